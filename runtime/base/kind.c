@@ -3,8 +3,10 @@
 #include "config.h"
 
 #include <endian.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -22,6 +24,28 @@ enum {
     "pandas." reader "(FILE).to_json(\"FILE.jsonl\", orient=\"records\", "     \
     "lines=True) makes lines of JSON of it"
 
+/* What files are compressed with, and what follows their names. */
+static const struct {
+    const char *bytes;
+    size_t count;
+    enum dt_codec codec;
+    const char *suffix;
+} codecs[] = {
+    {"\x1f\x8b\x08", 3, DT_CODEC_GZIP, ".gz"},
+    {"\x28\xb5\x2f\xfd", 4, DT_CODEC_ZSTD, ".zst"},
+};
+
+/* Columns, from which rows are assembled. */
+static const struct {
+    const char *bytes;
+    size_t count;
+    enum dt_form form;
+} columns[] = {
+    {"PAR1", 4, DT_FORM_PARQUET},
+    {"ARROW1\0\0", 8, DT_FORM_ARROW},
+    {"\xff\xff\xff\xff", 4, DT_FORM_ARROW}, /* a stream, as datasets has it */
+};
+
 /* What is not read here, and how it becomes what is. */
 static const struct signature {
     const char *bytes;
@@ -31,24 +55,15 @@ static const struct signature {
 #define AT(offset, bytes) bytes, sizeof(bytes) - 1, offset
     {AT(0, "version https://git-lfs"), "a Git LFS pointer instead of the file",
      "fetch it with `git lfs pull`"},
-    {AT(0, "\x1f\x8b\x08"), "compressed with gzip", "unpack it with `gzip -d`"},
     {AT(4, "1AY&SY"), "compressed with bzip2", "unpack it with `bzip2 -d`"},
     {AT(0, "\xfd"
            "7zXZ\0"),
      "compressed with xz", "unpack it with `xz -d`"},
-    {AT(0, "\x28\xb5\x2f\xfd"), "compressed with zstd",
-     "unpack it with `zstd -d`"},
     {AT(0, "\x04\x22\x4d\x18"), "compressed with lz4",
      "unpack it with `lz4 -d`"},
     {AT(0, "PK\x03\x04"), "a zip archive", "unpack it with `unzip`"},
     {AT(257, "ustar"), "a tar archive", "unpack it with `tar -xf`"},
-    {AT(0, "PAR1"), "Parquet", PANDAS("read_parquet")},
-    {AT(0, "ARROW1\0\0"), "Arrow", PANDAS("read_feather")},
     {AT(0, "FEA1"), "Feather", PANDAS("read_feather")},
-    /* as Dataset.save_to_disk of datasets writes it */
-    {AT(0, "\xff\xff\xff\xff"), "an Arrow stream",
-     "datasets.Dataset.from_file(FILE).to_json(\"FILE.jsonl\") makes lines of "
-     "JSON of it"},
     {AT(0, "\x89HDF\r\n\x1a\n"), "HDF5",
      "write its texts as lines of JSON, {\"text\": ...}"},
     {AT(0, "\x93NUMPY"), "a NumPy array",
@@ -68,6 +83,8 @@ static const struct signature {
 
 struct head {
     const char *path;
+    char name[NAME_MAX + 1];             /* without folders, .gz and .zst */
+    enum dt_codec codec;                 /* the bytes are unpacked */
     unsigned char bytes[HEAD_BYTES + 1]; /* and a NUL */
     size_t count;
 };
@@ -124,27 +141,13 @@ static int check_nul(const struct head *head, struct dt_error *err)
     return 0;
 }
 
-/* Text with commas is text, but a table that calls itself one is not. */
-static int check_table(const struct head *head, enum dt_kind_asked asked,
-                       struct dt_error *err)
+/* The form of a table that calls itself one; PLAIN: its name does not. */
+static enum dt_form find_table(const struct head *head)
 {
-    static const char *const tables[][3] = {
-        {".csv", "comma", PANDAS("read_csv")},
-        {".tsv", "tab",
-         "pandas.read_csv(FILE, sep=\"\\t\").to_json(\"FILE.jsonl\", "
-         "orient=\"records\", lines=True) makes lines of JSON of it"},
-    };
-    const char *end = strrchr(head->path, '.');
-    for (size_t i = 0; i < 2; i++)
-        if (end && strcasecmp(end, tables[i][0]) == 0)
-            return dt_error_set(
-                err, EX_DATAERR,
-                "%s: this is a table of %s-separated values: %s%s", head->path,
-                tables[i][1], tables[i][2],
-                asked == DT_ASKED_AUTO
-                    ? ", and format text reads it as running text"
-                    : "");
-    return 0;
+    const char *end = strrchr(head->name, '.');
+    if (end && strcasecmp(end, ".csv") == 0)
+        return DT_FORM_CSV;
+    return end && strcasecmp(end, ".tsv") == 0 ? DT_FORM_TSV : DT_FORM_PLAIN;
 }
 
 /* The first byte that is neither white space nor a byte order mark. */
@@ -155,29 +158,27 @@ static const char *first_byte(const struct head *head)
     return text + strspn(text, " \t\r\n");
 }
 
-/* Text or lines of JSON? */
-static int find_textual(const struct head *head, enum dt_kind_asked asked,
-                        enum dt_kind *kind, struct dt_error *err)
+/* Text or rows, and of which form? Text with commas is text, unless it calls
+ * itself a table.
+ */
+static void find_textual(const struct head *head, enum dt_kind_asked asked,
+                         struct dt_found *found)
 {
     const char *first = first_byte(head);
     const char *second = first + (*first != '\0');
     second += strspn(second, " \t\r\n");
-    bool named = dt_str_ends_with(head->path, ".jsonl") ||
-                 dt_str_ends_with(head->path, ".json");
-    bool lines = asked == DT_ASKED_LINES || named;
-    if (*first == '[' && (lines || *second == '{'))
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: a JSON array; expected JSONL, an object on "
-                            "each line: `jq -c '.[]'` makes it so",
-                            head->path);
-    bool table = asked == DT_ASKED_AUTO
-                     ? !lines
-                     : asked == DT_ASKED_LINES && *first != '{';
-    if (table && check_table(head, asked, err) < 0)
-        return -1;
-    lines |= *first == '{' && *second && strchr("\"'}", *second);
-    *kind = lines ? DT_KIND_LINES : DT_KIND_TEXT;
-    return 0;
+    const enum dt_form table = find_table(head);
+    const bool object = *first == '{' && *second && strchr("\"'}", *second);
+    const bool array = *first == '[' && *second == '{';
+    const bool named = dt_str_ends_with(head->name, ".jsonl") ||
+                       dt_str_ends_with(head->name, ".json");
+    const bool lines = asked == DT_ASKED_LINES || named || object || array;
+    found->form = DT_FORM_PLAIN;
+    if (array || (*first == '[' && lines && !table))
+        found->form = DT_FORM_ARRAY;
+    else if (table && !object)
+        found->form = table;
+    found->kind = lines || found->form ? DT_KIND_LINES : DT_KIND_TEXT;
 }
 
 enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
@@ -199,25 +200,107 @@ enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
     return DT_ASKED_LINES;
 }
 
-int dt_kind_find(const char *path, enum dt_kind_asked asked, enum dt_kind *kind,
-                 struct dt_error *err)
+/* --- compressed files --- */
+
+/* Which codec the bytes are of; NONE: none. `raw` as in find_signature. */
+static enum dt_codec find_codec(const struct head *head, bool raw)
+{
+    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++)
+        if (head->count >= codecs[i].count &&
+            memcmp(head->bytes, codecs[i].bytes, codecs[i].count) == 0 &&
+            (!raw || codecs[i].count >= SURE_BYTES))
+            return codecs[i].codec;
+    return DT_CODEC_NONE;
+}
+
+/* Whether a file is of columns; sets what is found. */
+static bool find_columns(const struct head *head, struct dt_found *found)
+{
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        if (head->count >= columns[i].count &&
+            memcmp(head->bytes, columns[i].bytes, columns[i].count) == 0) {
+            found->kind = DT_KIND_LINES;
+            found->form = columns[i].form;
+            return true;
+        }
+    return false;
+}
+
+/* Sets head->name, without what a compressed file's name ends in. */
+static void set_name(struct head *head)
+{
+    const char *slash = strrchr(head->path, '/');
+    snprintf(head->name, sizeof(head->name), "%s",
+             slash ? slash + 1 : head->path);
+    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++)
+        if (head->codec == codecs[i].codec &&
+            dt_str_ends_with(head->name, codecs[i].suffix))
+            head->name[strlen(head->name) - strlen(codecs[i].suffix)] = '\0';
+}
+
+/* Puts the first bytes of what is compressed in place of the file's. */
+static int unpack_head(struct head *head, struct dt_error *err)
+{
+    struct dt_input *input = dt_input_open(head->path, head->codec, err);
+    if (!input)
+        return -1;
+    memset(head->bytes, 0, sizeof(head->bytes));
+    int rc = dt_input_read(input, head->bytes, HEAD_BYTES, &head->count, err);
+    dt_input_close(input);
+    if (rc == 0 && head->count == 0)
+        rc = dt_error_set(err, EX_DATAERR, "%s: empty", head->path);
+    return rc;
+}
+
+/* Only rows are read from compressed files. */
+static int refuse_packed(const struct head *head, struct dt_error *err)
+{
+    const char *name = dt_codec_name(head->codec);
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: compressed with %s; only lines of JSON, JSON "
+                        "arrays, CSV and TSV are read so: unpack it with "
+                        "`%s -d`",
+                        head->path, name, name);
+}
+
+int dt_kind_find(const char *path, enum dt_kind_asked asked,
+                 struct dt_found *found, struct dt_error *err)
 {
     struct head head = {.path = path};
     bool raw = asked == DT_ASKED_TOKENS ||
                (asked == DT_ASKED_AUTO && dt_str_ends_with(path, ".bin"));
+    *found = (struct dt_found){0};
     if (dt_file_peek(path, head.bytes, HEAD_BYTES, &head.count, err) < 0)
         return -1;
     if (head.count == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", path);
-    const struct signature *found = find_signature(&head, raw);
-    if (found)
-        return refuse(&head, found->what, found->advice, err);
-    *kind = DT_KIND_TOKENS;
+    found->codec = head.codec = find_codec(&head, raw);
+    set_name(&head);
+    if (head.codec && raw)
+        return refuse_packed(&head, err);
+    if (head.codec && unpack_head(&head, err) < 0)
+        return -1;
+    if (find_columns(&head, found))
+        return head.codec ? refuse_packed(&head, err) : 0;
+    const struct signature *known = find_signature(&head, raw);
+    if (known)
+        return refuse(&head, known->what, known->advice, err);
+    found->kind = DT_KIND_TOKENS;
     if (raw || (asked == DT_ASKED_AUTO && is_llmc(&head)))
-        return 0;
+        return head.codec ? refuse_packed(&head, err) : 0;
     if (check_nul(&head, err) < 0)
         return -1;
-    return find_textual(&head, asked, kind, err);
+    find_textual(&head, asked, found);
+    if (head.codec && found->kind != DT_KIND_LINES)
+        return refuse_packed(&head, err);
+    return 0;
+}
+
+const char *dt_kind_mark(const struct dt_found *found)
+{
+    const bool lines = found->form == DT_FORM_PLAIN ||
+                       found->form == DT_FORM_CSV || found->form == DT_FORM_TSV;
+    return lines ? ":" : ": row ";
 }
 
 const char *dt_kind_name(enum dt_kind kind)

@@ -9,12 +9,31 @@
 #define DT_BASE_KIND_H
 
 #include "base/choices.h"
+#include "base/codec.h"
 #include "base/error.h"
 
 enum dt_kind {
     DT_KIND_TEXT,   /* UTF-8, one document */
-    DT_KIND_LINES,  /* a JSON object on each line */
+    DT_KIND_LINES,  /* rows: lines of JSON, or what becomes such lines */
     DT_KIND_TOKENS, /* token ids, of nanoGPT (raw) or llm.c (with a header) */
+};
+
+/* How the rows of a file stand in it. */
+enum dt_form {
+    DT_FORM_PLAIN, /* as they are: text, tokens, a JSON object on each line */
+    DT_FORM_ARRAY, /* a JSON array of objects */
+    DT_FORM_CSV,   /* a table with a header, separated by commas */
+    DT_FORM_TSV,   /* or by tabs */
+    DT_FORM_PARQUET,
+    DT_FORM_ARROW, /* a file, or a stream as datasets has it */
+    DT_FORM_COUNT,
+};
+
+/* What a file holds. */
+struct dt_found {
+    enum dt_kind kind;
+    enum dt_form form;   /* of LINES; else PLAIN */
+    enum dt_codec codec; /* of LINES that are not columns; else NONE */
 };
 
 /* What the user says of a file. */
@@ -28,16 +47,23 @@ enum dt_kind_asked {
 /* What a data.format says of a file. */
 enum dt_kind_asked dt_kind_asked_by(enum dt_format format);
 
-/* Sets *kind. Lines of JSON begin with an object, or their name ends in .jsonl
- * or .json; tokens have a header of llm.c, or a name that ends in .bin. -1: as
- * dt_file_peek; EX_DATAERR if the file is empty or holds something that is not
- * read here (compressed, Parquet, CSV, UTF-16, a JSON array, a Git LFS pointer
- * ...), and the text says what to do.
+/* Sets *found. Lines of JSON begin with an object, or their name ends in .jsonl
+ * or .json; an array begins with [ and an object, or has such a name; a table
+ * has a name that ends in .csv or .tsv; tokens have a header of llm.c, or a
+ * name that ends in .bin. All rows may be compressed; .gz or .zst behind a name
+ * does not count. -1: as dt_file_peek; EX_DATAERR if the file is empty or holds
+ * something that is not read here (a tar archive, UTF-16, a Git LFS pointer
+ * ...), and the text says what to do; EX_CONFIG, a codec that this build lacks.
  */
-int dt_kind_find(const char *path, enum dt_kind_asked asked, enum dt_kind *kind,
-                 struct dt_error *err);
+int dt_kind_find(const char *path, enum dt_kind_asked asked,
+                 struct dt_found *found, struct dt_error *err);
 
 /* "text", "lines of JSON" or "tokens", for messages. */
 const char *dt_kind_name(enum dt_kind kind);
+
+/* What stands between the name of a file and the number of a line, ":", or of
+ * a row, ": row ", in messages.
+ */
+const char *dt_kind_mark(const struct dt_found *found);
 
 #endif /* DT_BASE_KIND_H */

@@ -44,19 +44,19 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
     enum dt_kind_asked asked = dt_kind_asked_by(conf->data.format);
     const char *first = NULL;
     struct dt_error err;
-    enum dt_kind kind;
+    struct dt_found found;
     conf->data.kind = kind_asked(asked);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++) {
             const char *path = lists[k]->text[i];
-            if (dt_kind_find(path, asked, &kind, &err) < 0) {
+            if (dt_kind_find(path, asked, &found, &err) < 0) {
                 PROBLEM(reader, keys[k], "%s", err.text);
                 continue;
             }
             if (first) {
-                join_kinds(reader, keys[k], path, kind, first);
+                join_kinds(reader, keys[k], path, found.kind, first);
             } else {
-                conf->data.kind = kind;
+                conf->data.kind = found.kind;
                 first = path;
             }
         }

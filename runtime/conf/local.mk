@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/adapter.c \
+	# End of runtime/conf \
 	runtime/conf/algorithm.c \
 	runtime/conf/assign.c \
 	runtime/conf/batch.c \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
+	runtime/conf/data_files.c \
 	runtime/conf/deepspeed.c \
 	runtime/conf/deepspeed.h \
 	runtime/conf/deepspeed_keys.c \
@@ -15,6 +17,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/expects.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
+	runtime/conf/item.c \
 	runtime/conf/json.c \
 	runtime/conf/keys_adapter.h \
 	runtime/conf/keys_data.h \
@@ -41,16 +44,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/reward.c \
 	runtime/conf/reward_keys.c \
 	runtime/conf/reward_types.h \
-	runtime/conf/schema.c \
-	runtime/conf/schema.h \
-	runtime/conf/section.c \
 	runtime/conf/sampled.c \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
+	runtime/conf/section.c \
 	runtime/conf/sections.h \
 	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
 	runtime/conf/values.h \
-	runtime/conf/yaml.c \
-	# End of runtime/conf
+	runtime/conf/yaml.c

@@ -77,10 +77,23 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
                          const struct dt_tree *node, const char *path,
                          mode_t type);
 
+/* data_files.c: appends the files that a scalar names, each with the weight: a
+ * file, those that match a pattern of glob(7) in the order of their names, or
+ * those of a directory of datasets.save_to_disk. -1: noted.
+ */
+int dt_conf_add_files(struct dt_conf_reader *reader,
+                      const struct dt_conf_key *key,
+                      const struct dt_tree *scalar, double weight,
+                      struct dt_conf_list *list);
+
 /* Does the work of dt_conf_value_set for lists. */
 int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 void dt_conf_list_clear(struct dt_conf_list *list);
+
+/* Appends a copy of a text. -1: out of memory, which is noted. */
+int dt_conf_list_add(struct dt_conf_reader *reader, struct dt_conf_list *list,
+                     const char *text, double weight);
 
 /* The same for a section of numbers, for one that may hold anything, which
  * becomes JSON, and for reward.functions.

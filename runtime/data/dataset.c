@@ -162,20 +162,20 @@ static int open_text(struct shard *shard, struct dt_error *err)
 static int open_shard(struct shard *shard, const char *path,
                       enum dt_format format, struct dt_error *err)
 {
-    enum dt_kind kind;
+    struct dt_found found;
     shard->path = strdup(path);
     if (!shard->path)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (dt_kind_find(path, dt_kind_asked_by(format), &kind, err) < 0)
+    if (dt_kind_find(path, dt_kind_asked_by(format), &found, err) < 0)
         return -1;
-    if (kind == DT_KIND_LINES)
+    if (found.kind == DT_KIND_LINES)
         return dt_error_set(err, EX_DATAERR,
                             "%s: lines of JSON, not a stream of tokens", path);
     if (dt_map_init(&shard->map, path, err) < 0)
         return -1;
     if (shard->map.bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", path);
-    if (kind == DT_KIND_TEXT)
+    if (found.kind == DT_KIND_TEXT)
         return open_text(shard, err);
     int magic = find_magic(&shard->map);
     return magic < 0 ? open_raw(shard, err) : open_llmc(shard, magic, err);

@@ -12,8 +12,8 @@
 
 #include <xxhash.h>
 
-#include "base/kind.h"
 #include "data/examples_impl.h"
+#include "data/lines.h"
 #include "data/pair.h"
 #include "tokenizer/utf8.h"
 
@@ -22,6 +22,7 @@ enum {
     SHOWN = 3,         /* bad lines in an error */
     SEAM_SHARE = 100,  /* one in so many pairs may not join */
     CHAT_VERSION = 1,  /* of what a chat template makes of messages */
+    LINES_VERSION = 1, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
 };
 
@@ -33,18 +34,16 @@ struct dt_examples {
 
 /* --- the content of the file --- */
 
-/* The format of the first line that has one. */
-static int find_format(struct dt_make *make, struct dt_error *err)
+/* The format of the first of these lines that has one. */
+static int find_in_lines(struct dt_make *make, const struct dt_map *lines,
+                         struct dt_error *err)
 {
     struct dt_error other;
-    const char *data = make->map.data, *line;
+    const char *line;
     size_t at = 0, length;
     uint64_t number = 0;
-    make->format = make->options->format;
-    if (make->format != DT_FORMAT_AUTO)
-        return 0;
     for (int i = 0; i < FIRST_LINES; i++) {
-        line = dt_jsonl_next(data, make->map.bytes, &at, &number, &length);
+        line = dt_jsonl_next(lines->data, lines->bytes, &at, &number, &length);
         if (!line && i == 0)
             dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
         if (!line)
@@ -53,9 +52,27 @@ static int find_format(struct dt_make *make, struct dt_error *err)
                             i ? &other : err) == 0)
             return 0;
         if (i == 0)
-            dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
+            dt_error_prefix(err, "%s%s%" PRIu64, make->path,
+                            dt_kind_mark(&make->found), number);
     }
     return -1;
+}
+
+/* Sets make->format. */
+static int find_format(struct dt_make *make, struct dt_error *err)
+{
+    struct dt_map first;
+    make->format = make->options->format;
+    if (make->format != DT_FORMAT_AUTO)
+        return 0;
+    if (dt_make_is_plain(make))
+        return find_in_lines(make, &make->map, err);
+    if (dt_lines_read(&first, make->path, &make->found, NULL, FIRST_LINES,
+                      err) < 0)
+        return -1;
+    int rc = find_in_lines(make, &first, err);
+    dt_map_fini(&first);
+    return rc;
 }
 
 static int choose_preference_loss(struct dt_make *make, struct dt_error *err)
@@ -128,10 +145,7 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
 
 static int examine_file(struct dt_make *make, struct dt_error *err)
 {
-    enum dt_kind kind;
-    if (dt_kind_find(make->path, dt_kind_asked_by(make->options->format), &kind,
-                     err) < 0)
-        return -1;
+    const enum dt_kind kind = make->found.kind;
     if (kind == DT_KIND_TOKENS)
         return dt_error_set(err, EX_DATAERR,
                             "%s: a token file, which is read as it is and "
@@ -186,6 +200,10 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
                                                : "completion");
     hash_string(state,
                 options->messages_key ? options->messages_key : "messages");
+    if (!dt_make_is_plain(make)) {
+        const uint64_t form[] = {LINES_VERSION, make->found.form};
+        XXH3_64bits_update(state, form, sizeof(form));
+    }
     if (make->chat) {
         const uint64_t chat[] = {CHAT_VERSION, dt_chat_hash(make->chat)};
         XXH3_64bits_update(state, chat, sizeof(chat));
@@ -292,7 +310,8 @@ static int too_many_bad(const struct dt_make *make,
                  cache->counts.bad, cache->counts.lines, make->path,
                  100 * make->options->bad_limit);
     for (int i = 0; i < SHOWN && note < end; i++) {
-        dt_error_add(err, EX_DATAERR, "%s:%s", make->path, note);
+        dt_error_add(err, EX_DATAERR, "%s%s%s", make->path,
+                     dt_kind_mark(&make->found), note);
         note += strlen(note) + 1;
     }
     return -1;
@@ -326,7 +345,8 @@ static void report_notes(const struct dt_make *make,
     const char *note = cache->notes, *end = note + cache->notes_bytes;
     uint64_t told = 0;
     for (; note < end; note += strlen(note) + 1, told++)
-        dt_make_note(make, "%s:%s", make->path, note);
+        dt_make_note(make, "%s%s%s", make->path, dt_kind_mark(&make->found),
+                     note);
     if (cache->counts.bad > told)
         dt_make_note(make, "%s: %" PRIu64 " more bad lines", make->path,
                      cache->counts.bad - told);
@@ -344,12 +364,21 @@ static void report_notes(const struct dt_make *make,
 
 /* --- the interface --- */
 
+/* Finds what the file holds, and maps it. */
+static int open_file(struct dt_make *make, struct dt_error *err)
+{
+    return dt_kind_find(make->path, dt_kind_asked_by(make->options->format),
+                        &make->found, err) < 0
+               ? -1
+               : dt_map_init(&make->map, make->path, err);
+}
+
 int dt_examples_format(const char *path,
                        const struct dt_example_options *options,
                        enum dt_format *format, struct dt_error *err)
 {
     struct dt_make make = {.path = path, .options = options};
-    if (dt_map_init(&make.map, path, err) < 0)
+    if (open_file(&make, err) < 0)
         return -1;
     int rc = find_format(&make, err);
     *format = make.format;
@@ -361,7 +390,7 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                         bool *made, struct dt_error *err)
 {
     make->stamp = stamp_of(make->path);
-    if (dt_map_init(&make->map, make->path, err) < 0)
+    if (open_file(make, err) < 0)
         return -1;
     if (examine_file(make, err) < 0 || name_cache(make, err) < 0 ||
         dt_make_run(make, cache, made, err) < 0)

@@ -122,7 +122,8 @@ int dt_draft_line(struct dt_draft *draft, const struct dt_make *make,
     if (what.status == EX_DATAERR)
         return note_bad(draft, number, &what, err);
     *err = what;
-    return dt_error_prefix(err, "%s:%" PRIu64, make->path, number);
+    return dt_error_prefix(err, "%s%s%" PRIu64, make->path,
+                           dt_kind_mark(&make->found), number);
 }
 
 int dt_draft_text(struct dt_draft *draft, const struct dt_make *make,
@@ -130,7 +131,7 @@ int dt_draft_text(struct dt_draft *draft, const struct dt_make *make,
                   const char *text, struct dt_error *err)
 {
     if (dt_masker_add_text(masker, text, part->end - part->begin,
-                           part->begin == 0, part->end == make->map.bytes,
+                           part->begin == 0, part->end == make->lines.bytes,
                            &draft->marked, err) < 0)
         return dt_error_prefix(err, "%s", make->path);
     draft->counts.lines = 1;

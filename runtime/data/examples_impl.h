@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/kind.h"
 #include "data/cache.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
@@ -19,8 +20,11 @@ struct dt_make {
     const char *path;
     const struct dt_tokenizer *tokenizer;
     const struct dt_example_options *options;
-    struct dt_map map;
-    bool is_text; /* one document; else lines of: */
+    struct dt_found found;
+    struct dt_map map;   /* the file, and its rows as lines of JSON, which may
+                            be the same: */
+    struct dt_map lines; /* if not, only while the cache is made */
+    bool is_text;        /* one document; else lines of: */
     enum dt_format format;
     enum dt_loss_on loss_on;
     struct dt_chat *chat; /* or NULL, and no_chat says why: */
@@ -35,8 +39,15 @@ struct dt_make {
  * it while the others wait. If they see no progress for half an hour, they
  * continue without the lock. -1: as dt_examples_open.
  */
-int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
+int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err);
+
+/* Whether the lines are the file itself. */
+static inline bool dt_make_is_plain(const struct dt_make *make)
+{
+    return make->found.form == DT_FORM_PLAIN &&
+           make->found.codec == DT_CODEC_NONE;
+}
 
 /* Calls read(ctx) in dt_guard_run. -1: EX_IOERR, the file was truncated or its
  * disk failed.

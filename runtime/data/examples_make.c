@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/guard.h"
 #include "data/examples_draft.h"
+#include "data/lines.h"
 
 enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
@@ -77,7 +78,7 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
     if (!draft->source || !draft->offsets)
         return dt_error_set(err, EX_OSERR, "out of memory");
     struct copy copy = {draft->source + at,
-                        (const char *)make->map.data + part->begin, end - at};
+                        (const char *)make->lines.data + part->begin, end - at};
     if (dt_make_read(make, copy_bytes, &copy, err) < 0)
         return -1;
     if (make->is_text)
@@ -168,7 +169,7 @@ static void report_part(struct work *work, size_t i, int rc,
     work->failed |= rc < 0;
     work->done += work->parts[i].end - work->parts[i].begin;
     if (options->progress && !work->failed)
-        options->progress(options->ctx, work->done, work->make->map.bytes);
+        options->progress(options->ctx, work->done, work->make->lines.bytes);
     pthread_mutex_unlock(&work->lock);
 }
 
@@ -265,7 +266,7 @@ struct cutting {
 static void cut_parts(void *ctx)
 {
     struct cutting *c = ctx;
-    const struct dt_map *map = &c->make->map;
+    const struct dt_map *map = &c->make->lines;
     if (!c->make->is_text) {
         c->count =
             dt_jsonl_parts(map->data, map->bytes, c->part_bytes, c->parts);
@@ -279,9 +280,10 @@ static void cut_parts(void *ctx)
     }
 }
 
+/* Makes the cache from make->lines. */
 static int make_cache(const struct dt_make *make, struct dt_error *err)
 {
-    size_t bytes = make->map.bytes;
+    size_t bytes = make->lines.bytes;
     struct cutting c = {.make = make, .part_bytes = PART_BYTES};
     if (c.part_bytes < bytes / PARTS_MAX)
         c.part_bytes = bytes / PARTS_MAX;
@@ -298,6 +300,20 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
     if (rc == 0)
         rc = dt_file_remove_tree(make->parts_dir, err);
     free(c.parts);
+    return rc;
+}
+
+/* Makes the cache of a file of any form. */
+static int make_of_rows(struct dt_make *make, struct dt_error *err)
+{
+    if (dt_make_is_plain(make))
+        make->lines = make->map;
+    else if (dt_lines_read(&make->lines, make->path, &make->found,
+                           make->parts_dir, 0, err) < 0)
+        return -1;
+    int rc = make_cache(make, err);
+    if (!dt_make_is_plain(make))
+        dt_map_fini(&make->lines);
     return rc;
 }
 
@@ -352,7 +368,7 @@ static int open_cache(const struct dt_make *make, struct dt_cache *cache,
     return rc;
 }
 
-int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
+int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err)
 {
     struct dt_error open_err;
@@ -368,7 +384,7 @@ int dt_make_run(const struct dt_make *make, struct dt_cache *cache, bool *made,
     int rc = open_cache(make, cache, false, &open_err);
     if (rc == 0) { /* another process made it and no longer needs the parts */
         dt_file_remove_tree(make->parts_dir, NULL);
-    } else if (make_cache(make, err) == 0) {
+    } else if (make_of_rows(make, err) == 0) {
         rc = open_cache(make, cache, false, err);
         *made = rc == 0;
     } else { /* another process may have made it and removed our parts */

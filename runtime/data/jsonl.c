@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "data/alpaca.h"
 #include "data/jsonl.h"
 #include "data/line.h"
 
@@ -171,6 +172,37 @@ static const char *find_messages(const json_t *root,
                : "conversations";
 }
 
+/* Whether a line has an instruction in place of a prompt, and its answer. */
+static bool is_alpaca(const json_t *root,
+                      const struct dt_example_options *options)
+{
+    const json_t *prompt =
+        json_object_get(root, key_or(options->prompt_key, "prompt"));
+    return dt_alpaca_is(root) && (!prompt || json_is_null(prompt)) &&
+           (json_object_get(root, "output") ||
+            json_object_get(root,
+                            key_or(options->completion_key, "completion")));
+}
+
+/* Makes messages of instruction, input and output, or the completion. */
+static int read_alpaca(json_t *root, const struct dt_example_options *options,
+                       struct dt_record *record, struct dt_error *err)
+{
+    const char *key = key_or(options->completion_key, "completion");
+    const char *name = json_object_get(root, key) ? key : "output";
+    const json_t *output = json_object_get(root, name);
+    json_t *prompt = dt_alpaca_prompt(root, err), *answer = NULL;
+    if (prompt)
+        answer = dt_alpaca_answer(output, name, err);
+    int rc = answer ? 0 : -1;
+    if (rc == 0 && (json_object_set(root, "instruction", prompt) < 0 ||
+                    json_object_set(root, name, answer) < 0))
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    json_decref(prompt);
+    json_decref(answer);
+    return rc < 0 ? -1 : read_pair(root, "instruction", name, record, err);
+}
+
 int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
                   const struct dt_example_options *options, size_t vocab_size,
                   struct dt_record *record, struct dt_error *err)
@@ -191,6 +223,8 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
     case DT_FORMAT_TEXT:
         return read_text(root, key_or(options->text_key, "text"), record, err);
     case DT_FORMAT_PROMPT_COMPLETION:
+        if (is_alpaca(root, options))
+            return read_alpaca(root, options, record, err);
         return read_pair(root, key_or(options->prompt_key, "prompt"),
                          key_or(options->completion_key, "completion"), record,
                          err);
@@ -233,7 +267,8 @@ static int unknown_format(json_t *root, struct dt_error *err)
     dt_line_keys(root, keys, sizeof(keys));
     return dt_error_set(err, EX_DATAERR,
                         "expected the key text, prompt and completion, "
-                        "messages, conversations or input_ids; got %s "
+                        "messages, conversations, instruction and output, or "
+                        "input_ids; got %s "
                         "(data.columns renames keys)",
                         keys[0] ? keys : "none");
 }
@@ -255,6 +290,8 @@ int dt_jsonl_format(const char *line, size_t length,
         *format = DT_FORMAT_PROMPT_COMPLETION;
     else if (json_object_get(root, key_or(options->text_key, "text")))
         *format = DT_FORMAT_TEXT;
+    else if (is_alpaca(root, options))
+        *format = DT_FORMAT_PROMPT_COMPLETION;
     else if (json_object_get(root, "input_ids"))
         *format = DT_FORMAT_TOKENIZED;
     else

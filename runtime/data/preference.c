@@ -2,9 +2,11 @@
 /* preference.c - reads lines of JSON as preference pairs */
 #include "config.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/alpaca.h"
 #include "data/line.h"
 #include "data/preference.h"
 
@@ -207,76 +209,23 @@ static int read_turns(const struct line *line,
                                                                           : 0;
 }
 
-/* {"role": role, "content": content} behind the messages; an absent content is
- * no message. -1: EX_DATAERR, EX_OSERR.
- */
-static int append_message(json_t *messages, const char *role,
-                          const json_t *content, const char *key,
-                          struct dt_error *err)
-{
-    if (!content)
-        return 0;
-    if (!json_is_string(content))
-        return dt_error_set(err, EX_DATAERR, "%s: expected a string, got %s",
-                            key, dt_line_kind(content));
-    json_t *message = json_pack("{s:s, s:s}", "role", role, "content",
-                                json_string_value(content));
-    if (!message || json_array_append_new(messages, message) < 0)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    return 0;
-}
-
-/* instruction and input in two lines, as LLaMA-Factory joins them */
-static int append_instruction(const struct line *line, json_t *messages,
-                              struct dt_error *err)
-{
-    const json_t *instruction = value_of(line->root, "instruction");
-    const json_t *input = value_of(line->root, "input");
-    if (!input || !json_is_string(instruction) ||
-        (json_is_string(input) && !json_string_length(input)))
-        return append_message(messages, "user", instruction, "instruction",
-                              err);
-    if (!json_is_string(input))
-        return append_message(messages, "user", input, "input", err);
-    json_t *joined = json_sprintf("%s\n%s", json_string_value(instruction),
-                                  json_string_value(input));
-    int rc = joined ? append_message(messages, "user", joined, "input", err)
-                    : dt_error_set(err, EX_OSERR, "out of memory");
-    json_decref(joined);
-    return rc;
-}
-
-static bool has_history(const json_t *root)
-{
-    const json_t *history = value_of(root, "history");
-    return history &&
-           !(json_is_array(history) && json_array_size(history) == 0);
-}
-
 /* Makes a conversation of instruction, input and the sides. */
 static int read_alpaca(struct line *line,
                        const struct dt_example_options *options,
                        struct dt_preference *p, struct dt_error *err)
 {
-    json_t *messages = json_array();
-    if (!messages || json_object_set_new(line->root, "prompt", messages) < 0)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    line->prompt_key = "prompt";
-    if (has_history(line->root))
-        return dt_error_set(err, EX_DATAERR,
-                            "history: earlier turns are read from messages "
-                            "only: give such conversations as messages");
-    if (append_instruction(line, messages, err) < 0)
+    json_t *prompt = dt_alpaca_prompt(line->root, err);
+    if (!prompt)
         return -1;
+    line->prompt_key = "prompt";
+    if (json_object_set_new(line->root, "prompt", prompt) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     for (int i = 0; i < DT_SIDES; i++) {
-        json_t *answer = json_array();
-        if (append_message(answer, "assistant", line->side[i], line->key[i],
-                           err) < 0) {
-            json_decref(answer);
+        line->side[i] = dt_alpaca_answer(line->side[i], line->key[i], err);
+        if (!line->side[i])
             return -1;
-        }
-        json_object_set_new(line->root, line->key[i], answer);
-        line->side[i] = answer;
+        if (json_object_set_new(line->root, line->key[i], line->side[i]) < 0)
+            return dt_error_set(err, EX_OSERR, "out of memory");
     }
     return read_turns(line, options, p, err);
 }
@@ -408,6 +357,13 @@ static int read_margin(const json_t *root, const char *key, float *margin,
                        struct dt_error *err)
 {
     const json_t *value = value_of(root, key);
+    if (json_is_string(value)) { /* tables have nothing else */
+        char *end;
+        const char *text = json_string_value(value);
+        *margin = strtof(text, &end);
+        if (end > text && !*end && isfinite(*margin))
+            return 0;
+    }
     if (value && !json_is_number(value))
         return dt_error_set(err, EX_DATAERR, "%s: expected a number, got %s",
                             key, dt_line_kind(value));
@@ -436,7 +392,7 @@ static int read_sides(struct line *line,
                             dt_line_kind(chosen), dt_line_kind(rejected));
     if (value_of(line->root, line->prompt_key))
         return read_texts(line, p, err);
-    if (value_of(line->root, "instruction"))
+    if (dt_alpaca_is(line->root))
         return read_alpaca(line, options, p, err);
     const char *key;
     if (prompt_messages(line, &key, options))

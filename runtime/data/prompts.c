@@ -11,8 +11,10 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "data/alpaca.h"
 #include "data/jsonl.h"
 #include "data/line.h"
+#include "data/lines.h"
 #include "data/mask.h"
 #include "data/prompts.h"
 #include "data/turns.h"
@@ -31,7 +33,7 @@ struct dt_prompts {
     const char *prompt_key, *messages_key;
     bool shuffle;
     uint64_t seed, hash;
-    char **files; /* their texts */
+    struct dt_map *files; /* their rows as lines */
     size_t file_count;
     struct prompt *prompts;
     size_t room, from; /* the first one of the stream */
@@ -45,9 +47,9 @@ struct reader {
     struct dt_prompts *prompts;
     const struct dt_prompts_options *options;
     struct dt_masker *masker;
-    const char *path;
-    size_t lines;          /* read so far */
-    struct dt_error first; /* of the first bad line */
+    const char *path, *mark; /* of the file, as dt_kind_mark */
+    size_t lines;            /* read so far */
+    struct dt_error first;   /* of the first bad line */
 };
 
 void dt_prompts_close(struct dt_prompts *prompts)
@@ -55,7 +57,7 @@ void dt_prompts_close(struct dt_prompts *prompts)
     if (!prompts)
         return;
     for (size_t i = 0; i < prompts->file_count; i++)
-        free(prompts->files[i]);
+        dt_map_fini(&prompts->files[i]);
     free(prompts->files);
     free(prompts->prompts);
     free(prompts->ids);
@@ -94,6 +96,14 @@ static json_t *find_prompt(const struct dt_prompts *prompts, json_t *root,
     json_t *value = json_object_get(root, *key = prompts->prompt_key);
     if (!value)
         value = json_object_get(root, *key = prompts->messages_key);
+    if (!value)
+        value = json_object_get(root, *key = "conversations");
+    if (!value && dt_alpaca_is(root)) {
+        value = dt_alpaca_prompt(root, err);
+        *key = "instruction";
+        if (!value || json_object_set_new(root, *key, value) < 0)
+            return NULL;
+    }
     if (json_is_array(value) ||
         (json_is_string(value) && *key == prompts->prompt_key))
         return value;
@@ -235,7 +245,7 @@ static int note_bad(struct reader *reader, uint64_t number,
                     struct dt_error *what, struct dt_error *err)
 {
     const struct dt_example_options *lines = &reader->options->lines;
-    dt_error_prefix(what, "%s:%" PRIu64, reader->path, number);
+    dt_error_prefix(what, "%s%s%" PRIu64, reader->path, reader->mark, number);
     if (what->status != EX_DATAERR) {
         *err = *what;
         return -1;
@@ -248,36 +258,24 @@ static int note_bad(struct reader *reader, uint64_t number,
     return 0;
 }
 
-static char *read_text(const char *path, size_t *bytes, struct dt_error *err)
-{
-    struct dt_map map;
-    if (dt_map_init(&map, path, err) < 0)
-        return NULL;
-    *bytes = map.bytes;
-    dt_map_fini(&map);
-    char *text = malloc(*bytes + 1);
-    if (!text)
-        dt_error_set(err, EX_OSERR, "data: out of memory");
-    else if (dt_file_peek(path, text, *bytes, bytes, err) == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
 static int add_file(struct reader *reader, const char *path,
                     struct dt_error *err)
 {
     struct dt_prompts *p = reader->prompts;
+    struct dt_map *lines = &p->files[p->file_count];
+    struct dt_found found;
     struct dt_error what;
-    size_t bytes, at = 0, length;
+    size_t at = 0, length;
     uint64_t number = 0;
     const char *line;
-    char *text = read_text(path, &bytes, err);
-    if (!text)
+    if (dt_kind_find(path, DT_ASKED_LINES, &found, err) < 0 ||
+        dt_lines_read(lines, path, &found, NULL, 0, err) < 0)
         return -1;
-    p->files[p->file_count++] = text;
+    p->file_count++;
     reader->path = path;
-    while ((line = dt_jsonl_next(text, bytes, &at, &number, &length))) {
+    reader->mark = dt_kind_mark(&found);
+    while ((line = dt_jsonl_next(lines->data, lines->bytes, &at, &number,
+                                 &length))) {
         reader->lines++;
         if (add_line(reader, line, length, &what) < 0 &&
             note_bad(reader, number, &what, err) < 0)

@@ -25,6 +25,10 @@ check_PROGRAMS += tests/fuzz/replay_jsonl
 tests_fuzz_replay_jsonl_SOURCES = tests/fuzz/fuzz_jsonl.c tests/fuzz/replay.c
 tests_fuzz_replay_jsonl_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"jsonl"'
 
+check_PROGRAMS += tests/fuzz/replay_rows
+tests_fuzz_replay_rows_SOURCES = tests/fuzz/fuzz_rows.c tests/fuzz/replay.c
+tests_fuzz_replay_rows_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"rows"'
+
 check_PROGRAMS += tests/fuzz/replay_safetensors
 tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
 	tests/fuzz/replay.c
@@ -57,7 +61,8 @@ if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
-	tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_template \
+	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_template \
 	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
@@ -72,6 +77,7 @@ tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_rows_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_template_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer

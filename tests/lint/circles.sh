@@ -43,7 +43,7 @@ uses() {
 # Templates: expressions hold expressions, macros have bodies, and filters apply
 # filters and tests, which know them.
 allowed() {
-    grep -v -e '^runtime/conf/\(list\|reward\|section\) runtime/conf/value$' \
+    grep -v -e '^runtime/conf/\(item\|list\|reward\|section\) runtime/conf/value$' \
         -e '^runtime/conf/reward runtime/conf/dump$' \
         -e '^runtime/ckpt/\(add\|find\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/find runtime/ckpt/verify$' \

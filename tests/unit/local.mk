@@ -58,6 +58,7 @@ check_PROGRAMS += \
 	tests/unit/test_error \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
+	tests/unit/test_forms \
 	tests/unit/test_examples \
 	tests/unit/test_join \
 	tests/unit/test_jsonl \
@@ -145,6 +146,7 @@ EXTRA_DIST += \
 	tests/unit/deepspeed \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \
+	tests/unit/forms \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
 	tests/unit/random_weights.h \

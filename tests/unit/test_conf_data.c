@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "conf.h"
 
@@ -215,7 +216,7 @@ static void files_of_mixed_or_unknown_kind_are_refused(void **state)
     char wanted[5][1024];
     const char *here = test_directory;
     (void)state;
-    write_file("table.csv", "a,b\n1,2\n");
+    write_file("paper.pdf", "%PDF-1.7");
     snprintf(wanted[0], sizeof(wanted[0]),
              "t.yaml:4:15: data.train: %s/train.txt holds text, but "
              "%s/train.jsonl holds lines of JSON: a run reads one kind of "
@@ -232,21 +233,95 @@ static void files_of_mixed_or_unknown_kind_are_refused(void **state)
              "file\n",
              here, here);
     snprintf(wanted[3], sizeof(wanted[3]),
-             "t.yaml:4:15: data.train: %s/table.csv: this is a table of "
-             "comma-separated values: pandas.read_csv(FILE).to_json(\"FILE."
-             "jsonl\", orient=\"records\", lines=True) makes lines of JSON "
-             "of it, and format text reads it as running text\n",
+             "t.yaml:4:15: data.train: %s/paper.pdf: this is PDF: `pdftotext` "
+             "makes text of it\n",
              here);
     const struct broken cases[] = {
         {FILES("train: [train.jsonl, train.txt], packing: bfd"), wanted[0]},
         {FILES("train: train.txt, eval: train.jsonl"), wanted[1]},
         {FILES("train: [train.jsonl, tokens.bin], packing: wrapped"),
          wanted[2]},
-        {FILES("train: table.csv"), wanted[3]},
+        {FILES("train: paper.pdf"), wanted[3]},
     };
     CHECK_ALL(cases);
-    dt_conf_destroy(load_good(FILES("train: table.csv, format: text"), ""));
-    unlink("table.csv");
+    unlink("paper.pdf");
+}
+
+/* Whether the files of data.train are these, in this order. */
+static void check_files(const char *data, const char *const *names,
+                        size_t count)
+{
+    char text[512];
+    snprintf(text, sizeof(text), FILES("train: %s"), data);
+    struct dt_conf *conf = load_good(text, "");
+    assert_int_equal(conf->data.train.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(strrchr(conf->data.train.text[i], '/') + 1,
+                            names[i]);
+        assert_true(conf->data.train.weight[i] == 0.5);
+    }
+    dt_conf_destroy(conf);
+}
+
+static void a_pattern_or_a_saved_dataset_names_several_files(void **state)
+{
+    static const char *const matches[] = {"p-1.jsonl", "p-2.jsonl"};
+    static const char *const listed[] = {"b.jsonl", "a.jsonl"};
+    (void)state;
+    write_file("p-2.jsonl", "{}");
+    write_file("p-1.jsonl", "{}");
+    check_files("[{path: \"p-*.jsonl\", weight: 0.5}]", matches, 2);
+    mkdir("saved", 0777);
+    write_file("saved/a.jsonl", "{}");
+    write_file("saved/b.jsonl", "{}");
+    write_file("saved/state.json", "{\"_data_files\": [{\"filename\": "
+                                   "\"b.jsonl\"}, {\"filename\": "
+                                   "\"a.jsonl\"}]}");
+    check_files("[{path: saved, weight: 0.5}]", listed, 2);
+    unlink("saved/a.jsonl");
+    unlink("saved/b.jsonl");
+    unlink("p-1.jsonl");
+    unlink("p-2.jsonl");
+}
+
+static void a_pattern_or_directory_without_files_is_refused(void **state)
+{
+    char wanted[4][1024];
+    const char *here = test_directory;
+    (void)state;
+    snprintf(wanted[0], sizeof(wanted[0]),
+             "t.yaml:4:15: data.train: %s/q-*: no file has such a name\n",
+             here);
+    snprintf(wanted[1], sizeof(wanted[1]),
+             "t.yaml:4:15: data.train: %s/saved: a directory without the "
+             "state.json of datasets.save_to_disk: name its files, a pattern "
+             "such as *.parquet is fine\n",
+             here);
+    snprintf(wanted[2], sizeof(wanted[2]),
+             "t.yaml:4:15: data.train: %s/saved/state.json: _data_files: "
+             "expected names of files in the same directory\n",
+             here);
+    snprintf(wanted[3], sizeof(wanted[3]),
+             "t.yaml:4:15: data.train: %s/saved: a dataset of several splits: "
+             "name the directory of one, such as train in it\n",
+             here);
+    const struct broken cases[] = {
+        {FILES("train: \"q-*\""), wanted[0]},
+        {FILES("train: saved"), wanted[1]},
+        {FILES("train: saved"), wanted[2]},
+        {FILES("train: saved"), wanted[3]},
+    };
+    mkdir("saved", 0777);
+    unlink("saved/state.json");
+    check_all(&cases[0], 2);
+    write_file("saved/state.json",
+               "{\"_data_files\": [{\"filename\": \"../b.jsonl\"}]}");
+    check_all(&cases[2], 1);
+    write_file("saved/dataset_dict.json", "{}");
+    check_all(&cases[3], 1);
+    unlink("saved/dataset_dict.json");
+    unlink("saved/state.json");
+    rmdir("saved");
 }
 
 static const struct broken mistakes[] = {
@@ -303,6 +378,8 @@ int main(void)
         cmocka_unit_test(wrong_or_contradictory_values_are_refused),
         cmocka_unit_test(the_content_decides_what_a_file_holds),
         cmocka_unit_test(files_of_mixed_or_unknown_kind_are_refused),
+        cmocka_unit_test(a_pattern_or_a_saved_dataset_names_several_files),
+        cmocka_unit_test(a_pattern_or_directory_without_files_is_refused),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }

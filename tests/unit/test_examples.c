@@ -175,9 +175,10 @@ static void bad_files_are_refused_with_a_reason(void **state)
         {"r.jsonl", "\n \n", "r.jsonl: empty"},
         {"r.txt", "", "r.txt: empty"},
         {"r.txt", "a\xff", "r.txt: byte 1 (0xff): not UTF-8 text"},
-        {"r.json", " [{\"text\": \"a\"}]",
-         "r.json: a JSON array; expected JSONL, an object on each line: `jq "
-         "-c '.[]'` makes it so"},
+        {"r.json", " [{\"text\": \"a\"},\n{\"txt\": 1}]",
+         "r.json: row 2: text: expected a string, got nothing"},
+        {"r.csv", "txt\na\n",
+         "r.csv:2: expected the key text, prompt and completion, messages"},
         {"r.jsonl", "\n{\"txt\": \"a\"}",
          "r.jsonl:2: expected the key text, prompt and completion, messages"},
         {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",

@@ -345,8 +345,8 @@ static void a_line_of_no_known_format_is_refused(void **state)
     } cases[] = {
         {"{\"prompt\": \"a\", \"b\\nc\": 1}",
          "expected the key text, prompt and completion, messages, "
-         "conversations or input_ids; got prompt, b?c (data.columns renames "
-         "keys)"},
+         "conversations, instruction and output, or input_ids; got prompt, "
+         "b?c (data.columns renames keys)"},
         {"{}", "got none"},
         {"{\"chosen\": 1, \"rejected\": 1}",
          "chosen and rejected are for preference training"},

@@ -302,7 +302,7 @@ static const struct {
      "system: a text has no place for it: give such lines as messages"},
     {"{'prompt': 1, 'chosen': 'a', 'rejected': 'b'}",
      "prompt: expected a string as chosen and rejected are, got a number"},
-    {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': '1'}",
+    {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': 'x'}",
      "margin: expected a number, got a string"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'tools': [{}]}",
      "tools: only messages are rendered with it, and this line has none"},

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* item.c - reads paths, and keeps the items of lists */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/read.h"
+
+char *dt_conf_parse_path(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key,
+                         const struct dt_tree *node)
+{
+    struct dt_error err;
+    if (node->kind != DT_TREE_SCALAR) {
+        dt_conf_expected(reader, key, node);
+        return NULL;
+    }
+    char *path = dt_conf_path(reader->directory, node->text, &err);
+    if (!path && err.status == EX_OSERR)
+        reader->problems.out_of_memory = true;
+    else if (!path)
+        dt_conf_note(&reader->problems, node->place, key->path, "%s", err.text);
+    return path;
+}
+
+/* Whether text, or the value of a variable in it, looks like the name of a
+ * model on a hub, as organization/model.
+ */
+static bool is_hub_name(const char *text, const char *path,
+                        const char *directory)
+{
+    size_t n = strlen(directory);
+    if (text[0] == '$' && strncmp(path, directory, n) == 0 && path[n] == '/')
+        text = path + n + 1;
+    const char *slash = strchr(text, '/');
+    return slash && slash > text && slash[1] && !strchr(slash + 1, '/') &&
+           !strchr("./~$", text[0]);
+}
+
+int dt_conf_check_exists(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key,
+                         const struct dt_tree *node, const char *path,
+                         mode_t type)
+{
+    struct stat st;
+    const char *why =
+        type == S_IFDIR ? "not a directory" : "not a regular file";
+    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+        why = strerror(errno);
+    else if ((st.st_mode & S_IFMT) == type)
+        return 0;
+    bool hub =
+        type == S_IFDIR && is_hub_name(node->text, path, reader->directory);
+    dt_conf_note(&reader->problems, node->place, key->path, "%s%s: %s%s",
+                 hub ? "E129 " : "", path, why,
+                 hub ? " (names on a hub are not looked up)" : "");
+    return -1;
+}
+
+void dt_conf_list_clear(struct dt_conf_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+    free(list->text);
+    free(list->weight);
+    *list = (struct dt_conf_list){0};
+}
+
+int dt_conf_list_add(struct dt_conf_reader *reader, struct dt_conf_list *list,
+                     const char *text, double weight)
+{
+    const size_t n = list->count + 1;
+    char **texts = reallocarray(list->text, n, sizeof(*texts));
+    list->text = texts ? texts : list->text;
+    double *weights = reallocarray(list->weight, n, sizeof(*weights));
+    list->weight = weights ? weights : list->weight;
+    char *copy = strdup(text);
+    if (!texts || !weights || !copy) {
+        free(copy);
+        reader->problems.out_of_memory = true;
+        return -1;
+    }
+    texts[list->count] = copy;
+    weights[list->count++] = weight;
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * arrow.h - the columns of an Arrow stream (private to data/)
+ *
+ * Facts are from Columnar.rst and from Schema.fbs and Message.fbs of Apache
+ * Arrow.
+ */
+#ifndef DT_DATA_ARROW_H
+#define DT_DATA_ARROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "data/flat.h"
+#include "data/line_out.h"
+
+enum arrow_kind {
+    ARROW_NULL,
+    ARROW_BOOL,
+    ARROW_INTEGER,
+    ARROW_UNSIGNED,
+    ARROW_FLOAT,
+    ARROW_TEXT,       /* offsets of `width` bytes, bytes */
+    ARROW_BYTES,      /* the same, not read */
+    ARROW_FIXED,      /* `width` bytes, not read: dates, decimals */
+    ARROW_LIST,       /* offsets of `width` bytes, one child */
+    ARROW_FIXED_LIST, /* `width` items of one child each */
+    ARROW_STRUCT,
+};
+
+/* Bytes of a column of the batch that is read. */
+struct arrow_buffer {
+    const uint8_t *at;
+    uint64_t bytes;
+};
+
+/* A column, or part of one. They are in depth-first order: the children of
+ * field i begin at i + 1, and field `next` is behind all below it.
+ */
+struct arrow_field {
+    char *name;
+    size_t name_bytes;
+    enum arrow_kind kind;
+    size_t width;
+    size_t children, next;
+    /* in the batch: */
+    uint64_t count, nulls;
+    struct arrow_buffer valid, offsets, data;
+};
+
+struct arrow {
+    const char *path;
+    struct arrow_field *fields; /* 0 is a struct of all columns */
+    size_t count;
+};
+
+/* Reads the fields of a Schema. Release with arrow_fini, also after a failure.
+ * -1: EX_DATAERR with path and column, a type that is not read; EX_OSERR.
+ */
+int arrow_init(struct arrow *arrow, const char *path, struct flat_table schema,
+               struct dt_error *err);
+void arrow_fini(struct arrow *arrow);
+
+/* Sets the buffers of all fields to those of a RecordBatch with this body,
+ * which is changed if buffers are compressed: *unpacked is to be freed. Every
+ * place in them is checked. -1: EX_DATAERR, EX_OSERR.
+ */
+int arrow_open_batch(struct arrow *arrow, struct flat_table batch,
+                     const uint8_t *body, size_t bytes, uint8_t **unpacked,
+                     struct dt_error *err);
+
+/* Writes row i of field f, which is within it. -1: as dt_line_out_check. */
+int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
+              struct dt_line_out *out, struct dt_error *err);
+
+/* Sets EX_DATAERR "path: not a whole Arrow file: what"; returns -1. */
+int arrow_bad(const struct arrow *arrow, const char *what,
+              struct dt_error *err);
+
+#endif /* DT_DATA_ARROW_H */

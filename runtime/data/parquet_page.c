@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet_page.c - unpacks the pages of a column and decodes their values */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/parquet.h"
+#include "data/snappy.h"
+#include "data/thrift.h"
+
+enum {
+    HEADER_BYTES = 1 << 16, /* of a page: more than statistics take */
+    PAGE_BYTES = 1 << 30,
+};
+
+enum page { DATA, INDEX, DICTIONARY, DATA_V2 };
+enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, RLE_DICTIONARY = 8 };
+enum codec { NONE, SNAPPY, GZIP, ZSTD = 6 };
+
+/* What a page says of itself. */
+struct header {
+    int type, encoding, levels; /* levels: their encoding */
+    uint64_t bytes, packed;     /* unpacked, and in the file */
+    uint64_t values;
+    uint64_t def_bytes, rep_bytes; /* of DATA_V2, which are not packed */
+    bool is_packed;
+};
+
+static int bad(const struct parquet_leaf *leaf, const char *what,
+               struct dt_error *err)
+{
+    const struct parquet_node *node = leaf->node;
+    char name[100];
+    size_t n = node->name_bytes < 80 ? node->name_bytes : 80;
+    for (size_t i = 0; i < n; i++)
+        name[i] = (unsigned char)node->name[i] < ' ' ? '?' : node->name[i];
+    name[n] = '\0';
+    return dt_error_set(err, EX_DATAERR, "%s: column %s: %s", leaf->file->path,
+                        name, what);
+}
+
+/* --- numbers --- */
+
+static void hybrid_init(struct parquet_hybrid *h, const uint8_t *at,
+                        const uint8_t *end, unsigned width)
+{
+    *h = (struct parquet_hybrid){.at = at, .end = end, .width = width};
+}
+
+/* Reads the head of the next run. -1: damaged. */
+static int next_run(struct parquet_hybrid *h)
+{
+    struct thrift t = {h->at, h->end, false};
+    const uint64_t head = thrift_varint(&t), count = head >> 1;
+    const uint64_t left = (uint64_t)(t.end - t.at);
+    h->packed = head & 1;
+    if (t.bad || count == 0)
+        return -1;
+    if (h->packed) {
+        if (count > UINT32_MAX || count * h->width > left)
+            return -1;
+        h->left = 8 * count;
+        h->bits = t.at;
+        h->bit = 0;
+        h->at = t.at + count * h->width;
+        return 0;
+    }
+    const size_t bytes = (h->width + 7) / 8;
+    if (bytes > left)
+        return -1;
+    h->value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        h->value |= (uint32_t)t.at[i] << (8 * i);
+    h->left = count;
+    h->at = t.at + bytes;
+    return 0;
+}
+
+static uint32_t take_bits(struct parquet_hybrid *h)
+{
+    uint32_t value = 0;
+    for (unsigned i = 0; i < h->width; i++, h->bit++)
+        value |= (uint32_t)(h->bits[h->bit / 8] >> h->bit % 8 & 1) << i;
+    return value;
+}
+
+/* The next number. -1: damaged. */
+static int hybrid_next(struct parquet_hybrid *h, uint32_t *value)
+{
+    if (h->left == 0 && next_run(h) < 0)
+        return -1;
+    h->left--;
+    *value = h->packed ? take_bits(h) : h->value;
+    return 0;
+}
+
+/* The next level, from 0 to `most`. -1: damaged. */
+static int next_level(struct parquet_hybrid *h, int most, int *level)
+{
+    uint32_t value = 0;
+    if (most > 0 && hybrid_next(h, &value) < 0)
+        return -1;
+    *level = (int)value;
+    return value <= (uint32_t)most ? 0 : -1;
+}
+
+static unsigned width_of(int most)
+{
+    return most > 0 ? 32 - (unsigned)__builtin_clz((unsigned)most) : 0;
+}
+
+/* --- bytes of a page --- */
+
+static int make_room(const struct parquet_leaf *leaf, uint8_t **buffer,
+                     size_t *room, uint64_t bytes, struct dt_error *err)
+{
+    if (bytes > PAGE_BYTES)
+        return bad(leaf, "a page of more than 1 GiB", err);
+    if (bytes <= *room && *buffer)
+        return 0;
+    uint8_t *grown = realloc(*buffer, bytes + 1);
+    if (!grown)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory",
+                            leaf->file->path);
+    *buffer = grown;
+    *room = bytes;
+    return 0;
+}
+
+static void read_data_header(struct thrift *t, struct header *h)
+{
+    struct thrift_field field = {0};
+    while (thrift_next(t, &field)) {
+        if (field.id == 1)
+            h->values = (uint64_t)thrift_integer(t, &field);
+        else if (field.id == 2)
+            h->encoding = (int)thrift_integer(t, &field);
+        else if (field.id == 3 && h->type == DATA)
+            h->levels = (int)thrift_integer(t, &field);
+        else
+            thrift_skip(t, field.type);
+    }
+}
+
+static void read_v2_header(struct thrift *t, struct header *h)
+{
+    struct thrift_field field = {0};
+    while (thrift_next(t, &field)) {
+        if (field.id == 1)
+            h->values = (uint64_t)thrift_integer(t, &field);
+        else if (field.id == 4)
+            h->encoding = (int)thrift_integer(t, &field);
+        else if (field.id == 5)
+            h->def_bytes = (uint64_t)thrift_integer(t, &field);
+        else if (field.id == 6)
+            h->rep_bytes = (uint64_t)thrift_integer(t, &field);
+        else if (field.id == 7)
+            h->is_packed = field.type == THRIFT_TRUE;
+        else
+            thrift_skip(t, field.type);
+    }
+}
+
+/* Reads the header of the next page and passes it. */
+static int read_header(struct parquet_leaf *leaf, struct header *h,
+                       struct dt_error *err)
+{
+    uint8_t bytes[HEADER_BYTES];
+    struct parquet_chunk *chunk = &leaf->chunk;
+    const uint64_t left = chunk->end - chunk->begin;
+    const size_t n = left < sizeof(bytes) ? (size_t)left : sizeof(bytes);
+    struct thrift t = {bytes, bytes + n, false};
+    struct thrift_field field = {0};
+    *h = (struct header){.type = -1, .levels = RLE, .is_packed = true};
+    if (dt_input_at(leaf->file->input, chunk->begin, bytes, n, err) < 0)
+        return -1;
+    while (thrift_next(&t, &field)) {
+        if (field.id == 1)
+            h->type = (int)thrift_integer(&t, &field);
+        else if (field.id == 2)
+            h->bytes = (uint64_t)thrift_integer(&t, &field);
+        else if (field.id == 3)
+            h->packed = (uint64_t)thrift_integer(&t, &field);
+        else if ((field.id == 5 || field.id == 7) &&
+                 field.type == THRIFT_STRUCT)
+            read_data_header(&t, h);
+        else if (field.id == 8 && field.type == THRIFT_STRUCT)
+            read_v2_header(&t, h);
+        else
+            thrift_skip(&t, field.type);
+    }
+    chunk->begin += (uint64_t)(t.at - bytes);
+    if (t.bad || h->type < 0 || h->packed > chunk->end - chunk->begin ||
+        h->def_bytes > h->packed || h->rep_bytes > h->packed - h->def_bytes ||
+        h->def_bytes + h->rep_bytes > h->bytes)
+        return bad(leaf, "a page is damaged", err);
+    return 0;
+}
+
+static int unpack(const struct parquet_leaf *leaf, const uint8_t *from,
+                  size_t count, uint8_t *to, size_t bytes, struct dt_error *err)
+{
+    char text[100];
+    struct dt_error why = {0};
+    int rc;
+    switch (leaf->chunk.codec) {
+    case SNAPPY:
+        rc = dt_snappy_unpack(from, count, to, bytes);
+        return rc < 0 ? bad(leaf, "a page is damaged (snappy)", err) : 0;
+    case GZIP:
+    case ZSTD:
+        rc = dt_codec_unpack(leaf->chunk.codec == GZIP ? DT_CODEC_GZIP
+                                                       : DT_CODEC_ZSTD,
+                             from, count, to, bytes, &why);
+        return rc < 0 ? bad(leaf, why.text, err) : 0;
+    default:
+        snprintf(text, sizeof(text),
+                 "compressed with codec %d of Parquet, of which none, snappy, "
+                 "gzip and zstd are read",
+                 leaf->chunk.codec);
+        return bad(leaf, text, err);
+    }
+}
+
+/* Reads the bytes of a page into leaf->page; levels of DATA_V2 come first. */
+static int read_bytes(struct parquet_leaf *leaf, const struct header *h,
+                      struct dt_error *err)
+{
+    const size_t levels = h->def_bytes + h->rep_bytes;
+    const bool packed = leaf->chunk.codec != NONE && h->is_packed;
+    if (make_room(leaf, &leaf->page, &leaf->page_room, h->bytes, err) < 0)
+        return -1;
+    if (!packed && h->packed != h->bytes)
+        return bad(leaf, "a page is damaged", err);
+    if (packed &&
+        make_room(leaf, &leaf->packed, &leaf->packed_room, h->packed, err) < 0)
+        return -1;
+    uint8_t *to = packed ? leaf->packed : leaf->page;
+    if (dt_input_at(leaf->file->input, leaf->chunk.begin, to, h->packed, err) <
+        0)
+        return -1;
+    leaf->chunk.begin += h->packed;
+    if (!packed)
+        return 0;
+    memcpy(leaf->page, leaf->packed, levels);
+    return unpack(leaf, leaf->packed + levels, h->packed - levels,
+                  leaf->page + levels, h->bytes - levels, err);
+}
+
+/* --- values --- */
+
+static size_t fixed_bytes(enum parquet_type type)
+{
+    return type == PARQUET_INT64 || type == PARQUET_DOUBLE ? 8
+           : type == PARQUET_INT96                         ? 12
+                                                           : 4;
+}
+
+/* Takes a plain value. -1: it is not there. */
+static int take_plain(struct parquet_leaf *leaf, struct parquet_value *value)
+{
+    const enum parquet_type type = leaf->node->type;
+    const size_t left = (size_t)(leaf->end - leaf->at);
+    size_t n = fixed_bytes(type);
+    if (type == PARQUET_BOOLEAN) {
+        if (left == 0)
+            return -1;
+        leaf->truth = *leaf->at >> leaf->bit & 1;
+        leaf->bit = (leaf->bit + 1) % 8;
+        leaf->at += leaf->bit == 0;
+        *value = (struct parquet_value){&leaf->truth, 1};
+        return 0;
+    }
+    if (type == PARQUET_BYTES) {
+        if (left < 4)
+            return -1;
+        n = (size_t)leaf->at[0] | (size_t)leaf->at[1] << 8 |
+            (size_t)leaf->at[2] << 16 | (size_t)leaf->at[3] << 24;
+        leaf->at += 4;
+    }
+    if (n > (size_t)(leaf->end - leaf->at))
+        return -1;
+    *value = (struct parquet_value){leaf->at, n};
+    leaf->at += n;
+    return 0;
+}
+
+static int read_dictionary(struct parquet_leaf *leaf, const struct header *h,
+                           struct dt_error *err)
+{
+    const enum parquet_type type = leaf->node->type;
+    if (read_bytes(leaf, h, err) < 0)
+        return -1;
+    if ((h->encoding != PLAIN && h->encoding != PLAIN_DICTIONARY) ||
+        type == PARQUET_BOOLEAN || h->values > h->bytes / 4)
+        return bad(leaf, "its dictionary is damaged", err);
+    uint8_t *page = leaf->page;
+    const size_t room = leaf->page_room;
+    leaf->page = leaf->dictionary; /* which is free now, or NULL */
+    leaf->page_room = leaf->dictionary_room;
+    leaf->dictionary = page;
+    leaf->dictionary_room = room;
+    free(leaf->entries);
+    leaf->entries = calloc(h->values + 1, sizeof(*leaf->entries));
+    leaf->entry_count = h->values;
+    if (!leaf->entries)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory",
+                            leaf->file->path);
+    leaf->at = page;
+    leaf->end = page + h->bytes;
+    for (size_t i = 0; i < leaf->entry_count; i++)
+        if (take_plain(leaf, &leaf->entries[i]) < 0)
+            return bad(leaf, "its dictionary is damaged", err);
+    return 0;
+}
+
+static int take_value(struct parquet_leaf *leaf, struct dt_error *err)
+{
+    uint32_t number = 0;
+    if (leaf->node->meaning == PARQUET_OTHER)
+        return 0; /* nobody reads it */
+    if (leaf->encoding == PLAIN)
+        return take_plain(leaf, &leaf->value) < 0
+                   ? bad(leaf, "a page has too few values", err)
+                   : 0;
+    if (hybrid_next(&leaf->numbers, &number) < 0)
+        return bad(leaf, "a page has too few values", err);
+    if (leaf->encoding == RLE) {
+        leaf->truth = (uint8_t)(number & 1);
+        leaf->value = (struct parquet_value){&leaf->truth, 1};
+        return 0;
+    }
+    if (number >= leaf->entry_count)
+        return bad(leaf, "a value is not in its dictionary", err);
+    leaf->value = leaf->entries[number];
+    return 0;
+}
+
+/* --- pages --- */
+
+/* Takes levels with their length before them, as in DATA. */
+static int take_levels(struct parquet_leaf *leaf, struct parquet_hybrid *h,
+                       int most, struct dt_error *err)
+{
+    uint32_t n;
+    if (most == 0)
+        return 0;
+    if (leaf->end - leaf->at < 4)
+        return bad(leaf, "a page is damaged", err);
+    n = (uint32_t)leaf->at[0] | (uint32_t)leaf->at[1] << 8 |
+        (uint32_t)leaf->at[2] << 16 | (uint32_t)leaf->at[3] << 24;
+    leaf->at += 4;
+    if (n > (size_t)(leaf->end - leaf->at))
+        return bad(leaf, "a page is damaged", err);
+    hybrid_init(h, leaf->at, leaf->at + n, width_of(most));
+    leaf->at += n;
+    return 0;
+}
+
+/* Prepares the values of a page, which begin at leaf->at. */
+static int start_values(struct parquet_leaf *leaf, struct dt_error *err)
+{
+    char text[120];
+    if (leaf->node->meaning == PARQUET_OTHER)
+        return 0;
+    leaf->bit = 0;
+    switch (leaf->encoding) {
+    case PLAIN:
+        return 0;
+    case RLE:
+        if (leaf->node->type != PARQUET_BOOLEAN)
+            break;
+        return take_levels(leaf, &leaf->numbers, 1, err);
+    case PLAIN_DICTIONARY:
+    case RLE_DICTIONARY:
+        if (leaf->at == leaf->end) { /* all values are null */
+            hybrid_init(&leaf->numbers, leaf->at, leaf->end, 0);
+            return 0;
+        }
+        if (*leaf->at > 32)
+            return bad(leaf, "a page is damaged", err);
+        hybrid_init(&leaf->numbers, leaf->at + 1, leaf->end, *leaf->at);
+        return 0;
+    default:
+        break;
+    }
+    snprintf(text, sizeof(text),
+             "encoding %d of Parquet, of which plain and dictionaries are "
+             "read: pandas writes them",
+             leaf->encoding);
+    return bad(leaf, text, err);
+}
+
+static int start_page(struct parquet_leaf *leaf, const struct header *h,
+                      struct dt_error *err)
+{
+    const struct parquet_node *node = leaf->node;
+    if (h->values > leaf->chunk.values || h->levels != RLE)
+        return bad(leaf, "a page is damaged", err);
+    if (read_bytes(leaf, h, err) < 0)
+        return -1;
+    leaf->chunk.values -= h->values;
+    leaf->page_values = h->values;
+    leaf->encoding = h->encoding;
+    leaf->at = leaf->page;
+    leaf->end = leaf->page + h->bytes;
+    if (h->type == DATA_V2) {
+        const uint8_t *defs = leaf->page + h->rep_bytes;
+        hybrid_init(&leaf->reps, leaf->page, defs, width_of(node->rep));
+        hybrid_init(&leaf->defs, defs, defs + h->def_bytes,
+                    width_of(node->def));
+        leaf->at = defs + h->def_bytes;
+    } else if (take_levels(leaf, &leaf->reps, node->rep, err) < 0 ||
+               take_levels(leaf, &leaf->defs, node->def, err) < 0) {
+        return -1;
+    }
+    return start_values(leaf, err);
+}
+
+/* Reads pages until one has values. 1, or 0 at the end of the chunk. */
+static int next_page(struct parquet_leaf *leaf, struct dt_error *err)
+{
+    while (leaf->page_values == 0) {
+        struct header h;
+        if (leaf->chunk.values == 0)
+            return 0;
+        if (leaf->chunk.begin >= leaf->chunk.end)
+            return bad(leaf, "pages are missing", err);
+        if (read_header(leaf, &h, err) < 0)
+            return -1;
+        int rc = 0;
+        if (h.type == DICTIONARY && leaf->node->meaning != PARQUET_OTHER)
+            rc = read_dictionary(leaf, &h, err);
+        else if (h.type == DATA || h.type == DATA_V2)
+            rc = start_page(leaf, &h, err);
+        else
+            leaf->chunk.begin += h.packed;
+        if (rc < 0)
+            return -1;
+    }
+    return 1;
+}
+
+void parquet_leaf_start(struct parquet_leaf *leaf, struct parquet_chunk chunk)
+{
+    leaf->chunk = chunk;
+    leaf->page_values = leaf->entry_count = 0;
+    leaf->loaded = false;
+}
+
+void parquet_leaf_fini(struct parquet_leaf *leaf)
+{
+    free(leaf->packed);
+    free(leaf->page);
+    free(leaf->dictionary);
+    free(leaf->entries);
+}
+
+int parquet_leaf_look(struct parquet_leaf *leaf, struct dt_error *err)
+{
+    const struct parquet_node *node = leaf->node;
+    if (leaf->loaded)
+        return 1;
+    int rc = next_page(leaf, err);
+    if (rc <= 0)
+        return rc;
+    if (next_level(&leaf->reps, node->rep, &leaf->rep) < 0 ||
+        next_level(&leaf->defs, node->def, &leaf->def) < 0)
+        return bad(leaf, "the levels of a page are damaged", err);
+    if (leaf->def == node->def && take_value(leaf, err) < 0)
+        return -1;
+    leaf->page_values--;
+    leaf->loaded = true;
+    return 1;
+}

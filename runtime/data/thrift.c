@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* thrift.c - numbers, lists and fields of Thrift's compact protocol */
+#include "config.h"
+
+#include "data/thrift.h"
+
+enum { DEPTH_MAX = 32 };
+
+static uint8_t next_byte(struct thrift *t)
+{
+    t->bad |= t->at == t->end;
+    return t->bad ? 0 : *t->at++;
+}
+
+uint64_t thrift_varint(struct thrift *t)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = next_byte(t);
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return value;
+    }
+    t->bad = true;
+    return 0;
+}
+
+static int64_t zigzag(struct thrift *t)
+{
+    uint64_t value = thrift_varint(t);
+    return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
+}
+
+bool thrift_next(struct thrift *t, struct thrift_field *field)
+{
+    uint8_t byte = next_byte(t);
+    field->type = (enum thrift_type)(byte & 15);
+    if (t->bad || field->type == THRIFT_STOP)
+        return false;
+    if (byte >> 4)
+        field->id += byte >> 4;
+    else
+        field->id = (int16_t)zigzag(t);
+    return !t->bad;
+}
+
+static void pass(struct thrift *t, uint64_t bytes)
+{
+    if (t->bad || bytes > (uint64_t)(t->end - t->at))
+        t->bad = true;
+    else
+        t->at += bytes;
+}
+
+/* The number of items, and *type of them. */
+static size_t list_head(struct thrift *t, enum thrift_type *type)
+{
+    uint8_t byte = next_byte(t);
+    uint64_t count = byte >> 4;
+    *type = (enum thrift_type)(byte & 15);
+    if (count == 15)
+        count = thrift_varint(t);
+    t->bad |= count > (uint64_t)(t->end - t->at);
+    return t->bad ? 0 : (size_t)count;
+}
+
+static void skip(struct thrift *t, enum thrift_type type, int depth);
+
+static void skip_list(struct thrift *t, int depth)
+{
+    enum thrift_type type;
+    for (size_t n = list_head(t, &type); n > 0 && !t->bad; n--)
+        if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+            pass(t, 1); /* in a list, a truth value is a byte */
+        else
+            skip(t, type, depth);
+}
+
+static void skip_map(struct thrift *t, int depth)
+{
+    uint64_t count = thrift_varint(t);
+    uint8_t types = count > 0 ? next_byte(t) : 0;
+    for (; count > 0 && !t->bad; count--) {
+        skip(t, (enum thrift_type)(types >> 4), depth);
+        skip(t, (enum thrift_type)(types & 15), depth);
+    }
+}
+
+static void skip(struct thrift *t, enum thrift_type type, int depth)
+{
+    struct thrift_field field = {0};
+    if (depth == DEPTH_MAX)
+        t->bad = true;
+    if (t->bad)
+        return;
+    switch (type) {
+    case THRIFT_TRUE:
+    case THRIFT_FALSE:
+        break;
+    case THRIFT_BYTE:
+        pass(t, 1);
+        break;
+    case THRIFT_I16:
+    case THRIFT_I32:
+    case THRIFT_I64:
+        thrift_varint(t);
+        break;
+    case THRIFT_DOUBLE:
+        pass(t, 8);
+        break;
+    case THRIFT_BINARY:
+        pass(t, thrift_varint(t));
+        break;
+    case THRIFT_LIST:
+    case THRIFT_SET:
+        skip_list(t, depth + 1);
+        break;
+    case THRIFT_MAP:
+        skip_map(t, depth + 1);
+        break;
+    case THRIFT_STRUCT:
+        while (thrift_next(t, &field))
+            skip(t, field.type, depth + 1);
+        break;
+    case THRIFT_STOP:
+    default:
+        t->bad = true;
+    }
+}
+
+void thrift_skip(struct thrift *t, enum thrift_type type)
+{
+    skip(t, type, 0);
+}
+
+int64_t thrift_integer(struct thrift *t, const struct thrift_field *field)
+{
+    t->bad |= field->type < THRIFT_I16 || field->type > THRIFT_I64;
+    return t->bad ? 0 : zigzag(t);
+}
+
+const char *thrift_binary(struct thrift *t, const struct thrift_field *field,
+                          size_t *bytes)
+{
+    *bytes = 0;
+    t->bad |= field->type != THRIFT_BINARY;
+    uint64_t count = t->bad ? 0 : thrift_varint(t);
+    const uint8_t *at = t->at;
+    pass(t, count);
+    *bytes = t->bad ? 0 : (size_t)count;
+    return (const char *)at;
+}
+
+size_t thrift_list(struct thrift *t, const struct thrift_field *field,
+                   enum thrift_type type)
+{
+    enum thrift_type found;
+    t->bad |= field->type != THRIFT_LIST;
+    size_t count = t->bad ? 0 : list_head(t, &found);
+    t->bad |= count > 0 && found != type;
+    return t->bad ? 0 : count;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * thrift.h - reads structures of Thrift's compact protocol (private to data/)
+ *
+ * As in thrift-compact-protocol.md of Apache Thrift. A reader that has met a
+ * mistake gives zeros and ends every loop; look at `bad` once.
+ */
+#ifndef DT_DATA_THRIFT_H
+#define DT_DATA_THRIFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum thrift_type {
+    THRIFT_STOP,
+    THRIFT_TRUE,
+    THRIFT_FALSE,
+    THRIFT_BYTE,
+    THRIFT_I16,
+    THRIFT_I32,
+    THRIFT_I64,
+    THRIFT_DOUBLE,
+    THRIFT_BINARY,
+    THRIFT_LIST,
+    THRIFT_SET,
+    THRIFT_MAP,
+    THRIFT_STRUCT,
+};
+
+struct thrift {
+    const uint8_t *at, *end;
+    bool bad;
+};
+
+/* A field of a structure; zeroed before the first. */
+struct thrift_field {
+    int id;
+    enum thrift_type type;
+};
+
+/* Reads what comes before the next field. False: the structure has ended. */
+bool thrift_next(struct thrift *t, struct thrift_field *field);
+
+/* Passes the value of a field. */
+void thrift_skip(struct thrift *t, enum thrift_type type);
+
+/* The value of a field of type I16, I32 or I64; of another type: it is bad. */
+int64_t thrift_integer(struct thrift *t, const struct thrift_field *field);
+
+/* An unsigned number of up to 64 bits, 7 in a byte. */
+uint64_t thrift_varint(struct thrift *t);
+
+/* The bytes of a binary field. */
+const char *thrift_binary(struct thrift *t, const struct thrift_field *field,
+                          size_t *bytes);
+
+/* The number of items of a list field with items of `type`; they follow. It is
+ * at most as large as the bytes that are left.
+ */
+size_t thrift_list(struct thrift *t, const struct thrift_field *field,
+                   enum thrift_type type);
+
+#endif /* DT_DATA_THRIFT_H */
