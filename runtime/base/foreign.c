@@ -30,10 +30,6 @@ static const struct kind models[] = {
     {"adapter_model.safetensors", ADAPTER},
     {".gguf", "a model of llama.cpp: take the Hugging Face directory that it "
               "was made from"},
-    {"pytorch_model.bin",
-     PYTORCH "let transformers convert them, " LOAD ")" SAVE},
-    {"pytorch_model.bin.index.json",
-     PYTORCH "let transformers convert them, " LOAD ")" SAVE},
     {"consolidated.safetensors",
      "weights with Mistral's own names: take the files model*.safetensors of "
      "the same model"},

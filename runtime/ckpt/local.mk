@@ -15,5 +15,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/safetensors_write.c \
 	runtime/ckpt/sink.c \
 	runtime/ckpt/sink.h \
+	runtime/ckpt/torch.c \
+	runtime/ckpt/torch_machine.c \
+	runtime/ckpt/torch_machine.h \
+	runtime/ckpt/torch_pickle.c \
+	runtime/ckpt/torch_pickle.h \
+	runtime/ckpt/torch_zip.c \
+	runtime/ckpt/torch_zip.h \
 	runtime/ckpt/verify.c \
 	# End of runtime/ckpt

@@ -44,6 +44,7 @@ void dt_safetensors_close(struct dt_safetensors *st)
         if (part->map)
             munmap((void *)(uintptr_t)part->map, part->bytes);
         json_decref(part->header);
+        free(part->names);
         free(part->path);
     }
     free(st->parts);
@@ -140,12 +141,13 @@ static int check_dtype(const struct st_entry *entry, enum dt_dtype dtype,
     int have = entry->dtype->dtype;
     bool is_float = dt_dtype_is_float(dtype);
     if (have == (int)dtype ||
-        (is_float && have >= 0 && dt_dtype_is_float((enum dt_dtype)have)))
+        (is_float && have >= 0 &&
+         (have == DT_F64 || dt_dtype_is_float((enum dt_dtype)have))))
         return 0;
     return dt_safetensors_bad(
         entry->part->path, err, "tensor \"%s\" is %s, expected %s", entry->name,
         entry->dtype->name,
-        is_float ? "F32, BF16 or F16" : dt_dtype_name(dtype));
+        is_float ? "F32, BF16, F16 or F64" : dt_dtype_name(dtype));
 }
 
 static const struct st_entry *find_tensor(const struct dt_safetensors *st,
@@ -187,14 +189,15 @@ struct piece {
     bool infinite; /* result: a value is not finite and should be */
 };
 
-/* Whether n converted elements are finite. Widening to F32 cannot change that,
- * so the smaller source is checked; narrowing can overflow, so the result is.
+/* Whether n converted elements are finite. Widening cannot change that, so the
+ * smaller source is checked; narrowing can overflow, so the result is.
  */
 static bool is_finite(const struct piece *p, const char *to, const char *from,
                       size_t n)
 {
-    return p->to_dtype == DT_F32 ? dt_is_finite(from, p->from_dtype, n)
-                                 : dt_is_finite(to, p->to_dtype, n);
+    return p->to_dtype == DT_F32 && p->from_dtype != DT_F64
+               ? dt_is_finite(from, p->from_dtype, n)
+               : dt_is_finite(to, p->to_dtype, n);
 }
 
 static void convert_piece(void *ctx)
@@ -257,11 +260,15 @@ static int check_finite(const struct piece *pieces, size_t count,
     for (size_t i = 0; i < count; i++) {
         const struct piece *p = &pieces[i];
         bool narrowed = p->to_dtype == DT_F16 && p->from_dtype != DT_F16;
+        bool wide = p->from_dtype == DT_F64 && !narrowed;
         if (p->infinite)
             return dt_safetensors_bad(
                 p->entry->part->path, err,
                 "tensor \"%s\" has values that are NaN or infinite%s",
-                p->entry->name, narrowed ? ", or too large for fp16" : "");
+                p->entry->name,
+                narrowed ? ", or too large for fp16"
+                : wide   ? ", or too large for fp32"
+                         : "");
     }
     return 0;
 }

@@ -67,8 +67,9 @@ struct dt_safetensors *dt_safetensors_open(const char *path,
                                            struct dt_error *err);
 
 /* Opens the files of a model: <dir>/model.safetensors, or else the shards that
- * <dir>/model.safetensors.index.json lists. The shards must be in `dir` and
- * hold exactly the tensors of the index. NULL and err: as
+ * <dir>/model.safetensors.index.json lists, or else the same of
+ * pytorch_model.bin, of which nothing is executed. The shards must be in `dir`
+ * and hold exactly the tensors of the index. NULL and err: as
  * dt_safetensors_open and dt_foreign_dir.
  */
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
@@ -95,8 +96,8 @@ int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
                          enum dt_dtype *dtype);
 
 /* Checks that tensor `name` can be read into a view of `dtype`: it has this
- * shape, and the dtypes are equal or both are floats (F32, BF16, F16). -1:
- * EX_DATAERR with what was found and what was expected.
+ * shape, and the dtypes are equal or both are floats (F32, BF16, F16, and F64
+ * in the file). -1: EX_DATAERR with what was found and what was expected.
  */
 int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
                          int ndim, const size_t *shape, enum dt_dtype dtype,

@@ -27,7 +27,7 @@ static const struct st_dtype dtypes[] = {
     {"I16", 16, -1},        {"U16", 16, -1},       {"I32", 32, DT_I32},
     {"U32", 32, -1},        {"I64", 64, DT_I64},   {"U64", 64, -1},
     {"F16", 16, DT_F16},    {"BF16", 16, DT_BF16}, {"F32", 32, DT_F32},
-    {"F64", 64, DT_F64},        {"C64", 64, -1},       {"F8_E4M3", 8, -1},
+    {"F64", 64, DT_F64},    {"C64", 64, -1},       {"F8_E4M3", 8, -1},
     {"F8_E5M2", 8, -1},     {"F8_E8M0", 8, -1},    {"F8_E4M3FNUZ", 8, -1},
     {"F8_E5M2FNUZ", 8, -1}, {"F4", 4, -1},         {"F6_E2M3", 6, -1},
     {"F6_E3M2", 6, -1},
@@ -118,8 +118,8 @@ static void copy_bytes(void *ctx)
     memcpy(c->to, c->from, c->bytes);
 }
 
-static int read_at(const struct st_part *part, size_t offset, void *to,
-                   size_t bytes, struct dt_error *err)
+int dt_safetensors_copy(const struct st_part *part, uint64_t offset, void *to,
+                        size_t bytes, struct dt_error *err)
 {
     struct copy c = {to, part->map + offset, bytes};
     return dt_safetensors_verify(part, dt_guard_run(copy_bytes, &c), err);
@@ -160,7 +160,7 @@ static int read_header(struct st_part *part, struct dt_error *err)
     uint64_t length;
     char begin[32];
     size_t bytes = part->bytes < sizeof(begin) ? part->bytes : sizeof(begin);
-    if (read_at(part, 0, begin, bytes, err) < 0 ||
+    if (dt_safetensors_copy(part, 0, begin, bytes, err) < 0 ||
         dt_foreign_pointer(part->path, begin, bytes, err) < 0)
         return -1;
     memcpy(&length, begin, sizeof(length));
@@ -171,7 +171,7 @@ static int read_header(struct st_part *part, struct dt_error *err)
     char *text = malloc(length + 1);
     if (!text)
         return out_of_memory(part, err);
-    int rc = read_at(part, 8, text, length, err);
+    int rc = dt_safetensors_copy(part, 8, text, length, err);
     if (rc == 0)
         rc = parse_text(part, text, length, err);
     free(text);
@@ -204,6 +204,14 @@ static int get_size(const json_t *value, uint64_t *size)
     return 0;
 }
 
+const struct st_dtype *dt_safetensors_find_dtype(const char *name)
+{
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+        if (strcmp(name, dtypes[i].name) == 0)
+            return &dtypes[i];
+    return NULL;
+}
+
 static int parse_dtype(struct st_entry *entry, const json_t *value,
                        struct dt_error *err)
 {
@@ -211,9 +219,7 @@ static int parse_dtype(struct st_entry *entry, const json_t *value,
     if (!name)
         return dt_safetensors_bad(entry->part->path, err,
                                   "tensor \"%s\": no dtype", entry->name);
-    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
-        if (strcmp(name, dtypes[i].name) == 0)
-            entry->dtype = &dtypes[i];
+    entry->dtype = dt_safetensors_find_dtype(name);
     if (!entry->dtype)
         return dt_safetensors_bad(entry->part->path, err,
                                   "tensor \"%s\": unknown dtype \"%s\"",
@@ -350,14 +356,20 @@ static int parse_entries(struct dt_safetensors *st, const struct st_part *part,
     return check_ranges(part, entries + first, st->count - first, err);
 }
 
-int dt_safetensors_add(struct dt_safetensors *st, const char *path,
-                       struct dt_error *err)
+struct st_part *dt_safetensors_map(struct dt_safetensors *st, const char *path,
+                                   struct dt_error *err)
 {
     struct st_part *part = &st->parts[st->part_count++];
     part->path = strdup(path);
     if (!part->path)
-        return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (open_file(part, err) < 0 || read_header(part, err) < 0)
-        return -1;
-    return parse_entries(st, part, err);
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    return part->path && open_file(part, err) == 0 ? part : NULL;
+}
+
+int dt_safetensors_add(struct dt_safetensors *st, const char *path,
+                       struct dt_error *err)
+{
+    struct st_part *part = dt_safetensors_map(st, path, err);
+    return part && read_header(part, err) == 0 ? parse_entries(st, part, err)
+                                               : -1;
 }

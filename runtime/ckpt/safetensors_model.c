@@ -14,8 +14,17 @@
 #include "base/json.h"
 #include "ckpt/safetensors_impl.h"
 
-#define SINGLE "model.safetensors"
-#define INDEX SINGLE ".index.json"
+/* How a model is stored, the first choice first: in one file, or in the shards
+ * that an index lists.
+ */
+static const struct store {
+    const char *single, *index;
+    int (*add)(struct dt_safetensors *st, const char *path,
+               struct dt_error *err);
+} stores[] = {
+    {"model.safetensors", "model.safetensors.index.json", dt_safetensors_add},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json", dt_torch_add},
+};
 
 enum {
     MAX_INDEX_BYTES = 100 * 1000 * 1000,
@@ -27,8 +36,8 @@ static const char *file_of(const struct st_part *part)
 }
 
 /* Opens <dir>/<file> unless it is open already. */
-static int add_file(struct dt_safetensors *st, const char *dir,
-                    const char *file, struct dt_error *err)
+static int add_file(struct dt_safetensors *st, const struct store *store,
+                    const char *dir, const char *file, struct dt_error *err)
 {
     char path[PATH_MAX];
     for (size_t i = 0; i < st->part_count; i++)
@@ -36,7 +45,7 @@ static int add_file(struct dt_safetensors *st, const char *dir,
             return 0;
     if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    return dt_safetensors_add(st, path, err);
+    return store->add(st, path, err);
 }
 
 /* Whether `file` is a plain name in the same directory that can be printed. */
@@ -49,8 +58,9 @@ static bool is_plain(const char *file)
 }
 
 /* Opens every file that `map` names. */
-static int add_files(struct dt_safetensors *st, const char *dir,
-                     const char *index, json_t *map, struct dt_error *err)
+static int add_files(struct dt_safetensors *st, const struct store *store,
+                     const char *dir, const char *index, json_t *map,
+                     struct dt_error *err)
 {
     const char *name;
     json_t *value;
@@ -67,7 +77,7 @@ static int add_files(struct dt_safetensors *st, const char *dir,
                                       "tensor \"%s\": \"%s\" is not a plain "
                                       "file name",
                                       name, file);
-        if (add_file(st, dir, file, err) < 0)
+        if (add_file(st, store, dir, file, err) < 0)
             return dt_error_prefix(err, "%s", index);
     }
     return 0;
@@ -101,7 +111,8 @@ static int check_map(const struct dt_safetensors *st, const char *index,
     return 0;
 }
 
-static struct dt_safetensors *open_map(const char *dir, const char *index,
+static struct dt_safetensors *open_map(const struct store *store,
+                                       const char *dir, const char *index,
                                        json_t *map, struct dt_error *err)
 {
     if (json_object_size(map) == 0) {
@@ -110,7 +121,7 @@ static struct dt_safetensors *open_map(const char *dir, const char *index,
     }
     struct dt_safetensors *st =
         dt_safetensors_create(json_object_size(map), err);
-    if (st && add_files(st, dir, index, map, err) == 0 &&
+    if (st && add_files(st, store, dir, index, map, err) == 0 &&
         dt_safetensors_sort(st, err) == 0 &&
         check_map(st, index, map, err) == 0)
         return st;
@@ -118,7 +129,8 @@ static struct dt_safetensors *open_map(const char *dir, const char *index,
     return NULL;
 }
 
-static struct dt_safetensors *open_index(const char *dir, const char *index,
+static struct dt_safetensors *open_index(const struct store *store,
+                                         const char *dir, const char *index,
                                          struct dt_error *err)
 {
     char *text = dt_file_read(index, MAX_INDEX_BYTES, err);
@@ -129,28 +141,46 @@ static struct dt_safetensors *open_index(const char *dir, const char *index,
     if (!root)
         return NULL;
     struct dt_safetensors *st =
-        open_map(dir, index, json_object_get(root, "weight_map"), err);
+        open_map(store, dir, index, json_object_get(root, "weight_map"), err);
     json_decref(root);
     return st;
+}
+
+static struct dt_safetensors *open_single(const struct store *store,
+                                          const char *path,
+                                          struct dt_error *err)
+{
+    struct dt_safetensors *st = dt_safetensors_create(1, err);
+    if (st && store->add(st, path, err) == 0 &&
+        dt_safetensors_sort(st, err) == 0)
+        return st;
+    dt_safetensors_close(st);
+    return NULL;
 }
 
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
                                                  struct dt_error *err)
 {
-    char single[PATH_MAX], index[PATH_MAX];
-    if (snprintf(single, sizeof(single), "%s/" SINGLE, dir) >=
-            (int)sizeof(single) ||
-        snprintf(index, sizeof(index), "%s/" INDEX, dir) >=
-            (int)sizeof(index)) {
-        dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-        return NULL;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
+        const struct store *store = &stores[i];
+        if (snprintf(path, sizeof(path), "%s/%s", dir, store->index) >=
+            (int)sizeof(path)) {
+            dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+            return NULL;
+        }
+        bool sharded = access(path, F_OK) == 0;
+        snprintf(path, sizeof(path), "%s/%s", dir, store->single);
+        if (access(path, F_OK) == 0)
+            return open_single(store, path, err);
+        snprintf(path, sizeof(path), "%s/%s", dir, store->index);
+        if (sharded)
+            return open_index(store, dir, path, err);
     }
-    bool is_single = access(single, F_OK) == 0;
-    if (!is_single && access(index, F_OK) == 0)
-        return open_index(dir, index, err);
-    if (!is_single && dt_foreign_dir(dir, err) < 0)
+    if (dt_foreign_dir(dir, err) < 0)
         return NULL;
-    return dt_safetensors_open(single, err);
+    snprintf(path, sizeof(path), "%s/%s", dir, stores[0].single);
+    return dt_safetensors_open(path, err);
 }
 
 struct dt_safetensors *dt_safetensors_open_set(const char *dir,
@@ -160,7 +190,7 @@ struct dt_safetensors *dt_safetensors_open_set(const char *dir,
     struct dt_safetensors *st = dt_safetensors_create(count, err);
     int rc = st ? 0 : -1;
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = add_file(st, dir, names[i], err);
+        rc = add_file(st, &stores[0], dir, names[i], err);
     if (rc == 0 && dt_safetensors_sort(st, err) == 0)
         return st;
     dt_safetensors_close(st);

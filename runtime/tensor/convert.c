@@ -18,6 +18,21 @@ static inline uint16_t f16_to_bf16(uint16_t half)
     return dt_f32_to_bf16(dt_f16_to_f32(half));
 }
 
+static inline float f64_to_f32(double value)
+{
+    return (float)value;
+}
+
+static inline uint16_t f64_to_bf16(double value)
+{
+    return dt_f32_to_bf16((float)value);
+}
+
+static inline uint16_t f64_to_f16(double value)
+{
+    return dt_f32_to_f16((float)value);
+}
+
 /* A loop of `function`, from FROM to TO. */
 #define LOOP(name, function, TO, FROM)                                         \
     static void name(char *restrict to, const char *restrict from,             \
@@ -38,6 +53,9 @@ LOOP(bf16_from_f32, dt_f32_to_bf16, uint16_t, float)
 LOOP(bf16_from_f16, f16_to_bf16, uint16_t, uint16_t)
 LOOP(f16_from_f32, dt_f32_to_f16, uint16_t, float)
 LOOP(f16_from_bf16, bf16_to_f16, uint16_t, uint16_t)
+LOOP(f32_from_f64, f64_to_f32, float, double)
+LOOP(bf16_from_f64, f64_to_bf16, uint16_t, double)
+LOOP(f16_from_f64, f64_to_f16, uint16_t, double)
 
 void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
                 enum dt_dtype from_dtype, size_t count)
@@ -53,7 +71,14 @@ void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
             memcpy(to, from, count * dt_dtype_bytes(to_dtype));
         return;
     }
-    assert(dt_dtype_is_float(to_dtype) && dt_dtype_is_float(from_dtype));
+    assert(dt_dtype_is_float(to_dtype));
+    if (from_dtype == DT_F64) {
+        (to_dtype == DT_F32    ? f32_from_f64
+         : to_dtype == DT_BF16 ? bf16_from_f64
+                               : f16_from_f64)(to, from, count);
+        return;
+    }
+    assert(dt_dtype_is_float(from_dtype));
     loops[to_dtype][from_dtype](to, from, count);
 }
 

@@ -15,7 +15,8 @@ static inline bool dt_dtype_is_float(enum dt_dtype dtype)
 }
 
 /* to(count) = from(count), rounded as half.h says. The types are equal, or both
- * floats. The memory does not overlap and needs no alignment.
+ * floats, or F64 becomes a float, of two bytes by way of F32, as in PyTorch.
+ * The memory does not overlap and needs no alignment.
  */
 void dt_convert(void *to, enum dt_dtype to_dtype, const void *from,
                 enum dt_dtype from_dtype, size_t count);

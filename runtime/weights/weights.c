@@ -344,13 +344,16 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     bool found = false;
     for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
         const char *name = dt_safetensors_name(st, t);
-        found = find_param(layout, name) == 0 &&
-                dt_safetensors_dtype(st, name, dtype) == 0 &&
-                dt_dtype_is_float(*dtype);
+        if (find_param(layout, name) != 0 ||
+            dt_safetensors_dtype(st, name, dtype) < 0)
+            continue;
+        if (*dtype == DT_F64)
+            *dtype = DT_F32; /* what it is read as */
+        found = dt_dtype_is_float(*dtype);
     }
     dt_safetensors_close(st);
     return found ? 0
                  : dt_error_set(err, EX_DATAERR,
-                                "%s: no tensor %s of F32, BF16 or F16", dir,
-                                layout->params[0].name);
+                                "%s: no tensor %s of F32, BF16, F16 or F64",
+                                dir, layout->params[0].name);
 }

@@ -93,8 +93,8 @@ int dt_weights_load_merged(const char *dir,
                            const struct dt_layout *layout, struct dt_view to,
                            struct dt_error *err);
 
-/* The dtype in which the model in `dir` stores its embedding: F32, BF16 or F16.
- * -1: EX_NOINPUT, EX_DATAERR.
+/* The dtype in which the model in `dir` stores its embedding: F32, which stands
+ * for F64, too, BF16 or F16. -1: EX_NOINPUT, EX_DATAERR.
  */
 int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
                      enum dt_dtype *dtype, struct dt_error *err);

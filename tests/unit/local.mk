@@ -135,6 +135,7 @@ check_PROGRAMS += \
 	tests/unit/test_rm \
 	tests/unit/test_samples \
 	tests/unit/test_submission \
+	tests/unit/test_torch \
 	tests/unit/test_trainer \
 	# End of tests/unit
 
@@ -147,6 +148,7 @@ EXTRA_DIST += \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \
 	tests/unit/forms \
+	tests/unit/torch \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
 	tests/unit/random_weights.h \

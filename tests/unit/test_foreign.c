@@ -90,15 +90,6 @@ static void models_of_foreign_formats_are_refused_by_name(void **state)
     assert_refused(DIR("tiny\n.Q4_K_M.gguf"),
                    ": tiny?.Q4_K_M.gguf: a model of llama.cpp: take the "
                    "Hugging Face directory that it was made from");
-    assert_refused(DIR("tf_model.h5", "pytorch_model.bin"),
-                   ": pytorch_model.bin: weights of PyTorch, which are code, "
-                   "too: let transformers convert them, "
-                   "AutoModelForCausalLM.from_pretrained(DIR)" SAVED);
-    assert_refused(
-        DIR("pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin"),
-        ": pytorch_model.bin.index.json: weights of PyTorch, which "
-        "are code, too: let transformers convert them, "
-        "AutoModelForCausalLM.from_pretrained(DIR)" SAVED);
     assert_refused(DIR("consolidated.00.pth"),
                    ": consolidated.00.pth: weights of PyTorch, which are code, "
                    "too: let the program that made them save a Hugging Face "

@@ -177,7 +177,7 @@ static void tensors_of_another_shape_or_type_are_refused(void **state)
     const size_t shape[] = {2, 3}, swapped[] = {3, 2};
     (void)state;
     struct dt_safetensors *file =
-        dt_safetensors_open(put("{\"w\":{\"dtype\":\"F64\",\"shape\":[2,3],"
+        dt_safetensors_open(put("{\"w\":{\"dtype\":\"I64\",\"shape\":[2,3],"
                                 "\"data_offsets\":[0,48]}}",
                                 48),
                             &err);
@@ -192,15 +192,15 @@ static void tensors_of_another_shape_or_type_are_refused(void **state)
     assert_int_equal(dt_safetensors_read(file, "w", 1, shape, view, &err), -1);
     assert_non_null(strstr(err.text, "tensor \"w\" is [2, 3], expected [2]"));
     assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
-    assert_non_null(
-        strstr(err.text, "tensor \"w\" is F64, expected F32, BF16 or F16"));
+    assert_non_null(strstr(
+        err.text, "tensor \"w\" is I64, expected F32, BF16, F16 or F64"));
     assert_int_equal(dt_safetensors_check(file, "w", 2, shape, DT_BF16, &err),
                      -1);
-    assert_non_null(
-        strstr(err.text, "tensor \"w\" is F64, expected F32, BF16 or F16"));
+    assert_non_null(strstr(
+        err.text, "tensor \"w\" is I64, expected F32, BF16, F16 or F64"));
     view = view_of(data, 6, DT_I32, &buf);
     assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
-    assert_non_null(strstr(err.text, "tensor \"w\" is F64, expected I32"));
+    assert_non_null(strstr(err.text, "tensor \"w\" is I64, expected I32"));
     dt_safetensors_close(file);
 }
 
