@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - `disttrain export`: writes a checkpoint as a Hugging Face
- * directory
+ * directory, or as a file of llama.cpp
  */
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "cmd/cmd.h"
 #include "weights/export.h"
 
 static const char help[] =
-    "usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
+    "usage: disttrain export CHECKPOINT DIR [OPTIONS]\n"
+    "       disttrain export CHECKPOINT FILE --format gguf [OPTIONS]\n\n"
     "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
     "of a run, to the directory DIR in the format of Hugging Face:\n"
     "weights, config.json and the tokenizer's files, without the state\n"
-    "of the training.\n\n"
-    "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
+    "of the training. With --format gguf, writes one FILE for llama.cpp.\n\n"
+    "  --format hf|gguf        what is written [hf]\n"
+    "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT];\n"
+    "                          of GGUF also q8_0, blocks of 8 bits\n"
     "  --max-shard-size SIZE   write larger weights as files of up to\n"
     "                          this size: 500MB, 2GiB ... [5GB]\n"
     "  --merge                 CHECKPOINT is an adapter: write the model that\n"
     "                          it was trained beside, with the adapter in it\n"
-    "  --overwrite             replace a model that is in DIR\n"
+    "  --overwrite             replace a model that is in DIR, or FILE\n"
     "  --help                  this text\n";
 
 static int parse_size(struct dt_export *export)
@@ -36,12 +40,35 @@ static int parse_size(struct dt_export *export)
     return 0;
 }
 
+/* A type, or blocks of GGUF. */
+static int parse_dtype(struct dt_export *export)
+{
+    export->same_dtype = false;
+    export->q8_0 = strcmp(optarg, "q8_0") == 0;
+    export->dtype = DT_F32;
+    return export->q8_0 ? 0
+                        : dt_cmd_take_dtype("export", optarg, &export->dtype);
+}
+
+static int parse_format(struct dt_export *export)
+{
+    if (strcmp(optarg, "hf") == 0)
+        export->format = DT_EXPORT_HF;
+    else if (strcmp(optarg, "gguf") == 0)
+        export->format = DT_EXPORT_GGUF;
+    else
+        return dt_cmd_usage_error(
+            "export", "--format: expected hf or gguf, got '%s'", optarg);
+    return 0;
+}
+
 /* Fills export. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct dt_export *export, int argc, char **argv)
 {
     static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"dtype", required_argument, NULL, 'd'},
+        {"format", required_argument, NULL, 'f'},
         {"max-shard-size", required_argument, NULL, 's'},
         {"merge", no_argument, NULL, 'm'},
         {"overwrite", no_argument, NULL, 'o'},
@@ -52,14 +79,19 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
         int bad = 0;
         export->merge |= c == 'm';
         export->overwrite |= c == 'o';
-        export->same_dtype &= c != 'd';
         if (c == 'd')
-            bad = dt_cmd_take_dtype("export", optarg, &export->dtype);
+            bad = parse_dtype(export);
+        if (c == 'f')
+            bad = parse_format(export);
         if (c == 's')
             bad = parse_size(export);
         if (bad)
             return bad;
     }
+    if (line.status == DT_CMD_RUN && export->q8_0 &&
+        export->format != DT_EXPORT_GGUF)
+        return dt_cmd_usage_error("export", "--dtype q8_0 is for --format "
+                                            "gguf");
     return line.status;
 }
 
@@ -87,6 +119,7 @@ int dt_cmd_export(int argc, char **argv)
         return err.status;
     }
     printf("%s: %zu parameters in %s, from %s\n", export.to, export.param_count,
-           dt_cmd_dtype_name(export.dtype), export.found);
+           export.q8_0 ? "q8_0" : dt_cmd_dtype_name(export.dtype),
+           export.found);
     return 0;
 }

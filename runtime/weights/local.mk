@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	# End of runtime/weights \
 	runtime/weights/export.c \
 	runtime/weights/export.h \
+	runtime/weights/gguf.c \
+	runtime/weights/gguf.h \
+	runtime/weights/gguf_model.c \
+	runtime/weights/gguf_model.h \
+	runtime/weights/gguf_tokens.c \
 	runtime/weights/host_copy.c \
 	runtime/weights/host_copy.h \
 	runtime/weights/merge.c \
@@ -11,5 +17,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/weights/tensor_names.h \
 	runtime/weights/weights.c \
 	runtime/weights/weights.h \
-	runtime/weights/weights_save.c \
-	# End of runtime/weights
+	runtime/weights/weights_save.c

@@ -47,7 +47,7 @@ layers() {
             layer("report", "base")
             layer("console", "base contract")
             layer("doctor", "base launch")
-            layer("weights", "base ckpt model ops parallel tensor")
+            layer("weights", "base ckpt model ops parallel tensor tokenizer")
             layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")

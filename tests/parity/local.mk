@@ -3,6 +3,7 @@ check_PROGRAMS += \
 	tests/parity/test_adapters \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
+	tests/parity/test_gguf \
 	tests/parity/test_hybrid \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
@@ -77,8 +78,10 @@ EXTRA_DIST += \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
 	tests/parity/make_adapter_reference.py \
+	tests/parity/gguf \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
+	tests/parity/make_gguf.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_preference_reference.py \
 	tests/parity/make_preference_runs.py \
