@@ -84,7 +84,8 @@ static int open_tokenizer(struct dt_run_data *data, const struct dt_conf *conf,
         return dt_error_set(err, EX_CONFIG,
                             "E120 the tokenizer %s has %zu tokens, but the "
                             "model's vocab_size is %zu: is it the tokenizer "
-                            "of this model? Lines of token ids need "
+                            "of this model? model.resize_embeddings adds rows "
+                            "for new tokens; lines of token ids need "
                             "data.format: tokenized",
                             path, tokens, vocab_size);
     return 0;
@@ -419,9 +420,8 @@ static int check_chat(const struct dt_run_data *data,
             0 ||
         format != DT_FORMAT_MESSAGES || !strcmp(options.chat_template, "none"))
         return 0;
-    struct dt_chat *chat =
-        dt_chat_create(options.chat_template, options.chat_variables,
-                       data->tokenizer, err);
+    struct dt_chat *chat = dt_chat_create(
+        options.chat_template, options.chat_variables, data->tokenizer, err);
     dt_chat_destroy(chat);
     return chat ? 0 : -1;
 }

@@ -22,13 +22,40 @@
 
 /* --- what to train --- */
 
+/* Lets the model have a row for each token of the tokenizer. */
+static int resize_embeddings(const struct dt_conf *conf,
+                             struct dt_model_config *config,
+                             struct dt_error *err)
+{
+    if (!conf->model.resize_embeddings)
+        return 0;
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(dt_run_tokenizer_path(conf), err);
+    if (!tokenizer)
+        return dt_error_prefix(err, "model.resize_embeddings");
+    const size_t tokens = dt_tokenizer_vocab_size(tokenizer);
+    dt_tokenizer_destroy(tokenizer);
+    if (tokens <= config->vocab_size)
+        return 0;
+    if (conf->adapter.type != DT_CONF_ADAPTER_NONE)
+        return dt_error_set(err, EX_CONFIG,
+                            "model.resize_embeddings: an adapter is saved "
+                            "without the embedding, so its new rows would be "
+                            "lost: train the model itself, or remove the "
+                            "tokens that it has not");
+    dt_model_config_grow(config, tokens);
+    return 0;
+}
+
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err)
 {
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     if (dir)
-        return dt_model_config_load(config, dir, err);
+        return dt_model_config_load(config, dir, err) < 0
+                   ? -1
+                   : resize_embeddings(conf, config, err);
     *config = (struct dt_model_config){
         .family = DT_GPT2,
         .vocab_size = (size_t)conf->model.vocab_size,
@@ -66,6 +93,11 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
                             "%s: data.max_length: %zu is more "
                             "than the %zu positions of the model",
                             conf->file, run->T, config->n_positions);
+    if (config->stored_vocab > 0)
+        dt_log(DT_LOG_INFO, "algo",
+               "model.resize_embeddings: %zu tokens, %zu more than the model "
+               "has; their rows are the mean of the others",
+               config->vocab_size, config->vocab_size - config->stored_vocab);
     return dt_algo_adapt(run->algo, config, dir ? dir : conf->file, err);
 }
 

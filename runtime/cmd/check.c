@@ -144,7 +144,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
     *vocab_size = (size_t)conf->model.vocab_size;
     if (!dir)
         return EX_OK;
-    if (dt_model_config_load(&model, dir, &err) < 0 ||
+    if (dt_run_model_config(conf, &model, &err) < 0 ||
         dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
         status = dt_conf_print_problem(conf, file, key, err.text, stderr);
     } else if ((size_t)conf->data.max_length > model.n_positions) {

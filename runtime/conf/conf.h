@@ -151,6 +151,7 @@ struct dt_conf {
         double layer_norm_epsilon, initializer_range;
         int tokenizer; /* enum dt_conf_tokenizer */
         char *tokenizer_path;
+        bool resize_embeddings;
         int attention;              /* enum dt_attention_kind */
         int gradient_checkpointing; /* enum dt_conf_checkpointing */
         bool disable_dropout;

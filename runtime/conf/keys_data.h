@@ -68,6 +68,11 @@
      .aliases = ALSO("tokenizer_name_or_path", "tokenizer_name"),
      .help = "directory of tokenizer.json; auto is model.path if it is "
              "given, else byte: token ids are bytes, and 256 ends a document"},
+    {"model.resize_embeddings", DT_CONF_BOOL, AT(model.resize_embeddings),
+     .fallback = "false", .result = true, .aliases = ALSO("resize_vocab"),
+     .help = "let the embedding and the head grow to the tokenizer's tokens, "
+             "if they have fewer rows: each new one is the mean of the others; "
+             "also of a reference that is the model itself"},
     {"model.storage_dtype", DT_CONF_UNUSED,
      .aliases = ALSO("torch_dtype", "dtype"),
      .help = "not needed here: weights are read in any type, and "

@@ -131,6 +131,14 @@ static json_t *build_config(const struct dt_model_config *config)
     return root;
 }
 
+void dt_model_config_grow(struct dt_model_config *config, size_t vocab_size)
+{
+    if (vocab_size == config->vocab_size)
+        return;
+    config->stored_vocab = config->vocab_size;
+    config->vocab_size = vocab_size;
+}
+
 char *dt_model_config_format(const struct dt_model_config *config,
                              enum dt_dtype dtype, struct dt_error *err)
 {
@@ -146,6 +154,10 @@ char *dt_model_config_format(const struct dt_model_config *config,
                         "architectures")) /* a base model's have no head */
         ok &= !json_object_set_new(root, "architectures",
                                    json_pack("[s]", architecture_of(config)));
+    if (json_integer_value(json_object_get(root, "vocab_size")) !=
+        (json_int_t)config->vocab_size) /* it has grown, or had its default */
+        ok &= !json_object_set_new(
+            root, "vocab_size", json_integer((json_int_t)config->vocab_size));
     if (config->scores)
         ok &= !add_scores(root, config);
     char *text = ok ? dump_json(root) : NULL;

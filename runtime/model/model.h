@@ -38,6 +38,8 @@ enum { DT_MODEL_MAX_EOS = 8 };
 struct dt_model_config {
     enum dt_model_family family;
     size_t vocab_size;  /* V */
+    size_t stored_vocab; /* rows of the embedding and of the head that files of
+                            this config.json have, if fewer; 0: V */
     size_t n_positions; /* P */
     size_t n_embd;      /* C, the hidden size */
     size_t n_layer;
@@ -89,6 +91,11 @@ void dt_model_config_fini(struct dt_model_config *config);
  */
 int dt_model_config_load(struct dt_model_config *config, const char *path,
                          struct dt_error *err);
+
+/* Lets the vocabulary grow to `vocab_size`, which is not less: the layout then
+ * says how many rows files may have instead.
+ */
+void dt_model_config_grow(struct dt_model_config *config, size_t vocab_size);
 
 /* Checks a config from elsewhere (inline keys) by the same rules. -1:
  * EX_CONFIG.

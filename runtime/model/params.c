@@ -179,6 +179,7 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     if (add_unit(layout, config, "", head, err) < 0)
         goto error;
     layout->tied = dt_model_tied(config);
+    layout->stored_rows = config->stored_vocab;
     dt_layout_finish(layout, world);
     return layout;
 error:

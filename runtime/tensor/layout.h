@@ -49,6 +49,8 @@ struct dt_layout {
     size_t count;       /* elements of a flat buffer, padding included */
     size_t param_total; /* elements of all parameters, without padding */
     bool tied;          /* the last unit computes with unit 0's weights too */
+    size_t stored_rows; /* of the first parameter and of a head over tokens, in
+                           files where they are fewer; 0: none */
 };
 
 /* Where the units of one kind are: in a flat buffer, or each in a place of its

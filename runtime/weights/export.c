@@ -165,7 +165,7 @@ static int write_gguf(const struct dt_export *export,
                                               [DT_BF16] = DT_GGUF_BF16,
                                               [DT_F16] = DT_GGUF_F16};
     return dt_gguf_write_model(
-        export->to, export->found, config, layout, weights,
+        export->to, tokenizer_dir(export), config, layout, weights,
         export->q8_0 ? DT_GGUF_Q8_0 : types[export->dtype], err);
 }
 

@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/weights/gguf_model.c \
 	runtime/weights/gguf_model.h \
 	runtime/weights/gguf_tokens.c \
+	runtime/weights/grown.c \
+	runtime/weights/grown.h \
 	runtime/weights/host_copy.c \
 	runtime/weights/host_copy.h \
 	runtime/weights/merge.c \

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "model/adapter.h"
 #include "tensor/convert.h"
+#include "weights/grown.h"
 #include "weights/tensor_names.h"
 #include "weights/weights.h"
 
@@ -35,6 +36,8 @@ struct dt_weights {
     bool tied_head; /* the files have a head that the layout has not */
     bool trunk;     /* SCORE may be missing */
     struct dt_safetensors *value_head; /* a file with SCORE alone, or NULL */
+    struct dt_grown *grown; /* (DT_GROWN_MAX) parameters with more rows */
+    size_t grown_count;
 };
 
 /* The index of the parameter that tensor `name` holds, or -1. Files of a model
@@ -94,7 +97,21 @@ static void complain(struct dt_error *problems, const char *what,
         dt_error_add(problems, EX_DATAERR, "%s %s", what, text);
 }
 
-static void check_shapes(const struct dt_weights *m, struct dt_error *problems)
+/* Whether a file has the rows that parameter i had before it grew. */
+static bool is_grown(struct dt_weights *w, size_t i)
+{
+    const struct dt_param *param = &w->layout->params[i];
+    const size_t shape[] = {w->layout->stored_rows, param->shape[1]};
+    if (w->layout->stored_rows == 0 || w->grown_count == DT_GROWN_MAX ||
+        (i > 0 && strcmp(param->name, HEAD) != 0) || param->ndim != 2 ||
+        param->shape[0] != w->layout->params[0].shape[0] ||
+        dt_safetensors_check(w->st, w->sources[i], 2, shape, DT_F32, NULL) < 0)
+        return false;
+    w->grown[w->grown_count++] = (struct dt_grown){.param = i};
+    return true;
+}
+
+static void check_shapes(struct dt_weights *m, struct dt_error *problems)
 {
     struct dt_error one;
     size_t count = 0;
@@ -103,7 +120,7 @@ static void check_shapes(const struct dt_weights *m, struct dt_error *problems)
         if (m->sources[i] &&
             dt_safetensors_check(m->st, m->sources[i], param->ndim,
                                  param->shape, DT_F32, &one) < 0 &&
-            count++ < MISFITS_SHOWN)
+            !is_grown(m, i) && count++ < MISFITS_SHOWN)
             dt_error_add(problems, EX_DATAERR, "%s", one.text);
     }
     if (count > MISFITS_SHOWN)
@@ -157,6 +174,9 @@ void dt_weights_close(struct dt_weights *w)
     free(w->missing);
     free(w->unexpected);
     free(w->dir);
+    for (size_t i = 0; i < w->grown_count; i++)
+        free(w->grown[i].mean);
+    free(w->grown);
     dt_safetensors_close(w->value_head);
     dt_safetensors_close(w->st);
     free(w);
@@ -184,8 +204,9 @@ static struct dt_weights *match_files(const char *dir,
         .missing = calloc(layout->param_count, sizeof(*w->missing)),
         .unexpected =
             calloc(dt_safetensors_count(st) + 1, sizeof(*w->unexpected)),
+        .grown = calloc(DT_GROWN_MAX, sizeof(*w->grown)),
     };
-    if (!w->dir || !w->sources || !w->missing || !w->unexpected)
+    if (!w->dir || !w->sources || !w->missing || !w->unexpected || !w->grown)
         dt_error_set(err, EX_OSERR, "out of memory");
     else if (check_names(w, dir, err) == 0)
         return w;
@@ -297,8 +318,16 @@ static size_t list_sources(const struct dt_weights *w,
         bool beside = w->value_head && source && !strcmp(source, SCORE);
         if (part.count == 0 || !source || beside != (st == w->value_head))
             continue;
+        const struct dt_grown *grown =
+            dt_grown_find(w->grown, w->grown_count, i);
+        if (grown) /* the rest has no source */
+            part = dt_grown_stored(grown, w->layout, part);
+        if (part.count == 0)
+            continue;
         struct dt_ckpt_tensor *tensor = &tensors[count++];
         *tensor = dt_weights_tensor(w->layout, i, source);
+        if (grown)
+            tensor->shape[0] = w->layout->stored_rows;
         tensor->view = dt_view_slice(to, part.first - range.first, part.count);
         tensor->first = part.first - w->layout->params[i].offset;
         tensor->finite = true;
@@ -320,6 +349,9 @@ int dt_weights_read(const struct dt_weights *w, struct dt_range range,
         rc = dt_safetensors_read_all(files[f], tensors, count, err);
     }
     free(tensors);
+    for (size_t i = 0; i < w->grown_count && rc == 0; i++)
+        rc = dt_grown_fill(&w->grown[i], w->st, w->sources[w->grown[i].param],
+                           w->layout, range, to, err);
     return rc;
 }
 

@@ -61,8 +61,9 @@ int dt_weights_check_head(const struct dt_weights *weights,
                           struct dt_error *err);
 
 /* Reads the elements `range` of the flat buffer into the view of as many F32,
- * BF16 or F16; padding stays as it is. -1: EX_IOERR, EX_DATAERR naming the
- * first tensor that is not finite.
+ * BF16 or F16; padding stays as it is. Rows that the layout has more than the
+ * files (stored_rows) become the mean of the others. -1: EX_IOERR, EX_DATAERR
+ * naming the first tensor that is not finite.
  */
 int dt_weights_read(const struct dt_weights *weights, struct dt_range range,
                     struct dt_view to, struct dt_error *err);

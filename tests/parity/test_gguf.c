@@ -64,10 +64,10 @@ static void write_weights(const char *dir, const struct dt_layout *layout)
         &dt_cpu, layout->count * sizeof(float), "weights", &err);
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *p = &layout->params[i];
-        tensors[i] = (struct dt_ckpt_tensor){
-            .name = p->name,
-            .ndim = p->ndim,
-            .view = {buf, p->offset, p->count, DT_F32}};
+        tensors[i] =
+            (struct dt_ckpt_tensor){.name = p->name,
+                                    .ndim = p->ndim,
+                                    .view = {buf, p->offset, p->count, DT_F32}};
         for (int d = 0; d < p->ndim; d++)
             tensors[i].shape[d] = p->shape[d];
         fill(p->name, dt_view_data(tensors[i].view), p->count);
@@ -181,8 +181,8 @@ static void what_llama_cpp_would_read_otherwise_is_refused(void **state)
         struct dt_model_config config = {0};
         make_model("qwen2", dir, sizeof(dir));
         struct dt_map map = map_file(source(cases[i].file));
-        const char *at = memmem(map.data, map.bytes, cases[i].from,
-                                strlen(cases[i].from));
+        const char *at =
+            memmem(map.data, map.bytes, cases[i].from, strlen(cases[i].from));
         assert_non_null(at);
         const size_t before = (size_t)(at - (const char *)map.data);
         int n = snprintf(text, sizeof(text), "%.*s%s%.*s", (int)before,

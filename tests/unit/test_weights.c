@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -285,6 +286,102 @@ static void llama_weights_load_by_their_own_names(void **state)
     teardown((void *[]){&s});
 }
 
+/* The layout of a model with two tokens more than the files of it have. */
+static struct dt_layout *grown_layout(struct dt_model_config *grown,
+                                      struct dt_error *err)
+{
+    *grown = config;
+    grown->tie_word_embeddings = false;
+    dt_model_config_grow(grown, 7);
+    return dt_model_layout(grown, 1, err);
+}
+
+/* A file of the smaller model; its head is another tensor. */
+static void write_smaller(struct sample *s)
+{
+    struct dt_error err;
+    add_tensor(s, "lm_head.weight", 2, 5, 4);
+    s->tensors[s->count - 1].view = dt_view_slice(s->weights, 4, 20);
+    if (dt_safetensors_write(scratch_path("model.safetensors"), s->tensors,
+                             s->count, NULL, &(uint64_t){0}, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void new_rows_are_the_mean_of_the_old_ones(void **state)
+{
+    struct sample *s = *state;
+    static const char *const names[] = {"transformer.wte.weight",
+                                        "lm_head.weight"};
+    struct dt_model_config grown;
+    struct dt_error err;
+    struct dt_layout *layout = grown_layout(&grown, &err);
+    write_smaller(s);
+    struct dt_weights *w = dt_weights_open(scratch_root, layout, &err);
+    if (!w)
+        fail_msg("%s", err.text);
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, layout->count * 4, "weights", &err);
+    struct dt_view all = dt_view_of(buf, DT_F32);
+    for (size_t at = 0; at < layout->count; at += 5) { /* across rows */
+        const size_t left = layout->count - at, n = left < 5 ? left : 5;
+        if (dt_weights_read(w, (struct dt_range){at, n},
+                            dt_view_slice(all, at, n), &err) < 0)
+            fail_msg("%s", err.text);
+    }
+    for (size_t k = 0; k < 2; k++) {
+        const int i = dt_layout_find(layout, names[k]);
+        const float *old = (const float *)dt_view_data(s->weights) + 4 * k;
+        const float *rows =
+            dt_view_f32(dt_layout_param(layout, all, (size_t)i));
+        assert_memory_equal(rows, old, 20 * sizeof(float));
+        for (size_t c = 0; c < 4; c++) {
+            double sum = 0;
+            for (size_t r = 0; r < 5; r++)
+                sum += (double)old[4 * r + c];
+            assert_true(rows[20 + c] == (float)(sum / 5));
+            assert_true(rows[24 + c] == (float)(sum / 5));
+        }
+    }
+    dt_buffer_destroy(buf);
+    dt_weights_close(w);
+    dt_layout_destroy(layout);
+}
+
+/* Only the rows that the files had may be missing. */
+static void other_shapes_are_refused_in_a_model_that_grows(void **state)
+{
+    struct sample *s = *state;
+    struct dt_model_config grown = config;
+    struct dt_error err;
+    grown.vocab_size = 6;
+    dt_model_config_grow(&grown, 7);
+    struct dt_layout *layout = dt_model_layout(&grown, 1, &err);
+    if (dt_safetensors_write(scratch_path("model.safetensors"), s->tensors,
+                             s->count, NULL, &(uint64_t){0}, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_null(dt_weights_open(scratch_root, layout, &err));
+    assert_non_null(strstr(err.text, "tensor \"transformer.wte.weight\" is "
+                                     "[5, 4], expected [7, 4]"));
+    dt_layout_destroy(layout);
+}
+
+static void a_grown_model_is_saved_with_its_new_vocabulary(void **state)
+{
+    static const char text[] =
+        "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, "
+        "\"n_embd\": 4, \"n_layer\": 1, \"n_head\": 2}";
+    struct dt_model_config read;
+    struct dt_error err;
+    (void)state;
+    if (dt_model_config_parse(&read, text, "config.json", &err) < 0)
+        fail_msg("%s", err.text);
+    dt_model_config_grow(&read, 7);
+    char *saved = dt_model_config_format(&read, DT_F32, &err);
+    assert_non_null(strstr(saved, "\"vocab_size\": 7"));
+    free(saved);
+    dt_model_config_fini(&read);
+}
+
 static void a_missing_weights_file_is_refused(void **state)
 {
     struct sample *s = *state;
@@ -306,6 +403,9 @@ int main(void)
         TEST(a_sharded_checkpoint_fills_the_model),
         TEST(weights_convert_between_half_precision_types),
         TEST(weights_that_are_not_finite_are_refused),
+        TEST(new_rows_are_the_mean_of_the_old_ones),
+        TEST(other_shapes_are_refused_in_a_model_that_grows),
+        TEST(a_grown_model_is_saved_with_its_new_vocabulary),
         TEST(a_missing_weights_file_is_refused),
         cmocka_unit_test(llama_weights_load_by_their_own_names),
     };
