@@ -243,7 +243,7 @@ static void a_run_resumes_at_every_step(void **state)
 
 static bool stop_asked;
 
-static bool stop(void)
+static bool stops(void)
 {
     return stop_asked;
 }
@@ -254,7 +254,7 @@ static int stop_and_go_on(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     struct first *first = arg;
-    run->stop = stop;
+    run->stop = stops;
     TRY(steps(run, 1, &line, &err) == 0);
     stop_asked = first->hash == 0;
     if (stop_asked) {

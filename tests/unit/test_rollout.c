@@ -64,7 +64,7 @@ static void hear(void *ctx, uint64_t prompt, uint32_t copy, int32_t id)
     last.tokens++;
 }
 
-static bool stop(void)
+static bool stops(void)
 {
     return last.stop_after > 0 && last.tokens >= last.stop_after;
 }
@@ -86,7 +86,7 @@ static int run(const struct dt_rollout_options *options, size_t bytes,
                const char *const *texts)
 {
     static int32_t ids[4][MOST];
-    const struct dt_rollout_io io = {give, take, hear, stop, NULL};
+    const struct dt_rollout_io io = {give, take, hear, stops, NULL};
     size_t count = 0, after = last.stop_after;
     int result = -1;
     memset(&last, 0, sizeof(last));
