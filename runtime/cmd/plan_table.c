@@ -210,6 +210,16 @@ static void print_generation(const struct dt_candidate *one, FILE *out)
                 dt_plan_out_bytes((double)one->plan.rewards, bytes));
 }
 
+/* Then gradients stay whole until the last micro-batch. */
+static void print_whole_gradients(const struct dt_candidates *c, FILE *out)
+{
+    if (c->run.conf.distributed.reduce_each_micro_step == DT_CONF_FALSE &&
+        c->taken->strategy >= DT_CONF_ZERO2)
+        fputs("distributed.reduce_each_micro_step: false: each rank keeps all "
+              "gradients, as with zero1\n",
+              out);
+}
+
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
@@ -220,6 +230,7 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
         fprintf(out,
                 "distributed.strategy: %s is predicted to be %.0f %% faster\n",
                 dt_candidate_name(best->strategy), 100 * faster);
+    print_whole_gradients(c, out);
     print_between(taken, out);
     print_generation(taken, out);
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)

@@ -83,11 +83,44 @@ static void the_group_is_that_of_the_run(void **state)
     }
 }
 
+/* Without sums after each micro-batch zero2 saves nothing that zero1 does not;
+ * the plan has the bytes, and says it.
+ */
+static void gradients_that_stay_whole_are_told(void **state)
+{
+    static const char *const each[] = {"true", "false"};
+    static const char told[] =
+        "distributed.reduce_each_micro_step: false: each rank keeps all "
+        "gradients, as with zero1\n";
+    double gradients[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 SMALL "training.gradient_accumulation_steps: 2\n"
+                       "distributed: {strategy: zero2, "
+                       "reduce_each_micro_step: %s}\n",
+                 each[i]);
+        write_file("t.yaml", text);
+        json_t *all = plan_json("--json --nodes 4 t.yaml");
+        const json_t *list = json_object_get(all, "candidates");
+        const json_t *zero1 = json_array_get(list, 1);
+        const json_t *zero2 = json_array_get(list, 2);
+        gradients[i] = number(json_object_get(zero2, "bytes"), "gradients") -
+                       number(json_object_get(zero1, "bytes"), "gradients");
+        json_decref(all);
+        assert_int_equal(plan("--nodes 4 t.yaml"), 0);
+        assert_int_equal(strstr(out, told) != NULL, i == 1);
+    }
+    assert_true(gradients[0] < 0 && gradients[1] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(int8_is_seen_in_traffic_and_time),
         cmocka_unit_test(the_group_is_that_of_the_run),
+        cmocka_unit_test(gradients_that_stay_whole_are_told),
     };
     return cmocka_run_group_tests_name("groups of a plan", tests,
                                        enter_directory, leave_directory);
