@@ -38,6 +38,29 @@ static void ratios_are_one_before_the_first_update(void **state)
         small_runs(size, PARTS PRINTABLE, look_at_ratios, NULL);
 }
 
+static int hash_first(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    uint64_t *hash = arg;
+    TRY(small_step(run, &line, &err) == 0);
+    if (run->rank == 0)
+        *hash = dt_experience_hash(&run->samples.experience);
+    return 0;
+}
+
+static void tokens_and_scores_are_those_of_any_world(void **state)
+{
+    uint64_t one = 0, here = 0;
+    (void)state;
+    for (int size = 1; size <= 4; size *= 2) {
+        small_runs(size, PARTS PRINTABLE, hash_first, &here);
+        if (size == 1)
+            one = here;
+        assert_int_equal(here, one);
+    }
+}
+
 struct order {
     size_t row[4][8];
 };
@@ -411,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratios_are_one_before_the_first_update),
+        cmocka_unit_test(tokens_and_scores_are_those_of_any_world),
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
         cmocka_unit_test(rates_follow_steps_or_generations),
         cmocka_unit_test(scores_may_stand_behind_the_last_token),
