@@ -52,18 +52,15 @@ struct dt_dropout {
     struct dt_view rows; /* (B) I64, global sample numbers */
 };
 
-/* A pair of matrices beside a linear layer (Hu et al., "LoRA", arXiv
- * 2106.09685, sec. 4.1): scale * (dropout(x) a^T) b^T is added to the columns
- * first .. first + OC - 1 of its output.
+/* Beside a linear layer (Hu et al., "LoRA", arXiv 2106.09685, sec. 4.1): adds
+ * scale * (dropout(x) a^T) b^T to OC columns of its output, from `first` on.
  */
 struct dt_low_rank {
-    struct dt_view a, b; /* (R,C), (OC,R) X */
-    size_t C, R, OC;
-    size_t width, first; /* columns of a row of the output */
+    struct dt_view a, b;           /* (R,C), (OC,R) X */
+    size_t C, R, OC, width, first; /* width: of a row of the output */
     float scale;
-    struct dt_dropout dropout; /* of x, element t*C + c */
-    struct dt_view low;        /* (N,R) F32, a workspace */
-    struct dt_view dropped;    /* (N,C) X, another; absent without dropout */
+    struct dt_dropout dropout;   /* of x, element t*C + c */
+    struct dt_view low, dropped; /* (N,R) F32, (N,C) X if any: workspaces */
 };
 
 enum { DT_MAX_HEAD_SIZE = 1024 };
@@ -304,9 +301,7 @@ struct dt_ops {
     void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dout, struct dt_view x);
 
-    /* out(N,width), of which `pair` says the columns, += its product with
-     * x(N,C). A row of few has the bits that it has alone.
-     */
+    /* out(N,width) += that of x(N,C); of few rows each as if it were alone */
     void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
                              struct dt_view x, const struct dt_low_rank *pair,
                              size_t N);
