@@ -47,15 +47,21 @@ void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
     }
 }
 
-/* Some heads of one sequence: all of a position's are stored side by side, so
- * that they are read as they come. `each` query heads share a head of keys and
- * values.
+/* Some heads of one sequence, of which positions [from, end) are attended to:
+ * all heads of a position are stored side by side, so that they are read as
+ * they come. `each` query heads share a head of keys and values.
  */
-struct group {
+struct slice {
     const struct dt_kv *kv;
-    const int32_t *table;                  /* the sequence's */
-    size_t kv_first, kv_heads;             /* of keys and values */
-    size_t first, each;                    /* of queries */
+    const int32_t *table;      /* the sequence's */
+    size_t row, from, end;     /* row: of the queries */
+    size_t kv_first, kv_heads; /* of keys and values */
+    size_t first, each;        /* of queries */
+};
+
+/* What a thread computes of them. */
+struct group {
+    struct slice at;
     size_t stride;                         /* HS in whole vectors, 0 behind */
     float q[QUERIES * DT_MAX_HEAD_SIZE];   /* scaled */
     float sum[QUERIES * DT_MAX_HEAD_SIZE]; /* of exp(score - max) v */
@@ -65,34 +71,33 @@ struct group {
     float score[QUERIES * KEYS];
 };
 
-/* Positions that are in one block: those of a head begin at element `at` of k
- * and of v.
+/* Positions that are in one block: those of the first head begin at element
+ * `at` of k and of v.
  */
 struct piece {
     size_t at, keys;
 };
 
-/* From position `first` to `end`, or to the end of the block. */
-static struct piece piece_of(const struct group *g, size_t first, size_t end)
+/* From position `first` to the end, or to that of the block. */
+static struct piece piece_of(const struct slice *s, size_t first)
 {
-    const struct dt_kv *kv = g->kv;
+    const struct dt_kv *kv = s->kv;
     const size_t row = first % KEYS, left = KEYS - row;
 
-    if (first >= end)
+    if (first >= s->end)
         return (struct piece){0, 0};
-    return (struct piece){(size_t)g->table[first / KEYS] * kv->stride +
-                              (row * kv->NKV + g->kv_first) * kv->HS,
-                          end - first < left ? end - first : left};
+    return (struct piece){(size_t)s->table[first / KEYS] * kv->stride +
+                              (row * kv->NKV + s->kv_first) * kv->HS,
+                          s->end - first < left ? s->end - first : left};
 }
 
 /* Has head h of a piece fetched into the L2 cache: rows of a head are far
  * apart, and the processor does not foresee them.
  */
-static void fetch_rows(const struct group *g, struct dt_view cache,
+static void fetch_rows(const struct dt_kv *kv, struct dt_view cache,
                        struct piece piece, size_t h)
 {
     enum { LINE = 64 };
-    const struct dt_kv *kv = g->kv;
     const size_t size = dt_dtype_bytes(cache.dtype);
     const char *row =
         dt_cpu_at(dt_view_data(cache), cache.dtype, piece.at + h * kv->HS);
@@ -116,7 +121,7 @@ struct kv_rows {
 static struct kv_rows load_rows(struct group *g, struct dt_view cache,
                                 struct piece piece, size_t h)
 {
-    const struct dt_kv *kv = g->kv;
+    const struct dt_kv *kv = g->at.kv;
     const size_t step = kv->NKV * kv->HS * dt_dtype_bytes(cache.dtype);
     const char *row =
         dt_cpu_at(dt_view_data(cache), cache.dtype, piece.at + h * kv->HS);
@@ -144,10 +149,11 @@ INLINE void score_keys(float *score, const float *q, const struct kv_rows *keys,
         for (size_t j = 0; j < LANES; j++) {
             size_t row = first + j < keys->count ? first + j : keys->count - 1;
             const char *k = keys->row + row * keys->step;
-            part[j] = (dt_vec){0.0f};
-            for (size_t d = 0; d < width; d += LANES)
-                part[j] += *(const dt_vec *)(q + d) *
-                           dt_load_lanes(k + d * size, type);
+            dt_vec dot = *(const dt_vec *)q * dt_load_lanes(k, type);
+            for (size_t d = LANES; d < width; d += LANES)
+                dot += *(const dt_vec *)(q + d) *
+                       dt_load_lanes(k + d * size, type);
+            part[j] = dot;
         }
         dt_transpose(part);
         for (size_t i = 0; i < LANES; i++)
@@ -214,7 +220,7 @@ INLINE void add_values(size_t vecs, float *sum, const float *score,
 INLINE void meet_keys(struct group *g, const struct kv_rows *keys,
                       enum dt_dtype type, size_t h)
 {
-    for (size_t i = h * g->each; i < (h + 1) * g->each; i++) {
+    for (size_t i = h * g->at.each; i < (h + 1) * g->at.each; i++) {
         score_keys(g->score + i * KEYS, g->q + i * g->stride, keys, type,
                    g->stride);
         online_softmax(g, i, keys->count);
@@ -226,7 +232,7 @@ INLINE void meet_values(struct group *g, const struct kv_rows *values,
 {
     enum { WIDE = 4 * LANES };
 
-    for (size_t i = h * g->each; i < (h + 1) * g->each; i++) {
+    for (size_t i = h * g->at.each; i < (h + 1) * g->at.each; i++) {
         float *sum = g->sum + i * g->stride;
         const float *score = g->score + i * KEYS;
         size_t d = 0;
@@ -239,19 +245,16 @@ INLINE void meet_values(struct group *g, const struct kv_rows *values,
     }
 }
 
-/* Attends to a piece; `next` is the one after it. What comes next is fetched
- * meanwhile.
+/* Attends to a piece. What comes next is fetched meanwhile: values, and the
+ * keys of the next piece, which may be that of other heads or sequences.
  */
-static void attend_piece(struct group *g, struct piece piece, struct piece next,
-                         bool is_first)
+static void attend_piece(struct group *g, struct piece piece, struct piece next)
 {
-    const struct dt_kv *kv = g->kv;
+    const struct dt_kv *kv = g->at.kv;
     struct kv_rows rows;
 
-    for (size_t h = 0; h < g->kv_heads; h++) {
-        if (is_first && h + 1 < g->kv_heads)
-            fetch_rows(g, kv->k, piece, h + 1);
-        fetch_rows(g, kv->v, piece, h);
+    for (size_t h = 0; h < g->at.kv_heads; h++) {
+        fetch_rows(kv, kv->v, piece, h);
         rows = load_rows(g, kv->k, piece, h);
         if (rows.type == DT_F32)
             meet_keys(g, &rows, DT_F32, h);
@@ -260,8 +263,8 @@ static void attend_piece(struct group *g, struct piece piece, struct piece next,
         else
             meet_keys(g, &rows, DT_F16, h);
     }
-    for (size_t h = 0; h < g->kv_heads; h++) {
-        fetch_rows(g, kv->k, next, h);
+    for (size_t h = 0; h < g->at.kv_heads; h++) {
+        fetch_rows(kv, kv->k, next, h);
         rows = load_rows(g, kv->v, piece, h);
         if (rows.type == DT_F32)
             meet_values(g, &rows, DT_F32, h);
@@ -273,12 +276,13 @@ static void attend_piece(struct group *g, struct piece piece, struct piece next,
 }
 
 /* q, scaled, and empty sums */
-static void begin_group(struct group *g, struct dt_view qkv, size_t b)
+static void begin_group(struct group *g, struct dt_view qkv)
 {
-    const size_t HS = g->kv->HS, count = g->kv_heads * g->each;
-    const size_t from = b * row_width(g->kv) + g->first * HS;
+    const size_t HS = g->at.kv->HS, count = g->at.kv_heads * g->at.each;
+    const size_t from = g->at.row * row_width(g->at.kv) + g->at.first * HS;
     const float scale = 1.0f / sqrtf((float)HS);
 
+    g->stride = (HS + LANES - 1) / LANES * LANES;
     memset(g->sum, 0, count * g->stride * sizeof(*g->sum));
     memset(g->q, 0, HS < g->stride ? sizeof(g->q) : 0);
     memset(g->rows, 0, HS < g->stride ? sizeof(g->rows) : 0);
@@ -286,6 +290,7 @@ static void begin_group(struct group *g, struct dt_view qkv, size_t b)
         float *q = g->q + i * g->stride;
         dt_cpu_widen(q, dt_cpu_at(dt_view_data(qkv), qkv.dtype, from + i * HS),
                      qkv.dtype, HS);
+#pragma omp simd
         for (size_t d = 0; d < HS; d++)
             q[d] *= scale;
         g->max[i] = -INFINITY;
@@ -293,29 +298,37 @@ static void begin_group(struct group *g, struct dt_view qkv, size_t b)
     }
 }
 
-static void attend_group(struct group *g, struct dt_view out,
-                         struct dt_view qkv, size_t b, int32_t position)
+static void end_group(const struct group *g, struct dt_view out)
 {
-    const struct dt_kv *kv = g->kv;
-    const size_t HS = kv->HS, end = (size_t)(position + 1);
-    size_t first = kv->window && end > kv->window ? end - kv->window : 0;
-    struct piece piece = piece_of(g, first, end), next;
-    bool is_first = true;
+    const size_t HS = g->at.kv->HS;
+    float row[DT_MAX_HEAD_SIZE];
 
-    fetch_rows(g, kv->k, piece, 0);
-    begin_group(g, qkv, b);
-    for (; first < end; first += piece.keys, piece = next, is_first = false) {
-        next = piece_of(g, first + piece.keys, end);
-        attend_piece(g, piece, next, is_first);
-    }
-    for (size_t i = 0; i < g->kv_heads * g->each; i++) {
-        float *sum = g->sum + i * g->stride;
-        size_t to = (b * kv->NH + g->first + i) * HS;
-        for (size_t d = 0; d < HS && end > 0; d++)
-            sum[d] /= g->weight[i];
-        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, to), sum,
+    for (size_t i = 0; i < g->at.kv_heads * g->at.each; i++) {
+        const float *sum = g->sum + i * g->stride;
+        const float by = g->at.end > 0 ? 1.0f / g->weight[i] : 0.0f;
+        size_t to = (g->at.row * g->at.kv->NH + g->at.first + i) * HS;
+#pragma omp simd
+        for (size_t d = 0; d < HS; d++)
+            row[d] = sum[d] * by;
+        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, to), row,
                       out.dtype, HS);
     }
+}
+
+/* Attends with the heads of g->at, before those of `other`. */
+static void attend_group(struct group *g, struct dt_view out,
+                         struct dt_view qkv, const struct slice *other)
+{
+    const struct piece after = piece_of(other, other->from);
+    struct piece piece = piece_of(&g->at, g->at.from), next;
+
+    begin_group(g, qkv);
+    for (size_t first = g->at.from; first < g->at.end; piece = next) {
+        first += piece.keys;
+        next = piece_of(&g->at, first);
+        attend_piece(g, piece, next.keys > 0 ? next : after);
+    }
+    end_group(g, out);
 }
 
 static size_t divide_up(size_t a, size_t b)
@@ -323,16 +336,53 @@ static size_t divide_up(size_t a, size_t b)
     return (a + b - 1) / b;
 }
 
-/* Heads of keys and values of a group: as many as there are queries for, but
- * several groups for each thread. No bit depends on it.
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How a step is cut: into `slices` of each sequence, of so many heads of keys
+ * and values, of which `cuts` share their queries.
  */
-static size_t heads_of_group(const struct dt_kv *kv)
+struct cut {
+    size_t heads, cuts, slices;
+};
+
+/* As many heads as there are queries for, but several slices for each thread.
+ * No bit depends on it.
+ */
+static struct cut cut_of(const struct dt_kv *kv)
 {
     const size_t shared = kv->NH / kv->NKV;
     const size_t most = shared < QUERIES ? QUERIES / shared : 1;
     const size_t some =
         divide_up(kv->B * kv->NKV, 4 * (size_t)omp_get_max_threads());
-    return some < most ? some : most;
+    struct cut cut = {min_size(some, most), divide_up(shared, QUERIES), 0};
+
+    cut.slices = divide_up(kv->NKV, cut.heads) * cut.cuts;
+    return cut;
+}
+
+/* Slice i of the step; an empty one behind the last. */
+static struct slice slice_of(const struct dt_kv *kv, const struct cut *cut,
+                             const int32_t *positions, size_t i)
+{
+    const size_t shared = kv->NH / kv->NKV, row = i / cut->slices;
+    const size_t part = i % cut->cuts * QUERIES;
+    const size_t kv_first = i % cut->slices / cut->cuts * cut->heads;
+    struct slice s = {.kv = kv};
+
+    if (row == kv->B)
+        return s;
+    s.table = dt_view_i32(kv->table) + row * kv->blocks;
+    s.row = row;
+    s.end = (size_t)(positions[row] + 1);
+    s.from = kv->window && s.end > kv->window ? s.end - kv->window : 0;
+    s.kv_first = kv_first;
+    s.kv_heads = min_size(cut->heads, kv->NKV - kv_first);
+    s.first = kv_first * shared + part;
+    s.each = min_size(QUERIES, shared - part);
+    return s;
 }
 
 void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
@@ -340,26 +390,23 @@ void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
                           const struct dt_kv *kv)
 {
     const int32_t *position = dt_view_i32(positions);
-    const size_t shared = kv->NH / kv->NKV;
-    const size_t cuts = divide_up(shared, QUERIES), heads = heads_of_group(kv);
-    const size_t groups = divide_up(kv->NKV, heads) * cuts; /* of a sequence */
+    const struct cut cut = cut_of(kv);
+    const size_t slices = kv->B * cut.slices;
     (void)stream;
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
     assert(kv->table.count == kv->B * kv->blocks);
     assert(qkv.count == kv->B * row_width(kv) && kv->HS <= DT_MAX_HEAD_SIZE);
 
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < kv->B * groups; i++) {
-        const size_t b = i / groups, cut = i % cuts * QUERIES;
+#pragma omp parallel
+    {
+        const size_t threads = (size_t)omp_get_num_threads();
         struct group g;
-        g.kv = kv;
-        g.table = dt_view_i32(kv->table) + b * kv->blocks;
-        g.kv_first = i % groups / cuts * heads;
-        g.kv_heads =
-            kv->NKV - g.kv_first < heads ? kv->NKV - g.kv_first : heads;
-        g.first = g.kv_first * shared + cut;
-        g.each = shared - cut < QUERIES ? shared - cut : QUERIES;
-        g.stride = (kv->HS + LANES - 1) / LANES * LANES;
-        attend_group(&g, out, qkv, b, position[b]);
+        for (size_t i = (size_t)omp_get_thread_num(); i < slices;
+             i += threads) {
+            struct slice other =
+                slice_of(kv, &cut, position, min_size(i + threads, slices));
+            g.at = slice_of(kv, &cut, position, i);
+            attend_group(&g, out, qkv, &other);
+        }
     }
 }

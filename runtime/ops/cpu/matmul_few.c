@@ -3,8 +3,8 @@
  * matmul_few.c - matrix multiplications of few rows, such as next tokens
  *
  * Reading b from memory is most of their time, so b is read once, in the order
- * in which it is stored, and nothing is packed. The order of a sum depends on K
- * and on the order of b alone: not on M, the other rows or the threads.
+ * in which it is stored, and nothing is packed. The order of a sum depends on
+ * K, N and the order of b alone: not on M, the other rows or the threads.
  */
 #include "config.h"
 
@@ -16,19 +16,23 @@
 
 /* Columns of a block, whose sums stay in the cache; stored rows of b that are
  * added to them at a time; and rows of a that are multiplied by a stored row of
- * b at a time, of which AHEAD bytes are fetched before they are needed.
+ * b at a time, of which AHEAD bytes are fetched before they are needed. If rows
+ * of b are no longer than a block, its rows are in PARTS.
  */
 enum {
     WIDTH = 1024,
     DEPTH = 8,
     DOT_ROWS = 8,
     AHEAD = 4096,
+    PARTS = 4,
 };
 
-/* The columns [first, first + count) of a product. */
+/* The columns [first, first + count) of a product; if b is not transposed, of
+ * its rows [top, bottom).
+ */
 struct block {
     const struct dt_cpu_matmul *p;
-    size_t first, count;
+    size_t first, count, top, bottom;
     float sum[DT_CPU_FEW_ROWS * WIDTH];
 };
 
@@ -92,13 +96,15 @@ INLINE void dot_rows(struct block *b, enum dt_dtype type, size_t rows, size_t i,
 {
     const struct dt_cpu_matmul *p = b->p;
     const size_t whole = p->K - p->K % LANES;
-    struct dots t = {0};
+    struct dots t;
 
     t.w = dt_cpu_at(p->b.data, type, (b->first + j) * p->b.stride);
 #pragma GCC unroll 16
-    for (size_t r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++) {
         t.x[r] =
             dt_cpu_at(p->a.data, type, min_size(i + r, p->M - 1) * p->a.stride);
+        t.sum[r] = (dt_vec){0.0f};
+    }
     for (size_t k = 0; k < whole; k += LANES)
         add_products(&t, type, rows, k, true, LANES);
     if (whole < p->K)
@@ -162,9 +168,11 @@ INLINE void add_rows(struct block *b, enum dt_dtype type)
 
     for (size_t i = 0; i < p->M; i++)
         memset(b->sum + i * WIDTH, 0, WIDTH * sizeof(*b->sum));
-    for (size_t k = 0; k < p->K; k += DEPTH) {
-        const size_t depth = min_size(DEPTH, p->K - k);
-        float x[DT_CPU_FEW_ROWS * DEPTH] = {0.0f};
+    for (size_t k = b->top; k < b->bottom; k += DEPTH) {
+        const size_t depth = min_size(DEPTH, b->bottom - k);
+        float x[DT_CPU_FEW_ROWS * DEPTH];
+        if (depth < DEPTH)
+            memset(x, 0, sizeof(x));
         for (size_t i = 0; i < p->M; i++)
             dt_cpu_widen(x + i * DEPTH,
                          dt_cpu_at(p->a.data, type, i * p->a.stride + k), type,
@@ -200,12 +208,22 @@ static void write_block(struct block *b)
 }
 
 /* type is a constant at each call, so that no loop asks for it. */
-INLINE void multiply_block(struct block *b, enum dt_dtype type)
+INLINE void multiply_type(struct block *b, enum dt_dtype type)
 {
     if (b->p->b.transposed)
         dot_block(b, type);
     else
         add_rows(b, type);
+}
+
+static void multiply_block(struct block *b)
+{
+    if (b->p->type == DT_F32)
+        multiply_type(b, DT_F32);
+    else if (b->p->type == DT_BF16)
+        multiply_type(b, DT_BF16);
+    else
+        multiply_type(b, DT_F16);
 }
 
 /* The calling thread's columns */
@@ -215,16 +233,85 @@ static void multiply_share(const struct dt_cpu_matmul *p)
     size_t first, end;
 
     b.p = p;
+    b.top = 0;
+    b.bottom = p->K;
     dt_cpu_share(p->N, &first, &end);
     for (b.first = first; b.first < end; b.first += b.count) {
         b.count = min_size(WIDTH, end - b.first);
-        if (p->type == DT_F32)
-            multiply_block(&b, DT_F32);
-        else if (p->type == DT_BF16)
-            multiply_block(&b, DT_BF16);
-        else
-            multiply_block(&b, DT_F16);
+        multiply_block(&b);
         write_block(&b);
+    }
+}
+
+/* --- short rows of b: each thread reads whole ones --- */
+
+/* Sums of the parts of b, (PARTS, DT_CPU_FEW_ROWS, WIDTH). */
+typedef float part_sums[PARTS][DT_CPU_FEW_ROWS * WIDTH];
+
+/* Bound i of `count` cut into `parts`, a multiple of `step`. */
+static size_t cut_at(size_t count, size_t i, size_t parts, size_t step)
+{
+    return min_size(count, (count + step - 1) / step * i / parts * step);
+}
+
+/* The calling thread's parts of b. With more threads than parts, several share
+ * one by its columns.
+ */
+static void sum_parts(const struct dt_cpu_matmul *p, struct block *b,
+                      part_sums sums)
+{
+    const size_t threads = (size_t)omp_get_num_threads();
+    const size_t groups = PARTS % threads == 0 ? 1 : threads;
+    const size_t i = (size_t)omp_get_thread_num();
+    const size_t end = (i + 1) * PARTS * groups / threads;
+
+    for (size_t task = i * PARTS * groups / threads, next; task < end;
+         task = next) {
+        const size_t part = task / groups;
+        next = min_size(end, (part + 1) * groups);
+        b->top = cut_at(p->K, part, PARTS, DEPTH);
+        b->bottom = cut_at(p->K, part + 1, PARTS, DEPTH);
+        b->first = cut_at(p->N, task - part * groups, groups, LANES);
+        b->count = cut_at(p->N, next - part * groups, groups, LANES) - b->first;
+        multiply_block(b);
+        for (size_t m = 0; m < p->M; m++)
+            memcpy(sums[part] + m * WIDTH + b->first, b->sum + m * WIDTH,
+                   b->count * sizeof(float));
+    }
+}
+
+/* The calling thread's columns, from the sums of all parts */
+static void add_parts(const struct dt_cpu_matmul *p, struct block *b,
+                      part_sums sums)
+{
+    size_t end;
+
+    dt_cpu_share(p->N, &b->first, &end);
+    b->count = end - b->first;
+    for (size_t m = 0; m < p->M; m++) {
+        float *sum = b->sum + m * WIDTH;
+        memcpy(sum, sums[0] + m * WIDTH + b->first, b->count * sizeof(*sum));
+        for (size_t part = 1; part < PARTS; part++) {
+            const float *other = sums[part] + m * WIDTH + b->first;
+#pragma omp simd
+            for (size_t j = 0; j < b->count; j++)
+                sum[j] += other[j];
+        }
+    }
+    write_block(b);
+}
+
+static void multiply_parts(const struct dt_cpu_matmul *p)
+{
+    _Alignas(64) part_sums sums;
+
+#pragma omp parallel
+    {
+        _Alignas(64) struct block b;
+        b.p = p;
+        sum_parts(p, &b, sums);
+#pragma omp barrier
+        add_parts(p, &b, sums);
     }
 }
 
@@ -232,6 +319,10 @@ void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p)
 {
     assert(p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate);
 
+    if (!p->b.transposed && p->N <= WIDTH) {
+        multiply_parts(p);
+        return;
+    }
 #pragma omp parallel
     multiply_share(p);
 }
