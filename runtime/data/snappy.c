@@ -53,11 +53,12 @@ static int take_copy(struct block *b, size_t tag)
     if (back == 0 || back > b->made || count > b->bytes - b->made)
         return -1;
     uint8_t *to = b->begin + b->made;
+    const uint8_t *from = to - back;
     if (back >= count)
-        memcpy(to, to - back, count);
+        memcpy(to, from, count);
     else
         for (size_t i = 0; i < count; i++)
-            to[i] = to[i - back];
+            to[i] = from[i];
     b->made += count;
     return 0;
 }
