@@ -14,6 +14,12 @@ const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
     return algos[conf->algorithm];
 }
 
+size_t dt_algo_positions(const struct dt_algo *algo,
+                         const struct dt_model_config *config)
+{
+    return algo->advantages ? dt_model_room(config) : config->n_positions;
+}
+
 int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
                   const char *dir, struct dt_error *err)
 {
@@ -22,6 +28,8 @@ int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
                             "%s: a reward model, but algorithm %s trains a "
                             "language model",
                             dir, algo->name);
+    if (algo->scores && dt_model_check_scores(config, err) < 0)
+        return dt_error_prefix(err, "%s", dir);
     config->scores = algo->scores;
     return 0;
 }

@@ -130,6 +130,12 @@ const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
 int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
                   const char *dir, struct dt_error *err);
 
+/* The most positions that a document may have: fewer than the model's if it
+ * cannot continue longer ones and the algorithm samples.
+ */
+size_t dt_algo_positions(const struct dt_algo *algo,
+                         const struct dt_model_config *config);
+
 /* --- metrics.c --- */
 
 /* Those of no pair. */

@@ -58,6 +58,8 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
     } else {
         critic->model_config = run->learner.model_config;
     }
+    if (dt_model_check_scores(&critic->model_config, err) < 0)
+        return dt_error_prefix(err, "the critic");
     critic->model_config.scores = true;
     if (check_config(run, err) < 0)
         return -1;

@@ -2,7 +2,6 @@
 /* same.c - compares a resumed run with the one that was saved */
 #include "config.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,85 +36,21 @@ static void add_change(struct changes *c, const char *fmt, ...)
 
 /* --- the model --- */
 
-/* A key of config.json that determines the model. */
-struct trait {
-    const char *key, *gpt2; /* in config.json; NULL: GPT-2 does not have it */
-    double value;
-    const char *word; /* what the value means, or NULL */
-};
-
-enum { TRAITS = 18 };
-
-static void list_traits(const struct dt_model_config *c,
-                        struct trait traits[TRAITS])
-{
-    static const char *const scalings[] = {[DT_ROPE_DEFAULT] = "default",
-                                           [DT_ROPE_LINEAR] = "linear",
-                                           [DT_ROPE_LLAMA3] = "llama3"};
-    const struct trait all[TRAITS] = {
-        {"model_type", "model_type", c->family,
-         dt_model_family_name(c->family)},
-        {"num_hidden_layers", "n_layer", (double)c->n_layer, NULL},
-        {"hidden_size", "n_embd", (double)c->n_embd, NULL},
-        {"intermediate_size", "n_inner", (double)c->n_inner, NULL},
-        {"vocab_size", "vocab_size", (double)c->vocab_size, NULL},
-        {"num_attention_heads", "n_head", (double)c->n_head, NULL},
-        {"num_key_value_heads", NULL, (double)c->n_kv_head, NULL},
-        {"head_dim", NULL, (double)c->head_size, NULL},
-        {"rms_norm_eps", "layer_norm_epsilon", c->norm_epsilon, NULL},
-        {"rope_theta", NULL, c->rope_theta, NULL},
-        {"rope_scaling.rope_type", NULL, c->rope_scaling,
-         scalings[c->rope_scaling]},
-        {"rope_scaling.factor", NULL, c->rope_factor, NULL},
-        {"rope_scaling.low_freq_factor", NULL, c->rope_low, NULL},
-        {"rope_scaling.high_freq_factor", NULL, c->rope_high, NULL},
-        {"rope_scaling.original_max_position_embeddings", NULL,
-         (double)c->rope_original, NULL},
-        {"sliding_window", NULL, (double)c->window, NULL},
-        {"max_window_layers", NULL, (double)c->window_from, NULL},
-        {"tie_word_embeddings", "tie_word_embeddings", c->tie_word_embeddings,
-         NULL},
-    };
-    memcpy(traits, all, sizeof(all));
-}
-
-static bool same_number(double a, double b)
-{
-    return fabs(a - b) <= 1e-12 * fabs(a);
-}
-
-static void print_trait(const struct trait *trait, char text[32])
-{
-    if (trait->word)
-        snprintf(text, 32, "%s", trait->word);
-    else
-        snprintf(text, 32, "%.10g", trait->value);
-}
-
 static int compare_models(const struct dt_run *run,
                           const struct dt_model_config *saved, const char *dir,
                           struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
     bool inlined = !conf->model.path && !conf->model.config_path;
-    bool gpt2 = run->learner.model_config.family == DT_GPT2;
-    struct trait was[TRAITS], is[TRAITS];
-    list_traits(saved, was);
-    list_traits(&run->learner.model_config, is);
-    for (int i = 0; i < TRAITS; i++) {
-        const char *key = gpt2 ? is[i].gpt2 : is[i].key;
-        char a[32], b[32];
-        if (!key || same_number(was[i].value, is[i].value))
-            continue;
-        print_trait(&was[i], a);
-        print_trait(&is[i], b);
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained with %s%s %s, not %s, which "
-                            "changes the model: set it back, or start a new "
-                            "run in another run.output_dir",
-                            dir, inlined ? "model." : "", key, a, b);
-    }
-    return 0;
+    struct dt_model_change change;
+    if (!dt_model_config_change(saved, &run->learner.model_config, &change))
+        return 0;
+    return dt_error_set(err, EX_CONFIG,
+                        "%s: was trained with %s%s %s, not %s, which changes "
+                        "the model: set it back, or start a new run in another "
+                        "run.output_dir",
+                        dir, inlined ? "model." : "", change.key, change.was,
+                        change.is);
 }
 
 /* Dropout may change. */

@@ -88,11 +88,12 @@ static int choose_model(struct dt_run *run, struct dt_error *err)
         conf->model.path ? conf->model.path : conf->model.config_path;
     if (dt_run_model_config(conf, config, err) < 0)
         return -1;
-    if (run->T > config->n_positions)
+    const size_t most = dt_algo_positions(run->algo, config);
+    if (run->T > most)
         return dt_error_set(err, EX_CONFIG,
                             "%s: data.max_length: %zu is more "
                             "than the %zu positions of the model",
-                            conf->file, run->T, config->n_positions);
+                            conf->file, run->T, most);
     if (config->stored_vocab > 0)
         dt_log(DT_LOG_INFO, "algo",
                "model.resize_embeddings: %zu tokens, %zu more than the model "

@@ -147,11 +147,13 @@ static int check_model(const char *file, const struct dt_conf *conf,
     if (dt_run_model_config(conf, &model, &err) < 0 ||
         dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
         status = dt_conf_print_problem(conf, file, key, err.text, stderr);
-    } else if ((size_t)conf->data.max_length > model.n_positions) {
+    } else if ((size_t)conf->data.max_length >
+               dt_algo_positions(dt_algo_of(conf), &model)) {
         snprintf(text, sizeof(text),
                  "E119 %ld tokens do not fit into the %zu positions of the "
                  "model",
-                 conf->data.max_length, model.n_positions);
+                 conf->data.max_length,
+                 dt_algo_positions(dt_algo_of(conf), &model));
         status =
             dt_conf_print_problem(conf, file, "data.max_length", text, stderr);
     } else if (!conf->model.random_init &&

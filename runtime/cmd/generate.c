@@ -123,11 +123,11 @@ static int encode_prompt(struct dt_engine *s, const struct request *request,
 
 static void report_full(const struct dt_engine *s, size_t tokens)
 {
-    if (tokens < s->config.n_positions)
+    if (tokens < dt_model_room(&s->config))
         return;
     fflush(stdout);
     fprintf(stderr, "disttrain: the text fills the model's %zu positions\n",
-            s->config.n_positions);
+            dt_model_room(&s->config));
 }
 
 /* Continues one prompt and prints the text as it is generated. */

@@ -20,9 +20,8 @@ double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u)
 static double tokens_seen(const struct dt_model_config *config, size_t u,
                           size_t T)
 {
-    double all = (double)T, window = (double)config->window;
-    bool windowed = config->window > 0 && u - 1 >= config->window_from;
-    if (!windowed || window >= all)
+    double all = (double)T, window = (double)dt_model_window(config, u);
+    if (window == 0 || window >= all)
         return (all + 1) / 2;
     return window - window * (window - 1) / (2 * all);
 }

@@ -19,8 +19,8 @@ static double tokens_seen(const struct dt_model_config *config, size_t u,
                           const struct dt_rollout_work *work)
 {
     double all = (double)work->prompt + ((double)work->tokens + 1) / 2;
-    bool windowed = config->window > 0 && u - 1 >= config->window_from;
-    return windowed ? fmin(all, (double)config->window) : all;
+    const double window = (double)dt_model_window(config, u);
+    return window > 0 ? fmin(all, window) : all;
 }
 
 static double block_seconds(const struct dt_model_config *config,

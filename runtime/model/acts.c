@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "model/acts.h"
+#include "model/family.h"
 
 enum { ALIGN = 256 };
 
@@ -40,7 +41,7 @@ static struct dt_norm take_norm(struct arena *arena,
 {
     struct dt_norm norm = {.out = take_compute(arena, N, config->n_embd),
                            .rstd = take_typed(arena, DT_F32, N, 1)};
-    if (config->family == DT_GPT2)
+    if (dt_family_of(config->family)->centered)
         norm.mean = take_typed(arena, DT_F32, N, 1);
     return norm;
 }
@@ -52,18 +53,26 @@ static void take_block(struct arena *arena, struct dt_block *block,
     const struct dt_model_config *config = plan->config;
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
-    bool gated = config->family != DT_GPT2;
+    const struct dt_family *family = dt_family_of(config->family);
     block->qkv = take_compute(arena, N, queries + 2 * keys);
     block->attention = take_compute(arena, N, queries);
     block->lse = take_typed(arena, DT_F32, N, config->n_head);
     block->x_mid = take_compute(arena, N, config->n_embd);
-    block->fc =
-        take_compute(arena, N, gated ? 2 * config->n_inner : config->n_inner);
+    block->fc = take_compute(
+        arena, N, family->centered ? config->n_inner : 2 * config->n_inner);
+    if (family->post_norm) {
+        block->out = take_compute(arena, N, config->n_embd);
+        block->proj = take_compute(arena, N, config->n_embd);
+        block->out_rstd = take_typed(arena, DT_F32, N, 1);
+        block->proj_rstd = take_typed(arena, DT_F32, N, 1);
+    }
     block->norm_1 = block->norm_2 = acts->norm;
     block->act = (struct dt_view){0};
-    if (plan->options->save_activations) {
+    if (plan->options->save_activations && family->pre_norm) {
         block->norm_1 = take_norm(arena, config, N);
         block->norm_2 = take_norm(arena, config, N);
+    }
+    if (plan->options->save_activations) {
         block->act = take_compute(arena, N, config->n_inner);
     }
 }
@@ -74,7 +83,7 @@ static void take_blocks(struct arena *arena, struct dt_block *blocks,
 {
     bool train = plan->options->train;
     bool own_tensors = train && !plan->options->recompute;
-    struct dt_block block;
+    struct dt_block block = {0};
     struct dt_view turns[2]; /* the x of the last two blocks */
     for (size_t l = 0; l < plan->config->n_layer; l++) {
         if (l == 0 || own_tensors)
@@ -108,13 +117,16 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan, size_t N)
         .NH = config->n_head,
         .NKV = config->n_kv_head,
         .HS = config->head_size,
+        .scale = dt_model_attention_scale(config),
+        .softcap = (float)config->attention_softcap,
         .doc_start = {.count = plan->options->documents ? N : 0},
         .dropout = {.rate = plan->options->dropout ? config->attn_dropout : 0},
     };
     enum dt_dtype type = plan->options->compute;
     size_t most = 0;
-    if (config->window == 0 || config->window_from > 0)
-        most = plan->ops->attention_workspace(type, &attention);
+    for (size_t u = 1; u <= config->n_layer && most == 0; u++)
+        if (dt_model_window(config, u) == 0)
+            most = plan->ops->attention_workspace(type, &attention);
     attention.window = config->window;
     if (config->window > 0) {
         size_t count = plan->ops->attention_workspace(type, &attention);
@@ -128,9 +140,11 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
 {
     size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
     size_t HS = plan->config->head_size;
-    if (plan->config->family == DT_QWEN3) {
+    enum dt_head_norm norm = dt_family_of(plan->config->family)->head_norm;
+    if (norm != DT_HEAD_NORM_NONE) {
         acts->heads = take_compute(arena, N, (NH + 2 * NKV) * HS);
-        acts->head_rstd = take_typed(arena, DT_F32, N, NH + NKV);
+        acts->head_rstd = take_typed(arena, DT_F32, N,
+                                     norm == DT_HEAD_NORM_ALL ? 2 : NH + NKV);
     }
     if (plan->options->train) {
         acts->d_attention = take_compute(arena, N, NH * HS);

@@ -28,6 +28,9 @@ struct dt_block {
     struct dt_view lse;       /* (B, NH, T) F32 */
     struct dt_view x_mid;     /* (N, C) the stream between the two branches */
     struct dt_view fc;        /* (N, F) */
+    /* only with norms behind attention and MLP: what these have computed */
+    struct dt_view out, proj;           /* (N, C) */
+    struct dt_view out_rstd, proj_rstd; /* (N) F32 */
     /* with save_activations the block's own, otherwise shared by all blocks */
     struct dt_norm norm_1, norm_2; /* of x, of x_mid */
     struct dt_view act;            /* (N, I) activation of fc */
@@ -49,7 +52,8 @@ struct dt_acts {
      */
     struct dt_view d_act;       /* (N, I) */
     struct dt_view heads;       /* (N, Q) normed and rotated; only with norms */
-    struct dt_view head_rstd;   /* (N, NH + NKV) F32 */
+    struct dt_view head_rstd;   /* (N, NH + NKV) F32; (N, 2) of norms over all
+                                   heads */
     struct dt_view d_attention; /* (N, NH*HS) */
     struct dt_view d_qkv;       /* (N, Q) */
     struct dt_view attention_workspace; /* F32, of attention's backward pass */

@@ -2,14 +2,16 @@
 /*
  * block.c - forward and backward of one block
  *
- *     x_mid = x     + out(attention(rope(qkv(norm_1(x)))))
- *     x'    = x_mid + proj(activation(fc(norm_2(x_mid))))
+ *     x_mid = x     + post_1(out(attention(rope(qkv(norm_1(x))))))
+ *     x'    = x_mid + post_2(proj(activation(fc(norm_2(x_mid)))))
  *
- * The unit above computes the second sum, since it adds and norms in one pass:
- * between units the residual stream is the pair (x_mid, branch).
+ * Most families have no post norms, and OLMo 2 no others. The unit above
+ * computes the second sum, since it adds and norms in one pass: between units
+ * the residual stream is the pair (x_mid, branch).
  */
 #include "config.h"
 
+#include "model/attend.h"
 #include "model/block.h"
 #include "model/low_rank.h"
 
@@ -23,12 +25,12 @@ static struct dt_view slice_rows(const struct dt_model *m, struct dt_view v,
 
 static bool is_gated(const struct dt_model *m)
 {
-    return m->config.family != DT_GPT2;
+    return !m->family->centered;
 }
 
 static enum dt_weight_order weight_order(const struct dt_model *m)
 {
-    return m->config.family == DT_GPT2 ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+    return is_gated(m) ? DT_WEIGHT_OUT_IN : DT_WEIGHT_IN_OUT;
 }
 
 /* Widths of fc, of all heads of q, and of all heads of q, k and v. */
@@ -73,13 +75,20 @@ static void linear_backward(const struct dt_model *m, size_t u,
     dt_low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
 }
 
+/* Only LayerNorm has a bias. */
+static struct dt_view norm_bias(const struct dt_model *m, size_t u,
+                                enum dt_role role)
+{
+    return m->family->centered ? dt_model_weight(m, u, role + 1)
+                               : (struct dt_view){0};
+}
+
 static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
                          const struct dt_norm *norm, struct dt_view x)
 {
     m->ops->norm_forward(m->stream, norm->out, norm->mean, norm->rstd, x,
-                         dt_model_weight(m, u, role),
-                         dt_model_weight(m, u, role + 1),
-                         (float)m->config.norm_epsilon, m->N, m->config.n_embd);
+                         dt_model_weight(m, u, role), norm_bias(m, u, role),
+                         dt_model_norm_rule(m), m->N, m->config.n_embd);
 }
 
 void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
@@ -93,131 +102,72 @@ void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
         slice_rows(m, norm->mean, first, count),
         slice_rows(m, norm->rstd, first, count), slice_rows(m, x, first, count),
         slice_rows(m, m->acts.branch, first, count),
-        dt_model_weight(m, u, role), dt_model_weight(m, u, role + 1),
-        (float)m->config.norm_epsilon, count, m->config.n_embd, dropout);
+        dt_model_weight(m, u, role), norm_bias(m, u, role),
+        dt_model_norm_rule(m), count, m->config.n_embd, dropout);
+}
+
+/* dx += the gradient of x through its norm */
+static void add_norm_backward(const struct dt_model *m, size_t u,
+                              enum dt_role role, struct dt_view dx,
+                              struct dt_view dout, struct dt_view x,
+                              struct dt_view mean, struct dt_view rstd,
+                              bool accumulate)
+{
+    struct dt_view db = {0};
+    if (m->family->centered)
+        db = dt_model_grad(m, u, role + 1);
+    m->ops->norm_backward(m->stream, dx, dt_model_grad(m, u, role), db, dout, x,
+                          dt_model_weight(m, u, role), mean, rstd,
+                          dt_model_norm_rule(m).shift, m->N, m->config.n_embd,
+                          accumulate);
 }
 
 void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       const struct dt_norm *norm, struct dt_view x,
                       bool accumulate)
 {
-    m->ops->norm_backward(m->stream, m->acts.d_stream,
-                          dt_model_grad(m, u, role),
-                          dt_model_grad(m, u, role + 1), m->acts.branch, x,
-                          dt_model_weight(m, u, role), norm->mean, norm->rstd,
-                          m->N, m->config.n_embd, accumulate);
+    add_norm_backward(m, u, role, m->acts.d_stream, m->acts.branch, x,
+                      norm->mean, norm->rstd, accumulate);
 }
 
-/* --- attention --- */
-
-static struct dt_attention attention_of(const struct dt_model *m, size_t u)
-{
-    const struct dt_model_config *c = &m->config;
-    return (struct dt_attention){
-        .B = m->B,
-        .T = m->T,
-        .NH = c->n_head,
-        .NKV = c->n_kv_head,
-        .HS = c->head_size,
-        .window = u - 1 >= c->window_from ? c->window : 0,
-        .doc_start = m->inputs.doc_start,
-        .dropout = dt_model_dropout(m, c->attn_dropout, u, DT_PLACE_ATTENTION),
-    };
-}
-
-static struct dt_rope rope_of(const struct dt_model *m, size_t u)
-{
-    const struct dt_model_config *c = &m->config;
-    return (struct dt_rope){
-        .NH = c->n_head,
-        .NKV = c->n_kv_head,
-        .HS = c->head_size,
-        .positions = m->inputs.positions,
-        .table = dt_view_of(m->rope_buf, DT_F32),
-        .q_norm = dt_model_weight(m, u, DT_Q_NORM),
-        .k_norm = dt_model_weight(m, u, DT_K_NORM),
-        .eps = (float)c->norm_epsilon,
-    };
-}
-
-/* Returns q, k and v with heads of q and k normed and rotated: in place, or in
- * another buffer if they are normed, since backward needs both.
+/* The stream sum = x + dropout of branch, and its norm, if blocks norm what
+ * they are given.
  */
-static struct dt_view rope_forward(const struct dt_model *m, size_t u)
+static void residual_forward(struct dt_model *m, size_t u, enum dt_role role,
+                             const struct dt_norm *norm, struct dt_view sum,
+                             struct dt_view x, const struct dt_dropout *dropout)
 {
-    const struct dt_block *b = &m->blocks[u - 1];
-    struct dt_view out = m->acts.heads.count > 0 ? m->acts.heads : b->qkv;
-    struct dt_rope rope;
-    if (m->rope_buf) {
-        rope = rope_of(m, u);
-        m->ops->rope_forward(m->stream, out, m->acts.head_rstd, b->qkv, m->N,
-                             &rope);
-    }
-    return out;
-}
-
-static void rope_backward(const struct dt_model *m, size_t u, bool accumulate)
-{
-    struct dt_rope rope;
-    if (!m->rope_buf)
-        return;
-    rope = rope_of(m, u);
-    m->ops->rope_backward(m->stream, m->acts.d_qkv,
-                          dt_model_grad(m, u, DT_Q_NORM),
-                          dt_model_grad(m, u, DT_K_NORM), m->blocks[u - 1].qkv,
-                          m->acts.head_rstd, m->N, &rope, accumulate);
-}
-
-/* The cache of block u. */
-static struct dt_kv kv_of(const struct dt_model *m, size_t u)
-{
-    const struct dt_model_config *c = &m->config;
-    struct dt_view pool = m->cache->pool;
-    size_t keys = DT_KV_BLOCK * c->n_kv_head * c->head_size;
-    size_t first = (u - 1) * 2 * keys;
-    return (struct dt_kv){
-        .B = m->N,
-        .NH = c->n_head,
-        .NKV = c->n_kv_head,
-        .HS = c->head_size,
-        .window = u - 1 >= c->window_from ? c->window : 0,
-        .blocks = m->cache->blocks,
-        .stride = c->n_layer * 2 * keys,
-        .k = dt_view_slice(pool, first, pool.count - first),
-        .v = dt_view_slice(pool, first + keys, pool.count - first - keys),
-        .table = m->inputs.table,
-    };
-}
-
-/* Attention of the batch to itself, or to the cache. */
-static void attention_forward(const struct dt_model *m, size_t u,
-                              struct dt_view qkv)
-{
-    const struct dt_block *b = &m->blocks[u - 1];
-    struct dt_attention attention = attention_of(m, u);
-    struct dt_kv kv;
-    if (m->cache) {
-        kv = kv_of(m, u);
-        m->ops->kv_store(m->stream, &kv, qkv, m->inputs.places, m->N);
-    }
-    if (m->cache && m->cache->positions)
-        m->ops->kv_attention(m->stream, b->attention, qkv, m->inputs.positions,
-                             &kv);
+    if (m->family->pre_norm)
+        dt_residual_norm_forward(m, u, role, norm, sum, x, 0, m->N, dropout);
     else
-        m->ops->attention_forward(m->stream, b->attention, b->lse, qkv,
-                                  &attention);
+        m->ops->combine(m->stream, sum, x, 1.0f, m->acts.branch, 1.0f);
 }
 
-/* d_qkv from d_attention */
-static void attention_backward(const struct dt_model *m, size_t u,
-                               struct dt_view qkv)
+/* What a branch of a block computes with: x, or its norm. */
+static struct dt_view branch_input(const struct dt_model *m,
+                                   const struct dt_norm *norm, struct dt_view x)
 {
-    const struct dt_block *b = &m->blocks[u - 1];
-    const struct dt_acts *a = &m->acts;
-    struct dt_attention attention = attention_of(m, u);
-    m->ops->attention_backward(m->stream, a->d_qkv, a->d_attention,
-                               b->attention, b->lse, qkv,
-                               a->attention_workspace, &attention);
+    return m->family->pre_norm ? norm->out : x;
+}
+
+/* Where a branch computes its output, ... */
+static struct dt_view branch_raw(const struct dt_model *m, struct dt_view own)
+{
+    return m->family->post_norm ? own : m->acts.branch;
+}
+
+/* ... from which branch follows: the norm of it, with rstd(N), or a multiple.
+ */
+static void branch_forward(const struct dt_model *m, size_t u,
+                           enum dt_role role, struct dt_view raw,
+                           struct dt_view rstd)
+{
+    const struct dt_norm post = {.out = m->acts.branch, .rstd = rstd};
+    if (m->family->post_norm)
+        norm_forward(m, u, role, &post, raw);
+    if (m->scales.branch != 1.0f)
+        m->ops->combine(m->stream, post.out, post.out, m->scales.branch,
+                        (struct dt_view){0}, 0.0f);
 }
 
 /* --- the MLP --- */
@@ -226,8 +176,8 @@ static void activation_forward(const struct dt_model *m, size_t u)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     if (is_gated(m))
-        m->ops->swiglu_forward(m->stream, b->act, b->fc, m->N,
-                               m->config.n_inner);
+        m->ops->glu_forward(m->stream, b->act, b->fc, m->config.gate, m->N,
+                            m->config.n_inner);
     else
         m->ops->gelu_forward(m->stream, b->act, b->fc);
 }
@@ -247,7 +197,8 @@ static void mlp_up(const struct dt_model *m, size_t u)
                                     weight_order(m), m->N, C, I);
         return;
     }
-    linear_forward(m, u, DT_FC_W, b->fc, b->norm_2.out, C, fc_width(m));
+    linear_forward(m, u, DT_FC_W, b->fc, branch_input(m, &b->norm_2, b->x_mid),
+                   C, fc_width(m));
     activation_forward(m, u);
 }
 
@@ -263,7 +214,8 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
     if (is_gated(m)) {
         linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
                         accumulate);
-        m->ops->swiglu_backward(m->stream, b->fc, a->d_act, b->fc, m->N, I);
+        m->ops->glu_backward(m->stream, b->fc, a->d_act, b->fc, m->config.gate,
+                             m->N, I);
         return b->fc;
     }
     if (dt_low_rank_any(m, u, DT_PROJ_W)) {
@@ -282,10 +234,22 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
 
 /* --- the block --- */
 
+/* Attention, from the norm of x to its output. */
+static void attention_branch(struct dt_model *m, size_t u)
+{
+    const struct dt_block *b = &m->blocks[u - 1];
+    size_t C = m->config.n_embd;
+    linear_forward(m, u, DT_QKV_W, b->qkv, branch_input(m, &b->norm_1, b->x), C,
+                   qkv_width(m));
+    dt_attend_forward(m, u);
+    linear_forward(m, u, DT_OUT_W, branch_raw(m, b->out), b->attention,
+                   q_width(m), C);
+    branch_forward(m, u, DT_POST_1_W, b->out, b->out_rstd);
+}
+
 void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
 {
     const struct dt_block *b = &m->blocks[u - 1];
-    const struct dt_acts *a = &m->acts;
     size_t C = m->config.n_embd, I = m->config.n_inner;
     double rate = m->config.resid_dropout;
     struct dt_dropout below =
@@ -294,33 +258,47 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
         dt_model_dropout(m, rate, u, DT_PLACE_ATTENTION_BRANCH);
 
     /* the MLP's residual of the block below, if there is one, and norm_1 */
-    if (u == 1 || recompute)
+    if (u > 1 && !recompute)
+        residual_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x, b[-1].x_mid,
+                         &below);
+    else if (m->family->pre_norm)
         norm_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x);
-    else
-        dt_residual_norm_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x,
-                                 b[-1].x_mid, 0, m->N, &below);
 
-    linear_forward(m, u, DT_QKV_W, b->qkv, b->norm_1.out, C, qkv_width(m));
-    struct dt_view qkv = rope_forward(m, u);
-    attention_forward(m, u, qkv);
-    linear_forward(m, u, DT_OUT_W, a->branch, b->attention, q_width(m), C);
+    attention_branch(m, u);
 
     /* the residual of attention, and norm_2 */
-    dt_residual_norm_forward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, b->x, 0,
-                             m->N, &middle);
+    residual_forward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, b->x, &middle);
 
     mlp_up(m, u);
-    if (!recompute)
-        linear_forward(m, u, DT_PROJ_W, a->branch, b->act, I, C);
+    if (recompute && !m->family->post_norm)
+        return;
+    linear_forward(m, u, DT_PROJ_W, branch_raw(m, b->proj), b->act, I, C);
+    branch_forward(m, u, DT_POST_2_W, b->proj, b->proj_rstd);
 }
 
-/* The gradient of a branch's output: d_stream, through dropout. */
+/* The gradient of what a branch has computed: d_stream, through dropout, a
+ * multiple, or the norm `role` of raw, with rstd.
+ */
 static struct dt_view residual_backward(const struct dt_model *m, size_t u,
-                                        enum dt_place place)
+                                        enum dt_place place, enum dt_role role,
+                                        struct dt_view raw, struct dt_view rstd,
+                                        bool accumulate)
 {
     const struct dt_acts *a = &m->acts;
+    const struct dt_view none = {0};
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.resid_dropout, u, place);
+    if (m->family->post_norm) {
+        m->ops->zero(m->stream, a->branch);
+        add_norm_backward(m, u, role, a->branch, a->d_stream, raw, none, rstd,
+                          accumulate);
+        return a->branch;
+    }
+    if (m->scales.branch != 1.0f) {
+        m->ops->combine(m->stream, a->branch, a->d_stream, m->scales.branch,
+                        none, 0.0f);
+        return a->branch;
+    }
     if (dropout.rate == 0)
         return a->d_stream;
     m->ops->dropout_backward(m->stream, a->branch, a->d_stream, m->N,
@@ -332,8 +310,37 @@ static struct dt_view residual_backward(const struct dt_model *m, size_t u,
 static void restore_norm(const struct dt_model *m, size_t u, enum dt_role role,
                          const struct dt_norm *norm, struct dt_view x)
 {
-    if (!m->options.save_activations)
+    if (m->family->pre_norm && !m->options.save_activations)
         norm_forward(m, u, role, norm, x);
+}
+
+/* Adds to d_stream what a branch's input contributes, whose gradient is in
+ * branch.
+ */
+static void input_backward(struct dt_model *m, size_t u, enum dt_role role,
+                           const struct dt_norm *norm, struct dt_view x,
+                           bool accumulate)
+{
+    const struct dt_view d_stream = m->acts.d_stream;
+    if (m->family->pre_norm)
+        dt_norm_backward(m, u, role, norm, x, accumulate);
+    else
+        m->ops->combine(m->stream, d_stream, d_stream, 1.0f, m->acts.branch,
+                        1.0f);
+}
+
+static void mlp_backward(struct dt_model *m, size_t u, bool accumulate)
+{
+    const struct dt_block *b = &m->blocks[u - 1];
+    struct dt_view d_out =
+        residual_backward(m, u, DT_PLACE_MLP_BRANCH, DT_POST_2_W, b->proj,
+                          b->proj_rstd, accumulate);
+    struct dt_view d_fc = mlp_down_backward(m, u, d_out, accumulate);
+    restore_norm(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid);
+    linear_backward(m, u, DT_FC_W, m->acts.branch, d_fc,
+                    branch_input(m, &b->norm_2, b->x_mid), m->config.n_embd,
+                    fc_width(m), accumulate);
+    input_backward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, accumulate);
 }
 
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
@@ -341,7 +348,7 @@ void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
     const struct dt_block *b = &m->blocks[u - 1];
     const struct dt_acts *a = &m->acts;
     size_t C = m->config.n_embd;
-    struct dt_view d_out, d_fc, qkv;
+    struct dt_view d_out;
 
     /* the last block has just been computed: only its act is gone */
     if (m->options.recompute && u < m->config.n_layer)
@@ -349,22 +356,16 @@ void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
     else if (!m->options.save_activations)
         activation_forward(m, u);
 
-    d_out = residual_backward(m, u, DT_PLACE_MLP_BRANCH);
-    d_fc = mlp_down_backward(m, u, d_out, accumulate);
-    restore_norm(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid);
-    linear_backward(m, u, DT_FC_W, a->branch, d_fc, b->norm_2.out, C,
-                    fc_width(m), accumulate);
-    dt_norm_backward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, accumulate);
+    mlp_backward(m, u, accumulate);
 
-    /* normed heads were not saved, others are in qkv */
-    qkv = a->heads.count > 0 ? rope_forward(m, u) : b->qkv;
-    d_out = residual_backward(m, u, DT_PLACE_ATTENTION_BRANCH);
+    d_out = residual_backward(m, u, DT_PLACE_ATTENTION_BRANCH, DT_POST_1_W,
+                              b->out, b->out_rstd, accumulate);
     linear_backward(m, u, DT_OUT_W, a->d_attention, d_out, b->attention,
                     q_width(m), C, accumulate);
-    attention_backward(m, u, qkv);
-    rope_backward(m, u, accumulate);
+    dt_attend_backward(m, u, accumulate);
     restore_norm(m, u, DT_NORM_1_W, &b->norm_1, b->x);
-    linear_backward(m, u, DT_QKV_W, a->branch, a->d_qkv, b->norm_1.out, C,
-                    qkv_width(m), accumulate);
-    dt_norm_backward(m, u, DT_NORM_1_W, &b->norm_1, b->x, accumulate);
+    linear_backward(m, u, DT_QKV_W, a->branch, a->d_qkv,
+                    branch_input(m, &b->norm_1, b->x), C, qkv_width(m),
+                    accumulate);
+    input_backward(m, u, DT_NORM_1_W, &b->norm_1, b->x, accumulate);
 }

@@ -12,12 +12,10 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/json.h"
-#include "model/config_fields.h"
+#include "model/config_parse.h"
+#include "model/family.h"
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
-
-#define FAMILIES "gpt2, llama, mistral, qwen2, qwen3"
-#define SCALINGS "default, linear, llama3"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -30,60 +28,8 @@ static const struct {
     {"reorder_and_upcast_attn", "false"},
     {"add_cross_attention", "false"},
     {"quantization_config", "null"},
+    {"use_bidirectional_attention", "false"}, /* null is the same */
 };
-
-/* The JSON text of a value, shortened, for "got ...". */
-static const char *format_value(const json_t *value, char text[64])
-{
-    char *json = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT)
-                       : strdup("nothing");
-    snprintf(text, 64, strlen(json ? json : "") < 60 ? "%s" : "%.57s...",
-             json ? json : "something else");
-    free(json);
-    return text;
-}
-
-static void add_problem(struct dt_error *problems, const char *prefix,
-                        const char *key, const char *what, const json_t *got)
-{
-    char text[64];
-    dt_error_add(problems, EX_DATAERR, "%s%s: expected %s, got %s", prefix, key,
-                 what, format_value(got, text));
-}
-
-/* --- plain fields --- */
-
-static void parse_field(struct dt_model_config *config,
-                        const struct dt_field *field, const char *prefix,
-                        const json_t *value, struct dt_error *problems)
-{
-    char text[64];
-    bool fits = field->type == DT_FIELD_COUNT  ? json_is_integer(value)
-                : field->type == DT_FIELD_REAL ? json_is_number(value)
-                                               : json_is_boolean(value);
-    double number = field->type == DT_FIELD_FLAG ? json_is_true(value)
-                                                 : json_number_value(value);
-    if (fits && dt_field_in_range(field, number))
-        dt_field_set(config, field, number);
-    else
-        dt_field_unexpected(field, prefix, format_value(value, text), problems);
-}
-
-static void parse_fields(struct dt_model_config *config,
-                         const struct dt_field *fields, size_t count,
-                         const char *prefix, const json_t *object,
-                         struct dt_error *problems)
-{
-    for (size_t i = 0; i < count; i++) {
-        const json_t *value = json_object_get(object, fields[i].key);
-        bool given = value && !json_is_null(value);
-        if (dt_field_of(&fields[i], config->family) &&
-            (given || fields[i].required))
-            parse_field(config, &fields[i], prefix, value, problems);
-    }
-}
-
-/* --- other fields --- */
 
 /* Sets the family. false: it is unknown, and nothing else can be read. */
 static bool parse_family(struct dt_model_config *config, const json_t *root,
@@ -91,12 +37,16 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
 {
     const json_t *type = json_object_get(root, "model_type");
     const char *name = json_string_value(type);
-    for (int family = DT_GPT2; name && family <= DT_QWEN3; family++)
-        if (!strcmp(name, dt_model_family_name(family))) {
+    char known[256] = "one of ";
+    for (int family = 0; family < DT_FAMILIES; family++) {
+        const char *word = dt_model_family_name(family);
+        if (name && !strcmp(name, word)) {
             config->family = family;
             return true;
         }
-    add_problem(problems, "", "model_type", "one of " FAMILIES, type);
+        sprintf(known + strlen(known), "%s%s", family > 0 ? ", " : "", word);
+    }
+    dt_config_unexpected(problems, "", "model_type", known, type);
     return false;
 }
 
@@ -105,45 +55,89 @@ static void parse_labels(const json_t *root, struct dt_error *problems)
 {
     const json_t *labels = json_object_get(root, "id2label");
     if (json_object_size(labels) != 1)
-        add_problem(problems, "", "id2label",
-                    "one label, whose number is the score", labels);
+        dt_config_unexpected(problems, "", "id2label",
+                             "one label, whose number is the score", labels);
 }
 
 static void parse_architecture(struct dt_model_config *config,
                                const json_t *root, struct dt_error *problems)
 {
-    const char *known = dt_model_architecture(config->family);
+    const struct dt_family *family = dt_family_of(config->family);
     const json_t *list = json_object_get(root, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
-    config->scores =
-        name && !strcmp(name, dt_model_score_architecture(config->family));
+    config->scores = name && family->scores && !strcmp(name, family->scores);
     if (config->scores)
         parse_labels(root, problems);
-    else if (first &&
-             (!name ||
-              (strcmp(name, known) != 0 &&
-               strcmp(name, dt_model_base_architecture(config->family)))))
-        add_problem(problems, "", "architectures", known, first);
+    else if (first && (!name || (strcmp(name, family->causal) != 0 &&
+                                 strcmp(name, family->base) != 0)))
+        dt_config_unexpected(problems, "", "architectures", family->causal,
+                             first);
 }
 
-static void parse_mathematics(const struct dt_model_config *config,
+/* The names of an activation; NULL ends them. */
+static bool is_named(const char *name, const char *const *names)
+{
+    while (*names && (!name || strcmp(name, *names) != 0))
+        names++;
+    return *names;
+}
+
+static void parse_activation(struct dt_model_config *config, const json_t *root,
+                             struct dt_error *problems)
+{
+    static const char *const silu[] = {"silu", "swish", NULL};
+    static const char *const gelu[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
+    const struct dt_family *family = dt_family_of(config->family);
+    const json_t *act = json_object_get(root, family->activation);
+    const char *name = json_string_value(act);
+    config->gate = family->gate;
+    if (act && is_named(name, gelu))
+        config->gate = family->centered ? family->gate : DT_GATE_GELU;
+    else if (act && !family->centered && is_named(name, silu))
+        config->gate = DT_GATE_SILU;
+    else if (act)
+        dt_config_unexpected(
+            problems, "", family->activation,
+            family->centered ? "gelu_new" : "silu or gelu_pytorch_tanh", act);
+}
+
+static void parse_mathematics(struct dt_model_config *config,
                               const json_t *root, struct dt_error *problems)
 {
     char text[64];
     for (size_t i = 0; i < LENGTH(only); i++) {
         const json_t *value = json_object_get(root, only[i].key);
-        if (value && strcmp(format_value(value, text), only[i].value) != 0)
-            add_problem(problems, "", only[i].key, only[i].value, value);
+        bool unset = json_is_null(value) && !strcmp(only[i].value, "false");
+        if (value && !unset &&
+            strcmp(dt_config_text(value, text), only[i].value) != 0)
+            dt_config_unexpected(problems, "", only[i].key, only[i].value,
+                                 value);
     }
-    bool gpt2 = config->family == DT_GPT2;
-    const char *key = gpt2 ? "activation_function" : "hidden_act";
-    const char *want[] = {gpt2 ? "gelu_new" : "silu",
-                          gpt2 ? "gelu_pytorch_tanh" : "swish"};
-    const json_t *act = json_object_get(root, key);
-    const char *name = json_string_value(act);
-    if (act && !(name && (!strcmp(name, want[0]) || !strcmp(name, want[1]))))
-        add_problem(problems, "", key, want[0], act);
+    parse_activation(config, root, problems);
+}
+
+/* null: no cap; a missing key: that of the first models. transformers ignores
+ * that of Gemma 3's attention.
+ */
+static void parse_softcaps(struct dt_model_config *config, const json_t *root,
+                           struct dt_error *problems)
+{
+    const char *const keys[] = {"attn_logit_softcapping",
+                                "final_logit_softcapping"};
+    bool gemma = config->family == DT_GEMMA2 || config->family == DT_GEMMA3;
+    for (size_t i = 0; i < LENGTH(keys) && gemma; i++) {
+        const json_t *value = dt_config_value(root, keys[i]);
+        bool refused = i == 0 && config->family == DT_GEMMA3 && value;
+        if (refused || (value && json_number_value(value) == 0))
+            dt_config_unexpected(problems, "", keys[i],
+                                 refused ? "null" : "a number > 0, or null",
+                                 value);
+    }
+    if (config->family == DT_GEMMA2 && !json_object_get(root, keys[0]))
+        config->attention_softcap = 50;
+    if (config->family == DT_GEMMA2 && !json_object_get(root, keys[1]))
+        config->logits_softcap = 30;
 }
 
 /* A token id, or -1 for null. Ids beyond the vocabulary, which published files
@@ -156,7 +150,7 @@ static int32_t parse_id(const struct dt_model_config *config, const char *key,
     if (!value || json_is_null(value))
         return -1;
     if (!json_is_integer(value))
-        add_problem(problems, "", key, "a token id", value);
+        dt_config_unexpected(problems, "", key, "a token id", value);
     return id < 0 || id >= (json_int_t)config->vocab_size ? -1 : (int32_t)id;
 }
 
@@ -183,155 +177,30 @@ static void parse_ids(struct dt_model_config *config, const json_t *root,
     }
 }
 
-/* --- positions --- */
-
-static void parse_scaling(struct dt_model_config *config, const char *prefix,
-                          const json_t *rope, struct dt_error *problems)
-{
-    const json_t *type = json_object_get(rope, "rope_type");
-    bool old = !type && json_object_get(rope, "type");
-    if (old)
-        type = json_object_get(rope, "type");
-    const char *name = type ? json_string_value(type) : "default";
-    int scaling = DT_ROPE_LLAMA3;
-    while (name && scaling >= 0 && strcmp(name, dt_rope_scaling_name(scaling)))
-        scaling--;
-    if (!name || scaling < 0) {
-        add_problem(problems, prefix, old ? "type" : "rope_type",
-                    "one of " SCALINGS, type);
-        return;
-    }
-    config->rope_scaling = scaling;
-    config->rope_original = config->n_positions;
-    parse_fields(config, dt_rope_fields, dt_rope_field_count(scaling), prefix,
-                 rope, problems);
-}
-
-/* transformers 4 has rope_theta and rope_scaling; 5 has both in
- * rope_parameters.
- */
-static void parse_rope(struct dt_model_config *config, const json_t *root,
-                       struct dt_error *problems)
-{
-    const char *key = "rope_parameters", *prefix = "rope_parameters.";
-    const json_t *rope = json_object_get(root, key);
-    if (!rope || json_is_null(rope)) {
-        key = "rope_scaling";
-        prefix = "rope_scaling.";
-        rope = json_object_get(root, key);
-    }
-    if (!rope || json_is_null(rope))
-        return;
-    if (!json_is_object(rope)) {
-        add_problem(problems, "", key, "an object", rope);
-        return;
-    }
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (!strcmp(dt_model_fields[i].key, "rope_theta"))
-            parse_fields(config, &dt_model_fields[i], 1, prefix, rope,
-                         problems);
-    parse_scaling(config, prefix, rope, problems);
-}
-
-/* --- sliding windows --- */
-
-/* layer_types: the layers with a window must be all from one on. */
-static void parse_layer_types(struct dt_model_config *config,
-                              const json_t *types, struct dt_error *problems)
-{
-    size_t count = json_array_size(types), from = count;
-    if (count != config->n_layer) {
-        dt_error_add(problems, EX_DATAERR,
-                     "layer_types: expected a list of %zu, got %zu",
-                     config->n_layer, count);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const json_t *type = json_array_get(types, i);
-        const char *name = json_is_string(type) ? json_string_value(type) : "";
-        bool sliding = !strcmp(name, "sliding_attention");
-        if (sliding && from == count)
-            from = i;
-        if (sliding ? false : strcmp(name, "full_attention") || from < count) {
-            add_problem(problems, "", "layer_types",
-                        "full_attention, then sliding_attention", type);
-            return;
-        }
-    }
-    config->window_from = from;
-}
-
-/* Reads an integer >= min. If it is missing or null, *out is unchanged. */
-static void parse_optional(const json_t *root, const char *key, json_int_t min,
-                           size_t *out, struct dt_error *problems)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value))
-        return;
-    if (json_is_integer(value) && json_integer_value(value) >= min)
-        *out = (size_t)json_integer_value(value);
-    else
-        add_problem(problems, "", key,
-                    min ? "an integer > 0" : "an integer >= 0", value);
-}
-
-/* Mistral has a window unless it is null. Qwen has one if use_sliding_window is
- * set, in the layers from max_window_layers on.
- */
-static void parse_window(struct dt_model_config *config, const json_t *root,
-                         struct dt_error *problems)
-{
-    const json_t *use = json_object_get(root, "use_sliding_window");
-    const json_t *types = json_object_get(root, "layer_types");
-    bool qwen = config->family == DT_QWEN2 || config->family == DT_QWEN3;
-    if (!qwen && config->family != DT_MISTRAL)
-        return;
-    if (qwen && use && !json_is_boolean(use))
-        add_problem(problems, "", "use_sliding_window", "true or false", use);
-    config->window = json_is_null(json_object_get(root, "sliding_window")) ||
-                             (qwen && !json_is_true(use))
-                         ? 0
-                         : 4096;
-    if (config->window > 0)
-        parse_optional(root, "sliding_window", 1, &config->window, problems);
-    if (qwen) {
-        config->window_from = 28;
-        parse_optional(root, "max_window_layers", 0, &config->window_from,
-                       problems);
-    }
-    if (types && !json_is_null(types))
-        parse_layer_types(config, types, problems);
-    if (config->window_from >= config->n_layer)
-        config->window = 0;
-}
-
 /* --- all of it --- */
 
-/* The defaults of optional keys. */
-static void set_defaults(struct dt_model_config *config)
+/* The defaults of optional keys. Those of missing head counts and sizes hold
+ * for missing keys alone: with null they are derived from other fields.
+ */
+static void set_defaults(struct dt_model_config *config, const json_t *root)
 {
-    bool gpt2 = config->family == DT_GPT2;
-    config->norm_epsilon = gpt2 ? 1e-5 : 1e-6;
+    const struct dt_family *family = dt_family_of(config->family);
+    bool gemma = config->family == DT_GEMMA2 || config->family == DT_GEMMA3;
+    config->norm_epsilon = family->norm_epsilon;
     config->initializer_range = 0.02;
-    config->tie_word_embeddings = gpt2;
-    config->rope_theta = gpt2 ? 0 : 1e4;
-    if (gpt2)
+    config->tie_word_embeddings = family->tied;
+    config->rope_theta = family->theta;
+    config->query_scalar = gemma ? 256 : 0;
+    if (config->family == DT_GPT2)
         config->embd_dropout = config->attn_dropout = config->resid_dropout =
             0.1;
-}
-
-/* The defaults of missing head counts and sizes. With null, as for Llama by
- * default, they are derived from other fields.
- */
-static void set_head_defaults(struct dt_model_config *config,
-                              const json_t *root)
-{
-    enum dt_model_family family = config->family;
-    bool qwen = family == DT_QWEN2 || family == DT_QWEN3;
+    if (config->family == DT_GRANITE)
+        config->embedding_multiplier = config->residual_multiplier =
+            config->attention_multiplier = config->logits_scaling = 1;
     if (!json_object_get(root, "num_key_value_heads"))
-        config->n_kv_head = qwen ? 32 : family == DT_MISTRAL ? 8 : 0;
+        config->n_kv_head = family->n_kv_head;
     if (!json_object_get(root, "head_dim"))
-        config->head_size = family == DT_QWEN3 ? 128 : 0;
+        config->head_size = family->head_size;
 }
 
 /* Fields that are derived from others. */
@@ -358,14 +227,16 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
     if (!parse_family(config, root, problems))
         return;
     parse_architecture(config, root, problems);
-    set_defaults(config);
-    set_head_defaults(config, root);
-    parse_fields(config, dt_model_fields, dt_model_field_count, "", root,
-                 problems);
+    set_defaults(config, root);
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (!dt_model_fields[i].scalings)
+            dt_config_parse_field(config, &dt_model_fields[i], "", root,
+                                  problems);
     parse_mathematics(config, root, problems);
+    parse_softcaps(config, root, problems);
     if (config->family != DT_GPT2)
-        parse_rope(config, root, problems);
-    parse_window(config, root, problems);
+        dt_config_parse_rope(config, root, problems);
+    dt_config_parse_layers(config, root, problems);
     parse_ids(config, root, problems);
     dt_model_config_relations(config, problems);
     derive_fields(config);

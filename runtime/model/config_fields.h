@@ -21,31 +21,21 @@ struct dt_field {
     bool required;
     size_t offset; /* in struct dt_model_config */
     double min, max;
+    unsigned scalings; /* of RoPE that have it, a bit for each; 0: it is a key
+                          of the file itself */
 };
 
 extern const struct dt_field dt_model_fields[];
 extern const size_t dt_model_field_count;
 
-/* Keys of RoPE's scaling; a kind of scaling has the first few of them. */
-extern const struct dt_field dt_rope_fields[];
-size_t dt_rope_field_count(enum dt_rope_scaling scaling);
-
-/* "default", "linear", "llama3": rope_type in config.json */
+/* "default", "linear", ...: rope_type in config.json; NULL from
+ * DT_ROPE_SCALINGS on.
+ */
 const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
 
-/* "GPT2LMHeadModel", ...: the supported architecture of the family. */
-const char *dt_model_architecture(enum dt_model_family family);
-
-/* "GPT2ForSequenceClassification", ...: the same with config.scores. */
-const char *dt_model_score_architecture(enum dt_model_family family);
-
-/* "GPT2Model", ...: the same without a head. If the head is tied to the
- * embedding, its files hold all that the other has.
- */
-const char *dt_model_base_architecture(enum dt_model_family family);
-
-/* Does the family have the field? */
-bool dt_field_of(const struct dt_field *field, enum dt_model_family family);
+/* Does a model of this family and scaling have the field? */
+bool dt_field_of(const struct dt_field *field,
+                 const struct dt_model_config *config);
 
 /* The value of a field as a number; flags are 0 or 1. */
 double dt_field_get(const struct dt_model_config *config,

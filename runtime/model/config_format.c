@@ -3,9 +3,13 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "model/config_fields.h"
+#include "model/family.h"
+
+#define AT(name) offsetof(struct dt_model_config, name)
 
 static const char *dtype_name(enum dt_dtype dtype)
 {
@@ -27,45 +31,100 @@ static char *dump_json(const json_t *root)
     return json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 }
 
-static int add_field(json_t *root, const struct dt_model_config *config,
-                     const struct dt_field *field)
+/* A softcap of 0 is none. */
+static json_t *field_json(const struct dt_model_config *config,
+                          const struct dt_field *field)
 {
     double value = dt_field_get(config, field);
-    json_t *json = field->type == DT_FIELD_COUNT
-                       ? json_integer((json_int_t)value)
-                   : field->type == DT_FIELD_REAL ? json_real(value)
-                                                  : json_boolean(value != 0);
-    return json_object_set_new(root, field->key, json);
+    bool cap = field->offset == AT(attention_softcap) ||
+               field->offset == AT(logits_softcap);
+    if (cap && value == 0)
+        return json_null();
+    return field->type == DT_FIELD_COUNT  ? json_integer((json_int_t)value)
+           : field->type == DT_FIELD_REAL ? json_real(value)
+                                          : json_boolean(value != 0);
+}
+
+static int add_list(json_t *root, const char *key, const float *factors,
+                    size_t count)
+{
+    json_t *list = json_array();
+    int result = 0;
+    for (size_t j = 0; j < count; j++)
+        result |= json_array_append_new(list, json_real((double)factors[j]));
+    return result | json_object_set_new(root, key, list);
 }
 
 static int add_rope(json_t *root, const struct dt_model_config *config)
 {
     enum dt_rope_scaling scaling = config->rope_scaling;
+    size_t pairs = dt_model_rotary(config) / 2;
+    int result = 0;
+    if (config->rotary_factor > 0)
+        result |= json_object_set_new(root, "partial_rotary_factor",
+                                      json_real(config->rotary_factor));
+    if (config->rope_local_theta > 0)
+        result |= json_object_set_new(root, "rope_local_base_freq",
+                                      json_real(config->rope_local_theta));
     if (scaling == DT_ROPE_DEFAULT)
-        return 0;
+        return result;
     json_t *rope =
         json_pack("{s:s}", "rope_type", dt_rope_scaling_name(scaling));
-    int result = 0;
-    for (size_t i = 0; i < dt_rope_field_count(scaling); i++)
-        result |= add_field(rope, config, &dt_rope_fields[i]);
+    for (size_t i = 0; i < dt_model_field_count; i++) {
+        const struct dt_field *field = &dt_model_fields[i];
+        if (field->scalings && dt_field_of(field, config))
+            result |= json_object_set_new(rope, field->key,
+                                          field_json(config, field));
+    }
+    if (scaling == DT_ROPE_LONGROPE)
+        result |= add_list(rope, "short_factor", config->rope_short, pairs) |
+                  add_list(rope, "long_factor", config->rope_long, pairs) |
+                  json_object_set_new(
+                      root, "original_max_position_embeddings",
+                      json_integer((json_int_t)config->rope_original));
     return result | json_object_set_new(root, "rope_scaling", rope);
+}
+
+/* A number, or a word, for each layer. */
+static int add_layers(json_t *root, const char *key,
+                      const struct dt_layers *layers, size_t count, bool words)
+{
+    json_t *list = json_array();
+    int result = 0;
+    for (size_t l = 0; l < count; l++) {
+        bool has = dt_layers_have(layers, l);
+        result |= json_array_append_new(
+            list,
+            words ? json_string(has ? "full_attention" : "sliding_attention")
+                  : json_integer(!has));
+    }
+    return result | json_object_set_new(root, key, list);
 }
 
 static int add_window(json_t *root, const struct dt_model_config *config)
 {
-    json_t *window = config->window > 0
-                         ? json_integer((json_int_t)config->window)
-                         : json_null();
-    if (config->family == DT_GPT2 || config->family == DT_LLAMA) {
-        json_decref(window);
-        return 0;
-    }
-    int result = json_object_set_new(root, "sliding_window", window);
-    if (config->family != DT_MISTRAL && config->window > 0)
-        result |=
-            json_object_set_new(root, "use_sliding_window", json_true()) |
-            json_object_set_new(root, "max_window_layers",
-                                json_integer((json_int_t)config->window_from));
+    const struct dt_layers none = {.bits = {0}};
+    enum dt_model_family family = config->family;
+    struct dt_layers full = config->full;
+    int result = 0;
+    if (family == DT_SMOLLM3)
+        result |= add_layers(root, "no_rope_layers", &config->unrotated,
+                             config->n_layer, false);
+    if (family == DT_GPT2 || family == DT_LLAMA || family == DT_GRANITE ||
+        family == DT_OLMO2)
+        return result;
+    result |= json_object_set_new(root, "sliding_window",
+                                  config->window > 0
+                                      ? json_integer((json_int_t)config->window)
+                                      : json_null());
+    if (family == DT_QWEN2 || family == DT_QWEN3 || family == DT_SMOLLM3)
+        result |= json_object_set_new(root, "use_sliding_window",
+                                      json_boolean(config->window > 0));
+    for (size_t l = 0; l < config->n_layer && config->window == 0; l++)
+        dt_layers_add(&full, l);
+    if (family != DT_PHI3 && (family != DT_MISTRAL ||
+                              memcmp(&config->full, &none, sizeof(none)) != 0))
+        result |= add_layers(root, "layer_types", &full, config->n_layer, true);
     return result;
 }
 
@@ -90,8 +149,8 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
 
 static const char *architecture_of(const struct dt_model_config *config)
 {
-    return config->scores ? dt_model_score_architecture(config->family)
-                          : dt_model_architecture(config->family);
+    const struct dt_family *family = dt_family_of(config->family);
+    return config->scores ? family->scores : family->causal;
 }
 
 /* A classifier with one label, as transformers writes it. By the id of padding
@@ -113,16 +172,20 @@ static int add_scores(json_t *root, const struct dt_model_config *config)
 /* All keys of the family. NULL if out of memory. */
 static json_t *build_config(const struct dt_model_config *config)
 {
-    bool gpt2 = config->family == DT_GPT2;
+    const struct dt_family *family = dt_family_of(config->family);
+    const char *gate =
+        config->gate == DT_GATE_SILU ? "silu" : "gelu_pytorch_tanh";
     json_t *root =
         json_pack("{s:[s], s:s, s:s}", "architectures", architecture_of(config),
-                  "model_type", dt_model_family_name(config->family),
-                  gpt2 ? "activation_function" : "hidden_act",
-                  gpt2 ? "gelu_new" : "silu");
+                  "model_type", family->type, family->activation,
+                  family->centered ? "gelu_new" : gate);
     int result = 0;
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (dt_field_of(&dt_model_fields[i], config->family))
-            result |= add_field(root, config, &dt_model_fields[i]);
+    for (size_t i = 0; i < dt_model_field_count; i++) {
+        const struct dt_field *field = &dt_model_fields[i];
+        if (!field->scalings && dt_field_of(field, config))
+            result |= json_object_set_new(root, field->key,
+                                          field_json(config, field));
+    }
     if (result | add_rope(root, config) | add_window(root, config) |
         add_ids(root, config)) {
         json_decref(root);

@@ -96,6 +96,20 @@ static void set_positions(int32_t *positions, const struct dt_batch *batch)
     }
 }
 
+/* Those of documents with more than `longest` positions go to the rows of the
+ * second table, which begin at `rows`.
+ */
+static void move_long_documents(int32_t *positions, size_t count,
+                                size_t longest, size_t rows)
+{
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && positions[end] > 0;)
+            end++;
+        for (size_t n = first; n < end && end - first > longest; n++)
+            positions[n] += (int32_t)rows;
+    }
+}
+
 static void append_cache(struct upload *upload, const struct dt_cache *cache,
                          size_t N)
 {
@@ -126,8 +140,12 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
     append_cache(&upload, cache, N);
     append_picked(&upload, batch);
     if (!positions) {
-        set_positions((int32_t *)(upload.host + upload.used), batch);
-        positions = (int32_t *)(upload.host + upload.used);
+        int32_t *own = (int32_t *)(upload.host + upload.used);
+        set_positions(own, batch);
+        if (inputs->limits.longest > 0)
+            move_long_documents(own, N, inputs->limits.longest,
+                                inputs->limits.angles);
+        positions = own;
     }
     inputs->positions = append_array(&upload, positions, N, DT_I32);
     if (device->copy(inputs->exec.stream, inputs->buf->data, upload.host,

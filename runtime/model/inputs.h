@@ -25,9 +25,12 @@ struct dt_cache {
 
 /* What batches have at most. */
 struct dt_inputs_limits {
-    size_t B, N;  /* rows, unless they have no numbers; tokens */
-    bool picks;   /* they have picked tokens */
-    size_t table; /* elements of a cache's table */
+    size_t B, N;    /* rows, unless they have no numbers; tokens */
+    bool picks;     /* they have picked tokens */
+    size_t table;   /* elements of a cache's table */
+    size_t longest; /* longer documents have the second table of RoPE's angles,
+                       if this is not 0 */
+    size_t angles;  /* rows of the first */
 };
 
 struct dt_inputs {
@@ -44,7 +47,8 @@ struct dt_inputs {
     /* the current batch, on the device */
     struct dt_view ids, targets; /* (N) I32 */
     struct dt_view doc_start;    /* (N) I32, or absent */
-    struct dt_view positions;    /* (N) I32, within a document */
+    struct dt_view positions;    /* (N) I32, within a document, and rows of the
+                                    tables of angles */
     struct dt_view places;       /* (N) I32, in the cache, or absent */
     struct dt_view table;        /* (N, blocks) I32, or absent */
     struct dt_view rows;         /* (B) I64, or absent */

@@ -20,33 +20,41 @@ size_t dt_model_memory_bytes(const struct dt_model_config *config,
     return dt_acts_plan(&acts, NULL, NULL, &plan);
 }
 
+/* Rows of a table of RoPE's angles. */
+static size_t rope_rows(const struct dt_model_options *options)
+{
+    return options->decode > 0 ? options->decode : options->T;
+}
+
+/* Elements of one. */
+static size_t rope_count(const struct dt_model_config *config,
+                         const struct dt_model_options *options)
+{
+    return rope_rows(options) * dt_model_rotary(config);
+}
+
 /* B * T may overflow, but then there is no plan of the activations. */
-static struct dt_inputs_limits limits_of(const struct dt_model_options *options)
+static struct dt_inputs_limits limits_of(const struct dt_model_config *config,
+                                         const struct dt_model_options *options)
 {
     return (struct dt_inputs_limits){
         .B = options->B,
         .N = options->B * options->T,
         .picks = options->values,
         .table = options->table,
+        .longest = dt_model_two_lengths(config) ? config->rope_original : 0,
+        .angles = rope_rows(options),
     };
-}
-
-/* Elements of the table of RoPE's angles. */
-static size_t rope_count(const struct dt_model_config *config,
-                         const struct dt_model_options *options)
-{
-    size_t positions = options->decode > 0 ? options->decode : options->T;
-    return config->family == DT_GPT2 ? 0 : positions * config->head_size;
 }
 
 size_t dt_model_activation_bytes(const struct dt_model_config *config,
                                  const struct dt_ops *ops,
                                  const struct dt_model_options *options)
 {
-    struct dt_inputs_limits limits = limits_of(options);
+    struct dt_inputs_limits limits = limits_of(config, options);
     size_t bytes = dt_model_memory_bytes(config, ops, options);
-    size_t others =
-        dt_inputs_bytes(&limits) + rope_count(config, options) * sizeof(float);
+    size_t angles = dt_rope_tables(config) * rope_count(config, options);
+    size_t others = dt_inputs_bytes(&limits) + angles * sizeof(float);
     if (bytes == SIZE_MAX || __builtin_add_overflow(bytes, others, &bytes))
         return SIZE_MAX;
     return bytes;
@@ -61,23 +69,26 @@ static void plan_acts(struct dt_model *m, size_t B, size_t T)
     (void)bytes;
 }
 
-/* Computes the table of RoPE's angles and copies it to the device. */
+/* Computes the tables of RoPE's angles and copies them to the device. */
 static int upload_rope(struct dt_model *m, struct dt_error *err)
 {
     size_t count = rope_count(&m->config, &m->options);
-    if (count == 0)
+    size_t tables = dt_rope_tables(&m->config);
+    if (tables * count == 0)
         return 0;
-    m->rope_buf =
-        dt_buffer_create(m->exec.device, count * sizeof(float), "angles", err);
+    m->rope_buf = dt_buffer_create(
+        m->exec.device, tables * count * sizeof(float), "angles", err);
     if (!m->rope_buf)
         return -1;
-    float *table = malloc(count * sizeof(*table));
-    if (!table)
+    float *angles = malloc(tables * count * sizeof(*angles));
+    if (!angles)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    dt_rope_table(&m->config, table, count / m->config.head_size);
-    int result = m->exec.device->copy(m->stream, m->rope_buf->data, table,
-                                      count * sizeof(*table), err);
-    free(table);
+    for (size_t i = 0; i < tables; i++)
+        dt_rope_table(&m->config, i, angles + i * count,
+                      rope_rows(&m->options));
+    int result = m->exec.device->copy(m->stream, m->rope_buf->data, angles,
+                                      tables * count * sizeof(*angles), err);
+    free(angles);
     return result;
 }
 
@@ -97,7 +108,7 @@ static int allocate_host(struct dt_model *m, struct dt_error *err)
 static int allocate_model(struct dt_model *m, struct dt_error *err)
 {
     const struct dt_model_options *options = &m->options;
-    struct dt_inputs_limits limits = limits_of(options);
+    struct dt_inputs_limits limits = limits_of(&m->config, options);
     size_t bytes = dt_model_memory_bytes(&m->config, m->ops, options);
     if (dt_inputs_init(&m->inputs, &m->exec, &limits, err) < 0)
         return -1;
@@ -131,6 +142,9 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
         return NULL;
     }
     *m = (struct dt_model){.config = *config,
+                           .family = dt_family_of(config->family),
+                           .scales =
+                               dt_model_scales_of(config, options->compute),
                            .options = *options,
                            .layout = layout,
                            .exec = *exec,

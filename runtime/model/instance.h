@@ -5,12 +5,15 @@
 
 #include "model/acts.h"
 #include "model/adapter.h"
+#include "model/family.h"
 #include "model/inputs.h"
 #include "model/model.h"
 #include "model/params.h"
 
 struct dt_model {
     struct dt_model_config config; /* without its text */
+    const struct dt_family *family;
+    struct dt_model_scales scales;
     struct dt_model_options options;
     const struct dt_layout *layout;
     struct dt_exec exec;
@@ -21,9 +24,10 @@ struct dt_model {
     bool adapter_on;
     struct dt_adapter_place *adapted; /* (layout->param_count); NULL: none */
     struct dt_role_range roles[DT_ROLES];
-    struct dt_buffer *rope_buf; /* (positions, HS) F32, angles; or NULL */
-    struct dt_buffer *buf;      /* of the activations */
-    char *inputs_host; /* staging memory: inputs of blocks, offload.c */
+    struct dt_buffer
+        *rope_buf;         /* tables(positions, R) F32 of angles, or NULL */
+    struct dt_buffer *buf; /* of the activations */
+    char *inputs_host;     /* staging memory: inputs of blocks, offload.c */
     size_t inputs_host_bytes;
     struct dt_acts acts;
     struct dt_block *blocks;      /* (n_layer) */
@@ -40,6 +44,13 @@ struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
                                enum dt_role role);
 struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role);
+
+/* What norms of the model compute with. */
+static inline struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m)
+{
+    return (struct dt_norm_rule){.eps = (float)m->config.norm_epsilon,
+                                 .shift = m->family->shifted ? 1.0f : 0.0f};
+}
 
 /* The dropouts of a model: the embedding, then three in each block u. */
 enum dt_place {

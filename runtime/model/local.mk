@@ -5,14 +5,23 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/adapter.c \
 	runtime/model/adapter.h \
 	runtime/model/adapter_config.c \
+	runtime/model/attend.c \
+	runtime/model/attend.h \
 	runtime/model/block.c \
 	runtime/model/block.h \
 	runtime/model/config.c \
+	runtime/model/config_compare.c \
 	runtime/model/config_fields.c \
 	runtime/model/config_fields.h \
 	runtime/model/config_format.c \
+	runtime/model/config_layers.c \
+	runtime/model/config_parse.c \
+	runtime/model/config_parse.h \
+	runtime/model/config_rope.c \
 	runtime/model/decode.c \
 	runtime/model/decode.h \
+	runtime/model/family.c \
+	runtime/model/family.h \
 	runtime/model/inputs.c \
 	runtime/model/inputs.h \
 	runtime/model/instance.c \

@@ -2,10 +2,10 @@
 /*
  * model.h - a transformer from config.json: parameters, units, passes
  *
- * GPT-2, Llama 2 and 3, Mistral, Qwen2 and Qwen3 are one model with switches:
- * pre-norm blocks of attention and MLP. Units: 0 the embedding, 1..n_layer the
- * blocks, n_layer + 1 the final norm and head. Weights are stored as Hugging
- * Face stores them, under its names, so a checkpoint is a copy.
+ * All families are one model with switches (family.c): blocks of attention and
+ * MLP. Units: 0 the embedding, 1..n_layer the blocks, n_layer + 1 the final
+ * norm and head. Weights are stored as Hugging Face stores them, under its
+ * names, so a checkpoint is a copy.
  */
 #ifndef DT_MODEL_MODEL_H
 #define DT_MODEL_MODEL_H
@@ -25,15 +25,41 @@ enum dt_model_family {
     DT_MISTRAL,
     DT_QWEN2,
     DT_QWEN3,
+    DT_GEMMA2, /* numbers are in hashes: new ones come last */
+    DT_GEMMA3, /* its language model */
+    DT_GRANITE,
+    DT_OLMO2,
+    DT_PHI3, /* and Phi-4 */
+    DT_SMOLLM3,
+    DT_FAMILIES
 };
 
 enum dt_rope_scaling {
     DT_ROPE_DEFAULT,
     DT_ROPE_LINEAR,
     DT_ROPE_LLAMA3,
+    DT_ROPE_DYNAMIC,
+    DT_ROPE_YARN,
+    DT_ROPE_LONGROPE,
+    DT_ROPE_SCALINGS
 };
 
-enum { DT_MODEL_MAX_EOS = 8 };
+enum { DT_MODEL_MAX_EOS = 8, DT_MODEL_MAX_LAYERS = 1024 };
+
+/* A bit for each layer. */
+struct dt_layers {
+    uint64_t bits[DT_MODEL_MAX_LAYERS / 64];
+};
+
+static inline bool dt_layers_have(const struct dt_layers *layers, size_t l)
+{
+    return layers->bits[l / 64] >> l % 64 & 1;
+}
+
+static inline void dt_layers_add(struct dt_layers *layers, size_t l)
+{
+    layers->bits[l / 64] |= (uint64_t)1 << l % 64;
+}
 
 struct dt_model_config {
     enum dt_model_family family;
@@ -54,12 +80,34 @@ struct dt_model_config {
     bool value_head; /* beside the head over tokens, one like that of a reward
                         model: a number for each position */
     bool qkv_bias, out_bias, mlp_bias;
-    double rope_theta; /* not of GPT-2, which learns positions */
+    enum dt_gate gate; /* of the MLP; not of GPT-2 */
+
+    /* positions; not of GPT-2, which learns them */
+    double rope_theta;
+    double rope_local_theta; /* of layers with a window, without scaling; 0: as
+                                in the others */
+    double rotary_factor; /* the part of a head that is rotated; 0: all of it */
     enum dt_rope_scaling rope_scaling;
     double rope_factor, rope_low, rope_high; /* of the scaling */
-    size_t rope_original;                    /* positions before it */
-    size_t window;      /* sliding window of attention, 0: none ... */
-    size_t window_from; /* ... in the layers from this one on */
+    double rope_fast, rope_slow;             /* beta_fast, beta_slow of YaRN */
+    double rope_mscale, rope_mscale_all;
+    double rope_attention; /* multiplies cosines and sines, of YaRN and longrope
+                            */
+    bool rope_truncate;
+    size_t rope_original;                   /* positions before the scaling */
+    float rope_short[DT_MAX_HEAD_SIZE / 2]; /* divisors of longrope, of short */
+    float rope_long[DT_MAX_HEAD_SIZE / 2];  /* and of long documents */
+    struct dt_layers unrotated;             /* layers without RoPE */
+
+    /* attention; ignored by families that lack them, as the scales are */
+    size_t window;         /* sliding window of attention, 0: none, ... */
+    struct dt_layers full; /* ... nor in these layers */
+    double query_scalar;   /* scores are divided by its root; 0: by that of HS
+                            */
+    double attention_softcap, logits_softcap; /* 0: none */
+
+    double embedding_multiplier, residual_multiplier; /* of Granite */
+    double attention_multiplier, logits_scaling;
     double embd_dropout, attn_dropout, resid_dropout;
     int32_t bos, pad; /* -1: none */
     int32_t eos[DT_MODEL_MAX_EOS];
@@ -74,8 +122,43 @@ static inline bool dt_model_tied(const struct dt_model_config *config)
     return config->tie_word_embeddings && !config->scores;
 }
 
+/* The window of block u; 0: none. */
+static inline size_t dt_model_window(const struct dt_model_config *config,
+                                     size_t u)
+{
+    return dt_layers_have(&config->full, u - 1) ? 0 : config->window;
+}
+
+/* Elements of a head that are rotated. */
+size_t dt_model_rotary(const struct dt_model_config *config);
+
+/* Whether the angles of a document depend on its length: those of documents
+ * longer than rope_original differ.
+ */
+static inline bool dt_model_two_lengths(const struct dt_model_config *config)
+{
+    return config->rope_scaling == DT_ROPE_LONGROPE;
+}
+
+/* The most positions that a decoder of the model has: angles of what is in the
+ * cache must not change when a sequence becomes long.
+ */
+static inline size_t dt_model_room(const struct dt_model_config *config)
+{
+    return dt_model_two_lengths(config) &&
+                   config->rope_original < config->n_positions
+               ? config->rope_original
+               : config->n_positions;
+}
+
 /* "gpt2", "llama", ...: model_type in config.json */
 const char *dt_model_family_name(enum dt_model_family family);
+
+/* Checks that transformers can read a model of the family with a score in place
+ * of its head. -1: EX_CONFIG.
+ */
+int dt_model_check_scores(const struct dt_model_config *config,
+                          struct dt_error *err);
 
 /* Reads config.json text (`name` for messages), in the spelling of
  * transformers 4 or 5. -1: EX_DATAERR, every problem of the file in err, with
@@ -109,6 +192,16 @@ int dt_model_config_check(const struct dt_model_config *config,
 const char *dt_model_config_differ(const struct dt_model_config *a,
                                    const struct dt_model_config *b);
 
+/* Such a key, and the values that both have of it. */
+struct dt_model_change {
+    char key[64], was[32], is[32];
+};
+
+/* Finds the first one. false: there is none. */
+bool dt_model_config_change(const struct dt_model_config *was,
+                            const struct dt_model_config *is,
+                            struct dt_model_change *change);
+
 /* A hash of all that dt_model_config_differ compares. */
 uint64_t dt_model_config_hash(const struct dt_model_config *config);
 
@@ -127,8 +220,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
 
 /* Random weights of unit u, fp32, in host memory, as Hugging Face initializes
  * them: normal(0, initializer_range), GPT-2's residual projections divided by
- * sqrt(2 n_layer), biases 0, norms 1. A function of (seed, element) only, never
- * of world size. Padding stays as it is.
+ * sqrt(2 n_layer), biases 0, norms 1 (0 where they stand for 1 + w). A function
+ * of (seed, element) only, never of world size. Padding stays as it is.
  */
 void dt_model_init_unit(const struct dt_model_config *config,
                         const struct dt_layout *layout, size_t u,

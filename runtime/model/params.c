@@ -8,13 +8,29 @@
 
 #include "base/rng.h"
 #include "base/str.h"
+#include "model/family.h"
 #include "model/params.h"
 
 /* Lengths, see ops.h. */
-enum size { NONE, ONE, V, P, C, I, HS, QUERIES, KEYS, Q };
+enum size { NONE, ONE, V, P, C, I, I2, HS, QUERIES, KEYS, Q };
 
 /* When a parameter exists. */
-enum when { ALWAYS, QKV_BIAS, OUT_BIAS, MLP_BIAS, HEAD_NORM, UNTIED, SCORES };
+enum when {
+    ALWAYS,
+    QKV_BIAS,
+    OUT_BIAS,
+    MLP_BIAS,
+    HEAD_NORM, /* over a head */
+    ALL_NORM,  /* over all heads */
+    APART,     /* tensors that other families have fused */
+    FUSED,
+    PRE_NORM,
+    POST_NORM,
+    PLAIN_NORM, /* the one before the MLP, of blocks without others ... */
+    INNER_NORM, /* ... and of blocks with norms behind attention and MLP */
+    UNTIED,
+    SCORES
+};
 
 struct param {
     enum dt_role role;
@@ -53,24 +69,31 @@ static const struct param gpt2[] = {
 static const struct param llama[] = {
     {DT_WTE, "model.embed_tokens.weight", V, C, ALWAYS},
     {0},
-    {DT_NORM_1_W, "input_layernorm.weight", C, NONE, ALWAYS},
-    {DT_QKV_W, "self_attn.q_proj.weight", QUERIES, C, ALWAYS},
-    {DT_QKV_W, "self_attn.k_proj.weight", KEYS, C, ALWAYS},
-    {DT_QKV_W, "self_attn.v_proj.weight", KEYS, C, ALWAYS},
+    {DT_NORM_1_W, "input_layernorm.weight", C, NONE, PRE_NORM},
+    {DT_QKV_W, "self_attn.q_proj.weight", QUERIES, C, APART},
+    {DT_QKV_W, "self_attn.k_proj.weight", KEYS, C, APART},
+    {DT_QKV_W, "self_attn.v_proj.weight", KEYS, C, APART},
+    {DT_QKV_W, "self_attn.qkv_proj.weight", Q, C, FUSED},
     {DT_QKV_B, "self_attn.q_proj.bias", QUERIES, NONE, QKV_BIAS},
     {DT_QKV_B, "self_attn.k_proj.bias", KEYS, NONE, QKV_BIAS},
     {DT_QKV_B, "self_attn.v_proj.bias", KEYS, NONE, QKV_BIAS},
     {DT_Q_NORM, "self_attn.q_norm.weight", HS, NONE, HEAD_NORM},
     {DT_K_NORM, "self_attn.k_norm.weight", HS, NONE, HEAD_NORM},
+    {DT_Q_NORM, "self_attn.q_norm.weight", QUERIES, NONE, ALL_NORM},
+    {DT_K_NORM, "self_attn.k_norm.weight", KEYS, NONE, ALL_NORM},
     {DT_OUT_W, "self_attn.o_proj.weight", C, QUERIES, ALWAYS},
     {DT_OUT_B, "self_attn.o_proj.bias", C, NONE, OUT_BIAS},
-    {DT_NORM_2_W, "post_attention_layernorm.weight", C, NONE, ALWAYS},
-    {DT_FC_W, "mlp.gate_proj.weight", I, C, ALWAYS},
-    {DT_FC_W, "mlp.up_proj.weight", I, C, ALWAYS},
+    {DT_POST_1_W, "post_attention_layernorm.weight", C, NONE, POST_NORM},
+    {DT_NORM_2_W, "post_attention_layernorm.weight", C, NONE, PLAIN_NORM},
+    {DT_NORM_2_W, "pre_feedforward_layernorm.weight", C, NONE, INNER_NORM},
+    {DT_FC_W, "mlp.gate_proj.weight", I, C, APART},
+    {DT_FC_W, "mlp.up_proj.weight", I, C, APART},
+    {DT_FC_W, "mlp.gate_up_proj.weight", I2, C, FUSED},
     {DT_FC_B, "mlp.gate_proj.bias", I, NONE, MLP_BIAS},
     {DT_FC_B, "mlp.up_proj.bias", I, NONE, MLP_BIAS},
     {DT_PROJ_W, "mlp.down_proj.weight", C, I, ALWAYS},
     {DT_PROJ_B, "mlp.down_proj.bias", C, NONE, MLP_BIAS},
+    {DT_POST_2_W, "post_feedforward_layernorm.weight", C, NONE, POST_NORM},
     {0},
     {DT_NORM_F_W, "model.norm.weight", C, NONE, ALWAYS},
     {DT_HEAD, "lm_head.weight", V, C, UNTIED},
@@ -80,7 +103,7 @@ static const struct param llama[] = {
 
 static const struct param *table_of(const struct dt_model_config *config)
 {
-    return config->family == DT_GPT2 ? gpt2 : llama;
+    return dt_family_of(config->family)->centered ? gpt2 : llama;
 }
 
 static size_t param_length(const struct dt_model_config *config, enum size size)
@@ -93,6 +116,7 @@ static size_t param_length(const struct dt_model_config *config, enum size size)
         [P] = config->n_positions,
         [C] = config->n_embd,
         [I] = config->n_inner,
+        [I2] = 2 * config->n_inner,
         [HS] = config->head_size,
         [QUERIES] = queries,
         [KEYS] = keys,
@@ -103,12 +127,20 @@ static size_t param_length(const struct dt_model_config *config, enum size size)
 
 static bool param_exists(const struct dt_model_config *config, enum when when)
 {
+    const struct dt_family *family = dt_family_of(config->family);
     const bool there[] = {
         [ALWAYS] = true,
         [QKV_BIAS] = config->qkv_bias,
         [OUT_BIAS] = config->out_bias,
         [MLP_BIAS] = config->mlp_bias,
-        [HEAD_NORM] = config->family == DT_QWEN3,
+        [HEAD_NORM] = family->head_norm == DT_HEAD_NORM_EACH,
+        [ALL_NORM] = family->head_norm == DT_HEAD_NORM_ALL,
+        [APART] = !family->fused,
+        [FUSED] = family->fused,
+        [PRE_NORM] = family->pre_norm,
+        [POST_NORM] = family->post_norm,
+        [PLAIN_NORM] = family->pre_norm && !family->post_norm,
+        [INNER_NORM] = family->pre_norm && family->post_norm,
         [UNTIED] = !config->tie_word_embeddings && !config->scores,
         [SCORES] = config->scores || config->value_head,
     };
@@ -141,13 +173,16 @@ static int add_unit(struct dt_layout *layout,
                     const struct dt_model_config *config, const char *prefix,
                     const struct param *params, struct dt_error *err)
 {
+    enum dt_role last = DT_ROLES;
     if (dt_layout_add_unit(layout, err) < 0)
         return -1;
-    for (const struct param *p = params; p->name; p++)
-        if (param_exists(config, p->when) &&
-            add_param(layout, config, prefix, p,
-                      p > params && p[-1].role == p->role, err) < 0)
+    for (const struct param *p = params; p->name; p++) {
+        if (!param_exists(config, p->when))
+            continue;
+        if (add_param(layout, config, prefix, p, last == p->role, err) < 0)
             return -1;
+        last = p->role;
+    }
     return 0;
 }
 
@@ -170,8 +205,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     for (size_t l = 0; l < config->n_layer; l++) {
         char prefix[40];
         snprintf(prefix, sizeof(prefix),
-                 config->family == DT_GPT2 ? "transformer.h.%zu."
-                                           : "model.layers.%zu.",
+                 dt_family_of(config->family)->centered ? "transformer.h.%zu."
+                                                        : "model.layers.%zu.",
                  l);
         if (add_unit(layout, config, prefix, block, err) < 0)
             goto error;
@@ -220,6 +255,7 @@ void dt_model_init_unit(const struct dt_model_config *config,
 {
     const struct dt_unit *unit = &layout->units[u];
     uint64_t first = 0; /* elements before the parameter, without padding */
+    const float one = dt_family_of(config->family)->shifted ? 0.0f : 1.0f;
     for (size_t i = 0; i < unit->first_param; i++)
         first += layout->params[i].count;
     for (size_t i = 0; i < unit->param_count; i++) {
@@ -230,7 +266,7 @@ void dt_model_init_unit(const struct dt_model_config *config,
         /* GPT-2: the residual stream has 2 n_layer such summands */
         if (dt_str_ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
-        float constant = dt_str_ends_with(param->name, ".weight") ? 1.0f : 0.0f;
+        float constant = dt_str_ends_with(param->name, ".weight") ? one : 0.0f;
         size_t row = param->ndim == 2 ? param->shape[1] : param->count;
 #pragma omp parallel for
         for (size_t j = 0; j < param->count; j += row) {

@@ -19,16 +19,18 @@ enum dt_role {
     DT_NORM_1_B, /* (C) */
     DT_QKV_W,    /* C to Q */
     DT_QKV_B,    /* (Q) */
-    DT_Q_NORM,   /* (HS) */
-    DT_K_NORM,   /* (HS) */
+    DT_Q_NORM,   /* (HS), or over all heads (NH HS) */
+    DT_K_NORM,   /* (HS), or over all heads (NKV HS) */
     DT_OUT_W,    /* NH*HS to C */
     DT_OUT_B,    /* (C) */
+    DT_POST_1_W, /* (C), of the norm of what attention has computed */
     DT_NORM_2_W, /* (C) */
     DT_NORM_2_B, /* (C) */
     DT_FC_W,     /* C to F */
     DT_FC_B,     /* (F) */
     DT_PROJ_W,   /* I to C */
     DT_PROJ_B,   /* (C) */
+    DT_POST_2_W, /* (C), of the norm of what the MLP has computed */
 
     /* unit n_layer + 1 */
     DT_NORM_F_W, /* (C) */

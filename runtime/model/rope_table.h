@@ -6,13 +6,20 @@
 
 #include "model/model.h"
 
-/* Radians per position of pair j < HS/2 of a head, scaled as the config asks
- * for.
+/* Tables of angles. Some models have a second one: of layers with a window
+ * (rope_local_theta), or of long documents (dt_model_two_lengths). 0: the model
+ * learns positions.
  */
-double dt_rope_frequency(const struct dt_model_config *config, size_t j);
+size_t dt_rope_tables(const struct dt_model_config *config);
 
-/* table(positions, HS): HS/2 cosines and HS/2 sines of each position. */
-void dt_rope_table(const struct dt_model_config *config, float *table,
-                   size_t positions);
+/* Radians per position of pair j < R/2 of a head in one of these, R being
+ * dt_model_rotary, scaled as the config asks for.
+ */
+double dt_rope_frequency(const struct dt_model_config *config, size_t table,
+                         size_t j);
+
+/* angles(positions, R): R/2 cosines and R/2 sines of each position. */
+void dt_rope_table(const struct dt_model_config *config, size_t table,
+                   float *angles, size_t positions);
 
 #endif /* DT_MODEL_ROPE_TABLE_H */

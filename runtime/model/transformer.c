@@ -19,6 +19,22 @@ static enum dt_role head_role(const struct dt_model *m)
     return dt_model_tied(&m->config) ? DT_WTE : DT_HEAD;
 }
 
+/* x = factor x */
+static void scale(const struct dt_model *m, struct dt_view x, float factor)
+{
+    if (factor != 1.0f)
+        m->ops->combine(m->stream, x, x, factor, (struct dt_view){0}, 0.0f);
+}
+
+static struct dt_logit_rule rule_of(const struct dt_model *m, float temperature)
+{
+    return (struct dt_logit_rule){
+        .scale = m->scales.logits,
+        .softcap = (float)m->config.logits_softcap,
+        .temperature = temperature,
+    };
+}
+
 /* --- forward --- */
 
 static void embedding_forward(struct dt_model *m)
@@ -29,6 +45,7 @@ static void embedding_forward(struct dt_model *m)
         m->stream, m->blocks[0].x, m->inputs.ids, m->inputs.positions,
         dt_model_weight(m, 0, DT_WTE), dt_model_weight(m, 0, DT_WPE), m->N,
         m->config.n_embd, &dropout);
+    scale(m, m->blocks[0].x, m->scales.embedding);
 }
 
 void dt_model_forward(struct dt_model *m, size_t u)
@@ -60,6 +77,9 @@ void dt_model_head(struct dt_model *m, struct dt_view logits, size_t first,
         dt_view_slice(m->acts.norm.out, first * C, count * C),
         dt_model_weight(m, head_unit(m), head_role(m)), (struct dt_view){0},
         DT_WEIGHT_OUT_IN, count, C, m->config.vocab_size);
+    const struct dt_logit_rule rule = rule_of(m, 1.0f);
+    if (rule.scale != 1.0f || rule.softcap > 0.0f)
+        m->ops->apply_logit_rule(m->stream, logits, &rule);
 }
 
 int dt_model_logits(struct dt_model *m, size_t b, size_t t, float *logits,
@@ -81,6 +101,7 @@ void dt_model_loss_and_backward(struct dt_model *m, struct dt_view step,
                                 bool accumulate)
 {
     const struct dt_acts *a = &m->acts;
+    const struct dt_logit_rule rule = rule_of(m, 1.0f);
     struct dt_view dw = {0}, dx = {0};
     if (m->train) {
         dx = a->branch;
@@ -90,7 +111,7 @@ void dt_model_loss_and_backward(struct dt_model *m, struct dt_view step,
     m->ops->linear_cross_entropy(
         m->stream, step, dx, dw, a->norm.out,
         dt_model_weight(m, head_unit(m), head_role(m)), m->inputs.targets,
-        a->logits, m->train ? m->options.label_smoothing : 0.0f, m->N,
+        a->logits, &rule, m->train ? m->options.label_smoothing : 0.0f, m->N,
         m->config.n_embd, m->config.vocab_size, accumulate);
     if (m->train) {
         m->ops->zero(m->stream, a->d_stream);
@@ -125,9 +146,10 @@ struct dt_values dt_model_values(const struct dt_model *m)
     return values;
 }
 
-static float temperature_of(const struct dt_model *m)
+static struct dt_logit_rule sampling_rule_of(const struct dt_model *m)
 {
-    return m->options.temperature > 0 ? m->options.temperature : 1.0f;
+    return rule_of(m,
+                   m->options.temperature > 0 ? m->options.temperature : 1.0f);
 }
 
 static struct dt_score score_of(const struct dt_model *m)
@@ -149,6 +171,7 @@ void dt_model_values_forward(struct dt_model *m)
     const struct dt_dropout none = {0};
     const struct dt_view absent = {0};
     const struct dt_values values = dt_model_values(m);
+    const struct dt_logit_rule rule = sampling_rule_of(m);
     struct dt_score score = score_of(m);
     final_norm(m, 0, m->N);
     if (m->config.scores) {
@@ -168,8 +191,8 @@ void dt_model_values_forward(struct dt_model *m)
     m->ops->linear_logprob_forward(
         m->stream, &out, score.h,
         dt_model_weight(m, head_unit(m), head_role(m)),
-        m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
-        score.C, m->config.vocab_size);
+        m->inputs.picked_targets, m->acts.logits, &rule, score.M, score.C,
+        m->config.vocab_size);
     if (m->config.value_head)
         m->ops->linear_forward(m->stream, values.score, score.h, score.w,
                                absent, DT_WEIGHT_OUT_IN, score.M, score.C, 1);
@@ -182,6 +205,7 @@ static void logprob_backward(struct dt_model *m, struct dt_view step,
                              struct dt_view dx, bool accumulate)
 {
     struct dt_values values = dt_model_values(m);
+    const struct dt_logit_rule rule = sampling_rule_of(m);
     struct dt_score score = score_of(m);
     struct dt_view dh = dt_view_slice(m->acts.d_picked, 0, score.M * score.C);
     m->ops->linear_logprob_backward(
@@ -189,8 +213,8 @@ static void logprob_backward(struct dt_model *m, struct dt_view step,
         values.weight, values.entropy_weight,
         dt_view_slice(m->acts.lse, 0, score.M), values.entropy, score.h,
         dt_model_weight(m, head_unit(m), head_role(m)),
-        m->inputs.picked_targets, m->acts.logits, temperature_of(m), score.M,
-        score.C, m->config.vocab_size, accumulate);
+        m->inputs.picked_targets, m->acts.logits, &rule, score.M, score.C,
+        m->config.vocab_size, accumulate);
     m->ops->scatter_rows(m->stream, dx, dh, score.rows, score.N, score.C,
                          score.M);
 }
@@ -242,6 +266,7 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
     if (dropout.rate > 0)
         m->ops->dropout_backward(m->stream, d_stream, d_stream, m->N,
                                  m->config.n_embd, &dropout);
+    scale(m, d_stream, m->scales.embedding);
     if (!dt_model_tied(&m->config) && !accumulate)
         m->ops->zero(m->stream, dwte);
     m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),

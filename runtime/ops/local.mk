@@ -4,12 +4,14 @@
 # run time.
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/adamw.h \
+	runtime/ops/arguments.h \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/head.h \
 	runtime/ops/cpu/lanes.h \
+	runtime/ops/cpu/logits.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/rows.h \
 	runtime/ops/cpu/strip.h \
@@ -27,7 +29,9 @@ cpu_kernels = \
 	runtime/ops/cpu/elementwise.c \
 	runtime/ops/cpu/embedding.c \
 	runtime/ops/cpu/gelu.c \
+	runtime/ops/cpu/glu.c \
 	runtime/ops/cpu/head.c \
+	runtime/ops/cpu/heads_norm.c \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
 	runtime/ops/cpu/logprob.c \
@@ -39,7 +43,6 @@ cpu_kernels = \
 	runtime/ops/cpu/reduce.c \
 	runtime/ops/cpu/rope.c \
 	runtime/ops/cpu/sample.c \
-	runtime/ops/cpu/swiglu.c \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h
@@ -107,8 +110,10 @@ cuda_sources += \
 	runtime/ops/cuda/embedding.cu \
 	runtime/ops/cuda/head.c \
 	runtime/ops/cuda/head.h \
+	runtime/ops/cuda/heads_norm.cu \
 	runtime/ops/cuda/kv.cu \
 	runtime/ops/cuda/linear.c \
+	runtime/ops/cuda/logits.cuh \
 	runtime/ops/cuda/logprob.cu \
 	runtime/ops/cuda/matmul.c \
 	runtime/ops/cuda/matmul_unfused.c \

@@ -29,159 +29,11 @@
 #include <stddef.h>
 
 #include "base/choices.h"
-#include "tensor/view.h"
+#include "ops/arguments.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* How a weight of a linear layer is stored. */
-enum dt_weight_order {
-    DT_WEIGHT_IN_OUT, /* w(C, OC), y = x w: GPT-2's Conv1D */
-    DT_WEIGHT_OUT_IN, /* w(OC, C), y = x w^T: Linear and tied embeddings */
-};
-
-/* Dropout: an element is kept with probability 1 - rate and divided by it. The
- * decision is a function of (seed, place, row's global number, element of the
- * row) and of nothing else: kept if dt_rng_dropout (base/rng.h) >= rate * 2^32.
- */
-struct dt_dropout {
-    double rate; /* 0: none */
-    uint64_t seed;
-    uint32_t place;      /* which dropout of the model, < 2^16 */
-    struct dt_view rows; /* (B) I64, global sample numbers */
-};
-
-/* Beside a linear layer (Hu et al., "LoRA", arXiv 2106.09685, sec. 4.1): adds
- * scale * (dropout(x) a^T) b^T to OC columns of its output, from `first` on.
- */
-struct dt_low_rank {
-    struct dt_view a, b;           /* (R,C), (OC,R) X */
-    size_t C, R, OC, width, first; /* width: of a row of the output */
-    float scale;
-    struct dt_dropout dropout;   /* of x, element t*C + c */
-    struct dt_view low, dropped; /* (N,R) F32, (N,C) X if any: workspaces */
-};
-
-enum { DT_MAX_HEAD_SIZE = 1024 };
-
-/* Causal attention: position t of a row attends to s if doc_start(t) <= s <= t
- * and t - s < window; scale HS^-0.5. Query head h reads head h / (NH / NKV) of
- * keys and values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS
- * is even and at most DT_MAX_HEAD_SIZE, here and below.
- */
-struct dt_attention {
-    size_t B, T, NH, NKV, HS;
-    size_t window;            /* 0: no limit */
-    struct dt_view doc_start; /* (N) I32, count 0: all 0 */
-    struct dt_dropout
-        dropout; /* of the probabilities; element (h*T + t)*T + s */
-};
-
-/* What happens to the heads of q and k before attention. */
-struct dt_rope {
-    size_t NH, NKV, HS;
-    struct dt_view positions;      /* (N) I32, < P */
-    struct dt_view table;          /* (P, HS) F32: HS/2 cosines, HS/2 sines */
-    struct dt_view q_norm, k_norm; /* (HS) X, weights of RMSNorm over a head
-                                      before it is rotated; count 0: none */
-    float eps;
-};
-
-/* Keys and values of B sequences that are being generated, in blocks of
- * DT_KV_BLOCK positions: position s of sequence b is row s % DT_KV_BLOCK of
- * block table(b, s / DT_KV_BLOCK). Row r of block i begins at element i *
- * stride + r * NKV*HS of k and of v.
- */
-enum { DT_KV_BLOCK = 32 };
-
-struct dt_kv {
-    size_t B, NH, NKV, HS;
-    size_t window;        /* as in struct dt_attention */
-    size_t blocks;        /* of a sequence, at most */
-    size_t stride;        /* elements from a block to the next one */
-    struct dt_view k, v;  /* X */
-    struct dt_view table; /* (B, blocks) I32 */
-};
-
-/* How a token is drawn. What a limit keeps, it keeps with all its equals. */
-struct dt_sampling {
-    double temperature; /* > 0: divides the logits; 0: the likeliest token */
-    size_t top_k;       /* keep the k largest logits; 0: all */
-    double top_p;       /* of these, keep the fewest tokens that together have
-                           this probability (Holtzman et al., "neural text
-                           degeneration", sec. 3.1); 1: all */
-    double min_p;       /* keep tokens with this part of the largest
-                           probability; 0: all */
-    double repetition_penalty; /* logits of tokens that were there are divided
-                                  by it, negative ones multiplied (Keskar et
-                                  al., CTRL, sec. 4.1); 1: none */
-};
-
-/* What is computed of each row of a head, (N) F32 each and 0 in rows without a
- * target; all but the first two may be absent. With z(v) the logits of a row,
- * divided by the temperature, and p = softmax(z):
- */
-struct dt_logprobs {
-    struct dt_view logp;      /* log p(target), at most 0, or NaN */
-    struct dt_view lse;       /* log sum of e^z(v), for the backward pass */
-    struct dt_view entropy;   /* of p */
-    struct dt_view collision; /* log sum of p(v)^2 */
-    struct dt_view mean;      /* of z */
-    struct dt_view top;       /* 1 if no z(v) is above the target's, else 0 */
-};
-
-/* The scalars of an optimizer step: indices into a view of DT_STEP_COUNT F64,
- * called `step` below. They stay on the device, so that no step waits for the
- * host, which reads them after the step.
- */
-enum dt_step_scalar {
-    /* first of this rank, then summed over ranks in one reduction: */
-    DT_STEP_LOSS,                      /* sum of the token losses */
-    DT_STEP_TARGETS,                   /* tokens with a loss */
-    DT_STEP_STOP,                      /* ranks that were told to stop */
-    DT_STEP_SQUARES,                   /* sum of squares of the gradients */
-    DT_STEP_SUMS,                      /* the number of these */
-    DT_STEP_LOSS_SCALE = DT_STEP_SUMS, /* these four are the step's params */
-    DT_STEP_LR,
-    DT_STEP_BIAS1,
-    DT_STEP_BIAS2,
-    DT_STEP_NORM,       /* L2 norm of the gradients of the mean loss */
-    DT_STEP_GRAD_SCALE, /* what gradients are multiplied by: 1 / (targets
-                           loss_scale) and the clip factor */
-    DT_STEP_OUTCOME,    /* enum dt_step_outcome */
-    DT_STEP_COUNT
-};
-
-enum dt_step_outcome {
-    DT_STEP_TAKEN,
-    DT_STEP_OVERFLOW, /* no update: the norm is not finite */
-    DT_STEP_EMPTY,    /* no update: there were no targets */
-    DT_STEP_OUTCOMES
-};
-
-/* Parameters of a step; biasi = 1 - betai^n for optimizer step n >= 1. */
-struct dt_step_params {
-    double loss_scale, lr, bias1, bias2;
-};
-
-/* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
- * regularization", alg. 2), with lr, biasi and grad_scale of `step`:
- *   g' = grad_scale * g;  p -= lr*weight_decay * p
- *   m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'*g'
- *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps)
- * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
- * has no decay of its own. Runs of elements with and without decay alternate:
- * run i is [bounds[i], bounds[i + 1]), and decays if i is odd. They count from
- * the start of a flat buffer, of which p begins at element `first`.
- */
-struct dt_adamw {
-    /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
-    double beta1, beta2, eps, weight_decay;
-    bool coupled;
-    struct dt_view bounds; /* (runs + 1) I64, from 0 to the end of the buffer */
-    size_t first;          /* a multiple of 16 */
-};
 
 struct dt_ops {
     const char *name; /* "cpu/avx512" */
@@ -246,11 +98,12 @@ struct dt_ops {
     /* LayerNorm: out(N,C) = (x - mean) * rstd * w(C) + b(C), row by row; keeps
      * mean(N) and rstd(N) = 1/sqrt(var + eps) for the backward pass. Without b
      * and mean: RMSNorm, out = x * rstd * w, rstd = 1/sqrt(mean of x^2 + eps).
+     * w stands for w + shift.
      */
     void (*norm_forward)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view mean, struct dt_view rstd,
                          struct dt_view x, struct dt_view w, struct dt_view b,
-                         float eps, size_t N, size_t C);
+                         struct dt_norm_rule rule, size_t N, size_t C);
     /* sum(N,C) = x(N,C) + dropout of y(N,C), element t*C + c; then norm_forward
      * of sum into out. sum may be x.
      */
@@ -258,8 +111,9 @@ struct dt_ops {
                                   struct dt_view out, struct dt_view mean,
                                   struct dt_view rstd, struct dt_view x,
                                   struct dt_view y, struct dt_view w,
-                                  struct dt_view b, float eps, size_t N,
-                                  size_t C, const struct dt_dropout *dropout);
+                                  struct dt_view b, struct dt_norm_rule rule,
+                                  size_t N, size_t C,
+                                  const struct dt_dropout *dropout);
     /* dx(N,C) += gradient through the norm (adds: the residual stream's own
      * gradient is already there); dw(C), db(C) = or +=. x is what was normed.
      */
@@ -267,7 +121,7 @@ struct dt_ops {
                           struct dt_view dw, struct dt_view db,
                           struct dt_view dout, struct dt_view x,
                           struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, size_t N, size_t C,
+                          struct dt_view rstd, float shift, size_t N, size_t C,
                           bool accumulate);
 
     /* dx(N,C) = dout(N,C) where the forward pass kept the element t*C + c,
@@ -301,7 +155,9 @@ struct dt_ops {
     void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dout, struct dt_view x);
 
-    /* out(N,width) += that of x(N,C); of few rows each as if it were alone */
+    /* out(N,width), of which `pair` says the columns, += its product with
+     * x(N,C). A row of few has the bits that it has alone.
+     */
     void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
                              struct dt_view x, const struct dt_low_rank *pair,
                              size_t N);
@@ -313,17 +169,33 @@ struct dt_ops {
                               bool accumulate);
 
     /* x(N,2I) is the gate g and the input u of each row, side by side:
-     * out(N,I) = g / (1 + exp(-g)) * u (Shazeer, "GLU variants", eq. 6).
+     * out(N,I) = gate(g) * u (Shazeer, "GLU variants", eq. 5 and 6).
      */
-    void (*swiglu_forward)(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view x, size_t N, size_t I);
+    void (*glu_forward)(struct dt_stream *stream, struct dt_view out,
+                        struct dt_view x, enum dt_gate gate, size_t N,
+                        size_t I);
     /* dx(N,2I) from dout(N,I) and x(N,2I); dx may be x */
-    void (*swiglu_backward)(struct dt_stream *stream, struct dt_view dx,
-                            struct dt_view dout, struct dt_view x, size_t N,
-                            size_t I);
+    void (*glu_backward)(struct dt_stream *stream, struct dt_view dx,
+                         struct dt_view dout, struct dt_view x,
+                         enum dt_gate gate, size_t N, size_t I);
+
+    /* out = qkv(N, (NH + 2 NKV) HS) with RMSNorm over all heads of q and over
+     * all of k; v is copied. Keeps rstd(N, 2), of q and of k.
+     */
+    void (*heads_norm_forward)(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view rstd, struct dt_view qkv,
+                               size_t N, const struct dt_heads_norm *norm);
+    /* dqkv, in place, from the gradient of out to that of qkv; dq_norm, dk_norm
+     * = or +=; they may be absent
+     */
+    void (*heads_norm_backward)(struct dt_stream *stream, struct dt_view dqkv,
+                                struct dt_view dq_norm, struct dt_view dk_norm,
+                                struct dt_view qkv, struct dt_view rstd,
+                                size_t N, const struct dt_heads_norm *norm,
+                                bool accumulate);
 
     /* out = qkv(N, (NH + 2 NKV) HS) with the heads of q and k normed, if there
-     * are weights for it, and rotated by their position: element j and j + HS/2
+     * are weights for it, and rotated by their position: element j and j + R/2
      * are a pair (Su et al., RoFormer, eq. 34, in Hugging Face's order); v is
      * copied. rstd(N, NH + NKV) is kept for the backward pass, absent without
      * norms; then out may be qkv.
@@ -386,6 +258,7 @@ struct dt_ops {
      * row). Adds to DT_STEP_LOSS the sum of the token losses of all rows except
      * those with a negative target, such as DT_IGNORE:
      *   (1 - smoothing) * nll(target) + smoothing / V * sum over v of nll(v)
+     * The rule's temperature is 1.
      * If dx is not absent, also computes dx(N,C) and dw(V,C) (= or +=), the
      * gradients of DT_STEP_LOSS_SCALE * that sum.
      */
@@ -393,31 +266,41 @@ struct dt_ops {
                                  struct dt_view dx, struct dt_view dw,
                                  struct dt_view x, struct dt_view w,
                                  struct dt_view targets,
-                                 struct dt_view workspace, float smoothing,
-                                 size_t N, size_t C, size_t V, bool accumulate);
+                                 struct dt_view workspace,
+                                 const struct dt_logit_rule *rule,
+                                 float smoothing, size_t N, size_t C, size_t V,
+                                 bool accumulate);
 
-    /* Log-probabilities of targets(N), and what else `out` asks for, under
-     * softmax(x(N,C) w(V,C)^T / temperature), which is > 0; a row whose target
-     * is negative has none. Goes by chunks of rows, as linear_cross_entropy
+    /* Log-probabilities of targets(N), and what else `out` asks for, under the
+     * softmax of the logits of x(N,C) w(V,C)^T; a row whose target is negative
+     * has none. Goes by chunks of rows, as linear_cross_entropy
      * does; on every device logits are F32.
      */
     void (*linear_logprob_forward)(struct dt_stream *stream,
                                    const struct dt_logprobs *out,
                                    struct dt_view x, struct dt_view w,
                                    struct dt_view targets,
-                                   struct dt_view workspace, float temperature,
-                                   size_t N, size_t C, size_t V);
+                                   struct dt_view workspace,
+                                   const struct dt_logit_rule *rule, size_t N,
+                                   size_t C, size_t V);
     /* dx(N,C) and dw(V,C) (= or +=), the gradients of DT_STEP_LOSS_SCALE * sum
      * over n of dlogp(n) logp(n) + dentropy(n) entropy(n), from logits that are
      * computed again. dlogp and dentropy are (N) F32, lse and entropy those of
      * the forward pass; dentropy may be absent, and then entropy may be, too.
      */
-    void (*linear_logprob_backward)(
-        struct dt_stream *stream, struct dt_view step, struct dt_view dx,
-        struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
-        struct dt_view lse, struct dt_view entropy, struct dt_view x,
-        struct dt_view w, struct dt_view targets, struct dt_view workspace,
-        float temperature, size_t N, size_t C, size_t V, bool accumulate);
+    void (*linear_logprob_backward)(struct dt_stream *stream,
+                                    struct dt_view step, struct dt_view dx,
+                                    struct dt_view dw, struct dt_view dlogp,
+                                    struct dt_view dentropy, struct dt_view lse,
+                                    struct dt_view entropy, struct dt_view x,
+                                    struct dt_view w, struct dt_view targets,
+                                    struct dt_view workspace,
+                                    const struct dt_logit_rule *rule, size_t N,
+                                    size_t C, size_t V, bool accumulate);
+
+    /* The same logits, F32, from their products, in place. */
+    void (*apply_logit_rule)(struct dt_stream *stream, struct dt_view logits,
+                             const struct dt_logit_rule *rule);
 
     /* Draws ids(B) I32 from softmax(logits(B, V) / temperature), as `sampling`
      * limits it, by draws(B) F64 in [0, 1): the first token at which the sum of
@@ -446,6 +329,12 @@ struct dt_ops {
 
     /* out += x, both F32 */
     void (*add)(struct dt_stream *stream, struct dt_view out, struct dt_view x);
+
+    /* out = a x + b y, element by element, all X; without y: a x. out may be
+     * one of them.
+     */
+    void (*combine)(struct dt_stream *stream, struct dt_view out,
+                    struct dt_view x, float a, struct dt_view y, float b);
 
     /* Begins a step: zeroes its sums and sets its parameters to params[outcome
      * of the previous step]; DT_STEP_TAKEN if `step` is all zero.

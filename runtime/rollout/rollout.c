@@ -59,7 +59,7 @@ static struct dt_decoder_options limits_of(
     const struct dt_model_config *config, const struct dt_ops *ops,
     const struct dt_rollout_options *options)
 {
-    size_t most = config->n_positions;
+    size_t most = dt_model_room(config);
     struct dt_decoder_options limits = {
         .compute = options->compute,
         .rows = dt_round_up(options->slots, row_multiple(ops, options)),
@@ -204,11 +204,14 @@ struct dt_rollout *dt_rollout_create(const struct dt_model_config *config,
                                      struct dt_error *err)
 {
     struct dt_rollout *r;
-    if (options->max_prompt >= config->n_positions) {
+    if (options->max_prompt >= dt_model_room(config)) {
         dt_error_set(err, EX_DATAERR,
                      "a prompt of %zu tokens leaves no room: the model has %zu "
-                     "positions",
-                     options->max_prompt, config->n_positions);
+                     "positions%s",
+                     options->max_prompt, dt_model_room(config),
+                     dt_model_two_lengths(config)
+                         ? " before longrope changes all of them"
+                         : "");
         return NULL;
     }
     r = calloc(1, sizeof(*r));

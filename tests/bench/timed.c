@@ -151,11 +151,11 @@ static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
 static void norm_forward(struct dt_stream *stream, struct dt_view out,
                          struct dt_view mean, struct dt_view rstd,
                          struct dt_view x, struct dt_view w, struct dt_view b,
-                         float eps, size_t N, size_t C)
+                         struct dt_norm_rule rule, size_t N, size_t C)
 {
     double start = dt_clock_now();
 
-    inner.ops->norm_forward(stream, out, mean, rstd, x, w, b, eps, N, C);
+    inner.ops->norm_forward(stream, out, mean, rstd, x, w, b, rule, N, C);
     note("norm forward", start, 0.0, 2.0 * bytes(x));
 }
 
@@ -163,13 +163,14 @@ static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
                                   struct dt_view out, struct dt_view mean,
                                   struct dt_view rstd, struct dt_view x,
                                   struct dt_view y, struct dt_view w,
-                                  struct dt_view b, float eps, size_t N,
-                                  size_t C, const struct dt_dropout *dropout)
+                                  struct dt_view b, struct dt_norm_rule rule,
+                                  size_t N, size_t C,
+                                  const struct dt_dropout *dropout)
 {
     double start = dt_clock_now();
 
     inner.ops->residual_norm_forward(stream, sum, out, mean, rstd, x, y, w, b,
-                                     eps, N, C, dropout);
+                                     rule, N, C, dropout);
     note("residual + norm forward", start, 0.0, 4.0 * bytes(x));
 }
 
@@ -177,13 +178,13 @@ static void norm_backward(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dw, struct dt_view db,
                           struct dt_view dout, struct dt_view x,
                           struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, size_t N, size_t C,
+                          struct dt_view rstd, float shift, size_t N, size_t C,
                           bool accumulate)
 {
     double start = dt_clock_now();
 
-    inner.ops->norm_backward(stream, dx, dw, db, dout, x, w, mean, rstd, N, C,
-                             accumulate);
+    inner.ops->norm_backward(stream, dx, dw, db, dout, x, w, mean, rstd, shift,
+                             N, C, accumulate);
     note("norm backward", start, 0.0, 4.0 * bytes(x));
 }
 
@@ -206,23 +207,23 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
     note("gelu forward", start, 0.0, 2.0 * bytes(x));
 }
 
-static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view x, size_t N, size_t I)
+static void glu_forward(struct dt_stream *stream, struct dt_view out,
+                        struct dt_view x, enum dt_gate gate, size_t N, size_t I)
 {
     double start = dt_clock_now();
 
-    inner.ops->swiglu_forward(stream, out, x, N, I);
-    note("swiglu forward", start, 0.0, 1.5 * bytes(x));
+    inner.ops->glu_forward(stream, out, x, gate, N, I);
+    note("gate forward", start, 0.0, 1.5 * bytes(x));
 }
 
-static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
-                            struct dt_view dout, struct dt_view x, size_t N,
-                            size_t I)
+static void glu_backward(struct dt_stream *stream, struct dt_view dx,
+                         struct dt_view dout, struct dt_view x,
+                         enum dt_gate gate, size_t N, size_t I)
 {
     double start = dt_clock_now();
 
-    inner.ops->swiglu_backward(stream, dx, dout, x, N, I);
-    note("swiglu backward", start, 0.0, 2.5 * bytes(x));
+    inner.ops->glu_backward(stream, dx, dout, x, gate, N, I);
+    note("gate backward", start, 0.0, 2.5 * bytes(x));
 }
 
 /* Bytes of a rotation from one to the other: v stays, if they are the same. */
@@ -328,13 +329,16 @@ static void linear_cross_entropy(struct dt_stream *stream,
                                  struct dt_view scalars, struct dt_view dx,
                                  struct dt_view dw, struct dt_view x,
                                  struct dt_view w, struct dt_view targets,
-                                 struct dt_view workspace, float smoothing,
-                                 size_t N, size_t C, size_t V, bool accumulate)
+                                 struct dt_view workspace,
+                                 const struct dt_logit_rule *rule,
+                                 float smoothing, size_t N, size_t C, size_t V,
+                                 bool accumulate)
 {
     double start = dt_clock_now();
 
     inner.ops->linear_cross_entropy(stream, scalars, dx, dw, x, w, targets,
-                                    workspace, smoothing, N, C, V, accumulate);
+                                    workspace, rule, smoothing, N, C, V,
+                                    accumulate);
     note("head and loss, both ways", start, 6.0 * (double)(N * C * V),
          bytes(x) + bytes(w) + bytes(targets) + bytes(dx) +
              updated(dw, accumulate));
@@ -414,8 +418,8 @@ struct dt_ops timed_ops(const struct dt_exec *exec)
     ops.norm_backward = norm_backward;
     ops.dropout_backward = dropout_backward;
     ops.gelu_forward = gelu_forward;
-    ops.swiglu_forward = swiglu_forward;
-    ops.swiglu_backward = swiglu_backward;
+    ops.glu_forward = glu_forward;
+    ops.glu_backward = glu_backward;
     ops.rope_forward = rope_forward;
     ops.rope_backward = rope_backward;
     ops.attention_forward = attention_forward;

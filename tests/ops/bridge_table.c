@@ -44,6 +44,16 @@ static const struct dt_rope *rope_at(const struct dt_rope *rope)
     return &there;
 }
 
+static const struct dt_heads_norm *heads_at(const struct dt_heads_norm *norm)
+{
+    static struct dt_heads_norm there;
+
+    there = *norm;
+    there.q_norm = at(norm->q_norm);
+    there.k_norm = at(norm->k_norm);
+    return &there;
+}
+
 static const struct dt_kv *kv_at(const struct dt_kv *kv)
 {
     static struct dt_kv there;
@@ -138,35 +148,36 @@ static void linear_backward(struct dt_stream *stream, struct dt_view dx,
 static void norm_forward(struct dt_stream *stream, struct dt_view out,
                          struct dt_view mean, struct dt_view rstd,
                          struct dt_view x, struct dt_view w, struct dt_view b,
-                         float eps, size_t N, size_t C)
+                         struct dt_norm_rule rule, size_t N, size_t C)
 {
     (void)stream;
     CALL(norm_forward, 0.0, at(out), at(mean), at(rstd), at(x), at(w), at(b),
-         eps, N, C);
+         rule, N, C);
 }
 
 static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
                                   struct dt_view out, struct dt_view mean,
                                   struct dt_view rstd, struct dt_view x,
                                   struct dt_view y, struct dt_view w,
-                                  struct dt_view b, float eps, size_t N,
-                                  size_t C, const struct dt_dropout *dropout)
+                                  struct dt_view b, struct dt_norm_rule rule,
+                                  size_t N, size_t C,
+                                  const struct dt_dropout *dropout)
 {
     (void)stream;
     CALL(residual_norm_forward, 0.0, at(sum), at(out), at(mean), at(rstd),
-         at(x), at(y), at(w), at(b), eps, N, C, dropout_at(dropout));
+         at(x), at(y), at(w), at(b), rule, N, C, dropout_at(dropout));
 }
 
 static void norm_backward(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dw, struct dt_view db,
                           struct dt_view dout, struct dt_view x,
                           struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, size_t N, size_t C,
+                          struct dt_view rstd, float shift, size_t N, size_t C,
                           bool accumulate)
 {
     (void)stream;
     CALL(norm_backward, 0.0, at(dx), at(dw), at(db), at(dout), at(x), at(w),
-         at(mean), at(rstd), N, C, accumulate);
+         at(mean), at(rstd), shift, N, C, accumulate);
 }
 
 static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
@@ -207,19 +218,39 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
     CALL(gelu_forward, 0.0, at(out), at(x));
 }
 
-static void swiglu_forward(struct dt_stream *stream, struct dt_view out,
-                           struct dt_view x, size_t N, size_t I)
+static void glu_forward(struct dt_stream *stream, struct dt_view out,
+                        struct dt_view x, enum dt_gate gate, size_t N, size_t I)
 {
     (void)stream;
-    CALL(swiglu_forward, 0.0, at(out), at(x), N, I);
+    CALL(glu_forward, 0.0, at(out), at(x), gate, N, I);
 }
 
-static void swiglu_backward(struct dt_stream *stream, struct dt_view dx,
-                            struct dt_view dout, struct dt_view x, size_t N,
-                            size_t I)
+static void glu_backward(struct dt_stream *stream, struct dt_view dx,
+                         struct dt_view dout, struct dt_view x,
+                         enum dt_gate gate, size_t N, size_t I)
 {
     (void)stream;
-    CALL(swiglu_backward, 0.0, at(dx), at(dout), at(x), N, I);
+    CALL(glu_backward, 0.0, at(dx), at(dout), at(x), gate, N, I);
+}
+
+static void heads_norm_forward(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view rstd, struct dt_view qkv,
+                               size_t N, const struct dt_heads_norm *norm)
+{
+    (void)stream;
+    CALL(heads_norm_forward, 0.0, at(out), at(rstd), at(qkv), N,
+         heads_at(norm));
+}
+
+static void heads_norm_backward(struct dt_stream *stream, struct dt_view dqkv,
+                                struct dt_view dq_norm, struct dt_view dk_norm,
+                                struct dt_view qkv, struct dt_view rstd,
+                                size_t N, const struct dt_heads_norm *norm,
+                                bool accumulate)
+{
+    (void)stream;
+    CALL(heads_norm_backward, 0.0, at(dqkv), at(dq_norm), at(dk_norm), at(qkv),
+         at(rstd), N, heads_at(norm), accumulate);
 }
 
 static void rope_forward(struct dt_stream *stream, struct dt_view out,
@@ -300,39 +331,49 @@ static void linear_cross_entropy(struct dt_stream *stream, struct dt_view step,
                                  struct dt_view dx, struct dt_view dw,
                                  struct dt_view x, struct dt_view w,
                                  struct dt_view targets,
-                                 struct dt_view workspace, float smoothing,
-                                 size_t N, size_t C, size_t V, bool accumulate)
+                                 struct dt_view workspace,
+                                 const struct dt_logit_rule *rule,
+                                 float smoothing, size_t N, size_t C, size_t V,
+                                 bool accumulate)
 {
     (void)stream;
     CALL(linear_cross_entropy, inner(x.dtype), at(step), at(dx), at(dw), at(x),
-         at(w), at(targets), at_workspace(workspace, V + 2 * C), smoothing, N,
-         C, V, accumulate);
+         at(w), at(targets), at_workspace(workspace, V + 2 * C), rule,
+         smoothing, N, C, V, accumulate);
 }
 
-static void linear_logprob_forward(struct dt_stream *stream,
-                                   const struct dt_logprobs *out,
-                                   struct dt_view x, struct dt_view w,
-                                   struct dt_view targets,
-                                   struct dt_view workspace, float temperature,
-                                   size_t N, size_t C, size_t V)
+static void linear_logprob_forward(
+    struct dt_stream *stream, const struct dt_logprobs *out, struct dt_view x,
+    struct dt_view w, struct dt_view targets, struct dt_view workspace,
+    const struct dt_logit_rule *rule, size_t N, size_t C, size_t V)
 {
     (void)stream;
     CALL(linear_logprob_forward, 0.0, logprobs_at(out), at(x), at(w),
-         at(targets), at_workspace(workspace, V + 2 * C), temperature, N, C, V);
+         at(targets), at_workspace(workspace, V + 2 * C), rule, N, C, V);
 }
 
-static void linear_logprob_backward(
-    struct dt_stream *stream, struct dt_view step, struct dt_view dx,
-    struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
-    struct dt_view lse, struct dt_view entropy, struct dt_view x,
-    struct dt_view w, struct dt_view targets, struct dt_view workspace,
-    float temperature, size_t N, size_t C, size_t V, bool accumulate)
+static void linear_logprob_backward(struct dt_stream *stream,
+                                    struct dt_view step, struct dt_view dx,
+                                    struct dt_view dw, struct dt_view dlogp,
+                                    struct dt_view dentropy, struct dt_view lse,
+                                    struct dt_view entropy, struct dt_view x,
+                                    struct dt_view w, struct dt_view targets,
+                                    struct dt_view workspace,
+                                    const struct dt_logit_rule *rule, size_t N,
+                                    size_t C, size_t V, bool accumulate)
 {
     (void)stream;
     CALL(linear_logprob_backward, inner(x.dtype), at(step), at(dx), at(dw),
          at(dlogp), at(dentropy), at(lse), at(entropy), at(x), at(w),
-         at(targets), at_workspace(workspace, V + 2 * C), temperature, N, C, V,
+         at(targets), at_workspace(workspace, V + 2 * C), rule, N, C, V,
          accumulate);
+}
+
+static void apply_logit_rule(struct dt_stream *stream, struct dt_view logits,
+                             const struct dt_logit_rule *rule)
+{
+    (void)stream;
+    CALL(apply_logit_rule, 0.0, at(logits), rule);
 }
 
 static size_t loss_workspace(enum dt_dtype type, size_t N, size_t C, size_t V)
@@ -358,6 +399,13 @@ static void add(struct dt_stream *stream, struct dt_view out, struct dt_view x)
 {
     (void)stream;
     CALL(add, 0.0, at(out), at(x));
+}
+
+static void combine(struct dt_stream *stream, struct dt_view out,
+                    struct dt_view x, float a, struct dt_view y, float b)
+{
+    (void)stream;
+    CALL(combine, 0.0, at(out), at(x), a, at(y), b);
 }
 
 static void step_begin(struct dt_stream *stream, struct dt_view step,
@@ -413,8 +461,10 @@ struct dt_ops bridge_table = {
     .linear_gelu_forward = linear_gelu_forward,
     .linear_gelu_backward = linear_gelu_backward,
     .gelu_forward = gelu_forward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
+    .glu_forward = glu_forward,
+    .glu_backward = glu_backward,
+    .heads_norm_forward = heads_norm_forward,
+    .heads_norm_backward = heads_norm_backward,
     .rope_forward = rope_forward,
     .rope_backward = rope_backward,
     .attention_forward = attention_forward,
@@ -426,10 +476,12 @@ struct dt_ops bridge_table = {
     .linear_cross_entropy = linear_cross_entropy,
     .linear_logprob_forward = linear_logprob_forward,
     .linear_logprob_backward = linear_logprob_backward,
+    .apply_logit_rule = apply_logit_rule,
     .loss_workspace = loss_workspace,
     .zero = zero,
     .convert = convert,
     .add = add,
+    .combine = combine,
     .step_begin = step_begin,
     .step_add = step_add,
     .sum_of_squares = sum_of_squares,

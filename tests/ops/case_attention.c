@@ -42,7 +42,10 @@ static void reference_query(const struct attention *r, size_t b, size_t h,
     double most = -INFINITY, sum = 0.0;
 
     for (size_t s = first_seen(a, b, t); s <= t; s++) {
-        r->score[s] = dot(q, k + s * width, HS) / sqrt((double)HS);
+        r->score[s] = dot(q, k + s * width, HS) * (double)a->scale;
+        if (a->softcap > 0.0f)
+            r->score[s] =
+                (double)a->softcap * tanh(r->score[s] / (double)a->softcap);
         most = fmax(most, r->score[s]);
     }
     for (size_t s = first_seen(a, b, t); s <= t; s++)
@@ -87,7 +90,13 @@ struct sizes {
     double size; /* of the scores, so that the running maximum moves */
     size_t longest, window;
     double rate;
+    float softcap, scale; /* scale 0: HS^-0.5 */
 };
+
+static float scale_of(struct sizes z)
+{
+    return z.scale > 0.0f ? z.scale : (float)(1.0 / sqrt((double)z.HS));
+}
 
 static void attention_case(enum dt_dtype type, struct sizes z)
 {
@@ -97,6 +106,8 @@ static void attention_case(enum dt_dtype type, struct sizes z)
                              .NKV = z.NKV,
                              .HS = z.HS,
                              .window = z.window,
+                             .scale = scale_of(z),
+                             .softcap = z.softcap,
                              .doc_start = documents(z.B, z.T, z.longest),
                              .dropout = dropout_of(z.rate, z.B)};
     const size_t count = z.B * z.T * z.NH * z.HS, rows = z.B * z.T;
@@ -122,20 +133,23 @@ static void attention_case(enum dt_dtype type, struct sizes z)
 void test_attention(void **state)
 {
     const struct sizes SIZES[] = {
-        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.0},
-        {2, 5, 3, 3, 6, 1.0, 0, 0, 0.0},
-        {1, 64, 2, 2, 16, 1.0, 0, 0, 0.0},
-        {1, 65, 1, 1, 10, 4.0, 0, 0, 0.0},
-        {1, 131, 1, 1, 64, 1.0, 0, 0, 0.0},
-        {1, 67, 2, 2, 70, 2.0, 0, 0, 0.0},
-        {2, 9, 1, 1, 130, 1.0, 0, 0, 0.0},
-        {1, 33, 6, 2, 8, 1.0, 0, 0, 0.0},
-        {2, 70, 4, 1, 34, 1.0, 0, 0, 0.0},
-        {1, 40, 17, 1, 4, 1.0, 0, 0, 0.0},
-        {1, 150, 2, 1, 12, 1.0, 0, 1, 0.0},
-        {1, 150, 2, 1, 12, 1.0, 0, 40, 0.0},
-        {2, 140, 2, 1, 12, 3.0, 60, 0, 0.0},
-        {2, 99, 4, 2, 16, 1.0, 13, 9, 0.0},
+        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {2, 5, 3, 3, 6, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 64, 2, 2, 16, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 65, 1, 1, 10, 4.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 131, 1, 1, 64, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 67, 2, 2, 70, 2.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {2, 9, 1, 1, 130, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 33, 6, 2, 8, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {2, 70, 4, 1, 34, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 40, 17, 1, 4, 1.0, 0, 0, 0.0, 0.0f, 0.0f},
+        {1, 150, 2, 1, 12, 1.0, 0, 1, 0.0, 0.0f, 0.0f},
+        {1, 150, 2, 1, 12, 1.0, 0, 40, 0.0, 0.0f, 0.0f},
+        {2, 140, 2, 1, 12, 3.0, 60, 0, 0.0, 0.0f, 0.0f},
+        {2, 99, 4, 2, 16, 1.0, 13, 9, 0.0, 0.0f, 0.0f},
+        {1, 70, 4, 2, 16, 2.0, 0, 0, 0.0, 0.0f, 0.9f},
+        {1, 70, 4, 2, 16, 4.0, 0, 0, 0.0, 1.5f, 0.7f},
+        {2, 99, 2, 1, 34, 2.0, 13, 9, 0.0, 30.0f, 0.0f},
     };
     (void)state;
 
@@ -148,9 +162,13 @@ void test_attention(void **state)
 void test_attention_dropout(void **state)
 {
     const struct sizes SIZES[] = {
-        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.5},     {2, 5, 3, 3, 6, 1.0, 0, 0, 0.1},
-        {2, 68, 2, 2, 16, 1.0, 0, 0, 0.3},   {2, 131, 4, 2, 10, 2.0, 0, 0, 0.1},
-        {2, 99, 4, 1, 64, 1.0, 40, 23, 0.2}, {1, 66, 1, 1, 8, 1.0, 0, 2, 0.1},
+        {1, 1, 1, 1, 2, 1.0, 0, 0, 0.5, 0.0f, 0.0f},
+        {2, 5, 3, 3, 6, 1.0, 0, 0, 0.1, 0.0f, 0.0f},
+        {2, 68, 2, 2, 16, 1.0, 0, 0, 0.3, 0.0f, 0.0f},
+        {2, 131, 4, 2, 10, 2.0, 0, 0, 0.1, 0.0f, 0.0f},
+        {2, 99, 4, 1, 64, 1.0, 40, 23, 0.2, 0.0f, 0.0f},
+        {1, 66, 1, 1, 8, 1.0, 0, 2, 0.1, 0.0f, 0.0f},
+        {2, 99, 4, 1, 64, 1.0, 40, 23, 0.2, 2.0f, 0.0f},
     };
     (void)state;
 
@@ -172,12 +190,13 @@ enum { T = 64, HS = 8, WIDTH = 3 * HS };
 
 static struct two two_documents(void)
 {
-    struct two x = {.args = {.B = 1, .T = T, .NH = 1, .NKV = 1, .HS = HS},
-                    .qkv = tensor(T * WIDTH),
-                    .out = tensor(T * HS),
-                    .lse = tensor(T),
-                    .dout = tensor(T * HS),
-                    .dqkv = tensor(T * WIDTH)};
+    struct two x = {
+        .args = {.B = 1, .T = T, .NH = 1, .NKV = 1, .HS = HS, .scale = 0.35f},
+        .qkv = tensor(T * WIDTH),
+        .out = tensor(T * HS),
+        .lse = tensor(T),
+        .dout = tensor(T * HS),
+        .dqkv = tensor(T * WIDTH)};
 
     x.args.doc_start = tensor_ids(T, 1);
     for (size_t t = T / 2; t < T; t++)
@@ -248,6 +267,7 @@ static void place_case(enum dt_dtype type, size_t first, size_t count,
                              .NKV = 1,
                              .HS = SIZE,
                              .window = window,
+                             .scale = 0.25f,
                              .doc_start = tensor_ids(2 * ROW, 1)};
     const size_t width = row_width(&a), bytes = dt_dtype_bytes(type);
     struct dt_view qkv = tensor_of(type, 2 * ROW * width);

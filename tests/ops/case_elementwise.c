@@ -38,6 +38,30 @@ void test_convert(void **state)
     }
 }
 
+/* With and without the alignment of vectors, and the second summand. */
+void test_combine(void **state)
+{
+    enum { COUNT = 5003 };
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT * 2; i++) {
+        const enum dt_dtype type = TYPES[i / 2];
+        struct dt_view all = tensor_of(type, COUNT), none = tensor(0);
+        struct dt_view x = dt_view_slice(all, i % 2, COUNT - i % 2);
+        struct dt_view y = tensor_of(type, x.count);
+        struct dt_view out = tensor_of(type, x.count);
+        double *want = zeros(x.count);
+        for (size_t j = 0; j < x.count; j++)
+            want[j] = 0.75 * element(x, j) - 2.5 * element(y, j);
+        ops->combine(NULL, out, x, 0.75f, y, -2.5f);
+        check_close("sum", out, want, 1e-7);
+        for (size_t j = 0; j < x.count; j++)
+            want[j] = 12.0 * element(x, j);
+        ops->combine(NULL, x, x, 12.0f, none, 0.0f);
+        check_close("multiple in place", x, want, 1e-7);
+    }
+}
+
 /* With and without the alignment of vectors. */
 void test_add(void **state)
 {

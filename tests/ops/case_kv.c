@@ -9,6 +9,7 @@
 
 struct sizes {
     size_t B, blocks, NH, NKV, HS, window;
+    float softcap;
 };
 
 /* A cache of two layers, of which the second is given: every block has keys and
@@ -31,6 +32,8 @@ static struct dt_kv cache(enum dt_dtype type, struct sizes z)
         .NKV = z.NKV,
         .HS = z.HS,
         .window = z.window,
+        .scale = (float)(1.0 / sqrt((double)z.HS)),
+        .softcap = z.softcap,
         .blocks = z.blocks,
         .stride = stride,
         .k = dt_view_slice(pool, 2 * layer, count - 2 * layer),
@@ -93,7 +96,10 @@ static void reference_head(double *out, const double *q, const double *k,
     memset(out, 0, kv->HS * sizeof(*out));
     for (size_t s = first; s < end; s++) {
         size_t at = element_at(kv, b, s) + head;
-        double p = exp(dot(q, k + at, kv->HS) / sqrt((double)kv->HS));
+        double score = dot(q, k + at, kv->HS) * (double)kv->scale;
+        if (kv->softcap > 0.0f)
+            score = (double)kv->softcap * tanh(score / (double)kv->softcap);
+        double p = exp(score);
         sum += p;
         for (size_t d = 0; d < kv->HS; d++)
             out[d] += p * v[at + d];
@@ -145,15 +151,17 @@ void test_kv(void **state)
     (void)state;
     for (size_t i = 0; i < TYPE_COUNT; i++) {
         const enum dt_dtype type = TYPES[i];
-        store_case(type, (struct sizes){1, 1, 1, 1, 2, 0});
-        store_case(type, (struct sizes){3, 2, 6, 2, 10, 0});
-        attention_case(type, (struct sizes){1, 1, 1, 1, 2, 0}, 1);
-        attention_case(type, (struct sizes){3, 2, 6, 2, 10, 0}, 33);
-        attention_case(type, (struct sizes){4, 3, 4, 4, 64, 17}, 70);
-        attention_case(type, (struct sizes){2, 4, 20, 1, 34, 0}, 100);
-        attention_case(type, (struct sizes){1, 7, 8, 2, 128, 0}, 200);
+        store_case(type, (struct sizes){1, 1, 1, 1, 2, 0, 0.0f});
+        store_case(type, (struct sizes){3, 2, 6, 2, 10, 0, 0.0f});
+        attention_case(type, (struct sizes){1, 1, 1, 1, 2, 0, 0.0f}, 1);
+        attention_case(type, (struct sizes){3, 2, 6, 2, 10, 0, 0.0f}, 33);
+        attention_case(type, (struct sizes){4, 3, 4, 4, 64, 17, 0.0f}, 70);
+        attention_case(type, (struct sizes){2, 4, 20, 1, 34, 0, 0.0f}, 100);
+        attention_case(type, (struct sizes){1, 7, 8, 2, 128, 0, 0.0f}, 200);
         /* so long that several blocks of threads share a sequence */
-        attention_case(type, (struct sizes){2, 19, 2, 1, 8, 0}, 600);
-        attention_case(type, (struct sizes){2, 29, 2, 1, 8, 300}, 900);
+        attention_case(type, (struct sizes){2, 19, 2, 1, 8, 0, 0.0f}, 600);
+        attention_case(type, (struct sizes){2, 29, 2, 1, 8, 300, 0.0f}, 900);
+        attention_case(type, (struct sizes){3, 4, 4, 2, 34, 40, 0.5f}, 100);
+        attention_case(type, (struct sizes){2, 19, 2, 1, 8, 0, 20.0f}, 600);
     }
 }

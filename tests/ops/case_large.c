@@ -44,6 +44,7 @@ static void norm(enum dt_dtype type, size_t B, size_t T, size_t C,
                  bool centered, double rate)
 {
     const size_t N = B * T, bias = centered ? C : 0;
+    const struct dt_norm_rule rule = {1e-5f, 0.0f};
     struct dt_dropout dropout = dropout_of(rate, B);
     struct dt_view x = tensor_of(type, N * C), y = tensor_of(type, N * C);
     struct dt_view w = tensor_of(type, C), b = tensor_of(type, bias);
@@ -51,11 +52,13 @@ static void norm(enum dt_dtype type, size_t B, size_t T, size_t C,
     struct dt_view mean = tensor(centered ? N : 0), dw = tensor(C);
     struct dt_view db = tensor(bias), dout = tensor_of(type, N * C);
 
-    ops->norm_forward(NULL, out, mean, rstd, x, w, b, 1e-5f, N, C);
-    ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b, 1e-5f, N,
-                               C, &dropout);
-    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, N, C, false);
-    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, N, C, true);
+    ops->norm_forward(NULL, out, mean, rstd, x, w, b, rule, N, C);
+    ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b, rule, N, C,
+                               &dropout);
+    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, 0.0f, N, C,
+                       false);
+    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, 0.0f, N, C,
+                       true);
     ops->dropout_backward(NULL, out, dout, N, C, &dropout);
 }
 
@@ -104,8 +107,9 @@ static void activations(enum dt_dtype type, size_t N, size_t I)
     struct dt_view dout = tensor_of(type, N * I);
     struct dt_view half = dt_view_slice(x, 0, N * I);
 
-    ops->swiglu_forward(NULL, out, x, N, I);
-    ops->swiglu_backward(NULL, x, dout, x, N, I);
+    ops->glu_forward(NULL, out, x, DT_GATE_SILU, N, I);
+    ops->glu_backward(NULL, x, dout, x, DT_GATE_GELU, N, I);
+    ops->combine(NULL, out, out, 0.5f, dout, 2.0f);
     ops->gelu_forward(NULL, out, half);
 }
 
@@ -126,11 +130,12 @@ static void rope(enum dt_dtype type, size_t N, size_t NH, size_t NKV, size_t HS,
     const struct dt_rope args = {.NH = NH,
                                  .NKV = NKV,
                                  .HS = HS,
+                                 .R = HS,
                                  .positions = tensor_ids(N, P),
                                  .table = tensor(P * HS),
                                  .q_norm = tensor_of(type, norms ? HS : 0),
                                  .k_norm = tensor_of(type, norms ? HS : 0),
-                                 .eps = 1e-6f};
+                                 .norm = {1e-6f, 0.0f}};
     struct dt_view qkv = tensor_of(type, count), out = tensor_of(type, count);
     struct dt_view rstd = tensor(norms ? N * heads : 0);
     struct dt_view dq = tensor(args.q_norm.count);
@@ -154,6 +159,7 @@ void test_large_rope(void **state)
 struct sizes {
     size_t B, T, NH, NKV, HS, window, longest;
     double rate;
+    float softcap;
 };
 
 static void attention(enum dt_dtype type, struct sizes z)
@@ -165,6 +171,8 @@ static void attention(enum dt_dtype type, struct sizes z)
                                       .NKV = z.NKV,
                                       .HS = z.HS,
                                       .window = z.window,
+                                      .scale = 0.1f,
+                                      .softcap = z.softcap,
                                       .doc_start =
                                           documents(z.B, z.T, z.longest),
                                       .dropout = dropout_of(z.rate, z.B)};
@@ -181,10 +189,15 @@ static void attention(enum dt_dtype type, struct sizes z)
 void test_large_attention(void **state)
 {
     const struct sizes SIZES[] = {
-        {4, 1024, 12, 12, 64, 0, 0, 0.0},   {1, 2048, 32, 8, 128, 0, 0, 0.0},
-        {2, 1024, 8, 8, 64, 0, 0, 0.1},     {2, 1024, 8, 2, 64, 0, 400, 0.0},
-        {2, 1024, 16, 8, 128, 256, 0, 0.0}, {1, 1000, 5, 5, 80, 0, 0, 0.0},
-        {1, 777, 6, 3, 96, 100, 200, 0.2},  {1, 513, 3, 1, 256, 0, 0, 0.0},
+        {4, 1024, 12, 12, 64, 0, 0, 0.0, 0.0f},
+        {1, 2048, 32, 8, 128, 0, 0, 0.0, 0.0f},
+        {2, 1024, 8, 8, 64, 0, 0, 0.1, 0.0f},
+        {2, 1024, 8, 2, 64, 0, 400, 0.0, 0.0f},
+        {2, 1024, 16, 8, 128, 256, 0, 0.0, 0.0f},
+        {1, 1000, 5, 5, 80, 0, 0, 0.0, 0.0f},
+        {1, 777, 6, 3, 96, 100, 200, 0.2, 0.0f},
+        {1, 513, 3, 1, 256, 0, 0, 0.0, 0.0f},
+        {1, 600, 8, 4, 256, 256, 0, 0.0, 50.0f},
     };
     (void)state;
 
@@ -204,6 +217,7 @@ static void kv(enum dt_dtype type, size_t B, size_t S, size_t NH, size_t NKV,
                                .NH = NH,
                                .NKV = NKV,
                                .HS = HS,
+                               .scale = 0.1f,
                                .blocks = blocks,
                                .stride = stride,
                                .k = tensor_of(type, B * blocks * stride),
@@ -238,14 +252,16 @@ static void loss(enum dt_dtype type, size_t N, size_t C, size_t V,
     struct dt_view dx = tensor_of(type, N * C), dw = tensor(V * C);
     struct dt_view targets = tensor_ids(N, V), step = tensor_step(0.5);
     struct dt_view space = workspace(ops->loss_workspace(type, N, C, V));
+    const struct dt_logit_rule rule = {1.0f, smoothing > 0.0f ? 30.0f : 0.0f,
+                                       1.0f};
 
     for (size_t n = 5; n < N; n += 3)
         dt_view_i32(targets)[n] = DT_IGNORE;
     for (size_t i = 0; i < w.count; i++)
         set_element(w, i, element(w, i) * 0.1);
-    ops->linear_cross_entropy(NULL, step, dx, dw, x, w, targets, space,
+    ops->linear_cross_entropy(NULL, step, dx, dw, x, w, targets, space, &rule,
                               smoothing, N, C, V, false);
-    ops->linear_cross_entropy(NULL, step, dx, dw, x, w, targets, space,
+    ops->linear_cross_entropy(NULL, step, dx, dw, x, w, targets, space, &rule,
                               smoothing, N, C, V, true);
 }
 
@@ -263,6 +279,7 @@ static void logprob(enum dt_dtype type, size_t N, size_t C, size_t V)
 {
     struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, V * C);
     struct dt_view dx = tensor_of(type, N * C), dw = tensor(V * C);
+    const struct dt_logit_rule rule = {1.0f, 0.0f, 0.8f};
     const struct dt_logprobs out = {tensor(N), tensor(N), tensor(N),
                                     tensor(N), tensor(N), tensor(N)};
     struct dt_view targets = tensor_ids(N, V);
@@ -272,11 +289,11 @@ static void logprob(enum dt_dtype type, size_t N, size_t C, size_t V)
         dt_view_i32(targets)[n] = DT_IGNORE;
     for (size_t i = 0; i < w.count; i++)
         set_element(w, i, element(w, i) * 0.1);
-    ops->linear_logprob_forward(NULL, &out, x, w, targets, space, 0.8f, N, C,
+    ops->linear_logprob_forward(NULL, &out, x, w, targets, space, &rule, N, C,
                                 V);
     ops->linear_logprob_backward(NULL, tensor_step(0.5), dx, dw, out.logp,
                                  out.collision, out.lse, out.entropy, x, w,
-                                 targets, space, 0.8f, N, C, V, true);
+                                 targets, space, &rule, N, C, V, true);
 }
 
 void test_large_logprob(void **state)

@@ -14,8 +14,17 @@ struct head {
     double *x, *w, *z; /* z: scratch, (V) */
     double *dlogp, *dentropy;
     const int32_t *target;
-    double scale, temperature;
+    double scale;
+    struct dt_logit_rule rule;
 };
+
+static double logit_of(const struct dt_logit_rule *rule, double product)
+{
+    const double cap = (double)rule->softcap;
+    const double z = product * (double)rule->scale;
+
+    return (cap > 0.0 ? cap * tanh(z / cap) : z) / (double)rule->temperature;
+}
 
 /* What the operation says of a row. */
 struct row {
@@ -28,7 +37,8 @@ static struct row row_of(const struct head *h, size_t n)
     struct row r = {0};
 
     for (size_t v = 0; v < h->V; v++) {
-        h->z[v] = dot(h->x + n * h->C, h->w + v * h->C, h->C) / h->temperature;
+        h->z[v] =
+            logit_of(&h->rule, dot(h->x + n * h->C, h->w + v * h->C, h->C));
         most = fmax(most, h->z[v]);
         r.mean += h->z[v] / (double)h->V;
     }
@@ -60,10 +70,16 @@ static double head_sum(void *context)
     return h->scale * total;
 }
 
+static const struct dt_logit_rule PLAIN = {1.0f, 0.0f, 1.0f};
+static const struct dt_logit_rule WARM = {1.0f, 0.0f, 0.7f};
+static const struct dt_logit_rule SCALED = {0.25f, 0.0f, 1.7f};
+static const struct dt_logit_rule CAPPED = {1.0f, 1.5f, 1.0f};
+static const struct dt_logit_rule BOTH = {2.0f, 5.0f, 0.7f};
+
 /* Operands and results of a call; all logits are `sharp` times as large. */
 struct call {
     size_t N, C, V, rows; /* rows: what the workspace is for */
-    float temperature;
+    struct dt_logit_rule rule;
     struct dt_view x, w, targets, dx, dw;
     struct dt_logprobs out;
     struct dt_view dlogp, dentropy;
@@ -76,7 +92,7 @@ static struct call call_of(enum dt_dtype type, size_t N, size_t C, size_t V,
                      .C = C,
                      .V = V,
                      .rows = rows,
-                     .temperature = 1.0f,
+                     .rule = {1.0f, 0.0f, 1.0f},
                      .x = tensor_of(type, N * C),
                      .w = tensor_of(type, V * C),
                      .targets = tensor_ids(N, V),
@@ -107,7 +123,7 @@ static struct head head_of(const struct call *c, double scale)
         .dentropy = c->dentropy.count > 0 ? doubles(c->dentropy) : zeros(c->N),
         .target = dt_view_i32(c->targets),
         .scale = scale,
-        .temperature = (double)c->temperature};
+        .rule = c->rule};
 }
 
 static struct dt_view space_of(const struct call *c)
@@ -118,7 +134,7 @@ static struct dt_view space_of(const struct call *c)
 static void forward(const struct call *c)
 {
     ops->linear_logprob_forward(NULL, &c->out, c->x, c->w, c->targets,
-                                space_of(c), c->temperature, c->N, c->C, c->V);
+                                space_of(c), &c->rule, c->N, c->C, c->V);
 }
 
 static void backward(const struct call *c, double scale, bool accumulate)
@@ -126,7 +142,7 @@ static void backward(const struct call *c, double scale, bool accumulate)
     ops->linear_logprob_backward(
         NULL, tensor_step(scale), c->dx, c->dw, c->dlogp, c->dentropy,
         c->out.lse, c->out.entropy, c->x, c->w, c->targets, space_of(c),
-        c->temperature, c->N, c->C, c->V, accumulate);
+        &c->rule, c->N, c->C, c->V, accumulate);
 }
 
 static void check_forward(const struct call *c)
@@ -158,13 +174,13 @@ static void check_forward(const struct call *c)
 }
 
 static void fp32_case(size_t N, size_t C, size_t V, size_t rows,
-                      float temperature, bool accumulate)
+                      struct dt_logit_rule rule, bool accumulate)
 {
     struct call c = call_of(DT_F32, N, C, V, rows, 1.0);
     double *before = doubles(c.dw);
     struct head h;
 
-    c.temperature = temperature;
+    c.rule = rule;
     forward(&c);
     check_forward(&c);
     backward(&c, 0.25, accumulate);
@@ -176,12 +192,13 @@ static void fp32_case(size_t N, size_t C, size_t V, size_t rows,
 /* Results come from fp32 logits, so they are as exact as with fp32 operands.
  * The gradients of logits are rounded before they are multiplied.
  */
-static void half_case(enum dt_dtype type, size_t rows)
+static void half_case(enum dt_dtype type, size_t rows,
+                      struct dt_logit_rule rule)
 {
     struct call c = call_of(type, 10, 16, 257, rows, 1.0), wide = c;
     const double allowed = rounding(type) + inner(type);
 
-    c.temperature = wide.temperature = 0.7f;
+    c.rule = wide.rule = rule;
     forward(&c);
     check_forward(&c);
     backward(&c, 2.0, false);
@@ -199,14 +216,18 @@ static void half_case(enum dt_dtype type, size_t rows)
 void test_logprob(void **state)
 {
     (void)state;
-    fp32_case(1, 3, 257, 1, 1.0f, false);
-    fp32_case(5, 3, 3, 1, 0.5f, false);
-    fp32_case(7, 33, 257, 2, 1.0f, true);
-    fp32_case(10, 16, 257, 4, 1.7f, false);
-    fp32_case(70, 8, 1000, 70, 1.0f, false);
-    fp32_case(1100, 4, 5, 900, 1.0f, true);
-    half_case(DT_BF16, 5);
-    half_case(DT_F16, 10);
+    fp32_case(1, 3, 257, 1, PLAIN, false);
+    fp32_case(5, 3, 3, 1, WARM, false);
+    fp32_case(7, 33, 257, 2, PLAIN, true);
+    fp32_case(10, 16, 257, 4, WARM, false);
+    fp32_case(70, 8, 1000, 70, PLAIN, false);
+    fp32_case(1100, 4, 5, 900, PLAIN, true);
+    fp32_case(10, 16, 257, 4, SCALED, true);
+    fp32_case(7, 33, 257, 2, CAPPED, false);
+    fp32_case(10, 16, 257, 4, BOTH, true);
+    half_case(DT_BF16, 5, WARM);
+    half_case(DT_F16, 10, WARM);
+    half_case(DT_BF16, 10, BOTH);
 }
 
 /* The multiplications of fp16 are the built-in loops on every CPU, whose bits
@@ -257,7 +278,7 @@ void test_logprob_of_cross_entropy(void **state)
     check_close("logp", c.out.logp, logp, 0.0);
     backward(&c, 0.5, false);
     ops->linear_cross_entropy(NULL, step, dx, dw, c.x, c.w, c.targets,
-                              space_of(&c), 0.0f, c.N, c.C, c.V, false);
+                              space_of(&c), &PLAIN, 0.0f, c.N, c.C, c.V, false);
     loss = dt_view_f64(step)[DT_STEP_LOSS];
     for (size_t n = 0; n < c.N; n++)
         sum += logp[n];

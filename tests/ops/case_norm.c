@@ -11,6 +11,7 @@ static const double EPS = 1e-5;
 struct norm {
     size_t N, C;
     bool centered; /* LayerNorm */
+    double shift;  /* of the weights */
     double *x, *w, *b, *dout;
     double *out, *mean, *rstd;
 };
@@ -27,8 +28,9 @@ static void reference_norm(const struct norm *l)
         l->mean[n] = mean;
         l->rstd[n] = 1.0 / sqrt(var + EPS);
         for (size_t c = 0; c < l->C; c++)
-            l->out[n * l->C + c] = (x[c] - mean) * l->rstd[n] * l->w[c] +
-                                   (l->centered ? l->b[c] : 0.0);
+            l->out[n * l->C + c] =
+                (x[c] - mean) * l->rstd[n] * (l->w[c] + l->shift) +
+                (l->centered ? l->b[c] : 0.0);
     }
 }
 
@@ -53,7 +55,7 @@ static void add(struct norm *l, struct dt_view y, size_t B,
 struct sizes {
     size_t B, T, C;
     bool centered, residual, accumulate;
-    double rate;
+    double rate, shift;
 };
 
 static void norm_case(enum dt_dtype type, struct sizes z)
@@ -68,25 +70,27 @@ static void norm_case(enum dt_dtype type, struct sizes z)
     struct dt_view dw = tensor(C), db = tensor(bias);
     double *dx_before = doubles(dx), *dw_before = doubles(dw);
     double *db_before = doubles(db);
-    struct norm l = {N,          C,          z.centered,    doubles(x),
-                     doubles(w), doubles(b), doubles(dout), zeros(N * C),
-                     zeros(N),   zeros(N)};
+    const struct dt_norm_rule rule = {(float)EPS, (float)z.shift};
+    struct norm l = {
+        N,          C,          z.centered,    z.shift,      doubles(x),
+        doubles(w), doubles(b), doubles(dout), zeros(N * C), zeros(N),
+        zeros(N)};
 
     if (z.residual) {
         add(&l, y, z.B, &dropout);
-        ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b,
-                                   (float)EPS, N, C, &dropout);
+        ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b, rule,
+                                   N, C, &dropout);
         check_close("sum", x, l.x, 1e-6);
         l.x = doubles(x);
     } else {
-        ops->norm_forward(NULL, out, mean, rstd, x, w, b, (float)EPS, N, C);
+        ops->norm_forward(NULL, out, mean, rstd, x, w, b, rule, N, C);
     }
     reference_norm(&l);
     check_close("out", out, l.out, 2e-6);
     check_close("mean", mean, l.mean, 2e-6);
     check_close("rstd", rstd, l.rstd, 2e-6);
-    ops->norm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, N, C,
-                       z.accumulate);
+    ops->norm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, rule.shift, N,
+                       C, z.accumulate);
     check_gradient("dx", dx, l.x, norm_loss, &l, dx_before);
     check_gradient("dw", dw, l.w, norm_loss, &l,
                    z.accumulate ? dw_before : NULL);
@@ -98,22 +102,26 @@ static void norm_case(enum dt_dtype type, struct sizes z)
 void test_norm(void **state)
 {
     const struct sizes SIZES[] = {
-        {1, 1, 7, true, false, false, 0.0},
-        {1, 1, 5, true, true, true, 0.0},
-        {11, 1, 33, true, false, true, 0.0},
-        {3, 3, 130, true, true, false, 0.3},
-        {2, 2, 1100, true, true, true, 0.1},
-        {1, 1, 3, false, false, true, 0.0},
-        {2, 5, 67, false, true, false, 0.0},
-        {3, 4, 33, false, true, true, 0.5},
-        {1, 3, 2049, false, false, false, 0.0},
+        {1, 1, 7, true, false, false, 0.0, 0.0},
+        {1, 1, 5, true, true, true, 0.0, 0.0},
+        {11, 1, 33, true, false, true, 0.0, 0.0},
+        {3, 3, 130, true, true, false, 0.3, 0.0},
+        {2, 2, 1100, true, true, true, 0.1, 0.0},
+        {1, 1, 3, false, false, true, 0.0, 0.0},
+        {2, 5, 67, false, true, false, 0.0, 0.0},
+        {3, 4, 33, false, true, true, 0.5, 0.0},
+        {1, 3, 2049, false, false, false, 0.0, 0.0},
         /* rows that are read 16 bytes at a time, by more and more threads */
-        {2, 200, 8, true, true, false, 0.0},
-        {3, 2, 264, false, true, true, 0.3},
-        {1, 9, 768, true, true, false, 0.0},
-        {1, 3, 1024, true, false, true, 0.0},
-        {2, 1, 2056, true, true, true, 0.1},
-        {1, 2, 4104, false, true, false, 0.0},
+        {2, 200, 8, true, true, false, 0.0, 0.0},
+        {3, 2, 264, false, true, true, 0.3, 0.0},
+        {1, 9, 768, true, true, false, 0.0, 0.0},
+        {1, 3, 1024, true, false, true, 0.0, 0.0},
+        {2, 1, 2056, true, true, true, 0.1, 0.0},
+        {1, 2, 4104, false, true, false, 0.0, 0.0},
+        /* weights that stand for 1 + w */
+        {3, 4, 33, false, false, true, 0.0, 1.0},
+        {2, 9, 256, false, true, false, 0.0, 1.0},
+        {1, 2, 1032, false, true, false, 0.0, 1.0},
     };
     (void)state;
 

@@ -9,8 +9,9 @@
 static const double EPS = 1e-6;
 
 struct rope {
-    size_t N, NH, NKV, HS;
+    size_t N, NH, NKV, HS, R;
     bool norms;
+    double shift;
     const int32_t *position;
     double *table, *qkv, *q_norm, *k_norm, *dout;
     double *out, *rstd;
@@ -20,16 +21,21 @@ struct rope {
 static void reference_head(const struct rope *r, double *out, double *rstd,
                            const double *x, const double *weight, size_t n)
 {
-    const double *angle = r->table + (size_t)r->position[n] * r->HS;
-    const size_t half = r->HS / 2;
+    const double *angle = r->table + (size_t)r->position[n] * r->R;
+    const size_t half = r->R / 2;
 
     *rstd = weight ? 1.0 / sqrt(dot(x, x, r->HS) / (double)r->HS + EPS) : 1.0;
     for (size_t j = 0; j < half; j++) {
-        double a = x[j] * *rstd * (weight ? weight[j] : 1.0);
-        double b = x[half + j] * *rstd * (weight ? weight[half + j] : 1.0);
+        double a = x[j], b = x[half + j];
+        if (weight) {
+            a *= *rstd * (weight[j] + r->shift);
+            b *= *rstd * (weight[half + j] + r->shift);
+        }
         out[j] = a * angle[j] - b * angle[half + j];
         out[half + j] = b * angle[j] + a * angle[half + j];
     }
+    for (size_t j = r->R; j < r->HS; j++)
+        out[j] = x[j];
 }
 
 static double rope_loss(void *context)
@@ -72,8 +78,9 @@ static void backward_case(struct rope *r, const struct dt_rope *args,
 }
 
 struct sizes {
-    size_t N, NH, NKV, HS;
+    size_t N, NH, NKV, HS, R;
     bool norms, accumulate;
+    double shift;
 };
 
 static void rope_case(enum dt_dtype type, struct sizes z)
@@ -85,16 +92,19 @@ static void rope_case(enum dt_dtype type, struct sizes z)
     struct dt_rope args = {.NH = z.NH,
                            .NKV = z.NKV,
                            .HS = z.HS,
+                           .R = z.R,
                            .positions = tensor_ids(z.N, P),
-                           .table = tensor(P * z.HS),
+                           .table = tensor(P * z.R),
                            .q_norm = tensor_of(type, z.norms ? z.HS : 0),
                            .k_norm = tensor_of(type, z.norms ? z.HS : 0),
-                           .eps = (float)EPS};
+                           .norm = {(float)EPS, (float)z.shift}};
     struct rope r = {.N = z.N,
                      .NH = z.NH,
                      .NKV = z.NKV,
                      .HS = z.HS,
+                     .R = z.R,
                      .norms = z.norms,
+                     .shift = z.shift,
                      .position = dt_view_i32(args.positions),
                      .table = doubles(args.table),
                      .qkv = doubles(qkv),
@@ -105,9 +115,11 @@ static void rope_case(enum dt_dtype type, struct sizes z)
                      .rstd = zeros(z.N * heads)};
 
     rope_loss(&r);
-    ops->rope_forward(NULL, out, rstd, qkv, z.N, &args);
-    check_close("out", out, r.out, 1e-6);
-    check_close("rstd", rstd, r.rstd, 1e-6);
+    if (z.R == z.HS) {
+        ops->rope_forward(NULL, out, rstd, qkv, z.N, &args);
+        check_close("out", out, r.out, 1e-6);
+        check_close("rstd", rstd, r.rstd, 1e-6);
+    }
     backward_case(&r, &args, qkv, rstd, z.accumulate);
     if (z.norms)
         return;
@@ -118,13 +130,97 @@ static void rope_case(enum dt_dtype type, struct sizes z)
 
 void test_rope(void **state)
 {
+    const struct sizes SIZES[] = {
+        {1, 1, 1, 2, 2, false, false, 0.0},
+        {7, 6, 2, 10, 10, false, false, 0.0},
+        {3, 4, 4, 64, 64, false, true, 0.0},
+        {1, 1, 1, 2, 2, true, false, 0.0},
+        {5, 6, 3, 34, 34, true, true, 0.0},
+        {70, 4, 1, 128, 128, true, false, 0.0},
+        {7, 6, 3, 32, 32, true, true, 1.0},
+        /* a part of a head */
+        {5, 6, 2, 10, 4, false, false, 0.0},
+        {9, 4, 2, 64, 48, false, false, 0.0},
+        {3, 4, 4, 36, 32, false, true, 0.0},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
+            rope_case(TYPES[i], SIZES[j]);
+    }
+}
+
+/* Norms over all heads of q, and of k. */
+struct heads {
+    size_t N, q, k; /* widths */
+    double *qkv, *q_norm, *k_norm, *dout;
+    double *out, *rstd;
+};
+
+static double heads_loss(void *context)
+{
+    struct heads *h = context;
+    const size_t width = h->q + 2 * h->k;
+
+    for (size_t n = 0; n < h->N; n++) {
+        for (size_t p = 0; p < 2; p++) {
+            const size_t at = n * width + p * h->q, count = p ? h->k : h->q;
+            const double *x = h->qkv + at, *w = p ? h->k_norm : h->q_norm;
+            double rstd = 1.0 / sqrt(dot(x, x, count) / (double)count + EPS);
+            h->rstd[2 * n + p] = rstd;
+            for (size_t i = 0; i < count; i++)
+                h->out[at + i] = x[i] * rstd * w[i];
+        }
+        for (size_t i = h->q + h->k; i < width; i++)
+            h->out[n * width + i] = h->qkv[n * width + i];
+    }
+    return dot(h->out, h->dout, h->N * width);
+}
+
+static void heads_case(enum dt_dtype type, size_t N, size_t NH, size_t NKV,
+                       size_t HS, bool accumulate)
+{
+    const size_t q = NH * HS, k = NKV * HS, count = N * (q + 2 * k);
+    const struct dt_heads_norm args = {.NH = NH,
+                                       .NKV = NKV,
+                                       .HS = HS,
+                                       .q_norm = tensor_of(type, q),
+                                       .k_norm = tensor_of(type, k),
+                                       .eps = (float)EPS};
+    struct dt_view qkv = tensor_of(type, count), out = tensor_of(type, count);
+    struct dt_view rstd = tensor(2 * N), dq = tensor(q), dk = tensor(k);
+    struct dt_view dqkv = tensor_of(type, count);
+    double *dq_before = doubles(dq), *dk_before = doubles(dk);
+    struct heads h = {N,
+                      q,
+                      k,
+                      doubles(qkv),
+                      doubles(args.q_norm),
+                      doubles(args.k_norm),
+                      doubles(dqkv),
+                      zeros(count),
+                      zeros(2 * N)};
+
+    heads_loss(&h);
+    ops->heads_norm_forward(NULL, out, rstd, qkv, N, &args);
+    check_close("out", out, h.out, 1e-6);
+    check_close("rstd", rstd, h.rstd, 1e-6);
+    ops->heads_norm_backward(NULL, dqkv, dq, dk, qkv, rstd, N, &args,
+                             accumulate);
+    check_gradient("dqkv", dqkv, h.qkv, heads_loss, &h, NULL);
+    check_gradient("dq_norm", dq, h.q_norm, heads_loss, &h,
+                   accumulate ? dq_before : NULL);
+    check_gradient("dk_norm", dk, h.k_norm, heads_loss, &h,
+                   accumulate ? dk_before : NULL);
+}
+
+void test_heads_norm(void **state)
+{
     (void)state;
     for (size_t i = 0; i < TYPE_COUNT; i++) {
-        rope_case(TYPES[i], (struct sizes){1, 1, 1, 2, false, false});
-        rope_case(TYPES[i], (struct sizes){7, 6, 2, 10, false, false});
-        rope_case(TYPES[i], (struct sizes){3, 4, 4, 64, false, true});
-        rope_case(TYPES[i], (struct sizes){1, 1, 1, 2, true, false});
-        rope_case(TYPES[i], (struct sizes){5, 6, 3, 34, true, true});
-        rope_case(TYPES[i], (struct sizes){70, 4, 1, 128, true, false});
+        heads_case(TYPES[i], 1, 1, 1, 2, false);
+        heads_case(TYPES[i], 7, 6, 2, 10, true);
+        heads_case(TYPES[i], 3, 40, 8, 32, false);
     }
 }

@@ -36,8 +36,9 @@ static const struct {
     {"low_rank_few_rows", test_low_rank_few_rows, false},
     {"frozen", test_frozen, false},
     {"gelu", test_gelu, false},
-    {"swiglu", test_swiglu, false},
+    {"glu", test_glu, false},
     {"rope", test_rope, false},
+    {"heads_norm", test_heads_norm, false},
     {"attention", test_attention, false},
     {"attention with dropout", test_attention_dropout, false},
     {"documents do not see each other", test_attention_isolation, false},
@@ -48,6 +49,7 @@ static const struct {
     {"sample", test_sample, false},
     {"cross_entropy", test_cross_entropy, true},
     {"cross_entropy without targets", test_no_targets, false},
+    {"scaled and capped logits", test_logit_rules, true},
     {"logprob", test_logprob, true},
     {"logprob by chunks of any size", test_logprob_bits, false},
     {"logprob and cross_entropy agree", test_logprob_of_cross_entropy, true},
@@ -58,6 +60,7 @@ static const struct {
     {"zero", test_zero, false},
     {"convert", test_convert, false},
     {"add", test_add, false},
+    {"combine", test_combine, false},
     {"sum_of_squares", test_sum_of_squares, false},
     {"step_begin", test_step_begin, false},
     {"clip_and_check", test_clip_and_check, false},
@@ -120,7 +123,8 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->norm_backward && o->dropout_backward);
         assert_true(o->linear_gelu_forward && o->linear_gelu_backward);
         assert_true(o->gelu_forward);
-        assert_true(o->swiglu_forward && o->swiglu_backward);
+        assert_true(o->glu_forward && o->glu_backward);
+        assert_true(o->heads_norm_forward && o->heads_norm_backward);
         assert_true(o->rope_forward && o->rope_backward);
         assert_true(o->attention_forward && o->attention_backward);
         assert_true(o->attention_workspace && o->kv_store && o->kv_attention);
@@ -128,6 +132,7 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->linear_cross_entropy && o->loss_workspace);
         assert_true(o->linear_logprob_forward && o->linear_logprob_backward);
         assert_true(o->scatter_rows && o->zero && o->convert && o->add);
+        assert_true(o->combine && o->apply_logit_rule);
         assert_true(o->step_begin && o->step_add);
         assert_true(o->sum_of_squares && o->clip_and_check && o->adamw);
     }

@@ -29,8 +29,7 @@ static void assert_same(const struct dt_model_config *a,
     assert_true(a->rope_low == b->rope_low && a->rope_high == b->rope_high);
     assert_int_equal(a->rope_original, b->rope_original);
     assert_int_equal(a->window, b->window);
-    if (a->window > 0)
-        assert_int_equal(a->window_from, b->window_from);
+    assert_null(dt_model_config_differ(a, b));
     assert_int_equal(a->bos, b->bos);
     assert_int_equal(a->pad, b->pad);
     assert_int_equal(a->eos_count, b->eos_count);
@@ -58,6 +57,30 @@ static void a_written_configuration_reads_back_the_same(void **state)
             "qwen3",
             "\"num_key_value_heads\": 4, \"head_dim\": 16, \"rope_scaling\":"
             " {\"type\": \"linear\", \"factor\": 2.5}"),
+        OTHER("qwen3", "\"use_sliding_window\": true, \"sliding_window\": 8,"
+                       " \"layer_types\": [\"sliding_attention\","
+                       " \"full_attention\", \"sliding_attention\","
+                       " \"full_attention\"]"),
+        OTHER("llama", "\"hidden_act\": \"gelu_pytorch_tanh\","
+                       " \"rope_scaling\": {\"rope_type\": \"yarn\","
+                       " \"factor\": 4, \"beta_fast\": 16, \"mscale\": 0.7,"
+                       " \"mscale_all_dim\": 1.1, \"truncate\": false}"),
+        OTHER("olmo2", "\"rope_scaling\": {\"rope_type\": \"dynamic\","
+                       " \"factor\": 4}"),
+        OTHER("phi3", "\"partial_rotary_factor\": 0.5,"
+                      " \"original_max_position_embeddings\": 12,"
+                      " \"sliding_window\": 7, \"rope_scaling\": {\"type\":"
+                      " \"su\", \"short_factor\": [1, 1.5], \"long_factor\":"
+                      " [2, 4]}"),
+        OTHER("gemma2", "\"attn_logit_softcapping\": null"),
+        OTHER("gemma3_text", "\"rope_local_base_freq\": 100,"
+                             " \"sliding_window_pattern\": 3,"
+                             " \"final_logit_softcapping\": 20"),
+        OTHER("granite", "\"embedding_multiplier\": 12,"
+                         " \"residual_multiplier\": 0.22,"
+                         " \"attention_multiplier\": 0.125,"
+                         " \"logits_scaling\": 8"),
+        OTHER("smollm3", "\"no_rope_layers\": [0, 1, 1, 0]"),
     };
     (void)state;
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -151,14 +151,14 @@ static void rope_frequencies_are_scaled_as_configured(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        double got = dt_rope_frequency(&c, cases[i].j);
+        double got = dt_rope_frequency(&c, 0, cases[i].j);
         assert_true(fabs(got - cases[i].want) < 1e-11 * cases[i].want);
     }
     c.rope_scaling = DT_ROPE_LINEAR;
-    assert_true(dt_rope_frequency(&c, 0) == 1.0 / 32);
+    assert_true(dt_rope_frequency(&c, 0, 0) == 1.0 / 32);
     c.rope_scaling = DT_ROPE_DEFAULT;
     float table[3 * 64];
-    dt_rope_table(&c, table, 3);
+    dt_rope_table(&c, 0, table, 3);
     assert_true(table[0] == 1 && table[32] == 0);
     assert_true(fabsf(table[2 * 64] - cosf(2)) < 1e-6f);
     assert_true(fabsf(table[2 * 64 + 32] - sinf(2)) < 1e-6f);

@@ -73,6 +73,8 @@ static void attend_tile(struct query_panel *p, const float *k, const float *v,
     DT_CPU(tile_matmul)
     (s, WIDTH, k + first, a->HS, 1, p->q, WIDTH, keys.count, WIDTH, a->HS,
      false);
+    if (a->softcap > 0.0f)
+        cap_scores(s, NULL, keys.count, a);
     mask_scores(s, &p->panel, &keys);
     if (online_softmax(p, s, rescale, keys.count)) {
         for (size_t d = 0; d < a->HS; d++) {
@@ -98,7 +100,7 @@ static void begin_panel(struct query_panel *p, float *rows,
 {
     const struct dt_attention *a = o->a;
     const struct panel *panel = &p->panel;
-    const float scale = (float)(M_LOG2E / sqrt((double)a->HS));
+    const float scale = query_scale(a);
 
     load_rows(rows, o->qkv, head_at(a, panel->b, panel->t, panel->head),
               head_at(a, 0, 1, 0), a->HS, panel->count, WIDTH);
@@ -199,7 +201,7 @@ void DT_CPU(attention_forward)(struct dt_stream *stream, struct dt_view out,
     const size_t parts =
         (heads_shared(a) + blocking.heads - 1) / blocking.heads;
     (void)stream;
-    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE);
+    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE && a->scale > 0.0f);
     assert(out.count == a->B * a->T * a->NH * a->HS);
     assert(lse.count == a->B * a->NH * a->T);
     assert(qkv.count == head_at(a, a->B, 0, 0));

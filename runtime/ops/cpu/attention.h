@@ -15,6 +15,7 @@
 
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/rows.h"
+#include "ops/cpu/vec.h"
 
 enum {
     WIDTH = TILE_VECS * LANES, /* columns of a tile */
@@ -120,6 +121,34 @@ static inline void mask_scores(float *restrict s, const struct panel *p,
             s[i * WIDTH + (size_t)j] =
                 seen ? s[i * WIDTH + (size_t)j] : -INFINITY;
         }
+    }
+}
+
+/* What queries are multiplied by, so that their dot products with keys are
+ * scores in units of ln 2, or, with a softcap, the arguments of tanh.
+ */
+static inline float query_scale(const struct dt_attention *a)
+{
+    return a->softcap > 0.0f ? a->scale / a->softcap
+                             : a->scale * (float)M_LOG2E;
+}
+
+/* With a softcap, s(count, WIDTH) become scores. slopes(count, WIDTH), their
+ * derivatives by the scores before, may be NULL.
+ */
+static inline void cap_scores(float *restrict s, float *restrict slopes,
+                              size_t count, const struct dt_attention *a)
+{
+    const float cap = a->softcap * (float)M_LOG2E;
+
+    for (size_t i = 0; i < count * WIDTH; i += WIDTH) {
+#pragma omp simd
+        for (size_t j = 0; j < WIDTH; j++)
+            s[i + j] = dt_tanhf(s[i + j]);
+        for (size_t j = 0; j < WIDTH && slopes; j++)
+            slopes[i + j] = 1.0f - s[i + j] * s[i + j];
+        for (size_t j = 0; j < WIDTH; j++)
+            s[i + j] *= cap;
     }
 }
 

@@ -57,8 +57,10 @@ static void tile_gradient(const struct query_panel *p, float *restrict s,
                           float *restrict ds, const struct keys *keys,
                           const struct dt_attention *a)
 {
-    float factors[KEYS * WIDTH];
+    float factors[KEYS * WIDTH], slopes[KEYS * WIDTH];
 
+    if (a->softcap > 0.0f)
+        cap_scores(s, slopes, keys->count, a);
     mask_scores(s, &p->panel, keys);
     if (a->dropout.rate > 0.0)
         tile_dropout(factors, &p->panel, keys, a);
@@ -79,6 +81,11 @@ static void tile_gradient(const struct query_panel *p, float *restrict s,
                 dsi[j] = si[j] * (dsi[j] - p->delta[j]);
             }
         }
+    }
+    if (a->softcap > 0.0f) {
+#pragma omp simd
+        for (size_t i = 0; i < keys->count * WIDTH; i++)
+            ds[i] *= slopes[i];
     }
 }
 
@@ -116,7 +123,7 @@ static void begin_panel(struct query_panel *p, float *buffer,
     const struct panel *panel = &p->panel;
     const size_t HS = a->HS, size = WIDTH * HS;
     const size_t at = out_at(a, panel->b, panel->t, panel->head);
-    const float scale = (float)(M_LOG2E / sqrt((double)HS));
+    const float scale = query_scale(a);
     const float *lse = dt_view_f32(o->lse) +
                        (panel->b * a->NH + panel->head) * a->T + panel->t;
 
@@ -189,8 +196,7 @@ static void backward_queries(const struct operands *o,
     for (size_t i = 0; i < count; i++) {
         const struct panel *p = &queries[i].panel;
         store_rows(o->dqkv, head_at(a, p->b, p->t, p->head), stride,
-                   queries[i].dq, (float)(1.0 / sqrt((double)a->HS)), a->HS,
-                   p->count);
+                   queries[i].dq, a->scale, a->HS, p->count);
     }
 }
 
@@ -216,8 +222,7 @@ static void backward_head(const struct operands *o, float *workspace, size_t b,
             count = 0;
         }
     }
-    store_rows(o->dqkv, at, stride, s.dk, (float)(1.0 / sqrt((double)a->HS)),
-               a->HS, a->T);
+    store_rows(o->dqkv, at, stride, s.dk, a->scale, a->HS, a->T);
     store_rows(o->dqkv, at + a->NKV * a->HS, stride, s.dv, 1.0f, a->HS, a->T);
 }
 
@@ -241,6 +246,7 @@ void DT_CPU(attention_backward)(struct dt_stream *stream, struct dt_view dqkv,
     float *buffers = dt_view_f32(workspace);
     (void)stream;
     assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE && parts > 0);
+    assert(a->scale > 0.0f);
     assert(dqkv.count == head_at(a, a->B, 0, 0) && qkv.count == dqkv.count);
     assert(out.count == a->B * a->T * a->NH * a->HS);
     assert(dout.count == out.count && lse.count == a->B * a->NH * a->T);

@@ -46,3 +46,29 @@ void DT_CPU(add)(struct dt_stream *stream, struct dt_view out, struct dt_view x)
     for (size_t i = 0; i < out.count; i++)
         to[i] += from[i];
 }
+
+void DT_CPU(combine)(struct dt_stream *stream, struct dt_view out,
+                     struct dt_view x, float a, struct dt_view y, float b)
+{
+    (void)stream;
+    assert(out.count == x.count && (y.count == 0 || y.count == x.count));
+
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
+    for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
+        float left[DT_CPU_BLOCK], right[DT_CPU_BLOCK], sum[DT_CPU_BLOCK];
+        size_t count = dt_cpu_block(i, x.count);
+        const float *l = dt_cpu_read(left, x, i, count);
+        float *to = dt_cpu_place(sum, out, i);
+        if (y.count > 0) {
+            const float *r = dt_cpu_read(right, y, i, count);
+#pragma omp simd
+            for (size_t j = 0; j < count; j++)
+                to[j] = a * l[j] + b * r[j];
+        } else {
+#pragma omp simd
+            for (size_t j = 0; j < count; j++)
+                to[j] = a * l[j];
+        }
+        dt_cpu_write(out, i, to, count);
+    }
+}

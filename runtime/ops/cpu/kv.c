@@ -162,6 +162,14 @@ INLINE void score_keys(float *score, const float *q, const struct kv_rows *keys,
     }
 }
 
+/* score(KEYS) of scaled scores, by the softcap. */
+static void cap_scores(float *score, float softcap)
+{
+#pragma omp simd
+    for (size_t j = 0; j < KEYS; j++)
+        score[j] = softcap * dt_tanhf(score[j] / softcap);
+}
+
 /* Scores of query i become exp(score - max), 0 from `keys` on. */
 static void online_softmax(struct group *g, size_t i, size_t keys)
 {
@@ -223,6 +231,8 @@ INLINE void meet_keys(struct group *g, const struct kv_rows *keys,
     for (size_t i = h * g->at.each; i < (h + 1) * g->at.each; i++) {
         score_keys(g->score + i * KEYS, g->q + i * g->stride, keys, type,
                    g->stride);
+        if (g->at.kv->softcap > 0.0f)
+            cap_scores(g->score + i * KEYS, g->at.kv->softcap);
         online_softmax(g, i, keys->count);
     }
 }
@@ -280,7 +290,7 @@ static void begin_group(struct group *g, struct dt_view qkv)
 {
     const size_t HS = g->at.kv->HS, count = g->at.kv_heads * g->at.each;
     const size_t from = g->at.row * row_width(g->at.kv) + g->at.first * HS;
-    const float scale = 1.0f / sqrtf((float)HS);
+    const float scale = g->at.kv->scale;
 
     g->stride = (HS + LANES - 1) / LANES * LANES;
     memset(g->sum, 0, count * g->stride * sizeof(*g->sum));
@@ -396,6 +406,7 @@ void DT_CPU(kv_attention)(struct dt_stream *stream, struct dt_view out,
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
     assert(kv->table.count == kv->B * kv->blocks);
     assert(qkv.count == kv->B * row_width(kv) && kv->HS <= DT_MAX_HEAD_SIZE);
+    assert(kv->scale > 0.0f);
 
 #pragma omp parallel
     {

@@ -6,19 +6,21 @@
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/head.h"
+#include "ops/cpu/logits.h"
 #include "ops/cpu/rows.h"
-#include "ops/cpu/vec.h"
 
 struct forward {
     size_t V;
-    float inverse; /* of the temperature */
+    float inverse; /* what logits are multiplied by; 1 if a rule has been */
+    const struct dt_logit_rule *rule; /* NULL: that is all */
     float *logp, *lse;
     float *entropy, *collision, *mean, *top; /* or NULL */
 };
 
 struct backward {
     size_t V;
-    float inverse, scale; /* scale: of the loss, divided by the temperature */
+    float inverse, scale;             /* scale: of the loss and of the logits */
+    const struct dt_logit_rule *rule; /* as in forward */
     const float *dlogp, *lse;
     const float *dentropy, *entropy; /* or NULL */
 };
@@ -40,6 +42,8 @@ static double forward_row(const void *ctx, float *logits, size_t n,
                           int32_t target)
 {
     const struct forward *f = ctx;
+    if (f->rule)
+        dt_apply_rule(logits, f->rule, f->V);
     const float max = dt_max(logits, f->V, -INFINITY) * f->inverse;
     double sum = 0.0, moment = 0.0, squares = 0.0;
 
@@ -88,6 +92,28 @@ static double backward_row(const void *ctx, float *logits, size_t n,
     return 0.0;
 }
 
+/* The same with a softcap, whose slope is 1 - (z slope)^2. */
+static double ruled_backward_row(const void *ctx, float *logits, size_t n,
+                                 int32_t target)
+{
+    const struct backward *b = ctx;
+    const float hit = b->dlogp[n] * b->scale;
+    const float spread = b->dentropy ? b->dentropy[n] * b->scale : 0.0f;
+    const float all = hit + (b->dentropy ? spread * b->entropy[n] : 0.0f);
+    const float lse = b->lse[n], slope = dt_rule_slope(b->rule);
+
+    dt_apply_rule(logits, b->rule, b->V);
+    const float t = logits[target] * slope;
+#pragma omp simd
+    for (size_t v = 0; v < b->V; v++) {
+        float y = logits[v] - lse;
+        float by = 1.0f - logits[v] * slope * (logits[v] * slope);
+        logits[v] = -dt_expf(y) * (all + spread * y) * by;
+    }
+    logits[target] += hit * (1.0f - t * t);
+    return 0.0;
+}
+
 /* Rows without a target get 0. */
 static void clear(const struct forward *f, const int32_t *targets, size_t N)
 {
@@ -104,16 +130,16 @@ static float *optional(struct dt_view v, size_t N)
     return v.count > 0 ? dt_cpu_f32(v, N) : NULL;
 }
 
-void DT_CPU(linear_logprob_forward)(struct dt_stream *stream,
-                                    const struct dt_logprobs *out,
-                                    struct dt_view x, struct dt_view w,
-                                    struct dt_view targets,
-                                    struct dt_view workspace, float temperature,
-                                    size_t N, size_t C, size_t V)
+void DT_CPU(linear_logprob_forward)(
+    struct dt_stream *stream, const struct dt_logprobs *out, struct dt_view x,
+    struct dt_view w, struct dt_view targets, struct dt_view workspace,
+    const struct dt_logit_rule *rule, size_t N, size_t C, size_t V)
 {
+    const bool capped = rule->softcap > 0.0f;
     const struct forward f = {
         .V = V,
-        .inverse = 1.0f / temperature,
+        .inverse = capped ? 1.0f : rule->scale / rule->temperature,
+        .rule = capped ? rule : NULL,
         .logp = dt_cpu_f32(out->logp, N),
         .lse = dt_cpu_f32(out->lse, N),
         .entropy = optional(out->entropy, N),
@@ -133,7 +159,7 @@ void DT_CPU(linear_logprob_forward)(struct dt_stream *stream,
         .ctx = &f,
     };
     (void)stream;
-    assert(temperature > 0.0f);
+    assert(rule->temperature > 0.0f && rule->scale > 0.0f);
 
     clear(&f, dt_view_i32(targets), N);
     DT_CPU(head)(&h);
@@ -144,13 +170,17 @@ void DT_CPU(linear_logprob_backward)(
     struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
     struct dt_view lse, struct dt_view entropy, struct dt_view x,
     struct dt_view w, struct dt_view targets, struct dt_view workspace,
-    float temperature, size_t N, size_t C, size_t V, bool accumulate)
+    const struct dt_logit_rule *rule, size_t N, size_t C, size_t V,
+    bool accumulate)
 {
     const double loss_scale = dt_view_f64(step)[DT_STEP_LOSS_SCALE];
+    const bool capped = rule->softcap > 0.0f;
+    const double scale = (double)rule->scale / (double)rule->temperature;
     const struct backward b = {
         .V = V,
-        .inverse = 1.0f / temperature,
-        .scale = (float)(loss_scale / (double)temperature),
+        .inverse = rule->scale / rule->temperature,
+        .scale = (float)(loss_scale * scale),
+        .rule = rule,
         .dlogp = dt_cpu_f32(dlogp, N),
         .lse = dt_cpu_f32(lse, N),
         .dentropy = optional(dentropy, N),
@@ -167,12 +197,23 @@ void DT_CPU(linear_logprob_backward)(
         .dw = dw,
         .workspace = workspace,
         .accumulate = accumulate,
-        .row = backward_row,
+        .row = capped ? ruled_backward_row : backward_row,
         .ctx = &b,
     };
     (void)stream;
-    assert(step.count == DT_STEP_COUNT && temperature > 0.0f);
+    assert(step.count == DT_STEP_COUNT && rule->temperature > 0.0f);
     assert(dx.count == N * C && (!b.dentropy || b.entropy));
 
     DT_CPU(head)(&h);
+}
+
+void DT_CPU(apply_logit_rule)(struct dt_stream *stream, struct dt_view logits,
+                              const struct dt_logit_rule *rule)
+{
+    float *l = dt_view_f32(logits);
+    (void)stream;
+
+#pragma omp parallel for schedule(static) if (logits.count > DT_CPU_SMALL)
+    for (size_t i = 0; i < logits.count; i += DT_CPU_BLOCK)
+        dt_apply_rule(l + i, rule, dt_cpu_block(i, logits.count));
 }

@@ -10,7 +10,7 @@
 /* A row of C elements, in blocks. */
 struct norm {
     struct dt_view out, mean, rstd, x, w, b; /* mean and b absent: RMSNorm */
-    float eps;
+    struct dt_norm_rule rule;
     size_t C;
 };
 
@@ -54,16 +54,17 @@ static void norm_block(const struct norm *l, size_t n, size_t c, float center,
     const float *x = dt_cpu_read(input, l->x, at, count);
     const float *w = dt_cpu_read(weight, l->w, c, count);
     float *out = dt_cpu_place(output, l->out, at);
+    const float shift = l->rule.shift;
 
     if (l->b.count != 0) {
         const float *b = dt_cpu_read(bias, l->b, c, count);
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
-            out[i] = (x[i] - center) * scale * w[i] + b[i];
+            out[i] = (x[i] - center) * scale * (w[i] + shift) + b[i];
     } else {
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
-            out[i] = x[i] * scale * w[i];
+            out[i] = x[i] * scale * (w[i] + shift);
     }
     dt_cpu_write(l->out, at, out, count);
 }
@@ -72,7 +73,7 @@ static void norm_row(const struct norm *l, size_t n)
 {
     bool centered = l->mean.count != 0;
     float center = centered ? mean_of_row(l, n) : 0.0f;
-    float scale = 1.0f / sqrtf(square_of_row(l, n, center) + l->eps);
+    float scale = 1.0f / sqrtf(square_of_row(l, n, center) + l->rule.eps);
 
     for (size_t c = 0; c < l->C; c += DT_CPU_BLOCK)
         norm_block(l, n, c, center, scale);
@@ -93,9 +94,9 @@ static void check_norm(const struct norm *l, size_t N)
 void DT_CPU(norm_forward)(struct dt_stream *stream, struct dt_view out,
                           struct dt_view mean, struct dt_view rstd,
                           struct dt_view x, struct dt_view w, struct dt_view b,
-                          float eps, size_t N, size_t C)
+                          struct dt_norm_rule rule, size_t N, size_t C)
 {
-    const struct norm l = {out, mean, rstd, x, w, b, eps, C};
+    const struct norm l = {out, mean, rstd, x, w, b, rule, C};
     (void)stream;
 
     check_norm(&l, N);
@@ -130,10 +131,11 @@ void DT_CPU(residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
                                    struct dt_view out, struct dt_view mean,
                                    struct dt_view rstd, struct dt_view x,
                                    struct dt_view y, struct dt_view w,
-                                   struct dt_view b, float eps, size_t N,
-                                   size_t C, const struct dt_dropout *dropout)
+                                   struct dt_view b, struct dt_norm_rule rule,
+                                   size_t N, size_t C,
+                                   const struct dt_dropout *dropout)
 {
-    const struct norm l = {out, mean, rstd, sum, w, b, eps, C};
+    const struct norm l = {out, mean, rstd, sum, w, b, rule, C};
     const size_t T = dropout->rate > 0.0 ? N / dropout->rows.count : N;
     (void)stream;
     check_norm(&l, N);
@@ -150,6 +152,7 @@ void DT_CPU(residual_norm_forward)(struct dt_stream *stream, struct dt_view sum,
 
 struct norm_grad {
     struct dt_view dx, dout, x, w, mean, rstd; /* mean absent: RMSNorm */
+    float shift;
     size_t C;
 };
 
@@ -175,7 +178,7 @@ static void norm_backward_row(const struct norm_grad *l, size_t n)
         const float *w = dt_cpu_read(weight, l->w, c, count);
 #pragma omp simd reduction(+ : sum, product)
         for (size_t i = 0; i < count; i++) {
-            float wg = w[i] * g[i];
+            float wg = (w[i] + l->shift) * g[i];
             sum += wg;
             product += wg * (x[i] - mean);
         }
@@ -191,8 +194,8 @@ static void norm_backward_row(const struct norm_grad *l, size_t n)
         float *dx = dt_cpu_place(result, l->dx, at);
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
-            dx[i] = before[i] +
-                    rstd * (w[i] * g[i] - sum - (x[i] - mean) * product);
+            dx[i] = before[i] + rstd * ((w[i] + l->shift) * g[i] - sum -
+                                        (x[i] - mean) * product);
         dt_cpu_write(l->dx, at, dx, count);
     }
 }
@@ -225,10 +228,10 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
                            struct dt_view dw, struct dt_view db,
                            struct dt_view dout, struct dt_view x,
                            struct dt_view w, struct dt_view mean,
-                           struct dt_view rstd, size_t N, size_t C,
+                           struct dt_view rstd, float shift, size_t N, size_t C,
                            bool accumulate)
 {
-    const struct norm_grad l = {dx, dout, x, w, mean, rstd, C};
+    const struct norm_grad l = {dx, dout, x, w, mean, rstd, shift, C};
     float *weight = dw.count != 0 ? dt_cpu_f32(dw, C) : NULL;
     float *bias = db.count != 0 ? dt_cpu_f32(db, C) : NULL;
     (void)stream;

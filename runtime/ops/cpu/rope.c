@@ -3,7 +3,7 @@
  * rope.c - RoPE: heads of q and k normed and rotated by their position
  *
  * With the norm y = x rstd w of a head and the pairs (a, b) = y[j], y[j +
- * HS/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
+ * R/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
  * other way, and dw += dy x rstd,  dx = rstd (w dy - x rstd^2 mean(w dy x))
  */
 #include "config.h"
@@ -27,7 +27,7 @@ static size_t rotated_heads(const struct dt_rope *r)
 /* Cosines of the position of row n, then sines. */
 static const float *angles_of(const struct dt_rope *r, size_t n)
 {
-    return dt_view_f32(r->table) + (size_t)dt_view_i32(r->positions)[n] * r->HS;
+    return dt_view_f32(r->table) + (size_t)dt_view_i32(r->positions)[n] * r->R;
 }
 
 /* The weight of the norm of head h; absent without a norm. */
@@ -36,23 +36,23 @@ static struct dt_view norm_of(const struct dt_rope *r, size_t h)
     return h < r->NH ? r->q_norm : r->k_norm;
 }
 
-/* x(HS) rotated in place; sign -1 is the inverse. */
+/* x(R) rotated in place; sign -1 is the transpose. */
 static void rotate_head(float *restrict x, const float *restrict table,
-                        float sign, size_t HS)
+                        float sign, size_t R)
 {
-    float *restrict high = x + HS / 2;
-    const float *restrict sines = table + HS / 2;
+    float *restrict high = x + R / 2;
+    const float *restrict sines = table + R / 2;
 
 #pragma omp simd
-    for (size_t j = 0; j < HS / 2; j++) {
+    for (size_t j = 0; j < R / 2; j++) {
         float a = x[j], b = high[j], sine = sign * sines[j];
         x[j] = a * table[j] - b * sine;
         high[j] = b * table[j] + a * sine;
     }
 }
 
-static float norm_head(float *restrict x, struct dt_view weight, float eps,
-                       size_t HS)
+static float norm_head(float *restrict x, struct dt_view weight,
+                       struct dt_norm_rule rule, size_t HS)
 {
     float buffer[DT_CPU_BLOCK], sum = 0.0f, rstd;
     const float *w = dt_cpu_read(buffer, weight, 0, HS);
@@ -60,10 +60,10 @@ static float norm_head(float *restrict x, struct dt_view weight, float eps,
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < HS; j++)
         sum += x[j] * x[j];
-    rstd = 1.0f / sqrtf(sum / (float)HS + eps);
+    rstd = 1.0f / sqrtf(sum / (float)HS + rule.eps);
 #pragma omp simd
     for (size_t j = 0; j < HS; j++)
-        x[j] *= rstd * w[j];
+        x[j] *= rstd * (w[j] + rule.shift);
     return rstd;
 }
 
@@ -80,8 +80,8 @@ static void rope_row(struct dt_view out, struct dt_view rstd,
         if (h < rotated_heads(r)) {
             if (norm_of(r, h).count != 0)
                 dt_view_f32(rstd)[n * rotated_heads(r) + h] =
-                    norm_head(x, norm_of(r, h), r->eps, r->HS);
-            rotate_head(x, angles_of(r, n), 1.0f, r->HS);
+                    norm_head(x, norm_of(r, h), r->norm, r->HS);
+            rotate_head(x, angles_of(r, n), 1.0f, r->R);
         }
         dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, at), x,
                       out.dtype, r->HS);
@@ -93,7 +93,8 @@ void DT_CPU(rope_forward)(struct dt_stream *stream, struct dt_view out,
                           const struct dt_rope *rope)
 {
     (void)stream;
-    assert(rope->HS % 2 == 0 && rope->HS <= DT_MAX_HEAD_SIZE);
+    assert(rope->R % 2 == 0 && rope->R <= rope->HS);
+    assert(rope->HS <= DT_MAX_HEAD_SIZE);
     assert(qkv.count == N * (rotated_heads(rope) + rope->NKV) * rope->HS);
     assert(out.count == qkv.count && rope->positions.count == N);
 
@@ -105,7 +106,7 @@ void DT_CPU(rope_forward)(struct dt_stream *stream, struct dt_view out,
 /* dy becomes dx; dw += dy x rstd */
 static void norm_head_backward(float *restrict dy, float *restrict dw,
                                const float *restrict x, struct dt_view weight,
-                               float rstd, size_t HS)
+                               float shift, float rstd, size_t HS)
 {
     float buffer[DT_CPU_BLOCK], product = 0.0f;
     const float *w = dt_cpu_read(buffer, weight, 0, HS);
@@ -113,12 +114,12 @@ static void norm_head_backward(float *restrict dy, float *restrict dw,
 #pragma omp simd reduction(+ : product)
     for (size_t j = 0; j < HS; j++) {
         dw[j] += dy[j] * x[j] * rstd;
-        product += w[j] * dy[j] * x[j];
+        product += (w[j] + shift) * dy[j] * x[j];
     }
     product *= rstd * rstd / (float)HS;
 #pragma omp simd
     for (size_t j = 0; j < HS; j++)
-        dy[j] = rstd * (w[j] * dy[j] - x[j] * product);
+        dy[j] = rstd * ((w[j] + shift) * dy[j] - x[j] * product);
 }
 
 struct backward_args {
@@ -139,12 +140,12 @@ static void rope_row_backward(const struct backward_args *g, float *dw,
         struct dt_view weight = norm_of(r, h);
         float *dy = dt_cpu_place(grad, g->dqkv, at);
         dt_cpu_read(grad, g->dqkv, at, r->HS);
-        rotate_head(dy, angles_of(r, n), -1.0f, r->HS);
+        rotate_head(dy, angles_of(r, n), -1.0f, r->R);
         if (weight.count != 0)
-            norm_head_backward(dy, h < r->NH ? dw : dw + r->HS,
-                               dt_cpu_read(input, g->qkv, at, r->HS), weight,
-                               dt_view_f32(g->rstd)[n * rotated_heads(r) + h],
-                               r->HS);
+            norm_head_backward(
+                dy, h < r->NH ? dw : dw + r->HS,
+                dt_cpu_read(input, g->qkv, at, r->HS), weight, r->norm.shift,
+                dt_view_f32(g->rstd)[n * rotated_heads(r) + h], r->HS);
         dt_cpu_write(g->dqkv, at, dy, r->HS);
     }
 }
@@ -172,7 +173,7 @@ void DT_CPU(rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
     const size_t HS = rope->HS;
     float parts[PARTS * 2 * DT_MAX_HEAD_SIZE];
     (void)stream;
-    assert(HS % 2 == 0 && HS <= DT_MAX_HEAD_SIZE);
+    assert(rope->R % 2 == 0 && rope->R <= HS && HS <= DT_MAX_HEAD_SIZE);
     assert(dqkv.count == N * (rotated_heads(rope) + rope->NKV) * HS);
 
 #pragma omp parallel for schedule(static)

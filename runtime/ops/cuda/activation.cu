@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * activation.cu - GELU by the tanh approximation, and the gated MLP's SwiGLU
+ * activation.cu - GELU by the tanh approximation, and the gated MLP's
+ * activations
  *
  * With u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) is the logistic
  * function s = 1 / (1 + e), e = exp(-2u): one exp and one division.
  *   gelu(x) = x s,  gelu'(x) = s + x s (e s) 2 u'(x), e s being 1 - s
- * SwiGLU, with s = 1 / (1 + e), e = exp(-g):
- *   out = g s u,  dg = dout u s (1 + g e s),  du = dout g s
+ * Gated, with t = g (SiLU) or 2u of g (GELU), s = 1 / (1 + e), e = exp(-t):
+ *   out = g s u,  dg = dout u s (1 + g e s t'(g)),  du = dout g s
  */
 #include "config.h"
 
@@ -123,10 +124,21 @@ extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
     launch_map<GeluBackward>(stream, dx, dout, x);
 }
 
+/* t of a gate, and its derivative */
+template <enum dt_gate GATE>
+__device__ static inline float gate_argument(float g)
+{
+    return GATE == DT_GATE_SILU ? g : g * (TWO_U1 + TWO_U3 * g * g);
+}
+template <enum dt_gate GATE> __device__ static inline float gate_slope(float g)
+{
+    return GATE == DT_GATE_SILU ? 1.0f : TWO_U1 + 3.0f * TWO_U3 * g * g;
+}
+
 /* A row of x is g(I), then u(I). */
-template <typename X, int W>
+template <typename X, int W, enum dt_gate GATE>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    swiglu_kernel(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
+    glu_kernel(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? I / W : 0;
@@ -150,7 +162,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
             to_floats<X, W>(u, us[i]);
 #pragma unroll
             for (int j = 0; j < W; j++)
-                g[j] = g[j] * logistic<X>(g[j]) * u[j];
+                g[j] = g[j] * logistic<X>(gate_argument<GATE>(g[j])) * u[j];
             store_floats<X, W>(out + tile.n * I + v * W, g);
         }
     }
@@ -159,11 +171,11 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 /* Half as many vectors at a time: three inputs and two outputs. */
 enum { BACKWARD_VECS = TILE_VECS / 2 };
 
-template <typename X, int W>
-__device__ static inline void swiglu_gradient(X *to, unsigned I,
-                                              const Vec<X, W> &ds,
-                                              const Vec<X, W> &gs,
-                                              const Vec<X, W> &us)
+template <typename X, int W, enum dt_gate GATE>
+__device__ static inline void glu_gradient(X *to, unsigned I,
+                                           const Vec<X, W> &ds,
+                                           const Vec<X, W> &gs,
+                                           const Vec<X, W> &us)
 {
     float d[W], g[W], u[W];
 
@@ -172,18 +184,19 @@ __device__ static inline void swiglu_gradient(X *to, unsigned I,
     to_floats<X, W>(u, us);
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        float e, s = logistic<X>(g[j], e);
-        u[j] = d[j] * u[j] * s * (1.0f + g[j] * (e * s));
+        float e, s = logistic<X>(gate_argument<GATE>(g[j]), e);
+        float slope = gate_slope<GATE>(g[j]);
+        u[j] = d[j] * u[j] * (s + g[j] * s * (e * s) * slope);
         g[j] = d[j] * g[j] * s;
     }
     store_floats<X, W>(to, u);
     store_floats<X, W>(to + I, g);
 }
 
-template <typename X, int W>
+template <typename X, int W, enum dt_gate GATE>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    swiglu_backward_kernel(X *dx, const X *dout, const X *x, size_t N,
-                           unsigned I, unsigned per_row)
+    glu_backward_kernel(X *dx, const X *dout, const X *x, size_t N, unsigned I,
+                        unsigned per_row)
 {
     const Tile tile = this_tile(per_row);
     const unsigned vecs = tile.n < N ? I / W : 0;
@@ -205,16 +218,16 @@ __global__ static void __launch_bounds__(TILE_THREADS)
         for (int i = 0; i < BACKWARD_VECS; i++) {
             unsigned v = first + i * WARP;
             if (v < vecs)
-                swiglu_gradient<X, W>(dx + tile.n * 2 * I + v * W, I, ds[i],
-                                      gs[i], us[i]);
+                glu_gradient<X, W, GATE>(dx + tile.n * 2 * I + v * W, I, ds[i],
+                                         gs[i], us[i]);
         }
     }
 }
 
 /* Backward: dx(N,2I), and out is dout(N,I); forward: no dx. */
-static void launch_swiglu(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view out, struct dt_view x, size_t N,
-                          size_t I)
+template <enum dt_gate GATE>
+static void launch_glu(struct dt_stream *stream, struct dt_view dx,
+                       struct dt_view out, struct dt_view x, size_t N, size_t I)
 {
     assert(out.count == N * I && x.count == 2 * N * I && I <= INT32_MAX);
     if (N * I == 0)
@@ -229,26 +242,33 @@ static void launch_swiglu(struct dt_stream *stream, struct dt_view dx,
                 const unsigned blocks = tile_blocks(N, I / W);
                 const unsigned per_row = tiles_of_row(I / W);
                 if (grad)
-                    launch(stream, swiglu_backward_kernel<X, W>, blocks,
+                    launch(stream, glu_backward_kernel<X, W, GATE>, blocks,
                            TILE_THREADS, grad, to, in, N, (unsigned)I, per_row);
                 else
-                    launch(stream, swiglu_kernel<X, W>, blocks, TILE_THREADS,
+                    launch(stream, glu_kernel<X, W, GATE>, blocks, TILE_THREADS,
                            to, in, N, (unsigned)I, per_row);
             });
     });
 }
 
-extern "C" void dt_cuda_swiglu_forward(struct dt_stream *stream,
-                                       struct dt_view out, struct dt_view x,
-                                       size_t N, size_t I)
+extern "C" void dt_cuda_glu_forward(struct dt_stream *stream,
+                                    struct dt_view out, struct dt_view x,
+                                    enum dt_gate gate, size_t N, size_t I)
 {
-    launch_swiglu(stream, {}, out, x, N, I);
+    if (gate == DT_GATE_SILU)
+        launch_glu<DT_GATE_SILU>(stream, {}, out, x, N, I);
+    else
+        launch_glu<DT_GATE_GELU>(stream, {}, out, x, N, I);
 }
 
-extern "C" void dt_cuda_swiglu_backward(struct dt_stream *stream,
-                                        struct dt_view dx, struct dt_view dout,
-                                        struct dt_view x, size_t N, size_t I)
+extern "C" void dt_cuda_glu_backward(struct dt_stream *stream,
+                                     struct dt_view dx, struct dt_view dout,
+                                     struct dt_view x, enum dt_gate gate,
+                                     size_t N, size_t I)
 {
     assert(dx.count == x.count);
-    launch_swiglu(stream, dx, dout, x, N, I);
+    if (gate == DT_GATE_SILU)
+        launch_glu<DT_GATE_SILU>(stream, dx, dout, x, N, I);
+    else
+        launch_glu<DT_GATE_GELU>(stream, dx, dout, x, N, I);
 }

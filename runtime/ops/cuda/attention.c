@@ -3,10 +3,10 @@
  * attention.c - which implementation of attention is used
  *
  * From fast to slow; each pass takes the first that supports it:
- * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout,
- *    heads of a multiple of 8 up to what its engines support on the GPU (sm_90:
- *    256), windows and documents, sizes that were seen before the stream was
- *    recorded.
+ * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout, no
+ *    softcap, heads of a multiple of 8 up to what its engines support on the
+ * GPU (sm_90: 256), windows and documents, sizes that were seen before the
+ * stream was recorded.
  * 2. Our own on tensor cores (attention_mma.cu): bf16 and fp16 with heads of a
  *    multiple of 8 up to 128, all masks, dropout.
  * 3. Our own in plain fp32 (attention_math.cu): everything; the reference.
@@ -45,9 +45,10 @@ static bool own_allowed(enum dt_dtype type, const struct dt_attention *a)
     if (dt_cuda_facts.attention != DT_ATTENTION_FLASH)
         return true;
     dt_cuda_fail("model.attention: flash does not support %s, %zu heads of %zu "
-                 "for %zu, %zu positions, dropout %g; choose auto or math",
+                 "for %zu, %zu positions, dropout %g, softcap %g; choose auto "
+                 "or math",
                  dt_dtype_name(type), a->NKV, a->HS, a->NH, a->T,
-                 a->dropout.rate);
+                 a->dropout.rate, (double)a->softcap);
     return false;
 }
 

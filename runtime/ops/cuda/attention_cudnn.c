@@ -44,7 +44,7 @@ static bool same_shape(const struct dt_attention_shape *a,
            a->type == b->type;
 }
 
-/* Without dropout, whose random numbers must be ours. */
+/* Without dropout, whose random numbers must be ours, and without a softcap. */
 static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
                      enum dt_dtype type, bool backward)
 {
@@ -58,7 +58,8 @@ static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
         .doc_start = a->doc_start.count > 0,
         .backward = backward,
         .type = type};
-    return type != DT_F32 && !(a->dropout.rate > 0.0) && a->HS % 8 == 0;
+    return type != DT_F32 && !(a->dropout.rate > 0.0) && !(a->softcap > 0.0f) &&
+           a->HS % 8 == 0;
 }
 
 static struct plan *plan_create(const struct dt_attention_shape *s)
@@ -149,7 +150,7 @@ static void add_qkv(struct run *r, const int64_t uids[3], struct dt_view qkv,
 static void add_mask(struct run *r, const struct dt_attention_shape *s,
                      const struct dt_attention *a)
 {
-    add_number(r, SCALE, &r->scale, (float)(1.0 / sqrt((double)a->HS)));
+    add_number(r, SCALE, &r->scale, a->scale);
     add_number(r, HIDDEN, &r->hidden, -INFINITY);
     if (s->window > 0)
         add_number(r, WINDOW, &r->window, (float)s->window);

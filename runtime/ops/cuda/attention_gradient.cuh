@@ -53,10 +53,10 @@ __device__ static inline void score_gradient(float &score, float &ds,
                                              const Problem &p)
 {
     bool seen = s >= query.first && s <= query.t;
-    float e = exp2f(score * p.log2_scale - query.lse);
+    float slope, e = exp2f(score_of(score, slope, p) - query.lse);
 
     score = seen ? e * f : 0.0f;
-    ds = seen ? e * (f * ds - query.delta) : 0.0f;
+    ds = seen ? e * (f * ds - query.delta) * slope : 0.0f;
 }
 
 #endif /* DT_OPS_CUDA_ATTENTION_GRADIENT_CUH */

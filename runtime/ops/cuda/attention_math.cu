@@ -43,7 +43,7 @@ __device__ static inline float online_softmax(OnlineSoftmax &query,
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         bool seen = s + j >= query.first && s + j <= query.t;
-        score[j] = seen ? score[j] * p.log2_scale : -INFINITY;
+        score[j] = seen ? score_of(score[j], p) : -INFINITY;
         max_score = fmaxf(max_score, score[j]);
     }
     max_score = fmaxf(query.m, row_max(max_score));

@@ -25,8 +25,8 @@ __device__ static inline float online_softmax_row(float (&score)[N][4], int i,
 #pragma unroll
         for (int j = 2 * i; j < 2 * i + 2; j++) {
             const int key = s + n * 8 + group_column() + j % 2;
-            score[n][j] = key >= first && key <= t ? score[n][j] * p.log2_scale
-                                                   : -INFINITY;
+            score[n][j] =
+                key >= first && key <= t ? score_of(score[n][j], p) : -INFINITY;
             max_score = fmaxf(max_score, score[n][j]);
         }
     }

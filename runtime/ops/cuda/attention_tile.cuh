@@ -36,8 +36,10 @@ struct Problem {
     int T, window, slices;
     bool wide; /* 16-byte accesses are aligned */
     const int32_t *doc_start;
-    float scale, log2_scale; /* of the scores, in units of 1 and of ln 2 */
-    Drops drops;             /* without rows: none */
+    float scale, log2_scale;    /* of the scores, in units of 1 and of ln 2 */
+    float softcap, inverse_cap; /* in units of ln 2, and of the scaled scores;
+                                   0: none */
+    Drops drops;                /* without rows: none */
 };
 
 /* One head of a tensor: element d of position t is at[t * stride + d]. */
@@ -331,6 +333,26 @@ __device__ static inline void dropout_factors(float (&f)[EACH],
         f[j] = all[j];
 }
 
+/* The score of a dot product, in units of ln 2. `slope` is its derivative by
+ * the scaled dot product.
+ */
+__device__ static inline float score_of(float dot, float &slope,
+                                        const Problem &p)
+{
+    slope = 1.0f;
+    if (p.softcap == 0.0f)
+        return dot * p.log2_scale;
+    const float t = tanhf(dot * p.inverse_cap);
+    slope = 1.0f - t * t;
+    return p.softcap * t;
+}
+
+__device__ static inline float score_of(float dot, const Problem &p)
+{
+    float slope;
+    return score_of(dot, slope, p);
+}
+
 /* --- launches --- */
 
 /* Sums of a wider slice would not fit into registers. */
@@ -344,7 +366,6 @@ static inline int slice_of(const struct dt_attention *a)
 static inline Problem problem_of(const struct dt_attention *a, bool wide)
 {
     const int slice = slice_of(a);
-    const double scale = 1.0 / sqrt((double)a->HS);
     Problem p = {};
 
     p.B = a->B;
@@ -356,8 +377,12 @@ static inline Problem problem_of(const struct dt_attention *a, bool wide)
     p.slices = ((int)a->HS + slice - 1) / slice;
     p.wide = wide;
     p.doc_start = data_of<int32_t>(a->doc_start);
-    p.scale = (float)scale;
-    p.log2_scale = (float)(scale * M_LOG2E);
+    p.scale = a->scale;
+    p.log2_scale = (float)(a->scale * M_LOG2E);
+    if (a->softcap > 0.0f) {
+        p.softcap = (float)(a->softcap * M_LOG2E);
+        p.inverse_cap = a->scale / a->softcap;
+    }
     p.drops = drops_of(&a->dropout, a->B * a->T);
     return p;
 }
@@ -373,7 +398,7 @@ static inline void assert_shapes(const struct dt_attention *a,
                                  struct dt_view out, struct dt_view lse,
                                  struct dt_view qkv)
 {
-    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE);
+    assert(a->HS % 2 == 0 && a->HS <= DT_MAX_HEAD_SIZE && a->scale > 0.0f);
     assert(a->T < INT_MAX - TILE && a->NH % a->NKV == 0);
     assert(out.count == a->B * a->T * a->NH * a->HS);
     assert(lse.count == a->B * a->NH * a->T && lse.dtype == DT_F32);

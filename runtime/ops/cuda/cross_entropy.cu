@@ -11,8 +11,8 @@
 #include "config.h"
 
 #include "ops/cuda/head.h"
+#include "ops/cuda/logits.cuh"
 #include "ops/workspace.h"
-#include "tensor/kernel.cuh"
 
 namespace
 {
@@ -34,9 +34,12 @@ struct RowStats {
     float all; /* of x, with label smoothing */
 };
 
-/* The gradient is factor * exp(x - max) - spread, less `peak` at the target. */
+/* The gradient is factor * exp(x - max) - spread, less `peak` at the target,
+ * times the slope of the softcap.
+ */
 struct Gradient {
     float max, factor, spread, peak;
+    float inverse_cap; /* 0: none */
 };
 
 /* 2^x to 2 ulp; 0 where exp2f would compute a denormal. */
@@ -63,12 +66,16 @@ template <typename X> __device__ float exp_of(float x, float max)
     return exp2_fast(fmaf(x, LOG2E, -max * LOG2E));
 }
 
-template <typename X, int W>
-__device__ void load_vec_floats(float (&to)[W], Vec<X, W> x)
+/* Logits, by the rule if there is one */
+template <typename X, bool RULED, int W>
+__device__ void load_logits(float (&to)[W], Vec<X, W> x, const LogitRule &rule)
 {
 #pragma unroll
-    for (int j = 0; j < W; j++)
+    for (int j = 0; j < W; j++) {
         to[j] = to_float(x.v[j]);
+        if (RULED)
+            to[j] = logit_of(to[j], rule);
+    }
 }
 
 /* Adds x to the sums. Only the first `there` elements are real; the others are
@@ -98,8 +105,8 @@ __device__ void add_vec(RowStats &row, float (&x)[W], unsigned there)
 /* A thread's part of x(V), from the last vector to the first: what was read
  * last is read first when it is replaced, and is still in a cache.
  */
-template <typename X, bool SMOOTH>
-__device__ RowStats read_row(const X *x, unsigned V)
+template <typename X, bool SMOOTH, bool RULED>
+__device__ RowStats read_row(const X *x, unsigned V, const LogitRule &rule)
 {
     constexpr int W = wide<X>();
     const unsigned rounds = V / W / BLOCK, i = rounds * BLOCK + threadIdx.x;
@@ -108,13 +115,13 @@ __device__ RowStats read_row(const X *x, unsigned V)
     float v[W];
 
     if (i * W < V) {
-        load_vec_floats(v, *at);
+        load_logits<X, RULED>(v, *at, rule);
         add_vec<X, SMOOTH>(row, v, V - i * W);
     }
 #pragma unroll 2
     for (unsigned left = rounds; left > 0; left--) {
         at -= BLOCK;
-        load_vec_floats(v, *at);
+        load_logits<X, RULED>(v, *at, rule);
         add_vec<X, SMOOTH>(row, v, W);
     }
     return row;
@@ -133,22 +140,26 @@ __device__ RowStats reduce_row(RowStats part, float (&shared)[WARP])
     return row;
 }
 
-template <typename X> __device__ float gradient_at(float x, const Gradient &s)
+/* x is a logit, and `peak` s.peak if it is the target's, else 0. */
+template <typename X>
+__device__ float gradient_at(float x, const Gradient &s, float peak)
 {
-    return exp_of<X>(x, s.max) * s.factor - s.spread;
+    const float t = x * s.inverse_cap;
+    return (exp_of<X>(x, s.max) * s.factor - s.spread - peak) * (1.0f - t * t);
 }
 
 /* The gradient of x; only the first `there` columns are real. */
-template <typename X, int W>
-__device__ Vec<X, W> gradient_of(Vec<X, W> x, const Gradient &s, unsigned there)
+template <typename X, bool RULED, int W>
+__device__ Vec<X, W> gradient_of(Vec<X, W> x, const Gradient &s,
+                                 const LogitRule &rule, unsigned there)
 {
     Vec<X, W> out;
     float v[W];
 
-    load_vec_floats(v, x);
+    load_logits<X, RULED>(v, x, rule);
 #pragma unroll
     for (int j = 0; j < W; j++)
-        v[j] = gradient_at<X>(v[j], s);
+        v[j] = gradient_at<X>(v[j], s, 0.0f);
     if (there < W)
         for (int j = 0; j < W; j++)
             v[j] = j < (int)there ? v[j] : 0.0f;
@@ -159,9 +170,10 @@ __device__ Vec<X, W> gradient_of(Vec<X, W> x, const Gradient &s, unsigned there)
 }
 
 /* x(columns), V of them real, becomes its gradient; x was `hit` at target. */
-template <typename X>
-__device__ void replace_row(X *x, const Gradient &s, unsigned target, float hit,
-                            unsigned V, unsigned columns)
+template <typename X, bool RULED>
+__device__ void replace_row(X *x, const Gradient &s, const LogitRule &rule,
+                            unsigned target, float hit, unsigned V,
+                            unsigned columns)
 {
     constexpr int W = wide<X>();
     const unsigned rounds = V / W / BLOCK;
@@ -169,12 +181,12 @@ __device__ void replace_row(X *x, const Gradient &s, unsigned target, float hit,
 
 #pragma unroll 2
     for (unsigned left = rounds; left > 0; left--, at += BLOCK)
-        *at = gradient_of(*at, s, W);
+        *at = gradient_of<X, RULED>(*at, s, rule, W);
     for (unsigned i = rounds * BLOCK + threadIdx.x; i * W < columns;
          i += BLOCK, at += BLOCK)
-        *at = gradient_of(*at, s, i * W < V ? V - i * W : 0);
+        *at = gradient_of<X, RULED>(*at, s, rule, i * W < V ? V - i * W : 0);
     if (target / W % BLOCK == threadIdx.x) /* this thread has just written it */
-        x[target] = from_float<X>(gradient_at<X>(hit, s) - s.peak);
+        x[target] = from_float<X>(gradient_at<X>(hit, s, s.peak));
 }
 
 template <typename X> __device__ void zero_row(X *x, unsigned columns)
@@ -194,10 +206,10 @@ template <typename X> __device__ void zero_row(X *x, unsigned columns)
  * to the first: matrix multiplications wrote the last rows last, which are
  * still in the L2, and will read the first ones first.
  */
-template <typename X, bool SMOOTH>
+template <typename X, bool SMOOTH, bool RULED>
 __global__ void __launch_bounds__(BLOCK, BLOCKS)
     loss_kernel(double *losses, X *logits, const int32_t *targets,
-                const double *step, float smoothing, unsigned V,
+                const double *step, float smoothing, LogitRule rule, unsigned V,
                 unsigned columns, bool backward)
 {
     __shared__ float shared[WARP];
@@ -211,18 +223,21 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS)
         if (threadIdx.x == 0)
             losses[n] = 0.0;
     } else {
-        const float hit = to_float(x[target]);
+        const float hit =
+            RULED ? logit_of(to_float(x[target]), rule) : to_float(x[target]);
         const float spread = SMOOTH ? smoothing / (float)V : 0.0f;
-        RowStats row = reduce_row<X, SMOOTH>(read_row<X, SMOOTH>(x, V), shared);
-        float scale = (float)step[DT_STEP_LOSS_SCALE];
+        RowStats row = reduce_row<X, SMOOTH>(
+            read_row<X, SMOOTH, RULED>(x, V, rule), shared);
+        float scale = (float)step[DT_STEP_LOSS_SCALE] * rule.scale;
         if (threadIdx.x == 0)
             losses[n] = (double)logf(row.sum) + (double)row.max -
                         (1.0 - (double)smoothing) * (double)hit -
                         (double)spread * (double)row.all;
         Gradient gradient = {row.max, scale / row.sum, scale * spread,
-                             scale * (1.0f - smoothing)};
+                             scale * (1.0f - smoothing), rule.inverse_cap};
         if (backward)
-            replace_row(x, gradient, (unsigned)target, hit, V, columns);
+            replace_row<X, RULED>(x, gradient, rule, (unsigned)target, hit, V,
+                                  columns);
     }
 }
 
@@ -240,21 +255,34 @@ __global__ void __launch_bounds__(BLOCK)
         step[DT_STEP_LOSS] += sum;
 }
 
+/* logits(count) by a rule */
+__global__ void __launch_bounds__(BLOCK)
+    rule_kernel(float *logits, LogitRule rule, size_t count)
+{
+    const size_t i = blockIdx.x * (size_t)BLOCK + threadIdx.x;
+
+    if (i < count)
+        logits[i] = logit_of(logits[i], rule);
+}
+
 /* The losses of `rows` rows from `first` on; logits become gradients. */
 void chunk_loss(const struct dt_cuda_head &h, struct dt_view step,
-                struct dt_view targets, float smoothing, size_t first,
-                size_t rows)
+                struct dt_view targets, const LogitRule &rule, float smoothing,
+                size_t first, size_t rows)
 {
     double *losses = (double *)h.stream->workspace, *sums = dt_view_f64(step);
     const int32_t *ids = dt_view_i32(targets) + first;
 
     with_type(h.x.dtype, [&](auto type) {
         typedef decltype(type) X;
-        launch(h.stream,
-               smoothing > 0.0f ? loss_kernel<X, true> : loss_kernel<X, false>,
-               (unsigned)rows, BLOCK, losses, data_of<X>(h.logits), ids,
-               (const double *)sums, smoothing, (unsigned)h.V,
-               (unsigned)h.columns, h.dx.count > 0);
+        auto kernel = smoothing > 0.0f ? loss_kernel<X, true, false>
+                                       : loss_kernel<X, false, false>;
+        if (!is_plain(rule))
+            kernel = smoothing > 0.0f ? loss_kernel<X, true, true>
+                                      : loss_kernel<X, false, true>;
+        launch(h.stream, kernel, (unsigned)rows, BLOCK, losses,
+               data_of<X>(h.logits), ids, (const double *)sums, smoothing, rule,
+               (unsigned)h.V, (unsigned)h.columns, h.dx.count > 0);
     });
     launch(h.stream, losses_kernel, 1, BLOCK, sums, (const double *)losses,
            (unsigned)rows);
@@ -265,10 +293,12 @@ void chunk_loss(const struct dt_cuda_head &h, struct dt_view step,
 extern "C" void dt_cuda_linear_cross_entropy(
     struct dt_stream *stream, struct dt_view step, struct dt_view dx,
     struct dt_view dw, struct dt_view x, struct dt_view w,
-    struct dt_view targets, struct dt_view workspace, float smoothing, size_t N,
-    size_t C, size_t V, bool accumulate)
+    struct dt_view targets, struct dt_view workspace,
+    const struct dt_logit_rule *rule, float smoothing, size_t N, size_t C,
+    size_t V, bool accumulate)
 {
     struct dt_cuda_head h = {};
+    assert(rule->temperature == 1.0f);
     assert(step.count == DT_STEP_COUNT && targets.count == N);
 
     h.stream = stream;
@@ -285,7 +315,7 @@ extern "C" void dt_cuda_linear_cross_entropy(
     for (size_t first = 0; first < N; first += h.rows) {
         const size_t rows = N - first < h.rows ? N - first : h.rows;
         dt_cuda_head_forward(&h, first, rows);
-        chunk_loss(h, step, targets, smoothing, first, rows);
+        chunk_loss(h, step, targets, rule_of(rule), smoothing, first, rows);
         if (dx.count > 0)
             dt_cuda_head_backward(&h, first, rows);
     }
@@ -295,4 +325,13 @@ extern "C" size_t dt_cuda_loss_workspace(enum dt_dtype type, size_t N, size_t C,
                                          size_t V)
 {
     return dt_workspace_head(type, N, C, V);
+}
+
+extern "C" void dt_cuda_apply_logit_rule(struct dt_stream *stream,
+                                         struct dt_view logits,
+                                         const struct dt_logit_rule *rule)
+{
+    if (logits.count > 0)
+        launch(stream, rule_kernel, blocks_for(logits.count, BLOCK), BLOCK,
+               dt_view_f32(logits), rule_of(rule), logits.count);
 }

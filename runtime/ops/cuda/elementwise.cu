@@ -104,3 +104,57 @@ extern "C" void dt_cuda_add(struct dt_stream *stream, struct dt_view out,
         launch(stream, add_kernel<1>, flat_blocks(x.count), TILE_THREADS, to,
                from, x.count);
 }
+
+/* y may be NULL. */
+template <typename X, int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    combine_kernel(X *to, const X *x, float a, const X *y, float b, size_t vecs)
+{
+    const size_t first = flat_first();
+    Vec<X, W> xs[TILE_VECS], ys[TILE_VECS] = {};
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            xs[i] = load_vec<X, W>(x + v * W);
+            if (y)
+                ys[i] = load_vec<X, W>(y + v * W);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            float left[W], right[W] = {};
+            to_floats<X, W>(left, xs[i]);
+            if (y)
+                to_floats<X, W>(right, ys[i]);
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                left[j] = a * left[j] + b * right[j];
+            store_floats<X, W>(to + v * W, left);
+        }
+    }
+}
+
+extern "C" void dt_cuda_combine(struct dt_stream *stream, struct dt_view out,
+                                struct dt_view x, float a, struct dt_view y,
+                                float b)
+{
+    assert(out.count == x.count && (y.count == 0 || y.count == x.count));
+    if (x.count == 0)
+        return;
+    with_type(x.dtype, [&](auto zero) {
+        using X = decltype(zero);
+        X *to = data_of<X>(out);
+        const X *left = data_of<const X>(x), *right = data_of<const X>(y);
+        with_width<X>(aligned(x.count, wide<X>(), sizeof(X), to, left, right),
+                      [&](auto width) {
+                          constexpr int W = decltype(width)::value;
+                          launch(stream, combine_kernel<X, W>,
+                                 flat_blocks(x.count / W), TILE_THREADS, to,
+                                 left, a, right, b, x.count / W);
+                      });
+    });
+}

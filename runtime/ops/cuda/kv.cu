@@ -90,7 +90,8 @@ template <typename X> struct Decode {
     unsigned lanes; /* of a head */
     unsigned cuts;  /* blocks for the query heads of a head of keys */
     unsigned parts;
-    float scale; /* with log2(e): weights are powers of 2 */
+    float scale, cap; /* with log2(e): weights are powers of 2; with a softcap
+                         (0: none) scale is that of the argument of tanh */
 };
 
 /* The online softmax of a query head. A lane has PER vectors of W elements. */
@@ -189,7 +190,7 @@ template <typename X, int W, int PER, int H> struct HeadSlice {
 
     /* Head h attends to the loaded slots below `end`. */
     __device__ void attend(int h, unsigned slot, unsigned step, unsigned end,
-                           unsigned lanes, float scale)
+                           unsigned lanes, float scale, float cap)
     {
         float scores[SLOTS], most = sums[h].m;
 #pragma unroll
@@ -209,7 +210,10 @@ template <typename X, int W, int PER, int H> struct HeadSlice {
             }
             for (unsigned i = lanes / 2; i > 0; i /= 2)
                 sum += __shfl_xor_sync(0xffffffffu, sum, i);
-            scores[j] = there ? sum * scale : -INFINITY;
+            sum *= scale;
+            if (cap > 0.0f)
+                sum = cap * tanhf(sum);
+            scores[j] = there ? sum : -INFINITY;
             most = fmaxf(most, scores[j]);
         }
         sums[h].rescale(most);
@@ -304,8 +308,7 @@ __global__ static void __launch_bounds__(WARPS *WARP)
     const unsigned heads = shared - cut * H < H ? shared - cut * H : H;
     const SlotRange slots = slots_of(a, b, blockIdx.y);
     const unsigned groups = WARP / a.lanes, step = WARPS * groups;
-    const Sequence sequence = {a.table + b * a.blocks, a.stride,
-                               a.NKV * a.HS};
+    const Sequence sequence = {a.table + b * a.blocks, a.stride, a.NKV * a.HS};
     HeadSlice<X, W, PER, H> own;
 
     own.first = lane % a.lanes * W;
@@ -319,7 +322,7 @@ __global__ static void __launch_bounds__(WARPS *WARP)
                       slot, step, slots.end);
 #pragma unroll
         for (int h = 0; h < H; h++)
-            own.attend(h, slot, step, slots.end, a.lanes, a.scale);
+            own.attend(h, slot, step, slots.end, a.lanes, a.scale, a.cap);
     }
 #pragma unroll
     for (int h = 0; h < H; h++) {
@@ -424,6 +427,8 @@ static void launch_attention(struct dt_stream *stream, Decode<X> a,
     }
 }
 
+static const float LOG2E = 1.44269504f;
+
 extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
                                      struct dt_view out, struct dt_view qkv,
                                      struct dt_view positions,
@@ -432,7 +437,7 @@ extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
     assert(out.count == kv->B * kv->NH * kv->HS && positions.count == kv->B);
     assert(qkv.count == kv->B * (kv->NH + 2 * kv->NKV) * kv->HS);
     assert(kv->HS <= DT_MAX_HEAD_SIZE && length_of(kv) < INT32_MAX);
-    assert(kv->table.count == kv->B * kv->blocks);
+    assert(kv->table.count == kv->B * kv->blocks && kv->scale > 0.0f);
     if (kv->B == 0)
         return;
     with_type(qkv.dtype, [&](auto zero) {
@@ -450,7 +455,10 @@ extern "C" void dt_cuda_kv_attention(struct dt_stream *stream,
         a.NKV = (unsigned)kv->NKV;
         a.HS = (unsigned)kv->HS;
         a.window = kv->window < length_of(kv) ? (unsigned)kv->window : 0;
-        a.scale = (float)(1.4426950408889634 / sqrt((double)kv->HS));
+        a.cap = LOG2E * kv->softcap;
+        a.scale = kv->scale * LOG2E;
+        if (kv->softcap > 0.0f)
+            a.scale = kv->scale / kv->softcap;
         launch_attention<X>(stream, a, kv);
     });
 }

@@ -11,7 +11,7 @@
 #include <float.h>
 
 #include "ops/cuda/head.h"
-#include "tensor/kernel.cuh"
+#include "ops/cuda/logits.cuh"
 
 namespace
 {
@@ -55,19 +55,19 @@ __device__ void add_logits(Sums &s, const float (&z)[W], unsigned there)
     }
 }
 
-/* Logits i * W ... of a row, divided by the temperature */
+/* Logits i * W ... of a row, by the rule */
 __device__ void load_logits(float (&z)[W], const float *row, unsigned i,
-                            float inverse)
+                            const LogitRule &rule)
 {
     const Vec<float, W> v = ((const Vec<float, W> *)row)[i];
 
 #pragma unroll
     for (int j = 0; j < W; j++)
-        z[j] = v.v[j] * inverse;
+        z[j] = logit_of(v.v[j], rule);
 }
 
 /* The sums over a row, in all threads of the block */
-__device__ Sums sum_row(const float *row, float inverse, unsigned V)
+__device__ Sums sum_row(const float *row, const LogitRule &rule, unsigned V)
 {
     __shared__ float shared[WARP];
     /* -INFINITY would make NaN of 0 */
@@ -75,7 +75,7 @@ __device__ Sums sum_row(const float *row, float inverse, unsigned V)
 
     for (unsigned i = threadIdx.x; i * W < V; i += BLOCK) {
         float z[W];
-        load_logits(z, row, i, inverse);
+        load_logits(z, row, i, rule);
         add_logits(s, z, V - i * W);
     }
     s = about(s, block_max(s.max, shared));
@@ -90,7 +90,7 @@ __device__ Sums sum_row(const float *row, float inverse, unsigned V)
 struct Forward {
     float *logp, *lse, *entropy, *collision, *mean, *top;
     const int32_t *targets;
-    float inverse; /* of the temperature */
+    LogitRule rule;
     unsigned V, columns;
 };
 
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(BLOCK)
 
     Row values = {};
     if (target >= 0) {
-        const Sums s = sum_row(row, f.inverse, f.V);
-        values = row_of(s, row[target] * f.inverse, f.V);
+        const Sums s = sum_row(row, f.rule, f.V);
+        values = row_of(s, logit_of(row[target], f.rule), f.V);
     }
     if (threadIdx.x == 0)
         store_row(f, n, values);
@@ -149,21 +149,21 @@ struct Backward {
     const float *dlogp, *dentropy, *lse, *entropy;
     const int32_t *targets;
     const double *step;
-    float inverse;
+    LogitRule rule;
     unsigned V, columns;
 };
 
-/* The gradient of a logit z, divided by the temperature, is hit [z is the
- * target's] - p (all + spread log p).
+/* The gradient of a logit z is hit [z is the target's] - p (all + spread log
+ * p), times the slope of the softcap.
  */
 struct Weights {
-    float hit, spread, all, lse;
+    float hit, spread, all, lse, inverse_cap;
 };
 
 __device__ Weights weights_of(const Backward &b, size_t n)
 {
-    const float scale = (float)b.step[DT_STEP_LOSS_SCALE] * b.inverse;
-    Weights w = {b.dlogp[n] * scale, 0.0f, 0.0f, b.lse[n]};
+    const float scale = (float)b.step[DT_STEP_LOSS_SCALE] * b.rule.scale;
+    Weights w = {b.dlogp[n] * scale, 0.0f, 0.0f, b.lse[n], b.rule.inverse_cap};
 
     w.all = w.hit;
     if (b.dentropy) {
@@ -185,6 +185,7 @@ __device__ Vec<X, W> gradients_of(const float (&z)[W], const Weights &w,
         float y = z[j] - w.lse;
         float g = -expf(y) * (w.all + w.spread * y);
         g += first + j == target ? w.hit : 0.0f;
+        g *= 1.0f - z[j] * w.inverse_cap * (z[j] * w.inverse_cap);
         out.v[j] = from_float<X>(first + j < V ? g : 0.0f);
     }
     return out;
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(BLOCK)
         const unsigned i = first + threadIdx.x;
         if (i < vecs && target >= 0) {
             float z[W];
-            load_logits(z, row, i, b.inverse);
+            load_logits(z, row, i, b.rule);
             out = gradients_of<X>(z, w, i * W, (unsigned)target, b.V);
         } else {
             for (int j = 0; j < W; j++)
@@ -256,11 +257,11 @@ struct dt_cuda_head head_of(struct dt_stream *stream, struct dt_view x,
 extern "C" void dt_cuda_linear_logprob_forward(
     struct dt_stream *stream, const struct dt_logprobs *out, struct dt_view x,
     struct dt_view w, struct dt_view targets, struct dt_view workspace,
-    float temperature, size_t N, size_t C, size_t V)
+    const struct dt_logit_rule *rule, size_t N, size_t C, size_t V)
 {
     struct dt_cuda_head h = head_of(stream, x, w, N, C, V);
     assert(out->logp.count == N && out->lse.count == N);
-    assert(targets.count == N && temperature > 0.0f);
+    assert(targets.count == N && rule->temperature > 0.0f);
 
     dt_cuda_head_begin(&h, workspace);
     for (size_t first = 0; first < N; first += h.rows) {
@@ -273,7 +274,7 @@ extern "C" void dt_cuda_linear_logprob_forward(
         f.mean = from(floats_of(out->mean, N), first);
         f.top = from(floats_of(out->top, N), first);
         f.targets = dt_view_i32(targets) + first;
-        f.inverse = 1.0f / temperature;
+        f.rule = rule_of(rule);
         f.V = (unsigned)V;
         f.columns = (unsigned)h.columns;
         dt_cuda_head_forward(&h, first, rows);
@@ -287,13 +288,14 @@ extern "C" void dt_cuda_linear_logprob_backward(
     struct dt_view dw, struct dt_view dlogp, struct dt_view dentropy,
     struct dt_view lse, struct dt_view entropy, struct dt_view x,
     struct dt_view w, struct dt_view targets, struct dt_view workspace,
-    float temperature, size_t N, size_t C, size_t V, bool accumulate)
+    const struct dt_logit_rule *rule, size_t N, size_t C, size_t V,
+    bool accumulate)
 {
     struct dt_cuda_head h = head_of(stream, x, w, N, C, V);
     assert(dx.count == N * C && dlogp.count == N && lse.count == N);
     assert(dentropy.count == 0 || entropy.count == N);
     assert(step.count == DT_STEP_COUNT && targets.count == N);
-    assert(temperature > 0.0f);
+    assert(rule->temperature > 0.0f);
 
     h.dx = dx;
     h.dw = dw;
@@ -308,7 +310,7 @@ extern "C" void dt_cuda_linear_logprob_backward(
         b.entropy = from(floats_of(entropy, N), first);
         b.targets = dt_view_i32(targets) + first;
         b.step = dt_view_f64(step);
-        b.inverse = 1.0f / temperature;
+        b.rule = rule_of(rule);
         b.V = (unsigned)V;
         b.columns = (unsigned)h.columns;
         dt_cuda_head_forward(&h, first, rows);

@@ -20,7 +20,7 @@ template <typename X> struct Norm {
     X *sum, *out;
     float *mean, *rstd; /* mean, b: NULL for RMSNorm */
     const X *x, *y, *w, *b;
-    float eps;
+    float eps, shift;
     size_t N;
     unsigned C;
     Drops drops;
@@ -71,7 +71,7 @@ __device__ static inline void norm_vec(const float (&x)[W], const Norm<X> &a,
         load_floats<X, W>(b, a.b + c);
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        y[i] = (x[i] - center) * scale * w[i];
+        y[i] = (x[i] - center) * scale * (w[i] + a.shift);
         if (a.b)
             y[i] += b[i];
     }
@@ -207,7 +207,8 @@ struct operands {
 };
 
 template <typename X>
-static Norm<X> norm_of(const struct operands *o, float eps, size_t N, size_t C)
+static Norm<X> norm_of(const struct operands *o, struct dt_norm_rule rule,
+                       size_t N, size_t C)
 {
     Norm<X> a = {};
 
@@ -222,7 +223,8 @@ static Norm<X> norm_of(const struct operands *o, float eps, size_t N, size_t C)
     a.y = data_of<const X>(o->y);
     a.w = data_of<const X>(o->w);
     a.b = data_of<const X>(o->b);
-    a.eps = eps;
+    a.eps = rule.eps;
+    a.shift = rule.shift;
     a.N = N;
     a.C = (unsigned)C;
     return a;
@@ -232,7 +234,8 @@ extern "C" void dt_cuda_norm_forward(struct dt_stream *stream,
                                      struct dt_view out, struct dt_view mean,
                                      struct dt_view rstd, struct dt_view x,
                                      struct dt_view w, struct dt_view b,
-                                     float eps, size_t N, size_t C)
+                                     struct dt_norm_rule rule, size_t N,
+                                     size_t C)
 {
     const struct operands o = {{}, out, mean, rstd, x, {}, w, b};
 
@@ -240,15 +243,16 @@ extern "C" void dt_cuda_norm_forward(struct dt_stream *stream,
         return;
     with_type(x.dtype, [&](auto zero) {
         using X = decltype(zero);
-        launch_norm<X, PLAIN>(stream, norm_of<X>(&o, eps, N, C));
+        launch_norm<X, PLAIN>(stream, norm_of<X>(&o, rule, N, C));
     });
 }
 
 extern "C" void dt_cuda_residual_norm_forward(
     struct dt_stream *stream, struct dt_view sum, struct dt_view out,
     struct dt_view mean, struct dt_view rstd, struct dt_view x,
-    struct dt_view y, struct dt_view w, struct dt_view b, float eps, size_t N,
-    size_t C, const struct dt_dropout *dropout)
+    struct dt_view y, struct dt_view w, struct dt_view b,
+    struct dt_norm_rule rule, size_t N, size_t C,
+    const struct dt_dropout *dropout)
 {
     const struct operands o = {sum, out, mean, rstd, x, y, w, b};
 
@@ -257,7 +261,7 @@ extern "C" void dt_cuda_residual_norm_forward(
         return;
     with_type(x.dtype, [&](auto zero) {
         using X = decltype(zero);
-        Norm<X> a = norm_of<X>(&o, eps, N, C);
+        Norm<X> a = norm_of<X>(&o, rule, N, C);
         a.drops = drops_of(dropout, N);
         if (a.drops.rows)
             launch_norm<X, DROP>(stream, a);

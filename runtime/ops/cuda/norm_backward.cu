@@ -32,6 +32,7 @@ template <typename X> struct NormGrad {
     const X *dout, *x, *w;
     const float *mean, *rstd; /* mean: NULL for RMSNorm */
     float *partial;           /* (blocks, C dw, then C db) */
+    float shift;
     size_t N;
     unsigned C, columns; /* columns: of partial */
 };
@@ -92,7 +93,8 @@ template <typename X, int THREADS, int PER> struct RowSlice {
                 to_floats<X, W>(weight, w[p]);
 #pragma unroll
                 for (int i = 0; i < W; i++) {
-                    float g = weight[i] * d[i], xc = in[i] - mean;
+                    float g = (weight[i] + a.shift) * d[i];
+                    float xc = in[i] - mean;
                     dw[p][i] += d[i] * (xc * rstd);
                     db[p][i] += d[i];
                     sum += g;
@@ -115,7 +117,8 @@ template <typename X, int THREADS, int PER> struct RowSlice {
                 to_floats<X, W>(to, dx[p]);
 #pragma unroll
                 for (int i = 0; i < W; i++) {
-                    float g = weight[i] * d[i], xc = in[i] - mean;
+                    float g = (weight[i] + a.shift) * d[i];
+                    float xc = in[i] - mean;
                     to[i] += rstd * (g - sum - xc * product);
                 }
                 store_floats<X, W>(a.dx + n * a.C + column(p), to);
@@ -225,7 +228,7 @@ __global__ static void __launch_bounds__(LONG_THREADS)
     float sum = 0.0f, product = 0.0f;
 
     for (unsigned c = threadIdx.x; c < a.C; c += LONG_THREADS) {
-        float g = to_float(a.w[c]) * to_float(dout[c]);
+        float g = (to_float(a.w[c]) + a.shift) * to_float(dout[c]);
         sum += g;
         product += g * (to_float(x[c]) - mean);
     }
@@ -233,7 +236,7 @@ __global__ static void __launch_bounds__(LONG_THREADS)
     sum = a.mean ? sum / (float)a.C : 0.0f;
     product *= rstd * rstd / (float)a.C;
     for (unsigned c = threadIdx.x; c < a.C; c += LONG_THREADS) {
-        float g = to_float(a.w[c]) * to_float(dout[c]);
+        float g = (to_float(a.w[c]) + a.shift) * to_float(dout[c]);
         float xc = to_float(x[c]) - mean;
         dx[c] =
             from_float<X>(to_float(dx[c]) + rstd * (g - sum - xc * product));
@@ -332,7 +335,8 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
                                       struct dt_view db, struct dt_view dout,
                                       struct dt_view x, struct dt_view w,
                                       struct dt_view mean, struct dt_view rstd,
-                                      size_t N, size_t C, bool accumulate)
+                                      float shift, size_t N, size_t C,
+                                      bool accumulate)
 {
     size_t parts = 0;
 
@@ -350,6 +354,7 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
             a.mean = data_of<const float>(mean);
             a.rstd = data_of<const float>(rstd);
             a.partial = (float *)stream->workspace;
+            a.shift = shift;
             a.N = N;
             a.C = (unsigned)C;
             a.columns = (unsigned)(db.count > 0 ? 2 * C : C);

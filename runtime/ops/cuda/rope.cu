@@ -3,7 +3,7 @@
  * rope.cu - RoPE: heads of q and k normed and rotated by their position
  *
  * With the norm y = x rstd w of a head and the pairs (a, b) = y[j], y[j +
- * HS/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
+ * R/2]: out = (a cos - b sin, b cos + a sin). Backward: dy is dout rotated the
  * other way, and dw += dy x rstd,  dx = rstd (w dy - x rstd^2 mean(w dy x)).
  *
  * A warp computes several heads of one row side by side: the lanes of a group
@@ -25,18 +25,20 @@ template <typename X> struct Rope {
     const int32_t *positions;
     const float *table;
     const X *q_norm, *k_norm; /* NULL for none */
-    float eps, sign;          /* sign -1: backward */
+    float eps, shift, sign;   /* sign -1: backward */
     size_t N;
     unsigned NH, rotated, heads, width; /* rotated: NH + NKV; heads: those
         and the heads of v that are copied; width: elements of a row */
-    unsigned HS, lanes;                 /* lanes: of a head */
-    unsigned per_row, tiles;            /* a warp takes a tile */
-    const X *x;                         /* backward: input of the norm */
-    float *partial; /* (blocks, HS of dq_norm, HS of dk_norm) */
+    unsigned HS, R, lanes;   /* R: elements of a head that are rotated; HS if
+                                there are norms, or heads of v; lanes: of a head
+                              */
+    unsigned per_row, tiles; /* a warp takes a tile */
+    const X *x;              /* backward: input of the norm */
+    float *partial;          /* (blocks, HS of dq_norm, HS of dk_norm) */
 };
 
 /* A lane's part of a tile: its row, its first head and the step to the next;
- * pair k of its p-th vector is element(p) + k, if that is below HS / 2.
+ * pair k of its p-th vector is element(p) + k, if that is below R / 2.
  */
 template <typename X, int W> struct LanePart {
     size_t n;
@@ -68,10 +70,10 @@ template <typename X, int W> struct LanePart {
 template <typename X, int W> struct Pairs {
     Vec<X, W> low, high;
 
-    __device__ void load(const X *from, unsigned HS)
+    __device__ void load(const X *from, unsigned R)
     {
         low = load_vec<X, W>(from);
-        high = load_vec<X, W>(from + HS / 2);
+        high = load_vec<X, W>(from + R / 2);
     }
 };
 
@@ -95,12 +97,12 @@ __device__ static inline void load_angles(float (&cosine)[PER][W],
                                           const Rope<X> &a,
                                           const LanePart<X, W> &at)
 {
-    const float *table = a.table + (size_t)a.positions[at.n] * a.HS;
+    const float *table = a.table + (size_t)a.positions[at.n] * a.R;
 #pragma unroll
     for (int p = 0; p < PER; p++) {
-        if (at.element(p) < a.HS / 2) {
+        if (at.element(p) < a.R / 2) {
             load_floats<float, W>(cosine[p], table + at.element(p));
-            load_floats<float, W>(sine[p], table + a.HS / 2 + at.element(p));
+            load_floats<float, W>(sine[p], table + a.R / 2 + at.element(p));
         }
     }
 }
@@ -122,7 +124,7 @@ __device__ static inline void rope_head(const Rope<X> &a,
         float square = 0.0f;
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (there && at.element(p) < a.HS / 2) {
+            if (there && at.element(p) < a.R / 2) {
                 float low[W], high[W];
                 to_floats<X, W>(low, in[p].low);
                 to_floats<X, W>(high, in[p].high);
@@ -139,11 +141,11 @@ __device__ static inline void rope_head(const Rope<X> &a,
     for (int p = 0; p < PER; p++) {
         const unsigned j = at.element(p);
         float low[W], high[W];
-        if (!there || j >= a.HS / 2)
+        if (!there || j >= a.R / 2)
             continue;
         if (h >= a.rotated) {
             store_vec<X, W>(to + j, in[p].low);
-            store_vec<X, W>(to + a.HS / 2 + j, in[p].high);
+            store_vec<X, W>(to + a.R / 2 + j, in[p].high);
             continue;
         }
         to_floats<X, W>(low, in[p].low);
@@ -151,16 +153,16 @@ __device__ static inline void rope_head(const Rope<X> &a,
         if (NORM && weight) {
             float w[2][W];
             load_floats<X, W>(w[0], weight + j);
-            load_floats<X, W>(w[1], weight + a.HS / 2 + j);
+            load_floats<X, W>(w[1], weight + a.R / 2 + j);
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                low[i] *= rstd * w[0][i];
-                high[i] *= rstd * w[1][i];
+                low[i] *= rstd * (w[0][i] + a.shift);
+                high[i] *= rstd * (w[1][i] + a.shift);
             }
         }
         rotate_pairs<W>(low, high, cosine[p], sine[p], a.sign);
         store_floats<X, W>(to + j, low);
-        store_floats<X, W>(to + a.HS / 2 + j, high);
+        store_floats<X, W>(to + a.R / 2 + j, high);
     }
 }
 
@@ -178,10 +180,10 @@ __global__ static void __launch_bounds__(TILE_THREADS) rope_kernel(Rope<X> a)
         const unsigned h = at.head + i * at.step;
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (at.n < a.N && h < a.heads && at.element(p) < a.HS / 2)
+            if (at.n < a.N && h < a.heads && at.element(p) < a.R / 2)
                 in[i][p].load(a.in + at.n * a.width + (size_t)h * a.HS +
                                   at.element(p),
-                              a.HS);
+                              a.R);
         }
     }
     if (at.n < a.N)
@@ -214,7 +216,7 @@ __device__ static inline void rope_head_backward(
 #pragma unroll
     for (int p = 0; p < PER; p++) {
         const unsigned j = at.element(p);
-        if (!there || j >= a.HS / 2)
+        if (!there || j >= a.R / 2)
             continue;
         to_floats<X, W>(g[p][0], dy[p].low);
         to_floats<X, W>(g[p][1], dy[p].high);
@@ -224,7 +226,7 @@ __device__ static inline void rope_head_backward(
         to_floats<X, W>(in[p][0], x[p].low);
         to_floats<X, W>(in[p][1], x[p].high);
         load_floats<X, W>(w[p][0], weight + j);
-        load_floats<X, W>(w[p][1], weight + a.HS / 2 + j);
+        load_floats<X, W>(w[p][1], weight + a.R / 2 + j);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
 #pragma unroll
@@ -232,7 +234,7 @@ __device__ static inline void rope_head_backward(
                 float dw = g[p][half][i] * in[p][half][i] * rstd;
                 sums.q[p][half][i] += h < a.NH ? dw : 0.0f;
                 sums.k[p][half][i] += h < a.NH ? 0.0f : dw;
-                g[p][half][i] *= w[p][half][i];
+                g[p][half][i] *= w[p][half][i] + a.shift;
                 product += g[p][half][i] * in[p][half][i];
             }
         }
@@ -241,7 +243,7 @@ __device__ static inline void rope_head_backward(
 #pragma unroll
     for (int p = 0; p < PER; p++) {
         const unsigned j = at.element(p);
-        if (!there || j >= a.HS / 2)
+        if (!there || j >= a.R / 2)
             continue;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -251,7 +253,7 @@ __device__ static inline void rope_head_backward(
                     g[p][half][i] =
                         rstd * (g[p][half][i] - in[p][half][i] * product);
             }
-            store_floats<X, W>(to + half * (a.HS / 2) + j, g[p][half]);
+            store_floats<X, W>(to + half * (a.R / 2) + j, g[p][half]);
         }
     }
 }
@@ -311,9 +313,9 @@ __global__ static void __launch_bounds__(TILE_THREADS, PER == 1 ? 2 : 1)
         float cosine[PER][W], sine[PER][W];
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            if (at.head < a.rotated && at.element(p) < a.HS / 2) {
-                dy[p].load(a.in + from + at.element(p), a.HS);
-                x[p].load(a.x + from + at.element(p), a.HS);
+            if (at.head < a.rotated && at.element(p) < a.R / 2) {
+                dy[p].load(a.in + from + at.element(p), a.R);
+                x[p].load(a.x + from + at.element(p), a.R);
             }
         }
         load_angles<X, W, PER>(cosine, sine, a, at);
@@ -339,12 +341,12 @@ static unsigned lanes_for(size_t vecs)
  */
 template <typename X> static bool plan_tiles(Rope<X> *a, int wide_heads)
 {
-    const unsigned W = wide<X>(), pairs = a->HS / 2;
+    const unsigned W = wide<X>(), pairs = a->R / 2;
     const bool is_wide = aligned(pairs, (int)W, sizeof(X), a->in, a->out,
                                  a->q_norm, a->k_norm) &&
                          aligned(pairs, (int)W, sizeof(X), a->x) &&
                          aligned(pairs, (int)W, sizeof(float), a->table) &&
-                         pairs / W <= (unsigned)WARP;
+                         a->HS % W == 0 && pairs / W <= (unsigned)WARP;
     const unsigned heads = is_wide ? (unsigned)wide_heads : 1;
 
     a->lanes = is_wide ? lanes_for(pairs / W) : (unsigned)WARP;
@@ -358,19 +360,22 @@ template <typename X> static Rope<X> rope_of(const struct dt_rope *r, size_t N)
 {
     Rope<X> a = {};
 
-    assert(r->HS % 2 == 0 && r->HS <= DT_MAX_HEAD_SIZE);
+    assert(r->R % 2 == 0 && r->R <= r->HS && r->HS <= DT_MAX_HEAD_SIZE);
+    assert(r->R == r->HS || (!r->q_norm.count && !r->k_norm.count));
     assert(r->positions.count == N);
     a.positions = data_of<const int32_t>(r->positions);
     a.table = data_of<const float>(r->table);
     a.q_norm = data_of<const X>(r->q_norm);
     a.k_norm = data_of<const X>(r->k_norm);
-    a.eps = r->eps;
+    a.eps = r->norm.eps;
+    a.shift = r->norm.shift;
     a.sign = 1.0f;
     a.N = N;
     a.NH = (unsigned)r->NH;
     a.rotated = a.heads = (unsigned)(r->NH + r->NKV);
     a.width = (unsigned)((r->NH + 2 * r->NKV) * r->HS);
     a.HS = (unsigned)r->HS;
+    a.R = (unsigned)r->R;
     return a;
 }
 
@@ -405,6 +410,7 @@ extern "C" void dt_cuda_rope_forward(struct dt_stream *stream,
         a.out = data_of<X>(out);
         a.in = data_of<const X>(qkv);
         a.rstd = data_of<float>(rstd);
+        assert(a.R == a.HS || a.out == a.in);
         if (a.out != a.in)
             a.heads += (unsigned)rope->NKV;
         if (a.q_norm || a.k_norm)

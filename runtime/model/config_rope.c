@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_rope.c - reads from config.json how positions are rotated */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/config_parse.h"
+#include "model/family.h"
+
+/* An object with keys of RoPE, and what stands before them in messages. */
+struct rope_object {
+    const json_t *json;
+    const char *prefix;
+};
+
+/* `type` of transformers 4, `rope_type` since then. Phi-3 has other names for
+ * longrope.
+ */
+static bool parse_type(struct dt_model_config *config,
+                       const struct rope_object *rope,
+                       struct dt_error *problems)
+{
+    const json_t *type = json_object_get(rope->json, "rope_type");
+    bool old = !type && json_object_get(rope->json, "type");
+    char known[128] = "one of ";
+    if (old)
+        type = json_object_get(rope->json, "type");
+    const char *name = type ? json_string_value(type) : "default";
+    bool phi3 = config->family == DT_PHI3;
+    if (phi3 && name && (!strcmp(name, "su") || !strcmp(name, "yarn")))
+        name = "longrope";
+    for (int s = 0; s < DT_ROPE_SCALINGS; s++) {
+        const char *word = dt_rope_scaling_name(s);
+        if (phi3 && s != DT_ROPE_DEFAULT && s != DT_ROPE_LONGROPE)
+            continue;
+        if (name && !strcmp(name, word)) {
+            config->rope_scaling = s;
+            return true;
+        }
+        sprintf(known + strlen(known), "%s%s", s > 0 ? ", " : "", word);
+    }
+    dt_config_unexpected(problems, rope->prefix, old ? "type" : "rope_type",
+                         known, type);
+    return false;
+}
+
+static void parse_factors(float *factors, size_t count, const char *key,
+                          const struct rope_object *rope,
+                          struct dt_error *problems)
+{
+    const json_t *list = json_object_get(rope->json, key);
+    char what[64];
+    bool fits = json_array_size(list) == count;
+    for (size_t j = 0; j < count && fits; j++) {
+        double factor = json_number_value(json_array_get(list, j));
+        fits = factor >= 1e-6 && factor <= 1e6;
+        factors[j] = (float)factor;
+    }
+    snprintf(what, sizeof(what), "a list of %zu numbers from 1e-06 to 1e+06",
+             count);
+    if (!fits)
+        dt_config_unexpected(problems, rope->prefix, key, what, list);
+}
+
+/* What YaRN (Peng et al., eq. 22) and longrope (Ding et al., sec. 3.2) multiply
+ * cosines and sines by, unless the file says.
+ */
+static double attention_factor(const struct dt_model_config *config)
+{
+    double factor = config->rope_factor, log_factor = log(factor);
+    double mscale = config->rope_mscale, all = config->rope_mscale_all;
+    if (factor <= 1)
+        return 1;
+    if (config->rope_scaling == DT_ROPE_LONGROPE)
+        return sqrt(1 + log_factor / log((double)config->rope_original));
+    if (mscale > 0 && all > 0)
+        return (0.1 * mscale * log_factor + 1) / (0.1 * all * log_factor + 1);
+    return 0.1 * log_factor + 1;
+}
+
+/* Beside the object, as Phi-3 has it, it is read first. */
+static void parse_original(struct dt_model_config *config, const json_t *root,
+                           struct dt_error *problems)
+{
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (!strcmp(dt_model_fields[i].key, "original_max_position_embeddings"))
+            dt_config_parse_field(config, &dt_model_fields[i], "", root,
+                                  problems);
+}
+
+/* The fields of the scaling, and what follows from them. */
+static void parse_scaling(struct dt_model_config *config,
+                          const struct rope_object *rope, const json_t *root,
+                          struct dt_error *problems)
+{
+    const size_t original = dt_family_of(config->family)->original;
+    size_t pairs = dt_model_rotary(config) / 2;
+    config->rope_original = config->n_positions;
+    config->rope_fast = 32;
+    config->rope_slow = 1;
+    config->rope_truncate = true;
+    config->rope_factor = 0;
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (dt_model_fields[i].scalings)
+            dt_config_parse_field(config, &dt_model_fields[i], rope->prefix,
+                                  rope->json, problems);
+    if (original > 0)
+        config->rope_original = original;
+    parse_original(config, root, problems);
+    if (config->rope_scaling == DT_ROPE_LONGROPE) {
+        parse_factors(config->rope_short, pairs, "short_factor", rope,
+                      problems);
+        parse_factors(config->rope_long, pairs, "long_factor", rope, problems);
+        if (config->rope_factor == 0 && config->rope_original > 0)
+            config->rope_factor =
+                (double)config->n_positions / (double)config->rope_original;
+    }
+    if (!dt_config_value(rope->json, "attention_factor"))
+        config->rope_attention = attention_factor(config);
+}
+
+/* Only Phi-3 rotates a part of a head; transformers ignores the key elsewhere.
+ */
+static void parse_rotary(struct dt_model_config *config,
+                         const struct rope_object *rope, const json_t *root,
+                         struct dt_error *problems)
+{
+    const char *key = "partial_rotary_factor", *prefix = rope->prefix;
+    const json_t *value = dt_config_value(rope->json, key);
+    if (!value) {
+        prefix = "";
+        value = dt_config_value(root, key);
+    }
+    double factor = value ? json_number_value(value) : 1;
+    bool known = config->family == DT_PHI3, part = factor > 0 && factor < 1;
+    struct dt_model_config rotated = *config;
+    rotated.rotary_factor = part ? factor : 0;
+    size_t count = dt_model_rotary(&rotated);
+    if (factor == 1)
+        return;
+    if (!known)
+        dt_config_unexpected(problems, prefix, key, "1", value);
+    else if (!part || count < 2 || count % 2 != 0)
+        dt_config_unexpected(problems, prefix, key,
+                             "an even part of a head, at most 1", value);
+    else
+        config->rotary_factor = factor;
+}
+
+static void parse_theta(struct dt_model_config *config,
+                        const struct rope_object *rope,
+                        struct dt_error *problems)
+{
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (!strcmp(dt_model_fields[i].key, "rope_theta"))
+            dt_config_parse_field(config, &dt_model_fields[i], rope->prefix,
+                                  rope->json, problems);
+}
+
+/* transformers 4 has rope_theta and rope_scaling; 5 has both in
+ * rope_parameters, and reads rope_scaling first.
+ */
+static struct rope_object find_object(const json_t *root,
+                                      struct dt_error *problems)
+{
+    static const char *const keys[][2] = {
+        {"rope_scaling", "rope_scaling."},
+        {"rope_parameters", "rope_parameters."}};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *value = dt_config_value(root, keys[i][0]);
+        if (value && !json_is_object(value))
+            dt_config_unexpected(problems, "", keys[i][0], "an object", value);
+        else if (json_object_size(value) > 0)
+            return (struct rope_object){value, keys[i][1]};
+    }
+    return (struct rope_object){NULL, ""};
+}
+
+/* Gemma 3 has an object for layers with a window, which scales nothing, and one
+ * for the others; or the keys of transformers 4.
+ */
+static struct rope_object find_local(struct dt_model_config *config,
+                                     const json_t *root,
+                                     struct dt_error *problems)
+{
+    const json_t *both = dt_config_value(root, "rope_parameters");
+    const json_t *local = dt_config_value(both, "sliding_attention");
+    const json_t *full = dt_config_value(both, "full_attention");
+    const json_t *old = dt_config_value(root, "rope_scaling");
+    struct dt_model_config other = {.family = config->family,
+                                    .rope_theta = config->rope_local_theta};
+    const char *key = "rope_local_base_freq";
+    struct rope_object rope = {local, "rope_parameters.sliding_attention."};
+    if (!local || !dt_config_value(local, "rope_theta")) {
+        const json_t *value = dt_config_value(root, key);
+        double theta = value ? json_number_value(value) : other.rope_theta;
+        if (theta >= 1 && theta <= 1e12)
+            other.rope_theta = theta;
+        else
+            dt_config_unexpected(problems, "", key,
+                                 "a number from 1 to 1000000000000", value);
+    }
+    parse_theta(&other, &rope, problems);
+    if (local && parse_type(&other, &rope, problems) &&
+        other.rope_scaling != DT_ROPE_DEFAULT)
+        dt_config_unexpected(problems, rope.prefix, "rope_type", "default",
+                             json_object_get(local, "rope_type"));
+    config->rope_local_theta = other.rope_theta;
+    if (old && (!json_is_object(old) || full))
+        dt_config_unexpected(problems, "", "rope_scaling",
+                             "an object, in place of rope_parameters", old);
+    else if (old && !json_object_get(old, "rope_type"))
+        dt_config_unexpected(problems, "rope_scaling.", "rope_type",
+                             "a kind of scaling", NULL);
+    else if (old)
+        return (struct rope_object){old, "rope_scaling."};
+    return (struct rope_object){full, "rope_parameters.full_attention."};
+}
+
+void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
+                          struct dt_error *problems)
+{
+    struct rope_object rope;
+    config->rope_local_theta = dt_family_of(config->family)->local_theta;
+    rope = config->rope_local_theta > 0 ? find_local(config, root, problems)
+                                        : find_object(root, problems);
+    parse_rotary(config, &rope, root, problems);
+    if (!rope.json)
+        return;
+    parse_theta(config, &rope, problems);
+    if (parse_type(config, &rope, problems) &&
+        config->rope_scaling != DT_ROPE_DEFAULT)
+        parse_scaling(config, &rope, root, problems);
+}

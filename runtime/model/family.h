@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* family.h - what tells families apart: a row each (private to model/) */
+#ifndef DT_MODEL_FAMILY_H
+#define DT_MODEL_FAMILY_H
+
+#include "model/model.h"
+
+/* Norms of queries and keys before they are rotated. */
+enum dt_head_norm {
+    DT_HEAD_NORM_NONE,
+    DT_HEAD_NORM_EACH, /* of a head */
+    DT_HEAD_NORM_ALL,  /* of all heads together */
+};
+
+/* The defaults are those of transformers, for keys that a file lacks. */
+struct dt_family {
+    const char *type;                   /* model_type in config.json */
+    const char *causal, *scores, *base; /* its classes: of language models, of
+                                           classifiers (NULL: there is none),
+                                           of models without a head */
+    bool centered;  /* LayerNorm, learned positions, an MLP without a gate:
+                       GPT-2; all others have RMSNorm, RoPE and a gate */
+    bool pre_norm;  /* of what attention and the MLP are given, ... */
+    bool post_norm; /* ... and of what comes out of them */
+    bool shifted;   /* norms multiply by 1 + w */
+    bool fused;     /* files have q, k and v, and gate and up, in one tensor */
+    bool scaled_embedding; /* by sqrt(C), rounded to the compute type */
+    enum dt_head_norm head_norm;
+    const char *activation; /* the key of the activation, ... */
+    enum dt_gate gate;      /* ... and its default */
+    bool tied;              /* tie_word_embeddings */
+    double norm_epsilon;    /* rms_norm_eps, layer_norm_epsilon */
+    double theta;           /* rope_theta */
+    double local_theta;     /* of layers with a window, or 0: the same */
+    size_t n_kv_head;       /* num_key_value_heads; 0: as many as n_head */
+    size_t head_size;       /* head_dim; 0: n_embd / n_head */
+    size_t original;        /* original_max_position_embeddings; 0: those of
+                               the model */
+};
+
+/* The row of a family, < DT_FAMILIES. */
+const struct dt_family *dt_family_of(enum dt_model_family family);
+
+/* What outputs of parts of a model are multiplied by; 1: they are not. */
+struct dt_model_scales {
+    float embedding;
+    float branch; /* of attention and of the MLP, before the stream adds it
+                   */
+    float logits;
+};
+
+/* Those of a model that computes in this type. */
+struct dt_model_scales dt_model_scales_of(const struct dt_model_config *config,
+                                          enum dt_dtype compute);
+
+/* The factor of the scores of attention. */
+float dt_model_attention_scale(const struct dt_model_config *config);
+
+#endif /* DT_MODEL_FAMILY_H */
