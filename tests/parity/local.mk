@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
 	tests/parity/test_gguf \
+	tests/parity/test_families \
 	tests/parity/test_hybrid \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
@@ -38,6 +39,10 @@ parity_trial = \
 	$(parity_learner) $(parity_common)
 tests_parity_test_adapters_SOURCES = \
 	tests/parity/test_adapters.c $(parity_trial)
+tests_parity_test_families_SOURCES = \
+	tests/parity/test_families.c \
+	tests/parity/rows.c tests/parity/rows.h \
+	tests/parity/subject.c tests/parity/subject.h
 tests_parity_test_model_dropout_SOURCES = \
 	tests/parity/test_model_dropout.c $(parity_common)
 tests_parity_test_model_gradients_SOURCES = \
@@ -82,6 +87,11 @@ EXTRA_DIST += \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_gguf.py \
+	tests/parity/families.json \
+	tests/parity/hunt.py \
+	tests/parity/make_chat_reference.py \
+	tests/parity/make_decay_reference.py \
+	tests/parity/make_family_reference.py \
 	tests/parity/make_model_reference.py \
 	tests/parity/make_preference_reference.py \
 	tests/parity/make_preference_runs.py \

@@ -4,16 +4,21 @@
 #
 #     peer.py compare IDS DIR...   fails unless the logits of each DIR for the
 #                                  tokens IDS are those in DIR.logits
+#     peer.py make FILE TO NAME... makes random models TO/NAME of the variants of
+#                                  families.json
 #     peer.py save TO SIZE DIR...  saves each DIR as TO/name.dtype, for three
 #                                  dtypes, in files of at most SIZE
+#     peer.py continue IDS N DIR...  fails unless what is likeliest behind the
+#                                  tokens IDS, N of them at most, is in DIR.ids
 #     peer.py score LINES DIR...   fails unless the scores of each DIR for the
 #                                  ids of LINES are those in DIR.scores
 import json
 import pathlib
+import re
 import sys
 
 import torch
-from transformers import (AutoModelForCausalLM,
+from transformers import (AutoConfig, AutoModelForCausalLM,
                           AutoModelForSequenceClassification, logging)
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -43,6 +48,39 @@ def compare(ids, *paths):
             sys.exit(1)
 
 
+def make(file, target, *names):
+    variants = json.loads(pathlib.Path(file).read_text())["variants"]
+    for name in names:
+        path = pathlib.Path(target) / name
+        path.mkdir(parents=True)
+        (path / "config.json").write_text(json.dumps(variants[name]["config"]))
+        torch.manual_seed(1)
+        model = AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(path), dtype=torch.float32)
+        for p in model.parameters():
+            p.data.normal_(1.0 if p.ndim == 1 else 0.0, 0.15)
+        model.save_pretrained(path)
+        (path / "generation_config.json").unlink(missing_ok=True)
+
+
+def follow(ids, count, *paths):
+    """Without a cache: what the whole text says, up to the end of the text."""
+    prompt, count = [int(i) for i in ids.split()], int(count)
+    for path in paths:
+        ours = [int(i) for i in re.findall(
+            "[0-9]+", pathlib.Path(path + ".ids").read_text())]
+        ours = ours[len(prompt):] if ours[:len(prompt)] == prompt else ours
+        model, theirs = load(path, torch.float32), []
+        with torch.no_grad():
+            while len(theirs) < count and theirs[-1:] != [2]:
+                given = torch.tensor([prompt + theirs])
+                logits = model(given, use_cache=False).logits[0, -1]
+                theirs.append(logits.argmax().item())
+        print(f"{path}: {ours}")
+        assert ours and ours in (theirs, theirs[:-1]), theirs
+        assert len(ours) == count or theirs[-1] == 2, theirs
+
+
 def save(target, size, *paths):
     for path in map(pathlib.Path, paths):
         for name, dtype in DTYPES.items():
@@ -70,4 +108,6 @@ def score(lines, *paths):
 
 
 logging.set_verbosity_error()
-{"compare": compare, "save": save, "score": score}[sys.argv[1]](*sys.argv[2:])
+logging.disable_progress_bar()
+{"compare": compare, "continue": follow, "make": make, "save": save,
+ "score": score}[sys.argv[1]](*sys.argv[2:])

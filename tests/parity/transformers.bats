@@ -11,6 +11,9 @@ bats_require_minimum_version 1.5.0
 : "${DT_REFERENCE_PYTHON:=python3}"
 
 FAMILIES=(gpt2 llama llama_linear mistral qwen2 qwen3)
+# Of families.json, made when they are needed: with a classifier, and without.
+VARIANTS=(gemma2 gemma3 olmo2 phi3 smollm3)
+OTHERS=(granite)
 IDS="7 0 3 78 24 24 51 4 1 15 41 16 13 60 2 9 33 70 5 5"
 
 setup() {
@@ -34,6 +37,18 @@ same() {
     peer compare "$IDS" "${@/#/$PWD/}"
 }
 
+# models NAME...: random models of these variants in models/.
+models() {
+    peer make "$DT_SRCDIR/tests/parity/families.json" models "$@"
+}
+
+# model NAME: where it is.
+model() {
+    local dir=$DT_SRCDIR/tests/parity/models/$1
+    [[ -d $dir ]] || dir=$PWD/models/$1
+    echo "$dir"
+}
+
 # train FAMILY [LINE]...: two steps, checkpoint in FAMILY.out; LINEs come last.
 train() {
     tr -dc '!-@' <"$DT_SRCDIR/LICENSE" | sed 's/./&\x00/g' | tr -d '\n' \
@@ -41,7 +56,7 @@ train() {
     cat >"$1.yaml" <<END
 algorithm: sft
 run: {output_dir: $1.out}
-model: {path: $DT_SRCDIR/tests/parity/models/$1}
+model: {path: $(model "$1")}
 data: {train: tokens.bin, format: tokens_bin, max_length: 16}
 optimizer: {lr: 1.0e-2}
 scheduler: {name: constant}
@@ -52,23 +67,29 @@ END
 }
 
 @test "transformers gives the logits of what was trained here" {
-    local family
-    for family in "${FAMILIES[@]}"; do
+    local family all=("${FAMILIES[@]}" "${VARIANTS[@]}" "${OTHERS[@]}")
+    models "${VARIANTS[@]}" "${OTHERS[@]}"
+    for family in "${all[@]}"; do
         train "$family"
         mv "$(realpath "$family.out/checkpoints/latest")" "$family"
-        run ! cmp -s {"$DT_SRCDIR/tests/parity/models/",}"$family/model.safetensors"
+        run ! cmp -s "$(model "$family")/model.safetensors" \
+            "$family/model.safetensors"
     done
-    same "${FAMILIES[@]}"
+    same "${all[@]}"
 }
 
 @test "transformers gives the logits of what was exported" {
-    local type
+    local type family
     for type in fp32 bf16 fp16; do
         "$DT_BUILDDIR/disttrain" export --dtype "$type" \
             --max-shard-size 40KB "$DT_SRCDIR/tests/parity/models/qwen3" "$type"
     done
     [[ -e bf16/model.safetensors.index.json ]]
-    same fp32 bf16 fp16
+    models "${VARIANTS[@]}" "${OTHERS[@]}"
+    for family in "${VARIANTS[@]}" "${OTHERS[@]}"; do
+        "$DT_BUILDDIR/disttrain" export --dtype bf16 "models/$family" "$family"
+    done
+    same fp32 bf16 fp16 "${VARIANTS[@]}" "${OTHERS[@]}"
 }
 
 @test "what transformers saves is read: in parts, in 16 bits" {
@@ -91,16 +112,18 @@ tokenizer() {
 # The head is new, and is trained from the models for texts.
 @test "transformers gives the scores of reward models that were trained here" {
     local family runs=$DT_SRCDIR/tests/parity/preference_runs.json
+    local all=("${FAMILIES[@]}" "${VARIANTS[@]}")
+    models "${VARIANTS[@]}"
     tokenizer
     grep -o '"prompt_ids".*"margin"' "$runs" |
         sed 's/.*/{&: 0}/' | head -n 16 >pairs.jsonl
     sed 's/.*"chosen_ids"/{"input_ids"/; s/,"rejected_ids.*/}/' pairs.jsonl \
         >texts.jsonl
-    for family in "${FAMILIES[@]}"; do
+    for family in "${all[@]}"; do
         cat >"$family.yaml" <<END
 algorithm: rm
 run: {output_dir: $family.out}
-model: {path: $DT_SRCDIR/tests/parity/models/$family, tokenizer: $PWD}
+model: {path: $(model "$family"), tokenizer: $PWD}
 data: {train: pairs.jsonl, max_length: 24}
 optimizer: {lr: 1.0e-2}
 scheduler: {name: constant}
@@ -111,7 +134,38 @@ END
         "$DT_BUILDDIR/disttrain" generate --model "$family" \
             --score texts.jsonl >"$family.scores"
     done
-    peer score texts.jsonl "${FAMILIES[@]/#/$PWD/}"
+    peer score texts.jsonl "${all[@]/#/$PWD/}"
+}
+
+@test "a family without classifiers is no reward model" {
+    models "${OTHERS[@]}"
+    tokenizer
+    echo '{"prompt": "a", "chosen": "b", "rejected": "c"}' >pairs.jsonl
+    cat >granite.yaml <<END
+algorithm: rm
+run: {output_dir: granite.out}
+model: {path: models/granite, tokenizer: $PWD}
+data: {train: pairs.jsonl, max_length: 24}
+training: {train_batch_size: 1, max_steps: 1}
+END
+    run "$DT_BUILDDIR/disttrain" train granite.yaml
+    ((status == 78))
+    [[ $output == *"has no sequence classifiers of the family granite"* ]]
+}
+
+# What follows is computed with a cache here, and without one there.
+@test "transformers continues prompts with the same tokens" {
+    local family
+    models "${VARIANTS[@]}" "${OTHERS[@]}"
+    tokenizer
+    for family in "${VARIANTS[@]}" "${OTHERS[@]}"; do
+        cp tokenizer.json "models/$family"
+        "$DT_BUILDDIR/disttrain" generate --model "models/$family" \
+            --tokens "${IDS// /,}" --max-tokens 24 --temperature 0 \
+            >"models/$family.ids"
+    done
+    peer continue "$IDS" 24 "${VARIANTS[@]/#/$PWD/models/}" \
+        "${OTHERS[@]/#/$PWD/models/}"
 }
 
 # Without its cache, which keeps all keys where it should keep none.
