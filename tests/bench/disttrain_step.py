@@ -3,7 +3,7 @@
 """disttrain_step.py - the same steps as torch_step.py in disttrain, timed.
 
 Writes a configuration for a random model of a given shape (GPT-2 124M, those of
-Qwen2.5-0.5B and -1.5B, or a tiny GPT-2), trains with it, alone or as --ranks tasks
+Qwen2.5-0.5B and -1.5B, a tiny GPT-2, or that of a config.json), trains with it, alone or as --ranks tasks
 of srun on as many nodes, and prints the same line of JSON as torch_step.py.
 """
 import argparse
@@ -64,6 +64,7 @@ def parse():
     p.add_argument("--accumulate", type=int, default=1,
                    help="forward passes in a step")
     p.add_argument("--model", choices=MODELS, default="gpt2")
+    p.add_argument("--config", help="a config.json in place of the model")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--precision", default="fp32")
     p.add_argument("--steps", type=int, default=10)
@@ -101,10 +102,18 @@ def watch(command, args):
     return "".join(output), first, card
 
 
+def shape(args):
+    """The content of config.json."""
+    if not args.config:
+        return MODELS[args.model]
+    with open(args.config, encoding="utf-8") as f:
+        return json.load(f)
+
+
 def train(args, work):
     """Trains; returns what watch does, and the lines of the metrics."""
     with open(f"{work}/config.json", "w", encoding="utf-8") as f:
-        json.dump(MODELS[args.model], f)
+        json.dump(shape(args), f)
     config = f"{work}/config.yaml"
     with open(config, "w", encoding="utf-8") as f:
         f.write(CONFIG.format(dir=work, total=args.warmup + args.steps,

@@ -29,6 +29,7 @@ EXTRA_DIST += \
 	tests/bench/disttrain_lora.py \
 	tests/bench/disttrain_step.py \
 	tests/bench/dpo.sh \
+	tests/bench/families.sh \
 	tests/bench/gpt2_ddp.sh \
 	tests/bench/gpu.sh \
 	tests/bench/gpu_step.sh \
@@ -52,6 +53,7 @@ EXTRA_DIST += \
 	tests/bench/tokenizer_peer.py \
 	tests/bench/tokenizer_texts.py \
 	tests/bench/torch_allreduce.py \
+	tests/bench/torch_family.py \
 	tests/bench/torch_gpt2.py \
 	tests/bench/torch_llama.py \
 	tests/bench/torch_step.py \
