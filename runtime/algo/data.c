@@ -21,24 +21,15 @@ enum { PROGRESS_SECONDS = 10 };
 
 /* --- the tokenizer --- */
 
-static bool has_tokenizer(const char *dir)
-{
-    char path[PATH_MAX];
-    return dir &&
-           snprintf(path, sizeof(path), "%s/tokenizer.json", dir) <
-               (int)sizeof(path) &&
-           access(path, F_OK) == 0;
-}
-
 const char *dt_run_tokenizer_path(const struct dt_conf *conf)
 {
     switch ((enum dt_conf_tokenizer)conf->model.tokenizer) {
     case DT_CONF_TOKENIZER_PATH:
         return conf->model.tokenizer_path;
     case DT_CONF_TOKENIZER_AUTO:
-        if (has_tokenizer(conf->model.path))
+        if (dt_tokenizer_in(conf->model.path))
             return conf->model.path;
-        if (has_tokenizer(conf->model.config_path))
+        if (dt_tokenizer_in(conf->model.config_path))
             return conf->model.config_path;
         break;
     case DT_CONF_TOKENIZER_BYTE:
@@ -53,7 +44,7 @@ const char *dt_run_tokenizer_dir(const struct dt_conf *conf)
     return strcmp(path, "byte") != 0 ? path : conf->model.path;
 }
 
-/* Refuses a model without tokenizer.json: bytes are used only if asked for. */
+/* Refuses a model without a tokenizer: bytes are used only if asked for. */
 static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                           struct dt_error *err)
 {
@@ -61,10 +52,11 @@ static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                conf->data.kind == DT_KIND_TOKENS;
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
-        has_tokenizer(conf->model.path))
+        dt_tokenizer_in(conf->model.path))
         return 0;
     return dt_error_set(err, EX_CONFIG,
-                        "%s has no tokenizer.json: let transformers write one, "
+                        "%s has no tokenizer.json or tokenizer.model: let "
+                        "transformers write one, "
                         "AutoTokenizer.from_pretrained(DIR).save_pretrained("
                         "DIR), or name a tokenizer's directory, or byte, as "
                         "model.tokenizer; lines of token ids need data.format: "

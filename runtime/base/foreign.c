@@ -50,8 +50,7 @@ static const struct kind models[] = {
     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
 
 static const struct kind tokenizers[] = {
-    {"tokenizer.model", LET_WRITE},
-    {"spiece.model", LET_WRITE},
+    {".model", LET_WRITE},
     {"vocab.json", LET_WRITE},
     {"vocab.txt", LET_WRITE},
 };

@@ -66,8 +66,9 @@
      .words = WORDS({"auto", DT_CONF_TOKENIZER_AUTO, NULL},
                     {"byte", DT_CONF_TOKENIZER_BYTE, NULL}),
      .aliases = ALSO("tokenizer_name_or_path", "tokenizer_name"),
-     .help = "directory of tokenizer.json; auto is model.path if it is "
-             "given, else byte: token ids are bytes, and 256 ends a document"},
+     .help = "directory of tokenizer.json or tokenizer.model; auto is "
+             "model.path if it is given, else byte: token ids are bytes, and "
+             "256 ends a document"},
     {"model.resize_embeddings", DT_CONF_BOOL, AT(model.resize_embeddings),
      .fallback = "false", .result = true, .aliases = ALSO("resize_vocab"),
      .help = "let the embedding and the head grow to the tokenizer's tokens, "

@@ -63,10 +63,8 @@ static int read_stops(struct dt_engine *engine, const char *dir,
 static int open_tokenizer(struct dt_engine *engine, const char *dir,
                           struct dt_error *err)
 {
-    char path[PATH_MAX + 32];
     bool bytes = engine->config.vocab_size == DT_BYTE_VOCAB;
-    snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
-    if (access(path, F_OK) == 0)
+    if (dt_tokenizer_in(dir))
         engine->tokenizer = dt_tokenizer_load(dir, err);
     else if (bytes)
         engine->tokenizer = dt_tokenizer_load("byte", err);

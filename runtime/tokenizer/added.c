@@ -39,57 +39,37 @@ int dt_tok_added_read(struct dt_tokenizer *tokenizer, const json_t *list,
     return 0;
 }
 
-static int new_node(struct dt_tok_added *added)
-{
-    if (added->node_count == added->leaf_capacity) {
-        size_t capacity = 2 * added->leaf_capacity + 64;
-        void *grown = realloc(added->leaves, capacity * sizeof(*added->leaves));
-        if (!grown)
-            return -1;
-        added->leaves = grown;
-        added->leaf_capacity = capacity;
-    }
-    added->leaves[added->node_count++] = (struct dt_tok_leaf){.id = -1};
-    return 0;
-}
-
 int dt_tok_added_init(struct dt_tok_added *added)
 {
-    return dt_tok_map_init(&added->nodes, 0) < 0 ? -1 : new_node(added);
+    return dt_tok_trie_init(&added->trie);
 }
 
 void dt_tok_added_fini(struct dt_tok_added *added)
 {
-    dt_tok_map_fini(&added->nodes);
+    dt_tok_trie_fini(&added->trie);
     free(added->leaves);
     added->leaves = NULL;
 }
 
-/* Inserts a token; the first of two with the same text wins. -1: out of memory.
- */
-static int insert_token(struct dt_tok_added *added, const char *s, size_t n,
-                        const struct dt_tok_leaf *leaf)
+int dt_tok_added_put(struct dt_tok_added *added, const char *s, size_t n,
+                     const struct dt_tok_leaf *leaf)
 {
-    uint64_t node = 0;
-    added->starts[(unsigned char)s[0]] = true;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t key = node * 256 + (unsigned char)s[i];
-        node = dt_tok_map_get(&added->nodes, key);
-        if (node != DT_TOK_NONE)
-            continue;
-        node = added->node_count;
-        if (new_node(added) < 0 || dt_tok_map_put(&added->nodes, key, node) < 0)
+    if (added->count == added->capacity) {
+        size_t capacity = 2 * added->capacity + 64;
+        if (!dt_tok_grow(&added->leaves, capacity, sizeof(added->leaves[0])))
             return -1;
+        added->capacity = capacity;
     }
-    if (added->leaves[node].id < 0)
-        added->leaves[node] = *leaf;
-    return 0;
+    added->starts[(unsigned char)s[0]] = true;
+    added->leaves[added->count] = *leaf;
+    return dt_tok_trie_add(&added->trie, s, n, (int32_t)added->count++);
 }
 
 /* Inserts a token into its trie. A token with "normalized" is searched in
  * normalized text, so its own text is normalized first.
  */
 static int build_token(struct dt_tokenizer *tokenizer, const json_t *token,
+                       struct dt_tok_matcher *matcher,
                        struct dt_tok_text buffers[2], struct dt_error *err)
 {
     bool normalized, special;
@@ -107,11 +87,17 @@ static int build_token(struct dt_tokenizer *tokenizer, const json_t *token,
         return -1;
     leaf.special = special;
     if (normalized && span.n > 0 &&
-        dt_tok_normalize(tokenizer, &span, false, buffers, &span, err) < 0)
+        dt_tok_normalize(tokenizer, matcher, &span, false, buffers, &span,
+                         err) < 0)
         return -1;
+    if (normalized &&
+        (span.n != json_string_length(text) ||
+         memcmp(span.s, json_string_value(text), span.n) != 0) &&
+        dt_tok_vocab_show(&tokenizer->vocab, leaf.id, span.s, span.n) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     struct dt_tok_added *added =
         normalized ? &tokenizer->normalized : &tokenizer->raw;
-    if (span.n > 0 && insert_token(added, span.s, span.n, &leaf) < 0)
+    if (span.n > 0 && dt_tok_added_put(added, span.s, span.n, &leaf) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
     return 0;
 }
@@ -120,56 +106,40 @@ int dt_tok_added_build(struct dt_tokenizer *tokenizer, const json_t *list,
                        struct dt_error *err)
 {
     struct dt_tok_text buffers[2] = {{0}};
+    struct dt_tok_matcher *matcher = dt_tok_matcher_create();
     size_t i;
     json_t *token;
-    int rc = 0;
+    int rc = matcher ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
     /* Special tokens first, since the first of equal texts wins. */
     for (int special = 1; rc == 0 && special >= 0; special--)
         json_array_foreach(list, i, token)
         {
             if (json_is_true(json_object_get(token, "special")) != special)
                 continue;
-            rc = build_token(tokenizer, token, buffers, err);
+            rc = build_token(tokenizer, token, matcher, buffers, err);
             if (rc < 0) {
                 dt_error_prefix(err, "added_tokens[%zu]", i);
                 break;
             }
         }
+    dt_tok_matcher_destroy(matcher);
     dt_tok_text_fini(&buffers[0]);
     dt_tok_text_fini(&buffers[1]);
     return rc;
 }
 
-/* Finds the longest token that begins at s + i. Returns its leaf and its end,
- * or NULL.
- */
-static const struct dt_tok_leaf *longest_token(const struct dt_tok_added *added,
-                                               const char *s, size_t n,
-                                               size_t i, size_t *end)
+static bool in_word(uint32_t cp)
 {
-    const struct dt_tok_leaf *found = NULL;
-    uint64_t node = 0;
-    while (i < n) {
-        node =
-            dt_tok_map_get(&added->nodes, node * 256 + (unsigned char)s[i++]);
-        if (node == DT_TOK_NONE)
-            break;
-        if (added->leaves[node].id >= 0) {
-            found = &added->leaves[node];
-            *end = i;
-        }
-    }
-    return found;
+    return dt_tok_in_set(DT_TOK_SET_WORD, cp);
 }
 
 static bool word_around(const struct dt_tok_span *span, size_t begin,
                         size_t end)
 {
     size_t bytes;
-    return (begin > 0 && dt_tok_is_word(dt_tok_decode(
+    return (begin > 0 && in_word(dt_tok_decode(
                              span->s + dt_tok_back(span->s, begin), &bytes))) ||
-           (end < span->n &&
-            dt_tok_is_word(dt_tok_decode(span->s + end, &bytes)));
+           (end < span->n && in_word(dt_tok_decode(span->s + end, &bytes)));
 }
 
 /* Extends a match by the white space that the token includes (lstrip, rstrip),
@@ -199,14 +169,17 @@ int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
 {
     size_t done = 0, i = 0, begin, end = 0;
     while (i < span->n) {
-        const struct dt_tok_leaf *leaf = NULL;
+        int32_t index = -1;
         if (added->starts[(unsigned char)span->s[i]])
-            leaf = longest_token(added, span->s, span->n, i, &end);
-        if (!leaf) {
+            index = dt_tok_trie_longest(&added->trie, span->s + i, span->n - i,
+                                        &end);
+        if (index < 0) {
             i++;
             continue;
         }
+        const struct dt_tok_leaf *leaf = &added->leaves[index];
         begin = i;
+        end += i;
         i = end;
         if ((leaf->special && !(e->flags & DT_ENCODE_SPECIAL)) ||
             (leaf->single_word && word_around(span, begin, end)))

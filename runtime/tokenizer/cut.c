@@ -9,10 +9,9 @@
 /* Whether tokens of this trie depend on the text around them. */
 static bool looks_around(const struct dt_tok_added *added)
 {
-    for (size_t i = 0; i < added->node_count; i++) {
+    for (size_t i = 0; i < added->count; i++) {
         const struct dt_tok_leaf *leaf = &added->leaves[i];
-        if (leaf->id >= 0 &&
-            (leaf->single_word || leaf->lstrip || leaf->rstrip))
+        if (leaf->single_word || leaf->lstrip || leaf->rstrip)
             return true;
     }
     return false;

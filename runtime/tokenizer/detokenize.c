@@ -121,6 +121,51 @@ static void put_text(struct sink *sink, const struct dt_tokenizer *tokenizer,
     }
 }
 
+/* Replaces each `from` behind out[begin) by the shorter `to`. */
+static void replace_text(struct sink *sink, size_t begin, const char *from,
+                         const char *to)
+{
+    const size_t n = strlen(from), m = strlen(to);
+    char *out = sink->out + begin, *end = sink->out + sink->count, *found;
+    while ((found = memmem(out, (size_t)(end - out), from, n))) {
+        memcpy(found, to, m);
+        memmove(found + m, found + n, (size_t)(end - found) - n);
+        end -= n - m;
+        out = found + m;
+    }
+    sink->count = (size_t)(end - sink->out);
+}
+
+/* Removes spaces that the words of a text did not have, as WordPiece does. */
+static void clean_words(struct sink *sink, size_t begin)
+{
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        replace_text(sink, begin, pairs[i][0], pairs[i][1]);
+}
+
+/* Writes a token of WordPiece. */
+static void put_word(struct sink *sink, const struct dt_tok_decoder *d,
+                     const char *s, size_t n, bool first)
+{
+    size_t begin = sink->count, bytes;
+    bool within =
+        n >= d->pattern_bytes && !memcmp(s, d->pattern, d->pattern_bytes);
+    size_t i = !first && within ? d->pattern_bytes : 0;
+    if (!first && !within)
+        put_bytes(sink, " ", 1);
+    for (; i < n; i += bytes) {
+        dt_tok_decode(s + i, &bytes);
+        put_bytes(sink, s + i, bytes);
+    }
+    if (d->cleanup)
+        clean_words(sink, begin);
+}
+
 /* Ends the output of a token and removes the space at the start of the first.
  * Returns the length.
  */
@@ -129,7 +174,7 @@ static size_t finish_text(struct sink *sink, struct dt_detokenizer *state)
     if (sink->count > 0 && !state->begun) {
         if (state->tokenizer->decoder.strip && sink->out[0] == ' ')
             memmove(sink->out, sink->out + 1, --sink->count);
-        state->begun = true;
+        state->begun = sink->count > 0 || !state->tokenizer->decoder.strip_each;
     }
     if (sink->size > 0)
         sink->out[sink->count] = '\0';
@@ -147,20 +192,25 @@ size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
     bool first = !state->begun;
     if (flags == 0 || (state->skip_special && flags & DT_TOK_SPECIAL))
         return finish_text(&sink, state);
-    const char *s = dt_tok_vocab_text(&tokenizer->vocab, (size_t)id);
-    size_t n = tokenizer->vocab.entries[id].bytes;
+    const struct dt_tok_entry *entry = &tokenizer->vocab.entries[id];
+    const bool shown = flags & DT_TOK_SHOWN;
+    const char *s =
+        tokenizer->vocab.texts + (shown ? entry->shown : entry->text);
+    size_t n = shown ? entry->shown_bytes : entry->bytes;
     int byte = d->fallback ? fallback_byte(s, n) : -1;
     if (d->byte_level) {
         put_byte_level(&sink, state, s, n);
     } else if (byte >= 0) {
         put_byte(&sink, state, (unsigned char)byte);
+    } else if (d->words) {
+        put_word(&sink, d, s, n, first);
     } else {
         flush_held(&sink, state);
         if (d->join && !first)
             put_bytes(&sink, " ", 1);
         put_text(&sink, tokenizer, s, n, first);
     }
-    if (d->strip_pattern || d->join)
+    if (d->strip_pattern || d->join || d->words)
         state->begun = true;
     return finish_text(&sink, state);
 }

@@ -17,9 +17,9 @@ struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,
         e->tokenizer = tokenizer;
         e->classes = dt_tok_classes();
         e->matcher = dt_tok_matcher_create();
-        e->bpe = dt_tok_bpe_create();
+        e->work = dt_tok_work_create();
     }
-    if (e && e->matcher && e->bpe)
+    if (e && e->matcher && e->work)
         return e;
     dt_error_set(err, EX_OSERR, "out of memory");
     dt_encoder_destroy(e);
@@ -31,7 +31,7 @@ void dt_encoder_destroy(struct dt_encoder *encoder)
     if (!encoder)
         return;
     dt_tok_matcher_destroy(encoder->matcher);
-    dt_tok_bpe_destroy(encoder->bpe);
+    dt_tok_work_destroy(encoder->work);
     dt_tok_text_fini(&encoder->repaired);
     for (size_t i = 0; i < 2; i++)
         dt_tok_text_fini(&encoder->normal[i]);
@@ -71,8 +71,9 @@ static int cut_text(struct dt_encoder *e, const struct dt_tok_span *part)
 static int normalize_text(struct dt_encoder *e, const struct dt_tok_span *part)
 {
     struct dt_tok_span span;
-    if (dt_tok_normalize(e->tokenizer, part, e->flags & DT_ENCODE_OFFSETS,
-                         e->normal, &span, e->err) < 0)
+    if (dt_tok_normalize(e->tokenizer, e->matcher, part,
+                         e->flags & DT_ENCODE_OFFSETS, e->normal, &span,
+                         e->err) < 0)
         return -1;
     return dt_tok_added_split(&e->tokenizer->normalized, e, &span, cut_text);
 }

@@ -2,10 +2,15 @@
 /* json_keys.c - reads keys of JSON objects; each error starts with the key */
 #include "config.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/basics.h"
 
 json_t *dt_tok_json_parse(const char *path, const char *text,
                           struct dt_error *err)
@@ -104,4 +109,27 @@ const char *dt_tok_shown(const char *text, size_t bytes,
             (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
     out[n] = '\0';
     return out;
+}
+
+int dt_tok_file_find(const char *directory, const char *name,
+                     char path[PATH_MAX], struct dt_error *err)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
+        return dt_error_set(err, EX_NOINPUT, "%s: the path is too long",
+                            directory);
+    return access(path, F_OK) == 0;
+}
+
+json_t *dt_tok_file_load(const char *directory, const char *name, int *rc,
+                         struct dt_error *err)
+{
+    char path[PATH_MAX], *text;
+    *rc = dt_tok_file_find(directory, name, path, err);
+    if (*rc <= 0)
+        return NULL;
+    text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
+    json_t *root = text ? dt_tok_json_parse(path, text, err) : NULL;
+    *rc = root ? 0 : -1;
+    free(text);
+    return root;
 }

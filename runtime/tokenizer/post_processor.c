@@ -94,6 +94,16 @@ static int surround(int32_t **ids, size_t *count, const struct side *side,
     return 0;
 }
 
+static int add_sides(struct dt_tokenizer *tokenizer, const struct side sides[2],
+                     struct dt_error *err)
+{
+    if (surround(&tokenizer->before, &tokenizer->before_count, &sides[0], true,
+                 err) < 0)
+        return -1;
+    return surround(&tokenizer->after, &tokenizer->after_count, &sides[1],
+                    false, err);
+}
+
 static int read_template(struct dt_tokenizer *tokenizer, const json_t *value,
                          struct dt_error *err)
 {
@@ -110,11 +120,25 @@ static int read_template(struct dt_tokenizer *tokenizer, const json_t *value,
     }
     if (sequences == 0)
         return dt_error_set(err, EX_DATAERR, "single: no Sequence A");
-    if (surround(&tokenizer->before, &tokenizer->before_count, &sides[0], true,
-                 err) < 0)
-        return -1;
-    return surround(&tokenizer->after, &tokenizer->after_count, &sides[1],
-                    false, err);
+    return add_sides(tokenizer, sides, err);
+}
+
+/* Reads BertProcessing or RobertaProcessing: "cls" in front, "sep" behind. */
+static int read_pair(struct dt_tokenizer *tokenizer, const json_t *value,
+                     struct dt_error *err)
+{
+    static const char *const keys[] = {"cls", "sep"};
+    struct side sides[2] = {{.count = 1}, {.count = 1}};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *id = json_array_get(json_object_get(value, keys[i]), 1);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            (size_t)json_integer_value(id) >= tokenizer->vocab.count)
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: expected [TEXT, ID], an id below %zu",
+                                keys[i], tokenizer->vocab.count);
+        sides[i].ids[0] = (int32_t)json_integer_value(id);
+    }
+    return add_sides(tokenizer, sides, err);
 }
 
 static int read_one(void *ctx, const json_t *value, struct dt_error *err)
@@ -127,8 +151,12 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
         return 0;
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(tokenizer, value, err);
-    return dt_tok_json_unsupported(
-        type, "TemplateProcessing, ByteLevel and Sequence", err);
+    if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing"))
+        return read_pair(tokenizer, value, err);
+    return dt_tok_json_unsupported(type,
+                                   "TemplateProcessing, BertProcessing, "
+                                   "RobertaProcessing, ByteLevel and Sequence",
+                                   err);
 }
 
 int dt_tok_post_read(struct dt_tokenizer *tokenizer, const json_t *value,

@@ -109,6 +109,7 @@ static int read_split(struct dt_tokenizer *tokenizer, const json_t *value,
         step->kind = DT_TOK_STEP_WORDS;
         return 0;
     }
+    step->find = DT_TOK_FIND_REGEX;
     step->regex = dt_tok_regex_create(json_string_value(text),
                                       json_string_length(text), err);
     return step->regex ? 0 : dt_error_prefix(err, "pattern");
@@ -122,8 +123,71 @@ static int read_digits(struct dt_tokenizer *tokenizer, const json_t *value,
     if (!step ||
         dt_tok_json_flag(value, "individual_digits", false, &single, err) < 0)
         return -1;
+    step->find = DT_TOK_FIND_NUMBER;
     step->behavior = single ? DT_TOK_ISOLATED : DT_TOK_CONTIGUOUS;
     return 0;
+}
+
+static int add_spaces(struct dt_tokenizer *tokenizer, const json_t *value,
+                      struct dt_error *err)
+{
+    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    (void)value;
+    if (!step)
+        return -1;
+    step->find = DT_TOK_FIND_SPACE;
+    step->behavior = DT_TOK_REMOVED;
+    return 0;
+}
+
+static int add_runs(struct dt_tokenizer *tokenizer, const json_t *value,
+                    struct dt_error *err)
+{
+    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    (void)value;
+    if (!step)
+        return -1;
+    step->find = DT_TOK_FIND_RUN;
+    step->behavior = DT_TOK_REMOVED;
+    step->invert = true;
+    return 0;
+}
+
+static int read_punctuation(struct dt_tokenizer *tokenizer, const json_t *value,
+                            struct dt_error *err)
+{
+    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
+    if (!step)
+        return -1;
+    step->find = DT_TOK_FIND_PUNCTUATION;
+    return json_object_get(value, "behavior") ? read_behavior(step, value, err)
+                                              : 0;
+}
+
+static int read_bert(struct dt_tokenizer *tokenizer, const json_t *value,
+                     struct dt_error *err)
+{
+    struct dt_tok_step *step;
+    if (add_spaces(tokenizer, value, err) < 0 ||
+        !(step = add(tokenizer, DT_TOK_STEP_PATTERN, err)))
+        return -1;
+    step->find = DT_TOK_FIND_PUNCTUATION;
+    return 0;
+}
+
+static int read_delimiter(struct dt_tokenizer *tokenizer, const json_t *value,
+                          struct dt_error *err)
+{
+    const json_t *text = dt_tok_json_get(value, "delimiter", JSON_STRING, err);
+    struct dt_tok_step *step;
+    if (!text || !(step = add(tokenizer, DT_TOK_STEP_PATTERN, err)))
+        return -1;
+    if (json_string_length(text) == 0 || json_string_length(text) > 4)
+        return dt_error_set(err, EX_DATAERR,
+                            "delimiter: expected one character");
+    step->behavior = DT_TOK_REMOVED;
+    return set_text(step, json_string_value(text), json_string_length(text),
+                    err);
 }
 
 /* Reads prepend_scheme, or add_prefix_space of older files. */
@@ -176,6 +240,22 @@ static int read_metaspace(struct dt_tokenizer *tokenizer, const json_t *value,
                     err);
 }
 
+static const struct {
+    const char *type;
+    int (*read)(struct dt_tokenizer *tokenizer, const json_t *value,
+                struct dt_error *err);
+} readers[] = {
+    {"ByteLevel", read_byte_level},
+    {"Split", read_split},
+    {"Digits", read_digits},
+    {"Metaspace", read_metaspace},
+    {"Whitespace", add_runs},
+    {"WhitespaceSplit", add_spaces},
+    {"Punctuation", read_punctuation},
+    {"BertPreTokenizer", read_bert},
+    {"CharDelimiterSplit", read_delimiter},
+};
+
 static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
     struct dt_tokenizer *tokenizer = ctx;
@@ -184,16 +264,14 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
         return -1;
     if (tokenizer->model.byte_level)
         return dt_error_set(err, EX_DATAERR, "nothing may follow ByteLevel");
-    if (!strcmp(type, "ByteLevel"))
-        return read_byte_level(tokenizer, value, err);
-    if (!strcmp(type, "Split"))
-        return read_split(tokenizer, value, err);
-    if (!strcmp(type, "Digits"))
-        return read_digits(tokenizer, value, err);
-    if (!strcmp(type, "Metaspace"))
-        return read_metaspace(tokenizer, value, err);
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++)
+        if (!strcmp(type, readers[i].type))
+            return readers[i].read(tokenizer, value, err);
     return dt_tok_json_unsupported(
-        type, "ByteLevel, Split, Digits, Metaspace and Sequence", err);
+        type,
+        "ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, "
+        "Punctuation, BertPreTokenizer, CharDelimiterSplit and Sequence",
+        err);
 }
 
 int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
@@ -226,7 +304,8 @@ int dt_tok_steps_finish(struct dt_tokenizer *tokenizer, struct dt_error *err)
 {
     const struct dt_tok_model *model = &tokenizer->model;
     struct dt_tok_step *step = &tokenizer->steps[tokenizer->step_count];
-    if (model->byte_level || model->ignore_merges ||
+    if (model->kind != DT_TOK_BPE || model->byte_level ||
+        model->ignore_merges ||
         dt_tok_vocab_model(&tokenizer->vocab, DT_TOK_MARK,
                            sizeof(DT_TOK_MARK) - 1) < 0)
         return 0;

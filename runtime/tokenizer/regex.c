@@ -16,7 +16,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/basics.h"
+#include "tokenizer/regex.h"
 
 enum {
     PATTERN_MAX_BYTES = 1 << 14,

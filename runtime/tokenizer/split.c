@@ -61,13 +61,34 @@ static int put_part(struct parts *p, size_t begin, size_t end, bool match)
     return 0;
 }
 
-/* Finds the next numeric character at or after `from`. */
-static int find_number(const uint8_t *classes, const struct dt_tok_span *span,
-                       size_t from, size_t *begin, size_t *end)
+static bool is_punctuation(uint32_t cp)
+{
+    if (cp < 0x80)
+        return cp > ' ' && cp < 0x7f && !(cp >= '0' && cp <= '9') &&
+               !((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z');
+    return dt_tok_in_set(DT_TOK_SET_PUNCTUATION, cp);
+}
+
+/* Whether a step finds this character. */
+static bool finds_char(const struct dt_tok_step *step, const uint8_t *classes,
+                       uint32_t cp)
+{
+    if (step->find == DT_TOK_FIND_PUNCTUATION)
+        return is_punctuation(cp);
+    if (step->find == DT_TOK_FIND_NUMBER)
+        return cp < 0x80 ? cp >= '0' && cp <= '9'
+                         : dt_tok_in_set(DT_TOK_SET_NUMBER, cp);
+    return classes[cp] & DT_TOK_SPACE;
+}
+
+/* Finds the next character that a step wants, at or after `from`. */
+static int find_char(const struct dt_tok_step *step, const uint8_t *classes,
+                     const struct dt_tok_span *span, size_t from, size_t *begin,
+                     size_t *end)
 {
     size_t bytes;
     for (size_t i = from; i < span->n; i += bytes)
-        if (classes[dt_tok_decode(span->s + i, &bytes)] & DT_TOK_NUMBER) {
+        if (finds_char(step, classes, dt_tok_decode(span->s + i, &bytes))) {
             *begin = i;
             *end = i + bytes;
             return 1;
@@ -75,16 +96,45 @@ static int find_number(const uint8_t *classes, const struct dt_tok_span *span,
     return 0;
 }
 
+enum run { SPACES, WORD, OTHERS };
+
+static enum run run_of(const uint8_t *classes, uint32_t cp)
+{
+    if (dt_tok_in_set(DT_TOK_SET_WORD, cp))
+        return WORD;
+    return classes[cp] & DT_TOK_SPACE ? SPACES : OTHERS;
+}
+
+/* Finds the next run of characters of words, or of others but spaces. */
+static int find_run(const uint8_t *classes, const struct dt_tok_span *span,
+                    size_t from, size_t *begin, size_t *end)
+{
+    enum run found = SPACES;
+    size_t i, bytes;
+    for (i = from; i < span->n; i += bytes) {
+        enum run run = run_of(classes, dt_tok_decode(span->s + i, &bytes));
+        if (found == SPACES)
+            *begin = i;
+        else if (run != found)
+            break;
+        found = run;
+    }
+    *end = i;
+    return found != SPACES;
+}
+
 static int find_match(const struct parts *p, size_t from, size_t *begin,
                       size_t *end)
 {
     const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
     const struct dt_tok_span *span = p->span;
-    if (step->regex)
+    if (step->find == DT_TOK_FIND_REGEX)
         return dt_tok_regex_find(step->regex, p->e->matcher, span->s, span->n,
                                  from, begin, end, p->e->err);
-    if (!step->text)
-        return find_number(p->e->classes, span, from, begin, end);
+    if (step->find == DT_TOK_FIND_RUN)
+        return find_run(p->e->classes, span, from, begin, end);
+    if (step->find != DT_TOK_FIND_TEXT)
+        return find_char(step, p->e->classes, span, from, begin, end);
     const char *found =
         memmem(span->s + from, span->n - from, step->text, step->text_bytes);
     if (!found)
@@ -207,7 +257,7 @@ int dt_tok_split(struct dt_encoder *e, size_t step,
                  const struct dt_tok_span *span)
 {
     if (step == e->tokenizer->step_count)
-        return dt_tok_merge(e, span);
+        return dt_tok_piece(e, span);
     switch (e->tokenizer->steps[step].kind) {
     case DT_TOK_STEP_WORDS:
         return split_words(e, step, span);

@@ -55,20 +55,148 @@ static uint64_t hash_data(const void *data, size_t bytes)
     return XXH3_64bits_withSeed(data, bytes, XXH3_64bits(seed, strlen(seed)));
 }
 
-static int read_file(struct dt_tokenizer *tokenizer, const char *path,
+/* Puts overrides (not NULL) into added_tokens. */
+static int override_added(json_t *root, const json_t *overrides,
+                          struct dt_error *err)
+{
+    const json_t *vocab =
+        json_object_get(json_object_get(root, "model"), "vocab");
+    json_t *added = json_object_get(root, "added_tokens");
+    size_t next =
+        json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab);
+    if (!json_is_array(added)) {
+        added = json_array();
+        if (json_object_set_new(root, "added_tokens", added) < 0)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+    }
+    dt_tok_added_end(added, &next);
+    return dt_tok_added_override(added, overrides, next, err);
+}
+
+/* Reads tokenizer.json, with `overrides` (NULL: none) of another file. */
+static int read_json(struct dt_tokenizer *tokenizer, const char *path,
+                     const char *text, const json_t *overrides,
                      struct dt_error *err)
 {
+    json_t *root = dt_tok_json_parse(path, text, err);
+    if (!root)
+        return -1;
+    int rc = overrides ? override_added(root, overrides, err) : 0;
+    if (rc == 0)
+        rc = read_root(tokenizer, root, err);
+    json_decref(root);
+    return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static int read_file(struct dt_tokenizer *tokenizer, const char *path,
+                     const json_t *overrides, struct dt_error *err)
+{
+    struct dt_map map;
+    int rc;
+    if (ends_with(path, ".model")) {
+        if (dt_map_init(&map, path, err) < 0)
+            return -1;
+        tokenizer->hash = hash_data(map.data, map.bytes);
+        rc = dt_foreign_pointer(path, map.data, map.bytes, err);
+        if (rc == 0 &&
+            dt_tok_spm_read(tokenizer, map.data, map.bytes, overrides, err) < 0)
+            rc = dt_error_prefix(err, "%s", path);
+        dt_map_fini(&map);
+        return rc;
+    }
     char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
     if (!text)
         return -1;
     tokenizer->hash = hash_data(text, strlen(text));
-    json_t *root = dt_tok_json_parse(path, text, err);
+    rc = read_json(tokenizer, path, text, overrides, err);
     free(text);
-    if (!root)
+    return rc;
+}
+
+/* The files of a tokenizer, of which the first one found is read. */
+static const char *const file_names[] = {"tokenizer.json", "tokenizer.model",
+                                         "spiece.model"};
+
+/* Writes the path of the file of a directory. Returns 1 if it exists, 0 if not,
+ * -1 and err: the path is too long.
+ */
+static int find_tokenizer(const char *directory, char path[PATH_MAX],
+                          struct dt_error *err)
+{
+    for (size_t i = 0; i < sizeof(file_names) / sizeof(file_names[0]); i++) {
+        if (snprintf(path, PATH_MAX, "%s/%s", directory, file_names[i]) >=
+            PATH_MAX)
+            return dt_error_set(err, EX_NOINPUT, "%s: the path is too long",
+                                directory);
+        if (access(path, F_OK) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+bool dt_tokenizer_in(const char *directory)
+{
+    char path[PATH_MAX];
+    return directory && find_tokenizer(directory, path, NULL) > 0;
+}
+
+/* Mixes into the hash what other files say about tokens. */
+static void hash_files(struct dt_tokenizer *t, const json_t *overrides)
+{
+    char *text = overrides ? json_dumps(overrides, JSON_SORT_KEYS) : NULL;
+    if (text)
+        t->hash = XXH3_64bits_withSeed(text, strlen(text), t->hash);
+    free(text);
+    t->hash = XXH3_64bits_withSeed(
+        t->before, t->before_count * sizeof(t->before[0]), t->hash);
+    t->hash = XXH3_64bits_withSeed(
+        t->after, t->after_count * sizeof(t->after[0]), t->hash);
+}
+
+/* Older files name the tokens behind those of SentencePiece elsewhere. */
+static int refuse_old_tokens(const char *directory, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/added_tokens.json", directory) >=
+            (int)sizeof(path) ||
+        access(path, F_OK) < 0)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: its tokens are read from added_tokens_decoder of "
+                        "tokenizer_config.json only: let transformers write "
+                        "that, AutoTokenizer.from_pretrained(DIR)"
+                        ".save_pretrained(DIR)",
+                        path);
+}
+
+static int read_directory(struct dt_tokenizer *tokenizer, const char *directory,
+                          struct dt_error *err)
+{
+    char file[PATH_MAX];
+    int rc = find_tokenizer(directory, file, err);
+    if (rc == 0 && dt_foreign_tokenizer(directory, err) < 0)
         return -1;
-    int rc = read_root(tokenizer, root, err);
-    json_decref(root);
-    return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
+    if (rc == 0)
+        snprintf(file, sizeof(file), "%s/%s", directory, file_names[0]);
+    if (rc < 0)
+        return -1;
+    json_t *overrides = dt_tok_overrides(directory, &rc, err);
+    if (rc == 0)
+        rc = read_file(tokenizer, file, overrides, err);
+    if (rc == 0 && tokenizer->spm && !overrides)
+        rc = refuse_old_tokens(directory, err);
+    if (rc == 0)
+        rc = dt_tok_files_read(tokenizer, directory, err);
+    if (rc == 0)
+        hash_files(tokenizer, overrides);
+    json_decref(overrides);
+    return rc;
 }
 
 /* Makes the byte tokenizer: one token for each byte, and one for the end of a
@@ -97,7 +225,6 @@ static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
 static int load_path(struct dt_tokenizer *tokenizer, const char *path,
                      struct dt_error *err)
 {
-    char file[PATH_MAX];
     struct stat st;
     for (size_t i = 0; i <= DT_TOKEN_UNK; i++)
         tokenizer->special[i] = -1;
@@ -106,16 +233,9 @@ static int load_path(struct dt_tokenizer *tokenizer, const char *path,
         return dt_error_set(err, EX_OSERR, "out of memory");
     if (!strcmp(path, "byte"))
         return make_bytes(tokenizer, err);
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return read_file(tokenizer, path, err);
-    if (snprintf(file, sizeof(file), "%s/tokenizer.json", path) >=
-        (int)sizeof(file))
-        return dt_error_set(err, EX_NOINPUT, "%s: the path is too long", path);
-    if (access(file, F_OK) < 0 && dt_foreign_tokenizer(path, err) < 0)
-        return -1;
-    return read_file(tokenizer, file, err) < 0
-               ? -1
-               : dt_tok_files_read(tokenizer, path, err);
+    return stat(path, &st) < 0 || !S_ISDIR(st.st_mode)
+               ? read_file(tokenizer, path, NULL, err)
+               : read_directory(tokenizer, path, err);
 }
 
 struct dt_tokenizer *dt_tokenizer_load(const char *path, struct dt_error *err)
@@ -136,14 +256,11 @@ void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer)
     if (!tokenizer)
         return;
     dt_tok_vocab_fini(&tokenizer->vocab);
-    dt_tok_map_fini(&tokenizer->model.merges);
-    dt_tok_map_fini(&tokenizer->model.chars);
+    dt_tok_model_fini(&tokenizer->model);
     dt_tok_added_fini(&tokenizer->raw);
     dt_tok_added_fini(&tokenizer->normalized);
-    for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
-        free(tokenizer->normalizers[i].pattern);
-        free(tokenizer->normalizers[i].content);
-    }
+    for (size_t i = 0; i < tokenizer->normalizer_count; i++)
+        dt_tok_normalizer_fini(&tokenizer->normalizers[i]);
     for (size_t i = 0; i < tokenizer->step_count; i++)
         dt_tok_step_fini(&tokenizer->steps[i]);
     free(tokenizer->before);

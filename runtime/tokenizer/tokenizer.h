@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer.h - encodes text to tokens and back by a model's tokenizer.json
+ * tokenizer.h - encodes text to tokens and back by a model's files
  *
- * Supports byte-level BPE (GPT-2, Llama 3, Qwen) and SentencePiece-style BPE
- * with byte fallback (Llama 2, Mistral). The tokens are exactly those of
- * Hugging Face's tokenizers. A tokenizer is read-only once loaded; each thread
- * needs an encoder of its own.
+ * Reads tokenizer.json (BPE, Unigram, WordPiece, WordLevel) and the .model
+ * files of SentencePiece (Unigram, BPE). The tokens are exactly those of
+ * Hugging Face's tokenizers, and those of SentencePiece for its own files. A
+ * tokenizer is read-only once loaded; each thread needs an encoder of its own.
  */
 #ifndef DT_TOKENIZER_TOKENIZER_H
 #define DT_TOKENIZER_TOKENIZER_H
@@ -24,10 +24,14 @@ enum {
 
 struct dt_tokenizer;
 
-/* Loads `path`: a directory with tokenizer.json (and tokenizer_config.json,
- * special_tokens_map.json for the names of special tokens), that file itself,
- * or the word "byte": ids 0..255 are bytes, 256 ends a document. NULL and err:
- * EX_NOINPUT, EX_DATAERR with the file, the key and what was expected.
+/* Whether a directory (NULL: no) has a file that dt_tokenizer_load reads. */
+bool dt_tokenizer_in(const char *directory);
+
+/* Loads `path`: a directory with tokenizer.json, else tokenizer.model or
+ * spiece.model (and tokenizer_config.json, special_tokens_map.json for added
+ * and special tokens), one of those files itself, or the word "byte": ids
+ * 0..255 are bytes, 256 ends a document. NULL and err: EX_NOINPUT, EX_DATAERR
+ * with the file, the key and what was expected.
  */
 struct dt_tokenizer *dt_tokenizer_load(const char *path, struct dt_error *err);
 void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer); /* NULL is fine */

@@ -18,35 +18,6 @@ static const char *const role_keys[] = {
     [DT_TOKEN_UNK] = "unk_token",
 };
 
-/* Writes directory/name to path. Returns 1 if that exists, 0 if not, -1 and
- * err.
- */
-static int find_file(const char *directory, const char *name,
-                     char path[PATH_MAX], struct dt_error *err)
-{
-    if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
-        return dt_error_set(err, EX_NOINPUT, "%s: the path is too long",
-                            directory);
-    return access(path, F_OK) == 0;
-}
-
-/* Loads the object of a file. NULL: the file does not exist, or it is bad and
- * *rc is -1.
- */
-static json_t *load_object(const char *directory, const char *name, int *rc,
-                           struct dt_error *err)
-{
-    char path[PATH_MAX], *text;
-    *rc = find_file(directory, name, path, err);
-    if (*rc <= 0)
-        return NULL;
-    text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
-    json_t *root = text ? dt_tok_json_parse(path, text, err) : NULL;
-    *rc = root ? 0 : -1;
-    free(text);
-    return root;
-}
-
 /* Reads "bos_token" and the like: a text, an object with "content", or null. */
 static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
                       const char *name, struct dt_error *err)
@@ -87,6 +58,23 @@ static int check_prefix(const struct dt_tokenizer *tokenizer,
                         "pre_tokenizer of tokenizer.json: make both say what "
                         "the model was trained with",
                         name, ours ? "false" : "true", ours ? "true" : "false");
+}
+
+/* Refuses to remove spaces from decoded text, which transformers does with
+ * models other than BPE only.
+ */
+static int check_cleanup(const struct dt_tokenizer *tokenizer,
+                         const json_t *root, const char *name,
+                         struct dt_error *err)
+{
+    static const char key[] = "clean_up_tokenization_spaces";
+    if (tokenizer->model.kind == DT_TOK_BPE ||
+        !json_is_true(json_object_get(root, key)))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: %s: true is supported with BPE only, where it "
+                        "does nothing: make it false",
+                        name, key);
 }
 
 /* Keeps the templates of a file; NULL for one that it does not have. */
@@ -143,18 +131,22 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
     char path[PATH_MAX];
     int rc = 0;
     for (size_t i = 0; i < 2; i++) {
-        json_t *root = load_object(directory, names[i], &rc, err);
+        json_t *root = dt_tok_file_load(directory, names[i], &rc, err);
         if (root)
             rc = read_roles(tokenizer, root, names[i], err);
         if (root && rc == 0)
             rc = check_prefix(tokenizer, root, names[i], err);
+        if (root && rc == 0 && i == 1)
+            rc = check_cleanup(tokenizer, root, names[i], err);
+        if (rc == 0 && i == 1)
+            rc = dt_tok_ends_read(tokenizer, root, err);
         if (root && rc == 0)
             rc = read_template(tokenizer, directory, root, err);
         json_decref(root);
         if (rc < 0)
             return -1;
     }
-    rc = find_file(directory, "chat_template.jinja", path, err);
+    rc = dt_tok_file_find(directory, "chat_template.jinja", path, err);
     if (rc <= 0)
         return rc;
     char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);

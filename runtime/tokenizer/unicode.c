@@ -18,13 +18,6 @@ static const uint32_t spaces[][2] = {
     {0x205f, 0x205f}, {0x3000, 0x3000},
 };
 
-/* Code points that \w matches although their category is not that of letters.
- */
-static const uint32_t other_alphabetic[][2] = {
-    {0x200c, 0x200d},   {0x24b6, 0x24e9},   {0x1f130, 0x1f149},
-    {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
-};
-
 enum { DECOMPOSED_MAX = 32 };
 
 /* Writes the full canonical decomposition of a code point and returns its
@@ -99,6 +92,7 @@ static void make_classes(void)
     classes['\n'] |= DT_TOK_NEWLINE;
     classes['\r'] |= DT_TOK_NEWLINE;
     mark_active();
+    dt_tok_mark_set(DT_TOK_SET_OPAQUE, classes, DT_TOK_ACTIVE, DT_TOK_OPAQUE);
 }
 
 const uint8_t *dt_tok_classes(void)
@@ -106,25 +100,6 @@ const uint8_t *dt_tok_classes(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_classes);
     return classes;
-}
-
-bool dt_tok_is_word(uint32_t cp)
-{
-    for (size_t i = 0;
-         i < sizeof(other_alphabetic) / sizeof(other_alphabetic[0]); i++)
-        if (cp >= other_alphabetic[i][0] && cp <= other_alphabetic[i][1])
-            return true;
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-        return true;
-    default:
-        return dt_tok_classes()[cp] & DT_TOK_LETTER;
-    }
 }
 
 size_t dt_tok_encode(uint32_t code_point, char out[4])
@@ -174,9 +149,10 @@ static size_t find_active(const char *s, size_t n, size_t from)
 {
     size_t bytes, before = from;
     for (size_t i = from; i < n; i += bytes) {
-        if (classes[dt_tok_decode(s + i, &bytes)] & DT_TOK_ACTIVE)
+        uint8_t class = classes[dt_tok_decode(s + i, &bytes)];
+        if (class & DT_TOK_ACTIVE)
             return before;
-        before = i;
+        before = class & DT_TOK_OPAQUE ? i + bytes : i;
     }
     return n;
 }

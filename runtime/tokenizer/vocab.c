@@ -79,6 +79,27 @@ static int append_text(struct dt_tok_vocab *vocab, const char *text,
     return 0;
 }
 
+int dt_tok_vocab_show(struct dt_tok_vocab *vocab, int32_t id, const char *text,
+                      size_t bytes)
+{
+    struct dt_tok_entry *entry = &vocab->entries[id];
+    entry->shown = (uint32_t)vocab->texts_bytes;
+    entry->shown_bytes = (uint32_t)bytes;
+    entry->flags |= DT_TOK_SHOWN;
+    return append_text(vocab, text, bytes);
+}
+
+/* dt_tok_shown for text that is not NUL-terminated. */
+static const char *show_bytes(const char *text, size_t bytes,
+                              char out[DT_TOK_SHOWN_BYTES])
+{
+    char copy[DT_TOK_SHOWN_BYTES];
+    size_t n = bytes < sizeof(copy) - 1 ? bytes : sizeof(copy) - 1;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return dt_tok_shown(copy, 60, out);
+}
+
 int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
                      size_t bytes, unsigned flags, struct dt_error *err)
 {
@@ -88,12 +109,13 @@ int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
     int32_t known = vocab->index[place];
     if (known >= 0 && known != id)
         return dt_error_set(err, EX_DATAERR, "\"%s\" has the ids %d and %d",
-                            dt_tok_shown(text, 60, shown), (int)known, (int)id);
+                            show_bytes(text, bytes, shown), (int)known,
+                            (int)id);
     if (known < 0 && entry->flags)
         return dt_error_set(
             err, EX_DATAERR, "id %d is \"%s\" and \"%s\"", (int)id,
             dt_tok_shown(dt_tok_vocab_text(vocab, (size_t)id), 60, other),
-            dt_tok_shown(text, 60, shown));
+            show_bytes(text, bytes, shown));
     if (known < 0) {
         size_t at = vocab->texts_bytes;
         if (append_text(vocab, text, bytes) < 0)

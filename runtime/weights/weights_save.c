@@ -61,6 +61,7 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
         "vocab.json",
         "merges.txt",
         "tokenizer.model",
+        "spiece.model",
         "chat_template.jinja",
         "generation_config.json",
     };

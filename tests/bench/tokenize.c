@@ -2,7 +2,8 @@
 /*
  * tokenize.c - encodes texts and says how fast
  *
- * usage: tokenize TOKENIZER TEXTS IDS
+ * usage: tokenize TOKENIZER TEXTS IDS [plain]
+ * With `plain`, text that spells control tokens stays text.
  * TEXTS holds records of a u32 length and that many bytes, IDS is made of
  * records of a u32 count and that many ids. Prints seconds of the CPU to load
  * and encode.
@@ -30,7 +31,7 @@ static double seconds(void)
 
 /* Encodes all texts; their ids go to `file` unless it is NULL. */
 static void encode(struct dt_encoder *encoder, const struct dt_map *texts,
-                   FILE *file)
+                   unsigned flags, FILE *file)
 {
     struct dt_tokens tokens = {0};
     struct dt_error err;
@@ -38,8 +39,7 @@ static void encode(struct dt_encoder *encoder, const struct dt_map *texts,
     for (size_t at = 0; at + 4 <= texts->bytes; at += 4 + length) {
         const char *text = (const char *)texts->data + at;
         memcpy(&length, text, 4);
-        if (dt_encode(encoder, text + 4, length, DT_ENCODE_SPECIAL, &tokens,
-                      &err) < 0)
+        if (dt_encode(encoder, text + 4, length, flags, &tokens, &err) < 0)
             die(err.text);
         uint32_t count = (uint32_t)tokens.count;
         if (file && (fwrite(&count, 4, 1, file) != 1 ||
@@ -53,8 +53,9 @@ int main(int argc, char **argv)
 {
     struct dt_error err;
     struct dt_map texts;
-    if (argc != 4)
-        die("usage: tokenize TOKENIZER TEXTS IDS");
+    if (argc != 4 && (argc != 5 || strcmp(argv[4], "plain") != 0))
+        die("usage: tokenize TOKENIZER TEXTS IDS [plain]");
+    const unsigned flags = argc == 4 ? DT_ENCODE_SPECIAL : 0;
     double start = seconds();
     struct dt_tokenizer *tokenizer = dt_tokenizer_load(argv[1], &err);
     if (!tokenizer || dt_map_init(&texts, argv[2], &err) < 0)
@@ -64,12 +65,12 @@ int main(int argc, char **argv)
     if (!encoder)
         die(err.text);
     double created = seconds();
-    encode(encoder, &texts, NULL);
+    encode(encoder, &texts, flags, NULL);
     printf("load %.3f s, encode %.3f s\n", loaded - start, seconds() - created);
     FILE *file = fopen(argv[3], "wb");
     if (!file)
         die("cannot create IDS");
-    encode(encoder, &texts, file);
+    encode(encoder, &texts, flags, file);
     if (fclose(file) != 0)
         die("cannot write");
     dt_encoder_destroy(encoder);

@@ -14,45 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tokenizer/tokenizer.h"
+#include "tests/fuzz/encode_any.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(const struct dt_tokenizer *tokenizer,
-                  const struct dt_tokens *tokens, size_t bytes)
-{
-    struct dt_detokenizer state = {.tokenizer = tokenizer};
-    char out[64];
-    for (size_t i = 0; i < tokens->count; i++) {
-        if (tokens->ids[i] < 0 ||
-            (size_t)tokens->ids[i] >= dt_tokenizer_vocab_size(tokenizer))
-            abort();
-        if (tokens->begin &&
-            (tokens->begin[i] > tokens->end[i] || tokens->end[i] > bytes))
-            abort();
-        if (dt_detokenize(&state, tokens->ids[i], out, sizeof(out)) >=
-            sizeof(out))
-            abort();
-    }
-    dt_detokenize_end(&state, out, sizeof(out));
-}
-
-static void encode(const struct dt_tokenizer *tokenizer, const char *text,
-                   size_t bytes)
-{
-    struct dt_error err = {0};
-    struct dt_tokens tokens = {0};
-    struct dt_encoder *encoder = dt_encoder_create(tokenizer, &err);
-    for (unsigned flags = 0; encoder && flags < 8; flags++) {
-        err.text[0] = '\0';
-        if (dt_encode(encoder, text, bytes, flags, &tokens, &err) == 0)
-            check(tokenizer, &tokens, bytes);
-        else if (!err.text[0] || strchr(err.text, '\n'))
-            abort();
-    }
-    dt_tokens_fini(&tokens);
-    dt_encoder_destroy(encoder);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -75,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (zero)
-        encode(tokenizer, (const char *)zero + 1, size - json - 1);
+        encode_any(tokenizer, (const char *)zero + 1, size - json - 1);
     dt_tokenizer_destroy(tokenizer);
     return 0;
 }

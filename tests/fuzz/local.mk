@@ -4,6 +4,19 @@
 # --enable-fuzzers, then `make fuzzers` and run it on a copy of its corpus), and
 # as a test that replays the corpus.
 
+check_PROGRAMS += tests/fuzz/replay_charsmap
+tests_fuzz_replay_charsmap_SOURCES = tests/fuzz/fuzz_charsmap.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_charsmap_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"charsmap"'
+
+check_PROGRAMS += tests/fuzz/replay_sentencepiece
+tests_fuzz_replay_sentencepiece_SOURCES = tests/fuzz/fuzz_sentencepiece.c \
+	tests/fuzz/encode_any.h \
+	tests/fuzz/replay.c
+tests_fuzz_replay_sentencepiece_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"sentencepiece"'
+
 check_PROGRAMS += tests/fuzz/replay_conf
 tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
 tests_fuzz_replay_conf_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"conf"'
@@ -42,6 +55,7 @@ tests_fuzz_replay_template_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"template"'
 
 check_PROGRAMS += tests/fuzz/replay_tokenizer
 tests_fuzz_replay_tokenizer_SOURCES = tests/fuzz/fuzz_tokenizer.c \
+	tests/fuzz/encode_any.h \
 	tests/fuzz/replay.c
 tests_fuzz_replay_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"tokenizer"'
 
@@ -62,7 +76,8 @@ tests_fuzz_replay_spank_LDADD = $(spank_test_libs) $(LDADD)
 endif
 
 if FUZZERS
-fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_console \
+fuzz_targets = tests/fuzz/fuzz_charsmap tests/fuzz/fuzz_conf \
+	tests/fuzz/fuzz_console tests/fuzz/fuzz_sentencepiece \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
 	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
@@ -75,6 +90,8 @@ tests_fuzz_fuzz_spank_LDADD = $(spank_test_libs)
 tests_fuzz_fuzz_spank_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
 EXTRA_PROGRAMS += $(fuzz_targets)
+tests_fuzz_fuzz_charsmap_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_sentencepiece_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer

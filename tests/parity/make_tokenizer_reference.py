@@ -5,10 +5,12 @@
 # Trains a small tokenizer of each family, with the family's own normalizer,
 # pre-tokenizer, post-processor and decoder, and writes tokenizers/FAMILY.json
 # and tokenizers/reference.json (texts, their ids, and the ids' text) beside
-# this script. Needs the library tokenizers (0.23 made the files).
+# this script. Needs the libraries tokenizers and sentencepiece (0.23.3 and
+# 0.2.3 made the files).
 import json
 import os
 
+import tokenizer_kinds as kinds
 from tokenizers import (
     AddedToken,
     Regex,
@@ -78,6 +80,7 @@ TEXTS = CORPUS + [
     "\U0001d518\U0001d52b\U0001d526 \ud7a3 \u4e2d" * 3,
     "=" * 70 + "-" * 33 + " " * 41 + "a" * 90,
     "https://example.org/a_b?c=d&e=%20#f  /* x->y::z */ {}[]();\\n\\t",
+    "a Caf\u00e9 [LR] x[LR] [S]  two [R]  spaces[L]  [[[R] \u4f60\u597d x\u4f60\u597d e\u0301e  z",
     "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 \u10d2\u10d0 \u0531\u0532 \u1201\u1202",
 ]
 
@@ -220,15 +223,28 @@ def main():
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers")
     os.makedirs(here, exist_ok=True)
     reference = {"texts": TEXTS}
-    for family in FAMILIES:
-        made = family(CORPUS, 420)
-        made.save(os.path.join(here, f"{family.__name__}.json"), pretty=False)
+    table = kinds.charsmap()
+    for family in FAMILIES + kinds.TABLED + kinds.PLAIN:
+        path = os.path.join(here, f"{family.__name__}.json")
+        if not os.path.exists(path):  # training is not the same each time
+            made = family(CORPUS, 420, *([table] if family in kinds.TABLED else []))
+            made.save(path, pretty=False)
+        made = Tokenizer.from_file(path)
         ids = [made.encode(t).ids for t in TEXTS]
         reference[family.__name__] = {
             "ids": ids,
             "kept": [made.decode(i, skip_special_tokens=False) for i in ids],
             "skipped": [made.decode(i, skip_special_tokens=True) for i in ids],
         }
+    for name, options in kinds.MODELS.items():
+        path = os.path.join(here, name)
+        if not os.path.exists(path + ".model"):
+            kinds.train_sentencepiece(CORPUS * 3, path, 700, kinds.RULES if name in kinds.RULED else None, **options)
+        made = kinds.sentencepiece.SentencePieceProcessor(model_file=path + ".model")
+        ids = made.encode(TEXTS)
+        # SentencePiece writes unknown tokens as U+2047
+        texts = [None if made.unk_id() in i else made.decode(i) for i in ids]
+        reference[name] = {"plain": True, "ids": ids, "kept": texts, "skipped": texts}
     with open(os.path.join(here, "reference.json"), "w", encoding="utf-8") as f:
         json.dump(reference, f, separators=(",", ":"), ensure_ascii=False)
         f.write("\n")

@@ -112,6 +112,7 @@ check_PROGRAMS += \
 	tests/unit/test_timeline \
 	tests/unit/test_timeline_order \
 	tests/unit/test_tokenizer \
+	tests/unit/test_tokenizer_kinds \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
 	tests/unit/test_weights \
@@ -267,6 +268,7 @@ spank_tests = \
 	tests/unit/test_net \
 	tests/unit/test_port \
 	tests/unit/test_ppo_loss \
+	tests/unit/test_sentencepiece \
 	tests/unit/test_siteconf \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \

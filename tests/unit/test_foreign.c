@@ -132,7 +132,7 @@ static void a_pointer_of_git_lfs_is_refused(void **state)
 
 static void tokenizers_of_foreign_formats_are_refused(void **state)
 {
-    static const char *const names[] = {"tokenizer.model", "spiece.model",
+    static const char *const names[] = {"sentencepiece.bpe.model", "x.model",
                                         "vocab.json", "vocab.txt"};
     (void)state;
     for (size_t i = 0; i < 4; i++) {

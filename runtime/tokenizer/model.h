@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h - how a piece of text becomes tokens; for tokenizer/ only */
+#ifndef DT_TOKENIZER_MODEL_H
+#define DT_TOKENIZER_MODEL_H
+
+#include "tokenizer/basics.h"
+
+struct dt_tokenizer;
+struct dt_encoder;
+
+struct dt_tok_model {
+    enum dt_tok_model_kind {
+        DT_TOK_BPE,
+        DT_TOK_UNIGRAM,
+        DT_TOK_WORDPIECE,
+        DT_TOK_WORDLEVEL,
+    } kind;
+    int32_t unk;        /* -1: none */
+    int32_t bytes[256]; /* ids of the ByteLevel alphabet, or of <0xNN> */
+    bool byte_fallback;
+
+    /* BPE */
+    struct dt_tok_map merges; /* left << 32 | right -> rank << 32 | id */
+    struct dt_tok_map chars;  /* code point -> id of that single character */
+    bool byte_level, fuse_unk, ignore_merges;
+
+    /* Unigram: the best sum of scores wins */
+    struct dt_tok_trie texts; /* of the vocabulary -> id */
+    double *scores;           /* by id */
+    double unk_score;         /* of an unknown character */
+    bool narrow; /* as SentencePiece: sums are rounded to float, and the text of
+                    unknown characters is not looked up */
+
+    /* WordPiece: the longest token first */
+    char *prefix; /* of tokens within a word */
+    size_t prefix_bytes, chars_max;
+};
+
+/* ---- model_read.c, bpe_model.c, unigram_model.c, wordpiece.c ---- */
+
+/* Reads the vocabulary, and the rest of `model`. -1: EX_DATAERR, EX_OSERR. */
+int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
+                      struct dt_error *err);
+int dt_tok_model_read(struct dt_tokenizer *tokenizer, const json_t *model,
+                      struct dt_error *err);
+void dt_tok_model_fini(struct dt_tok_model *model);
+
+/* The parts of them for one kind of model. -1: EX_DATAERR, EX_OSERR. */
+int dt_tok_bpe_read(struct dt_tokenizer *tokenizer, const json_t *model,
+                    struct dt_error *err);
+int dt_tok_unigram_vocab(struct dt_tokenizer *tokenizer, const json_t *vocab,
+                         struct dt_error *err);
+int dt_tok_unigram_read(struct dt_tokenizer *tokenizer, const json_t *model,
+                        struct dt_error *err);
+int dt_tok_wordpiece_read(struct dt_tokenizer *tokenizer, const json_t *model,
+                          struct dt_error *err);
+
+/* Collects the tokens of single characters, into which BPE cuts text first.
+ * -1: EX_OSERR.
+ */
+int dt_tok_bpe_chars(struct dt_tokenizer *tokenizer, struct dt_error *err);
+
+/* The alphabet of ByteLevel: the code point that stands for a byte, and the
+ * byte that a code point stands for, or -1.
+ */
+uint32_t dt_tok_byte_char(unsigned char byte);
+int dt_tok_char_byte(uint32_t code_point);
+
+/* Fills model.bytes from the vocabulary. */
+void dt_tok_model_bytes(struct dt_tokenizer *tokenizer);
+
+/* ---- piece.c: from pieces to tokens, with a cache ---- */
+
+/* A token of a piece, or while BPE merges, a part of it. */
+struct dt_tok_symbol {
+    int32_t id;
+    uint32_t begin, end; /* byte offsets in the piece */
+    uint32_t prev, next; /* neighbors, in BPE's long pieces only */
+};
+
+#define DT_TOK_NOWHERE UINT32_MAX
+
+/* The best way to cut the text before a byte. */
+struct dt_tok_path {
+    double score;
+    uint32_t begin; /* of the last token; DT_TOK_NOWHERE: there is no way */
+    int32_t id;
+};
+
+/* One thread's cache and workspace. */
+struct dt_tok_work {
+    struct dt_tok_cached *cache;
+    struct dt_tok_symbol *symbols; /* has room for one for each byte */
+    size_t count, capacity;
+    uint64_t *heap; /* BPE: rank << 32 | position */
+    size_t heap_count, heap_capacity;
+    struct dt_tok_path *paths; /* Unigram */
+    size_t path_capacity;
+    char *text; /* WordPiece: a prefix and a part of the piece */
+    size_t text_capacity;
+};
+
+/* Creates a workspace. NULL: out of memory. */
+struct dt_tok_work *dt_tok_work_create(void);
+void dt_tok_work_destroy(struct dt_tok_work *work);
+
+static inline void dt_tok_work_add(struct dt_tok_work *work, int32_t id,
+                                   size_t begin, size_t end)
+{
+    work->symbols[work->count++] = (struct dt_tok_symbol){
+        id, (uint32_t)begin, (uint32_t)end, DT_TOK_NOWHERE, DT_TOK_NOWHERE};
+}
+
+/* Appends the tokens of a piece to e->tokens. -1: EX_OSERR, EX_DATAERR. */
+int dt_tok_piece(struct dt_encoder *e, const struct dt_tok_span *piece);
+
+/* Whether all bytes of an unknown text have a token to fall back to. */
+static inline bool dt_tok_falls_back(const struct dt_tok_model *model,
+                                     const char *s, size_t n)
+{
+    for (size_t i = 0; model->byte_fallback && i < n; i++)
+        if (model->bytes[(unsigned char)s[i]] < 0)
+            return false;
+    return model->byte_fallback;
+}
+
+/* ---- bpe.c, unigram.c, wordpiece.c ---- */
+
+/* Fill work->symbols with the tokens of s[0..n). -1: EX_OSERR, EX_DATAERR. */
+int dt_tok_bpe(const struct dt_tokenizer *tokenizer, struct dt_tok_work *work,
+               const char *s, size_t n, struct dt_error *err);
+int dt_tok_unigram(const struct dt_tokenizer *tokenizer,
+                   struct dt_tok_work *work, const char *s, size_t n,
+                   struct dt_error *err);
+int dt_tok_wordpiece(const struct dt_tokenizer *tokenizer,
+                     struct dt_tok_work *work, const char *s, size_t n,
+                     struct dt_error *err);
+
+#endif /* DT_TOKENIZER_MODEL_H */

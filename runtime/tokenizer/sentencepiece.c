@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sentencepiece.c - makes a tokenizer of SentencePiece's .model files
+ *
+ * Text has the ids that SentencePiece itself gives it. Control symbols, which
+ * SentencePiece never finds in text, are added tokens, as in transformers.
+ */
+#include "config.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/sentencepiece.h"
+
+enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2 };
+
+static const double unk_penalty = 10;     /* below the lowest score */
+static const double symbol_penalty = 0.1; /* of a user-defined symbol */
+
+static int no_memory(struct dt_error *err)
+{
+    return dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+/* --- vocabulary --- */
+
+/* Whether text may become this piece by the model's own rules. */
+static bool is_regular(const struct dt_spm_piece *piece)
+{
+    return piece->type == DT_SPM_NORMAL || piece->type == DT_SPM_USER;
+}
+
+static int add_piece(struct dt_tokenizer *t, const struct dt_spm_piece *piece,
+                     int32_t id, struct dt_error *err)
+{
+    bool special =
+        piece->type == DT_SPM_CONTROL || piece->type == DT_SPM_UNKNOWN;
+    if (piece->type == DT_SPM_UNKNOWN && t->model.unk >= 0)
+        return dt_error_set(err, EX_DATAERR, "a second unknown piece");
+    if (piece->type == DT_SPM_UNKNOWN)
+        t->model.unk = id;
+    return dt_tok_vocab_add(
+        &t->vocab, id, piece->text, piece->bytes,
+        special ? DT_TOK_ADDED | DT_TOK_SPECIAL : DT_TOK_MODEL, err);
+}
+
+static int add_pieces(struct dt_tokenizer *t, const struct dt_spm *spm,
+                      struct dt_error *err)
+{
+    t->model.unk = -1;
+    for (size_t i = 0; i < spm->count; i++)
+        if (add_piece(t, &spm->pieces[i], (int32_t)i, err) < 0)
+            return dt_error_prefix(err, "pieces[%zu]", i);
+    if (t->model.unk < 0)
+        return dt_error_set(err, EX_DATAERR, "no piece is of type UNKNOWN");
+    t->special[DT_TOKEN_UNK] = t->model.unk;
+    for (size_t role = DT_TOKEN_BOS; role <= DT_TOKEN_PAD; role++) {
+        int32_t id = dt_tok_vocab_find(&t->vocab, spm->roles[role],
+                                       strlen(spm->roles[role]));
+        if (id >= 0 && spm->pieces[id].type == DT_SPM_CONTROL)
+            t->special[role] = id;
+    }
+    t->model.byte_fallback = spm->byte_fallback;
+    dt_tok_model_bytes(t);
+    for (size_t b = 0; spm->byte_fallback && b < 256; b++)
+        if (t->model.bytes[b] < 0 ||
+            spm->pieces[t->model.bytes[b]].type != DT_SPM_BYTE)
+            return dt_error_set(err, EX_DATAERR,
+                                "byte_fallback: no piece for the byte %zu", b);
+    return 0;
+}
+
+/* --- Unigram --- */
+
+static int make_unigram(struct dt_tokenizer *t, const struct dt_spm *spm,
+                        struct dt_error *err)
+{
+    struct dt_tok_model *model = &t->model;
+    float least = FLT_MAX, most = FLT_MIN;
+    model->kind = DT_TOK_UNIGRAM;
+    model->narrow = true;
+    model->scores = calloc(spm->count + 1, sizeof(double));
+    if (!model->scores || dt_tok_trie_init(&model->texts) < 0)
+        return no_memory(err);
+    for (size_t i = 0; i < spm->count; i++)
+        if (spm->pieces[i].type == DT_SPM_NORMAL) {
+            least = spm->pieces[i].score < least ? spm->pieces[i].score : least;
+            most = spm->pieces[i].score > most ? spm->pieces[i].score : most;
+        }
+    for (size_t i = 0; i < spm->count; i++) {
+        const struct dt_spm_piece *piece = &spm->pieces[i];
+        model->scores[i] = piece->type == DT_SPM_USER
+                               ? (float)piece->bytes * most - symbol_penalty
+                               : piece->score;
+        if (is_regular(piece) && dt_tok_trie_add(&model->texts, piece->text,
+                                                 piece->bytes, (int32_t)i) < 0)
+            return no_memory(err);
+    }
+    model->unk_score = (double)(float)(least - unk_penalty);
+    return 0;
+}
+
+/* --- BPE: of all merges, that to the piece with the highest score is first ---
+ */
+
+static int compare_pieces(const void *a, const void *b)
+{
+    float x = (*(const struct dt_spm_piece *const *)a)->score;
+    float y = (*(const struct dt_spm_piece *const *)b)->score;
+    return (x < y) - (x > y);
+}
+
+/* Refuses pieces that merges of known characters cannot make. */
+static int check_chars(const struct dt_tokenizer *t, const struct dt_spm *spm,
+                       const struct dt_spm_piece *piece, struct dt_error *err)
+{
+    size_t bytes;
+    for (size_t i = 0; i < piece->bytes; i += bytes) {
+        dt_tok_decode(piece->text + i, &bytes);
+        int32_t id = dt_tok_vocab_model(&t->vocab, piece->text + i, bytes);
+        if (id < 0 || !is_regular(&spm->pieces[id]))
+            return dt_error_set(err, EX_DATAERR,
+                                "pieces[%zu]: it has a character that is no "
+                                "piece, which is not supported with BPE",
+                                (size_t)(piece - spm->pieces));
+    }
+    return 0;
+}
+
+/* Adds each way to merge two pieces to this one. */
+static int add_merges(struct dt_tokenizer *t, const struct dt_spm *spm,
+                      const struct dt_spm_piece *piece, uint64_t rank,
+                      struct dt_error *err)
+{
+    const uint64_t id = (uint64_t)(piece - spm->pieces);
+    size_t bytes;
+    for (size_t i = 0; i < piece->bytes; i += bytes) {
+        dt_tok_decode(piece->text + i, &bytes);
+        int32_t left =
+            i > 0 ? dt_tok_vocab_model(&t->vocab, piece->text, i) : -1;
+        int32_t right =
+            dt_tok_vocab_model(&t->vocab, piece->text + i, piece->bytes - i);
+        if (left < 0 || right < 0 || spm->pieces[left].type != DT_SPM_NORMAL ||
+            spm->pieces[right].type != DT_SPM_NORMAL)
+            continue;
+        if (dt_tok_map_put(&t->model.merges,
+                           (uint64_t)left << 32 | (uint64_t)right,
+                           rank << 32 | id) < 0)
+            return no_memory(err);
+    }
+    return 0;
+}
+
+/* Adds the merges of pieces(count), which are in order. */
+static int rank_merges(struct dt_tokenizer *t, const struct dt_spm *spm,
+                       const struct dt_spm_piece *const *pieces, size_t count,
+                       struct dt_error *err)
+{
+    uint64_t rank = 0;
+    for (size_t i = 0; i < count; i++) {
+        rank += i > 0 && pieces[i]->score < pieces[i - 1]->score;
+        if (check_chars(t, spm, pieces[i], err) < 0 ||
+            add_merges(t, spm, pieces[i], rank, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* User-defined symbols cut the text before anything is merged. */
+static int add_symbols(struct dt_tokenizer *t, const struct dt_spm *spm,
+                       struct dt_error *err)
+{
+    for (size_t i = 0; i < spm->count; i++) {
+        const struct dt_spm_piece *piece = &spm->pieces[i];
+        const struct dt_tok_leaf leaf = {.id = (int32_t)i};
+        if (piece->type == DT_SPM_USER &&
+            dt_tok_added_put(&t->normalized, piece->text, piece->bytes, &leaf) <
+                0)
+            return no_memory(err);
+        if (piece->type == DT_SPM_UNUSED)
+            return dt_error_set(err, EX_DATAERR,
+                                "pieces[%zu]: type UNUSED is not supported "
+                                "with BPE",
+                                i);
+    }
+    return 0;
+}
+
+static int make_bpe(struct dt_tokenizer *t, const struct dt_spm *spm,
+                    struct dt_error *err)
+{
+    const struct dt_spm_piece **pieces = calloc(spm->count, sizeof(*pieces));
+    size_t count = 0;
+    int rc = -1;
+    t->model.kind = DT_TOK_BPE;
+    t->model.fuse_unk = true;
+    if (!pieces || dt_tok_map_init(&t->model.merges, spm->count) < 0) {
+        free(pieces);
+        return no_memory(err);
+    }
+    for (size_t i = 0; i < spm->count; i++)
+        if (spm->pieces[i].type == DT_SPM_NORMAL)
+            pieces[count++] = &spm->pieces[i];
+    qsort(pieces, count, sizeof(*pieces), compare_pieces);
+    if (rank_merges(t, spm, pieces, count, err) == 0 &&
+        add_symbols(t, spm, err) == 0 && dt_tok_bpe_chars(t, err) == 0)
+        rc = dt_tok_steps_finish(t, err);
+    free(pieces);
+    return rc;
+}
+
+/* --- the rest --- */
+
+static int make_normalizer(struct dt_tokenizer *t, const struct dt_spm *file,
+                           struct dt_error *err)
+{
+    struct dt_tok_spm *spm = calloc(1, sizeof(*spm));
+    if (!spm)
+        return no_memory(err);
+    t->normalizers[0] =
+        (struct dt_tok_normalizer){.kind = DT_TOK_SPM, .spm = spm};
+    t->normalizer_count = 1;
+    spm->dummy_prefix = file->dummy_prefix;
+    spm->trim = file->trim;
+    spm->escape = file->escape;
+    spm->suffix = file->suffix;
+    if (dt_tok_trie_init(&spm->symbols) < 0)
+        return no_memory(err);
+    for (size_t i = 0; i < file->count; i++)
+        if (file->pieces[i].type == DT_SPM_USER &&
+            dt_tok_trie_add(&spm->symbols, file->pieces[i].text,
+                            file->pieces[i].bytes, (int32_t)i) < 0)
+            return no_memory(err);
+    if (file->charsmap.bytes == 0)
+        return 0;
+    spm->map =
+        dt_tok_charsmap_create(file->charsmap.data, file->charsmap.bytes, err);
+    return spm->map ? 0 : dt_error_prefix(err, "normalizer_spec");
+}
+
+/* The decoder that transformers gives to such models. */
+static int make_decoder(struct dt_tokenizer *t, const struct dt_spm *spm,
+                        struct dt_error *err)
+{
+    t->decoder.fallback = spm->byte_fallback;
+    t->decoder.strip = spm->dummy_prefix || spm->trim;
+    t->decoder.strip_each = spm->trim;
+    t->decoder.pattern = strdup(DT_TOK_MARK);
+    t->decoder.content = strdup(" ");
+    t->decoder.pattern_bytes = sizeof(DT_TOK_MARK) - 1;
+    t->decoder.content_bytes = 1;
+    return t->decoder.pattern && t->decoder.content ? 0 : no_memory(err);
+}
+
+/* Control symbols and the unknown piece as tokens of tokenizer.json. */
+static json_t *list_controls(const struct dt_spm *spm)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < spm->count; i++) {
+        const struct dt_spm_piece *piece = &spm->pieces[i];
+        if (piece->type != DT_SPM_CONTROL && piece->type != DT_SPM_UNKNOWN)
+            continue;
+        json_t *token = json_pack("{sI, ss%, sb, sb}", "id", (json_int_t)i,
+                                  "content", piece->text, piece->bytes,
+                                  "special", true, "normalized", false);
+        if (json_array_append_new(list, token) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Has all tokens searched in the text as it is, which is the same as in the
+ * normalized text if no table changes that.
+ */
+static int search_raw(json_t *added, const struct dt_spm *spm,
+                      struct dt_error *err)
+{
+    size_t i;
+    json_t *token;
+    json_array_foreach(added, i, token)
+    {
+        const json_t *normalized = json_object_get(token, "normalized");
+        bool special = json_is_true(json_object_get(token, "special"));
+        char shown[DT_TOK_SHOWN_BYTES];
+        if (json_is_false(normalized) || (special && !normalized))
+            continue;
+        if (spm->charsmap.bytes > 0)
+            return dt_error_set(
+                err, EX_DATAERR,
+                "added_tokens_decoder: \"%s\": normalized: true is not "
+                "supported with a model of SentencePiece that changes text",
+                dt_tok_shown(
+                    json_string_value(json_object_get(token, "content")), 40,
+                    shown));
+        if (json_object_set_new(token, "normalized", json_false()) < 0)
+            return no_memory(err);
+    }
+    return 0;
+}
+
+static int make_model(struct dt_tokenizer *t, const struct dt_spm *spm,
+                      struct dt_error *err)
+{
+    switch (spm->model_type) {
+    case MODEL_UNIGRAM:
+        return make_unigram(t, spm, err);
+    case MODEL_BPE:
+        return make_bpe(t, spm, err);
+    default:
+        return dt_error_set(err, EX_DATAERR,
+                            "trainer_spec: model_type %llu is not supported; "
+                            "UNIGRAM (1) and BPE (2) are",
+                            (unsigned long long)spm->model_type);
+    }
+}
+
+static int make_tokenizer(struct dt_tokenizer *t, const struct dt_spm *spm,
+                          const json_t *overrides, struct dt_error *err)
+{
+    json_t *added = list_controls(spm);
+    int rc = added ? dt_tok_added_override(added, overrides, spm->count, err)
+                   : no_memory(err);
+    size_t end = spm->count;
+    if (rc == 0)
+        rc = search_raw(added, spm, err);
+    dt_tok_added_end(added, &end);
+    if (rc == 0 && dt_tok_vocab_init(&t->vocab, end,
+                                     spm->count + json_array_size(added)) < 0)
+        rc = no_memory(err);
+    if (rc == 0 &&
+        (add_pieces(t, spm, err) < 0 || dt_tok_added_read(t, added, err) < 0 ||
+         dt_tok_added_build(t, added, err) < 0 || make_model(t, spm, err) < 0 ||
+         make_normalizer(t, spm, err) < 0 || make_decoder(t, spm, err) < 0))
+        rc = -1;
+    json_decref(added);
+    return rc;
+}
+
+int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
+                    size_t bytes, const json_t *overrides, struct dt_error *err)
+{
+    struct dt_spm spm;
+    int rc = dt_spm_parse(&spm, data, bytes, err);
+    tokenizer->spm = true;
+    if (rc == 0)
+        rc = make_tokenizer(tokenizer, &spm, overrides, err);
+    dt_spm_fini(&spm);
+    return rc;
+}
