@@ -85,6 +85,37 @@ static void the_template_of_the_files_is_rendered(void **state)
                         "<s></s>NoneNone");
 }
 
+/* A list of templates: that for tools is taken where there are tools. */
+static void named_templates_are_chosen_by_tools(void **state)
+{
+    static const char config[] =
+        "{\"chat_template\": [{\"name\": \"default\", \"template\": "
+        "\"plain\"}, "
+        "{\"name\": \"rag\", \"template\": \"rag\"}, {\"name\": "
+        "\"tool_use\", \"template\": \"{{ tools|length }} tools\"}]}";
+    struct dt_error err = {0};
+    struct dt_chat_text out = {0};
+    json_t *messages = TURNS("u a"), *tools = json_pack("[{ss}]", "name", "f");
+    struct dt_chat_input input = {.messages = messages, .count = 1};
+    (void)state;
+    dt_tokenizer_destroy(bytes_tokenizer("named", NULL, NULL, NULL));
+    scratch_write("named/tokenizer_config.json", config, sizeof(config) - 1);
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(scratch_path("named"), &err);
+    struct dt_chat *chat = dt_chat_create("auto", NULL, tokenizer, &err);
+    assert_non_null(chat);
+    assert_int_equal(dt_chat_render(chat, &input, 0, &out, &err), 0);
+    assert_string_equal(out.whole.text, "plain");
+    input.tools = tools;
+    assert_int_equal(dt_chat_render(chat, &input, 0, &out, &err), 0);
+    assert_string_equal(out.whole.text, "1 tools");
+    dt_chat_text_fini(&out);
+    dt_chat_destroy(chat);
+    dt_tokenizer_destroy(tokenizer);
+    json_decref(messages);
+    json_decref(tools);
+}
+
 static void malformed_templates_are_refused_with_their_place(void **state)
 {
     char file[600], expected[800];
@@ -344,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_template_of_the_files_is_rendered),
+        cmocka_unit_test(named_templates_are_chosen_by_tools),
         cmocka_unit_test(malformed_templates_are_refused_with_their_place),
         cmocka_unit_test(files_and_names_are_templates),
         cmocka_unit_test(variables_are_the_templates),
