@@ -265,6 +265,23 @@ static bool has_stand_in(const json_t *value)
 
 /* --- conversations --- */
 
+/* Whether no string in the value spells a control token. */
+static bool is_plain(const struct dt_tokenizer *tokenizer, const json_t *value)
+{
+    const json_t *item;
+    const char *key;
+    size_t i;
+    bool plain = true;
+    if (json_is_string(value))
+        return dt_tokenizer_plain(tokenizer, json_string_value(value),
+                                  json_string_length(value));
+    json_array_foreach(value, i, item) plain =
+        plain && is_plain(tokenizer, item);
+    json_object_foreach((json_t *)value, key, item) plain =
+        plain && is_plain(tokenizer, item);
+    return plain;
+}
+
 static int encode_plain(struct dt_chat_coder *coder,
                         const struct dt_chat_input *input, unsigned flags,
                         struct dt_chat_text *text, struct dt_tokens *out,
@@ -273,7 +290,9 @@ static int encode_plain(struct dt_chat_coder *coder,
     if (dt_chat_render(coder->chat, input, flags, text, err) < 0)
         return -1;
     return dt_encode(coder->encoder, text->whole.text, text->whole.bytes,
-                     DT_ENCODE_OFFSETS | DT_ENCODE_SPECIAL, out, err);
+                     DT_ENCODE_SPECIAL |
+                         (flags & DT_CHAT_TRAINED ? DT_ENCODE_OFFSETS : 0),
+                     out, err);
 }
 
 /* Encodes with control tokens of messages and tools as text. */
@@ -311,7 +330,8 @@ int dt_chat_encode(struct dt_chat_coder *coder,
                    struct dt_chat_text *text, struct dt_tokens *out,
                    struct dt_error *err)
 {
-    if (coder->parse_special)
+    if (coder->parse_special || (is_plain(coder->tokenizer, input->messages) &&
+                                 is_plain(coder->tokenizer, input->tools)))
         return encode_plain(coder, input, flags, text, out, err);
     struct guard *guard = malloc(sizeof(*guard));
     if (!guard)

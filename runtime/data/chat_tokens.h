@@ -19,8 +19,8 @@ struct dt_chat_coder {
     struct dt_tokens part; /* scratch */
 };
 
-/* Renders a conversation to *text and encodes it to *out, with offsets in
- * text->whole. -1: EX_OSERR; EX_DATAERR as dt_chat_render.
+/* Renders a conversation to *text and encodes it to *out, with DT_CHAT_TRAINED
+ * with offsets in text->whole. -1: EX_OSERR; EX_DATAERR as dt_chat_render.
  */
 int dt_chat_encode(struct dt_chat_coder *coder,
                    const struct dt_chat_input *input, unsigned flags,

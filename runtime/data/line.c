@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "data/line.h"
+#include "data/quick_json.h"
 
 void dt_line_printable(const char *text, char *out, size_t size)
 {
@@ -31,7 +32,9 @@ static int syntax_error(const json_error_t *at, struct dt_error *err)
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err)
 {
     json_error_t at;
-    json_t *root = json_loadb(line, length, JSON_REJECT_DUPLICATES, &at);
+    json_t *root = dt_quick_json(line, length);
+    if (!root)
+        root = json_loadb(line, length, JSON_REJECT_DUPLICATES, &at);
     if (!root && json_error_code(&at) == json_error_numeric_overflow)
         root =
             json_loadb(line, length,

@@ -57,6 +57,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/reader.h \
 	runtime/data/row_json.c \
 	runtime/data/row_json.h \
+	runtime/data/quick_json.c \
+	runtime/data/quick_json.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
 	runtime/data/rows_impl.h \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tokenizer/impl.h"
+#include "tokenizer/utf8.h"
 
 /* Reads one added token into the vocabulary. */
 static int read_token(struct dt_tokenizer *tokenizer, const json_t *token,
@@ -61,6 +62,7 @@ int dt_tok_added_put(struct dt_tok_added *added, const char *s, size_t n,
         added->capacity = capacity;
     }
     added->starts[(unsigned char)s[0]] = true;
+    added->special |= leaf->special;
     added->leaves[added->count] = *leaf;
     return dt_tok_trie_add(&added->trie, s, n, (int32_t)added->count++);
 }
@@ -160,6 +162,26 @@ static void widen_match(const struct dt_encoder *e,
     for (; leaf->rstrip && *end < span->n; *end += bytes)
         if (!(e->classes[dt_tok_decode(span->s + *end, &bytes)] & DT_TOK_SPACE))
             break;
+}
+
+bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
+                        size_t bytes)
+{
+    const struct dt_tok_added *added = &tokenizer->raw;
+    size_t end;
+    if (tokenizer->normalized.special ||
+        dt_utf8_check(text, bytes) < bytes)
+        return false; /* what is searched is not yet known */
+    for (size_t i = 0; i < bytes;) {
+        int32_t index =
+            added->starts[(unsigned char)text[i]]
+                ? dt_tok_trie_longest(&added->trie, text + i, bytes - i, &end)
+                : -1;
+        if (index >= 0 && added->leaves[index].special)
+            return false;
+        i += index >= 0 ? end : 1;
+    }
+    return true;
 }
 
 int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,

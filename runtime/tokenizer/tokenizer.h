@@ -71,6 +71,13 @@ const char *dt_tokenizer_template_file(const struct dt_tokenizer *tokenizer);
  */
 bool dt_tokenizer_is_special(const struct dt_tokenizer *tokenizer, int32_t id);
 
+/* Whether no token that is marked as special can be found in a text, so that
+ * DT_ENCODE_SPECIAL changes nothing. Costs little; may be false although there
+ * is none.
+ */
+bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
+                        size_t bytes);
+
 /* The tokens of one text. Starts zeroed and grows as needed. */
 struct dt_tokens {
     int32_t *ids;

@@ -132,6 +132,7 @@ check_PROGRAMS += \
 	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
 	tests/unit/test_reward_serve \
+	tests/unit/test_quick_json \
 	tests/unit/test_reference \
 	tests/unit/test_refill \
 	tests/unit/test_rm \
