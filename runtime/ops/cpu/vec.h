@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 /* Lanes of a vector; the tile of a matrix multiplication that fits into the
  * registers: TILE_ROWS x TILE_VECS accumulators, TILE_VECS of b, one of a; and
@@ -26,15 +29,25 @@ enum { PACKED_ROWS = 4, PACKED_VECS = 2 };
 typedef float dt_vec
     __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-/* LANES numbers of bf16, from any address, as fp32 */
+/* LANES numbers of bf16, from any address, as fp32. gcc 12 would widen them in
+ * halves.
+ */
 static inline dt_vec dt_widen_bf16(const void *from)
 {
+#if defined(__AVX512F__)
+    const __m256i half = _mm256_loadu_si256(from);
+    return (dt_vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+#elif defined(__AVX2__)
+    const __m128i half = _mm_loadu_si128(from);
+    return (dt_vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
+#else
     typedef uint16_t halves
         __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
     typedef uint32_t words __attribute__((vector_size(LANES * 4)));
 
     return (dt_vec)(__builtin_convertvector(*(const halves *)from, words)
                     << 16);
+#endif
 }
 
 /* Interleaves lanes of a and b: those of the lower or of the upper half. */
