@@ -375,7 +375,7 @@ static void problems_come_in_the_order_of_the_file(void **state)
         "  batch_size: 4\n"
         "  lr: [1]\n"
         "scheduler: {warmup_steps: 3, warmup_ratio: 0.5}\n"
-        "ppo: {score_at: 1}\n",
+        "logging: {wandb: 1}\n",
         "t.yaml:1:1: algoritm: unknown key; did you mean algorithm?\n"
         "t.yaml:3:7: run.sed: unknown key; did you mean run.seed?\n"
         "t.yaml:4:17: model.n_embd: expected an integer from 1 to 1048576, "
@@ -388,8 +388,8 @@ static void problems_come_in_the_order_of_the_file(void **state)
         "t.yaml:8:7: optimizer.lr: expected a number > 0, got a list\n"
         "t.yaml:9:44: scheduler.warmup_ratio: E107 warmup_steps is given too: "
         "remove one of them\n"
-        "t.yaml:10:7: ppo.score_at: not supported yet: it needs the end of a "
-        "text at a token of padding, as in old TRL\n"};
+        "t.yaml:10:11: logging.wandb: not supported yet: it needs Weights & "
+        "Biases runs\n"};
     (void)state;
     check_all(&one, 1);
 }

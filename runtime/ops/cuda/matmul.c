@@ -387,9 +387,8 @@ static void tune_plan(struct dt_stream *stream, struct plan *plan,
         dt_cuda_check(cudaMemsetAsync(own.data, 0, own.bytes, stream->cuda),
                       "cudaMemsetAsync of a trial's result");
     }
-    if (tuning.unfused)
-        dt_cuda_matmul_unfused(stream,
-                               &trial); /* its matmul is tuned on its own */
+    if (tuning.unfused) /* its matmul is tuned on its own */
+        dt_cuda_matmul_unfused(stream, &trial);
     fastest = dt_cuda_autotune(stream, tuning.unfused + count, run_candidate,
                                &tuning);
     if (fastest >= 0)
