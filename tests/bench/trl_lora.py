@@ -22,6 +22,7 @@ import trl
 from datasets import load_dataset
 from torch.utils.data import SequentialSampler
 
+from disttrain_dpo import TOKENIZER
 from disttrain_step import GPT2
 from trl_dpo import Timer, tokenizer
 
@@ -51,7 +52,8 @@ def make(args):
     random.seed(1)
     config = transformers.GPT2Config(**GPT2)
     transformers.GPT2LMHeadModel(config).save_pretrained(args.work + "/model")
-    tokenizer().save_pretrained(args.work + "/model")
+    with open(args.work + "/model/tokenizer.json", "w", encoding="utf-8") as f:
+        json.dump(TOKENIZER, f)
     with open(args.work + "/rows.jsonl", "w", encoding="utf-8") as f:
         for _ in range(ROWS * (args.warmup + args.steps)):
             ids = [random.randrange(50256) for _ in range(args.tokens)]
