@@ -46,6 +46,13 @@ __attribute__((format(printf, 3, 4))) static int cuda_failed(
                                  : "");
 }
 
+void dt_cuda_check(cudaError_t code, const char *call)
+{
+    if (code != cudaSuccess)
+        dt_cuda_fail("%s: %s (%s)", call, cudaGetErrorString(code),
+                     cudaGetErrorName(code));
+}
+
 /* --- memory --- */
 
 static int out_of_memory(struct dt_error *err, size_t bytes)

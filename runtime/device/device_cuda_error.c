@@ -9,13 +9,6 @@
 
 static char first_error[DT_ERROR_TEXT_BYTES / 2];
 
-void dt_cuda_check(cudaError_t code, const char *call)
-{
-    if (code != cudaSuccess)
-        dt_cuda_fail("%s: %s (%s)", call, cudaGetErrorString(code),
-                     cudaGetErrorName(code));
-}
-
 void dt_cuda_forget_failure(void)
 {
     first_error[0] = '\0';
