@@ -100,7 +100,8 @@ static void rope_backward(const struct dt_model *m, size_t u, bool accumulate)
 {
     const struct dt_acts *a = &m->acts;
     const bool all = m->family->head_norm == DT_HEAD_NORM_ALL;
-    struct dt_view dq = {0}, dk = {0};
+    const struct dt_view none = {0};
+    struct dt_view dq = none, dk = none;
     struct dt_heads_norm norm;
     struct dt_rope rope;
     if (m->family->head_norm != DT_HEAD_NORM_NONE) {
@@ -109,7 +110,8 @@ static void rope_backward(const struct dt_model *m, size_t u, bool accumulate)
     }
     if (is_rotated(m, u)) {
         rope = rope_of(m, u);
-        m->ops->rope_backward(m->stream, a->d_qkv, dq, dk, m->blocks[u - 1].qkv,
+        m->ops->rope_backward(m->stream, a->d_qkv, all ? none : dq,
+                              all ? none : dk, m->blocks[u - 1].qkv,
                               a->head_rstd, m->N, &rope, accumulate);
     }
     if (all) {
