@@ -329,6 +329,14 @@ static int check_model(const struct model *m, struct dt_error *err)
         return dt_error_set(err, EX_DATAERR,
                             "GGUF: models of the family %s are not written",
                             dt_model_family_name(c->family));
+    if (c->rope_scaling > DT_ROPE_LLAMA3)
+        return dt_error_set(err, EX_DATAERR,
+                            "GGUF: rope_scaling of this type is not written: "
+                            "expected default, linear or llama3");
+    if (c->gate != DT_GATE_SILU)
+        return dt_error_set(err, EX_DATAERR,
+                            "GGUF: llama.cpp has only silu for %s models",
+                            m->architecture);
     if (c->scores || c->value_head)
         return dt_error_set(err, EX_DATAERR,
                             "GGUF: a reward model has no head over tokens");

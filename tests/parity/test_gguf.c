@@ -173,6 +173,8 @@ static void what_llama_cpp_would_read_otherwise_is_refused(void **state)
          "would differ"},
         {"qwen2/config.json", "\"vocab_size\": 292", "\"vocab_size\": 285",
          "tokenizer.json: GGUF: a token that the model has no row for"},
+        {"qwen2/config.json", "\"silu\"", "\"gelu_pytorch_tanh\"",
+         "GGUF: llama.cpp has only silu for qwen2 models"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
