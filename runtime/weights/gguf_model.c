@@ -333,7 +333,7 @@ static int check_model(const struct model *m, struct dt_error *err)
         return dt_error_set(err, EX_DATAERR,
                             "GGUF: rope_scaling of this type is not written: "
                             "expected default, linear or llama3");
-    if (c->gate != DT_GATE_SILU)
+    if (c->family != DT_GPT2 && c->gate != DT_GATE_SILU)
         return dt_error_set(err, EX_DATAERR,
                             "GGUF: llama.cpp has only silu for %s models",
                             m->architecture);
