@@ -18,7 +18,8 @@ struct dt_scorer {
     size_t T;                              /* room of a row */
     size_t shape;                          /* of a row; 0: any */
     int32_t *inputs, *targets, *doc_start; /* (T) */
-    int32_t *picked;                       /* (T) */
+    int32_t *picked;                       /* (T) 0, 1, ... */
+    int32_t *last;                         /* (T) positions that score texts */
     float *scores;                         /* (T) */
     size_t used, count;                    /* tokens and texts in the row */
     void (*done)(void *ctx, float score);
@@ -34,6 +35,7 @@ void dt_scorer_destroy(struct dt_scorer *s)
     free(s->targets);
     free(s->doc_start);
     free(s->picked);
+    free(s->last);
     free(s->scores);
     free(s);
 }
@@ -76,16 +78,20 @@ struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
         s->targets = malloc(s->T * sizeof(*s->targets));
         s->doc_start = malloc(s->T * sizeof(*s->doc_start));
         s->picked = malloc(s->T * sizeof(*s->picked));
+        s->last = malloc(s->T * sizeof(*s->last));
         s->scores = malloc(s->T * sizeof(*s->scores));
     }
     if (!s || !s->inputs || !s->targets || !s->doc_start || !s->picked ||
-        !s->scores)
+        !s->last || !s->scores) {
         dt_error_set(err, EX_OSERR, "out of memory");
-    else
+    } else {
+        for (size_t t = 0; t < s->T; t++)
+            s->picked[t] = (int32_t)t;
         s->model =
             dt_model_create(&engine->config, engine->layout, &engine->exec,
                             dt_places_flat(engine->weights),
                             (struct dt_places){0}, &options, err);
+    }
     if (s && s->model)
         return s;
     dt_scorer_destroy(s);
@@ -107,6 +113,9 @@ static void pad(struct dt_scorer *s)
     }
 }
 
+/* All positions of a row have scores, since the bits of a product may depend on
+ * how many rows it has.
+ */
 int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
 {
     const struct dt_exec *exec = &s->engine->exec;
@@ -120,7 +129,7 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
         .targets = s->targets,
         .doc_start = s->doc_start,
         .picked = s->picked,
-        .picked_count = s->count,
+        .picked_count = s->used,
     };
     if (dt_model_bind(s->model, &batch, false, err) < 0)
         return -1;
@@ -129,11 +138,11 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
     dt_model_values_forward(s->model);
     if (exec->device->copy(exec->stream, s->scores,
                            dt_view_data(dt_model_values(s->model).value),
-                           s->count * sizeof(*s->scores), err) < 0 ||
+                           s->used * sizeof(*s->scores), err) < 0 ||
         exec->device->stream_wait(exec->stream, err) < 0)
         return -1;
     for (size_t i = 0; i < s->count; i++)
-        s->done(s->ctx, s->scores[i]);
+        s->done(s->ctx, s->scores[s->last[i]]);
     s->used = s->count = 0;
     return 0;
 }
@@ -155,7 +164,7 @@ int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
         s->targets[s->used + t] = DT_IGNORE;
         s->doc_start[s->used + t] = (int32_t)s->used;
     }
-    s->picked[s->count++] =
+    s->last[s->count++] =
         (int32_t)(s->used + dt_score_token(s->inputs + s->used, count,
                                            s->engine->config.pad));
     s->used += count;

@@ -156,8 +156,9 @@ static void the_model_that_a_file_names_is_checked(void **state)
                "\"n_head\": 2}");
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s has no tokenizer.json: let "
-             "transformers write one, AutoTokenizer.from_pretrained(DIR)."
+             "t.yaml:2:15: model.path: %s has no tokenizer.json or "
+             "tokenizer.model: let transformers write one, "
+             "AutoTokenizer.from_pretrained(DIR)."
              "save_pretrained(DIR), or name a tokenizer's directory, or byte, "
              "as model.tokenizer; lines of token ids need data.format: "
              "tokenized\n",
