@@ -55,6 +55,16 @@ AS_IF([test "x$enable_coverage" = xyes], [
     dt_warn="$dt_warn -Wno-error"
 ])
 
+# A multiplication and an addition in one expression are fused. With `fast`
+# clang fuses by what is around it, so that one source has several bits; gcc has
+# no other.
+AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+#ifndef __clang__
+#error
+#endif
+]])], [dt_contract=on], [dt_contract=fast])
+AC_SUBST([DT_FP_CONTRACT], [$dt_contract])
+
 AC_SUBST([DT_CFLAGS], ["-std=gnu17 $dt_warn $dt_warn_c $dt_instrument"])
 AC_SUBST([DT_CXXFLAGS], ["-std=gnu++17 $dt_warn $dt_instrument"])
 AC_SUBST([DT_NVCC_WARN], ["$dt_warn_nvcc"])
