@@ -157,11 +157,10 @@ static void the_model_that_a_file_names_is_checked(void **state)
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
              "t.yaml:2:15: model.path: %s has no tokenizer.json or "
-             "tokenizer.model: let transformers write one, "
-             "AutoTokenizer.from_pretrained(DIR)."
-             "save_pretrained(DIR), or name a tokenizer's directory, or byte, "
-             "as model.tokenizer; lines of token ids need data.format: "
-             "tokenized\n",
+             "tokenizer.model: let transformers write one, AutoTokenizer."
+             "from_pretrained(DIR).save_pretrained(DIR), or name a tokenizer's "
+             "directory, or byte, as model.tokenizer; lines of token ids need "
+             "data.format: tokenized\n",
              test_directory);
     assert_string_equal(errors, wanted);
     unlink("config.json");
