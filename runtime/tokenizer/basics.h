@@ -310,6 +310,12 @@ size_t dt_tok_back(const char *s, size_t i);
  */
 int dt_tok_sequence(const unsigned char *s, size_t n);
 
+/* Appends what utf8proc makes of bytes [from, to) of a span with its options,
+ * and UTF8PROC_STABLE. -1: EX_OSERR.
+ */
+int dt_tok_map(int options, const struct dt_tok_span *span, size_t from,
+               size_t to, struct dt_tok_text *text, struct dt_error *err);
+
 /* Appends the normal form C of a span to a text. -1: EX_OSERR. */
 int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
                struct dt_error *err);

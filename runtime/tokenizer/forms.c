@@ -2,18 +2,16 @@
 /* forms.c - the normal forms D, KC and KD; form C is in unicode.c */
 #include "config.h"
 
-#include <stdlib.h>
-
 #include <utf8proc.h>
 
 #include "tokenizer/normal.h"
 
 enum { PARTS_MAX = 32 }; /* of the decomposition of a character */
 
-static const utf8proc_option_t form_options[] = {
-    [DT_TOK_FORM_D] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
-    [DT_TOK_FORM_KC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
-    [DT_TOK_FORM_KD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+static const int form_options[] = {
+    [DT_TOK_FORM_D] = UTF8PROC_DECOMPOSE,
+    [DT_TOK_FORM_KC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+    [DT_TOK_FORM_KD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
 };
 
 /* Whether a character may be joined to the one before it, or ordered before
@@ -49,24 +47,6 @@ static size_t end_of_part(enum dt_tok_form form, const char *s, size_t n,
     return end;
 }
 
-static int put_form(enum dt_tok_form form, const struct dt_tok_span *span,
-                    size_t from, size_t to, struct dt_tok_text *text,
-                    struct dt_error *err)
-{
-    utf8proc_uint8_t *out = NULL;
-    utf8proc_ssize_t n =
-        utf8proc_map((const utf8proc_uint8_t *)span->s + from,
-                     (utf8proc_ssize_t)(to - from), &out, form_options[form]);
-    if (n < 0)
-        return dt_error_set(err, EX_OSERR, "normal form: %s",
-                            utf8proc_errmsg(n));
-    dt_tok_text_add(text, (const char *)out, (size_t)n,
-                    dt_tok_span_begin(span, from),
-                    dt_tok_span_end(span, to - 1));
-    free(out);
-    return 0;
-}
-
 int dt_tok_form(enum dt_tok_form form, const struct dt_tok_span *span,
                 struct dt_tok_text *text, struct dt_error *err)
 {
@@ -83,7 +63,8 @@ int dt_tok_form(enum dt_tok_form form, const struct dt_tok_span *span,
             dt_tok_text_copy(text, span, i, end);
         } else if (classes[cp] & DT_TOK_OPAQUE) {
             dt_tok_text_copy(text, span, i, end);
-        } else if (put_form(form, span, i, end, text, err) < 0) {
+        } else if (dt_tok_map(form_options[form], span, i, end, text, err) <
+                   0) {
             return -1;
         }
     }

@@ -179,15 +179,15 @@ bool dt_tok_nfc_needed(const char *s, size_t n)
     return find_active(s, n, i) < n;
 }
 
-static int compose_span(const struct dt_tok_span *span, size_t from, size_t to,
-                        struct dt_tok_text *text, struct dt_error *err)
+int dt_tok_map(int options, const struct dt_tok_span *span, size_t from,
+               size_t to, struct dt_tok_text *text, struct dt_error *err)
 {
     utf8proc_uint8_t *out = NULL;
-    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)span->s + from,
-                                      (utf8proc_ssize_t)(to - from), &out,
-                                      UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    utf8proc_ssize_t n = utf8proc_map(
+        (const utf8proc_uint8_t *)span->s + from, (utf8proc_ssize_t)(to - from),
+        &out, (utf8proc_option_t)(UTF8PROC_STABLE | options));
     if (n < 0)
-        return dt_error_set(err, EX_OSERR, "normal form C: %s",
+        return dt_error_set(err, EX_OSERR, "normal form: %s",
                             utf8proc_errmsg(n));
     dt_tok_text_add(text, (const char *)out, (size_t)n,
                     dt_tok_span_begin(span, from),
@@ -206,7 +206,7 @@ int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
         if (i == span->n)
             break;
         end = end_of_active(span->s, span->n, i);
-        if (compose_span(span, i, end, text, err) < 0)
+        if (dt_tok_map(UTF8PROC_COMPOSE, span, i, end, text, err) < 0)
             return -1;
         i = end;
     }
