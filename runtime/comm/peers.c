@@ -127,6 +127,25 @@ int dt_peers_wait(struct dt_peers *p, struct dt_transport_buffer *buffer,
     return dt_peers_look(p, err);
 }
 
+static int ms_until(double deadline)
+{
+    return (int)((deadline - dt_clock_now()) * 1000);
+}
+
+/* Waits until the others have left or said why, too. A connection that is
+ * closed before its last bytes were read is reset, and last words that the
+ * other has not read yet are lost with it.
+ */
+static void await_farewells(struct dt_peers *p, double deadline)
+{
+    for (int i = 0; i < p->links.count && ms_until(deadline) > 0; i++) {
+        int r = p->links.peers[i];
+        if (!p->left[r] && !p->others[r].reason[0])
+            dt_transport_buffer_wait(p->other_buffers[r], DT_RECV,
+                                     ms_until(deadline), NULL);
+    }
+}
+
 void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
 {
     double deadline = dt_clock_now() + FAREWELL_MS / 1000.0;
@@ -142,9 +161,10 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
                                      last_words_slot, 0, sizeof(p->own),
                                      NULL) == 0)
             sent++;
-    while (sent > 0 && (ms = (int)((deadline - dt_clock_now()) * 1000)) > 0 &&
+    while (sent > 0 && (ms = ms_until(deadline)) > 0 &&
            dt_transport_buffer_wait(p->own_buffer, DT_SEND, ms, NULL) == 1)
         sent--;
+    await_farewells(p, deadline);
     dt_transport_close(p->transport);
 }
 
