@@ -17,6 +17,10 @@ struct simt_work {
     enum simt_progress (*progress)(void *ctx);
     void (*release)(void *ctx);
     void *ctx;
+    /* Asked first, without device memory, which takes a system call for each
+     * allocation to open; NULL: progress says it.
+     */
+    bool (*blocked)(void *ctx);
 };
 
 /* The end of a stream in a capture: the nodes on which its next node depends.
@@ -85,6 +89,7 @@ extern struct CUstream_st *simt_streams; /* all streams of all devices */
  */
 struct CUstream_st *simt_stream_locked(cudaStream_t stream);
 /* As simt_enqueue. */
+cudaError_t simt_enqueue_work(cudaStream_t stream, struct simt_work work);
 cudaError_t simt_enqueue_locked(struct CUstream_st *stream,
                                 struct simt_work work);
 /* A point that is passed when everything now in the stream is done. The caller

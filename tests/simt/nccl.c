@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "nccl_operation.h"
 
 static _Thread_local int group_depth;
@@ -294,8 +295,10 @@ static void queue_waiting(struct ncclComm *comm)
     struct nccl_operation *next;
     for (struct nccl_operation *o = comm->waiting; o; o = next) {
         next = o->next;
-        simt_enqueue(o->stream, nccl_operation_progress, nccl_operation_release,
-                     o);
+        simt_enqueue_work(o->stream,
+                          (struct simt_work){nccl_operation_progress,
+                                             nccl_operation_release, o,
+                                             nccl_operation_blocked});
     }
     comm->waiting = NULL;
 }

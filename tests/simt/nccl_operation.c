@@ -2,6 +2,7 @@
 /* nccl_operation.c - moving bytes between ranks, and adding them up */
 #include "config.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,31 @@ static void finish(struct nccl_operation *o)
         memmove(o->to + bytes * (size_t)o->comm->rank, o->from, bytes);
     else if (o->what.kind == BROADCAST && o->comm->rank == o->what.root)
         memmove(o->to, o->from, bytes);
+}
+
+static bool is_open(const struct nccl_transfer *t)
+{
+    return t->data &&
+           (t->header_done < sizeof(t->header) || t->done < t->bytes);
+}
+
+bool nccl_operation_blocked(void *ctx)
+{
+    const struct nccl_operation *o = ctx;
+    bool all = true;
+    if (atomic_load(&o->comm->stop))
+        return false;
+    if (o->comm->finished + 1 != o->what.number)
+        return true;
+    for (int r = 0; r < o->comm->size; r++) {
+        struct pollfd fd = {.fd = o->comm->fds[r]};
+        fd.events = (is_open(&o->out[r]) ? POLLOUT : 0) |
+                    (is_open(&o->in[r]) ? POLLIN : 0);
+        if (fd.events != 0 && poll(&fd, 1, 0) > 0)
+            return false;
+        all &= fd.events == 0;
+    }
+    return !all;
 }
 
 enum simt_progress nccl_operation_progress(void *ctx)

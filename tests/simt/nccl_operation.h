@@ -66,7 +66,10 @@ size_t nccl_width(int type);
 struct nccl_operation *nccl_operation(struct ncclComm *comm,
                                       enum nccl_kind kind, cudaStream_t stream);
 
-/* For simt_enqueue: makes progress as far as possible now; frees. */
+/* For simt_enqueue_work: whether nothing can move; makes progress as far as
+ * possible now; frees.
+ */
+bool nccl_operation_blocked(void *ctx);
 enum simt_progress nccl_operation_progress(void *ctx);
 void nccl_operation_release(void *ctx);
 

@@ -44,6 +44,9 @@ static void destroy_if_empty(struct CUstream_st *stream)
 static enum simt_progress run_head(struct CUstream_st *stream)
 {
     struct item *item = stream->head;
+    if (item->work.blocked && item->work.blocked(item->work.ctx))
+        return SIMT_BLOCKED;
+    simt_memory_open_locked();
     enum simt_progress result = item->work.progress(item->work.ctx);
     if (result != SIMT_DONE)
         return result;
@@ -110,7 +113,6 @@ void simt_wait_locked(const struct ticket *ticket)
     unsigned attempt = 0;
     simt_read_seed_locked();
     while (!ticket->passed) {
-        simt_memory_open_locked();
         bool moved = true;
         while (!ticket->passed && moved) {
             moved = step_locked();
@@ -129,7 +131,6 @@ void simt_wait_locked(const struct ticket *ticket)
 void simt_poll_locked(void)
 {
     simt_read_seed_locked();
-    simt_memory_open_locked();
     for (uint32_t steps = 1 + simt_random(3); steps > 0; steps--)
         if (!step_locked())
             break;
@@ -146,9 +147,14 @@ static enum simt_progress pass_ticket(void *ctx)
     return SIMT_DONE;
 }
 
-static enum simt_progress wait_ticket(void *ctx)
+static bool awaits_ticket(void *ctx)
 {
-    return ((struct ticket *)ctx)->passed ? SIMT_DONE : SIMT_BLOCKED;
+    return !((struct ticket *)ctx)->passed;
+}
+
+static enum simt_progress leave_ticket(void *ctx)
+{
+    return awaits_ticket(ctx) ? SIMT_BLOCKED : SIMT_DONE;
 }
 
 static void release_ticket(void *ctx)
@@ -172,7 +178,8 @@ static void push(struct CUstream_st *stream, struct simt_work work)
 void simt_push_wait_locked(struct CUstream_st *stream, struct ticket *ticket)
 {
     ticket->references++;
-    push(stream, (struct simt_work){wait_ticket, release_ticket, ticket});
+    push(stream, (struct simt_work){leave_ticket, release_ticket, ticket,
+                                    awaits_ticket});
 }
 
 /* A point that is passed when all that `stream` has now is done. */
@@ -180,7 +187,7 @@ struct ticket *simt_mark_locked(struct CUstream_st *stream)
 {
     struct ticket *ticket = simt_checked(calloc(1, sizeof(*ticket)));
     ticket->references = 2;
-    push(stream, (struct simt_work){pass_ticket, release_ticket, ticket});
+    push(stream, (struct simt_work){pass_ticket, release_ticket, ticket, NULL});
     return ticket;
 }
 
@@ -240,20 +247,25 @@ struct CUstream_st *simt_stream_locked(cudaStream_t stream)
     return NULL;
 }
 
-cudaError_t simt_enqueue(cudaStream_t stream,
-                         enum simt_progress (*progress)(void *ctx),
-                         void (*release)(void *ctx), void *ctx)
+cudaError_t simt_enqueue_work(cudaStream_t stream, struct simt_work work)
 {
     simt_lock();
     struct CUstream_st *s = simt_stream_locked(stream);
     cudaError_t error = cudaErrorInvalidResourceHandle;
     if (s)
-        error =
-            simt_enqueue_locked(s, (struct simt_work){progress, release, ctx});
-    else if (release)
-        release(ctx);
+        error = simt_enqueue_locked(s, work);
+    else if (work.release)
+        work.release(work.ctx);
     simt_unlock();
     return simt_error(error);
+}
+
+cudaError_t simt_enqueue(cudaStream_t stream,
+                         enum simt_progress (*progress)(void *ctx),
+                         void (*release)(void *ctx), void *ctx)
+{
+    return simt_enqueue_work(stream,
+                             (struct simt_work){progress, release, ctx, NULL});
 }
 
 /* --- waiting --- */
