@@ -6,6 +6,7 @@
 
 #include "algo/run.h"
 #include "base/fault.h"
+#include "base/span.h"
 
 /* --- the weights --- */
 
@@ -150,7 +151,10 @@ static int any_stopped(struct dt_run *run, int stopped, struct dt_error *err)
 static int complete(struct dt_run *run, struct dt_rollout *rollout,
                     struct dt_experience *e, bool score, struct dt_error *err)
 {
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_ROLLOUT, e->groups);
     int rc = run_rollout(run, rollout, e, score, err);
+    dt_span_end(&span);
     if (rc >= 0)
         rc = any_stopped(run, rc, err);
     return rc == 0 ? dt_experience_gather(e, run->comm, &run->exec, err) : rc;

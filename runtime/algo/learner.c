@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "algo/learner.h"
+#include "base/span.h"
 
 /* --- creation --- */
 
@@ -167,8 +168,8 @@ int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
 }
 
 /* Every rank squares the gradients of its own parts. */
-int dt_learner_update(struct dt_learner *learner, double max_norm,
-                      struct dt_error *err)
+static int update(struct dt_learner *learner, double max_norm,
+                  struct dt_error *err)
 {
     const struct dt_exec *exec = learner->exec;
     struct dt_parallel *parallel = learner->parallel;
@@ -188,6 +189,16 @@ int dt_learner_update(struct dt_learner *learner, double max_norm,
         dt_optim_update(learner->optim, own.on_host, own.step, own.first,
                         own.master, own.weights, own.grads, own.m, own.v);
     return more;
+}
+
+int dt_learner_update(struct dt_learner *learner, double max_norm,
+                      struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
+    int rc = update(learner, max_norm, err);
+    dt_span_end(&span);
+    return rc;
 }
 
 int dt_learner_send_result(struct dt_learner *learner, struct dt_view step,

@@ -58,6 +58,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/old.c \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
+	runtime/algo/passes.c \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "algo/run.h"
+#include "base/span.h"
 
 /* Forward passes of the bound batch up to its values, which come to
  * values.value.
@@ -49,6 +50,15 @@ static void keep(const struct dt_experience *e, const struct dt_batch *batch,
     }
 }
 
+static int values(struct dt_learner *learner, struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_VALUES, 0);
+    int rc = forward(learner, err);
+    dt_span_end(&span);
+    return rc;
+}
+
 /* Values of a micro-batch by all models that are asked for. */
 static int pass(struct dt_run *run, struct dt_batch *batch,
                 struct dt_error *err)
@@ -63,7 +73,7 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
             return -1;
         keep(e, batch, learner->values.reference, e->reference, NULL);
     }
-    if (forward(learner, err) < 0)
+    if (values(learner, err) < 0)
         return -1;
     keep(e, batch, learner->values.value, e->old, NULL);
     if (e->entropy)
@@ -73,7 +83,7 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     if (!critic->layout)
         return 0;
     if (dt_model_bind(critic->model, batch, true, err) < 0 ||
-        forward(critic, err) < 0)
+        values(critic, err) < 0)
         return -1;
     keep(e, batch, critic->values.value, e->values, e->after);
     return 0;

@@ -14,6 +14,7 @@
 #include "algo/frozen.h"
 #include "algo/plan.h"
 #include "algo/run.h"
+#include "base/span.h"
 #include "weights/weights.h"
 
 const char *dt_run_reference_dir(const struct dt_run *run)
@@ -179,6 +180,8 @@ static void use_weights(struct dt_run *run, bool reference)
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err)
 {
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_VALUES, 0);
     use_weights(run, true);
     int result = pass(run, shape, err);
     if (result == 0) {
@@ -188,5 +191,6 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                                          run->learner.values.collision, err);
     }
     use_weights(run, false);
+    dt_span_end(&span);
     return result;
 }

@@ -283,6 +283,15 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
 
+/* passes.c: queues the passes of a learner through the bound batch: up, loss,
+ * down; what a loss of the host measures is added to *metrics. -1: the device
+ * or a peer failed.
+ */
+int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
+                        const struct dt_graph_shape *shape,
+                        const struct dt_batch *batch,
+                        struct dt_metrics *metrics, struct dt_error *err);
+
 /* step.c: queues the next optimizer step; `stop` tells all ranks that this one
  * was told to stop. At most one step may be in flight. 0; 1, a rank was told to
  * stop while completions were sampled, and nothing is queued; -1: data, the

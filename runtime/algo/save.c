@@ -4,6 +4,7 @@
 
 #include "algo/run.h"
 #include "base/log.h"
+#include "base/span.h"
 
 enum { HALVINGS = 3 }; /* of the interval, one for each failure */
 
@@ -55,7 +56,7 @@ static void plan_retry(struct dt_run *run, const char *why)
                run->save.retry);
 }
 
-int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
+static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
     struct dt_error why = {0}, lost;
     int result = dt_run_save(run, &why, err);
@@ -78,4 +79,13 @@ int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
     run->save = (struct dt_run_save){0};
     run->unproven_step = run->progress.step;
     return 0;
+}
+
+int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_SAVE, (uint64_t)run->progress.step);
+    int rc = save_or_retry(run, last, err);
+    dt_span_end(&span);
+    return rc;
 }

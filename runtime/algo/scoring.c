@@ -18,6 +18,7 @@
 
 #include "algo/run.h"
 #include "base/fault.h"
+#include "base/span.h"
 #include "base/thread.h"
 
 enum { LOOK_MS = 100 }; /* how often ranks ask each other */
@@ -315,7 +316,10 @@ int dt_scoring_end(struct dt_run *run, struct dt_error *err)
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     if (!scoring->started && !scoring->done && start(run, err) < 0)
         return -1;
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_REWARD, scoring->of->groups);
     int rc = wait_all(run, err);
+    dt_span_end(&span);
     return rc == 0 ? share(run, err) : rc;
 }
 

@@ -14,34 +14,11 @@
 
 #include "algo/run.h"
 #include "base/log.h"
+#include "base/span.h"
 
 enum { MAX_SKIPPED_IN_ROW = 50 };
 
-/* --- forward and backward of a micro-batch --- */
-
-/* The work of a unit, which is recorded. */
-struct unit {
-    struct dt_learner *learner;
-    size_t u;
-    bool accumulate;
-};
-
-static void unit_forward(void *ctx)
-{
-    const struct unit *unit = ctx;
-    dt_model_forward(unit->learner->model, unit->u);
-}
-
-static void unit_backward(void *ctx)
-{
-    const struct unit *unit = ctx;
-    const struct dt_learner *learner = unit->learner;
-    if (unit->u + 1 == learner->layout->unit_count)
-        dt_model_loss_and_backward(learner->model, learner->step,
-                                   unit->accumulate);
-    else
-        dt_model_backward(learner->model, unit->u, unit->accumulate);
-}
+/* --- micro-batches --- */
 
 /* The upload of the third and later batches of a step waits for the batch
  * before the last one, and a new shape waits for everything in the stream.
@@ -63,42 +40,6 @@ static int wait_inputs(struct dt_run *run, struct dt_learner *learner,
 static size_t current_step(const struct dt_run *run)
 {
     return (size_t)(run->queued + 1) % DT_MAX_IN_FLIGHT;
-}
-
-/* A last unit in which the host computes the loss cannot be recorded. */
-static int queue_backward(struct dt_run *run, struct unit *unit,
-                          const struct dt_graph_shape *shape,
-                          const struct dt_batch *batch, struct dt_error *err)
-{
-    struct dt_learner *learner = unit->learner;
-    size_t count = learner->layout->unit_count;
-    if (run->algo->loss && unit->u + 1 == count)
-        return dt_run_weigh(run, learner, batch, true, unit->accumulate,
-                            &run->in_flight[current_step(run)].metrics, err);
-    return dt_graphs_run(learner->graphs, shape, count + unit->u, unit_backward,
-                         unit, err);
-}
-
-/* Queues the passes through the model: up, loss, down. */
-static int queue_passes(struct dt_run *run, struct dt_learner *learner,
-                        const struct dt_graph_shape *shape,
-                        const struct dt_batch *batch, struct dt_error *err)
-{
-    size_t count = learner->layout->unit_count;
-    struct unit unit = {learner, 0, shape->accumulate};
-    for (unit.u = 0; unit.u + 1 < count; unit.u++)
-        if (dt_learner_forward(learner, unit.u, err) < 0 ||
-            dt_graphs_run(learner->graphs, shape, unit.u, unit_forward, &unit,
-                          err) < 0 ||
-            dt_model_send_input(learner->model, unit.u, err) < 0)
-            return -1;
-    for (unit.u = count; unit.u-- > 0;)
-        if (dt_learner_backward(learner, unit.u, err) < 0 ||
-            dt_model_bring_input(learner->model, unit.u, err) < 0 ||
-            queue_backward(run, &unit, shape, batch, err) < 0 ||
-            dt_parallel_ready(learner->parallel, unit.u, err) < 0)
-            return -1;
-    return 0;
 }
 
 /* Whether a batch that the loader gave as number `a` of a step is its last. */
@@ -167,7 +108,8 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
         return -1;
     run->exec.ops->step_add(run->exec.stream, learner->step,
                             loss_count(run, learner, a, batch), 0);
-    return queue_passes(run, learner, &shape, batch, err);
+    return dt_run_queue_passes(run, learner, &shape, batch,
+                               &run->in_flight[current_step(run)].metrics, err);
 }
 
 /* Queues micro-batch `a` of the step; *more: another one follows. */
@@ -263,7 +205,7 @@ static int end_step(struct dt_run *run, struct dt_learner *learner,
                                   &learner->results[current_step(run)], err);
 }
 
-int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
+static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
     struct dt_in_flight *current = &run->in_flight[current_step(run)];
     struct dt_learner *learner;
@@ -297,6 +239,15 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     current->open = true;
     run->queued++;
     return dt_run_reference_follow(run, run->queued, err);
+}
+
+int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_STEP, (uint64_t)run->queued + 1);
+    int rc = queue_step(run, stop, err);
+    dt_span_end(&span);
+    return rc;
 }
 
 /* --- its result --- */

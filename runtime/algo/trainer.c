@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/span.h"
 
 /* State of the loop between steps. */
 struct loop {
@@ -80,8 +81,8 @@ static struct dt_report_value *find_kl(const struct dt_run *run,
                : NULL;
 }
 
-static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
-                          struct dt_error *err)
+static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
+                    struct dt_error *err)
 {
     struct dt_metrics metrics;
     struct dt_report_eval line = {
@@ -100,6 +101,17 @@ static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
     if (run->report)
         dt_report_eval(run->report, &line);
     return 0;
+}
+
+static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
+                          struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_EVALUATION,
+                         (uint64_t)run->progress.step);
+    int rc = evaluate(run, summary, err);
+    dt_span_end(&span);
+    return rc;
 }
 
 /* The line of a step, when logging.steps or the first or last one ask for it.

@@ -38,6 +38,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
 	runtime/base/rng.h \
+	runtime/base/span.c \
+	runtime/base/span.h \
 	runtime/base/str.c \
 	runtime/base/str.h \
 	runtime/base/thread.c \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "comm/impl.h"
 
 struct dt_comm *dt_comm_create(const char *backend,
@@ -214,16 +215,24 @@ int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
 int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket, struct dt_error *err)
 {
     struct dt_comm *world = world_of(comm);
-    return world->backend->wait(world, ticket, err);
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_COMM_WAIT, ticket);
+    int rc = world->backend->wait(world, ticket, err);
+    dt_span_end(&span);
+    return rc;
 }
 
 int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
                        struct dt_event *event, struct dt_error *err)
 {
     struct dt_comm *world = world_of(comm);
-    if (world->backend->wait_event)
-        return world->backend->wait_event(world, device, event, err);
-    return dt_event_wait(device, event, err);
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_DEVICE_WAIT, 0);
+    int rc = world->backend->wait_event
+                 ? world->backend->wait_event(world, device, event, err)
+                 : dt_event_wait(device, event, err);
+    dt_span_end(&span);
+    return rc;
 }
 
 static int run(struct dt_comm *comm, const struct dt_op *op,

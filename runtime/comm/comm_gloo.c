@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/span.h"
 #include "comm/direct.h"
 #include "comm/meet.h"
 #include "comm/pipeline.h"
@@ -94,11 +95,34 @@ static int run_op(struct dt_messages *m, const struct dt_op *op,
                                   : kinds[op->kind].small(m, op, err);
 }
 
+/* What a trace says of an operation. */
+static struct dt_span_detail span_detail(const struct gloo *g,
+                                         const struct dt_op *op)
+{
+    size_t bytes = op->view.count * dt_dtype_bytes(op->wire);
+    if (op->kind == DT_OP_SCALARS)
+        bytes = op->scalar_count * sizeof(double);
+    else if (op->kind == DT_OP_REDUCE_SCATTER_INT8)
+        bytes = op->view.count;
+    return (struct dt_span_detail){
+        .name = dt_op_name(op->kind),
+        .number = g->messages.sequence + 1,
+        .bytes = bytes,
+        .first = dt_comm_world_rank(op->on, 0),
+        .size = op->on->size,
+    };
+}
+
 static int gloo_run(void *ctx, const struct dt_op *op, struct dt_error *err)
 {
     struct gloo *g = ctx;
+    const struct dt_span_detail detail = span_detail(g, op);
+    struct dt_span span;
     char what[64];
-    if (run_op(&g->messages, op, err) == 0)
+    dt_span_begin(&span, DT_SPAN_COLLECTIVE, &detail);
+    int rc = run_op(&g->messages, op, err);
+    dt_span_end(&span);
+    if (rc == 0)
         return 0;
     /* now, because the caller may end the process at once */
     dt_peers_leave(&g->peers, err);

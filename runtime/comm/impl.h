@@ -29,6 +29,9 @@ struct dt_op {
     size_t scalar_count;
 };
 
+/* "all_reduce" */
+const char *dt_op_name(enum dt_op_kind kind);
+
 /* Writes "all_reduce(1024 x f32)", or "... in a group of 2", to text. */
 void dt_op_describe(const struct dt_op *op, char *text, size_t bytes);
 

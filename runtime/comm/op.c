@@ -15,7 +15,13 @@ static const char *const op_names[] = {
     [DT_OP_BROADCAST] = "broadcast",
     [DT_OP_SCALARS] = "reduce_scalars",
     [DT_OP_BARRIER] = "barrier",
+    [DT_OP_MEET] = "connecting",
 };
+
+const char *dt_op_name(enum dt_op_kind kind)
+{
+    return op_names[kind];
+}
 
 static const char *const dtype_names[] = {
     [DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F16] = "fp16",
@@ -24,10 +30,8 @@ static const char *const dtype_names[] = {
 
 static void describe(const struct dt_op *op, char *text, size_t bytes)
 {
-    if (op->kind == DT_OP_BARRIER)
-        snprintf(text, bytes, "barrier");
-    else if (op->kind == DT_OP_MEET)
-        snprintf(text, bytes, "connecting");
+    if (op->kind == DT_OP_BARRIER || op->kind == DT_OP_MEET)
+        snprintf(text, bytes, "%s", op_names[op->kind]);
     else if (op->kind == DT_OP_SCALARS)
         snprintf(text, bytes, "reduce_scalars(%zu x f64)", op->scalar_count);
     else

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "base/thread.h"
 #include "comm/queue.h"
 
@@ -74,6 +75,7 @@ static void *queue_main(void *arg)
     struct dt_error err;
     struct item *item;
     int rc;
+    dt_span_lane("comm");
     pthread_mutex_lock(&q->mutex);
     while (!q->failed && (item = queue_take(q))) {
         pthread_mutex_unlock(&q->mutex);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "base/thread.h"
 #include "data/loader.h"
 #include "data/loader_fill.h"
@@ -263,8 +264,11 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     if (loader->taken == loader->total)
         return 0;
     const struct dt_slot *slot = slot_of(loader, loader->taken);
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_DATA_WAIT, loader->taken);
     pthread_mutex_lock(&loader->lock);
     int rc = wait_for_batch(loader, slot, err);
+    dt_span_end(&span);
     if (rc == 0 && slot->failed) {
         if (err)
             *err = slot->error;
