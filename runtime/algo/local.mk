@@ -14,6 +14,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \
 	runtime/algo/complete.c \
+	runtime/algo/costs.c \
 	runtime/algo/critic.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \

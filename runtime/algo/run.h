@@ -86,6 +86,12 @@ struct dt_run {
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
 
+    /* Of the steps since the last line of the report: costs.c. */
+    struct dt_run_window {
+        double since; /* when it began */
+        long steps, skipped;
+    } window;
+
     struct dt_run_save {
         int failures; /* saves in a row */
         long retry;   /* the step after which to try again, 0: all is well */
@@ -312,6 +318,13 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
  */
 int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
                     struct dt_metrics *metrics, struct dt_error *err);
+
+/* costs.c: what the steps since the last report, which took `seconds` and had
+ * `tokens`, have cost in time and memory; begins the next window. All ranks
+ * call it after the same step. -1: a peer failed.
+ */
+int dt_run_costs(struct dt_run *run, double tokens, double seconds,
+                 struct dt_report_values *costs, struct dt_error *err);
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.

@@ -260,11 +260,11 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
 static int start_report(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/metrics.jsonl", conf->logging.dir);
     const struct dt_report_options options = {
-        .metrics_path = conf->logging.to_jsonl ? path : NULL,
+        .dir = conf->logging.to_jsonl ? conf->logging.dir : NULL,
         .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
+        .resumes = conf->training.resume != DT_CONF_RESUME_NONE ||
+                   conf->training.eval_only,
         .console = conf->logging.to_stdout,
     };
     return (run->report = dt_report_create(&options, err)) ? 0 : -1;

@@ -16,7 +16,6 @@
 struct loop {
     struct dt_report_summary *summary;
     struct dt_report_step line;
-    double since; /* when the last line was written */
     bool stop_asked;
     bool owes_save; /* one was due after a step that went wrong */
 };
@@ -116,15 +115,14 @@ static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
 
 /* The line of a step, when logging.steps or the first or last one ask for it.
  */
-static void report_step(struct dt_run *run, struct dt_report_step *line,
-                        double *since)
+static int report_step(struct dt_run *run, struct dt_report_step *line,
+                       struct dt_error *err)
 {
     struct dt_progress *p = &run->progress;
     bool first = p->step == 1 && run->conf.logging.first_step;
     bool last = p->step == run->total_steps;
     if (!last && !first && !is_multiple(run->conf.logging.steps, p->step))
-        return;
-    double now = dt_clock_now();
+        return 0;
     line->step = p->step;
     line->total_steps = run->total_steps;
     line->epoch = (double)p->position / (double)run->epoch_samples;
@@ -138,12 +136,14 @@ static void report_step(struct dt_run *run, struct dt_report_step *line,
     struct dt_report_value *kl = find_kl(run, &line->values);
     if (kl)
         kl->shown = true;
-    line->seconds = now - *since;
-    *since = now;
+    line->seconds = dt_clock_now() - run->window.since;
+    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0)
+        return -1;
     p->loss_sum = p->loss_tokens = 0;
     dt_metrics_clear(run->algo, &p->metrics);
     if (run->report)
         dt_report_step(run->report, line);
+    return 0;
 }
 
 /* Collects steps until at most `open` are in flight. */
@@ -153,8 +153,10 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
     while (run->queued - run->progress.step > open) {
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
-        report_step(run, &loop->line, &loop->since);
         loop->summary->steps++;
+        run->window.steps++;
+        if (report_step(run, &loop->line, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -314,9 +316,9 @@ static void end_summary(const struct dt_run *run, struct dt_report_step *line,
 static int run_steps(struct dt_run *run, bool (*stop)(void),
                      struct dt_report_summary *summary, struct dt_error *err)
 {
-    struct loop loop = {
-        .summary = summary, .line = {.loss = NAN}, .since = dt_clock_now()};
+    struct loop loop = {.summary = summary, .line = {.loss = NAN}};
 
+    run->window.since = dt_clock_now();
     if (run->conf.training.eval_only)
         return run_evaluation(run, summary, err);
     if (run->queued >= run->total_steps && run->report)

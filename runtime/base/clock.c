@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c - CLOCK_MONOTONIC */
+/* clock.c - CLOCK_MONOTONIC and CLOCK_REALTIME */
 #include "config.h"
 
 #include <errno.h>
@@ -7,11 +7,21 @@
 
 #include "base/clock.h"
 
-double dt_clock_now(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double dt_clock_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double dt_clock_wall(void)
+{
+    return read_clock(CLOCK_REALTIME);
 }
 
 void dt_clock_sleep(double seconds)

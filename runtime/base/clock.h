@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - time that never jumps */
+/* clock.h - time that never jumps, and that of calendars */
 #ifndef DT_BASE_CLOCK_H
 #define DT_BASE_CLOCK_H
 
@@ -7,6 +7,9 @@
 
 /* Seconds on the monotonic clock. Only differences mean anything. */
 double dt_clock_now(void);
+
+/* Seconds since 1970, which may jump: for people, and for other machines. */
+double dt_clock_wall(void);
 
 /* Sleeps for at least `seconds`, also across signals. */
 void dt_clock_sleep(double seconds);

@@ -77,10 +77,11 @@ struct dt_device {
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);
 
-    /* Bytes this process may still allocate (SIZE_MAX: unknown), and its peak
-     * so far.
+    /* Bytes this process may still allocate (SIZE_MAX: unknown), those it has
+     * now (0: unknown), and its peak so far.
      */
     size_t (*available_bytes)(void);
+    size_t (*used_bytes)(void);
     size_t (*peak_bytes)(void);
     /* "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0": valid until the next call.
      */

@@ -3,10 +3,12 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "device/device.h"
 
@@ -89,6 +91,19 @@ static size_t available_bytes(void)
     return dt_memory_available("");
 }
 
+/* The resident pages: the second number of statm. */
+static size_t used_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static size_t peak_bytes(void)
 {
     struct rusage usage;
@@ -117,6 +132,7 @@ const struct dt_device dt_cpu = {
     .event_record = event_record,
     .event_done = event_done,
     .available_bytes = available_bytes,
+    .used_bytes = used_bytes,
     .peak_bytes = peak_bytes,
     .describe = cpu_describe,
 };

@@ -136,6 +136,11 @@ static size_t available_bytes(void)
     return free_bytes > KERNEL_RESERVE ? free_bytes - KERNEL_RESERVE : 0;
 }
 
+static size_t used_bytes(void)
+{
+    return gpu.bytes;
+}
+
 static size_t peak_bytes(void)
 {
     return gpu.peak;
@@ -384,6 +389,7 @@ const struct dt_device dt_cuda_device = {
     .replay = cuda_replay,
     .graph_destroy = graph_destroy,
     .available_bytes = available_bytes,
+    .used_bytes = used_bytes,
     .peak_bytes = peak_bytes,
     .describe = cuda_describe,
 };

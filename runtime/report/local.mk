@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/report/jsonl.c \
+	runtime/report/jsonl.h \
+	runtime/report/record.c \
+	runtime/report/record.h \
 	runtime/report/report.c \
 	runtime/report/report.h \
+	runtime/report/sink.h \
 	# End of runtime/report

@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - writes console lines, metrics.jsonl and the summary */
+/* report.c - prints console lines and the summary, and records all numbers */
 #include "config.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <jansson.h>
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "report/jsonl.h"
 #include "report/report.h"
+
+enum {
+    SINKS_MAX = 8,
+    SMOOTH_LINES = 10,
+};
+
+struct open_sink {
+    const struct dt_sink_type *type;
+    struct dt_sink *sink; /* NULL: it has failed */
+};
 
 struct dt_report {
     struct dt_report_options options;
-    char *metrics_path;
-    FILE *metrics;  /* NULL: none */
-    off_t whole;    /* length of the whole lines written */
-    long lost;      /* lines lost since the last one that was written */
+    struct dt_jsonl *metrics, *events, *ranks; /* NULL: none */
+    struct open_sink sinks[SINKS_MAX];
+    size_t sink_count;
     bool terminal;  /* stdout is a terminal: the progress line is rewritten */
     bool line_open; /* the progress line is on the screen */
     double start;
@@ -33,81 +38,11 @@ struct dt_report {
     long lines, lowest_step;
 };
 
-enum { SMOOTH_LINES = 10 };
-
-/* The step in a line of metrics, or -1 if the line is damaged. */
-static long step_of(const char *line)
+static void close_sink(struct open_sink *s)
 {
-    json_t *object = json_loads(line, 0, NULL);
-    const json_t *step = json_object_get(object, "step");
-    long number = json_is_integer(step) ? (long)json_integer_value(step) : -1;
-    json_decref(object);
-    return number;
-}
-
-/* The length of the metrics file up to the last whole line with step <= last.
- * Lines after it, which a crashed run wrote after its checkpoint, will be
- * written again. Damaged lines between those that are kept stay, with a
- * warning.
- */
-static off_t kept_bytes(FILE *file, const char *path, long last)
-{
-    char *line = NULL;
-    size_t size = 0;
-    ssize_t n;
-    off_t kept = 0, here = 0;
-    long damaged = 0, told = 0, step = 0, first = 0;
-    for (long number = 1; step <= last && (n = getline(&line, &size, file)) > 0;
-         number++) {
-        step = line[n - 1] == '\n' ? step_of(line) : -1;
-        here += n;
-        if (step < 0 && damaged++ == 0)
-            first = number;
-        if (step < 0 || step > last)
-            continue;
-        kept = here;
-        told = damaged;
-    }
-    free(line);
-    if (told > 0)
-        dt_log(DT_LOG_WARN, "report",
-               "%s:%ld: not a line of metrics, skipped%s", path, first,
-               told > 1 ? ", and others after it" : "");
-    return kept;
-}
-
-/* Truncates the file after its last whole line, where writing continues. */
-static int cut_metrics(struct dt_report *report)
-{
-    __fpurge(report->metrics);
-    clearerr(report->metrics);
-    return ftruncate(fileno(report->metrics), report->whole) < 0 ||
-                   fseeko(report->metrics, report->whole, SEEK_SET) < 0
-               ? -1
-               : 0;
-}
-
-static int open_metrics(struct dt_report *report, struct dt_error *err)
-{
-    const char *path = report->metrics_path;
-    struct stat st;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    report->metrics = fd < 0 ? NULL : fdopen(fd, "r+");
-    if (!report->metrics) {
-        dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", path,
-                     strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return dt_error_set(err, EX_CANTCREAT, "%s: not a regular file", path);
-    report->whole =
-        kept_bytes(report->metrics, path, report->options.first_step);
-    if (ferror(report->metrics) || cut_metrics(report) < 0)
-        return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", path,
-                            strerror(errno));
-    return 0;
+    if (s->sink)
+        s->type->close(s->sink);
+    s->sink = NULL;
 }
 
 void dt_report_destroy(struct dt_report *report)
@@ -116,34 +51,141 @@ void dt_report_destroy(struct dt_report *report)
         return;
     if (report->line_open)
         putchar('\n');
-    if (report->metrics)
-        fclose(report->metrics);
-    free(report->metrics_path);
+    for (size_t i = 0; i < report->sink_count; i++)
+        close_sink(&report->sinks[i]);
+    dt_jsonl_close(report->metrics);
+    dt_jsonl_close(report->events);
+    dt_jsonl_close(report->ranks);
     free(report);
+}
+
+/* Opens a file of the run. */
+static struct dt_jsonl *open_lines(const struct dt_report_options *options,
+                                   const char *name, long last,
+                                   struct dt_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", options->dir, name);
+    return dt_jsonl_open(path, last, err);
+}
+
+/* One that a run can do without. */
+static struct dt_jsonl *try_lines(const struct dt_report_options *options,
+                                  const char *name)
+{
+    struct dt_error err;
+    struct dt_jsonl *lines =
+        open_lines(options, name, options->resumes ? LONG_MAX : -1, &err);
+    if (!lines)
+        dt_log(DT_LOG_WARN, "report", "%s; the run continues without it",
+               err.text);
+    return lines;
 }
 
 struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err)
 {
     struct dt_report *report = calloc(1, sizeof(*report));
-    if (!report)
-        goto no_memory;
+    if (!report) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
     report->options = *options;
     report->terminal = isatty(STDOUT_FILENO);
     report->start = dt_clock_now();
-    if (options->metrics_path) {
-        if (!(report->metrics_path = strdup(options->metrics_path)))
-            goto no_memory;
-        if (open_metrics(report, err) < 0)
-            goto error;
+    if (!options->dir)
+        return report;
+    report->metrics =
+        open_lines(options, "metrics.jsonl", options->first_step, err);
+    if (!report->metrics) {
+        dt_report_destroy(report);
+        return NULL;
     }
+    report->events = try_lines(options, "events.jsonl");
+    report->ranks = try_lines(options, "ranks.jsonl");
     return report;
-no_memory:
-    dt_error_set(err, EX_OSERR, "out of memory");
-error:
-    dt_report_destroy(report);
-    return NULL;
 }
+
+/* --- where records go --- */
+
+void dt_report_add_sink(struct dt_report *report,
+                        const struct dt_sink_type *type,
+                        const struct dt_sink_options *options)
+{
+    struct open_sink *s = &report->sinks[report->sink_count];
+    struct dt_error err;
+    assert(report->sink_count < SINKS_MAX);
+    *s = (struct open_sink){type, type->open(options, &err)};
+    if (s->sink)
+        report->sink_count++;
+    else
+        dt_log(DT_LOG_WARN, "report", "%s: %s; the run continues without it",
+               type->name, err.text);
+}
+
+/* Closes a sink that could not write. */
+static void drop_sink(struct open_sink *s, const struct dt_error *why)
+{
+    dt_log(DT_LOG_WARN, "report",
+           "%s: %s; nothing more is written there, and the run continues",
+           s->type->name, why->text);
+    close_sink(s);
+}
+
+static void give_record(struct dt_report *report,
+                        const struct dt_report_record *record)
+{
+    FILE *out = report->metrics ? dt_jsonl_begin(report->metrics) : NULL;
+    struct dt_error err;
+    if (out) {
+        dt_record_print(record, dt_clock_now() - report->start, out);
+        dt_jsonl_end(report->metrics);
+    }
+    for (size_t i = 0; i < report->sink_count; i++) {
+        struct open_sink *s = &report->sinks[i];
+        if (s->sink && (s->type->record(s->sink, record, &err) < 0 ||
+                        (s->type->flush && s->type->flush(s->sink, &err) < 0)))
+            drop_sink(s, &err);
+    }
+}
+
+void dt_report_event(struct dt_report *report,
+                     const struct dt_report_event *event)
+{
+    struct dt_report_event e = *event;
+    FILE *out = report->events ? dt_jsonl_begin(report->events) : NULL;
+    struct dt_error err;
+    e.wall = dt_clock_wall();
+    if (out) {
+        dt_event_print(&e, out);
+        dt_jsonl_end(report->events);
+    }
+    for (size_t i = 0; i < report->sink_count; i++) {
+        struct open_sink *s = &report->sinks[i];
+        if (s->sink && s->type->event && s->type->event(s->sink, &e, &err) < 0)
+            drop_sink(s, &err);
+    }
+}
+
+void dt_report_ranks(struct dt_report *report,
+                     const struct dt_report_ranks *ranks)
+{
+    struct dt_report_ranks r = *ranks;
+    FILE *out = report->ranks ? dt_jsonl_begin(report->ranks) : NULL;
+    struct dt_error err;
+    r.wall = dt_clock_wall();
+    if (out) {
+        dt_ranks_print(&r, out);
+        dt_jsonl_end(report->ranks);
+    }
+    for (size_t i = 0; i < report->sink_count; i++) {
+        struct open_sink *s = &report->sinks[i];
+        if (s->sink && s->type->ranks && s->type->ranks(s->sink, &r, &err) < 0)
+            drop_sink(s, &err);
+    }
+}
+
+/* --- lines of the console --- */
 
 /* Formats seconds as "1:02:03" or "02:03". */
 static void format_time(double seconds, char *text, size_t size)
@@ -169,15 +211,6 @@ static void print_line(struct dt_report *report, bool transient,
     fflush(stdout);
 }
 
-/* Writes a number as JSON, where NaN and infinities become null. */
-static void put_number(FILE *out, const char *key, double value)
-{
-    if (isfinite(value))
-        fprintf(out, ", \"%s\": %.9g", key, value);
-    else
-        fprintf(out, ", \"%s\": null", key);
-}
-
 /* Appends the values of a line to the text of size bytes on the console. */
 static void show_values(const struct dt_report_values *values, char *text,
                         size_t size)
@@ -190,77 +223,11 @@ static void show_values(const struct dt_report_values *values, char *text,
     }
 }
 
-static void put_values(FILE *out, const struct dt_report_values *values)
+static void add_values(struct dt_report_record *record,
+                       const struct dt_report_values *values)
 {
     for (size_t i = 0; i < values->count; i++)
-        put_number(out, values->value[i].name, values->value[i].value);
-}
-
-/* Counts a line that is lost. Only the first of a series is reported. */
-static void lose_line(struct dt_report *report, const char *why)
-{
-    if (report->lost++ == 0)
-        dt_log(DT_LOG_WARN, "report",
-               "%s; lines are lost until it can be written", why);
-}
-
-static int make_parent(const char *path, struct dt_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
-    int rc = dir ? dt_file_mkdirs(dir, err) : 0;
-    free(dir);
-    return rc;
-}
-
-/* Creates the metrics file again if it was removed; lines written to a removed
- * file would be lost silently. False: it cannot be created, and the line is
- * lost.
- */
-static bool find_metrics_again(struct dt_report *report)
-{
-    struct stat st;
-    struct dt_error err;
-    FILE *removed = report->metrics;
-    if (fstat(fileno(removed), &st) < 0 || st.st_nlink > 0)
-        return true;
-    if (make_parent(report->metrics_path, &err) < 0 ||
-        open_metrics(report, &err) < 0) {
-        if (report->metrics && report->metrics != removed)
-            fclose(report->metrics);
-        report->metrics = removed;
-        lose_line(report, err.text);
-        return false;
-    }
-    fclose(removed);
-    dt_log(DT_LOG_WARN, "report",
-           "%s: was removed during the run; it is created again, without the "
-           "lines before this one",
-           report->metrics_path);
-    return true;
-}
-
-/* Ends a line and flushes it. If it cannot be written, it is lost with a
- * warning and the run continues, since a disk that is full for an hour is not
- * worth ending a run.
- */
-static void end_metrics_line(struct dt_report *report)
-{
-    put_number(report->metrics, "time", dt_clock_now() - report->start);
-    fputs("}\n", report->metrics);
-    if (fflush(report->metrics) == 0 && !ferror(report->metrics)) {
-        report->whole = ftello(report->metrics);
-        if (report->lost > 0)
-            dt_log(DT_LOG_WARN, "report", "%s: written again, %ld lines lost",
-                   report->metrics_path, report->lost);
-        report->lost = 0;
-        return;
-    }
-    struct dt_error err;
-    dt_error_set(&err, EX_IOERR, "%s: cannot write: %s", report->metrics_path,
-                 strerror(errno));
-    lose_line(report, err.text);
-    cut_metrics(report);
+        dt_record_add(record, values->value[i].name, values->value[i].value);
 }
 
 /* Updates the smoothed loss and its minimum. Ignores a loss that is not finite,
@@ -297,17 +264,16 @@ void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
              fabs(step->grad_norm), rate, left);
     print_line(report, true, text);
     follow_loss(report, step);
-    if (!report->metrics || !find_metrics_again(report))
-        return;
-    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"train\"",
-            step->step);
-    put_number(report->metrics, "epoch", step->epoch);
-    put_number(report->metrics, "loss", step->loss);
-    put_number(report->metrics, "lr", step->lr);
-    put_number(report->metrics, "grad_norm", step->grad_norm);
-    put_number(report->metrics, "tokens_per_s", rate);
-    put_values(report->metrics, &step->values);
-    end_metrics_line(report);
+    struct dt_report_record record = {
+        .split = DT_SPLIT_TRAIN, .step = step->step, .wall = dt_clock_wall()};
+    dt_record_add(&record, "epoch", step->epoch);
+    dt_record_add(&record, "loss", step->loss);
+    dt_record_add(&record, "lr", step->lr);
+    dt_record_add(&record, "grad_norm", step->grad_norm);
+    dt_record_add(&record, "tokens_per_s", rate);
+    add_values(&record, &step->values);
+    add_values(&record, &step->costs);
+    give_record(report, &record);
 }
 
 void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
@@ -327,16 +293,15 @@ void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
     snprintf(text, sizeof(text), "step %ld  held-out%s%s  (%.0f %s)",
              eval->step, loss, shown, eval->count, unit);
     print_line(report, false, text);
-    if (!report->metrics || !find_metrics_again(report))
-        return;
-    fprintf(report->metrics, "{\"step\": %ld, \"split\": \"eval\"", eval->step);
+    struct dt_report_record record = {
+        .split = DT_SPLIT_EVAL, .step = eval->step, .wall = dt_clock_wall()};
     if (eval->of != DT_REPORT_COMPLETIONS)
-        put_number(report->metrics, "loss", eval->loss);
+        dt_record_add(&record, "loss", eval->loss);
     if (eval->of == DT_REPORT_TOKENS)
-        put_number(report->metrics, "perplexity", exp(eval->loss));
-    put_number(report->metrics, unit, eval->count);
-    put_values(report->metrics, &eval->values);
-    end_metrics_line(report);
+        dt_record_add(&record, "perplexity", exp(eval->loss));
+    dt_record_add(&record, unit, eval->count);
+    add_values(&record, &eval->values);
+    give_record(report, &record);
 }
 
 void dt_report_note(struct dt_report *report, const char *fmt, ...)
@@ -354,10 +319,7 @@ void dt_report_note(struct dt_report *report, const char *fmt, ...)
 
 int dt_report_sync(struct dt_report *report, struct dt_error *err)
 {
-    if (report->metrics && fsync(fileno(report->metrics)) < 0)
-        return dt_error_set(err, EX_IOERR, "%s: cannot sync: %s",
-                            report->metrics_path, strerror(errno));
-    return 0;
+    return report->metrics ? dt_jsonl_sync(report->metrics, err) : 0;
 }
 
 void dt_report_summary(struct dt_report *report,

@@ -3,7 +3,8 @@
  * report.h - reports the progress of a run to the user, on rank 0 only
  *
  * Prints to stdout a progress line, which is rewritten on a terminal, or plain
- * lines elsewhere, and a summary at the end. Writes metrics.jsonl for programs.
+ * lines elsewhere, and a summary at the end. Makes a record of each line, and
+ * gives that to metrics.jsonl and to sinks (record.h, sink.h).
  */
 #ifndef DT_REPORT_REPORT_H
 #define DT_REPORT_REPORT_H
@@ -13,32 +14,35 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "report/record.h"
+#include "report/sink.h"
 
 struct dt_report;
 
 struct dt_report_options {
-    const char *metrics_path; /* NULL: no metrics.jsonl */
-    long first_step;          /* steps done before this run; later lines of an
-                                 existing metrics file are removed */
+    const char *dir; /* of the files of a run, NULL: there are none */
+    long first_step; /* steps done before this run; later lines of an existing
+                        metrics.jsonl are removed */
+    bool resumes;    /* those of events.jsonl and ranks.jsonl stay */
     bool console;
 };
 
-/* Opens the metrics file to append. Release with dt_report_destroy. NULL and
- * err: EX_CANTCREAT, EX_IOERR.
+/* Opens metrics.jsonl to append, and beside it events.jsonl and ranks.jsonl,
+ * without which a run can do: a warning. Release with dt_report_destroy. NULL
+ * and err: EX_CANTCREAT, EX_IOERR.
  */
 struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err);
 void dt_report_destroy(struct dt_report *report); /* NULL is fine */
 
-/* Numbers that an algorithm adds to a line. */
-struct dt_report_value {
-    const char *name;
-    double value;
-    bool shown; /* on the console, too */
-};
+/* Adds a sink, which takes what comes from now on, and closes it at the end.
+ * One that cannot be opened is a warning.
+ */
+void dt_report_add_sink(struct dt_report *report,
+                        const struct dt_sink_type *type,
+                        const struct dt_sink_options *options);
 
-enum { DT_REPORT_VALUES_MAX = 64 };
-
+/* Numbers that are added to a line. */
 struct dt_report_values {
     size_t count;
     struct dt_report_value value[DT_REPORT_VALUES_MAX];
@@ -50,9 +54,10 @@ struct dt_report_step {
     double epoch;
     double loss; /* mean over the tokens or pairs since the last report */
     double lr, grad_norm;
-    double tokens;  /* of all ranks, since the last report */
-    double seconds; /* wall time, since the last report */
-    struct dt_report_values values;
+    double tokens;                  /* of all ranks, since the last report */
+    double seconds;                 /* wall time, since the last report */
+    struct dt_report_values values; /* of the algorithm */
+    struct dt_report_values costs;  /* of time and memory */
 };
 
 /* Writes one training line to the console and to metrics.jsonl, and flushes it.
@@ -79,6 +84,16 @@ struct dt_report_eval {
 /* Writes one line about held-out data in the same way. */
 void dt_report_eval(struct dt_report *report,
                     const struct dt_report_eval *eval);
+
+/* Writes an event to events.jsonl and to the sinks. `wall` is filled here. */
+void dt_report_event(struct dt_report *report,
+                     const struct dt_report_event *event);
+
+/* Writes numbers of ranks to ranks.jsonl and to the sinks. `wall` is filled
+ * here.
+ */
+void dt_report_ranks(struct dt_report *report,
+                     const struct dt_report_ranks *ranks);
 
 /* Prints a line of text without breaking the progress line. */
 void dt_report_note(struct dt_report *report, const char *fmt, ...)

@@ -135,6 +135,7 @@ check_PROGRAMS += \
 	tests/unit/test_reward_serve \
 	tests/unit/test_quick_json \
 	tests/unit/test_reference \
+	tests/unit/test_record \
 	tests/unit/test_refill \
 	tests/unit/test_rm \
 	tests/unit/test_samples \

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "report/report.h"
 
@@ -41,7 +42,8 @@ static int remove_dir(void **state)
 
 static struct dt_report *create(long first_step, bool console)
 {
-    const struct dt_report_options options = {path, first_step, console};
+    const struct dt_report_options options = {dir, first_step, first_step > 0,
+                                              console};
     struct dt_error err;
     struct dt_report *report = dt_report_create(&options, &err);
     if (!report)
@@ -51,15 +53,33 @@ static struct dt_report *create(long first_step, bool console)
 
 static void step(struct dt_report *report, long n, double loss)
 {
-    const struct dt_report_step line = {.step = n,
-                                        .total_steps = 10,
-                                        .epoch = 0.5,
-                                        .loss = loss,
-                                        .lr = 1e-3,
-                                        .grad_norm = 2.0,
-                                        .tokens = 100,
-                                        .seconds = 0.5};
+    const struct dt_report_step line = {
+        .step = n,
+        .total_steps = 10,
+        .epoch = 0.5,
+        .loss = loss,
+        .lr = 1e-3,
+        .grad_norm = 2.0,
+        .tokens = 100,
+        .seconds = 0.5,
+        .values = {1, {{"kl", 0.25, false}}},
+        .costs = {2, {{"mem", 1e10, false}, {"mfu", NAN, false}}}};
     dt_report_step(report, &line);
+}
+
+/* Runs `body` with descriptor fd going to a file; returns what came. */
+static char *captured(int fd, void (*body)(void))
+{
+    char file[128];
+    snprintf(file, sizeof(file), "%s/captured", dir);
+    fflush(stdout);
+    int saved = dup(fd);
+    assert_non_null(freopen(file, "w", fd == 1 ? stdout : stderr));
+    body();
+    fflush(stdout);
+    assert_int_equal(dup2(saved, fd), fd);
+    close(saved);
+    return dt_file_read(file, 4096, NULL);
 }
 
 static void steps_and_evaluations_are_lines_of_json(void **state)
@@ -85,7 +105,9 @@ static void steps_and_evaluations_are_lines_of_json(void **state)
     assert_non_null(strstr(text, "{\"step\": 1, \"split\": \"train\", "
                                  "\"epoch\": 0.5, \"loss\": 3.25, "
                                  "\"lr\": 0.001, \"grad_norm\": 2, "
-                                 "\"tokens_per_s\": 200, \"time\": "));
+                                 "\"tokens_per_s\": 200, \"kl\": 0.25, "
+                                 "\"mem\": 10000000000, \"mfu\": null, "
+                                 "\"time\": "));
     assert_non_null(strstr(second, "\"loss\": null"));
     assert_non_null(strstr(third, "{\"step\": 2, \"split\": \"eval\", "
                                   "\"loss\": 2, \"perplexity\": 7.3890561, "
@@ -93,7 +115,10 @@ static void steps_and_evaluations_are_lines_of_json(void **state)
     assert_non_null(strstr(third, "{\"step\": 3, \"split\": \"eval\", "
                                   "\"completions\": 8, \"reward\": 0.5"));
     json_t *object = json_loadb(text, (size_t)(second - text), 0, NULL);
+    double age =
+        dt_clock_wall() - json_real_value(json_object_get(object, "wall"));
     assert_non_null(object);
+    assert_true(age > -0.01 && age < 600);
     json_decref(object);
     free(text);
 }
@@ -109,7 +134,7 @@ static void a_full_disk_loses_whole_lines_only(void **state)
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = 200;
+    limit.rlim_cur = 300;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     step(report, 2, 2.0);
     step(report, 3, 3.0);
@@ -128,7 +153,7 @@ static void a_full_disk_loses_whole_lines_only(void **state)
 
 static void a_fifo_for_metrics_is_refused(void **state)
 {
-    const struct dt_report_options options = {path, 0, false};
+    const struct dt_report_options options = {.dir = dir};
     struct dt_error err;
     (void)state;
     unlink(path);
@@ -164,21 +189,6 @@ static void a_resumed_run_cuts_what_it_writes_again(void **state)
     free(text);
 }
 
-/* Runs `body` with descriptor fd going to a file; returns what came. */
-static char *captured(int fd, void (*body)(void))
-{
-    char file[128];
-    snprintf(file, sizeof(file), "%s/captured", dir);
-    fflush(stdout);
-    int saved = dup(fd);
-    assert_non_null(freopen(file, "w", fd == 1 ? stdout : stderr));
-    body();
-    fflush(stdout);
-    assert_int_equal(dup2(saved, fd), fd);
-    close(saved);
-    return dt_file_read(file, 4096, NULL);
-}
-
 static void resume_damaged(void)
 {
     struct dt_report *report = create(5, false);
@@ -199,8 +209,8 @@ static void a_damaged_line_costs_nothing_but_itself(void **state)
     fputs(old, f);
     fclose(f);
     char *said = captured(STDERR_FILENO, resume_damaged);
-    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of metrics, "
-                                 "skipped, and others after it\n"));
+    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of JSON with "
+                                 "a step, skipped, and others after it\n"));
     free(said);
     size_t n = (size_t)(strstr(old, kept) - old) + strlen(kept);
     char *text = dt_file_read(path, 4096, &err);
@@ -236,11 +246,11 @@ static void a_removed_file_is_made_anew(void **state)
 
 static void a_report_in_a_missing_directory_is_refused(void **state)
 {
-    const struct dt_report_options options = {"/nowhere/m.jsonl", 0, false};
+    const struct dt_report_options options = {.dir = "/nowhere"};
     struct dt_error err;
     (void)state;
     assert_null(dt_report_create(&options, &err));
-    assert_string_equal(err.text, "/nowhere/m.jsonl: cannot open: "
+    assert_string_equal(err.text, "/nowhere/metrics.jsonl: cannot open: "
                                   "No such file or directory");
     assert_int_equal(err.status, EX_CANTCREAT);
 }

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jsonl.c - appends lines of JSON, and survives full disks and removals */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "report/jsonl.h"
+
+struct dt_jsonl {
+    char *path;
+    long last; /* of the lines that were kept when it was opened */
+    FILE *file;
+    off_t whole; /* length of the whole lines written */
+    long lost;   /* lines lost since the last one that was written */
+};
+
+/* The step in a line, or -1 if the line is damaged. */
+static long step_of(const char *line)
+{
+    json_t *object = json_loads(line, 0, NULL);
+    const json_t *step = json_object_get(object, "step");
+    long number = json_is_integer(step) ? (long)json_integer_value(step) : -1;
+    json_decref(object);
+    return number;
+}
+
+/* The length of the file up to the last whole line with step <= last. */
+static off_t kept_bytes(FILE *file, const char *path, long last)
+{
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t n;
+    off_t kept = 0, here = 0;
+    long damaged = 0, told = 0, step = 0, first = 0;
+    for (long number = 1; step <= last && (n = getline(&line, &size, file)) > 0;
+         number++) {
+        step = line[n - 1] == '\n' ? step_of(line) : -1;
+        here += n;
+        if (step < 0 && damaged++ == 0)
+            first = number;
+        if (step < 0 || step > last)
+            continue;
+        kept = here;
+        told = damaged;
+    }
+    free(line);
+    if (told > 0)
+        dt_log(DT_LOG_WARN, "report",
+               "%s:%ld: not a line of JSON with a step, skipped%s", path, first,
+               told > 1 ? ", and others after it" : "");
+    return kept;
+}
+
+/* Truncates the file after its last whole line, where writing continues. */
+static int cut(struct dt_jsonl *j)
+{
+    __fpurge(j->file);
+    clearerr(j->file);
+    return ftruncate(fileno(j->file), j->whole) < 0 ||
+                   fseeko(j->file, j->whole, SEEK_SET) < 0
+               ? -1
+               : 0;
+}
+
+static int open_file(struct dt_jsonl *j, struct dt_error *err)
+{
+    struct stat st;
+    int fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    j->file = fd < 0 ? NULL : fdopen(fd, "r+");
+    if (!j->file) {
+        dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", j->path,
+                     strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return dt_error_set(err, EX_CANTCREAT, "%s: not a regular file",
+                            j->path);
+    j->whole = kept_bytes(j->file, j->path, j->last);
+    if (ferror(j->file) || cut(j) < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", j->path,
+                            strerror(errno));
+    return 0;
+}
+
+struct dt_jsonl *dt_jsonl_open(const char *path, long last,
+                               struct dt_error *err)
+{
+    struct dt_jsonl *j = calloc(1, sizeof(*j));
+    if (!j || !(j->path = strdup(path))) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        dt_jsonl_close(j);
+        return NULL;
+    }
+    j->last = last;
+    if (open_file(j, err) == 0)
+        return j;
+    dt_jsonl_close(j);
+    return NULL;
+}
+
+void dt_jsonl_close(struct dt_jsonl *j)
+{
+    if (!j)
+        return;
+    if (j->file)
+        fclose(j->file);
+    free(j->path);
+    free(j);
+}
+
+/* Counts a line that is lost. Only the first of a series is reported. */
+static void lose_line(struct dt_jsonl *j, const char *why)
+{
+    if (j->lost++ == 0)
+        dt_log(DT_LOG_WARN, "report",
+               "%s; lines are lost until it can be written", why);
+}
+
+static int make_parent(const char *path, struct dt_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+    int rc = dir ? dt_file_mkdirs(dir, err) : 0;
+    free(dir);
+    return rc;
+}
+
+/* Creates the file again if it was removed; lines written to a removed file
+ * would be lost silently. False: it cannot be created, and the line is lost.
+ */
+static bool find_again(struct dt_jsonl *j)
+{
+    struct stat st;
+    struct dt_error err;
+    FILE *removed = j->file;
+    if (fstat(fileno(removed), &st) < 0 || st.st_nlink > 0)
+        return true;
+    if (make_parent(j->path, &err) < 0 || open_file(j, &err) < 0) {
+        if (j->file && j->file != removed)
+            fclose(j->file);
+        j->file = removed;
+        lose_line(j, err.text);
+        return false;
+    }
+    fclose(removed);
+    dt_log(DT_LOG_WARN, "report",
+           "%s: was removed during the run; it is created again, without the "
+           "lines before this one",
+           j->path);
+    return true;
+}
+
+FILE *dt_jsonl_begin(struct dt_jsonl *j)
+{
+    return find_again(j) ? j->file : NULL;
+}
+
+void dt_jsonl_end(struct dt_jsonl *j)
+{
+    if (fflush(j->file) == 0 && !ferror(j->file)) {
+        j->whole = ftello(j->file);
+        if (j->lost > 0)
+            dt_log(DT_LOG_WARN, "report", "%s: written again, %ld lines lost",
+                   j->path, j->lost);
+        j->lost = 0;
+        return;
+    }
+    struct dt_error err;
+    dt_error_set(&err, EX_IOERR, "%s: cannot write: %s", j->path,
+                 strerror(errno));
+    lose_line(j, err.text);
+    cut(j);
+}
+
+int dt_jsonl_sync(struct dt_jsonl *j, struct dt_error *err)
+{
+    if (fsync(fileno(j->file)) < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot sync: %s", j->path,
+                            strerror(errno));
+    return 0;
+}

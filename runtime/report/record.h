@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record.h - what a run records: numbers of a step, events, numbers of ranks
+ *
+ * Each is a line of a file in logging.dir: metrics.jsonl, events.jsonl and
+ * ranks.jsonl. Those files are the truth about a run. All other forms are made
+ * of these structs, live or read back from the files.
+ */
+#ifndef DT_REPORT_RECORD_H
+#define DT_REPORT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* A number with a name. NaN: unknown, null in the file. */
+struct dt_report_value {
+    const char *name;
+    double value;
+    bool shown; /* on the console, too */
+};
+
+enum {
+    DT_REPORT_VALUES_MAX = 64,                       /* of an algorithm */
+    DT_RECORD_VALUES_MAX = 2 * DT_REPORT_VALUES_MAX, /* of a line */
+};
+
+enum dt_split { DT_SPLIT_TRAIN, DT_SPLIT_EVAL };
+
+/* A line of metrics.jsonl. */
+struct dt_report_record {
+    enum dt_split split;
+    long step;
+    double wall; /* seconds since 1970 */
+    size_t count;
+    struct dt_report_value value[DT_RECORD_VALUES_MAX];
+};
+
+/* A line of events.jsonl. */
+struct dt_report_event {
+    const char *kind; /* start resume save save_failed eval epoch skip warning
+                         fault straggler stop end failed */
+    long step;
+    double wall;      /* seconds since 1970 */
+    double seconds;   /* how long it took; NaN: nothing to say */
+    double bytes;     /* how much was written; NaN: nothing to say */
+    int rank;         /* -1: all, or none in particular */
+    const char *host; /* may be NULL */
+    const char *text; /* a sentence for people, may be NULL */
+};
+
+/* A line of ranks.jsonl: numbers of each rank, (count) long; means over the
+ * steps since the line before. NaN: unknown; NULL: unknown of all.
+ */
+struct dt_report_ranks {
+    long step;
+    double wall; /* seconds since 1970 */
+    size_t count;
+    const double *compute_s, *comm_s, *data_wait_s, *mem, *power_w;
+};
+
+/* Adds a value to a record; one beyond DT_RECORD_VALUES_MAX is left out. */
+void dt_record_add(struct dt_report_record *record, const char *name,
+                   double value);
+
+/* Print each as a line of JSON, with its newline. `time` is that of the process
+ * in seconds.
+ */
+void dt_record_print(const struct dt_report_record *record, double time,
+                     FILE *out);
+void dt_event_print(const struct dt_report_event *event, FILE *out);
+void dt_ranks_print(const struct dt_report_ranks *ranks, FILE *out);
+
+#endif /* DT_REPORT_RECORD_H */

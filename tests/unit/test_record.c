@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_record.c - events.jsonl, ranks.jsonl, and sinks */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "report/report.h"
+#include "tests/unit/scratch.h"
+
+/* The file of this name in logging.dir; free it. */
+static char *read_beside(const char *name)
+{
+    struct dt_error err;
+    char *text = dt_file_read(scratch_path(name), 4096, &err);
+    if (!text)
+        fail_msg("%s", err.text);
+    return text;
+}
+
+static struct dt_report *create(long first_step)
+{
+    const struct dt_report_options options = {.dir = scratch_root,
+                                              .first_step = first_step,
+                                              .resumes = first_step > 0};
+    struct dt_error err;
+    scratch_path(""); /* makes it */
+    struct dt_report *report = dt_report_create(&options, &err);
+    if (!report)
+        fail_msg("%s", err.text);
+    return report;
+}
+
+/* The numbers that stand for the time of day differ in every run. */
+static void erase_wall(char *text)
+{
+    static const char key[] = "\"wall\": ";
+    for (char *at = text; (at = strstr(at, key));) {
+        char *from = at += sizeof(key) - 1;
+        from += strspn(from, "0123456789.");
+        memmove(at, from, strlen(from) + 1);
+    }
+}
+
+static void send_event(struct dt_report *report, const char *kind, long n)
+{
+    const struct dt_report_event event = {
+        .kind = kind, .step = n, .seconds = NAN, .bytes = NAN, .rank = -1};
+    dt_report_event(report, &event);
+}
+
+static void events_of_all_starts_are_kept_in_order(void **state)
+{
+    (void)state;
+    struct dt_report *report = create(0);
+    send_event(report, "start", 0);
+    dt_report_event(report, &(struct dt_report_event){.kind = "save",
+                                                      .step = 20,
+                                                      .seconds = 0.25,
+                                                      .bytes = 123456789012,
+                                                      .rank = 1,
+                                                      .host = "n2",
+                                                      .text = "\"a\"\n\xff"});
+    dt_report_destroy(report);
+    report = create(10); /* of later steps, too: they have happened */
+    send_event(report, "resume", 10);
+    dt_report_destroy(report);
+    char *text = read_beside("events.jsonl");
+    erase_wall(text);
+    assert_string_equal(
+        text, "{\"event\": \"start\", \"step\": 0, \"wall\": }\n"
+              "{\"event\": \"save\", \"step\": 20, \"wall\": , \"seconds\": "
+              "0.25, \"bytes\": 123456789012, \"rank\": 1, \"host\": \"n2\", "
+              "\"text\": \"\\u0022a\\u0022\\u000a\\u00ff\"}\n"
+              "{\"event\": \"resume\", \"step\": 10, \"wall\": }\n");
+    free(text);
+    report = create(0);
+    dt_report_destroy(report);
+    text = read_beside("events.jsonl");
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void numbers_of_ranks_are_arrays(void **state)
+{
+    static const double compute[] = {0.5, NAN};
+    (void)state;
+    struct dt_report *report = create(0);
+    dt_report_ranks(report, &(struct dt_report_ranks){
+                                .step = 7, .count = 2, .compute_s = compute});
+    dt_report_destroy(report);
+    char *text = read_beside("ranks.jsonl");
+    erase_wall(text);
+    assert_string_equal(text, "{\"step\": 7, \"wall\": , \"compute_s\": [0.5, "
+                              "null], \"comm_s\": null, \"data_wait_s\": "
+                              "null, \"mem\": null, \"power_w\": null}\n");
+    free(text);
+}
+
+/* --- a sink that fails when its disk is full --- */
+
+static struct {
+    int records, events, closed;
+} sunk;
+
+static struct dt_sink *sink_open(const struct dt_sink_options *options,
+                                 struct dt_error *err)
+{
+    if (options->first_step == 0)
+        return (struct dt_sink *)&sunk;
+    dt_error_set(err, EX_CANTCREAT, "/full: cannot create");
+    return NULL;
+}
+
+static int sink_record(struct dt_sink *sink,
+                       const struct dt_report_record *record,
+                       struct dt_error *err)
+{
+    (void)sink;
+    sunk.records++;
+    return record->step < 2 ? 0
+                            : dt_error_set(err, EX_IOERR, "/full: no space");
+}
+
+static int sink_event(struct dt_sink *sink, const struct dt_report_event *event,
+                      struct dt_error *err)
+{
+    (void)sink;
+    (void)err;
+    sunk.events++;
+    assert_string_equal(event->kind, "save");
+    return 0;
+}
+
+static void sink_close(struct dt_sink *sink)
+{
+    (void)sink;
+    sunk.closed++;
+}
+
+static const struct dt_sink_type failing = {.name = "failing",
+                                            .open = sink_open,
+                                            .record = sink_record,
+                                            .event = sink_event,
+                                            .close = sink_close};
+
+static void write_to_sink(void)
+{
+    struct dt_report *report = create(0);
+    dt_report_add_sink(report, &failing, &(struct dt_sink_options){0});
+    dt_report_add_sink(report, &failing,
+                       &(struct dt_sink_options){.first_step = 1});
+    send_event(report, "save", 0);
+    for (long n = 1; n <= 5; n++)
+        dt_report_step(report, &(struct dt_report_step){.step = n});
+    send_event(report, "save", 5);
+    dt_report_destroy(report);
+}
+
+/* What the sinks' run says; free it. */
+static char *said_by_sinks(void)
+{
+    const char *path = scratch_write("said", "", 0);
+    int saved = dup(STDERR_FILENO);
+    assert_non_null(freopen(path, "w", stderr));
+    write_to_sink();
+    fflush(stderr);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    close(saved);
+    return dt_file_read(path, 4096, NULL);
+}
+
+static void a_sink_that_fails_is_one_warning(void **state)
+{
+    (void)state;
+    char *said = said_by_sinks(), *text;
+    const char *opened = strstr(said, "failing: /full: cannot create; the run "
+                                      "continues without it\n");
+    const char *full = strstr(said, "failing: /full: no space; nothing more "
+                                    "is written there, and the run continues");
+    assert_non_null(opened);
+    assert_non_null(full);
+    assert_null(strchr(strchr(full, '\n') + 1, '\n'));
+    assert_int_equal(sunk.records, 2);
+    assert_int_equal(sunk.events, 1);
+    assert_int_equal(sunk.closed, 1);
+    text = read_beside("metrics.jsonl");
+    assert_non_null(strstr(text, "{\"step\": 5,"));
+    free(text);
+    free(said);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_of_all_starts_are_kept_in_order),
+        cmocka_unit_test(numbers_of_ranks_are_arrays),
+        cmocka_unit_test(a_sink_that_fails_is_one_warning),
+    };
+    return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+}
