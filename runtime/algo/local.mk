@@ -23,14 +23,19 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/dpo.c \
 	runtime/algo/dpo_loss.c \
 	runtime/algo/dpo_loss.h \
+	runtime/algo/events.c \
 	runtime/algo/example_options.c \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
+	runtime/algo/facts.c \
+	runtime/algo/facts.h \
 	runtime/algo/follow.c \
 	runtime/algo/frozen.c \
 	runtime/algo/frozen.h \
 	runtime/algo/gae.c \
 	runtime/algo/gae.h \
+	runtime/algo/gather.c \
+	runtime/algo/gather.h \
 	runtime/algo/generation.c \
 	runtime/algo/generation_plan.c \
 	runtime/algo/generation_plan.h \

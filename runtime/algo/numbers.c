@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/run.h"
-#include "base/log.h"
+#include "algo/facts.h"
 
 enum {
     REWARD,
@@ -176,19 +175,21 @@ void dt_run_warn_idle(struct dt_run *run)
     if (s->idle != IDLE_STEPS || run->rank != 0)
         return;
     if (cut)
-        dt_log(DT_LOG_WARN, "algo",
-               "%d generations in a row had more than 90 %% of their "
-               "completions cut at rollout.max_completion_length (%ld): they "
-               "never say that they end; is the token that ends a text the "
-               "one of the model's chat template, as in rollout.stop_ids?",
-               IDLE_STEPS, run->conf.rollout.max_completion_length);
+        dt_run_warn(
+            run,
+            "%d generations in a row had more than 90 %% of their "
+            "completions cut at rollout.max_completion_length (%ld): they "
+            "never say that they end; is the token that ends a text the "
+            "one of the model's chat template, as in rollout.stop_ids?",
+            IDLE_STEPS, run->conf.rollout.max_completion_length);
     if (flat)
-        dt_log(DT_LOG_WARN, "algo",
-               "%d generations in a row had equal rewards for all completions "
-               "of more than 95 %% of the prompts: these teach nothing; look "
-               "at samples-*.jsonl in %s, and use rewards or prompts that tell "
-               "completions apart",
-               IDLE_STEPS, run->conf.logging.dir);
+        dt_run_warn(
+            run,
+            "%d generations in a row had equal rewards for all completions "
+            "of more than 95 %% of the prompts: these teach nothing; look "
+            "at samples-*.jsonl in %s, and use rewards or prompts that tell "
+            "completions apart",
+            IDLE_STEPS, run->conf.logging.dir);
 }
 
 void dt_run_warn_disagreement(struct dt_run *run,
@@ -211,11 +212,12 @@ void dt_run_warn_disagreement(struct dt_run *run,
             !(results[m] > limits[i % 2].most))
             continue;
         run->samples.disagrees = true;
-        dt_log(DT_LOG_WARN, "algo",
-               "%s is %.3g (expected: at most %g) for tokens that no update "
-               "has changed yet: the model gives other probabilities when it "
-               "trains than when it samples, and learns from the difference; "
-               "is there dropout, or is precision.compute too coarse?",
-               name, results[m], limits[i % 2].most);
+        dt_run_warn(
+            run,
+            "%s is %.3g (expected: at most %g) for tokens that no update "
+            "has changed yet: the model gives other probabilities when it "
+            "trains than when it samples, and learns from the difference; "
+            "is there dropout, or is precision.compute too coarse?",
+            name, results[m], limits[i % 2].most);
     }
 }

@@ -18,8 +18,7 @@
 #include "algo/run.h"
 #include "base/log.h"
 
-/* What dt_run_save will write, except for a few texts. */
-static size_t checkpoint_bytes(struct dt_run *run)
+size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {
     enum dt_dtype stored = dt_run_stored_type(run);
     size_t optim = stored == DT_F32 ? 2 : 3; /* as state.c */
@@ -38,7 +37,7 @@ static int check_saving(struct dt_run *run, struct dt_error *err)
 {
     if (run->conf.training.eval_only)
         return 0;
-    int rc = dt_ckpt_probe(run->ckpt_root, checkpoint_bytes(run), err);
+    int rc = dt_ckpt_probe(run->ckpt_root, dt_run_checkpoint_bytes(run), err);
     if (rc > 0)
         dt_log(DT_LOG_WARN, "algo", "%s", err->text);
     return rc < 0 ? dt_error_prefix(err, "no checkpoint can be saved") : 0;

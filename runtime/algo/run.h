@@ -82,6 +82,7 @@ struct dt_run {
 
     json_t *settings;       /* same.h, on rank 0 */
     struct dt_owner *owner; /* of run.output_dir: rank 0 */
+    json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
@@ -372,6 +373,9 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run);
  * peer failed.
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
+
+/* restore.c: what dt_run_save will write, except for a few texts. */
+size_t dt_run_checkpoint_bytes(struct dt_run *run);
 
 /* restore.c: the starting point, on every rank: weights, optimizer and progress
  * of the checkpoint that training.resume asks for, or of model.init. -1 on all

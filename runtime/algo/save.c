@@ -2,7 +2,8 @@
 /* save.c - when a run is saved, and what happens if that fails */
 #include "config.h"
 
-#include "algo/run.h"
+#include "algo/facts.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/span.h"
 
@@ -42,11 +43,12 @@ static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 }
 
 /* On all ranks: schedules the next try. */
-static void plan_retry(struct dt_run *run, const char *why)
+static void plan_retry(struct dt_run *run, const char *why, double seconds)
 {
     long step = run->progress.step;
     run->save.failures++;
     run->save.retry = retry_step(run, step);
+    dt_run_event(run, "save_failed", seconds, "%s", why);
     if (run->rank == 0)
         dt_log(DT_LOG_WARN, "algo",
                "step %ld could not be saved, and the run continues: %s; "
@@ -56,13 +58,29 @@ static void plan_retry(struct dt_run *run, const char *why)
                run->save.retry);
 }
 
+static void note_save(struct dt_run *run, double seconds)
+{
+    if (run->report)
+        dt_report_event(run->report,
+                        &(struct dt_report_event){
+                            .kind = "save",
+                            .step = run->progress.step,
+                            .seconds = seconds,
+                            .bytes = (double)dt_run_checkpoint_bytes(run),
+                            .rank = -1,
+                            .text = run->ckpt_path});
+}
+
 static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
     struct dt_error why = {0}, lost;
+    const double begin = dt_clock_now();
     int result = dt_run_save(run, &why, err);
     if (result < 0)
         return -1;
+    const double seconds = dt_clock_now() - begin;
     if (result > 0 && run->rank == 0 && gives_up(run, last, &why)) {
+        dt_run_event(run, "save_failed", seconds, "%s", why.text);
         *err = why;
         return -1;
     }
@@ -73,9 +91,10 @@ static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
         return -1;
     }
     if (failed > 0) {
-        plan_retry(run, why.text);
+        plan_retry(run, why.text, seconds);
         return 0;
     }
+    note_save(run, seconds);
     run->save = (struct dt_run_save){0};
     run->unproven_step = run->progress.step;
     return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/facts.h"
 #include "algo/generation_plan.h"
 #include "algo/numerics.h"
 #include "algo/offload.h"
@@ -438,11 +439,12 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (dt_run_restore(run, err) < 0 ||
         (run->algo->prepare && run->algo->prepare(run, err) < 0) ||
         (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
-        plan_steps(run, err) < 0)
+        plan_steps(run, err) < 0 || dt_facts_begin(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
             return -1;
+        dt_events_begin(run);
         print_banner(run);
     }
     return 0;
@@ -456,6 +458,7 @@ void dt_run_fini(struct dt_run *run)
     dt_report_destroy(run->report);
     dt_owner_release(run->owner);
     json_decref(run->settings);
+    json_decref(run->facts);
     dt_loader_destroy(run->loader);
     dt_run_samples_fini(run);
     dt_ppo_fini(&run->ppo);

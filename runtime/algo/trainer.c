@@ -2,14 +2,14 @@
 /* trainer.c - the training loop */
 #include "config.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "algo/run.h"
+#include "algo/facts.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
 #include "base/span.h"
 
 /* State of the loop between steps. */
@@ -83,6 +83,7 @@ static struct dt_report_value *find_kl(const struct dt_run *run,
 static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
                     struct dt_error *err)
 {
+    const double begin = dt_clock_now();
     struct dt_metrics metrics;
     struct dt_report_eval line = {
         .step = run->progress.step, .loss = NAN, .of = DT_REPORT_COMPLETIONS};
@@ -99,6 +100,10 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     summary->eval_loss = line.loss;
     if (run->report)
         dt_report_eval(run->report, &line);
+    dt_run_event(run, "eval", dt_clock_now() - begin,
+                 isnan(line.loss) ? "held-out completions were scored"
+                                  : "held-out loss %.4f",
+                 line.loss);
     return 0;
 }
 
@@ -146,13 +151,31 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     return 0;
 }
 
+/* The events of a step that was collected, before which `position` samples had
+ * been seen and `skipped` steps of the window skipped.
+ */
+static void note_step(const struct dt_run *run, uint64_t position, long skipped,
+                      double norm)
+{
+    const uint64_t epoch = run->progress.position / run->epoch_samples;
+    if (run->window.skipped > skipped)
+        dt_run_event(run, "skip", NAN, "no update: %s",
+                     isfinite(norm) ? "no targets"
+                                    : "the gradient norm is not finite");
+    if (epoch > position / run->epoch_samples)
+        dt_run_event(run, "epoch", NAN, "end of epoch %" PRIu64, epoch);
+}
+
 /* Collects steps until at most `open` are in flight. */
 static int collect_steps(struct dt_run *run, long open, struct loop *loop,
                          struct dt_error *err)
 {
     while (run->queued - run->progress.step > open) {
+        const uint64_t position = run->progress.position;
+        const long skipped = run->window.skipped;
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
+        note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
         run->window.steps++;
         if (report_step(run, &loop->line, err) < 0)
@@ -208,11 +231,11 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
                    ? -1
                    : dt_run_save_or_retry(run, last, err);
     if (!owed)
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
-               "step %ld: no checkpoint is saved, because the %s is not "
-               "finite",
-               run->progress.step,
-               run->health == DT_NO_LOSS ? "loss" : "gradient norm");
+        dt_run_warn(run,
+                    "step %ld: no checkpoint is saved, because the %s is not "
+                    "finite",
+                    run->progress.step,
+                    run->health == DT_NO_LOSS ? "loss" : "gradient norm");
     return 0;
 }
 
@@ -350,6 +373,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = run_steps(&run, stop, &summary, err);
+        dt_events_end(&run, result, err);
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
         summary.peak_bytes = exec->device->peak_bytes();

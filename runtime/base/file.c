@@ -215,6 +215,47 @@ int dt_file_remove_tree(const char *path, struct dt_error *err)
     return 0;
 }
 
+/* Writes all bytes and closes fd. 0, or an errno. */
+static int write_all(int fd, const char *text, size_t bytes)
+{
+    ssize_t n = 0;
+    while (bytes > 0 && (n >= 0 || errno == EINTR)) {
+        n = write(fd, text, bytes);
+        if (n > 0) {
+            text += n;
+            bytes -= (size_t)n;
+        }
+    }
+    int bad = bytes > 0 ? errno : 0;
+    if (close(fd) < 0 && !bad)
+        bad = errno;
+    return bad;
+}
+
+int dt_file_replace(const char *path, const char *text, size_t bytes,
+                    struct dt_error *err)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof(temporary), "%s.new", path) >=
+        (int)sizeof(temporary))
+        return dt_error_set(err, EX_CANTCREAT, "%s: the path is too long",
+                            path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
+                            temporary, strerror(errno));
+    int bad = write_all(fd, text, bytes);
+    if (bad)
+        dt_error_set(err, EX_IOERR, "%s: cannot write: %s", temporary,
+                     strerror(bad));
+    else if (rename(temporary, path) < 0)
+        bad = dt_error_set(err, EX_CANTCREAT, "%s: cannot replace: %s", path,
+                           strerror(errno));
+    if (bad)
+        unlink(temporary);
+    return bad ? -1 : 0;
+}
+
 int dt_file_remove(const char *path, struct dt_error *err)
 {
     if (unlink(path) == 0 || errno == ENOENT)

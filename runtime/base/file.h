@@ -39,6 +39,13 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
 int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
                  struct dt_error *err);
 
+/* Writes `bytes` of text to `path`, of which readers see all or what was there
+ * before: to path.new, which is renamed. It is not synced to disk. -1:
+ * EX_CANTCREAT, EX_IOERR; `path` is as before.
+ */
+int dt_file_replace(const char *path, const char *text, size_t bytes,
+                    struct dt_error *err);
+
 /* Creates `path` and its parents as directories (mode 0777 & ~umask); an
  * existing directory is fine. -1: EX_CANTCREAT.
  */

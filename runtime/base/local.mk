@@ -40,6 +40,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rng.h \
 	runtime/base/span.c \
 	runtime/base/span.h \
+	runtime/base/secret.c \
+	runtime/base/secret.h \
 	runtime/base/str.c \
 	runtime/base/str.h \
 	runtime/base/thread.c \

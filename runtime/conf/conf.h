@@ -432,6 +432,14 @@ int dt_conf_resolve_steps(struct dt_conf *conf, long total,
  */
 void dt_conf_dump(const struct dt_conf *conf, FILE *out);
 
+/* Calls f for each key that the run looks at, with its value as in
+ * dt_conf_dump; `given`: the file has it. Then for each variable of env, as
+ * "env.NAME", with its value as it is. -1: out of memory.
+ */
+typedef void (*dt_conf_each_f)(void *ctx, const char *key, const char *value,
+                               bool given);
+int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx);
+
 /* Prints the keys that change what a run computes, one line `key: value` each.
  * The fingerprint is a hash of this text.
  */

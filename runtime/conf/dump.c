@@ -214,23 +214,29 @@ bool dt_conf_value_known(const void *values, const struct dt_conf_key *key)
     }
 }
 
-char *dt_conf_value_text(struct dt_conf_reader *reader,
-                         const struct dt_conf_key *key)
+/* The value as the dump prints it; free it. NULL: out of memory. */
+static char *value_text(const struct dt_conf *conf,
+                        const struct dt_conf_key *key)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
-    bool good = stream != NULL;
-    if (stream) {
-        dt_conf_value_print(reader->conf, key, stream);
-        good = !ferror(stream);
-        good = fclose(stream) == 0 && text && good;
-    }
-    if (good)
+    if (!stream)
+        return NULL;
+    dt_conf_value_print(conf, key, stream);
+    if (fclose(stream) == 0)
         return text;
     free(text);
-    reader->problems.out_of_memory = true;
     return NULL;
+}
+
+char *dt_conf_value_text(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key)
+{
+    char *text = value_text(reader->conf, key);
+    if (!text)
+        reader->problems.out_of_memory = true;
+    return text;
 }
 
 /* Whether the dump shows a key. Training keys are left out of a file that does
@@ -288,6 +294,25 @@ void dt_conf_dump(const struct dt_conf *conf, FILE *out)
         dt_conf_string_print(conf->env[i].value, out);
         putc('\n', out);
     }
+}
+
+int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx)
+{
+    char name[256];
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (!has_value(conf, i))
+            continue;
+        char *text = value_text(conf, &dt_conf_keys[i]);
+        if (!text)
+            return -1;
+        f(ctx, dt_conf_keys[i].path, text, conf->place[i].line > 0);
+        free(text);
+    }
+    for (size_t i = 0; i < conf->env_count; i++) {
+        snprintf(name, sizeof(name), "env.%s", conf->env[i].name);
+        f(ctx, name, conf->env[i].value, true);
+    }
+    return 0;
 }
 
 static void print_names(const char *const *names, FILE *out)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/report/jsonl.c \
-	runtime/report/jsonl.h \
+	runtime/report/line_file.c \
+	runtime/report/line_file.h \
 	runtime/report/record.c \
 	runtime/report/record.h \
 	runtime/report/report.c \

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "report/jsonl.h"
+#include "report/line_file.h"
 #include "report/report.h"
 
 enum {
@@ -28,7 +28,7 @@ struct open_sink {
 
 struct dt_report {
     struct dt_report_options options;
-    struct dt_jsonl *metrics, *events, *ranks; /* NULL: none */
+    struct dt_line_file *metrics, *events, *ranks; /* NULL: none */
     struct open_sink sinks[SINKS_MAX];
     size_t sink_count;
     bool terminal;  /* stdout is a terminal: the progress line is rewritten */
@@ -53,28 +53,28 @@ void dt_report_destroy(struct dt_report *report)
         putchar('\n');
     for (size_t i = 0; i < report->sink_count; i++)
         close_sink(&report->sinks[i]);
-    dt_jsonl_close(report->metrics);
-    dt_jsonl_close(report->events);
-    dt_jsonl_close(report->ranks);
+    dt_line_file_close(report->metrics);
+    dt_line_file_close(report->events);
+    dt_line_file_close(report->ranks);
     free(report);
 }
 
 /* Opens a file of the run. */
-static struct dt_jsonl *open_lines(const struct dt_report_options *options,
-                                   const char *name, long last,
-                                   struct dt_error *err)
+static struct dt_line_file *open_lines(const struct dt_report_options *options,
+                                       const char *name, long last,
+                                       struct dt_error *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", options->dir, name);
-    return dt_jsonl_open(path, last, err);
+    return dt_line_file_open(path, last, err);
 }
 
 /* One that a run can do without. */
-static struct dt_jsonl *try_lines(const struct dt_report_options *options,
-                                  const char *name)
+static struct dt_line_file *try_lines(const struct dt_report_options *options,
+                                      const char *name)
 {
     struct dt_error err;
-    struct dt_jsonl *lines =
+    struct dt_line_file *lines =
         open_lines(options, name, options->resumes ? LONG_MAX : -1, &err);
     if (!lines)
         dt_log(DT_LOG_WARN, "report", "%s; the run continues without it",
@@ -135,11 +135,11 @@ static void drop_sink(struct open_sink *s, const struct dt_error *why)
 static void give_record(struct dt_report *report,
                         const struct dt_report_record *record)
 {
-    FILE *out = report->metrics ? dt_jsonl_begin(report->metrics) : NULL;
+    FILE *out = report->metrics ? dt_line_file_begin(report->metrics) : NULL;
     struct dt_error err;
     if (out) {
         dt_record_print(record, dt_clock_now() - report->start, out);
-        dt_jsonl_end(report->metrics);
+        dt_line_file_end(report->metrics);
     }
     for (size_t i = 0; i < report->sink_count; i++) {
         struct open_sink *s = &report->sinks[i];
@@ -153,12 +153,12 @@ void dt_report_event(struct dt_report *report,
                      const struct dt_report_event *event)
 {
     struct dt_report_event e = *event;
-    FILE *out = report->events ? dt_jsonl_begin(report->events) : NULL;
+    FILE *out = report->events ? dt_line_file_begin(report->events) : NULL;
     struct dt_error err;
     e.wall = dt_clock_wall();
     if (out) {
         dt_event_print(&e, out);
-        dt_jsonl_end(report->events);
+        dt_line_file_end(report->events);
     }
     for (size_t i = 0; i < report->sink_count; i++) {
         struct open_sink *s = &report->sinks[i];
@@ -171,12 +171,12 @@ void dt_report_ranks(struct dt_report *report,
                      const struct dt_report_ranks *ranks)
 {
     struct dt_report_ranks r = *ranks;
-    FILE *out = report->ranks ? dt_jsonl_begin(report->ranks) : NULL;
+    FILE *out = report->ranks ? dt_line_file_begin(report->ranks) : NULL;
     struct dt_error err;
     r.wall = dt_clock_wall();
     if (out) {
         dt_ranks_print(&r, out);
-        dt_jsonl_end(report->ranks);
+        dt_line_file_end(report->ranks);
     }
     for (size_t i = 0; i < report->sink_count; i++) {
         struct open_sink *s = &report->sinks[i];
@@ -319,7 +319,7 @@ void dt_report_note(struct dt_report *report, const char *fmt, ...)
 
 int dt_report_sync(struct dt_report *report, struct dt_error *err)
 {
-    return report->metrics ? dt_jsonl_sync(report->metrics, err) : 0;
+    return report->metrics ? dt_line_file_sync(report->metrics, err) : 0;
 }
 
 void dt_report_summary(struct dt_report *report,

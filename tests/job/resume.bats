@@ -86,7 +86,9 @@ need_faults() {
 
 # metrics NAME [FIRST]: metrics.jsonl of the steps after FIRST, without times.
 metrics() {
-    sed -E 's/, "(tokens_per_s|time)": [-+.e0-9]+//g' \
+    local times='tokens_per_s|time|wall|mem|mem_peak|mfu|energy_j'
+    times+='|tokens_per_j|[a-z_]*_s|rank_step_s/[a-z]*'
+    sed -E "s#, \"($times)\": ([-+.e0-9]+|null)##g" \
         "$1.out/logs/metrics.jsonl" |
         awk -F '[:,]' -v first="${2:-0}" '$2 > first'
 }
@@ -812,13 +814,13 @@ device"* ]]
 @test "metrics that cannot be written are lost, and the run continues" {
     config lines "training: {train_batch_size: 4, max_steps: 600}" \
         "checkpoint: {only_model: true}"
-    run bash -c "ulimit -f 60; $(declare -f train); train 1 lines"
+    run bash -c "ulimit -f 150; $(declare -f train); train 1 lines"
     echo "$output" | grep -v '^step'
     ((status == 0))
     (($(grep -c 'metrics.jsonl: cannot write: File too large; lines are lost' \
         <<<"$output") == 1))
     (($(losses lines | wc -l) == $(wc -l <lines.out/logs/metrics.jsonl)))
-    (($(losses lines | wc -l) > 300 && $(losses lines | wc -l) < 600))
+    (($(losses lines | wc -l) > 100 && $(losses lines | wc -l) < 600))
 }
 
 @test "a last save that fails is an error, also after a signal" {

@@ -56,6 +56,7 @@ check_PROGRAMS += \
 	tests/unit/test_generation_plan \
 	tests/unit/test_scoring_stop \
 	tests/unit/test_error \
+	tests/unit/test_events \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
 	tests/unit/test_forms \
@@ -98,6 +99,7 @@ check_PROGRAMS += \
 	tests/unit/test_preference \
 	tests/unit/test_report \
 	tests/unit/test_rollout \
+	tests/unit/test_secret \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \
 	tests/unit/test_run_open \
@@ -204,6 +206,7 @@ tests_unit_test_generation_plan_SOURCES = \
 	tests/unit/test_generation_plan.c $(comm_world)
 tests_unit_test_scoring_stop_SOURCES = \
 	tests/unit/test_scoring_stop.c $(comm_world)
+tests_unit_test_events_SOURCES = tests/unit/test_events.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jsonl.h - a file of JSON lines that a run appends to
+ * line_file.h - a file of JSON lines that a run appends to
  *
  * The file has whole lines whatever happens. A line that cannot be written is
  * lost, with one warning for a series of them, since a disk that is full for an
  * hour is not worth ending a run. A file that was removed is created again.
  */
-#ifndef DT_REPORT_JSONL_H
-#define DT_REPORT_JSONL_H
+#ifndef DT_REPORT_LINE_FILE_H
+#define DT_REPORT_LINE_FILE_H
 
 #include <stdio.h>
 
 #include "base/error.h"
 
-struct dt_jsonl;
+struct dt_line_file;
 
 /* Opens `path` to append. Lines after the last whole one whose "step" is at
  * most `last` are removed: a crashed run wrote them after its checkpoint, and
  * they will be written again. Damaged lines before it stay, with a warning.
  * NULL and err: EX_CANTCREAT, EX_IOERR.
  */
-struct dt_jsonl *dt_jsonl_open(const char *path, long last,
-                               struct dt_error *err);
-void dt_jsonl_close(struct dt_jsonl *jsonl); /* NULL is fine */
+struct dt_line_file *dt_line_file_open(const char *path, long last,
+                                       struct dt_error *err);
+void dt_line_file_close(struct dt_line_file *file); /* NULL is fine */
 
 /* Where to print the next line to, with its newline. NULL: it is lost. */
-FILE *dt_jsonl_begin(struct dt_jsonl *jsonl);
+FILE *dt_line_file_begin(struct dt_line_file *file);
 
 /* Flushes the line that was printed. */
-void dt_jsonl_end(struct dt_jsonl *jsonl);
+void dt_line_file_end(struct dt_line_file *file);
 
 /* Syncs the file to disk. -1: EX_IOERR. */
-int dt_jsonl_sync(struct dt_jsonl *jsonl, struct dt_error *err);
+int dt_line_file_sync(struct dt_line_file *file, struct dt_error *err);
 
-#endif /* DT_REPORT_JSONL_H */
+#endif /* DT_REPORT_LINE_FILE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jsonl.c - appends lines of JSON, and survives full disks and removals */
+/* line_file.c - appends lines of JSON, and survives full disks and removals */
 #include "config.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "report/jsonl.h"
+#include "report/line_file.h"
 
-struct dt_jsonl {
+struct dt_line_file {
     char *path;
     long last; /* of the lines that were kept when it was opened */
     FILE *file;
@@ -62,7 +62,7 @@ static off_t kept_bytes(FILE *file, const char *path, long last)
 }
 
 /* Truncates the file after its last whole line, where writing continues. */
-static int cut(struct dt_jsonl *j)
+static int cut(struct dt_line_file *j)
 {
     __fpurge(j->file);
     clearerr(j->file);
@@ -72,7 +72,7 @@ static int cut(struct dt_jsonl *j)
                : 0;
 }
 
-static int open_file(struct dt_jsonl *j, struct dt_error *err)
+static int open_file(struct dt_line_file *j, struct dt_error *err)
 {
     struct stat st;
     int fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
@@ -94,23 +94,23 @@ static int open_file(struct dt_jsonl *j, struct dt_error *err)
     return 0;
 }
 
-struct dt_jsonl *dt_jsonl_open(const char *path, long last,
-                               struct dt_error *err)
+struct dt_line_file *dt_line_file_open(const char *path, long last,
+                                       struct dt_error *err)
 {
-    struct dt_jsonl *j = calloc(1, sizeof(*j));
+    struct dt_line_file *j = calloc(1, sizeof(*j));
     if (!j || !(j->path = strdup(path))) {
         dt_error_set(err, EX_OSERR, "out of memory");
-        dt_jsonl_close(j);
+        dt_line_file_close(j);
         return NULL;
     }
     j->last = last;
     if (open_file(j, err) == 0)
         return j;
-    dt_jsonl_close(j);
+    dt_line_file_close(j);
     return NULL;
 }
 
-void dt_jsonl_close(struct dt_jsonl *j)
+void dt_line_file_close(struct dt_line_file *j)
 {
     if (!j)
         return;
@@ -121,7 +121,7 @@ void dt_jsonl_close(struct dt_jsonl *j)
 }
 
 /* Counts a line that is lost. Only the first of a series is reported. */
-static void lose_line(struct dt_jsonl *j, const char *why)
+static void lose_line(struct dt_line_file *j, const char *why)
 {
     if (j->lost++ == 0)
         dt_log(DT_LOG_WARN, "report",
@@ -140,7 +140,7 @@ static int make_parent(const char *path, struct dt_error *err)
 /* Creates the file again if it was removed; lines written to a removed file
  * would be lost silently. False: it cannot be created, and the line is lost.
  */
-static bool find_again(struct dt_jsonl *j)
+static bool find_again(struct dt_line_file *j)
 {
     struct stat st;
     struct dt_error err;
@@ -162,12 +162,12 @@ static bool find_again(struct dt_jsonl *j)
     return true;
 }
 
-FILE *dt_jsonl_begin(struct dt_jsonl *j)
+FILE *dt_line_file_begin(struct dt_line_file *j)
 {
     return find_again(j) ? j->file : NULL;
 }
 
-void dt_jsonl_end(struct dt_jsonl *j)
+void dt_line_file_end(struct dt_line_file *j)
 {
     if (fflush(j->file) == 0 && !ferror(j->file)) {
         j->whole = ftello(j->file);
@@ -184,7 +184,7 @@ void dt_jsonl_end(struct dt_jsonl *j)
     cut(j);
 }
 
-int dt_jsonl_sync(struct dt_jsonl *j, struct dt_error *err)
+int dt_line_file_sync(struct dt_line_file *j, struct dt_error *err)
 {
     if (fsync(fileno(j->file)) < 0)
         return dt_error_set(err, EX_IOERR, "%s: cannot sync: %s", j->path,

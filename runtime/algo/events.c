@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events.c - the events of a run, and its verdict */
+#include "config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "algo/facts.h"
+#include "base/log.h"
+
+void dt_run_event(const struct dt_run *run, const char *kind, double seconds,
+                  const char *fmt, ...)
+{
+    char text[DT_ERROR_TEXT_BYTES];
+    va_list ap;
+    if (!run->report)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    dt_report_event(run->report,
+                    &(struct dt_report_event){.kind = kind,
+                                              .step = run->progress.step,
+                                              .seconds = seconds,
+                                              .bytes = NAN,
+                                              .rank = -1,
+                                              .text = text});
+}
+
+void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
+{
+    char text[DT_ERROR_TEXT_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", text);
+    dt_run_event(run, "warning", NAN, "%s", text);
+}
+
+void dt_events_begin(const struct dt_run *run)
+{
+    const char *nodes = run->nodes.count > 1 ? "nodes" : "node";
+    const char *ranks = run->world > 1 ? "ranks" : "rank";
+    dt_run_event(run, run->progress.step > 0 ? "resume" : "start", NAN,
+                 "%d %s on %d %s", run->world, ranks, run->nodes.count, nodes);
+}
+
+/* The event of a run that failed: of the rank that did. */
+static void report_failure(struct dt_run *run, const struct dt_error *err)
+{
+    const int rank = err->lost_rank >= 0 ? err->lost_rank : run->rank;
+    char verdict[DT_ERROR_TEXT_BYTES + 128];
+    dt_report_event(run->report, &(struct dt_report_event){
+                                     .kind = "failed",
+                                     .step = run->progress.step,
+                                     .seconds = NAN,
+                                     .bytes = NAN,
+                                     .rank = rank,
+                                     .host = dt_comm_host(run->comm, rank),
+                                     .text = err->text});
+    snprintf(verdict, sizeof(verdict), "failed after step %ld: %s",
+             run->progress.step, err->text);
+    dt_facts_end(run, "failed", verdict);
+}
+
+void dt_events_end(struct dt_run *run, int result, const struct dt_error *err)
+{
+    char verdict[64];
+    if (!run->report)
+        return;
+    if (result < 0 && err->status != EX_TEMPFAIL) {
+        report_failure(run, err);
+    } else if (result < 0) {
+        dt_run_event(run, "stop", NAN, "%s", err->text);
+        dt_facts_end(run, "stopped", err->text);
+    } else {
+        snprintf(verdict, sizeof(verdict), "finished after step %ld",
+                 run->progress.step);
+        dt_run_event(run, "end", NAN, "%s", verdict);
+        dt_facts_end(run, "finished", verdict);
+    }
+}

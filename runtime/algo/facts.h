@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * facts.h - what a run is and how it ended: run.json in logging.dir
+ *
+ * Rank 0 writes it when the run begins and when it ends. A run that was killed
+ * leaves the status "running". Values that look like secrets are removed.
+ */
+#ifndef DT_ALGO_FACTS_H
+#define DT_ALGO_FACTS_H
+
+#include "algo/run.h"
+
+/* Makes run->facts on rank 0, which run.c releases, and writes them if the run
+ * has files. A run that resumes keeps the id and the starts that are there. All
+ * ranks call it. -1: a peer failed, out of memory.
+ */
+int dt_facts_begin(struct dt_run *run, struct dt_error *err);
+
+/* Rank 0: adds how the run has ended, "finished", "stopped" or "failed", with a
+ * sentence. Nothing without dt_facts_begin.
+ */
+void dt_facts_end(struct dt_run *run, const char *status, const char *verdict);
+
+/* events.c: rank 0 records an event of the step that is done; a duration of NaN
+ * is none.
+ */
+void dt_run_event(const struct dt_run *run, const char *kind, double seconds,
+                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* events.c: a warning to the user that is an event, too, on rank 0. */
+void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* events.c: the first event of this process: start, or resume. */
+void dt_events_begin(const struct dt_run *run);
+
+/* events.c: the last one, and the verdict of run.json, for a run that ends with
+ * this result.
+ */
+void dt_events_end(struct dt_run *run, int result, const struct dt_error *err);
+
+#endif /* DT_ALGO_FACTS_H */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_events.c - what a run tells of itself: events.jsonl and run.json */
+#include "config.h"
+
+#include "algo/trainer.h"
+#include "base/file.h"
+#include "tests/unit/small_run.h"
+
+static long stop_after; /* questions, or 0: never */
+static int status;      /* of rank 0, 0: it has finished */
+
+static bool asks_to_stop(void)
+{
+    return stop_after > 0 && --stop_after == 0;
+}
+
+static int train_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc =
+        comm ? dt_trainer_run(arg, &exec, comm, world->size, asks_to_stop, &err)
+             : -1;
+    dt_comm_destroy(comm);
+    if (world->rank == 0)
+        status = rc < 0 ? err.status : 0;
+    return 0;
+}
+
+/* Trains in out/, which is not removed. */
+static void train(int size, const char *lines)
+{
+    struct dt_conf *conf = small_conf(lines);
+    world_threads(size, train_rank, conf);
+    dt_conf_destroy(conf);
+}
+
+static json_t *run_json(void)
+{
+    json_t *json = json_load_file("out/logs/run.json", 0, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static const char *text_of(const json_t *json, const char *key)
+{
+    return json_string_value(json_object_get(json, key));
+}
+
+/* The events of a file: "start 0, save 3". */
+static const char *events(void)
+{
+    static char text[1024];
+    char line[4096], kind[32], *at = text;
+    long step;
+    FILE *file = fopen("out/logs/events.jsonl", "r");
+    assert_non_null(file);
+    text[0] = '\0';
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "{\"event\": \"%31[a-z_]\", \"step\": %ld", kind,
+                   &step) == 2)
+            at += sprintf(at, "%s%s %ld", at > text ? ", " : "", kind, step);
+    fclose(file);
+    return text;
+}
+
+/* 12 rows of which a step has 6: an epoch is two steps. */
+#define SIX                                                                    \
+    "data.eval: train.jsonl\n"                                                 \
+    "training: {train_batch_size: 6, resume: auto, max_steps: 6,"              \
+    " eval_strategy: steps, eval_steps: 4}\n"                                  \
+    "checkpoint.steps: 3\n"
+
+static void events_tell_the_history_of_all_starts(void **state)
+{
+    (void)state;
+    stop_after = 5; /* at the end of step 5 */
+    train(1, SIX);
+    stop_after = 0;
+    assert_int_equal(status, EX_TEMPFAIL);
+    assert_string_equal(events(), "start 0, epoch 2, save 3, epoch 4, eval 4, "
+                                  "save 5, stop 5");
+    train(1, SIX);
+    assert_int_equal(status, 0);
+    assert_string_equal(events(), "start 0, epoch 2, save 3, epoch 4, eval 4, "
+                                  "save 5, stop 5, resume 5, epoch 6, eval 6, "
+                                  "save 6, end 6");
+}
+
+static void a_save_tells_its_seconds_and_bytes(void **state)
+{
+    struct dt_error err;
+    char *at, *text;
+    double seconds = -1, bytes = -1;
+    (void)state;
+    train(1, "training: {train_batch_size: 6, max_steps: 1}\n");
+    text = dt_file_read("out/logs/events.jsonl", 1 << 16, &err);
+    assert_non_null(text);
+    at = strstr(text, "\"save\"");
+    assert_non_null(at);
+    assert_int_equal(sscanf(strstr(at, "\"seconds\""),
+                            "\"seconds\": %lf, \"bytes\": %lf", &seconds,
+                            &bytes),
+                     2);
+    assert_true(seconds > 0 && bytes > 1000);
+    assert_non_null(strstr(at, "out/checkpoints/latest\"}"));
+    free(text);
+}
+
+static void run_json_keeps_its_id_and_all_starts(void **state)
+{
+    char id[9];
+    (void)state;
+    stop_after = 2;
+    train(1, SIX);
+    stop_after = 0;
+    json_t *json = run_json();
+    assert_string_equal(text_of(json, "status"), "stopped");
+    assert_int_equal(strlen(text_of(json, "run_id")), 8);
+    strcpy(id, text_of(json, "run_id"));
+    json_decref(json);
+    train(1, SIX);
+    json = run_json();
+    assert_string_equal(text_of(json, "run_id"), id);
+    assert_string_equal(text_of(json, "status"), "finished");
+    assert_string_equal(text_of(json, "verdict"), "finished after step 6");
+    json_t *starts = json_object_get(json, "starts");
+    assert_int_equal(json_array_size(starts), 2);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_array_get(starts, 1), "step")),
+        2);
+    assert_true(
+        json_real_value(json_object_get(json, "ended")) >=
+        json_real_value(json_object_get(json_array_get(starts, 1), "wall")));
+    json_decref(json);
+}
+
+static void run_json_says_what_the_run_is(void **state)
+{
+    json_t *json, *value;
+    (void)state;
+    train(2, "training: {train_batch_size: 6, max_steps: 2}\n");
+    json = run_json();
+    assert_int_equal(json_integer_value(json_object_get(json, "version")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json, "world")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json, "total_steps")),
+                     2);
+    assert_string_equal(text_of(json, "algorithm"), "sft");
+    value = json_object_get(json, "nodes");
+    assert_int_equal(json_array_size(value), 2);
+    value = json_object_get(json, "devices");
+    assert_int_equal(json_array_size(value), 2);
+    assert_string_equal(json_string_value(json_array_get(value, 1)),
+                        "the CPUs of this host");
+    value = json_object_get(json, "config");
+    assert_int_equal(
+        json_integer_value(json_object_get(value, "training.max_steps")), 2);
+    assert_string_equal(text_of(value, "algorithm"), "sft");
+    json_t *sinks = json_object_get(value, "logging.report_to");
+    assert_int_equal(json_array_size(sinks), 1);
+    assert_string_equal(json_string_value(json_array_get(sinks, 0)), "jsonl");
+    value = json_object_get(json, "given");
+    assert_string_equal(json_string_value(json_array_get(value, 0)),
+                        "algorithm");
+    value = json_object_get(json, "model");
+    assert_true(json_integer_value(json_object_get(value, "parameters")) >
+                1000);
+    const char *resume = text_of(json, "resume");
+    assert_int_equal(strncmp(resume, "mpirun -n 2 disttrain train /", 29), 0);
+    assert_non_null(strstr(resume, "/t.yaml # with training.resume: auto"));
+    json_decref(json);
+}
+
+static void run_json_has_no_secrets(void **state)
+{
+    static const char lines[] =
+        "training: {train_batch_size: 6, max_steps: 1}\n"
+        "env: {WANDB_API_KEY: 0123abcd, PLAIN: x,"
+        " PROXY: \"http://me:pass@host:1\"}\n";
+    struct dt_error err;
+    (void)state;
+    train(1, lines);
+    char *text = dt_file_read("out/logs/run.json", 1 << 20, &err);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\"env.WANDB_API_KEY\": \"(removed)\""));
+    assert_non_null(strstr(text, "\"env.PROXY\": \"http://(removed)@host:1\""));
+    assert_non_null(strstr(text, "\"env.PLAIN\": \"x\""));
+    assert_null(strstr(text, "0123abcd"));
+    assert_null(strstr(text, "me:pass"));
+    free(text);
+}
+
+/* The directory is not there to write to when the run ends. */
+static void a_run_that_cannot_write_run_json_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_file_mkdirs("out/logs/run.json.new", NULL), 0);
+    train(1, "training: {train_batch_size: 6, max_steps: 2, resume: auto}\n");
+    assert_int_equal(status, 0);
+    assert_string_equal(events(), "start 0, epoch 2, save 2, end 2");
+}
+
+static void a_failure_is_the_last_event_and_the_verdict(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 6, max_steps: 200}\n"
+             "optimizer.lr: 1e30\n"
+             "checkpoint.strategy: no\n");
+    assert_int_equal(status, EX_DATAERR);
+    json_t *json = run_json();
+    const char *verdict = text_of(json, "verdict");
+    const char *last = strrchr(events(), ',');
+    assert_string_equal(text_of(json, "status"), "failed");
+    assert_int_equal(strncmp(verdict, "failed after step ", 18), 0);
+    assert_non_null(strstr(verdict, "lower optimizer.lr"));
+    assert_int_equal(strncmp(last, ", failed ", 9), 0);
+    json_decref(json);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, small_clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(events_tell_the_history_of_all_starts),
+        CASE(a_save_tells_its_seconds_and_bytes),
+        CASE(run_json_keeps_its_id_and_all_starts),
+        CASE(run_json_says_what_the_run_is),
+        CASE(run_json_has_no_secrets),
+        CASE(a_run_that_cannot_write_run_json_goes_on),
+        CASE(a_failure_is_the_last_event_and_the_verdict),
+    };
+    return cmocka_run_group_tests_name("events", tests, small_enter,
+                                       small_leave);
+}
