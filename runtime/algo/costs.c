@@ -52,7 +52,8 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
     add(costs, "step_s", seconds / (double)w->steps);
     add(costs, "mem", mem[NOW]);
     add(costs, "mem_peak", mem[PEAK]);
-    add(costs, "skipped", (double)w->skipped);
+    add(costs, "skipped", (double)run->progress.skipped);
+    run->progress.skipped = 0;
     run->window = (struct dt_run_window){.since = dt_clock_now()};
     return 0;
 }

@@ -81,14 +81,14 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
     json_t *state = json_pack(
-        "{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
+        "{s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:I, s:s, s:I,"
         " s:I, s:{s:i, s:f, s:I, s:I, s:I}, s:O}",
         "version", STATE_VERSION, "step", (json_int_t)p->step,
         "optimizer_steps", (json_int_t)dt_optim_steps(run->learner.optim),
-        "skipped_in_row", (json_int_t)p->skipped_in_row, "position",
-        (json_int_t)p->position, "tokens", p->tokens, "first_loss",
-        p->first_loss, "loss_sum", p->loss_sum, "loss_tokens", p->loss_tokens,
-        "world", run->world, "samples_per_step",
+        "skipped_in_row", (json_int_t)p->skipped_in_row, "skipped",
+        (json_int_t)p->skipped, "position", (json_int_t)p->position, "tokens",
+        p->tokens, "first_loss", p->first_loss, "loss_sum", p->loss_sum,
+        "loss_tokens", p->loss_tokens, "world", run->world, "samples_per_step",
         (json_int_t)(run->B * run->A * (size_t)run->world), "data_hash", hash,
         "max_length", (json_int_t)run->T, "data_seed",
         (json_int_t)run->conf.run.data_seed, "scaler", "kind",
@@ -232,6 +232,8 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
     if (result == 0) {
         p->step = (long)step;
         p->skipped_in_row = (long)skipped;
+        p->skipped = /* 0 in older ones */
+            (long)json_integer_value(json_object_get(state, "skipped"));
         p->position = (uint64_t)position;
         dt_optim_set_steps(run->learner.optim, (long)steps);
         scaler->steps = (long)scaler_steps;
@@ -252,7 +254,7 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
     return result;
 }
 
-enum { LEARNER_VALUES = 5, FIXED_VALUES = 10 };
+enum { LEARNER_VALUES = 5, FIXED_VALUES = 11 };
 
 /* What a learner counts, to or from values. */
 static void copy_learner(struct dt_learner *learner,
@@ -282,6 +284,7 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
     struct dt_learner *learner;
     double values[LEARNERS + 2 * LEARNER_VALUES] = {(double)p->step,
                                                     (double)p->skipped_in_row,
+                                                    (double)p->skipped,
                                                     (double)p->position,
                                                     p->tokens,
                                                     p->first_loss,
@@ -299,11 +302,15 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
                                sizeof(values) / sizeof(values[0]), DT_SUM,
                                err) < 0)
         return -1;
-    *p = (struct dt_progress){
-        (long)values[0],     (long)values[1],
-        (uint64_t)values[2], values[3],
-        values[4],           values[5],
-        values[6],           {values[7], values[8], values[9], {0}}};
+    *p = (struct dt_progress){(long)values[0],
+                              (long)values[1],
+                              (long)values[2],
+                              (uint64_t)values[3],
+                              values[4],
+                              values[5],
+                              values[6],
+                              values[7],
+                              {values[8], values[9], values[10], {0}}};
     memcpy(m->value, values + FIXED_VALUES, sizeof(m->value));
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, false);

@@ -90,7 +90,7 @@ struct dt_run {
     /* Of the steps since the last line of the report: costs.c. */
     struct dt_run_window {
         double since; /* when it began */
-        long steps, skipped;
+        long steps;
     } window;
 
     struct dt_run_save {
@@ -102,6 +102,7 @@ struct dt_run {
     struct dt_progress {
         long step;           /* optimizer steps done, skipped ones included */
         long skipped_in_row; /* steps without an update: non-finite gradients */
+        long skipped;        /* such steps since the last report */
         uint64_t position;   /* global samples consumed */
         double tokens;       /* targets consumed, all ranks */
         double first_loss;   /* the first finite one, 0: none yet */

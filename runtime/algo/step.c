@@ -283,7 +283,7 @@ static int count_skipped(struct dt_run *run, size_t number,
                   outcome_of(&run->learner, number) == DT_STEP_TAKEN;
     const char *whose = critic ? " of the critic" : "";
     p->skipped_in_row++;
-    run->window.skipped++;
+    p->skipped++;
     if (outcome == DT_STEP_OVERFLOW)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
                "step %ld skipped: the gradient norm%s is not finite",

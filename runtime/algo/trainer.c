@@ -152,13 +152,13 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
 }
 
 /* The events of a step that was collected, before which `position` samples had
- * been seen and `skipped` steps of the window skipped.
+ * been seen and `skipped` steps skipped.
  */
 static void note_step(const struct dt_run *run, uint64_t position, long skipped,
                       double norm)
 {
     const uint64_t epoch = run->progress.position / run->epoch_samples;
-    if (run->window.skipped > skipped)
+    if (run->progress.skipped > skipped)
         dt_run_event(run, "skip", NAN, "no update: %s",
                      isfinite(norm) ? "no targets"
                                     : "the gradient norm is not finite");
@@ -172,7 +172,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
 {
     while (run->queued - run->progress.step > open) {
         const uint64_t position = run->progress.position;
-        const long skipped = run->window.skipped;
+        const long skipped = run->progress.skipped;
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         note_step(run, position, skipped, loop->line.grad_norm);
