@@ -4,6 +4,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/line_file.h \
 	runtime/report/record.c \
 	runtime/report/record.h \
+	runtime/report/protobuf.c \
+	runtime/report/protobuf.h \
 	runtime/report/report.c \
 	runtime/report/report.h \
 	runtime/report/sink.h \

@@ -96,6 +96,7 @@ check_PROGRAMS += \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
 	tests/unit/test_prompts \
+	tests/unit/test_protobuf \
 	tests/unit/test_preference \
 	tests/unit/test_report \
 	tests/unit/test_rollout \
@@ -158,6 +159,7 @@ EXTRA_DIST += \
 	tests/unit/torch \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
+	tests/unit/protobuf_reader.h \
 	tests/unit/random_weights.h \
 	tests/unit/reward.h \
 	tests/unit/reward_program.h \
