@@ -2,19 +2,68 @@
 /*
  * costs.c - what the steps between two lines of the report cost
  *
- * Ranks tell each other their numbers once a line, never once a step.
+ * Ranks tell each other their numbers once a line, never once a step. Times are
+ * differences of the totals of spans (base/span.h).
  */
 #include "config.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "algo/gather.h"
 #include "algo/run.h"
 #include "base/clock.h"
+#include "base/span.h"
 
-/* 0 bytes are none that were counted. */
-static double known(size_t bytes)
+enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
+
+/* What a rank knows of itself: seconds of a step, and bytes. */
+enum number {
+    COMPUTE,
+    COMM,
+    EXPOSED,
+    DATA_WAIT,
+    STALL,
+    TIMES,
+    NOW = TIMES,
+    PEAK,
+    NUMBERS
+};
+
+struct dt_costs {
+    struct dt_span_totals totals; /* at the last line */
+    double *ranks;                /* (world, NUMBERS) of the last line */
+    double *sums;     /* (NUMBERS, world) since the last line of ranks.jsonl */
+    double *room;     /* (world) */
+    long steps, step; /* those that are summed, and the last of them */
+    double written;   /* when that line was */
+};
+
+void dt_costs_destroy(struct dt_costs *costs)
 {
-    return bytes > 0 ? (double)bytes : NAN;
+    if (!costs)
+        return;
+    free(costs->ranks);
+    free(costs->sums);
+    free(costs->room);
+    free(costs);
+}
+
+int dt_costs_begin(struct dt_run *run, struct dt_error *err)
+{
+    const size_t world = (size_t)run->world;
+    struct dt_costs *costs = calloc(1, sizeof(*costs));
+    run->costs = costs;
+    if (costs) {
+        costs->ranks = calloc(world * NUMBERS, sizeof(double));
+        costs->sums = calloc(world * NUMBERS, sizeof(double));
+        costs->room = calloc(world, sizeof(double));
+    }
+    if (!costs || !costs->ranks || !costs->sums || !costs->room)
+        return dt_error_set(err, EX_OSERR, "costs of a step: out of memory");
+    dt_span_totals(&costs->totals);
+    run->window.since = costs->written = dt_clock_now();
+    return 0;
 }
 
 /* Whether ranks can talk to each other now without waiting for the device: a
@@ -22,8 +71,66 @@ static double known(size_t bytes)
  */
 static bool can_ask(const struct dt_run *run)
 {
-    return run->exec.device->is_host ||
+    return run->world == 1 || run->exec.device->is_host ||
            (!run->in_flight[0].open && !run->in_flight[1].open);
+}
+
+/* 0 bytes are none that were counted. */
+static double known(size_t bytes)
+{
+    return bytes > 0 ? (double)bytes : NAN;
+}
+
+/* The numbers of this rank since the last line. A device that queues work has
+ * spans of queueing only.
+ */
+static void measure(struct dt_run *run, double mine[NUMBERS])
+{
+    static const enum number of[DT_SPAN_KINDS] = {
+        [DT_SPAN_DATA_WAIT] = DATA_WAIT, [DT_SPAN_FORWARD] = COMPUTE,
+        [DT_SPAN_BACKWARD] = COMPUTE,    [DT_SPAN_LOSS] = COMPUTE,
+        [DT_SPAN_VALUES] = COMPUTE,      [DT_SPAN_OPTIMIZER] = COMPUTE,
+        [DT_SPAN_ROLLOUT] = COMPUTE,     [DT_SPAN_COLLECTIVE] = COMM,
+        [DT_SPAN_COMM_WAIT] = EXPOSED,   [DT_SPAN_SAVE] = STALL,
+        [DT_SPAN_STEP] = NUMBERS,        [DT_SPAN_DEVICE_WAIT] = NUMBERS,
+        [DT_SPAN_REWARD] = NUMBERS,      [DT_SPAN_EVALUATION] = NUMBERS,
+    };
+    const struct dt_device *device = run->exec.device;
+    const double steps = (double)run->window.steps;
+    struct dt_span_totals now;
+    dt_span_totals(&now);
+    for (size_t i = 0; i < TIMES; i++)
+        mine[i] = 0;
+    for (size_t kind = 0; kind < DT_SPAN_KINDS; kind++)
+        if (of[kind] < TIMES)
+            mine[of[kind]] +=
+                (now.seconds[kind] - run->costs->totals.seconds[kind]) / steps;
+    run->costs->totals = now;
+    if (!device->is_host)
+        mine[COMPUTE] = mine[COMM] = mine[EXPOSED] = NAN;
+    mine[NOW] = known(device->used_bytes());
+    mine[PEAK] = known(device->peak_bytes());
+}
+
+static double of_rank(const struct dt_run *run, size_t rank, enum number i)
+{
+    return run->costs->ranks[rank * NUMBERS + i];
+}
+
+static double mean(const struct dt_run *run, enum number i)
+{
+    double sum = 0;
+    for (size_t r = 0; r < (size_t)run->world; r++)
+        sum += of_rank(run, r, i);
+    return sum / run->world;
+}
+
+static double most(const struct dt_run *run, enum number i)
+{
+    double value = NAN;
+    for (size_t r = 0; r < (size_t)run->world; r++)
+        value = fmax(value, of_rank(run, r, i));
+    return value;
 }
 
 static void add(struct dt_report_values *costs, const char *name, double value)
@@ -32,27 +139,113 @@ static void add(struct dt_report_values *costs, const char *name, double value)
     costs->value[costs->count++] = (struct dt_report_value){name, value, false};
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What of a step a rank does not wait for others. */
+static double own_time(const struct dt_run *run, size_t rank)
+{
+    return of_rank(run, rank, COMPUTE) + of_rank(run, rank, DATA_WAIT);
+}
+
+static void add_extremes(const struct dt_run *run,
+                         struct dt_report_values *costs)
+{
+    const size_t world = (size_t)run->world;
+    double *times = run->costs->room;
+    size_t slowest = 0;
+    for (size_t r = 0; r < world; r++) {
+        times[r] = own_time(run, r);
+        if (times[r] > times[slowest])
+            slowest = r;
+    }
+    const bool is_known = isfinite(times[slowest]);
+    qsort(times, world, sizeof(*times), compare);
+    const double median = (times[(world - 1) / 2] + times[world / 2]) / 2;
+    add(costs, "rank_step_s/min", times[0]);
+    add(costs, "rank_step_s/median", median);
+    add(costs, "rank_step_s/max", times[world - 1]);
+    add(costs, "rank_step_s/argmax", is_known ? (double)slowest : NAN);
+}
+
+static void write_ranks(struct dt_run *run)
+{
+    struct dt_costs *c = run->costs;
+    const size_t world = (size_t)run->world;
+    for (size_t i = 0; i < TIMES * world; i++)
+        c->sums[i] /= (double)c->steps;
+    dt_report_ranks(run->report, &(struct dt_report_ranks){
+                                     .step = c->step,
+                                     .count = world,
+                                     .compute_s = c->sums + COMPUTE * world,
+                                     .comm_s = c->sums + COMM * world,
+                                     .data_wait_s = c->sums + DATA_WAIT * world,
+                                     .mem = c->sums + NOW * world});
+    for (size_t i = 0; i < NUMBERS * world; i++)
+        c->sums[i] = 0;
+    c->steps = 0;
+    c->written = dt_clock_now();
+}
+
+/* Adds the numbers of ranks to those of the next line of ranks.jsonl. */
+static void sum_ranks(struct dt_run *run)
+{
+    struct dt_costs *c = run->costs;
+    const size_t world = (size_t)run->world;
+    for (size_t r = 0; r < world; r++) {
+        for (size_t i = 0; i < TIMES; i++)
+            c->sums[i * world + r] +=
+                of_rank(run, r, (enum number)i) * (double)run->window.steps;
+        c->sums[NOW * world + r] = of_rank(run, r, NOW);
+    }
+    c->steps += run->window.steps;
+    c->step = run->progress.step;
+    if (dt_clock_now() - c->written >= RANKS_SECONDS)
+        write_ranks(run);
+}
+
+void dt_costs_end(struct dt_run *run)
+{
+    if (run->report && run->costs && run->costs->steps > 0)
+        write_ranks(run);
+}
+
+static void add_times(const struct dt_run *run, const double mine[NUMBERS],
+                      bool asked, struct dt_report_values *costs)
+{
+    static const char *const names[TIMES] = {
+        [COMPUTE] = "compute_s",      [COMM] = "comm_s",
+        [EXPOSED] = "comm_exposed_s", [DATA_WAIT] = "data_wait_s",
+        [STALL] = "ckpt_stall_s",
+    };
+    for (size_t i = 0; i < TIMES; i++)
+        add(costs, names[i], asked ? mean(run, (enum number)i) : mine[i]);
+}
+
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
                  struct dt_report_values *costs, struct dt_error *err)
 {
-    enum { NOW, PEAK, COUNT };
-    const struct dt_device *device = run->exec.device;
-    const struct dt_run_window *w = &run->window;
-    double mem[COUNT] = {known(device->used_bytes()),
-                         known(device->peak_bytes())};
-    if (run->world > 1 && can_ask(run)) {
-        if (dt_comm_reduce_scalars(run->comm, mem, COUNT, DT_MAX, err) < 0)
-            return -1;
-    } else if (run->world > 1) {
-        mem[NOW] = mem[PEAK] = NAN;
-    }
+    const bool asks = can_ask(run);
+    double mine[NUMBERS];
+    measure(run, mine);
+    if (asks && dt_gather(run->comm, mine, NUMBERS, run->costs->ranks, err) < 0)
+        return -1;
     costs->count = 0;
     add(costs, "tokens", tokens);
     add(costs, "total_tokens", run->progress.tokens);
-    add(costs, "step_s", seconds / (double)w->steps);
-    add(costs, "mem", mem[NOW]);
-    add(costs, "mem_peak", mem[PEAK]);
+    add(costs, "step_s", seconds / (double)run->window.steps);
+    add_times(run, mine, asks, costs);
+    add(costs, "mem", asks ? most(run, NOW) : NAN);
+    add(costs, "mem_peak", asks ? most(run, PEAK) : NAN);
     add(costs, "skipped", (double)run->progress.skipped);
+    if (asks) {
+        add_extremes(run, costs);
+        if (run->report)
+            sum_ranks(run);
+    }
     run->progress.skipped = 0;
     run->window = (struct dt_run_window){.since = dt_clock_now()};
     return 0;

@@ -92,6 +92,7 @@ struct dt_run {
         double since; /* when it began */
         long steps;
     } window;
+    struct dt_costs *costs; /* and over all of the run: costs.c */
 
     struct dt_run_save {
         int failures; /* saves in a row */
@@ -321,12 +322,19 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
 int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
                     struct dt_metrics *metrics, struct dt_error *err);
 
+/* costs.c: begins to count what steps cost. -1: EX_OSERR. */
+int dt_costs_begin(struct dt_run *run, struct dt_error *err);
+
 /* costs.c: what the steps since the last report, which took `seconds` and had
  * `tokens`, have cost in time and memory; begins the next window. All ranks
  * call it after the same step. -1: a peer failed.
  */
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
                  struct dt_report_values *costs, struct dt_error *err);
+
+/* costs.c: the last line of ranks.jsonl, on rank 0; and the end. */
+void dt_costs_end(struct dt_run *run);
+void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.

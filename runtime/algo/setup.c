@@ -456,6 +456,7 @@ void dt_run_fini(struct dt_run *run)
     if (run->exec.device)
         run->exec.device->stream_wait(run->exec.stream, &late);
     dt_report_destroy(run->report);
+    dt_costs_destroy(run->costs);
     dt_owner_release(run->owner);
     json_decref(run->settings);
     json_decref(run->facts);

@@ -341,7 +341,8 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 {
     struct loop loop = {.summary = summary, .line = {.loss = NAN}};
 
-    run->window.since = dt_clock_now();
+    if (dt_costs_begin(run, err) < 0)
+        return -1;
     if (run->conf.training.eval_only)
         return run_evaluation(run, summary, err);
     if (run->queued >= run->total_steps && run->report)

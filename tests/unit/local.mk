@@ -39,6 +39,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_values \
 	tests/unit/test_console \
 	tests/unit/test_cost \
+	tests/unit/test_costs \
 	tests/unit/test_cut \
 	tests/unit/test_dataset \
 	tests/unit/test_doctor_child \
@@ -208,6 +209,7 @@ tests_unit_test_generation_plan_SOURCES = \
 	tests/unit/test_generation_plan.c $(comm_world)
 tests_unit_test_scoring_stop_SOURCES = \
 	tests/unit/test_scoring_stop.c $(comm_world)
+tests_unit_test_costs_SOURCES = tests/unit/test_costs.c $(comm_world)
 tests_unit_test_events_SOURCES = tests/unit/test_events.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)

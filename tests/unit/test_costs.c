@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_costs.c - what steps cost: the parts of their time, and ranks.jsonl */
+#include "config.h"
+
+#include "algo/trainer.h"
+#include "tests/unit/small_run.h"
+
+static bool go_on(void)
+{
+    return false;
+}
+
+static int train_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, 1, go_on, &err) : -1;
+    if (rc < 0)
+        fprintf(stderr, "# %s\n", err.text);
+    dt_comm_destroy(comm);
+    return rc;
+}
+
+static void train(int size, const char *lines)
+{
+    struct dt_conf *conf = small_conf(lines);
+    world_threads(size, train_rank, conf);
+    dt_conf_destroy(conf);
+}
+
+/* Line `number` of a file in logs/, from 1; release it. */
+static json_t *line_of(const char *name, int number)
+{
+    char path[64], line[8192] = "";
+    snprintf(path, sizeof(path), "out/logs/%s", name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int i = 0; i < number; i++)
+        assert_non_null(fgets(line, sizeof(line), file));
+    fclose(file);
+    json_t *json = json_loads(line, 0, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static double number_of(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!json_is_number(value))
+        fail_msg("%s is no number", key);
+    return json_number_value(value);
+}
+
+static void the_parts_of_a_step_are_no_more_than_the_step(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 6, max_steps: 4}\n"
+             "checkpoint.steps: 2\n" EACH);
+    for (int i = 1; i <= 4; i++) {
+        json_t *line = line_of("metrics.jsonl", i);
+        const double step = number_of(line, "step_s");
+        const double compute = number_of(line, "compute_s");
+        const double stall = number_of(line, "ckpt_stall_s");
+        const double parts = compute + stall + number_of(line, "data_wait_s") +
+                             number_of(line, "comm_exposed_s");
+        assert_true(compute > 0 && parts <= step * 1.001);
+        assert_true(i == 3 ? stall > 0 : stall == 0); /* of the save at 2 */
+        assert_true(number_of(line, "comm_s") == 0);
+        assert_true(number_of(line, "skipped") == 0);
+        assert_true(number_of(line, "mem") > 1e6 &&
+                    number_of(line, "mem_peak") >= number_of(line, "mem") / 2);
+        assert_true(number_of(line, "rank_step_s/min") ==
+                    number_of(line, "rank_step_s/max"));
+        assert_true(number_of(line, "rank_step_s/argmax") == 0);
+        json_decref(line);
+    }
+}
+
+static void tokens_are_counted_since_the_line_and_since_the_start(void **state)
+{
+    (void)state;
+    train(1, "training: {train_batch_size: 6, max_steps: 4}\n"
+             "logging: {steps: 2, first_step: false}\n");
+    json_t *first = line_of("metrics.jsonl", 1),
+           *second = line_of("metrics.jsonl", 2);
+    assert_true(number_of(first, "tokens") == TARGETS);
+    assert_true(number_of(second, "tokens") == TARGETS);
+    assert_true(number_of(second, "total_tokens") == 2 * TARGETS);
+    json_decref(first);
+    json_decref(second);
+}
+
+static void ranks_jsonl_has_a_line_at_the_end(void **state)
+{
+    (void)state;
+    train(2, "training: {train_batch_size: 6, max_steps: 3}\n" EACH);
+    json_t *line = line_of("ranks.jsonl", 1);
+    const json_t *compute = json_object_get(line, "compute_s");
+    assert_true(number_of(line, "step") == 3);
+    assert_int_equal(json_array_size(compute), 2);
+    assert_true(json_real_value(json_array_get(compute, 1)) > 0);
+    assert_int_equal(json_array_size(json_object_get(line, "mem")), 2);
+    assert_true(json_is_null(json_object_get(line, "power_w")));
+    json_decref(line);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, small_clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_parts_of_a_step_are_no_more_than_the_step),
+        CASE(tokens_are_counted_since_the_line_and_since_the_start),
+        CASE(ranks_jsonl_has_a_line_at_the_end),
+    };
+    return cmocka_run_group_tests_name("costs", tests, small_enter,
+                                       small_leave);
+}
