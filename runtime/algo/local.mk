@@ -98,6 +98,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/sft.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
+	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \

@@ -20,6 +20,7 @@
 #include "conf/conf.h"
 #include "data/loader.h"
 #include "report/report.h"
+#include "trace/trace.h"
 
 /* A step that was queued and of which the host has not read the result yet. */
 struct dt_in_flight {
@@ -84,6 +85,7 @@ struct dt_run {
     struct dt_owner *owner; /* of run.output_dir: rank 0 */
     json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;
+    struct dt_trace *trace;
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
 
@@ -291,6 +293,23 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
 /* metrics.c: adds up those of all ranks, the same on all. -1: a peer failed. */
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
+
+/* tracing.c: prepares for the traces of a run whose steps are known. -1:
+ * EX_OSERR.
+ */
+int dt_run_trace_init(struct dt_run *run, struct dt_error *err);
+
+/* tracing.c: what this rank adds to DT_STEP_STOP of the next step: 1 to `stop`,
+ * and on rank 0 what a trace is asked for.
+ */
+double dt_run_trace_tell(struct dt_run *run, bool stop);
+
+/* tracing.c: a step is about to be queued, or was collected as far as the host
+ * goes; `ends`: it is the last one. -1: a peer failed.
+ */
+int dt_run_trace_before(struct dt_run *run, long step, struct dt_error *err);
+int dt_run_trace_after(struct dt_run *run, long step, bool ends,
+                       struct dt_error *err);
 
 /* passes.c: queues the passes of a learner through the bound batch: up, loss,
  * down; what a loss of the host measures is added to *metrics. -1: the device

@@ -447,7 +447,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         dt_events_begin(run);
         print_banner(run);
     }
-    return 0;
+    return dt_run_trace_init(run, err);
 }
 
 void dt_run_fini(struct dt_run *run)
@@ -455,6 +455,7 @@ void dt_run_fini(struct dt_run *run)
     struct dt_error late; /* queued work ends before its memory is freed */
     if (run->exec.device)
         run->exec.device->stream_wait(run->exec.stream, &late);
+    dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
     dt_costs_destroy(run->costs);
     dt_owner_release(run->owner);

@@ -183,7 +183,7 @@ static struct dt_step_params params_after(const struct dt_run *run,
 }
 
 static void begin_step(struct dt_run *run, struct dt_learner *learner,
-                       bool stop)
+                       double told)
 {
     const struct dt_exec *exec = &run->exec;
     bool previous = run->in_flight[run->queued % DT_MAX_IN_FLIGHT].open;
@@ -192,7 +192,7 @@ static void begin_step(struct dt_run *run, struct dt_learner *learner,
         params[i] =
             params_after(run, learner, previous, (enum dt_step_outcome)i);
     exec->ops->step_begin(exec->stream, learner->step, params);
-    exec->ops->step_add(exec->stream, learner->step, 0, stop);
+    exec->ops->step_add(exec->stream, learner->step, 0, told);
 }
 
 static int end_step(struct dt_run *run, struct dt_learner *learner,
@@ -224,8 +224,9 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     dt_metrics_clear(run->algo, &current->metrics);
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
+    const double told = dt_run_trace_tell(run, stop);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        begin_step(run, learner, stop);
+        begin_step(run, learner, told);
     for (size_t a = 0; more; a++)
         if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
@@ -378,8 +379,9 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         dt_run_warn_disagreement(run, metrics);
     dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
                  outcome_of_all(run, number));
-    if (scalars[DT_STEP_STOP] > 0)
+    if (scalars[DT_STEP_STOP] >= 1)
         *stop_asked = true;
+    dt_trace_take(run->trace, scalars[DT_STEP_STOP], run->queued + 1);
     return 1;
 }
 

@@ -264,6 +264,8 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
     dt_fault_step(step);
     if (dt_fault("train.step"))
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
+    if (dt_run_trace_before(run, step, err) < 0)
+        return -1;
     int queued = dt_run_queue_step(run, stop(), err);
     if (queued < 0)
         return -1;
@@ -272,6 +274,8 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
     bool due = eval_due(run, step) || dt_run_save_due(run, step);
     if (collect_steps(run, due || run->exec.device->is_host ? 0 : 1, loop,
                       err) < 0)
+        return -1;
+    if (dt_run_trace_after(run, step, step == run->total_steps, err) < 0)
         return -1;
     /* a step in flight is finished even if a rank was told to stop */
     bool lost = lost_loss(run);
@@ -354,6 +358,8 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
+    if (dt_run_trace_after(run, run->queued, true, err) < 0)
+        return -1;
     end_summary(run, &loop.line, summary);
     if (run->progress.step < run->total_steps)
         return end_stopped(run, !loop.owes_save, err);

@@ -309,6 +309,10 @@ struct dt_conf {
         char *dir;
         bool rank_logs;      /* a file for each rank in dir */
         char *console_ranks; /* "0,4-7", NULL: all */
+        struct {
+            long first, last; /* steps; 0: none */
+            char *ranks;      /* "0,4-7" or "all" */
+        } trace;
     } logging;
     struct {
         /* Numbers are 0 and strings NULL if the file leaves them to Slurm. */

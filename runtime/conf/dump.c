@@ -39,12 +39,18 @@ static void print_float(double value, FILE *out)
     fputs(text, out);
 }
 
-static void print_betas(double first, double second, FILE *out)
+/* Two doubles, or two longs. */
+static void print_pair(enum dt_conf_type type, const void *first,
+                       const void *second, FILE *out)
 {
+    if (type == DT_CONF_RANGE) {
+        fprintf(out, "[%ld, %ld]", *(const long *)first, *(const long *)second);
+        return;
+    }
     putc('[', out);
-    print_float(first, out);
+    print_float(*(const double *)first, out);
     fputs(", ", out);
-    print_float(second, out);
+    print_float(*(const double *)second, out);
     putc(']', out);
 }
 
@@ -116,6 +122,15 @@ static void print_weights(const struct dt_conf_list *list, FILE *out)
     putc('}', out);
 }
 
+static void print_path_or_word(const struct dt_conf_key *key, int value,
+                               const void *path, FILE *out)
+{
+    if (value == key->other)
+        dt_conf_string_print(*(char *const *)path, out);
+    else
+        print_word(key, value, out);
+}
+
 /* Prints a list or a section. */
 static void print_several(enum dt_conf_type type, const void *at, FILE *out)
 {
@@ -181,13 +196,11 @@ void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
         break;
     case DT_CONF_OLD_OR_WORD:
     case DT_CONF_FILE_OR_WORD:
-        if (*(const int *)at == key->other)
-            dt_conf_string_print(*(char *const *)second, out);
-        else
-            print_word(key, *(const int *)at, out);
+        print_path_or_word(key, *(const int *)at, second, out);
         break;
     case DT_CONF_BETAS:
-        print_betas(*(const double *)at, *(const double *)second, out);
+    case DT_CONF_RANGE:
+        print_pair(key->type, at, second, out);
         break;
     default: /* IGNORED, UNUSED */
         break;
@@ -208,6 +221,7 @@ bool dt_conf_value_known(const void *values, const struct dt_conf_key *key)
     case DT_CONF_WEIGHTS:
         return ((const struct dt_conf_list *)at)->count > 0;
     case DT_CONF_INT:
+    case DT_CONF_RANGE:
         return *(const long *)at >= (long)key->min;
     default:
         return true;

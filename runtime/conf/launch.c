@@ -102,11 +102,20 @@ static bool is_memory(const char *text)
            (*text == '\0' || (strchr("KMGTkmgt", *text) && text[1] == '\0'));
 }
 
+/* Whether text is a list of ranks such as 0,4-7; NULL: it is not given. */
+static bool is_ranks(const char *text)
+{
+    uint32_t first, last;
+    while (text && *text)
+        if (!dt_str_next_range(&text, &first, &last))
+            return false;
+    return true;
+}
+
 static void check_texts(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
-    const char *ranks = conf->logging.console_ranks;
-    uint32_t first, last;
+    const char *traced = conf->logging.trace.ranks;
     long number;
     if (conf->launch.time && !dt_conf_parse_time(conf->launch.time, &number))
         PROBLEM(reader, "launch.time",
@@ -118,13 +127,13 @@ static void check_texts(struct dt_conf_reader *reader)
                 "expected a number and K, M, G or T, such as 64G, got "
                 "\"%.60s\"",
                 conf->launch.mem);
-    while (ranks && *ranks)
-        if (!dt_str_next_range(&ranks, &first, &last)) {
-            PROBLEM(reader, "logging.console_ranks",
-                    "expected ranks such as 0,4-7, got \"%.60s\"",
-                    conf->logging.console_ranks);
-            break;
-        }
+    if (!is_ranks(conf->logging.console_ranks))
+        PROBLEM(reader, "logging.console_ranks",
+                "expected ranks such as 0,4-7, got \"%.60s\"",
+                conf->logging.console_ranks);
+    if (traced && strcmp(traced, "all") != 0 && !is_ranks(traced))
+        PROBLEM(reader, "logging.trace.ranks",
+                "expected all, or ranks such as 0,4-7, got \"%.60s\"", traced);
 }
 
 /* Computes ntasks_per_node. num_processes is the total of all nodes; users

@@ -33,6 +33,7 @@ static const char *const sections[] = {
     "env",
     "dpo.reference",
     "grpo.dynamic_sampling",
+    "logging.trace",
     "ppo.critic",
     "dpo.sync_ref",
     "grpo.sync_ref",

@@ -262,6 +262,14 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"logging.console_ranks", DT_CONF_STRING, AT(logging.console_ranks),
      .help = "ranks whose output srun shows, such as 0,4-7; the default is "
              "all"},
+    {"logging.trace.steps", DT_CONF_RANGE, AT(logging.trace.first),
+     AND(logging.trace.last), .min = 1, .max = 1e12, .unit = "optimizer steps",
+     .help = "take a trace of these steps over all ranks, for Perfetto; "
+             "`disttrain trace` takes one of a run that is running"},
+    {"logging.trace.ranks", DT_CONF_STRING, AT(logging.trace.ranks),
+     .fallback = "all",
+     .help = "ranks that traces show, such as 0,4-7, or all; rank 0 is always "
+             "one of them"},
 
 #include "conf/keys_launch.h"
 };

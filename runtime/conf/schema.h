@@ -31,6 +31,8 @@ enum dt_conf_type {
     DT_CONF_BOOL_OR_WORD, /* int: false is 0, true is 1, or by `words` */
     DT_CONF_INT_OR_WORD,  /* long, by `words` if it is none in the range */
     DT_CONF_BETAS,        /* two doubles, the second one at `second` */
+    DT_CONF_RANGE,        /* two longs, first and last, the second one at
+                             `second` */
     DT_CONF_WEIGHTS,      /* struct dt_conf_list: names with a number each */
     DT_CONF_FREE,         /* char *: a section of anything, as JSON */
     DT_CONF_REWARDS,      /* struct dt_conf_rewards */

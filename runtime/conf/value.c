@@ -275,6 +275,23 @@ static int set_betas(struct dt_conf_reader *reader,
     return 0;
 }
 
+static int set_range(struct dt_conf_reader *reader,
+                     const struct dt_conf_key *key, const struct dt_tree *node)
+{
+    long first, last;
+    const struct dt_tree *item = node->child;
+    if (node->kind != DT_TREE_LIST || !item || !item->next || item->next->next)
+        return dt_conf_expected(reader, key, node);
+    if (parse_int(reader, key, item, &first) < 0 ||
+        parse_int(reader, key, item->next, &last) < 0)
+        return -1;
+    if (last < first)
+        return dt_conf_expected(reader, key, item->next);
+    *(long *)field_of(reader->values, key->offset) = first;
+    *(long *)field_of(reader->values, key->second) = last;
+    return 0;
+}
+
 static int set_unused(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key, const struct dt_tree *node)
 {
@@ -380,6 +397,8 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
         return set_old_or_word(reader, key, node);
     case DT_CONF_BETAS:
         return set_betas(reader, key, node);
+    case DT_CONF_RANGE:
+        return set_range(reader, key, node);
     case DT_CONF_IGNORED:
         return set_ignored(reader, key, node);
     case DT_CONF_UNUSED:

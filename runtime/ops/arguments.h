@@ -154,7 +154,8 @@ enum dt_step_scalar {
     /* first of this rank, then summed over ranks in one reduction: */
     DT_STEP_LOSS,                      /* sum of the token losses */
     DT_STEP_TARGETS,                   /* tokens with a loss */
-    DT_STEP_STOP,                      /* ranks that were told to stop */
+    DT_STEP_STOP,                      /* ranks that were told to stop, and as
+                                          a fraction a request of rank 0 */
     DT_STEP_SQUARES,                   /* sum of squares of the gradients */
     DT_STEP_SUMS,                      /* the number of these */
     DT_STEP_LOSS_SCALE = DT_STEP_SUMS, /* these four are the step's params */

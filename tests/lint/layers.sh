@@ -45,6 +45,7 @@ layers() {
             layer("parallel", "base comm ops tensor")
             layer("forecast", "base comm model optim parallel tensor")
             layer("report", "base")
+            layer("trace", "base comm device report")
             layer("console", "base contract")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor tokenizer")
@@ -53,7 +54,7 @@ layers() {
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast launch model " \
                 "ops optim parallel report reward rollout tensor tokenizer " \
-                "weights")
+                "trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast launch model ops report reward rollout slurm " \
                 "tensor tokenizer weights")

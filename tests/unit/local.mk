@@ -145,6 +145,8 @@ check_PROGRAMS += \
 	tests/unit/test_samples \
 	tests/unit/test_submission \
 	tests/unit/test_torch \
+	tests/unit/test_trace \
+	tests/unit/test_trace_run \
 	tests/unit/test_trainer \
 	# End of tests/unit
 
@@ -227,6 +229,8 @@ tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
 tests_unit_test_samples_SOURCES = tests/unit/test_samples.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
+tests_unit_test_trace_run_SOURCES = \
+	tests/unit/test_trace_run.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 
 # What test_backend loads: a module, and one of another version.

@@ -18,7 +18,8 @@ static void each_launch_key_sets_its_value(void **state)
                   "  command: [python3, train.py, 1]\n"
                   "  frameworks: [torch, jax]\n  gpu_visibility: one\n"
                   "  cpu_bind: none\n  master_port: 2345\n"
-                  "logging: {console_ranks: \"0,4-7\", rank_logs: true}\n",
+                  "logging: {console_ranks: \"0,4-7\", rank_logs: true}\n"
+                  "logging.trace: {steps: [100, 103], ranks: \"0,4\"}\n",
                   "");
     (void)state;
     assert_false(conf->trains);
@@ -38,6 +39,9 @@ static void each_launch_key_sets_its_value(void **state)
     assert_true(conf->launch.no_cpu_bind);
     assert_int_equal(conf->launch.master_port, 2345);
     assert_true(conf->logging.rank_logs);
+    assert_int_equal(conf->logging.trace.first, 100);
+    assert_int_equal(conf->logging.trace.last, 103);
+    assert_string_equal(conf->logging.trace.ranks, "0,4");
     dt_conf_destroy(conf);
 }
 
@@ -166,6 +170,17 @@ static const struct {
     {"logging: {console_ranks: \"1,\"}\n",
      "t.yaml:1:26: logging.console_ranks: expected ranks such as 0,4-7, got "
      "\"1,\"\n"},
+    {"logging.trace: {steps: [4, 3], ranks: a}\n",
+     "t.yaml:1:28: logging.trace.steps: expected a list of two integers, first "
+     "and last, >= 1 (optimizer steps), got 3\n"
+     "t.yaml:1:39: logging.trace.ranks: expected all, or ranks such as 0,4-7, "
+     "got \"a\"\n"},
+    {"logging.trace: {steps: 3}\n",
+     "t.yaml:1:24: logging.trace.steps: expected a list of two integers, first "
+     "and last, >= 1 (optimizer steps), got 3\n"},
+    {"logging.trace: {steps: [0, 3]}\n",
+     "t.yaml:1:25: logging.trace.steps: expected a list of two integers, first "
+     "and last, >= 1 (optimizer steps), got 0\n"},
     {"launch: {nodes: 3, num_processes: 8}\n",
      "t.yaml:1:35: launch.num_processes: 8 ranks cannot be spread evenly "
      "over 3 nodes\n"},

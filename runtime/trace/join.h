@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.h - the parts of ranks become one trace */
+#ifndef DT_TRACE_JOIN_H
+#define DT_TRACE_JOIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trace/align.h"
+#include "trace/part.h"
+
+/* A collective on one rank, which a flow connects with the same one on others.
+ */
+struct dt_trace_flow {
+    uint64_t id;
+    int64_t begin;
+    int32_t rank;
+};
+
+/* A trace. The caller sets what is above the line, and parts[0] is rank 0's. */
+struct dt_trace_set {
+    long first, last; /* steps */
+    int world;
+    bool sampled; /* ranks are left out for the size of the file */
+    struct dt_trace_part *parts; /* owned */
+    size_t count;
+
+    int64_t residual; /* ns, the largest of all clocks; -1: not all are known */
+    uint64_t spans, dropped;
+    struct dt_trace_flow *flows; /* by id, then begin, then rank; owned */
+    size_t flow_count;
+};
+
+/* Aligns the clocks, leaves out what is not in the window, orders the events of
+ * each part by lane and begin, a span before those within it, and finds flows.
+ * -1: EX_OSERR, no memory. dt_trace_set_fini in any case.
+ */
+int dt_trace_join(struct dt_trace_set *set, struct dt_error *err);
+void dt_trace_set_fini(struct dt_trace_set *set);
+
+/* Whether an event is a counter. */
+static inline bool dt_trace_is_counter(const struct dt_trace_event *event)
+{
+    return event->end < event->begin;
+}
+
+/* Where a flow goes on. */
+struct dt_trace_ends {
+    uint64_t id; /* 0: no flow has this event */
+    bool first, last;
+};
+
+/* Of an event of a joined part. */
+struct dt_trace_ends dt_trace_flow_of(const struct dt_trace_set *set,
+                                      const struct dt_trace_part *part,
+                                      const struct dt_trace_event *event);
+
+/* Writes what a reader must know besides: which steps and ranks, how well
+ * clocks are aligned, and what was left out.
+ */
+void dt_trace_describe(const struct dt_trace_set *set, char *text,
+                       size_t bytes);
+
+/* "rank 3 node7" */
+void dt_trace_rank_name(const struct dt_trace_part *part, char *text,
+                        size_t bytes);
+
+/* perfetto.c, chrome.c: write a joined trace to `out`. -1: EX_IOERR, or
+ * EX_OSERR, no memory.
+ */
+int dt_trace_write_perfetto(const struct dt_trace_set *set, FILE *out,
+                            struct dt_error *err);
+int dt_trace_write_chrome(const struct dt_trace_set *set, FILE *out,
+                          struct dt_error *err);
+
+#endif /* DT_TRACE_JOIN_H */

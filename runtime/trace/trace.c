@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c - the window of a trace: clocks, steps, clocks, file */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/span.h"
+#include "trace/gather.h"
+#include "trace/request.h"
+#include "trace/trace.h"
+
+/* Steps to trace; first 0: none. */
+struct window {
+    long first, last;
+    bool json;
+};
+
+struct dt_trace {
+    struct dt_trace_options options;
+    int rank, world;
+    struct window planned; /* of the configuration */
+    struct window asked;   /* of a request that waits for its first step */
+    struct window now;     /* of the trace that is taken */
+    struct dt_trace_head head;
+    double computed; /* when it began */
+    char text[PATH_MAX + 512];
+};
+
+struct dt_trace *dt_trace_create(const struct dt_trace_options *options,
+                                 struct dt_error *err)
+{
+    struct dt_trace *t = calloc(1, sizeof(*t));
+    if (!t) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    t->options = *options;
+    t->rank = dt_comm_rank(options->comm);
+    t->world = dt_comm_size(options->comm);
+    t->planned = (struct window){options->first, options->last, false};
+    t->head.rank = t->rank;
+    snprintf(t->head.host, sizeof(t->head.host), "%s",
+             dt_comm_host(options->comm, t->rank));
+    return t;
+}
+
+void dt_trace_destroy(struct dt_trace *t)
+{
+    free(t);
+}
+
+/* --- requests --- */
+
+double dt_trace_look(struct dt_trace *t)
+{
+    struct dt_trace_request request;
+    struct dt_error why;
+    if (t->rank != 0)
+        return 0;
+    int rc = dt_trace_request_take(t->options.dir, &request, &why);
+    if (rc < 0)
+        dt_log(DT_LOG_WARN, "trace", "%s", why.text);
+    return rc > 0 ? dt_trace_request_encode(&request) : 0;
+}
+
+void dt_trace_take(struct dt_trace *t, double sum, long next)
+{
+    const struct dt_trace_request request = dt_trace_request_decode(sum);
+    if (request.steps == 0)
+        return;
+    if (t->now.first == 0 && t->asked.first == 0)
+        t->asked =
+            (struct window){next, next + request.steps - 1, request.json};
+    else if (t->rank == 0)
+        dt_log(DT_LOG_WARN, "trace",
+               "a request is refused while another trace is taken: ask again");
+}
+
+/* --- clocks --- */
+
+enum {
+    ROUNDS_TOTAL = 512, /* over all ranks */
+    ROUNDS_MIN = 2,
+    ROUNDS_MAX = 32,
+};
+
+static const double late_s = 50e-6;
+
+/* One rank after the other comes late to a reduction for which all others wait:
+ * when it has come, they know its time at most a message later (align.h).
+ */
+static int compare_clocks(struct dt_trace *t, struct dt_error *err)
+{
+    int rounds = ROUNDS_TOTAL / t->world;
+    if (t->world == 1)
+        return 0;
+    if (rounds < ROUNDS_MIN)
+        rounds = ROUNDS_MIN;
+    if (rounds > ROUNDS_MAX)
+        rounds = ROUNDS_MAX;
+    for (int i = 0; i < rounds * t->world; i++) {
+        double nothing = 0;
+        if (i % t->world == t->rank)
+            dt_clock_sleep(late_s);
+        if (dt_comm_reduce_scalars(t->options.comm, &nothing, 1, DT_MAX, err) <
+            0)
+            return -1;
+    }
+    return 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- the window --- */
+
+static double computed(void)
+{
+    struct dt_span_totals totals;
+    dt_span_totals(&totals);
+    return totals.seconds[DT_SPAN_FORWARD] + totals.seconds[DT_SPAN_BACKWARD] +
+           totals.seconds[DT_SPAN_LOSS] + totals.seconds[DT_SPAN_OPTIMIZER] +
+           totals.seconds[DT_SPAN_VALUES];
+}
+
+static void count_memory(const struct dt_trace *t)
+{
+    size_t bytes = t->options.device->used_bytes();
+    if (bytes > 0)
+        dt_span_counter("memory", bytes);
+}
+
+static int begin(struct dt_trace *t, struct dt_error *err)
+{
+    struct dt_error why = {0};
+    double failed = dt_span_trace_begin(&why) < 0;
+    if (failed > 0)
+        dt_log(DT_LOG_WARN, "trace", "%s", why.text);
+    if (t->world > 1 &&
+        dt_comm_reduce_scalars(t->options.comm, &failed, 1, DT_MAX, err) < 0)
+        return -1;
+    if (failed > 0) {
+        dt_span_trace_end();
+        t->now = (struct window){0};
+        return 0;
+    }
+    if (compare_clocks(t, err) < 0)
+        return -1;
+    t->computed = computed();
+    t->head.begin = now_ns();
+    return 0;
+}
+
+/* Which trace begins with this step: what is left of the one that is planned,
+ * as a run may have been resumed within it.
+ */
+static struct window find_window(struct dt_trace *t, long step)
+{
+    struct window window = t->asked;
+    if (window.first > 0) {
+        t->asked = (struct window){0};
+    } else if (t->planned.first > 0 && step >= t->planned.first &&
+               step <= t->planned.last) {
+        window = t->planned;
+        t->planned = (struct window){0};
+    }
+    if (window.first > 0)
+        window.first = step;
+    return window;
+}
+
+int dt_trace_before(struct dt_trace *t, long step, struct dt_error *err)
+{
+    if (t->now.first == 0) {
+        t->now = find_window(t, step);
+        if (t->now.first > 0 && begin(t, err) < 0)
+            return -1;
+    }
+    if (t->now.first > 0)
+        count_memory(t);
+    return 0;
+}
+
+/* --- the file --- */
+
+static int write_to(const struct dt_trace_set *set, const char *path, bool json,
+                    struct dt_error *err)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
+    int rc = json ? dt_trace_write_chrome(set, out, err)
+                  : dt_trace_write_perfetto(set, out, err);
+    if (fclose(out) != 0 && rc == 0)
+        rc = dt_error_set(err, EX_IOERR, "%s", strerror(errno));
+    return rc;
+}
+
+/* The file appears whole or not at all. */
+static int write_file(const struct dt_trace_set *set, const char *path,
+                      bool json, struct dt_error *err)
+{
+    char new[PATH_MAX + 8];
+    snprintf(new, sizeof(new), "%s.new", path);
+    int rc = write_to(set, new, json, err);
+    if (rc == 0 && rename(new, path) < 0)
+        rc = dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
+    if (rc < 0)
+        unlink(new);
+    return rc;
+}
+
+/* On rank 0. */
+static const char *write_set(struct dt_trace *t, struct dt_trace_set *set)
+{
+    struct dt_error why = {0};
+    char path[PATH_MAX], about[400];
+    snprintf(path, sizeof(path), "%s/trace-%ld.%s", t->options.dir, set->first,
+             t->now.json ? "json" : "pftrace");
+    if (dt_trace_join(set, &why) < 0 ||
+        write_file(set, path, t->now.json, &why) < 0) {
+        dt_log(DT_LOG_WARN, "trace", "no trace: %s: %s", path, why.text);
+        return NULL;
+    }
+    dt_trace_describe(set, about, sizeof(about));
+    snprintf(t->text, sizeof(t->text), "trace: %s: %s; %" PRIu64 " spans", path,
+             about, set->spans);
+    return t->text;
+}
+
+/* A rank without memory for its part gives none. */
+static int collect(struct dt_trace *t, const char **text, struct dt_error *err)
+{
+    struct dt_trace_set set = {.first = t->now.first, .last = t->now.last};
+    struct dt_error why;
+    void *data = NULL;
+    size_t bytes = 0;
+    if (dt_trace_pack(&t->head, &data, &bytes, &why) < 0)
+        dt_log(DT_LOG_WARN, "trace", "%s", why.text);
+    const struct dt_trace_gather gather = {
+        .comm = t->options.comm,
+        .device = t->options.device,
+        .stream = t->options.stream,
+        .ranks = t->options.ranks,
+        .data = data,
+        .bytes = bytes,
+        .seconds = computed() - t->computed,
+    };
+    int rc = dt_trace_gather(&gather, &set, err);
+    if (rc > 0 && t->rank == 0)
+        *text = write_set(t, &set);
+    dt_trace_set_fini(&set);
+    free(data);
+    return rc < 0 ? -1 : 0;
+}
+
+int dt_trace_after(struct dt_trace *t, long step, bool ends, const char **text,
+                   struct dt_error *err)
+{
+    *text = NULL;
+    if (t->now.first == 0)
+        return 0;
+    count_memory(t);
+    if (step < t->now.last && !ends)
+        return 0;
+    t->now.last = step;
+    t->head.end = now_ns();
+    int rc = compare_clocks(t, err);
+    dt_span_trace_end();
+    if (rc == 0)
+        rc = collect(t, text, err);
+    t->now = (struct window){0};
+    return rc < 0 ? -1 : 1;
+}
