@@ -30,6 +30,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
+	runtime/cmd/trace.c \
 	runtime/cmd/train.c \
 	runtime/cmd/usage.c \
 	# End of runtime/cmd

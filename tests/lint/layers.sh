@@ -57,7 +57,7 @@ layers() {
                 "trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast launch model ops report reward rollout slurm " \
-                "tensor tokenizer weights")
+                "tensor tokenizer trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -24,6 +24,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_plan_sampled \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
+	tests/unit/test_cmd_trace \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
 	tests/unit/test_conf_deepspeed \

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c - `disttrain trace`: takes a trace of a run that is running */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "conf/conf.h"
+#include "trace/request.h"
+
+static const char help[] =
+    "usage: disttrain trace RUN [OPTIONS]\n\n"
+    "Takes a trace of the next steps of a run that is running, over all of\n"
+    "its ranks, and prints the name of the file. RUN is the run.output_dir\n"
+    "or the logging.dir of the run. Its rank 0 looks for requests every\n"
+    "logging.steps steps. Open the file at https://ui.perfetto.dev.\n\n"
+    "  --steps N    trace N steps, at most 1000 [3]\n"
+    "  --json       write JSON for chrome://tracing, not Perfetto's format\n"
+    "  --timeout S  give up after S seconds [600]\n"
+    "  --help       this text\n";
+
+/* The command line. */
+struct wish {
+    struct dt_trace_request request;
+    long timeout;
+    char dir[PATH_MAX]; /* with the logs */
+};
+
+static const double look_s = 0.2;
+
+static int take_number(const char *option, long most, long *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtol(optarg, &end, 10);
+    if (*optarg && !*end && errno == 0 && *number >= 1 && *number <= most)
+        return DT_CMD_RUN;
+    return dt_cmd_usage_error("trace",
+                              "--%s: expected a number from 1 to %ld, got '%s'",
+                              option, most, optarg);
+}
+
+/* Returns DT_CMD_RUN, or the exit status. */
+static int parse_options(struct wish *wish, int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"help", no_argument, NULL, 'h'},
+        {"steps", required_argument, NULL, 's'},
+        {"json", no_argument, NULL, 'j'},
+        {"timeout", required_argument, NULL, 't'},
+        {0},
+    };
+    struct dt_cmd_line line = {"trace", help, table, .status = DT_CMD_RUN};
+    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
+        int status = DT_CMD_RUN;
+        wish->request.json |= c == 'j';
+        if (c == 's')
+            status =
+                take_number("steps", DT_TRACE_STEPS_MAX, &wish->request.steps);
+        if (c == 't')
+            status = take_number("timeout", 1000000, &wish->timeout);
+        if (status != DT_CMD_RUN)
+            return status;
+    }
+    return line.status;
+}
+
+static bool is_file_in(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return n < PATH_MAX && stat(path, &st) == 0;
+}
+
+/* RUN/logs, or RUN itself if that has the files of a run. */
+static int find_logs(const char *run, char dir[PATH_MAX])
+{
+    int n = snprintf(dir, PATH_MAX, "%s/logs", run);
+    if (n < PATH_MAX && is_file_in(dir, "."))
+        return 0;
+    n = snprintf(dir, PATH_MAX, "%s", run);
+    if (n < PATH_MAX &&
+        (is_file_in(dir, "metrics.jsonl") || is_file_in(dir, "run.json")))
+        return 0;
+    fprintf(stderr,
+            "disttrain trace: %s: no run; expected its run.output_dir or "
+            "logging.dir\n",
+            run);
+    return EX_NOINPUT;
+}
+
+/* --- the file that comes --- */
+
+/* A trace in the directory, and when it was written. */
+struct newest {
+    char name[256];
+    struct timespec time;
+};
+
+static bool is_later(struct timespec a, struct timespec b)
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+/* The newest trace of this format; its name is empty if there is none. */
+static struct newest find_newest(const struct wish *wish)
+{
+    struct newest newest = {0};
+    struct dirent *entry;
+    DIR *dir = opendir(wish->dir);
+    while (dir && (entry = readdir(dir))) {
+        struct stat st;
+        if (strncmp(entry->d_name, "trace-", 6) != 0 ||
+            !dt_str_ends_with(entry->d_name,
+                              wish->request.json ? ".json" : ".pftrace") ||
+            fstatat(dirfd(dir), entry->d_name, &st, 0) < 0 ||
+            !is_later(st.st_mtim, newest.time))
+            continue;
+        snprintf(newest.name, sizeof(newest.name), "%s", entry->d_name);
+        newest.time = st.st_mtim;
+    }
+    if (dir)
+        closedir(dir);
+    return newest;
+}
+
+/* Gives up: the request is taken back, if nobody has taken it. */
+static int give_up(const struct wish *wish)
+{
+    struct dt_trace_request request;
+    struct dt_error err;
+    if (dt_trace_request_waits(wish->dir) &&
+        dt_trace_request_take(wish->dir, &request, &err) >= 0)
+        fprintf(stderr,
+                "disttrain trace: %s: nobody took the request within %ld "
+                "seconds; is the run running? Its rank 0 looks for one every "
+                "logging.steps steps\n",
+                wish->dir, wish->timeout);
+    else
+        fprintf(stderr,
+                "disttrain trace: %s: the run took the request, and wrote no "
+                "trace within %ld seconds; its log says why if it could not\n",
+                wish->dir, wish->timeout);
+    return EX_TEMPFAIL;
+}
+
+static int wait_for_file(const struct wish *wish, const struct newest *before)
+{
+    const double end = dt_clock_now() + (double)wish->timeout;
+    while (dt_clock_now() < end) {
+        const struct newest now = find_newest(wish);
+        if (is_later(now.time, before->time)) {
+            printf("%s/%s\n", wish->dir, now.name);
+            return dt_cmd_flush("trace", EX_OK);
+        }
+        dt_clock_sleep(look_s);
+    }
+    return give_up(wish);
+}
+
+int dt_cmd_trace(int argc, char **argv)
+{
+    struct wish wish = {.request = {.steps = 3}, .timeout = 600};
+    struct dt_error err;
+    int status = parse_options(&wish, argc, argv);
+    if (status != DT_CMD_RUN)
+        return status;
+    if (argc - optind != 1)
+        return dt_cmd_usage_error("trace", argc == optind ? "expected RUN"
+                                                          : "expected one RUN");
+    status = find_logs(argv[optind], wish.dir);
+    if (status != 0)
+        return status;
+    const struct newest before = find_newest(&wish);
+    if (dt_trace_request_write(wish.dir, &wish.request, &err) < 0) {
+        fprintf(stderr, "disttrain trace: %s\n", err.text);
+        return err.status;
+    }
+    return wait_for_file(&wish, &before);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_trace.c - `disttrain trace` asks, waits, and says what came of it */
+#include "config.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "command.h"
+#include "tests/unit/scratch.h"
+#include "trace/request.h"
+
+static int run(const char *const *words)
+{
+    char *argv[16] = {"trace"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    optind = 0;
+    return run_command_here(dt_cmd_trace, argc, argv);
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+static int enter(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    return chdir(scratch_path("")) < 0 || dt_file_mkdirs("run/logs", &err) < 0;
+}
+
+static void write_file(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_true(file && fclose(file) == 0);
+}
+
+/* What rank 0 does: takes the request and writes a file; the request. */
+static void *answer(void *arg)
+{
+    struct dt_trace_request *request = arg;
+    const double end = dt_clock_now() + 30;
+    while (dt_trace_request_take("run/logs", request, NULL) == 0 &&
+           dt_clock_now() < end)
+        dt_clock_sleep(0.01);
+    write_file(request->json ? "run/logs/trace-8.json"
+                             : "run/logs/trace-8.pftrace");
+    return NULL;
+}
+
+static void the_name_of_the_new_file_is_printed(void **state)
+{
+    struct dt_trace_request request;
+    pthread_t thread;
+    (void)state;
+    write_file("run/logs/trace-4.pftrace"); /* an older one */
+    for (int json = 0; json < 2; json++) {
+        assert_int_equal(pthread_create(&thread, NULL, answer, &request), 0);
+        assert_int_equal(json ? RUN("run/logs/..", "--steps", "7", "--json")
+                              : RUN("run"),
+                         EX_OK);
+        pthread_join(thread, NULL);
+        assert_string_equal(out, json ? "run/logs/../logs/trace-8.json\n"
+                                      : "run/logs/trace-8.pftrace\n");
+        assert_int_equal(request.steps, json ? 7 : 3);
+        assert_int_equal(request.json, json);
+    }
+}
+
+static void a_run_that_is_over_takes_no_request(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("run", "--timeout", "1"), EX_TEMPFAIL);
+    assert_string_equal(
+        errors, "disttrain trace: run/logs: nobody took the request within 1 "
+                "seconds; is the run running? Its rank 0 looks for one every "
+                "logging.steps steps\n");
+    assert_false(dt_trace_request_waits("run/logs"));
+}
+
+static void what_is_no_run_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("nothing"), EX_NOINPUT);
+    assert_string_equal(errors,
+                        "disttrain trace: nothing: no run; expected its "
+                        "run.output_dir or logging.dir\n");
+    assert_int_equal(RUN("run", "--steps", "1001"), EX_USAGE);
+    assert_non_null(strstr(errors, "--steps: expected a number from 1 to 1000, "
+                                   "got '1001'"));
+    assert_int_equal(RUN("--json"), EX_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_name_of_the_new_file_is_printed),
+        cmocka_unit_test(a_run_that_is_over_takes_no_request),
+        cmocka_unit_test(what_is_no_run_is_refused),
+    };
+    return cmocka_run_group_tests(tests, enter, NULL);
+}
