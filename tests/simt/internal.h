@@ -54,9 +54,11 @@ cudaError_t simt_error(cudaError_t error);
 /* --- memory (memory.c) --- */
 
 /* Device memory can be accessed only between these two, that is, by the work
- * that the host runs for the device.
+ * that the host runs for the device. An allocation is opened when it is touched
+ * for the first time; a system call touches nothing, so it needs open_at.
  */
 void simt_memory_open_locked(void);
+void simt_memory_open_at_locked(const void *data);
 void simt_memory_close_locked(void);
 /* Checks that kernel `who` has not written to the bytes around allocations. */
 void simt_check_zones_locked(const char *who);

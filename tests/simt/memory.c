@@ -25,6 +25,7 @@ struct allocation {
     char *pages, *data;
     size_t page_bytes, bytes;
     int device;
+    bool open;
 };
 
 static struct {
@@ -35,7 +36,7 @@ static struct {
     size_t count, capacity;
     struct allocation *pinned; /* in no order */
     size_t pinned_count, pinned_capacity;
-    bool open;
+    bool working;
     struct sigaction before;
 } arena;
 
@@ -60,6 +61,35 @@ static struct allocation *find(const void *data, size_t bytes)
     return a && offset <= a->bytes && bytes <= a->bytes - offset ? a : NULL;
 }
 
+static void protect(const struct allocation *a, int how)
+{
+    if (mprotect(a->pages, a->page_bytes, how) != 0)
+        simt_fail("cannot protect %zu bytes", a->page_bytes);
+}
+
+/* The allocation whose pages have this address, or NULL. */
+static struct allocation *owner_of(const char *at)
+{
+    struct allocation *a = below(at), *end = arena.live + arena.count;
+    if (!a)
+        a = arena.live;
+    else if (at >= a->pages + a->page_bytes)
+        a++;
+    return a < end && at >= a->pages && at < a->pages + a->page_bytes ? a
+                                                                      : NULL;
+}
+
+/* Opens an allocation to work that touches it for the first time. */
+static bool open_at(const char *at)
+{
+    struct allocation *a = owner_of(at);
+    if (!arena.working || !a || a->open)
+        return false;
+    protect(a, PROT_READ | PROT_WRITE);
+    a->open = true;
+    return true;
+}
+
 /* Says what was touched and by whom; then the one who was asked before decides
  * what becomes of the process.
  */
@@ -67,6 +97,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const char *at = info->si_addr;
+    if (open_at(at))
+        return;
     if (at >= arena.base && at < arena.base + RESERVED) {
         const struct allocation *a = below(at);
         char what[128] = "of no allocation";
@@ -103,25 +135,27 @@ static void reserve(void)
         simt_fail("cannot reserve addresses");
 }
 
-static void protect(const struct allocation *a, int how)
-{
-    if (mprotect(a->pages, a->page_bytes, how) != 0)
-        simt_fail("cannot protect %zu bytes", a->page_bytes);
-}
-
 void simt_memory_open_locked(void)
 {
-    for (size_t i = 0; i < arena.count && !arena.open; i++)
-        protect(&arena.live[i], PROT_READ | PROT_WRITE);
-    arena.open = true;
+    if (!arena.working)
+        watch();
+    arena.working = true;
+}
+
+void simt_memory_open_at_locked(const void *data)
+{
+    open_at(data);
 }
 
 void simt_memory_close_locked(void)
 {
     watch();
-    for (size_t i = 0; i < arena.count && arena.open; i++)
-        protect(&arena.live[i], PROT_NONE);
-    arena.open = false;
+    for (size_t i = 0; i < arena.count && arena.working; i++) {
+        if (arena.live[i].open)
+            protect(&arena.live[i], PROT_NONE);
+        arena.live[i].open = false;
+    }
+    arena.working = false;
 }
 
 static bool zone_is_whole(const char *begin, const char *end)
@@ -147,7 +181,8 @@ static void check_zones(const struct allocation *a, const char *who)
 void simt_check_zones_locked(const char *who)
 {
     for (size_t i = 0; i < arena.count; i++)
-        check_zones(&arena.live[i], who);
+        if (arena.live[i].open)
+            check_zones(&arena.live[i], who);
 }
 
 static cudaError_t allocate_locked(void **data, size_t bytes)
@@ -176,8 +211,7 @@ static cudaError_t allocate_locked(void **data, size_t bytes)
     memset(a.pages, ZONE, (size_t)(a.data - a.pages));
     memset(a.data, 0xff, bytes);
     memset(a.data + bytes, ZONE, pages - (size_t)(a.data - a.pages) - bytes);
-    if (!arena.open)
-        protect(&a, PROT_NONE);
+    protect(&a, PROT_NONE);
     if (arena.count == arena.capacity) {
         arena.capacity = 2 * arena.capacity + 64;
         arena.live = simt_checked(
@@ -194,8 +228,7 @@ static void free_locked(void *data)
     struct allocation *a = below(data);
     if (!a || a->data != data)
         simt_fail("cudaFree(%p): nothing was allocated there", data);
-    if (!arena.open)
-        protect(a, PROT_READ);
+    protect(a, PROT_READ);
     check_zones(a, "cudaFree");
     protect(a, PROT_NONE);
     madvise(a->pages, a->page_bytes, MADV_DONTNEED);

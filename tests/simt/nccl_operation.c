@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "nccl_operation.h"
 
 /* --- moving --- */
@@ -26,6 +27,8 @@ size_t nccl_width(int type)
 static bool move(struct nccl_operation *o, int fd, void *data, size_t bytes,
                  size_t *done, bool sends)
 {
+    if (*done < bytes)
+        simt_memory_open_at_locked(data);
     while (*done < bytes) {
         char *at = (char *)data + *done;
         ssize_t n = sends ? send(fd, at, bytes - *done, MSG_NOSIGNAL)
