@@ -137,6 +137,20 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err)
     return NULL;
 }
 
+int dt_file_append(int fd, const char *path, const void *data, size_t bytes,
+                   struct dt_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && st.st_nlink == 0)
+        return dt_error_set(err, EX_IOERR, "%s: was removed", path);
+    errno = 0;
+    ssize_t written = write(fd, data, bytes);
+    if (written >= 0 && (size_t)written == bytes)
+        return 0;
+    return dt_error_set(err, EX_IOERR, "%s: cannot write: %s", path,
+                        strerror(written < 0 ? errno : ENOSPC));
+}
+
 int dt_file_mkdirs(const char *path, struct dt_error *err)
 {
     char part[PATH_MAX];

@@ -46,6 +46,13 @@ int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
 int dt_file_replace(const char *path, const char *text, size_t bytes,
                     struct dt_error *err);
 
+/* Appends `bytes` bytes to the open file `path` with one write, so that no
+ * reader sees half of them unless the disk is full. -1: EX_IOERR, also if it
+ * was removed, where what is written would be lost.
+ */
+int dt_file_append(int fd, const char *path, const void *data, size_t bytes,
+                   struct dt_error *err);
+
 /* Creates `path` and its parents as directories (mode 0777 & ~umask); an
  * existing directory is fine. -1: EX_CANTCREAT.
  */

@@ -41,4 +41,12 @@ struct dt_sink_type {
     void (*close)(struct dt_sink *sink);
 };
 
+extern const struct dt_sink_type dt_sink_tensorboard;
+
+/* A value of the configuration in run.json by its name, or NULL: not known,
+ * null; and the text of one that is a text that is not empty, or NULL.
+ */
+const json_t *dt_sink_setting(const json_t *run, const char *key);
+const char *dt_sink_setting_text(const json_t *run, const char *key);
+
 #endif /* DT_REPORT_SINK_H */

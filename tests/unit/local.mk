@@ -84,6 +84,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_refused \
 	tests/unit/test_models \
 	tests/unit/test_tensor_names \
+	tests/unit/test_tensorboard \
 	tests/unit/test_template \
 	tests/unit/test_console_event \
 	tests/unit/test_optim \
@@ -177,6 +178,7 @@ EXTRA_DIST += \
 	tests/unit/ppo_run.h \
 	tests/unit/prompt_scene.h \
 	tests/unit/sampled_run.h \
+	tests/unit/sink_scene.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
 	# End of tests/unit

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event_file.h - a file of TensorBoard's events
+ *
+ * Records in the framing of TFRecord: length, its masked CRC, an Event, its
+ * masked CRC (tensorflow/core/lib/io/record_writer.cc and
+ * tensorflow/core/util/event.proto). Each is one write, so that a reader never
+ * sees more than the last one torn.
+ */
+#ifndef DT_REPORT_EVENT_FILE_H
+#define DT_REPORT_EVENT_FILE_H
+
+#include "base/error.h"
+#include "report/protobuf.h"
+
+struct dt_event_file;
+
+/* Numbers of the fields of an Event and a Summary.Value. */
+enum {
+    DT_EVENT_SUMMARY = 5,
+    DT_SUMMARY_VALUE = 1,
+    DT_VALUE_TAG = 1,
+    DT_VALUE_SIMPLE = 2,
+    DT_VALUE_TENSOR = 8,
+    DT_VALUE_METADATA = 9,
+};
+
+/* Creates a file in the directory, which is made, too: its name comes after all
+ * those that are there, even if the clock was set back, because one reader
+ * takes them by name. It begins with the version of its format and with the
+ * start of a session at `step`, which tells the other reader to forget points
+ * of older files from there on. `wall` is in seconds since 1970. Release with
+ * dt_event_file_destroy. NULL and err: EX_CANTCREAT, EX_IOERR, EX_OSERR.
+ */
+struct dt_event_file *dt_event_file_create(const char *dir, double wall,
+                                           long step, struct dt_error *err);
+void dt_event_file_destroy(struct dt_event_file *file); /* NULL is fine */
+
+/* Where the file is; valid as long as it. */
+const char *dt_event_file_path(const struct dt_event_file *file);
+
+/* Begins an event, whose further fields the caller appends; dt_event_file_end
+ * writes it. -1: EX_IOERR, also if the file was removed; no more may be
+ * written after that. EX_OSERR.
+ */
+struct dt_protobuf *dt_event_file_begin(struct dt_event_file *file, double wall,
+                                        long step);
+int dt_event_file_end(struct dt_event_file *file, struct dt_error *err);
+
+#endif /* DT_REPORT_EVENT_FILE_H */
