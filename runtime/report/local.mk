@@ -19,4 +19,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/tensorboard.c \
 	runtime/report/tensorboard_text.c \
 	runtime/report/tensorboard_text.h \
+	runtime/report/wandb.c \
+	runtime/report/wandb_dir.c \
+	runtime/report/wandb_dir.h \
+	runtime/report/wandb_file.c \
+	runtime/report/wandb_file.h \
+	runtime/report/wandb_run.c \
+	runtime/report/wandb_run.h \
 	# End of runtime/report

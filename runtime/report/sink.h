@@ -41,7 +41,7 @@ struct dt_sink_type {
     void (*close)(struct dt_sink *sink);
 };
 
-extern const struct dt_sink_type dt_sink_tensorboard;
+extern const struct dt_sink_type dt_sink_tensorboard, dt_sink_wandb;
 
 /* A value of the configuration in run.json by its name, or NULL: not known,
  * null; and the text of one that is a text that is not empty, or NULL.

@@ -121,6 +121,7 @@ check_PROGRAMS += \
 	tests/unit/test_tokenizer_kinds \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
+	tests/unit/test_wandb \
 	tests/unit/test_weights \
 	tests/unit/test_frameworks \
 	tests/unit/test_generate \
