@@ -28,6 +28,7 @@ include runtime/parallel/local.mk
 include runtime/ckpt/local.mk
 include runtime/report/local.mk
 include runtime/trace/local.mk
+include runtime/history/local.mk
 include runtime/console/local.mk
 include runtime/weights/local.mk
 include runtime/rollout/local.mk

@@ -26,6 +26,11 @@ tests_fuzz_replay_deepspeed_SOURCES = tests/fuzz/fuzz_deepspeed.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_deepspeed_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"deepspeed"'
 
+check_PROGRAMS += tests/fuzz/replay_history
+tests_fuzz_replay_history_SOURCES = tests/fuzz/fuzz_history.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_history_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"history"'
+
 check_PROGRAMS += tests/fuzz/replay_rates
 tests_fuzz_replay_rates_SOURCES = tests/fuzz/fuzz_rates.c tests/fuzz/replay.c
 tests_fuzz_replay_rates_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"rates"'
@@ -78,7 +83,8 @@ endif
 if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_charsmap tests/fuzz/fuzz_conf \
 	tests/fuzz/fuzz_console tests/fuzz/fuzz_sentencepiece \
-	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_jsonl \
+	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_history \
+	tests/fuzz/fuzz_jsonl \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
 	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_template \
@@ -95,6 +101,7 @@ tests_fuzz_fuzz_sentencepiece_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_history_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer

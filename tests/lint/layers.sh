@@ -46,6 +46,7 @@ layers() {
             layer("forecast", "base comm model optim parallel tensor")
             layer("report", "base")
             layer("trace", "base comm device report")
+            layer("history", "base report")
             layer("console", "base contract")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor tokenizer")

@@ -70,6 +70,7 @@ check_PROGRAMS += \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \
 	tests/unit/test_hang \
+	tests/unit/test_history \
 	tests/unit/test_kind \
 	tests/unit/test_layout \
 	tests/unit/test_limits \
