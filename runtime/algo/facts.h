@@ -21,6 +21,12 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err);
  */
 void dt_facts_end(struct dt_run *run, const char *status, const char *verdict);
 
+/* sinks.c: rank 0 adds the sinks of logging.report_to to its report. Those whose
+ * files have the whole run are given the records of earlier starts first. What
+ * fails is a warning.
+ */
+void dt_run_sinks(struct dt_run *run);
+
 /* events.c: rank 0 records an event of the step that is done; a duration of NaN
  * is none.
  */

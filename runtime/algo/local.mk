@@ -97,6 +97,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
 	runtime/algo/state.c \
+	runtime/algo/sinks.c \
 	runtime/algo/step.c \
 	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \

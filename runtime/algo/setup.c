@@ -444,6 +444,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (run->rank == 0) {
         if (start_report(run, err) < 0)
             return -1;
+        dt_run_sinks(run);
         dt_events_begin(run);
         print_banner(run);
     }

@@ -74,10 +74,24 @@ static void derive_betas(struct dt_conf_reader *reader)
     }
 }
 
+/* Trainer's report_to names what is written besides the console and its own
+ * log, and a configuration of it must not turn these off.
+ */
+static void derive_reports(struct dt_conf *conf)
+{
+    if (conf->logging.to_all) {
+        conf->logging.to_tensorboard = conf->logging.to_wandb = true;
+        conf->logging.to_all = false;
+    }
+    if (!conf->logging.to_stdout && !conf->logging.to_jsonl)
+        conf->logging.to_stdout = conf->logging.to_jsonl = true;
+}
+
 void dt_conf_derive(struct dt_conf_reader *reader)
 {
     struct dt_conf *conf = reader->conf;
     derive_paths(reader);
+    derive_reports(conf);
     derive_betas(reader);
     dt_conf_derive_adapter(reader);
     dt_conf_derive_preference(reader);

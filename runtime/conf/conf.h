@@ -305,6 +305,13 @@ struct dt_conf {
         long steps;
         double steps_ratio;
         bool first_step, to_stdout, to_jsonl, logits;
+        bool to_tensorboard, to_wandb;
+        bool to_all; /* while the file is read: all of them */
+        int names;   /* of values there: hf (0) | deepspeed (1) */
+        struct {
+            char *project, *entity, *group, *name, *notes;
+            struct dt_conf_list tags;
+        } wandb;
         int level; /* enum dt_log_level */
         char *dir;
         bool rank_logs;      /* a file for each rank in dir */

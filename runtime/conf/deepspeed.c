@@ -258,6 +258,27 @@ static void take_interval(struct taker *t, const struct given *g)
         set_value(t, g, NULL);
 }
 
+/* Adds a word to a list of ours, whatever else it has. */
+static void take_report(struct taker *t, const struct given *g)
+{
+    struct dt_conf *conf = t->reader->conf;
+    const struct dt_conf_key key = {.path = g->path, .type = DT_CONF_BOOL};
+    const struct dt_conf_word *word = ours(g)->words;
+    bool on;
+    if (dt_conf_bool(t->reader, &key, g->node, &on) < 0)
+        return;
+    if (!on) {
+        tell(t, g, "off", "");
+        return;
+    }
+    while (strcmp(word->name, g->key->value) != 0)
+        word++;
+    *(bool *)((char *)conf + word->value) = true;
+    if (t->tells)
+        dt_conf_note(t->tells, g->node->place, g->path, "adds %s to %s",
+                     word->name, g->key->key);
+}
+
 static void take_unused(struct taker *t, const struct given *g)
 {
     if (is_one_of(g->node, g->key->value))
@@ -294,6 +315,9 @@ static void take_key(struct taker *t, const struct given *g)
         break;
     case DT_DS_PRINT:
         take_interval(t, g);
+        break;
+    case DT_DS_REPORT:
+        take_report(t, g);
         break;
     case DT_DS_NO_EFFECT:
         take_unused(t, g);

@@ -18,6 +18,7 @@ enum dt_deepspeed_action {
     DT_DS_LIMIT,     /* `key` is at most its value, times `scale` */
     DT_DS_GROUP,     /* `key` is its value if that is above 1 */
     DT_DS_PRINT,     /* the same, unless it is so large that it means never */
+    DT_DS_REPORT,    /* if it is true, `key` has the word `value`, too */
     DT_DS_NO_EFFECT, /* `text` says why; the words in `value` mean what is done
                         anyway */
     DT_DS_MUST_BE,   /* one of the words in `value`; `text`: why no other */

@@ -60,6 +60,7 @@
 #define PIPELINED "reading, computing and writing always overlap"
 #define WHOLE "a checkpoint always has whole weights"
 #define METRICS "numbers of the run are in metrics.jsonl, see logging.report_to"
+#define EVENTS "event files are in tb, in logging.dir"
 #define ONE_DIVISION "sums over ranks are divided once, at the end, in fp32"
 #define OURS_ONLY "disttrain's own optimizer is always used"
 #define SWAPS_WEIGHTS "all weights are on the host, or all in the file"
@@ -88,9 +89,18 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     NO_EFFECT("timers", PROFILES),
     NO_EFFECT("comms_logger", PROFILES),
     NO_EFFECT("flops_profiler", PROFILES),
-    NO_EFFECT("tensorboard", METRICS),
-    NO_EFFECT("wandb", METRICS),
-    NO_EFFECT("csv_monitor", METRICS),
+    SECTION("tensorboard"),
+    {"tensorboard.enabled", DT_DS_REPORT, "logging.report_to", "tensorboard",
+     NULL, 0},
+    NO_EFFECT("tensorboard.output_path", EVENTS),
+    NO_EFFECT("tensorboard.job_name", EVENTS),
+    SECTION("wandb"),
+    {"wandb.enabled", DT_DS_REPORT, "logging.report_to", "wandb", NULL, 0},
+    SET("wandb.group", "logging.wandb.group"),
+    SET("wandb.team", "logging.wandb.entity"),
+    SET("wandb.project", "logging.wandb.project"),
+    NO_EFFECT("csv_monitor",
+              "`disttrain report --to csv` makes a table of any run"),
     NO_EFFECT("comet", METRICS),
     NO_EFFECT("monitor_config", METRICS),
 

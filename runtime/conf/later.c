@@ -41,7 +41,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("on_signal"),
      KEYS("enable_jit_checkpoint")},
 
-    {"logging", "Weights & Biases runs", KEYS("wandb"), NONE},
     {"logging", "timings of the parts of a step", KEYS("wall_clock"),
      KEYS("wall_clock_breakdown")},
 

@@ -27,6 +27,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys_preference.h \
 	runtime/conf/keys_reward.h \
 	runtime/conf/keys_sampled.h \
+	runtime/conf/keys_wandb.h \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \

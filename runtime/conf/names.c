@@ -40,6 +40,7 @@ static const char *const sections[] = {
     "distributed.offload_optimizer",
     "distributed.offload_param",
     "distributed.aio",
+    "logging.wandb",
     "zero_optimization",
     NULL,
 };

@@ -241,12 +241,23 @@ const struct dt_conf_key dt_conf_keys[] = {
      .words = WORDS(
          {"stdout", offsetof(struct dt_conf, logging.to_stdout), NULL},
          {"jsonl", offsetof(struct dt_conf, logging.to_jsonl), NULL},
-         {"tensorboard", 0, "TensorBoard files"},
-         {"wandb", 0, "Weights & Biases runs"},
-         {"all", 0, "TensorBoard files and Weights & Biases runs"}),
+         {"tensorboard", offsetof(struct dt_conf, logging.to_tensorboard),
+          NULL},
+         {"wandb", offsetof(struct dt_conf, logging.to_wandb), NULL},
+         {"all", offsetof(struct dt_conf, logging.to_all), NULL}),
      .aliases = ALSO("report_to"),
      .help = "where reports go: stdout is the console, jsonl is "
-             "metrics.jsonl in logging.dir; none turns them off"},
+             "metrics.jsonl in logging.dir, tensorboard are event files in "
+             "its tb, wandb is an offline run in its wandb, which `wandb "
+             "sync` uploads; a list with neither stdout nor jsonl adds to "
+             "these two, as in transformers, and none adds nothing"},
+    {"logging.names", DT_CONF_ENUM, AT(logging.names), .fallback = "hf",
+     .words = WORDS({"hf", 0, NULL}, {"deepspeed", 1, NULL}),
+     .help = "names of values in TensorBoard and Weights & Biases: those of "
+             "transformers and TRL, as train/loss, or those of DeepSpeed's "
+             "monitor where it has one, as Train/Samples/train_loss, and then "
+             "by samples in TensorBoard; times and memory are in perf/, sys/, "
+             "ckpt/ and ranks/"},
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
      .help = "directory for logs; the default is logs in run.output_dir"},
@@ -271,6 +282,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "ranks that traces show, such as 0,4-7, or all; rank 0 is always "
              "one of them"},
 
+#include "conf/keys_wandb.h"
 #include "conf/keys_launch.h"
 };
 /* clang-format on */

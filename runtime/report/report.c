@@ -132,21 +132,46 @@ static void drop_sink(struct open_sink *s, const struct dt_error *why)
     close_sink(s);
 }
 
+static void sink_record(struct open_sink *s,
+                        const struct dt_report_record *record)
+{
+    struct dt_error err;
+    if (s->sink && (s->type->record(s->sink, record, &err) < 0 ||
+                    (s->type->flush && s->type->flush(s->sink, &err) < 0)))
+        drop_sink(s, &err);
+}
+
+static void sink_ranks(struct open_sink *s, const struct dt_report_ranks *ranks)
+{
+    struct dt_error err;
+    if (s->sink && s->type->ranks && s->type->ranks(s->sink, ranks, &err) < 0)
+        drop_sink(s, &err);
+}
+
+void dt_report_past(struct dt_report *report,
+                    const struct dt_report_record *record,
+                    const struct dt_report_ranks *ranks)
+{
+    for (size_t i = 0; i < report->sink_count; i++) {
+        if (!report->sinks[i].type->whole)
+            continue;
+        if (record)
+            sink_record(&report->sinks[i], record);
+        if (ranks)
+            sink_ranks(&report->sinks[i], ranks);
+    }
+}
+
 static void give_record(struct dt_report *report,
                         const struct dt_report_record *record)
 {
     FILE *out = report->metrics ? dt_line_file_begin(report->metrics) : NULL;
-    struct dt_error err;
     if (out) {
         dt_record_print(record, dt_clock_now() - report->start, out);
         dt_line_file_end(report->metrics);
     }
-    for (size_t i = 0; i < report->sink_count; i++) {
-        struct open_sink *s = &report->sinks[i];
-        if (s->sink && (s->type->record(s->sink, record, &err) < 0 ||
-                        (s->type->flush && s->type->flush(s->sink, &err) < 0)))
-            drop_sink(s, &err);
-    }
+    for (size_t i = 0; i < report->sink_count; i++)
+        sink_record(&report->sinks[i], record);
 }
 
 void dt_report_event(struct dt_report *report,
@@ -172,17 +197,13 @@ void dt_report_ranks(struct dt_report *report,
 {
     struct dt_report_ranks r = *ranks;
     FILE *out = report->ranks ? dt_line_file_begin(report->ranks) : NULL;
-    struct dt_error err;
     r.wall = dt_clock_wall();
     if (out) {
         dt_ranks_print(&r, out);
         dt_line_file_end(report->ranks);
     }
-    for (size_t i = 0; i < report->sink_count; i++) {
-        struct open_sink *s = &report->sinks[i];
-        if (s->sink && s->type->ranks && s->type->ranks(s->sink, &r, &err) < 0)
-            drop_sink(s, &err);
-    }
+    for (size_t i = 0; i < report->sink_count; i++)
+        sink_ranks(&report->sinks[i], &r);
 }
 
 /* --- lines of the console --- */

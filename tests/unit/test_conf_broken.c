@@ -141,10 +141,13 @@ static const struct broken types[] = {
      "t.yaml:5:28: logging.level: expected one of error, warning, warn, "
      "info, debug, got \"loud\"\n"},
     {LEAST "logging: {report_to: [stdout, wandb, paper]}\n",
-     "t.yaml:5:31: logging.report_to: wandb is not supported yet: it needs "
-     "Weights & Biases runs\n"
-     "t.yaml:5:38: logging.report_to: expected a list of stdout, jsonl, got "
-     "\"paper\"\n"},
+     "t.yaml:5:38: logging.report_to: expected a list of stdout, jsonl, "
+     "tensorboard, wandb, all, got \"paper\"\n"},
+    {LEAST "logging: {names: wandb, wandb: {projct: x}}\n",
+     "t.yaml:5:18: logging.names: expected one of hf, deepspeed, got "
+     "\"wandb\"\n"
+     "t.yaml:5:33: logging.wandb.projct: unknown key; did you mean "
+     "logging.wandb.project?\n"},
     {LEAST "data: {format: csv, validation_split: 1}\n",
      "t.yaml:5:16: data.format: expected one of auto, text, tokens_bin, "
      "prompt_completion, messages, tokenized, preference, prompt, "
@@ -388,8 +391,7 @@ static void problems_come_in_the_order_of_the_file(void **state)
         "t.yaml:8:7: optimizer.lr: expected a number > 0, got a list\n"
         "t.yaml:9:44: scheduler.warmup_ratio: E107 warmup_steps is given too: "
         "remove one of them\n"
-        "t.yaml:10:11: logging.wandb: not supported yet: it needs Weights & "
-        "Biases runs\n"};
+        "t.yaml:10:18: logging.wandb: expected a section with keys\n"};
     (void)state;
     check_all(&one, 1);
 }

@@ -346,6 +346,33 @@ static void batch_sizes_that_do_not_fit_are_refused(void **state)
     }
 }
 
+static void check_reports(const char *more, const char *expected)
+{
+    struct dt_conf *conf = load_more(more);
+    char text[64];
+    snprintf(text, sizeof(text), "%s%s%s%s",
+             conf->logging.to_stdout ? "stdout " : "",
+             conf->logging.to_jsonl ? "jsonl " : "",
+             conf->logging.to_tensorboard ? "tensorboard " : "",
+             conf->logging.to_wandb ? "wandb " : "");
+    assert_string_equal(text, expected);
+    dt_conf_destroy(conf);
+}
+
+/* Trainer's words add to the console and the log, which it always has. */
+static void reports_go_where_trainer_sends_them(void **state)
+{
+    (void)state;
+    check_reports("report_to: tensorboard\n", "stdout jsonl tensorboard ");
+    check_reports("report_to: [wandb, tensorboard]\n",
+                  "stdout jsonl tensorboard wandb ");
+    check_reports("report_to: all\n", "stdout jsonl tensorboard wandb ");
+    check_reports("report_to: none\n", "stdout jsonl ");
+    check_reports("report_to: []\n", "stdout jsonl ");
+    check_reports("logging: {report_to: [jsonl, wandb]}\n", "jsonl wandb ");
+    check_reports("logging: {report_to: stdout}\n", "stdout ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +387,7 @@ int main(void)
         cmocka_unit_test(keys_without_effect_are_reported),
         cmocka_unit_test(batch_sizes_follow_from_those_given),
         cmocka_unit_test(batch_sizes_that_do_not_fit_are_refused),
+        cmocka_unit_test(reports_go_where_trainer_sends_them),
     };
     return cmocka_run_group_tests_name("conf training", tests, enter_directory,
                                        leave_directory);

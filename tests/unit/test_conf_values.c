@@ -114,7 +114,8 @@ static void keys_of_other_frameworks_are_understood(void **state)
     assert_int_equal(conf->checkpoint.steps, 7);
     assert_int_equal(conf->checkpoint.total_limit, 0);
     assert_int_equal(conf->training.resume, DT_CONF_RESUME_AUTO);
-    assert_false(conf->logging.to_stdout || conf->logging.to_jsonl);
+    assert_true(conf->logging.to_stdout && conf->logging.to_jsonl);
+    assert_false(conf->logging.to_tensorboard || conf->logging.to_wandb);
     dt_conf_destroy(conf);
 }
 
@@ -328,7 +329,8 @@ static void a_dumped_configuration_reads_back_the_same(void **state)
         "optimizer: {lr: 0.1, adam_beta2: 0.95, decay_filter: ndim2}\n"
         "scheduler: {name: cosine_with_min_lr, min_lr_rate: 0.1}\n"
         "precision: {reduce_dtype: bf16}\n"
-        "logging: {report_to: jsonl, level: debug}\n"
+        "logging: {report_to: [jsonl, wandb], level: debug, names: deepspeed, "
+        "wandb: {project: p, tags: [a, b c], notes: 'x: \"y\"'}}\n"
         "distributed: {interface: lo}\n"
         "env: {A: \"x\\ny\", B: '~'}\n");
 }
