@@ -26,6 +26,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/prepare.c \
 	runtime/cmd/prepare_reference.c \
 	runtime/cmd/prepare_reference.h \
+	runtime/cmd/report.c \
+	runtime/cmd/report_csv.c \
+	runtime/cmd/report_to.c \
+	runtime/cmd/report_to.h \
 	runtime/cmd/reward.c \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/text_out.c \

@@ -24,6 +24,7 @@ static const struct {
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
     {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},
     {"trace", dt_cmd_trace, "take a trace of a run that is running"},
+    {"report", dt_cmd_report, "write the records of runs for other programs"},
     {"reward", dt_cmd_reward, "give the rewards of a file to other programs"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},
     {"console", dt_cmd_console,

@@ -57,8 +57,8 @@ layers() {
                 "model ops optim parallel report reward rollout tensor " \
                 "tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor forecast launch model ops report reward rollout slurm " \
-                "tensor tokenizer trace weights")
+                "doctor forecast history launch model ops report reward " \
+                "rollout slurm tensor tokenizer trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -103,6 +103,7 @@ check_PROGRAMS += \
 	tests/unit/test_protobuf \
 	tests/unit/test_preference \
 	tests/unit/test_report \
+	tests/unit/test_report_to \
 	tests/unit/test_rollout \
 	tests/unit/test_secret \
 	tests/unit/test_rows \

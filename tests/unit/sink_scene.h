@@ -26,14 +26,14 @@
 
 static char dir[64];
 
-static int make_dir(void **state)
+static inline int make_dir(void **state)
 {
     (void)state;
     snprintf(dir, sizeof(dir), "/tmp/dt-test-XXXXXX");
     return mkdtemp(dir) ? 0 : -1;
 }
 
-static int remove_dir(void **state)
+static inline int remove_dir(void **state)
 {
     (void)state;
     return dt_file_remove_tree(dir, NULL);
@@ -53,8 +53,9 @@ static const char run_json[] =
 /* Opens a sink with run.json, in which `more` is a member of the configuration,
  * or NULL.
  */
-static struct dt_sink *open_sink(const struct dt_sink_type *type, long step,
-                                 const char *key, const char *word)
+static inline struct dt_sink *open_sink(const struct dt_sink_type *type,
+                                        long step, const char *key,
+                                        const char *word)
 {
     struct dt_error err;
     json_t *run = json_loads(run_json, 0, NULL);
@@ -71,8 +72,8 @@ static struct dt_sink *open_sink(const struct dt_sink_type *type, long step,
 }
 
 /* A record of one loss and the learning rate, at 1700000000 + step. */
-static struct dt_report_record a_record(enum dt_split split, long step,
-                                        double loss)
+static inline struct dt_report_record a_record(enum dt_split split, long step,
+                                               double loss)
 {
     return (struct dt_report_record){
         .split = split,
@@ -85,8 +86,9 @@ static struct dt_report_record a_record(enum dt_split split, long step,
     };
 }
 
-static void put_record(const struct dt_sink_type *type, struct dt_sink *sink,
-                       const struct dt_report_record *record)
+static inline void put_record(const struct dt_sink_type *type,
+                              struct dt_sink *sink,
+                              const struct dt_report_record *record)
 {
     struct dt_error err;
     if (type->record(sink, record, &err) < 0)
@@ -95,8 +97,8 @@ static void put_record(const struct dt_sink_type *type, struct dt_sink *sink,
 
 /* The n-th name in a directory that begins with `prefix`, in order; "": none.
  */
-static void find_name(const char *in, const char *prefix, int n,
-                      char path[PATH_MAX])
+static inline void find_name(const char *in, const char *prefix, int n,
+                             char path[PATH_MAX])
 {
     struct dirent **entries = NULL;
     int count = scandir(in, &entries, NULL, alphasort);
@@ -109,7 +111,7 @@ static void find_name(const char *in, const char *prefix, int n,
     free(entries);
 }
 
-static struct dt_map map_file(const char *path)
+static inline struct dt_map map_file(const char *path)
 {
     struct dt_map map;
     struct dt_error err;
@@ -118,7 +120,7 @@ static struct dt_map map_file(const char *path)
     return map;
 }
 
-static void assert_hex(const void *data, size_t bytes, const char *hex)
+static inline void assert_hex(const void *data, size_t bytes, const char *hex)
 {
     char text[512] = "";
     for (size_t i = 0; i < bytes && 2 * i + 3 < sizeof(text); i++)
@@ -127,8 +129,8 @@ static void assert_hex(const void *data, size_t bytes, const char *hex)
 }
 
 /* Records until one fails, which it must; says why. */
-static void fails_soon(const struct dt_sink_type *type, struct dt_sink *sink,
-                       struct dt_error *err)
+static inline void fails_soon(const struct dt_sink_type *type,
+                              struct dt_sink *sink, struct dt_error *err)
 {
     for (long step = 1; step < 1000; step++) {
         const struct dt_report_record record =
@@ -140,7 +142,7 @@ static void fails_soon(const struct dt_sink_type *type, struct dt_sink *sink,
 }
 
 /* A disk with room for `bytes` in a file; 0: for all. */
-static void limit_files(size_t bytes)
+static inline void limit_files(size_t bytes)
 {
     static struct rlimit before;
     if (bytes > 0) {
