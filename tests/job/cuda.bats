@@ -153,16 +153,16 @@ numbers() {
 
 @test "a resumed run has the same bits as one that was never stopped" {
     local run="device: cuda, deterministic: true"
-    local whole="train_batch_size: 4, max_steps: 6, resume: auto"
+    local whole="train_batch_size: 4, max_steps: 4, resume: auto"
     config one cuda "run: {name: one, output_dir: one.out, $run}" \
         "training: {$whole}" "precision: {compute: bf16}"
     config two cuda "run: {name: two, output_dir: two.out, $run}" \
         "training: {$whole}" "precision: {compute: bf16}" \
-        "checkpoint: {steps: 3}"
+        "checkpoint: {steps: 2}"
     run -0 train one
-    DISTTRAIN_FAULT=train.step:step=5:kill run train two
+    DISTTRAIN_FAULT=train.step:step=4:kill run train two
     [[ $status == 137 ]] || skip "this disttrain obeys no DISTTRAIN_FAULT"
-    [[ -e two.out/checkpoints/checkpoint-3 ]]
+    [[ -e two.out/checkpoints/checkpoint-2 ]]
     run -0 train two
     cmp one.out/checkpoints/latest/model.safetensors \
         two.out/checkpoints/latest/model.safetensors
@@ -172,8 +172,8 @@ numbers() {
 
 @test "a step whose gradients overflow is skipped on GPU and CPU alike" {
     local scale="precision: {compute: fp16, initial_scale_power: 40}"
-    config gpu cuda "$scale" "training: {train_batch_size: 4, max_steps: 12}"
-    config cpu cpu "$scale" "training: {train_batch_size: 4, max_steps: 12}"
+    config gpu cuda "$scale" "training: {train_batch_size: 4, max_steps: 4}"
+    config cpu cpu "$scale" "training: {train_batch_size: 4, max_steps: 4}"
     run -0 train gpu
     local gpu
     gpu=$(grep -o "step [0-9]* skipped.*" <<<"$output")
@@ -260,25 +260,26 @@ like_cpu() {
 }
 
 @test "a policy learns from pairs as on the CPU, wherever its reference is" {
-    like_cpu 1e-4 "algorithm: dpo" "dpo: {beta: 0.5}"
+    local short="training: {train_batch_size: 4, max_steps: 2}"
+    like_cpu 1e-4 "algorithm: dpo" "dpo: {beta: 0.5}" "$short"
     like_cpu 1e-4 "algorithm: dpo" \
         "dpo: {loss: [ipo, sft], reference: {mode: precompute}}"
     like_cpu 1e-4 "algorithm: dpo" \
         "dpo: {use_weighting: true, sync_ref: {enabled: true, steps: 2}}" \
         "logging: {steps: 1, logits: true}"
-    like_cpu 3e-2 "algorithm: dpo" "precision: {compute: bf16}"
+    like_cpu 3e-2 "algorithm: dpo" "precision: {compute: bf16}" "$short"
 }
 
 @test "a policy whose reference follows it resumes to the same bits" {
     local run="device: cuda, deterministic: true"
     local same=("$PAIRS" "algorithm: dpo" "precision: {compute: bf16}"
-        "training: {train_batch_size: 4, max_steps: 6, resume: auto}"
+        "training: {train_batch_size: 4, max_steps: 4, resume: auto}"
         "dpo: {sync_ref: {enabled: true, steps: 2, alpha: 0.3}}")
     config one cuda "run: {name: one, output_dir: one.out, $run}" "${same[@]}"
     config two cuda "run: {name: two, output_dir: two.out, $run}" \
-        "${same[@]}" "checkpoint: {steps: 3}"
+        "${same[@]}" "checkpoint: {steps: 2}"
     run -0 train one
-    DISTTRAIN_FAULT=train.step:step=5:kill run train two
+    DISTTRAIN_FAULT=train.step:step=4:kill run train two
     [[ $status == 137 ]] || skip "this disttrain obeys no DISTTRAIN_FAULT"
     run -0 train two
     cmp one.out/checkpoints/latest/model.safetensors \

@@ -92,6 +92,7 @@ need_faults() {
         run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain="$strategy.yaml"
         [[ $output == *"$strategy: "*" over 4 ranks"* ]]
         run -0 agree one "$strategy"
+        [[ $strategy != zero1 ]] || continue # zero2 reads the same parts
         config rest "$training, resume: $strategy.out/checkpoints/checkpoint-3}" \
             "distributed.strategy: $strategy" "run.deterministic: true"
         run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=rest.yaml
@@ -129,7 +130,7 @@ need_faults() {
 
 @test "gradient_checkpointing: offload has the bits of true, in less memory" {
     local layers="n_positions: 32, n_embd: 32, n_layer: 8, n_head: 2"
-    local rows="training: {train_batch_size: 32, per_device_batch_size: 16, max_steps: 2}"
+    local rows="training: {train_batch_size: 16, per_device_batch_size: 8, max_steps: 2}"
     local plan='s/.*memory of a rank: .* activations ([0-9.]+) MB.*/\1/p'
     config kept "run.deterministic: true" "$rows" "checkpoint: {strategy: no}" \
         "model.gradient_checkpointing: true"
@@ -143,7 +144,7 @@ need_faults() {
     cat kept.log sent.log
     grep -q 'offloaded to host memory' sent.log
     awk -v kept="$(sed -nE "$plan" kept.log)" -v sent="$(sed -nE "$plan" sent.log)" \
-        'BEGIN { exit !(sent > 0 && kept - sent > 0.3) }' # six inputs of 64 KiB
+        'BEGIN { exit !(sent > 0 && kept - sent > 0.15) }' # six inputs of 32 KiB
 }
 
 @test "with a 16-bit reduce dtype too, up to rounding" {
