@@ -26,6 +26,7 @@ include runtime/data/local.mk
 include runtime/optim/local.mk
 include runtime/parallel/local.mk
 include runtime/ckpt/local.mk
+include runtime/live/local.mk
 include runtime/report/local.mk
 include runtime/trace/local.mk
 include runtime/history/local.mk
@@ -34,6 +35,7 @@ include runtime/weights/local.mk
 include runtime/rollout/local.mk
 include runtime/reward/local.mk
 include runtime/slurm/local.mk
+include runtime/top/local.mk
 include runtime/forecast/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk

@@ -103,5 +103,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \
+	runtime/algo/watched.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h

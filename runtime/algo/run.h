@@ -19,6 +19,7 @@
 #include "ckpt/ckpt.h"
 #include "conf/conf.h"
 #include "data/loader.h"
+#include "live/live.h"
 #include "report/report.h"
 #include "trace/trace.h"
 
@@ -86,6 +87,7 @@ struct dt_run {
     json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;
     struct dt_trace *trace;
+    struct dt_live *live; /* rank 0 */
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
 
@@ -354,6 +356,16 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
 /* costs.c: the last line of ranks.jsonl, on rank 0; and the end. */
 void dt_costs_end(struct dt_run *run);
 void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
+
+/* watched.c: rank 0 makes run->live before it does anything that takes time.
+ * -1: EX_OSERR.
+ */
+int dt_run_live_begin(struct dt_run *run, struct dt_error *err);
+
+/* watched.c: tells it how the run has ended, before the last lines are printed.
+ */
+void dt_run_live_end(struct dt_run *run, int result,
+                     const struct dt_error *err);
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.

@@ -173,6 +173,7 @@ static int allocate_run(struct dt_run *run,
                emulated);
     dt_run_offload_note(run, &parallel);
     struct dt_model_options model = *options;
+    dt_live_phase(run->live, "allocating memory");
     if (dt_run_samples_memory(run, &model, err) < 0 ||
         dt_learner_init(&run->learner, &run->exec, run->comm, &model, &parallel,
                         &optim, err) < 0 ||
@@ -255,7 +256,11 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
         if (dt_file_remove_tree(run->ckpt_root, err) < 0)
             return -1;
     }
-    return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
+    if (writes && dt_file_mkdirs(conf->logging.dir, err) < 0)
+        return -1;
+    if (conf->logging.to_jsonl)
+        dt_live_publish(run->live, conf->logging.dir);
+    return 0;
 }
 
 static int start_report(struct dt_run *run, struct dt_error *err)
@@ -268,7 +273,11 @@ static int start_report(struct dt_run *run, struct dt_error *err)
                    conf->training.eval_only,
         .console = conf->logging.to_stdout,
     };
-    return (run->report = dt_report_create(&options, err)) ? 0 : -1;
+    const struct dt_sink_options watched = {.context = run->live};
+    if (!(run->report = dt_report_create(&options, err)))
+        return -1;
+    dt_report_add_sink(run->report, &dt_live_sink, &watched);
+    return 0;
 }
 
 static void print_banner(struct dt_run *run)
@@ -372,6 +381,7 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
         return -1;
+    dt_live_phase(run->live, "preparing data");
     return dt_run_data_open(&run->data, &run->conf,
                             run->learner.model_config.vocab_size,
                             run->rank == 0, err);
@@ -419,6 +429,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->comm = comm;
     run->rank = dt_comm_rank(comm);
     run->world = dt_comm_size(comm);
+    if (run->rank == 0 && dt_run_live_begin(run, err) < 0)
+        return -1;
     if (probe_rank0_first(run, &options, local_size, err) < 0 ||
         dt_run_agree(run, err) < 0 || agree_strategy(run, err) < 0 ||
         allocate_run(run, &options, err) < 0)
@@ -436,6 +448,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         (prepare_output(run, err) < 0 ||
          !(run->settings = dt_same_settings(&run->conf, err))))
         return -1;
+    dt_live_phase(run->live, "loading weights");
     if (dt_run_restore(run, err) < 0 ||
         (run->algo->prepare && run->algo->prepare(run, err) < 0) ||
         (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
@@ -459,6 +472,7 @@ void dt_run_fini(struct dt_run *run)
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
     dt_costs_destroy(run->costs);
+    dt_live_destroy(run->live);
     dt_owner_release(run->owner);
     json_decref(run->settings);
     json_decref(run->facts);

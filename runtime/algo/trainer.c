@@ -87,6 +87,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     struct dt_metrics metrics;
     struct dt_report_eval line = {
         .step = run->progress.step, .loss = NAN, .of = DT_REPORT_COMPLETIONS};
+    dt_live_phase(run->live, "evaluating");
     if (run->algo->advantages) {
         int rc = dt_run_evaluate_prompts(run, &line, err);
         if (rc != 0)
@@ -104,6 +105,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
                  isnan(line.loss) ? "held-out completions were scored"
                                   : "held-out loss %.4f",
                  line.loss);
+    dt_live_phase(run->live, NULL);
     return 0;
 }
 
@@ -175,6 +177,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         const long skipped = run->progress.skipped;
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
+        dt_live_step(run->live, run->progress.step, run->total_steps);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
         run->window.steps++;
@@ -226,10 +229,14 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     if (collect_steps(run, 0, loop, err) < 0)
         return -1;
     loop->owes_save = !worth_saving(run, last);
-    if (!loop->owes_save)
-        return check_weights(run, err) < 0
-                   ? -1
-                   : dt_run_save_or_retry(run, last, err);
+    if (!loop->owes_save) {
+        dt_live_phase(run->live, "saving");
+        int rc = check_weights(run, err) < 0
+                     ? -1
+                     : dt_run_save_or_retry(run, last, err);
+        dt_live_phase(run->live, NULL);
+        return rc;
+    }
     if (!owed)
         dt_run_warn(run,
                     "step %ld: no checkpoint is saved, because the %s is not "
@@ -355,6 +362,8 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
                        "%ld; to continue, raise training.max_steps or "
                        "training.epochs",
                        run->queued, run->total_steps);
+    dt_live_phase(run->live, NULL);
+    dt_live_step(run->live, run->progress.step, run->total_steps);
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
@@ -380,6 +389,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = run_steps(&run, stop, &summary, err);
+        dt_run_live_end(&run, result, err);
         dt_events_end(&run, result, err);
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
@@ -387,7 +397,11 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         summary.output = run.ckpt_path[0] ? run.ckpt_path : NULL;
         if (result == 0 && run.report)
             dt_report_summary(run.report, &summary);
+    } else {
+        dt_run_live_end(&run, result, err);
     }
+    dt_live_destroy(run.live);
+    run.live = NULL;
     /* nothing is written after this */
     dt_owner_release(run.owner);
     run.owner = NULL;

@@ -14,6 +14,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/fault.h \
 	runtime/base/file.c \
 	runtime/base/file.h \
+	runtime/base/footer.c \
+	runtime/base/footer.h \
 	runtime/base/foreign.c \
 	runtime/base/foreign.h \
 	runtime/base/guard.c \
@@ -44,6 +46,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/secret.h \
 	runtime/base/str.c \
 	runtime/base/str.h \
+	runtime/base/terminal.c \
+	runtime/base/terminal.h \
 	runtime/base/thread.c \
 	runtime/base/thread.h
 

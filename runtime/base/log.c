@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/footer.h"
 #include "base/log.h"
 
 static int log_rank;
@@ -54,6 +55,8 @@ void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
     size_t used = append(line, (size_t)n, sizeof(line) - 1, fmt, ap);
     va_end(ap);
     line[used++] = '\n';
-    if (write(STDERR_FILENO, line, used) < 0)
-        return; /* nobody is listening: there is nowhere left to say so */
+    dt_footer_lift();
+    ssize_t wrote = write(STDERR_FILENO, line, used);
+    dt_footer_drop(false);
+    (void)wrote; /* nobody is listening: there is nowhere left to say so */
 }

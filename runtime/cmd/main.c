@@ -27,6 +27,7 @@ static const struct {
     {"report", dt_cmd_report, "write the records of runs for other programs"},
     {"reward", dt_cmd_reward, "give the rewards of a file to other programs"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},
+    {"top", dt_cmd_top, "show what a run is doing now"},
     {"console", dt_cmd_console,
      "filter srun's output by rank; the plugin starts it"},
     {"info", dt_cmd_info, "print version, features and libraries"},

@@ -21,6 +21,7 @@ const struct dt_conf_switch dt_conf_switches[] = {
     {"assistant_only_loss", NULL, "data.loss_on", "assistant"},
     {"train_on_inputs", NULL, "data.loss_on", "full"},
     {"use_peft", NULL, "adapter.type", "lora"},
+    {"disable_tqdm", NULL, "logging.progress", "off"},
     {"precompute_ref_log_probs", NULL, "dpo.reference.mode", "precompute"},
     {0},
 };

@@ -261,6 +261,11 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
      .help = "directory for logs; the default is logs in run.output_dir"},
+    {"logging.progress", DT_CONF_ENUM, AT(logging.progress),
+     .fallback = "auto",
+     .words = WORDS({"auto", 1, NULL}, {"off", 0, NULL}),
+     .help = "auto draws a progress bar where stderr, of srun or of a run "
+             "without it, is a terminal; off never does"},
     {"logging.level", DT_CONF_ENUM, AT(logging.level), .fallback = "info",
      .words = WORDS({"error", DT_LOG_ERROR, NULL},
                     {"warning", DT_LOG_WARN, NULL}, {"warn", DT_LOG_WARN, NULL},

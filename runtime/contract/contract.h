@@ -36,7 +36,7 @@
  * stdout and stderr, and from then on writes into two pipes, which the child
  * reads. The child's stdin has
  *
- *     DISTTRAIN_CONSOLE=2      first line: the version of this grammar
+ *     DISTTRAIN_CONSOLE=3      first line: the version of this grammar
  *     LABELS=none|strip|keep|apart
  *                              whether srun begins lines with the rank, and
  *                              whether the user wants to see it; apart: the
@@ -45,6 +45,8 @@
  *     TASKS=N
  *     STEP=JOB.STEP            the numbers of the job and the step
  *     TOKEN=HEX                a secret of the step, part of its records
+ *     PROGRESS=HEX             another one, of records of progress; none if
+ *                              srun's terminal cannot show a bar
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *
@@ -62,6 +64,19 @@
  *     disttrain: record: TOKEN start RANK HOST SECONDS.mmm
  *     disttrain: record: TOKEN exit RANK HOST SECONDS.mmm STATUS
  *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED HOSTS
+ *
+ * The runtime writes two more on the stderr of rank 0, at most four a second,
+ * with PROGRESS for TOKEN, from DT_ENV_PROGRESS: how far the run is, and that
+ * the console draws no bar any more. Numbers may be nan; PHASE is words of
+ * small letters; times are in seconds, PHASE_S since the phase began, ELAPSED
+ * since the first step.
+ *
+ *     disttrain: record: PROGRESS progress RANK HOST SECONDS.mmm STEP TOTAL
+ *         PHASE_S ELAPSED LEFT SECONDS_A_STEP LOSS TOKENS_A_SECOND PHASE
+ *     disttrain: record: PROGRESS ended RANK HOST SECONDS.mmm
+ *
+ * PROGRESS stays in the environment of the tasks, because the runtime is a
+ * program like any other. Who misuses it draws a bar, and no more.
  *
  * srun makes a random TOKEN for each step. A line without it comes from a
  * program. The plugin removes it from the environment before the user's program
@@ -163,11 +178,15 @@
  */
 #define DT_ENV_CONSOLE "SLURM_DISTTRAIN_CONSOLE"
 
-#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=2"
+/* The token of records of progress; absent: nobody draws a bar. */
+#define DT_ENV_PROGRESS "SLURM_DISTTRAIN_PROGRESS"
+
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=3"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
 #define DT_CONSOLE_STEP "STEP="
 #define DT_CONSOLE_TOKEN "TOKEN="
+#define DT_CONSOLE_PROGRESS "PROGRESS="
 #define DT_CONSOLE_NODE "NODE "
 #define DT_RECORD "disttrain: record: "
 

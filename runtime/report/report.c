@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/footer.h"
 #include "base/log.h"
 #include "report/line_file.h"
 #include "report/report.h"
@@ -31,8 +32,6 @@ struct dt_report {
     struct dt_line_file *metrics, *events, *ranks; /* NULL: none */
     struct open_sink sinks[SINKS_MAX];
     size_t sink_count;
-    bool terminal;  /* stdout is a terminal: the progress line is rewritten */
-    bool line_open; /* the progress line is on the screen */
     double start;
     double smooth, lowest; /* loss over about ten lines; its minimum */
     long lines, lowest_step;
@@ -49,8 +48,6 @@ void dt_report_destroy(struct dt_report *report)
 {
     if (!report)
         return;
-    if (report->line_open)
-        putchar('\n');
     for (size_t i = 0; i < report->sink_count; i++)
         close_sink(&report->sinks[i]);
     dt_line_file_close(report->metrics);
@@ -91,7 +88,6 @@ struct dt_report *dt_report_create(const struct dt_report_options *options,
         return NULL;
     }
     report->options = *options;
-    report->terminal = isatty(STDOUT_FILENO);
     report->start = dt_clock_now();
     if (!options->dir)
         return report;
@@ -218,18 +214,15 @@ static void format_time(double seconds, char *text, size_t size)
         snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* Prints a line. On a terminal the next line replaces a transient one. */
-static void print_line(struct dt_report *report, bool transient,
-                       const char *text)
+/* Prints a line, above the progress bar if there is one. */
+static void print_line(const struct dt_report *report, const char *text)
 {
     if (!report->options.console)
         return;
-    if (report->terminal)
-        printf("\r\033[K%s%s", text, transient ? "" : "\n");
-    else
-        printf("%s\n", text);
-    report->line_open = report->terminal && transient;
+    dt_footer_lift();
+    puts(text);
     fflush(stdout);
+    dt_footer_drop(false);
 }
 
 /* Appends the values of a line to the text of size bytes on the console. */
@@ -283,7 +276,7 @@ void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
              "%.0f tokens/s  left %s",
              step->step, total, step->loss, shown, step->lr,
              fabs(step->grad_norm), rate, left);
-    print_line(report, true, text);
+    print_line(report, text);
     follow_loss(report, step);
     struct dt_report_record record = {
         .split = DT_SPLIT_TRAIN, .step = step->step, .wall = dt_clock_wall()};
@@ -313,7 +306,7 @@ void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
     show_values(&eval->values, shown, sizeof(shown));
     snprintf(text, sizeof(text), "step %ld  held-out%s%s  (%.0f %s)",
              eval->step, loss, shown, eval->count, unit);
-    print_line(report, false, text);
+    print_line(report, text);
     struct dt_report_record record = {
         .split = DT_SPLIT_EVAL, .step = eval->step, .wall = dt_clock_wall()};
     if (eval->of != DT_REPORT_COMPLETIONS)
@@ -332,10 +325,7 @@ void dt_report_note(struct dt_report *report, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (report->line_open && report->options.console)
-        putchar('\n');
-    report->line_open = false;
-    print_line(report, false, text);
+    print_line(report, text);
 }
 
 int dt_report_sync(struct dt_report *report, struct dt_error *err)

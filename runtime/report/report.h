@@ -2,8 +2,8 @@
 /*
  * report.h - reports the progress of a run to the user, on rank 0 only
  *
- * Prints to stdout a progress line, which is rewritten on a terminal, or plain
- * lines elsewhere, and a summary at the end. Makes a record of each line, and
+ * Prints a line for each report to stdout, above the progress bar if there is
+ * one, and a summary at the end. Makes a record of each line, and
  * gives that to metrics.jsonl and to sinks (record.h, sink.h).
  */
 #ifndef DT_REPORT_REPORT_H
@@ -102,7 +102,7 @@ void dt_report_event(struct dt_report *report,
 void dt_report_ranks(struct dt_report *report,
                      const struct dt_report_ranks *ranks);
 
-/* Prints a line of text without breaking the progress line. */
+/* Prints a line of text. */
 void dt_report_note(struct dt_report *report, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -20,6 +20,7 @@ struct dt_sink_options {
     const char *dir;   /* where its files go: logging.dir, if live */
     const json_t *run; /* the object of run.json */
     long first_step;   /* steps done before this start of the run */
+    void *context;     /* what this kind of sink asks for; may be NULL */
 };
 
 /* A kind of sink. Functions that may be NULL have nothing to do then; -1:

@@ -47,6 +47,8 @@ layers() {
             layer("report", "base")
             layer("trace", "base comm device report")
             layer("history", "base report")
+            layer("live", "base contract report")
+            layer("top", "base live")
             layer("console", "base contract")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor tokenizer")
@@ -54,11 +56,11 @@ layers() {
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
             layer("algo", "base ckpt comm conf data forecast history launch " \
-                "model ops optim parallel report reward rollout tensor " \
+                "live model ops optim parallel report reward rollout tensor " \
                 "tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops report reward " \
-                "rollout slurm tensor tokenizer trace weights")
+                "rollout slurm tensor tokenizer top trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

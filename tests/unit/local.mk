@@ -74,6 +74,7 @@ check_PROGRAMS += \
 	tests/unit/test_kind \
 	tests/unit/test_layout \
 	tests/unit/test_limits \
+	tests/unit/test_live \
 	tests/unit/test_loader \
 	tests/unit/test_memory \
 	tests/unit/test_missing \
@@ -149,6 +150,7 @@ check_PROGRAMS += \
 	tests/unit/test_rm \
 	tests/unit/test_samples \
 	tests/unit/test_submission \
+	tests/unit/test_top \
 	tests/unit/test_torch \
 	tests/unit/test_trace \
 	tests/unit/test_trace_run \
@@ -177,6 +179,7 @@ EXTRA_DIST += \
 	tests/unit/dpo_run.h \
 	tests/unit/pair_run.h \
 	tests/unit/plan_run.h \
+	tests/unit/pty.h \
 	tests/unit/scratch.h \
 	tests/unit/ppo_run.h \
 	tests/unit/prompt_scene.h \

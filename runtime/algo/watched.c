@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watched.c - what those who watch a run learn when it begins and ends */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "algo/run.h"
+
+int dt_run_live_begin(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_live_options options = {
+        .name = run->conf.run.name,
+        .algorithm = dt_algo_of(&run->conf)->name,
+        .world = run->world,
+        .progress = run->conf.logging.to_stdout && run->conf.logging.progress,
+    };
+    const char **hosts = calloc((size_t)run->world, sizeof(*hosts));
+    for (int rank = 0; hosts && rank < run->world; rank++)
+        hosts[rank] = dt_comm_host(run->comm, rank);
+    run->live = dt_live_create(&options, err);
+    if (hosts)
+        dt_live_hosts(run->live, hosts, (size_t)run->world);
+    free(hosts);
+    return run->live ? 0 : -1;
+}
+
+void dt_run_live_end(struct dt_run *run, int result, const struct dt_error *err)
+{
+    bool stopped = result < 0 && err->status == EX_TEMPFAIL;
+    dt_live_end(run->live,
+                result == 0 ? "finished"
+                : stopped   ? "stopped"
+                            : "failed",
+                result == 0 ? NULL : err->text);
+}

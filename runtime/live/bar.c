@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bar.c - formats the progress of a run in one line */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "live/bar.h"
+
+enum {
+    LEAST_BAR = 5, /* columns; a shorter one tells nothing */
+    PARTS = 8,     /* of a column, with blocks of Unicode */
+};
+
+void dt_bar_time(double seconds, char *text, size_t size)
+{
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
+        snprintf(text, size, "?");
+        return;
+    }
+    long s = (long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
+}
+
+void dt_bar_count(double count, char *text, size_t size)
+{
+    static const char units[] = "kMGTPE";
+    const char *unit = units;
+    if (!isfinite(count)) {
+        snprintf(text, size, "-");
+        return;
+    }
+    if (fabs(count) < 999.5) {
+        snprintf(text, size, "%.3g", count);
+        return;
+    }
+    for (count /= 1000; fabs(count) >= 999.5 && unit[1]; unit++)
+        count /= 1000;
+    snprintf(text, size, "%.*f%c",
+             count < 9.995   ? 2
+             : count < 99.95 ? 1
+                             : 0,
+             count, *unit);
+}
+
+/* "370/1000 [01:02<01:45, 5.9 step/s, loss 2.13, 12.3k tokens/s]", of which the
+ * last `less` parts are left out.
+ */
+static void format_numbers(const struct dt_bar *bar, int less, char *text,
+                           size_t size)
+{
+    char elapsed[32], left[32], rate[48] = "", loss[32] = "", tokens[48] = "";
+    char count[32];
+    dt_bar_time(bar->elapsed_s, elapsed, sizeof(elapsed));
+    dt_bar_time(bar->left_s, left, sizeof(left));
+    if (bar->step_s > 1)
+        snprintf(rate, sizeof(rate), ", %.3g s/step", bar->step_s);
+    else if (bar->step_s > 0)
+        snprintf(rate, sizeof(rate), ", %.3g step/s", 1 / bar->step_s);
+    if (isfinite(bar->loss))
+        snprintf(loss, sizeof(loss), ", loss %.4g", bar->loss);
+    if (isfinite(bar->tokens_per_s)) {
+        dt_bar_count(bar->tokens_per_s, count, sizeof(count));
+        snprintf(tokens, sizeof(tokens), ", %s tokens/s", count);
+    }
+    if (less >= 4)
+        snprintf(text, size, "%ld/%ld", bar->step, bar->total);
+    else
+        snprintf(text, size, "%ld/%ld [%s<%s%s%s%s]", bar->step, bar->total,
+                 elapsed, left, less < 3 ? rate : "", less < 2 ? loss : "",
+                 less < 1 ? tokens : "");
+}
+
+/* Appends a bar of `columns`. Returns where it ends. */
+static char *put_bar(char *text, double share, int columns, bool utf8)
+{
+    static const char *const part[PARTS] = {" ", "▏", "▎", "▍",
+                                            "▌", "▋", "▊", "▉"};
+    int filled = (int)(share * columns * PARTS);
+    for (int i = 0; i < columns; i++) {
+        int here = filled - i * PARTS;
+        const char *cell = here >= PARTS ? "#" : " ";
+        if (utf8)
+            cell = here >= PARTS ? "█" : part[here > 0 ? here : 0];
+        text = stpcpy(text, cell);
+    }
+    return text;
+}
+
+int dt_bar_print(const struct dt_bar *bar, char *text, size_t size)
+{
+    return snprintf(text, size, " %ld %ld %.6g %.6g %.6g %.6g %.6g %.6g %s",
+                    bar->step, bar->total, bar->phase_s, bar->elapsed_s,
+                    bar->left_s, bar->step_s, bar->loss, bar->tokens_per_s,
+                    bar->phase[0] ? bar->phase : "training");
+}
+
+bool dt_bar_parse(const char *text, struct dt_bar *bar)
+{
+    int used = 0;
+    if (sscanf(text, " %ld %ld %lf %lf %lf %lf %lf %lf %31[a-z ]%n", &bar->step,
+               &bar->total, &bar->phase_s, &bar->elapsed_s, &bar->left_s,
+               &bar->step_s, &bar->loss, &bar->tokens_per_s, bar->phase,
+               &used) != 9 ||
+        text[used] != '\0' || bar->step < 0 || bar->total < 0)
+        return false;
+    if (strcmp(bar->phase, "training") == 0)
+        bar->phase[0] = '\0';
+    return true;
+}
+
+/* A phase of which nothing is counted. */
+static void format_phase(const struct dt_bar *bar, int columns,
+                         char text[DT_BAR_BYTES])
+{
+    char time[32];
+    dt_bar_time(bar->phase_s, time, sizeof(time));
+    snprintf(text, DT_BAR_BYTES, "%.31s [%s]", bar->phase, time);
+    if (columns < (int)strlen(text))
+        text[columns] = '\0';
+}
+
+void dt_bar_format(const struct dt_bar *bar, int columns, bool utf8,
+                   char text[DT_BAR_BYTES])
+{
+    enum { MOST = 200 }; /* columns; 3 bytes each */
+    char numbers[256], before[64];
+    columns = columns < 1 ? 1 : columns > MOST ? MOST : columns;
+    if (bar->total <= 0) {
+        format_phase(bar, columns, text);
+        return;
+    }
+    double share = (double)bar->step / (double)bar->total;
+    share = share < 0 ? 0 : share > 1 ? 1 : share;
+    snprintf(before, sizeof(before), "%.31s%s%3d%%", bar->phase,
+             bar->phase[0] ? ": " : "", (int)(share * 100));
+    int room = -1;
+    for (int less = 0; less <= 4 && room < LEAST_BAR; less++) {
+        format_numbers(bar, less, numbers, sizeof(numbers));
+        room = columns - (int)(strlen(before) + strlen(numbers) + 3);
+    }
+    if (room < LEAST_BAR) {
+        snprintf(text, DT_BAR_BYTES, "%s %s", before, numbers);
+        if (columns < (int)strlen(text))
+            text[columns] = '\0';
+        return;
+    }
+    char *end = stpcpy(stpcpy(text, before), "|");
+    stpcpy(stpcpy(put_bar(end, share, room, utf8), "| "), numbers);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live.c - the state of a run, and the thread that writes it */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "live/live.h"
+#include "live/progress.h"
+#include "live/state.h"
+
+enum {
+    END_S = 5,     /* how long the thread may take to end */
+    DRAW_MS = 250, /* between two drawings of the bar */
+};
+
+struct dt_live {
+    pthread_mutex_t lock; /* of all below up to the thread's own */
+    pthread_cond_t wake;
+    struct dt_live_state state;
+    double begun;                /* when the first step began */
+    double since;                /* when the phase began */
+    double other_s;              /* in phases, since the first step */
+    double last;                 /* when the last step ended */
+    double step_other_s;         /* other_s at that time */
+    double times[DT_LIVE_TIMES]; /* of the last steps; a ring */
+    long timed;                  /* how many have been put there */
+    char **hosts;
+    size_t host_count;
+    char *dir; /* NULL: nothing is published yet */
+    bool end;
+
+    pthread_t thread;
+    bool started;
+    struct dt_progress_bar bar; /* under the lock */
+    bool failing;               /* the last file could not be written */
+};
+
+static int compare_times(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median_time(const struct dt_live *live)
+{
+    double times[DT_LIVE_TIMES];
+    size_t n = live->timed < DT_LIVE_TIMES ? (size_t)live->timed
+                                           : (size_t)DT_LIVE_TIMES;
+    if (n == 0)
+        return NAN;
+    memcpy(times, live->times, n * sizeof(*times));
+    qsort(times, n, sizeof(*times), compare_times);
+    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+/* Copies the state as it is now. The rest of the run takes the median of the
+ * last steps each, and the share of evaluations and saves so far.
+ */
+static void copy_state(struct dt_live *live, struct dt_live_state *copy)
+{
+    double now = dt_clock_now();
+    struct dt_live_state *s = &live->state;
+    s->wall = dt_clock_wall();
+    s->phase_s = now - live->since;
+    s->step_s = median_time(live);
+    s->left_s = NAN;
+    s->elapsed_s = s->counts ? now - live->begun : NAN;
+    if (s->counts && s->step > s->first) {
+        double other = live->other_s + (s->phase[0] ? s->phase_s : 0);
+        double each = s->step_s + other / (double)(s->step - s->first);
+        s->left_s = each * (double)(s->total - s->step);
+    }
+    *copy = *s;
+}
+
+/* Warns once when files can no longer be written, and when they can again. */
+static void tell_failure(struct dt_live *live, const struct dt_error *err)
+{
+    if (err && !live->failing)
+        dt_log(DT_LOG_WARN, "live",
+               "%s; the run continues, and what `disttrain top` shows of it "
+               "is old",
+               err->text);
+    else if (!err && live->failing)
+        dt_log(DT_LOG_WARN, "live", "%s/status.json: written again", live->dir);
+    live->failing = err != NULL;
+}
+
+static void write_files(struct dt_live *live, const struct dt_live_state *copy)
+{
+    struct dt_error err;
+    int rc = dt_live_write_status(copy, live->dir, &err);
+    tell_failure(live, rc < 0 ? &err : NULL);
+}
+
+/* Waits until something is due, and copies the state. Returns whether files are
+ * to be written; *end: this was the last time.
+ */
+static bool next_copy(struct dt_live *live, double next,
+                      struct dt_live_state *copy, bool *end)
+{
+    pthread_mutex_lock(&live->lock);
+    const int ms =
+        live->bar.way == DT_PROGRESS_NONE ? DT_LIVE_INTERVAL * 1000 : DRAW_MS;
+    const struct timespec until = dt_clock_in(CLOCK_MONOTONIC, ms);
+    const bool published = live->dir;
+    while (!live->end && published == (live->dir != NULL) &&
+           pthread_cond_timedwait(&live->wake, &live->lock, &until) == 0)
+        ;
+    *end = live->end;
+    copy_state(live, copy);
+    dt_progress_show(&live->bar, copy);
+    bool due = live->dir && (live->end || !published || dt_clock_now() >= next);
+    pthread_mutex_unlock(&live->lock);
+    return due;
+}
+
+static void *write_state(void *arg)
+{
+    struct dt_live *live = arg;
+    struct dt_live_state *copy = calloc(1, sizeof(*copy));
+    double next = 0;
+    for (bool end = !copy; !end;)
+        if (next_copy(live, next, copy, &end)) {
+            next = dt_clock_now() + DT_LIVE_INTERVAL - DRAW_MS / 2e3;
+            write_files(live, copy);
+        }
+    free(copy);
+    return NULL;
+}
+
+static int init_wake(struct dt_live *live)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(&live->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc ? rc : pthread_mutex_init(&live->lock, NULL);
+}
+
+static void copy_text(char *copy, size_t size, const char *text)
+{
+    snprintf(copy, size, "%.*s", (int)size - 1, text ? text : "");
+}
+
+/* The job and the step, if Slurm runs this process, and the user. */
+static void find_owner(struct dt_live_state *state)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    struct passwd entry, *found = NULL;
+    char buffer[4096];
+    if (job)
+        snprintf(state->job, sizeof(state->job), "%.20s.%.10s", job,
+                 step ? step : "batch");
+    if (getpwuid_r(getuid(), &entry, buffer, sizeof(buffer), &found) == 0 &&
+        found)
+        copy_text(state->user, sizeof(state->user), entry.pw_name);
+}
+
+struct dt_live *dt_live_create(const struct dt_live_options *options,
+                               struct dt_error *err)
+{
+    struct dt_live *live = calloc(1, sizeof(*live));
+    int rc = live ? init_wake(live) : ENOMEM;
+    if (rc) {
+        free(live);
+        dt_error_set(err, EX_OSERR, "cannot start a thread: %s", strerror(rc));
+        return NULL;
+    }
+    struct dt_live_state *state = &live->state;
+    copy_text(state->name, sizeof(state->name), options->name);
+    copy_text(state->algorithm, sizeof(state->algorithm), options->algorithm);
+    copy_text(state->status, sizeof(state->status), "running");
+    find_owner(state);
+    state->world = options->world;
+    state->interval_s = DT_LIVE_INTERVAL;
+    state->started = dt_clock_wall();
+    copy_text(state->phase, sizeof(state->phase), "starting");
+    state->numbers =
+        (struct dt_live_numbers){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    live->since = dt_clock_now();
+    if (options->progress)
+        dt_progress_init(&live->bar);
+    rc = dt_thread_start(&live->thread, "dt-live", write_state, live);
+    if (rc) {
+        dt_error_set(err, EX_OSERR, "cannot start a thread: %s", strerror(rc));
+        dt_live_destroy(live);
+        return NULL;
+    }
+    live->started = true;
+    return live;
+}
+
+void dt_live_destroy(struct dt_live *live)
+{
+    if (!live)
+        return;
+    if (live->started) {
+        pthread_mutex_lock(&live->lock);
+        live->end = true;
+        pthread_cond_signal(&live->wake);
+        pthread_mutex_unlock(&live->lock);
+        const struct timespec until = dt_clock_in(CLOCK_REALTIME, END_S * 1000);
+        if (pthread_timedjoin_np(live->thread, NULL, &until) != 0) {
+            dt_log(DT_LOG_WARN, "live",
+                   "%s/status.json: not written within %d s: the disk hangs",
+                   live->dir ? live->dir : "", END_S);
+            pthread_detach(live->thread);
+            return; /* the thread still uses it */
+        }
+    }
+    for (size_t i = 0; i < live->host_count; i++)
+        free(live->hosts[i]);
+    free(live->hosts);
+    free(live->dir);
+    pthread_cond_destroy(&live->wake);
+    pthread_mutex_destroy(&live->lock);
+    free(live);
+}
+
+void dt_live_publish(struct dt_live *live, const char *dir)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    if (!live->dir)
+        live->dir = strdup(dir);
+    pthread_cond_signal(&live->wake);
+    pthread_mutex_unlock(&live->lock);
+}
+
+/* Ends the phase of now at this time. */
+static void end_phase(struct dt_live *live, double now)
+{
+    if (live->state.counts && live->state.phase[0])
+        live->other_s += now - live->since;
+    live->since = now;
+}
+
+void dt_live_phase(struct dt_live *live, const char *phase)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    if (strcmp(live->state.phase, phase ? phase : "") != 0) {
+        end_phase(live, dt_clock_now());
+        copy_text(live->state.phase, sizeof(live->state.phase), phase);
+    }
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_step(struct dt_live *live, long step, long total)
+{
+    if (!live)
+        return;
+    double now = dt_clock_now();
+    pthread_mutex_lock(&live->lock);
+    struct dt_live_state *s = &live->state;
+    if (!s->counts) {
+        live->begun = now;
+        s->first = step;
+        s->counts = true;
+        live->other_s = 0;
+    } else if (step > s->step) {
+        double other = live->other_s - live->step_other_s;
+        double each = (now - live->last - other) / (double)(step - s->step);
+        live->times[live->timed++ % DT_LIVE_TIMES] = fmax(each, 0);
+    }
+    live->last = now;
+    live->step_other_s = live->other_s;
+    s->step = step;
+    s->total = total;
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_numbers(struct dt_live *live,
+                     const struct dt_live_numbers *numbers)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    struct dt_live_state *s = &live->state;
+    s->numbers = *numbers;
+    if (s->loss_count == DT_LIVE_LOSSES)
+        memmove(s->losses, s->losses + 1, --s->loss_count * sizeof(*s->losses));
+    s->losses[s->loss_count++] =
+        (struct dt_live_point){numbers->step, numbers->loss};
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_event(struct dt_live *live, const struct dt_report_event *event)
+{
+    struct dt_live_said said = {.step = event->step,
+                                .wall = event->wall,
+                                .seconds = event->seconds,
+                                .rank = event->rank};
+    if (!live)
+        return;
+    copy_text(said.kind, sizeof(said.kind), event->kind);
+    copy_text(said.host, sizeof(said.host), event->host);
+    copy_text(said.text, sizeof(said.text), event->text);
+    pthread_mutex_lock(&live->lock);
+    struct dt_live_state *s = &live->state;
+    if (s->event_count == DT_LIVE_EVENTS)
+        memmove(s->events, s->events + 1,
+                --s->event_count * sizeof(*s->events));
+    s->events[s->event_count++] = said;
+    if (strncmp(said.kind, "save", 4) == 0) {
+        s->save = said;
+        s->saved = true;
+    }
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_hosts(struct dt_live *live, const char *const *hosts, size_t count)
+{
+    if (!live || live->hosts)
+        return;
+    char **copy = calloc(count, sizeof(*copy));
+    for (size_t i = 0; copy && i < count; i++)
+        copy[i] = strdup(hosts[i]);
+    pthread_mutex_lock(&live->lock);
+    live->hosts = copy;
+    live->host_count = copy ? count : 0;
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    dt_live_make_rows(&live->state, ranks,
+                      live->host_count >= ranks->count ? live->hosts : NULL);
+    pthread_mutex_unlock(&live->lock);
+}
+
+/* The bar as it was at the end stays on the terminal. */
+static void show_end(struct dt_live *live)
+{
+    struct dt_live_state *copy = calloc(1, sizeof(*copy));
+    if (copy) {
+        copy_state(live, copy);
+        dt_progress_end(&live->bar, copy);
+    }
+    free(copy);
+}
+
+void dt_live_end(struct dt_live *live, const char *status, const char *verdict)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    end_phase(live, dt_clock_now());
+    copy_text(live->state.phase, sizeof(live->state.phase), DT_LIVE_ENDED);
+    copy_text(live->state.status, sizeof(live->state.status), status);
+    copy_text(live->state.verdict, sizeof(live->state.verdict), verdict);
+    show_end(live);
+    pthread_mutex_unlock(&live->lock);
+}

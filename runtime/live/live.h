@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * live.h - what a run is doing now, for those who watch it
+ *
+ * Rank 0 has one. The run tells it where it is, which takes a lock and copies
+ * numbers; a thread of its own writes them to files, so that no step waits for
+ * a disk. What cannot be written costs one warning. All functions accept NULL,
+ * which the other ranks have.
+ */
+#ifndef DT_LIVE_LIVE_H
+#define DT_LIVE_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "live/state.h"
+#include "report/sink.h"
+
+struct dt_live;
+
+/* Strings are copied; NULL is "". */
+struct dt_live_options {
+    const char *name;      /* of the run */
+    const char *algorithm; /* "sft" */
+    int world;             /* ranks */
+    bool progress;         /* a bar, if somebody sees it */
+};
+
+/* Starts the thread. Destroy it with dt_live_destroy. NULL and err: EX_OSERR.
+ */
+struct dt_live *dt_live_create(const struct dt_live_options *options,
+                               struct dt_error *err);
+
+/* Writes the last state and ends the thread; a thread that hangs on a disk for
+ * seconds is left behind with a warning.
+ */
+void dt_live_destroy(struct dt_live *live);
+
+/* From now on status.json in `dir` has the state of the run, two seconds old at
+ * most.
+ */
+void dt_live_publish(struct dt_live *live, const char *dir);
+
+/* What the run does from now on, "loading weights". NULL: it trains. */
+void dt_live_phase(struct dt_live *live, const char *phase);
+
+/* So many optimizer steps of `total` are done. The first call says where the
+ * run starts. Each later one ends a step, of which dt_live_phase is no part.
+ */
+void dt_live_step(struct dt_live *live, long step, long total);
+
+/* The numbers of one line of the report. */
+void dt_live_numbers(struct dt_live *live,
+                     const struct dt_live_numbers *numbers);
+
+/* The event becomes one of the last; its texts are copied. */
+void dt_live_event(struct dt_live *live, const struct dt_report_event *event);
+
+/* What each rank has taken becomes the table. */
+void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks);
+
+/* The host of each of `count` ranks; the strings are copied. */
+void dt_live_hosts(struct dt_live *live, const char *const *hosts,
+                   size_t count);
+
+/* How the run has ended, "finished", "stopped" or "failed", and why in a
+ * sentence; NULL: there is nothing to say. The bar is not drawn any more.
+ */
+void dt_live_end(struct dt_live *live, const char *status, const char *verdict);
+
+/* Takes numbers, events and ranks from the report; its context is a struct
+ * dt_live, which it does not own.
+ */
+extern const struct dt_sink_type dt_live_sink;
+
+#endif /* DT_LIVE_LIVE_H */

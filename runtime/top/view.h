@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.h - draws the state of runs as lines of text, without a terminal */
+#ifndef DT_TOP_VIEW_H
+#define DT_TOP_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "live/state.h"
+
+enum dt_top_sort {
+    DT_TOP_SLOWEST,
+    DT_TOP_MEMORY,
+    DT_TOP_POWER,
+    DT_TOP_RANK,
+};
+
+/* How to draw. */
+struct dt_top_view {
+    int columns; /* that no line exceeds */
+    int rows;    /* of the screen; 0: as many as there are */
+    bool utf8, colors;
+    const char *end; /* of each line: "\n", or with escapes before it */
+    enum dt_top_sort sort;
+    char filter[32]; /* rows whose host or rank has this; "": all */
+    bool filters;    /* the user is typing it */
+    size_t scroll;   /* rows above those that are shown */
+    double now;      /* seconds since 1970 */
+    char slurm[128]; /* what Slurm says of a run that is silent; "": nothing */
+};
+
+/* Seconds since the file was written; never negative. */
+double dt_top_age(const struct dt_live_state *state, double now);
+
+/* Whether a run that should write has not done so for three intervals. */
+bool dt_top_is_stale(const struct dt_live_state *state, double now);
+
+/* Draws one run. */
+void dt_top_draw(FILE *out, const struct dt_live_state *state,
+                 const struct dt_top_view *view);
+
+/* Draws several runs, one line each; a run that could not be read is NULL, and
+ * its problem says why.
+ */
+void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
+                      char *const *problems, size_t count,
+                      const struct dt_top_view *view);
+
+/* Writes the points as a line of `columns` at most, without '\0': braille or
+ * ASCII. Points that are not finite are an x. Returns how many columns it has.
+ */
+int dt_top_sparkline(FILE *out, const struct dt_live_point *points,
+                     size_t count, int columns, bool utf8);
+
+/* Which rows of the table to show, in order, by their numbers in state->rows.
+ * Returns how many.
+ */
+size_t dt_top_rows(const struct dt_live_state *state,
+                   const struct dt_top_view *view, size_t order[DT_LIVE_RANKS]);
+
+enum dt_top_style { DT_TOP_PLAIN, DT_TOP_BOLD, DT_TOP_DIM, DT_TOP_RED };
+
+/* Writes one line, cut to the columns. */
+void dt_top_line(FILE *out, const struct dt_top_view *view,
+                 enum dt_top_style style, const char *text);
+
+/* Draws the table of ranks in at most `rows` lines; 0: no limit. */
+void dt_top_draw_ranks(FILE *out, const struct dt_live_state *state,
+                       const struct dt_top_view *view, int rows);
+
+#endif /* DT_TOP_VIEW_H */
