@@ -16,10 +16,14 @@ spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
 spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/footer.c \
+	runtime/base/footer.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
+	runtime/base/terminal.c \
+	runtime/base/terminal.h \
 	runtime/base/thread.c \
 	runtime/base/thread.h \
 	runtime/contract/contract.h \

@@ -21,7 +21,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/footer.h"
 #include "base/rankset.h"
+#include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_step.h"
 #include "console/hang.h"
@@ -42,6 +44,7 @@ struct stream {
     int out;
     bool is_stderr;
     bool dead;     /* nobody reads what we write */
+    bool terminal; /* the bar may be below it */
     bool mid_line; /* the last byte written was not a newline */
     size_t used, shown;
     char buf[BUFFER_BYTES];      /* read, but not yet processed */
@@ -67,11 +70,9 @@ static int64_t now_ms(void)
 }
 
 /* Waits for the reader as long as necessary, as srun would. */
-static void flush_stream(struct stream *s)
+static void write_stream(struct stream *s)
 {
     size_t done = 0;
-    if (s->shown > 0)
-        s->mid_line = s->show[s->shown - 1] != '\n';
     while (done < s->shown && !s->dead) {
         ssize_t n = write(s->out, s->show + done, s->shown - done);
         if (n >= 0)
@@ -82,6 +83,21 @@ static void flush_stream(struct stream *s)
             s->dead = errno != EINTR;
     }
     s->shown = 0;
+}
+
+/* Writes what is to be shown, above the bar. */
+static void flush_stream(struct stream *s)
+{
+    if (s->shown == 0)
+        return;
+    s->mid_line = s->show[s->shown - 1] != '\n';
+    if (!s->terminal) {
+        write_stream(s);
+        return;
+    }
+    dt_footer_lift();
+    write_stream(s);
+    dt_footer_drop(s->mid_line);
 }
 
 static void show_text(struct stream *s, const char *text, size_t len)
@@ -145,6 +161,35 @@ static void tell_absent(struct console *c, const struct dt_console_event *event)
     free(text);
 }
 
+/* Draws the progress bar below the output. */
+static void draw_bar(const struct console *c, const struct dt_bar *bar)
+{
+    char text[DT_BAR_BYTES];
+    int columns, rows;
+    int fd = c->streams[1].out;
+    dt_terminal_size(fd, &columns, &rows);
+    dt_bar_format(bar, columns - 1, dt_terminal_utf8(), text);
+    dt_footer_show(fd, text);
+}
+
+/* What a record tells besides the outcome. Returns whether it is one. */
+static bool take_record(struct console *c, const struct dt_console_event *event)
+{
+    switch (event->kind) {
+    case DT_EVENT_ABSENT:
+        tell_absent(c, event);
+        return true;
+    case DT_EVENT_PROGRESS:
+        draw_bar(c, &event->bar);
+        return true;
+    case DT_EVENT_ENDED:
+        dt_footer_end();
+        return true;
+    default:
+        return event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT;
+    }
+}
+
 static bool is_shown(const struct console *c, uint32_t rank)
 {
     return rank == DT_NO_RANK || c->ranks.size == 0 || c->ranks.has[rank];
@@ -180,10 +225,7 @@ static void handle_line(struct console *c, struct stream *s, const char *line,
                                find_origin(c, label), &event);
         dt_outcome_event(c->step.outcome, &event, rank, now);
     }
-    bool record = event.kind == DT_EVENT_START || event.kind == DT_EVENT_EXIT ||
-                  event.kind == DT_EVENT_ABSENT;
-    if (event.kind == DT_EVENT_ABSENT)
-        tell_absent(c, &event);
+    bool record = take_record(c, &event);
     if (c->hang && (event.kind == DT_EVENT_START ||
                     (bytes > 0 && !record && !event.from_slurm)))
         dt_hang_break(c->hang);
@@ -410,6 +452,8 @@ static struct console *create_console(void)
     c->streams[1].in = DT_CONSOLE_ERR_FD;
     c->streams[1].out = STDERR_FILENO;
     c->streams[1].is_stderr = true;
+    for (int i = 0; i < 2; i++)
+        c->streams[i].terminal = isatty(c->streams[i].out);
     return c;
 }
 
@@ -423,6 +467,7 @@ int dt_console_run(FILE *settings)
     if (dt_console_step_read(&c->step, settings, now_ms(), &err) == 0) {
         apply_settings(c);
         run_loop(c);
+        dt_footer_end();
         report_outcome(c);
         status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
     } else {

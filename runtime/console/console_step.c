@@ -43,6 +43,7 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
     static const size_t tasks = sizeof(DT_CONSOLE_TASKS) - 1;
     static const size_t step = sizeof(DT_CONSOLE_STEP) - 1;
     static const size_t token = sizeof(DT_CONSOLE_TOKEN) - 1;
+    static const size_t progress = sizeof(DT_CONSOLE_PROGRESS) - 1;
     static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
@@ -56,6 +57,11 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
     if (strncmp(line, DT_CONSOLE_TOKEN, token) == 0) {
         snprintf(s->identity.token, sizeof(s->identity.token), "%s",
                  line + token);
+        return 0;
+    }
+    if (strncmp(line, DT_CONSOLE_PROGRESS, progress) == 0) {
+        snprintf(s->identity.progress, sizeof(s->identity.progress), "%s",
+                 line + progress);
         return 0;
     }
     char *blank = strrchr(line, ' ');

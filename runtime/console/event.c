@@ -45,24 +45,44 @@ static bool parse_rest(const char *verb, const char *text,
            text[used] == '\0';
 }
 
-/* Parses a record; false unless `text` begins with the token. */
-static bool parse_record(const char *text, const char *token,
+/* The same for records of progress. */
+static bool parse_progress(const char *verb, const char *text,
+                           struct dt_console_event *event)
+{
+    event->kind = DT_EVENT_ENDED;
+    if (strcmp(verb, "ended") == 0)
+        return text[0] == '\0';
+    event->kind = DT_EVENT_PROGRESS;
+    return strcmp(verb, "progress") == 0 && dt_bar_parse(text, &event->bar);
+}
+
+static bool has_token(const char *text, const char *token)
+{
+    size_t len = strlen(token);
+    return len > 0 && starts_with(text, token) && text[len] == ' ';
+}
+
+/* Parses a record; false unless `text` begins with one of the tokens, and has
+ * what that token is for.
+ */
+static bool parse_record(const char *text, const struct dt_step_identity *step,
                          struct dt_console_event *event)
 {
-    char verb[8];
+    char verb[16];
     int64_t seconds;
     int ms;
     int used = 0;
-    size_t len = strlen(token);
-    if (len == 0 || !starts_with(text, token) || text[len] != ' ')
+    bool ours = has_token(text, step->token);
+    if (!ours && !has_token(text, step->progress))
         return false;
-    text += len + 1;
-    if (sscanf(text, "%7s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
+    text += strcspn(text, " ") + 1;
+    if (sscanf(text, "%15s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
                &event->rank, event->host, &seconds, &ms, &used) != 5 ||
         seconds < 0 || seconds > SECONDS_MAX || ms < 0)
         return false;
     event->ms = seconds * 1000 + ms;
-    return parse_rest(verb, text + used, event);
+    return ours ? parse_rest(verb, text + used, event)
+                : parse_progress(verb, text + used, event);
 }
 
 /* Returns where in the line a record begins. It follows slurmstepd's own
@@ -217,7 +237,7 @@ void dt_console_event_parse(const char *line, size_t len,
     text[len] = '\0';
     if (record) {
         size_t at = (size_t)(record - line);
-        if (parse_record(text + at + strlen(DT_RECORD), step->token, event)) {
+        if (parse_record(text + at + strlen(DT_RECORD), step, event)) {
             event->begin = find_begin(text, at);
             event->from_slurm = event->begin == 0;
             return;

@@ -15,12 +15,15 @@
 #include <stdint.h>
 
 #include "contract/contract.h"
+#include "live/bar.h"
 
 enum dt_console_event_kind {
     DT_EVENT_NONE,
     DT_EVENT_START,     /* record: rank, host, ms */
     DT_EVENT_EXIT,      /* record: rank, host, ms, status */
     DT_EVENT_ABSENT,    /* record: hosts in list have not connected to port */
+    DT_EVENT_PROGRESS,  /* record: bar */
+    DT_EVENT_ENDED,     /* record: there is no bar any more */
     DT_EVENT_TASKS,     /* srun: ranks have ended with status; host, oom */
     DT_EVENT_STOP,      /* the step is ended; status: SIGKILL, if by that */
     DT_EVENT_ASKED,     /* the same, because the user or a limit wants it */
@@ -40,6 +43,7 @@ struct dt_console_event {
     bool oom;
     unsigned port;
     int waited_s;
+    struct dt_bar bar;
     char list[640]; /* of ranks: "4-5,7"; of hosts: "n1,n2", or "-": none */
 };
 
@@ -54,10 +58,11 @@ enum dt_console_origin {
  * from anything that tasks make up.
  */
 struct dt_step_identity {
-    char token[DT_TOKEN_BYTES]; /* of the step's records; "": no record is
-                                 * believed
-                                 */
-    char id[32];                /* "JOB.STEP"; "": accept lines of any step */
+    char token[DT_TOKEN_BYTES];    /* of the step's records; "": no record is
+                                    * believed
+                                    */
+    char progress[DT_TOKEN_BYTES]; /* of its records of progress */
+    char id[32]; /* "JOB.STEP"; "": accept lines of any step */
 };
 
 /* Parses one line of stderr, without its label, with or without its line end.

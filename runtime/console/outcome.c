@@ -252,6 +252,8 @@ void dt_outcome_event(struct dt_outcome *outcome,
         note_lost_node(outcome, event, now_ms);
         break;
     case DT_EVENT_ABSENT:
+    case DT_EVENT_PROGRESS:
+    case DT_EVENT_ENDED:
     case DT_EVENT_NONE:
         break;
     }

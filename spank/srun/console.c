@@ -20,6 +20,7 @@
 
 #include <slurm/spank.h>
 
+#include "base/footer.h"
 #include "contract/contract.h"
 #include "spank/hostlist.h"
 #include "spank/srun/argv.h"
@@ -37,6 +38,7 @@ enum {
 static struct {
     const char *labels; /* as in the contract; NULL: no console */
     char token[DT_TOKEN_BYTES];
+    char progress[DT_TOKEN_BYTES]; /* "": no bar is drawn */
     pid_t srun;
     pid_t pid;    /* 0: not started */
     bool lost;    /* some output may have been lost */
@@ -135,15 +137,29 @@ static void write_nodes(FILE *out, const slurm_step_layout_t *layout)
     free(hosts);
 }
 
+static bool is_apart(void)
+{
+    return strcmp(console.labels, "apart") == 0;
+}
+
 /* Returns 0, or -1 and errno. */
-static int make_token(void)
+static int make_token(char token[DT_TOKEN_BYTES])
 {
     unsigned char bytes[(DT_TOKEN_BYTES - 1) / 2];
     if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
         return -1;
     for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(console.token + 2 * i, 3, "%02x", bytes[i]);
+        snprintf(token + 2 * i, 3, "%02x", bytes[i]);
     return 0;
+}
+
+/* The tokens of this step's records. Returns 0, or -1 and errno. */
+static int make_tokens(void)
+{
+    if (!is_apart() && dt_footer_possible() &&
+        make_token(console.progress) != 0)
+        return -1;
+    return make_token(console.token);
 }
 
 /* Returns a file in memory with what the console has to know, positioned at its
@@ -166,6 +182,8 @@ static int write_facts(const struct dtspank_console_step *step)
             "\n" DT_CONSOLE_STEP "%" PRIu32 ".%" PRIu32 "\n" DT_CONSOLE_TOKEN
             "%s\n",
             console.labels, step->tasks, step->job, step->step, console.token);
+    if (console.progress[0])
+        fprintf(out, DT_CONSOLE_PROGRESS "%s\n", console.progress);
     if (layout)
         write_nodes(out, layout);
     if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
@@ -235,11 +253,6 @@ static int spawn_console(const char *runtime, int facts, int out, int err,
     posix_spawn_file_actions_destroy(&files);
     free(env);
     return rc;
-}
-
-static bool is_apart(void)
-{
-    return strcmp(console.labels, "apart") == 0;
 }
 
 /* Whether somebody reads srun's output; if not, the console has to wait. */
@@ -337,6 +350,8 @@ static void tell_tasks(void)
     snprintf(value, sizeof(value), "%s%s", console.token,
              adds_labels ? " label" : "");
     setenv(DT_ENV_CONSOLE, value, 1);
+    if (console.progress[0])
+        setenv(DT_ENV_PROGRESS, console.progress, 1);
 }
 
 void dtspank_console_start(const char *runtime,
@@ -346,7 +361,7 @@ void dtspank_console_start(const char *runtime,
     int err[2] = {-1, -1};
     if (!console.labels)
         return;
-    int facts = make_token() == 0 ? write_facts(step) : -1;
+    int facts = make_tokens() == 0 ? write_facts(step) : -1;
     int rc = errno;
     if (facts >= 0 && make_pipe(out) == 0 && make_pipe(err) == 0)
         rc = start_console(runtime, facts, out, err);

@@ -76,8 +76,28 @@ need_faults() {
         ((status == 0))
         [[ $output == *"1 rows per rank x 4 ranks"* ]]
         [[ $output == *"step 2/2  loss "* ]]
+        [[ $output != *$'\r'* && $output != *$'\e'* ]]
         rm -r spell.out
     done
+}
+
+@test "srun's terminal has a progress bar, and is as before; top has the end" {
+    dt_need_pmix
+    config bar "training: {train_batch_size: 4, max_steps: 300}" \
+        "logging: {steps: 100}"
+    run -0 dt_run env -u CI TERM=xterm LC_ALL=C.UTF-8 script -qec \
+        "stty -g >before; srun -Q -N2 -n2 --disttrain=bar.yaml; stty -g >after" \
+        typescript
+    # the last bar and the summary come in any order: stderr, stdout
+    [[ $output == *$'\r100%|█'*'| 300/300 ['*']'*$'\r\n'* ]]
+    [[ $output == *"done: 300 steps "* ]]
+    [[ $output == *$'\r\e[Kstep 100/300  loss '* ]]
+    [[ $output != *record* && $output != *$'\e[?'* ]]
+    diff before after
+    run -0 "$DT_BUILDDIR/disttrain" top bar.out
+    [[ ${lines[0]} == "bar  sft  2 ranks  job "*.0* ]]
+    [[ ${lines[1]} == "finished "* ]]
+    [[ $output == *"| 300/300 ["* && $output != *$'\e'* ]]
 }
 
 @test "1, 2 and 4 ranks with the same global batch have the same curve" {

@@ -49,7 +49,7 @@ layers() {
             layer("history", "base report")
             layer("live", "base contract report")
             layer("top", "base live")
-            layer("console", "base contract")
+            layer("console", "base contract live")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor tokenizer")
             layer("rollout", "base model tokenizer weights")

@@ -100,6 +100,7 @@ check_PROGRAMS += \
 	tests/unit/test_parts \
 	tests/unit/test_plan \
 	tests/unit/test_proc \
+	tests/unit/test_progress \
 	tests/unit/test_prompts \
 	tests/unit/test_protobuf \
 	tests/unit/test_preference \
