@@ -3,6 +3,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.c \
 	runtime/device/device.h \
 	runtime/device/device_cpu.c \
+	runtime/device/energy.c \
+	runtime/device/energy.h \
 	runtime/device/memory.c \
 	# End of runtime/device
 

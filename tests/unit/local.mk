@@ -57,6 +57,7 @@ check_PROGRAMS += \
 	tests/unit/test_ppo_shared \
 	tests/unit/test_generation_plan \
 	tests/unit/test_scoring_stop \
+	tests/unit/test_energy \
 	tests/unit/test_error \
 	tests/unit/test_events \
 	tests/unit/test_experience \
@@ -282,6 +283,15 @@ tests_unit_reward_newer_so_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY_ABI=2
 tests_unit_reward_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_reward_newer_so_LINK = $(stub_link)
 tests_unit_reward_newer_so_LDADD =
+
+# What test_energy loads in place of NVML.
+EXTRA_PROGRAMS += tests/unit/fake_nvml.so
+EXTRA_tests_unit_test_energy_DEPENDENCIES = tests/unit/fake_nvml.so
+CLEANFILES += tests/unit/fake_nvml.so
+tests_unit_fake_nvml_so_SOURCES = tests/unit/fake_nvml.c
+tests_unit_fake_nvml_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_unit_fake_nvml_so_LINK = $(stub_link)
+tests_unit_fake_nvml_so_LDADD =
 
 # The plugin's modules, with stubs for the functions of Slurm.
 if HAVE_SLURM
