@@ -203,7 +203,7 @@ static void all_ranks_resume_from_the_same_step(void **state)
 /* The mean losses of the lines of metrics.jsonl. */
 static int losses_of(double losses[8])
 {
-    char line[512];
+    char line[4096];
     int n = 0;
     FILE *file = fopen("out/logs/metrics.jsonl", "r");
     assert_non_null(file);
