@@ -39,8 +39,9 @@ static void read_past(struct dt_run *run)
 void dt_run_sinks(struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
-    const struct dt_sink_options options = {conf->logging.dir, run->facts,
-                                            run->progress.step};
+    const struct dt_sink_options options = {.dir = conf->logging.dir,
+                                            .run = run->facts,
+                                            .first_step = run->progress.step};
     /* An evaluation of an old step is no part of a curve that is there. */
     if (conf->training.eval_only)
         return;

@@ -76,8 +76,8 @@ static int write_sink(struct dt_history *history,
                       const struct dt_sink_type *type, const char *dir,
                       struct dt_error *err)
 {
-    const struct dt_sink_options options = {dir,
-                                            dt_history_facts(history)->json, 0};
+    const struct dt_sink_options options = {
+        .dir = dir, .run = dt_history_facts(history)->json};
     struct dt_sink *sink = type->open(&options, err);
     if (!sink)
         return -1;

@@ -63,7 +63,8 @@ static inline struct dt_sink *open_sink(const struct dt_sink_type *type,
     if (key)
         json_object_set_new(json_object_get(run, "config"), key,
                             json_string(word));
-    const struct dt_sink_options options = {dir, run, step};
+    const struct dt_sink_options options = {
+        .dir = dir, .run = run, .first_step = step};
     struct dt_sink *sink = type->open(&options, &err);
     json_decref(run);
     if (!sink)

@@ -400,7 +400,7 @@ static void a_removed_directory_fails(void **state)
 
 static void a_file_in_place_of_the_directory_is_refused(void **state)
 {
-    const struct dt_sink_options options = {dir, NULL, 0};
+    const struct dt_sink_options options = {.dir = dir};
     struct dt_error err;
     char tb[80], expected[128];
     (void)state;

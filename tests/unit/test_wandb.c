@@ -380,7 +380,7 @@ static void a_run_that_was_uploaded_gets_another_id(void **state)
 static void an_id_is_never_a_path(void **state)
 {
     json_t *run = json_pack("{s:s}", "run_id", "../../x");
-    const struct dt_sink_options options = {dir, run, 0};
+    const struct dt_sink_options options = {.dir = dir, .run = run};
     struct dt_error err;
     char id[64], group[64];
     (void)state;
@@ -428,7 +428,7 @@ static void a_removed_directory_fails(void **state)
 
 static void a_file_in_place_of_the_directory_is_refused(void **state)
 {
-    const struct dt_sink_options options = {dir, NULL, 0};
+    const struct dt_sink_options options = {.dir = dir};
     struct dt_error err;
     char wandb[80], expected[128];
     (void)state;
