@@ -134,6 +134,7 @@ check_PROGRAMS += \
 	tests/unit/test_groups \
 	tests/unit/test_grpo_loss \
 	tests/unit/test_span \
+	tests/unit/test_sinks \
 	tests/unit/test_step \
 	tests/unit/test_parallel \
 	tests/unit/test_parallel_order \
