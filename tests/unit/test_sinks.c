@@ -22,7 +22,7 @@ static struct dt_report *create(void)
     const struct dt_report_options options = {.dir = dir};
     struct dt_report *report = dt_report_create(&options, &err);
     json_t *run = json_loads(run_json, 0, NULL);
-    const struct dt_sink_options sinks = {dir, run, 0};
+    const struct dt_sink_options sinks = {.dir = dir, .run = run};
     if (!report)
         fail_msg("%s", err.text);
     snprintf(said, sizeof(said), "%s/said", dir);
