@@ -30,6 +30,7 @@ include runtime/live/local.mk
 include runtime/report/local.mk
 include runtime/trace/local.mk
 include runtime/history/local.mk
+include runtime/page/local.mk
 include runtime/console/local.mk
 include runtime/weights/local.mk
 include runtime/rollout/local.mk

@@ -49,6 +49,8 @@ struct dt_cmd_line {
     const char *name;           /* of the subcommand */
     const char *help;           /* what --help prints */
     const struct option *table; /* of getopt_long; 'h' is --help */
+    const char *letters;        /* options of one letter besides -h, as getopt
+                                   has them; NULL: none */
     int status;                 /* DT_CMD_RUN, or end with this status */
     int index;                  /* in table, of the last long option */
     bool begun;

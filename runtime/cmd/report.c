@@ -1,66 +1,128 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - `disttrain report`: other forms of what runs have recorded */
+/* report.c - `disttrain report`: explains runs, from the files they wrote */
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sysexits.h>
 
+#include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/report_to.h"
+#include "page/page.h"
 
 static const char help[] =
-    "usage: disttrain report --to FORM [--output PATH] RUN [RUN...]\n\n"
-    "Writes the records of a run in the form of other programs. RUN is the\n"
-    "output directory of a run, its logging.dir, or a metrics.jsonl.\n\n"
-    "  --to FORM      tensorboard, wandb or csv\n"
-    "  --output PATH  the directory, or the file of csv, in place of the\n"
-    "                 run's own; for one RUN. Give it for a run that still\n"
-    "                 writes the same form\n"
-    "  --help         this text\n";
+    "usage: disttrain report [-o FILE] [--svg DIR] [--png DIR] RUN [RUN...]\n"
+    "       disttrain report --to FORM [-o PATH] RUN [RUN...]\n\n"
+    "Writes a page of HTML that explains a run, or compares up to 8 runs with\n"
+    "the first one; or the records of runs for other programs. RUN is the\n"
+    "output directory of a run, its logging.dir, or a metrics.jsonl; it may\n"
+    "still be running.\n\n"
+    "  -o, --output PATH  the page; by default report.html beside the metrics\n"
+    "                     of RUN, or ./comparison.html of several. With --to,\n"
+    "                     for one RUN: the directory, or the file of csv, in\n"
+    "                     place of the run's own. Give it for a run that\n"
+    "                     still writes the same form\n"
+    "  --svg DIR          each plot as a file of SVG, and no page without -o\n"
+    "  --png DIR          the same as PNG; needs librsvg\n"
+    "  --to FORM          tensorboard, wandb or csv\n"
+    "  --help             this text\n";
 
 struct report_options {
+    struct dt_page_options page;
     const char *form, *output;
 };
+
+static int check(const struct report_options *options, int runs)
+{
+    const bool pictures = options->page.svg_dir || options->page.png_dir;
+    if (options->form && !dt_report_form_known(options->form))
+        return dt_cmd_usage_error("report",
+                                  "--to: expected " DT_REPORT_FORMS ", got %s",
+                                  options->form);
+    if (options->form && pictures)
+        return dt_cmd_usage_error("report", "--to has no plots");
+    if (runs == 0)
+        return dt_cmd_usage_error("report", "expected a run");
+    if (options->form && options->output && runs > 1)
+        return dt_cmd_usage_error("report", "--output is for one run, got %d",
+                                  runs);
+    if (!options->form && runs > DT_PAGE_RUNS_MAX)
+        return dt_cmd_usage_error("report", "at most %d runs, got %d",
+                                  DT_PAGE_RUNS_MAX, runs);
+    return DT_CMD_RUN;
+}
 
 static int parse(struct report_options *options, int argc, char **argv)
 {
     static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"output", required_argument, NULL, 'o'},
+        {"png", required_argument, NULL, 'p'},
+        {"svg", required_argument, NULL, 's'},
         {"to", required_argument, NULL, 't'},
         {0}};
-    struct dt_cmd_line line = {"report", help, table, .status = DT_CMD_RUN};
+    struct dt_cmd_line line = {"report", help, table,
+                               .letters = "o:", .status = DT_CMD_RUN};
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
         if (c == 'o')
             options->output = optarg;
+        else if (c == 'p')
+            options->page.png_dir = optarg;
+        else if (c == 's')
+            options->page.svg_dir = optarg;
         else
             options->form = optarg;
     if (line.status != DT_CMD_RUN)
         return line.status;
-    if (!options->form || !dt_report_form_known(options->form))
-        return dt_cmd_usage_error("report",
-                                  "--to: expected " DT_REPORT_FORMS ", got %s",
-                                  options->form ? options->form : "nothing");
-    if (optind == argc)
-        return dt_cmd_usage_error("report", "expected a run");
-    if (options->output && argc - optind > 1)
-        return dt_cmd_usage_error("report", "--output is for one run, got %d",
-                                  argc - optind);
-    return DT_CMD_RUN;
+    options->page.runs = (const char *const *)argv + optind;
+    options->page.count = (size_t)(argc - optind);
+    return check(options, argc - optind);
+}
+
+static int complain(const struct dt_error *err)
+{
+    fprintf(stderr, "disttrain report: %s\n", err->text);
+    return err->status;
+}
+
+static int write_forms(const struct report_options *options)
+{
+    struct dt_error err;
+    int status = EX_OK;
+    for (size_t i = 0; i < options->page.count; i++)
+        if (dt_report_to(options->form, options->page.runs[i], options->output,
+                         &err) < 0)
+            status = complain(&err);
+    return status;
+}
+
+static int write_page(struct report_options *options)
+{
+    struct dt_error err;
+    char *path = NULL;
+    struct dt_page_options *page = &options->page;
+    page->now = dt_clock_wall();
+    page->html = options->output;
+    if (!options->output && !page->svg_dir && !page->png_dir) {
+        path = dt_page_default(page->runs, page->count, &err);
+        if (!path)
+            return complain(&err);
+        page->html = path;
+    }
+    int status = dt_page_write(page, &err) < 0 ? complain(&err) : EX_OK;
+    if (status == EX_OK && page->html)
+        puts(page->html);
+    free(path);
+    return status;
 }
 
 int dt_cmd_report(int argc, char **argv)
 {
     struct report_options options = {0};
-    struct dt_error err;
     int status = parse(&options, argc, argv);
     if (status != DT_CMD_RUN)
         return status;
-    status = EX_OK;
-    for (int i = optind; i < argc; i++)
-        if (dt_report_to(options.form, argv[i], options.output, &err) < 0) {
-            fprintf(stderr, "disttrain report: %s\n", err.text);
-            status = err.status;
-        }
+    status = options.form ? write_forms(&options) : write_page(&options);
     return dt_cmd_flush("report", status);
 }

@@ -52,7 +52,10 @@ int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv)
     if (!line->begun)
         optind = 0; /* getopt begins anew */
     line->begun = true;
-    int c = getopt_long(argc, argv, ":h", line->table, &line->index);
+    char letters[32];
+    snprintf(letters, sizeof(letters), ":h%s",
+             line->letters ? line->letters : "");
+    int c = getopt_long(argc, argv, letters, line->table, &line->index);
     /* optind is not yet behind the word if this is the x of -xy */
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = optopt != 0 && !has_letter(line->table, optopt);

@@ -47,6 +47,7 @@ layers() {
             layer("report", "base")
             layer("trace", "base comm device report")
             layer("history", "base report")
+            layer("page", "base history report")
             layer("live", "base contract report")
             layer("top", "base live")
             layer("console", "base contract live")
@@ -59,8 +60,8 @@ layers() {
                 "live model ops optim parallel report reward rollout tensor " \
                 "tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor forecast history launch model ops report reward " \
-                "rollout slurm tensor tokenizer top trace weights")
+                "doctor forecast history launch model ops page report " \
+                "reward rollout slurm tensor tokenizer top trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

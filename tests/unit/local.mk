@@ -95,6 +95,7 @@ check_PROGRAMS += \
 	tests/unit/test_outcome \
 	tests/unit/test_connected \
 	tests/unit/test_owner \
+	tests/unit/test_page \
 	tests/unit/test_pair_batches \
 	tests/unit/test_pair_rows \
 	tests/unit/test_pairs \

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plot_impl.h - the parts of a plot: its box, lines, marks, axes */
+#ifndef DT_PAGE_PLOT_IMPL_H
+#define DT_PAGE_PLOT_IMPL_H
+
+#include "page/plot.h"
+
+/* Where a plot is drawn, in units of its SVG. y.begin is the bottom. */
+struct dt_plot_box {
+    double width, height, left, right, top, bottom;
+    double cut; /* the greatest value, which is above y.to; NaN: none is */
+    struct dt_axis x, y;
+};
+
+/* Lines, dots and areas of the curves, and crosses for points that are not
+ * finite.
+ */
+void dt_plot_curves(FILE *out, const struct dt_plot *plot,
+                    const struct dt_plot_box *box);
+
+/* The height of the layers up to `line` in the bin of x of the first curve;
+ * layers without a value there count as 0.
+ */
+double dt_plot_stack(const struct dt_plot *plot, size_t line, double x);
+
+/* The last value of a line as it is drawn; NaN: none. */
+double dt_plot_end(const struct dt_plot *plot, size_t line);
+
+struct dt_plot_path {
+    long x, y; /* in tenths */
+    bool begun;
+};
+
+/* Begins a path of relative moves with one decimal; the path is zeros before.
+ */
+void dt_plot_path_move(FILE *out, struct dt_plot_path *path, double x,
+                       double y);
+
+/* Adds a line to it; the first one only begins it. */
+void dt_plot_path_line(FILE *out, struct dt_plot_path *path, double x,
+                       double y);
+
+#endif /* DT_PAGE_PLOT_IMPL_H */

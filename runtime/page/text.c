@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c - text and numbers for people, safe in HTML and SVG */
+#include "config.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "page/text.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* The length of the UTF-8 character at s and its code; 0: it is none. */
+static size_t take_character(const unsigned char *s, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t n = *s < 0x80             ? 1
+                     : (*s & 0xe0) == 0xc0 ? 2
+                     : (*s & 0xf0) == 0xe0 ? 3
+                     : (*s & 0xf8) == 0xf0 ? 4
+                                           : 0;
+    if (n == 0)
+        return 0;
+    *code = n == 1 ? *s : *s & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | (s[i] & 0x3fu);
+    }
+    const bool surrogate = *code >= 0xd800 && *code < 0xe000;
+    return *code < least[n] || *code > 0x10ffff || surrogate ? 0 : n;
+}
+
+/* Control characters, those that turn the direction of text, and what is no
+ * character.
+ */
+static bool is_unfit(uint32_t code)
+{
+    return (code < ' ' && code != '\n' && code != '\t') ||
+           (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           code == 0x061c || (code >= 0x202a && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) ||
+           (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
+}
+
+void dt_page_text(FILE *out, const char *text, size_t most)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t written = 0; *s; written++) {
+        uint32_t code = 0;
+        const size_t n = take_character(s, &code);
+        if (most > 0 && written == most) {
+            fputs("\u2026", out);
+            return;
+        }
+        if (n == 0 || is_unfit(code))
+            fputs(REPLACEMENT, out);
+        else if (code == '&')
+            fputs("&amp;", out);
+        else if (code == '<')
+            fputs("&lt;", out);
+        else if (code == '>')
+            fputs("&gt;", out);
+        else if (code == '"')
+            fputs("&quot;", out);
+        else if (code == '\'')
+            fputs("&#39;", out);
+        else
+            fwrite(s, 1, n, out);
+        s += n > 0 ? n : 1;
+    }
+}
+
+/* Digits with a comma between thousands. */
+const char *dt_page_count(char *text, double value)
+{
+    char digits[DT_PAGE_NUMBER_BYTES];
+    size_t n = 0;
+    if (!isfinite(value))
+        return strcpy(text, "\u2013");
+    if (fabs(value) >= 1e18)
+        return dt_page_number(text, value);
+    snprintf(digits, sizeof(digits), "%.0f", fabs(value));
+    const size_t length = strlen(digits);
+    if (value < 0 && strcmp(digits, "0") != 0)
+        text[n++] = '-';
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text[n++] = ',';
+        text[n++] = digits[i];
+    }
+    text[n] = '\0';
+    return text;
+}
+
+const char *dt_page_number(char *text, double value)
+{
+    static const char *const units[] = {"M", "G", "T", "P", "E"};
+    const double size = fabs(value);
+    if (!isfinite(value))
+        return strcpy(text, "\u2013");
+    if (size >= 999.95 && size < 999999.5)
+        return dt_page_count(text, value);
+    if (size >= 999999.5 && size < 1e20) {
+        double scaled = value / 1e6;
+        size_t unit = 0;
+        for (; fabs(scaled) >= 999.95 && unit < 4; unit++)
+            scaled /= 1000;
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%.4g %s", scaled, units[unit]);
+        return text;
+    }
+    snprintf(text, DT_PAGE_NUMBER_BYTES, "%.4g", value);
+    return text;
+}
+
+const char *dt_page_bytes(char *text, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t unit = 0;
+    if (!isfinite(bytes))
+        return strcpy(text, "\u2013");
+    for (; fabs(bytes) >= 1024 && unit < 5; unit++)
+        bytes /= 1024;
+    snprintf(text, DT_PAGE_NUMBER_BYTES, "%.*f %s",
+             unit == 0             ? 0
+             : fabs(bytes) < 9.995 ? 2
+             : fabs(bytes) < 99.95 ? 1
+                                   : 0,
+             bytes, units[unit]);
+    return text;
+}
+
+const char *dt_page_duration(char *text, double seconds)
+{
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e12)
+        return strcpy(text, "\u2013");
+    const long s = (long)(seconds + 0.5);
+    if (seconds == 0)
+        strcpy(text, "0 s");
+    else if (seconds < 0.9995)
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%.3g ms", 1000 * seconds);
+    else if (seconds < 59.95)
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%.3g s", seconds);
+    else if (s < 3600)
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%ld min %02ld s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%ld h %02ld min", s / 3600,
+                 s / 60 % 60);
+    else
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%ld d %02ld h", s / 86400,
+                 s / 3600 % 24);
+    return text;
+}
+
+const char *dt_page_time(char *text, double wall)
+{
+    struct tm tm;
+    const time_t seconds =
+        isfinite(wall) && wall >= 0 && wall < 1e11 ? (time_t)wall : 0;
+    if (seconds == 0 || !gmtime_r(&seconds, &tm) ||
+        strftime(text, DT_PAGE_NUMBER_BYTES, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
+        return strcpy(text, "\u2013");
+    return text;
+}
