@@ -244,25 +244,48 @@ static int run(struct dt_comm *comm, const struct dt_op *op,
     return dt_comm_wait(comm, ticket, err);
 }
 
+/* Where operations are in a stream, no thread sees them begin and end but this
+ * one, if it waits. All ranks run as many.
+ */
+static int run_seen(struct dt_comm *comm, const struct dt_op *op,
+                    struct dt_error *err)
+{
+    struct dt_comm *world = world_of(comm);
+    const struct dt_span_detail detail = {
+        .name = dt_op_name(op->kind),
+        .number = ++world->runs,
+        .bytes = op->scalar_count * sizeof(double),
+        .first = dt_comm_world_rank(comm, 0),
+        .size = comm->size,
+    };
+    struct dt_span span;
+    if (!world->backend->wait_event)
+        return run(comm, op, err);
+    dt_span_begin(&span, DT_SPAN_COLLECTIVE, &detail);
+    int rc = run(comm, op, err);
+    dt_span_end(&span);
+    return rc;
+}
+
 int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err)
 {
     double nothing = 0;
-    return run(comm,
-               &(struct dt_op){.kind = DT_OP_BARRIER,
-                               .scalars = &nothing,
-                               .scalar_count = 1},
-               err);
+    return run_seen(comm,
+                    &(struct dt_op){.kind = DT_OP_BARRIER,
+                                    .scalars = &nothing,
+                                    .scalar_count = 1},
+                    err);
 }
 
 int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                            enum dt_reduce op, struct dt_error *err)
 {
-    return run(comm,
-               &(struct dt_op){.kind = DT_OP_SCALARS,
-                               .reduce = op,
-                               .scalars = values,
-                               .scalar_count = count},
-               err);
+    return run_seen(comm,
+                    &(struct dt_op){.kind = DT_OP_SCALARS,
+                                    .reduce = op,
+                                    .scalars = values,
+                                    .scalar_count = count},
+                    err);
 }
 
 const char *dt_comm_library(void)

@@ -72,6 +72,7 @@ struct dt_comm {
     struct dt_comm *world;         /* of a group; NULL: this is one */
     int *ranks;                    /* (size) of a group, in the world */
     void *own;                     /* the backend's */
+    uint64_t runs; /* of a world: operations that were waited for at once */
 };
 
 /* The rank in the world of a rank of `comm`. */

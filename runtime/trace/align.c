@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "trace/align.h"
@@ -94,11 +95,10 @@ static int64_t middle(struct bounds bounds)
     return bounds.least + (bounds.most - bounds.least) / 2;
 }
 
-/* Rounded up; bounds that contradict each other by a drift have none. */
+/* Rounded up. Bounds that a drift has crossed are that far from the middle. */
 static int64_t half(struct bounds bounds)
 {
-    int64_t width = bounds.most - bounds.least;
-    return width > 0 ? (width + 1) / 2 : 0;
+    return (llabs(bounds.most - bounds.least) + 1) / 2;
 }
 
 /* 0 if that is between the bounds, else the nearer one. */

@@ -74,10 +74,11 @@ need_faults() {
 
 @test "four GPUs on two nodes have the same losses as one" {
     config one
-    config four
+    config four "logging.trace.steps: [3, 4]"
     run -0 "$DT_BUILDDIR/disttrain" train one.yaml
     run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=four.yaml
     [[ $output == *"1 rows per rank x 4 ranks x 1 accumulation"* ]]
+    [[ $output == *"steps 3 to 4 of all 4 ranks; clocks aligned to +-"* ]]
     run -0 agree one four
 }
 

@@ -157,8 +157,12 @@ optim-rank-00003-of-00004.safetensors ]]
     [[ $output == *"hybrid: each 2 ranks have all gradients"* ]]
     two_by_two hybrid3 "distributed: {strategy: zero3, shard_group: node}"
     [[ $output == *"hybrid: each 2 ranks have all weights and gradients"* ]]
-    two_by_two world3 "distributed: {strategy: zero3, shard_group: world}"
+    two_by_two world3 "distributed: {strategy: zero3, shard_group: world}" \
+        "logging: {steps: 1, trace: {steps: [3, 4]}}"
     [[ $output != *"hybrid: "* ]]
+    [[ $output == *"trace: "*"/trace-3.pftrace: steps 3 to 4 of all 4 ranks; \
+clocks aligned to +-"*" us; "*" spans"* ]]
+    [[ -s world3.out/logs/trace-3.pftrace ]]
     for name in hybrid2 hybrid3 world3; do
         diff <(losses levels) <(losses "$name")
         same_weights levels "$name"
