@@ -38,6 +38,8 @@ static struct {
     _Atomic uint64_t trace; /* the number of the one that is taken; 0: none */
     uint64_t traces;
     _Atomic int64_t trace_since;
+    void (*range_begin)(const char *name); /* or NULL */
+    void (*range_end)(void);
 } spans = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static _Thread_local struct lane *own_lane;
@@ -183,6 +185,8 @@ void dt_span_begin(struct dt_span *span, enum dt_span_kind kind,
         lane->counted = 0;
         lane->whole += is_whole(kind);
     }
+    if (spans.range_begin)
+        spans.range_begin(detail->name ? detail->name : kind_names[kind]);
     span->begin = now_ns();
 }
 
@@ -196,6 +200,8 @@ void dt_span_end(struct dt_span *span)
 {
     const int64_t now = now_ns();
     struct lane *lane = own_lane;
+    if (spans.range_begin)
+        spans.range_end();
     if (!lane)
         return;
     const int64_t ns = now - span->begin;
@@ -210,6 +216,13 @@ void dt_span_end(struct dt_span *span)
                                        .end = now,
                                        .detail = span->detail,
                                        .kind = span->kind});
+}
+
+void dt_span_ranges(void (*range_begin)(const char *name),
+                    void (*range_end)(void))
+{
+    spans.range_begin = range_begin;
+    spans.range_end = range_end;
 }
 
 void dt_span_totals(struct dt_span_totals *totals)

@@ -75,6 +75,11 @@ void dt_span_end(struct dt_span *span);
  */
 void dt_span_lane(const char *name);
 
+/* Tells a profiler of spans, too: begin gets the name of a span. Before other
+ * threads have spans; NULL: nobody.
+ */
+void dt_span_ranges(void (*begin)(const char *name), void (*end)(void));
+
 /* Sums over all threads since the process began, those that have ended
  * included. A span counts when it ends.
  */

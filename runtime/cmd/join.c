@@ -12,6 +12,7 @@
 #include "algo/world.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "cmd/join.h"
 #include "report/report.h"
 
@@ -50,6 +51,7 @@ const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
         dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "cmd",
                "%s", note);
     *exec = (struct dt_exec){backend->device, backend->ops, NULL};
+    dt_span_ranges(backend->device->range_begin, backend->device->range_end);
     if (backend->device->stream_create(&exec->stream, err) < 0)
         return NULL;
     return backend;

@@ -77,6 +77,13 @@ struct dt_device {
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);
 
+    /* Tells a profiler of the device, if one is attached, that this thread is
+     * in a range of this name, until range_end; ranges nest. NULL: there is
+     * none for it.
+     */
+    void (*range_begin)(const char *name);
+    void (*range_end)(void);
+
     /* Bytes this process may still allocate (SIZE_MAX: unknown), those it has
      * now (0: unknown), and its peak so far.
      */

@@ -9,6 +9,10 @@
 #include <string.h>
 
 #include <cuda_runtime_api.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h> /* is all in the header */
+#define HAVE_NVTX 1
+#endif
 
 #include "device/device_cuda.h"
 
@@ -135,6 +139,18 @@ static size_t available_bytes(void)
         return SIZE_MAX;
     return free_bytes > KERNEL_RESERVE ? free_bytes - KERNEL_RESERVE : 0;
 }
+
+#ifdef HAVE_NVTX
+static void range_begin(const char *name)
+{
+    nvtxRangePushA(name);
+}
+
+static void range_end(void)
+{
+    nvtxRangePop();
+}
+#endif
 
 static size_t used_bytes(void)
 {
@@ -389,6 +405,10 @@ const struct dt_device dt_cuda_device = {
     .replay = cuda_replay,
     .graph_destroy = graph_destroy,
     .available_bytes = available_bytes,
+#ifdef HAVE_NVTX
+    .range_begin = range_begin,
+    .range_end = range_end,
+#endif
     .used_bytes = used_bytes,
     .peak_bytes = peak_bytes,
     .describe = cuda_describe,

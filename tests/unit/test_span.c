@@ -179,6 +179,33 @@ static void what_has_no_room_is_counted(void **state)
     assert_int_equal(lanes[0].dropped, 5);
 }
 
+static char ranges[256];
+
+static void range_begin(const char *name)
+{
+    strcat(strcat(ranges, name), "(");
+}
+
+static void range_end(void)
+{
+    strcat(ranges, ")");
+}
+
+static void a_profiler_is_told_of_spans_with_their_names(void **state)
+{
+    const struct dt_span_detail detail = {.name = "all_gather"};
+    struct dt_span outer, inner;
+    (void)state;
+    dt_span_ranges(range_begin, range_end);
+    dt_span_begin_number(&outer, DT_SPAN_DATA_WAIT, 0);
+    dt_span_begin(&inner, DT_SPAN_COLLECTIVE, &detail);
+    dt_span_end(&inner);
+    dt_span_end(&outer);
+    dt_span_ranges(NULL, NULL);
+    spend(DT_SPAN_LOSS, 0);
+    assert_string_equal(ranges, "data wait(all_gather())");
+}
+
 /* Nanoseconds a span, of the best of a few rounds. */
 static double cost_ns(void)
 {
@@ -221,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_trace_keeps_what_begins_and_ends_in_it),
         cmocka_unit_test(a_second_trace_has_nothing_of_the_first),
         cmocka_unit_test(what_has_no_room_is_counted),
+        cmocka_unit_test(a_profiler_is_told_of_spans_with_their_names),
         cmocka_unit_test(a_span_costs_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
