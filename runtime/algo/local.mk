@@ -25,6 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/dpo_loss.h \
 	runtime/algo/events.c \
 	runtime/algo/example_options.c \
+	runtime/algo/energy.c \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
 	runtime/algo/facts.c \

@@ -98,6 +98,14 @@ struct dt_run {
     } window;
     struct dt_costs *costs; /* and over all of the run: costs.c */
 
+    /* energy.c: since the last report that had it. */
+    struct dt_run_energy {
+        struct dt_energy *counters;
+        double last;           /* what they had */
+        double joules, tokens; /* used; NAN: unknown */
+        double read;           /* when */
+    } energy;
+
     struct dt_run_save {
         int failures; /* saves in a row */
         long retry;   /* the step after which to try again, 0: all is well */
@@ -366,6 +374,20 @@ int dt_run_live_begin(struct dt_run *run, struct dt_error *err);
  */
 void dt_run_live_end(struct dt_run *run, int result,
                      const struct dt_error *err);
+
+/* energy.c: begins to count; before the first step, on all ranks. */
+void dt_run_energy_begin(struct dt_run *run);
+void dt_run_energy_end(struct dt_run *run);
+
+/* energy.c: reads the counters if that was long ago; after each step. */
+void dt_run_energy_poll(struct dt_run *run);
+
+/* energy.c: adds energy_j, of all ranks, and tokens_per_j to the costs of a
+ * line with so many tokens. All ranks call it after the same step. -1: a peer
+ * failed.
+ */
+int dt_run_energy(struct dt_run *run, double tokens,
+                  struct dt_report_values *costs, struct dt_error *err);
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.

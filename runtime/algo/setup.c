@@ -473,6 +473,7 @@ void dt_run_fini(struct dt_run *run)
     dt_report_destroy(run->report);
     dt_costs_destroy(run->costs);
     dt_live_destroy(run->live);
+    dt_run_energy_end(run);
     dt_owner_release(run->owner);
     json_decref(run->settings);
     json_decref(run->facts);

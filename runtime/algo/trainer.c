@@ -144,7 +144,8 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     if (kl)
         kl->shown = true;
     line->seconds = dt_clock_now() - run->window.since;
-    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0)
+    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0 ||
+        dt_run_energy(run, line->tokens, &line->costs, err) < 0)
         return -1;
     p->loss_sum = p->loss_tokens = 0;
     dt_metrics_clear(run->algo, &p->metrics);
@@ -178,6 +179,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
+        dt_run_energy_poll(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
         run->window.steps++;
@@ -362,6 +364,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
                        "%ld; to continue, raise training.max_steps or "
                        "training.epochs",
                        run->queued, run->total_steps);
+    dt_run_energy_begin(run);
     dt_live_phase(run->live, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
     while (run->queued < run->total_steps && !loop.stop_asked)

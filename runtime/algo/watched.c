@@ -12,6 +12,7 @@ int dt_run_live_begin(struct dt_run *run, struct dt_error *err)
         .name = run->conf.run.name,
         .algorithm = dt_algo_of(&run->conf)->name,
         .world = run->world,
+        .prometheus = run->conf.logging.prometheus,
         .progress = run->conf.logging.to_stdout && run->conf.logging.progress,
     };
     const char **hosts = calloc((size_t)run->world, sizeof(*hosts));

@@ -312,8 +312,9 @@ struct dt_conf {
             char *project, *entity, *group, *name, *notes;
             struct dt_conf_list tags;
         } wandb;
-        int level;    /* enum dt_log_level */
-        int progress; /* auto (1) | off */
+        int level;        /* enum dt_log_level */
+        char *prometheus; /* a directory, NULL: none */
+        int progress;     /* auto (1) | off */
         char *dir;
         bool rank_logs;      /* a file for each rank in dir */
         char *console_ranks; /* "0,4-7", NULL: all */

@@ -261,6 +261,10 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
      .help = "directory for logs; the default is logs in run.output_dir"},
+    {"logging.prometheus", DT_CONF_DIR, AT(logging.prometheus),
+     .help = "directory of the textfile collector of node_exporter on the node "
+             "of rank 0; a file there has step, loss, speed and energy of the "
+             "run, and is removed at its end"},
     {"logging.progress", DT_CONF_ENUM, AT(logging.progress),
      .fallback = "auto",
      .words = WORDS({"auto", 1, NULL}, {"off", 0, NULL}),

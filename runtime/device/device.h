@@ -93,6 +93,10 @@ struct dt_device {
     /* "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0": valid until the next call.
      */
     const char *(*describe)(void);
+    /* The PCI bus id of the GPU, "0000:18:00.0": valid until the next call.
+     * NULL, the function or its result: it has none.
+     */
+    const char *(*bus_id)(void);
 };
 
 /* The host itself. */

@@ -364,6 +364,13 @@ static const char *cuda_describe(void)
     return gpu.text;
 }
 
+static const char *cuda_bus_id(void)
+{
+    static char id[32];
+    cudaError_t code = cudaDeviceGetPCIBusId(id, sizeof(id), gpu.index);
+    return code == cudaSuccess ? id : NULL;
+}
+
 int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
                         struct dt_error *err)
 {
@@ -412,4 +419,5 @@ const struct dt_device dt_cuda_device = {
     .used_bytes = used_bytes,
     .peak_bytes = peak_bytes,
     .describe = cuda_describe,
+    .bus_id = cuda_bus_id,
 };

@@ -16,10 +16,12 @@
 #include "base/thread.h"
 #include "live/live.h"
 #include "live/progress.h"
+#include "live/prometheus.h"
 #include "live/state.h"
 
 enum {
     END_S = 5,     /* how long the thread may take to end */
+    EXPORT_S = 15, /* between two files for Prometheus */
     DRAW_MS = 250, /* between two drawings of the bar */
 };
 
@@ -36,12 +38,15 @@ struct dt_live {
     long timed;                  /* how many have been put there */
     char **hosts;
     size_t host_count;
-    char *dir; /* NULL: nothing is published yet */
+    char *dir;        /* NULL: nothing is published yet */
+    char *prometheus; /* a directory, or NULL */
     bool end;
 
     pthread_t thread;
     bool started;
     struct dt_progress_bar bar; /* under the lock */
+    double exported;            /* when the file for Prometheus was written */
+    bool deaf;                  /* it could not be */
     bool failing;               /* the last file could not be written */
 };
 
@@ -96,6 +101,29 @@ static void tell_failure(struct dt_live *live, const struct dt_error *err)
     live->failing = err != NULL;
 }
 
+/* Each 15 seconds, as often as most are asked; and it is removed at the end. A
+ * failure costs one warning and the file.
+ */
+static void export_state(struct dt_live *live, const struct dt_live_state *copy,
+                         bool end)
+{
+    struct dt_error err;
+    double now = dt_clock_now();
+    if (!live->prometheus || live->deaf)
+        return;
+    if (end)
+        dt_prometheus_remove(copy, live->prometheus);
+    else if (now >= live->exported + EXPORT_S) {
+        live->exported = now;
+        live->deaf = dt_prometheus_write(copy, live->prometheus, &err) < 0;
+        if (live->deaf)
+            dt_log(DT_LOG_WARN, "live",
+                   "logging.prometheus: %s; nothing more is written there, and "
+                   "the run continues",
+                   err.text);
+    }
+}
+
 static void write_files(struct dt_live *live, const struct dt_live_state *copy)
 {
     struct dt_error err;
@@ -120,7 +148,8 @@ static bool next_copy(struct dt_live *live, double next,
     *end = live->end;
     copy_state(live, copy);
     dt_progress_show(&live->bar, copy);
-    bool due = live->dir && (live->end || !published || dt_clock_now() >= next);
+    bool due = (live->dir || live->prometheus) &&
+               (live->end || !published || dt_clock_now() >= next);
     pthread_mutex_unlock(&live->lock);
     return due;
 }
@@ -133,7 +162,9 @@ static void *write_state(void *arg)
     for (bool end = !copy; !end;)
         if (next_copy(live, next, copy, &end)) {
             next = dt_clock_now() + DT_LIVE_INTERVAL - DRAW_MS / 2e3;
-            write_files(live, copy);
+            if (live->dir)
+                write_files(live, copy);
+            export_state(live, copy, end);
         }
     free(copy);
     return NULL;
@@ -190,6 +221,9 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
     state->numbers =
         (struct dt_live_numbers){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     live->since = dt_clock_now();
+    live->exported = -INFINITY;
+    if (options->prometheus)
+        live->prometheus = strdup(options->prometheus);
     if (options->progress)
         dt_progress_init(&live->bar);
     rc = dt_thread_start(&live->thread, "dt-live", write_state, live);
@@ -224,6 +258,7 @@ void dt_live_destroy(struct dt_live *live)
         free(live->hosts[i]);
     free(live->hosts);
     free(live->dir);
+    free(live->prometheus);
     pthread_cond_destroy(&live->wake);
     pthread_mutex_destroy(&live->lock);
     free(live);
@@ -246,6 +281,16 @@ static void end_phase(struct dt_live *live, double now)
     if (live->state.counts && live->state.phase[0])
         live->other_s += now - live->since;
     live->since = now;
+}
+
+void dt_live_no_energy(struct dt_live *live, const char *problem)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    copy_text(live->state.energy_problem, sizeof(live->state.energy_problem),
+              problem);
+    pthread_mutex_unlock(&live->lock);
 }
 
 void dt_live_phase(struct dt_live *live, const char *phase)

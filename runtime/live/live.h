@@ -21,10 +21,11 @@ struct dt_live;
 
 /* Strings are copied; NULL is "". */
 struct dt_live_options {
-    const char *name;      /* of the run */
-    const char *algorithm; /* "sft" */
-    int world;             /* ranks */
-    bool progress;         /* a bar, if somebody sees it */
+    const char *name;       /* of the run */
+    const char *algorithm;  /* "sft" */
+    int world;              /* ranks */
+    const char *prometheus; /* a directory for its file; NULL: none */
+    bool progress;          /* a bar, if somebody sees it */
 };
 
 /* Starts the thread. Destroy it with dt_live_destroy. NULL and err: EX_OSERR.
@@ -41,6 +42,9 @@ void dt_live_destroy(struct dt_live *live);
  * most.
  */
 void dt_live_publish(struct dt_live *live, const char *dir);
+
+/* Why nobody knows how much energy the run takes. */
+void dt_live_no_energy(struct dt_live *live, const char *problem);
 
 /* What the run does from now on, "loading weights". NULL: it trains. */
 void dt_live_phase(struct dt_live *live, const char *phase);

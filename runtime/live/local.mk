@@ -6,6 +6,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/live/live.h \
 	runtime/live/progress.c \
 	runtime/live/progress.h \
+	runtime/live/prometheus.c \
+	runtime/live/prometheus.h \
 	runtime/live/read.c \
 	runtime/live/rows.c \
 	runtime/live/sink.c \

@@ -149,6 +149,8 @@ int dt_live_parse_status(struct dt_live_state *state, const char *path,
     read_text(object, "user", state->user, sizeof(state->user));
     read_text(object, "status", state->status, sizeof(state->status));
     read_text(object, "verdict", state->verdict, sizeof(state->verdict));
+    read_text(object, "energy_problem", state->energy_problem,
+              sizeof(state->energy_problem));
     read_text(object, "phase", state->phase, sizeof(state->phase));
     if (strcmp(state->phase, "training") == 0)
         state->phase[0] = '\0';

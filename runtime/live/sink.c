@@ -22,6 +22,7 @@ static struct dt_sink *sink_open(const struct dt_sink_options *options,
         return NULL;
     }
     sink->live = options->context;
+    sink->energy_j = NAN;
     return sink;
 }
 
@@ -41,7 +42,9 @@ static int sink_record(struct dt_sink *sink,
     (void)err;
     if (record->split != DT_SPLIT_TRAIN)
         return 0;
-    sink->energy_j += find_value(record, "energy_j");
+    double energy = find_value(record, "energy_j");
+    if (!isnan(energy))
+        sink->energy_j = energy + (isnan(sink->energy_j) ? 0 : sink->energy_j);
     dt_live_numbers(sink->live,
                     &(struct dt_live_numbers){
                         .step = record->step,

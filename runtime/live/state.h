@@ -66,6 +66,7 @@ struct dt_live_state {
     double step_s;    /* median of the last steps; NAN: none yet */
     double left_s;    /* until the end; NAN: unknown */
     struct dt_live_numbers numbers;
+    char energy_problem[160];                    /* why energy is unknown */
     struct dt_live_point losses[DT_LIVE_LOSSES]; /* oldest first */
     size_t loss_count;
     struct dt_live_said events[DT_LIVE_EVENTS]; /* oldest first */

@@ -107,15 +107,16 @@ static json_t *status_object(const struct dt_live_state *state)
         status_text(state->phase[0] ? state->phase : "training"), "phase_s",
         status_number(state->phase_s));
     json_t *numbers = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "step",
-        state->counts ? json_integer(state->step) : json_null(), "total_steps",
-        state->counts ? json_integer(state->total) : json_null(), "elapsed_s",
-        status_number(state->elapsed_s), "step_s", status_number(state->step_s),
-        "eta_s", status_number(state->left_s), "epoch", status_number(n->epoch),
-        "loss", status_number(n->loss), "tokens_per_s",
-        status_number(n->tokens_per_s), "total_tokens",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "step", state->counts ? json_integer(state->step) : json_null(),
+        "total_steps", state->counts ? json_integer(state->total) : json_null(),
+        "elapsed_s", status_number(state->elapsed_s), "step_s",
+        status_number(state->step_s), "eta_s", status_number(state->left_s),
+        "epoch", status_number(n->epoch), "loss", status_number(n->loss),
+        "tokens_per_s", status_number(n->tokens_per_s), "total_tokens",
         status_exact(n->total_tokens), "mfu", status_number(n->mfu), "energy_j",
-        status_exact(n->energy_j), "tokens_per_j",
+        status_exact(n->energy_j), "energy_problem",
+        status_text(state->energy_problem), "tokens_per_j",
         status_number(n->tokens_per_j));
     json_t *lists = json_pack(
         "{s:o, s:o, s:o, s:I, s:o, s:i}", "losses", status_losses(state),

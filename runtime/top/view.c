@@ -121,6 +121,11 @@ static void draw_numbers(FILE *out, const struct dt_live_state *state,
     add_value(line, "MFU %.1f %%  ", n->mfu * 100);
     add_value(line, "%.3g kWh  ", n->energy_j / 3.6e6);
     add_value(line, "%.3g tokens/J  ", n->tokens_per_j);
+    if (isnan(n->energy_j) && state->energy_problem[0]) {
+        used = strlen(line);
+        snprintf(line + used, LINE - used, "energy n/a (%s)  ",
+                 state->energy_problem);
+    }
     used = strlen(line);
     if (state->saved) {
         dt_bar_time(fmax(view->now - state->save.wall, 0), age, sizeof(age));

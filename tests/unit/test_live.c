@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "live/bar.h"
 #include "live/live.h"
+#include "live/prometheus.h"
 #include "live/state.h"
 #include "tests/unit/scratch.h"
 
@@ -25,7 +26,7 @@ static struct dt_live *create(int world)
 {
     struct dt_error err;
     struct dt_live *live = dt_live_create(
-        &(struct dt_live_options){"tiny", "sft", world, false}, &err);
+        &(struct dt_live_options){"tiny", "sft", world, NULL, false}, &err);
     if (!live)
         fail_msg("%s", err.text);
     return live;
@@ -296,6 +297,69 @@ static void members_of_other_types_are_unknown(void **state)
     assert_null(strstr(s.user, "\xc2\x9b"));
 }
 
+/* As `promtool check metrics` wants it: HELP, TYPE and a value for each, a
+ * counter's name ends in _total, labels are escaped, there are no times.
+ */
+static void prometheus_gets_what_its_format_allows(void **state)
+{
+    static struct dt_live_state s = {.name = "a\"b\\c\nd",
+                                     .job = "5.0",
+                                     .user = "me",
+                                     .counts = true,
+                                     .step = 7,
+                                     .total = 9,
+                                     .step_s = 0.25};
+    char *text = NULL, name[64], type[16], *line, *rest;
+    size_t bytes;
+    int metrics = 0;
+    (void)state;
+    s.numbers = (struct dt_live_numbers){7, 1, 2.5, NAN, 1e15, NAN, NAN, NAN};
+    FILE *out = open_memstream(&text, &bytes);
+    dt_prometheus_print(&s, out);
+    fclose(out);
+    assert_non_null(strstr(text, "\ndisttrain_step{job=\"5.0\",user=\"me\","
+                                 "name=\"a\\\"b\\\\c\\nd\"} 7\n"));
+    assert_non_null(strstr(text, "} 1e+15\n"));
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "energy"));
+    assert_int_equal(text[bytes - 1], '\n');
+    for (rest = text; (line = strsep(&rest, "\n")) && *line; metrics++) {
+        assert_int_equal(sscanf(line, "# HELP %63s", name), 1);
+        line = strsep(&rest, "\n");
+        assert_int_equal(sscanf(line, "# TYPE %*s %15s", type), 1);
+        assert_ptr_equal(strstr(line + 7, name), line + 7);
+        bool total = strcmp(name + strlen(name) - 6, "_total") == 0;
+        assert_string_equal(type, total ? "counter" : "gauge");
+        line = strsep(&rest, "\n");
+        assert_int_equal(strncmp(line, name, strlen(name)), 0);
+        assert_int_equal(line[strlen(name)], '{');
+        assert_null(strchr(strchr(line, '}') + 2, ' ')); /* no time */
+    }
+    assert_int_equal(metrics, 6);
+    free(text);
+}
+
+static void the_file_for_prometheus_goes_with_the_run(void **state)
+{
+    struct dt_error err;
+    const char *dir = make_dir("prometheus"), *logs = make_dir("plogs");
+    char path[600];
+    (void)state;
+    setenv("SLURM_JOB_ID", "8", 1);
+    setenv("SLURM_STEP_ID", "1", 1);
+    struct dt_live *live = dt_live_create(
+        &(struct dt_live_options){"tiny", "sft", 1, dir, false}, &err);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_STEP_ID");
+    snprintf(path, sizeof(path), "%s/disttrain_8_1.prom", dir);
+    dt_live_publish(live, logs);
+    for (int i = 0; i < 1000 && access(path, F_OK) != 0; i++)
+        dt_clock_sleep(0.01);
+    assert_int_equal(access(path, F_OK), 0);
+    dt_live_destroy(live);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void the_bar_is_that_of_tqdm(void **state)
 {
     static const struct {
@@ -379,6 +443,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_written_says_why),
         cmocka_unit_test(a_file_of_something_else_is_refused),
         cmocka_unit_test(members_of_other_types_are_unknown),
+        cmocka_unit_test(prometheus_gets_what_its_format_allows),
+        cmocka_unit_test(the_file_for_prometheus_goes_with_the_run),
         cmocka_unit_test(the_bar_is_that_of_tqdm),
         cmocka_unit_test(the_bar_never_exceeds_its_columns),
         cmocka_unit_test(counts_and_times_have_three_digits),

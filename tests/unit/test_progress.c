@@ -43,7 +43,7 @@ static void set_terminal(const char *term)
 static struct dt_live *create(void)
 {
     struct dt_error err;
-    const struct dt_live_options options = {"tiny", "sft", 1, true};
+    const struct dt_live_options options = {"tiny", "sft", 1, NULL, true};
     struct dt_live *live = dt_live_create(&options, &err);
     if (!live)
         _exit(99);

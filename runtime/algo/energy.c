@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * energy.c - the energy of the devices that a run computes on
+ *
+ * Of GPUs, each counted by its rank, or else of the processors of each node,
+ * counted by the first rank there.
+ */
+#include "config.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "algo/run.h"
+#include "base/clock.h"
+#include "device/energy.h"
+
+enum { READ_S = 10 }; /* often enough to miss no wrap of a counter */
+
+static bool is_first_on_host(const struct dt_run *run)
+{
+    const char *host = dt_comm_host(run->comm, run->rank);
+    for (int rank = 0; rank < run->rank; rank++)
+        if (strcmp(dt_comm_host(run->comm, rank), host) == 0)
+            return false;
+    return true;
+}
+
+/* Adds what was used since the last reading. */
+static void read_energy(struct dt_run *run)
+{
+    struct dt_run_energy *e = &run->energy;
+    struct dt_energy_reading reading = {NAN, NAN};
+    if (e->counters)
+        dt_energy_read(e->counters, &reading);
+    const double all = reading.gpu_j + reading.cpu_j;
+    e->joules += all - e->last;
+    e->last = all;
+    e->read = dt_clock_now();
+}
+
+void dt_run_energy_begin(struct dt_run *run)
+{
+    const struct dt_device *device = run->exec.device;
+    const struct dt_energy_options options = {
+        .node = device->is_host && is_first_on_host(run),
+        .gpu = device->bus_id ? device->bus_id() : NULL,
+    };
+    run->energy = (struct dt_run_energy){.counters = dt_energy_open(&options)};
+    read_energy(run);
+    if (run->energy.counters)
+        dt_live_no_energy(run->live, dt_energy_problem(run->energy.counters));
+}
+
+void dt_run_energy_end(struct dt_run *run)
+{
+    dt_energy_close(run->energy.counters);
+    run->energy.counters = NULL;
+}
+
+void dt_run_energy_poll(struct dt_run *run)
+{
+    if (dt_clock_now() >= run->energy.read + READ_S)
+        read_energy(run);
+}
+
+int dt_run_energy(struct dt_run *run, double tokens,
+                  struct dt_report_values *costs, struct dt_error *err)
+{
+    struct dt_run_energy *e = &run->energy;
+    double all = NAN, useful = NAN;
+    read_energy(run);
+    e->tokens += tokens;
+    if (run->exec.device->is_host || run->world == 1 ||
+        (!run->in_flight[0].open && !run->in_flight[1].open)) {
+        all = e->joules;
+        useful = e->tokens;
+        if (run->world > 1 &&
+            dt_comm_reduce_scalars(run->comm, &all, 1, DT_SUM, err) < 0)
+            return -1;
+        e->joules = e->tokens = 0;
+    }
+    assert(costs->count + 2 <= DT_REPORT_VALUES_MAX);
+    costs->value[costs->count++] =
+        (struct dt_report_value){"energy_j", all, false};
+    costs->value[costs->count++] = (struct dt_report_value){
+        "tokens_per_j", all > 0 ? useful / all : (double)NAN, false};
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prometheus.c - a file for the textfile collector of node_exporter
+ *
+ * Values without times, as the collector wants them; unknown ones are left out.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "live/prometheus.h"
+
+/* Writes a label's value with the escapes of the format. */
+static void put_label(FILE *out, const char *name, const char *value,
+                      const char *after)
+{
+    fprintf(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '\\' || *value == '"')
+            fputc('\\', out);
+        if (*value == '\n')
+            fputs("\\n", out);
+        else
+            fputc(*value, out);
+    }
+    fprintf(out, "\"%s", after);
+}
+
+static void put_metric(FILE *out, const struct dt_live_state *state,
+                       const char *name, const char *type, const char *help,
+                       double value)
+{
+    if (!isfinite(value))
+        return;
+    fprintf(out, "# HELP disttrain_%s %s\n# TYPE disttrain_%s %s\n", name, help,
+            name, type);
+    fprintf(out, "disttrain_%s{", name);
+    put_label(out, "job", state->job, ",");
+    put_label(out, "user", state->user, ",");
+    put_label(out, "name", state->name, "} ");
+    fprintf(out, "%.15g\n", value);
+}
+
+void dt_prometheus_print(const struct dt_live_state *state, FILE *out)
+{
+    const struct dt_live_numbers *n = &state->numbers;
+    bool saved = state->saved && strcmp(state->save.kind, "save") == 0;
+    put_metric(out, state, "up", "gauge", "1 while the run runs.", 1);
+    put_metric(out, state, "step", "gauge", "Optimizer steps done.",
+               state->counts ? (double)state->step : (double)NAN);
+    put_metric(out, state, "steps", "gauge", "Optimizer steps of the run.",
+               state->counts ? (double)state->total : (double)NAN);
+    put_metric(out, state, "tokens_total", "counter",
+               "Tokens that the run was trained on.", n->total_tokens);
+    put_metric(out, state, "tokens_per_second", "gauge",
+               "Tokens of all ranks in a second.", n->tokens_per_s);
+    put_metric(out, state, "loss", "gauge", "Training loss.", n->loss);
+    put_metric(out, state, "step_seconds", "gauge",
+               "Median duration of the last steps.", state->step_s);
+    put_metric(out, state, "mfu_ratio", "gauge",
+               "Share of the peak of the devices.", n->mfu);
+    put_metric(out, state, "checkpoint_age_seconds", "gauge",
+               "Time since the last checkpoint.",
+               saved ? state->wall - state->save.wall : (double)NAN);
+    put_metric(out, state, "energy_joules_total", "counter",
+               "Energy since this start of the run.", n->energy_j);
+}
+
+/* disttrain_JOB_STEP.prom, or without Slurm disttrain_pPID.prom. */
+static int find_path(const struct dt_live_state *state, const char *dir,
+                     char path[PATH_MAX], struct dt_error *err)
+{
+    char id[sizeof(state->job)];
+    snprintf(id, sizeof(id), "%s", state->job);
+    if (!id[0])
+        snprintf(id, sizeof(id), "p%d", (int)getpid());
+    id[strcspn(id, ".")] = id[strcspn(id, ".")] ? '_' : '\0';
+    int n = snprintf(path, PATH_MAX, "%s/disttrain_%s.prom", dir, id);
+    return n < 0 || n >= PATH_MAX
+               ? dt_error_set(err, EX_CANTCREAT, "%s: the name is too long",
+                              dir)
+               : 0;
+}
+
+int dt_prometheus_write(const struct dt_live_state *state, const char *dir,
+                        struct dt_error *err)
+{
+    char path[PATH_MAX], *text = NULL;
+    size_t bytes;
+    if (find_path(state, dir, path, err) < 0)
+        return -1;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    dt_prometheus_print(state, out);
+    fclose(out);
+    int rc = dt_file_replace(path, text, bytes, err);
+    free(text);
+    return rc;
+}
+
+void dt_prometheus_remove(const struct dt_live_state *state, const char *dir)
+{
+    char path[PATH_MAX];
+    if (find_path(state, dir, path, NULL) == 0)
+        unlink(path);
+}
