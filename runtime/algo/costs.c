@@ -9,26 +9,18 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "algo/costs.h"
+#include "algo/flops.h"
 #include "algo/gather.h"
-#include "algo/run.h"
 #include "base/clock.h"
-#include "base/span.h"
+#include "base/median.h"
 
 enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
 
-/* What a rank knows of itself: seconds of a step, and bytes. */
-enum number {
-    COMPUTE,
-    COMM,
-    EXPOSED,
-    DATA_WAIT,
-    STALL,
-    TIMES,
-    NOW = TIMES,
-    PEAK,
-    NUMBERS
-};
+/* What a rank knows of itself: times of a step, and bytes. */
+enum { NOW = DT_TIMES, PEAK, NUMBERS };
 
 struct dt_costs {
     struct dt_span_totals totals; /* at the last line */
@@ -81,43 +73,55 @@ static double known(size_t bytes)
     return bytes > 0 ? (double)bytes : NAN;
 }
 
+void dt_step_times(struct dt_span_totals *since, long steps,
+                   double times[DT_TIMES])
+{
+    static const enum dt_step_time of[DT_SPAN_KINDS] = {
+        [DT_SPAN_STEP] = DT_TIMES,
+        [DT_SPAN_DATA_WAIT] = DT_TIME_DATA_WAIT,
+        [DT_SPAN_FORWARD] = DT_TIME_COMPUTE,
+        [DT_SPAN_BACKWARD] = DT_TIME_COMPUTE,
+        [DT_SPAN_LOSS] = DT_TIME_COMPUTE,
+        [DT_SPAN_VALUES] = DT_TIME_COMPUTE,
+        [DT_SPAN_OPTIMIZER] = DT_TIME_COMPUTE,
+        [DT_SPAN_DEVICE_WAIT] = DT_TIMES,
+        [DT_SPAN_COMM_WAIT] = DT_TIME_EXPOSED,
+        [DT_SPAN_COLLECTIVE] = DT_TIME_COMM,
+        [DT_SPAN_ROLLOUT] = DT_TIME_COMPUTE,
+        [DT_SPAN_REWARD] = DT_TIMES,
+        [DT_SPAN_SAVE] = DT_TIME_STALL,
+        [DT_SPAN_EVALUATION] = DT_TIMES,
+    };
+    struct dt_span_totals now;
+    dt_span_totals(&now);
+    memset(times, 0, DT_TIMES * sizeof(*times));
+    for (size_t kind = 0; kind < DT_SPAN_KINDS; kind++)
+        if (of[kind] < DT_TIMES)
+            times[of[kind]] +=
+                (now.seconds[kind] - since->seconds[kind]) / (double)steps;
+    *since = now;
+}
+
 /* The numbers of this rank since the last line. A device that queues work has
  * spans of queueing only.
  */
 static void measure(struct dt_run *run, double mine[NUMBERS])
 {
-    static const enum number of[DT_SPAN_KINDS] = {
-        [DT_SPAN_DATA_WAIT] = DATA_WAIT, [DT_SPAN_FORWARD] = COMPUTE,
-        [DT_SPAN_BACKWARD] = COMPUTE,    [DT_SPAN_LOSS] = COMPUTE,
-        [DT_SPAN_VALUES] = COMPUTE,      [DT_SPAN_OPTIMIZER] = COMPUTE,
-        [DT_SPAN_ROLLOUT] = COMPUTE,     [DT_SPAN_COLLECTIVE] = COMM,
-        [DT_SPAN_COMM_WAIT] = EXPOSED,   [DT_SPAN_SAVE] = STALL,
-        [DT_SPAN_STEP] = NUMBERS,        [DT_SPAN_DEVICE_WAIT] = NUMBERS,
-        [DT_SPAN_REWARD] = NUMBERS,      [DT_SPAN_EVALUATION] = NUMBERS,
-    };
     const struct dt_device *device = run->exec.device;
-    const double steps = (double)run->window.steps;
-    struct dt_span_totals now;
-    dt_span_totals(&now);
-    for (size_t i = 0; i < TIMES; i++)
-        mine[i] = 0;
-    for (size_t kind = 0; kind < DT_SPAN_KINDS; kind++)
-        if (of[kind] < TIMES)
-            mine[of[kind]] +=
-                (now.seconds[kind] - run->costs->totals.seconds[kind]) / steps;
-    run->costs->totals = now;
+    dt_step_times(&run->costs->totals, run->window.steps, mine);
     if (!device->is_host)
-        mine[COMPUTE] = mine[COMM] = mine[EXPOSED] = NAN;
+        mine[DT_TIME_COMPUTE] = mine[DT_TIME_COMM] = mine[DT_TIME_EXPOSED] =
+            NAN;
     mine[NOW] = known(device->used_bytes());
-    mine[PEAK] = known(device->peak_bytes());
+    mine[PEAK] = fmax(mine[NOW], known(device->peak_bytes()));
 }
 
-static double of_rank(const struct dt_run *run, size_t rank, enum number i)
+static double of_rank(const struct dt_run *run, size_t rank, size_t i)
 {
     return run->costs->ranks[rank * NUMBERS + i];
 }
 
-static double mean(const struct dt_run *run, enum number i)
+static double mean(const struct dt_run *run, size_t i)
 {
     double sum = 0;
     for (size_t r = 0; r < (size_t)run->world; r++)
@@ -125,7 +129,7 @@ static double mean(const struct dt_run *run, enum number i)
     return sum / run->world;
 }
 
-static double most(const struct dt_run *run, enum number i)
+static double most(const struct dt_run *run, size_t i)
 {
     double value = NAN;
     for (size_t r = 0; r < (size_t)run->world; r++)
@@ -139,16 +143,11 @@ static void add(struct dt_report_values *costs, const char *name, double value)
     costs->value[costs->count++] = (struct dt_report_value){name, value, false};
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* What of a step a rank does not wait for others. */
 static double own_time(const struct dt_run *run, size_t rank)
 {
-    return of_rank(run, rank, COMPUTE) + of_rank(run, rank, DATA_WAIT);
+    return of_rank(run, rank, DT_TIME_COMPUTE) +
+           of_rank(run, rank, DT_TIME_DATA_WAIT);
 }
 
 static void add_extremes(const struct dt_run *run,
@@ -163,8 +162,7 @@ static void add_extremes(const struct dt_run *run,
             slowest = r;
     }
     const bool is_known = isfinite(times[slowest]);
-    qsort(times, world, sizeof(*times), compare);
-    const double median = (times[(world - 1) / 2] + times[world / 2]) / 2;
+    const double median = dt_median(times, world); /* sorts them */
     add(costs, "rank_step_s/min", times[0]);
     add(costs, "rank_step_s/median", median);
     add(costs, "rank_step_s/max", times[world - 1]);
@@ -175,15 +173,16 @@ static void write_ranks(struct dt_run *run)
 {
     struct dt_costs *c = run->costs;
     const size_t world = (size_t)run->world;
-    for (size_t i = 0; i < TIMES * world; i++)
+    for (size_t i = 0; i < DT_TIMES * world; i++)
         c->sums[i] /= (double)c->steps;
-    dt_report_ranks(run->report, &(struct dt_report_ranks){
-                                     .step = c->step,
-                                     .count = world,
-                                     .compute_s = c->sums + COMPUTE * world,
-                                     .comm_s = c->sums + COMM * world,
-                                     .data_wait_s = c->sums + DATA_WAIT * world,
-                                     .mem = c->sums + NOW * world});
+    dt_report_ranks(run->report,
+                    &(struct dt_report_ranks){
+                        .step = c->step,
+                        .count = world,
+                        .compute_s = c->sums + DT_TIME_COMPUTE * world,
+                        .comm_s = c->sums + DT_TIME_COMM * world,
+                        .data_wait_s = c->sums + DT_TIME_DATA_WAIT * world,
+                        .mem = c->sums + NOW * world});
     for (size_t i = 0; i < NUMBERS * world; i++)
         c->sums[i] = 0;
     c->steps = 0;
@@ -196,9 +195,9 @@ static void sum_ranks(struct dt_run *run)
     struct dt_costs *c = run->costs;
     const size_t world = (size_t)run->world;
     for (size_t r = 0; r < world; r++) {
-        for (size_t i = 0; i < TIMES; i++)
+        for (size_t i = 0; i < DT_TIMES; i++)
             c->sums[i * world + r] +=
-                of_rank(run, r, (enum number)i) * (double)run->window.steps;
+                of_rank(run, r, i) * (double)run->window.steps;
         c->sums[NOW * world + r] = of_rank(run, r, NOW);
     }
     c->steps += run->window.steps;
@@ -216,13 +215,26 @@ void dt_costs_end(struct dt_run *run)
 static void add_times(const struct dt_run *run, const double mine[NUMBERS],
                       bool asked, struct dt_report_values *costs)
 {
-    static const char *const names[TIMES] = {
-        [COMPUTE] = "compute_s",      [COMM] = "comm_s",
-        [EXPOSED] = "comm_exposed_s", [DATA_WAIT] = "data_wait_s",
-        [STALL] = "ckpt_stall_s",
+    static const char *const names[DT_TIMES] = {
+        [DT_TIME_COMPUTE] = "compute_s",
+        [DT_TIME_COMM] = "comm_s",
+        [DT_TIME_EXPOSED] = "comm_exposed_s",
+        [DT_TIME_DATA_WAIT] = "data_wait_s",
+        [DT_TIME_STALL] = "ckpt_stall_s",
     };
-    for (size_t i = 0; i < TIMES; i++)
-        add(costs, names[i], asked ? mean(run, (enum number)i) : mine[i]);
+    for (size_t i = 0; i < DT_TIMES; i++)
+        add(costs, names[i], asked ? mean(run, i) : mine[i]);
+}
+
+/* The part of the peak of all devices that so many tokens a second take; NaN if
+ * either is unknown.
+ */
+static double utilization(const struct dt_run *run, double tokens)
+{
+    const struct dt_peak *peak =
+        dt_peak_of(run->exec.device->describe(), run->learner.compute);
+    return peak ? tokens * dt_flops_per_token(run) / (run->world * peak->flops)
+                : NAN;
 }
 
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
@@ -240,6 +252,7 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
     add_times(run, mine, asks, costs);
     add(costs, "mem", asks ? most(run, NOW) : NAN);
     add(costs, "mem_peak", asks ? most(run, PEAK) : NAN);
+    add(costs, "mfu", utilization(run, tokens / seconds));
     add(costs, "skipped", (double)run->progress.skipped);
     if (asks) {
         add_extremes(run, costs);

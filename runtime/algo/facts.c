@@ -4,11 +4,13 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "algo/facts.h"
+#include "algo/flops.h"
 #include "algo/gather.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -242,7 +244,7 @@ static void write_facts(const struct dt_run *run)
     if (!has_file(run))
         return;
     facts_path(run, path);
-    text = json_dumps(run->facts, JSON_INDENT(2));
+    text = json_dumps(run->facts, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     if (!text)
         dt_error_set(&err, EX_OSERR, "%s: out of memory", path);
     if (!text || dt_file_replace(path, text, strlen(text), &err) < 0)
@@ -317,6 +319,24 @@ static json_t *data_json(const struct dt_run *run)
                      (json_int_t)run->epoch_samples, "hash", hash);
 }
 
+static json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* What mfu is made of. */
+static void add_flops(const struct dt_run *run, json_t *facts)
+{
+    const struct dt_peak *peak =
+        dt_peak_of(run->exec.device->describe(), run->learner.compute);
+    json_object_set_new(facts, "flops_per_token",
+                        number_json(dt_flops_per_token(run)));
+    json_object_set_new(facts, "peak_flops",
+                        number_json(peak ? peak->flops : NAN));
+    json_object_set_new(facts, "peak_name",
+                        peak ? json_string(peak->name) : json_null());
+}
+
 /* The members that say what the run is. */
 static void add_identity(const struct dt_run *run, json_t *facts)
 {
@@ -359,6 +379,7 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err)
     add_history(run, run->facts);
     add_identity(run, run->facts);
     json_object_set_new(run->facts, "devices", devices);
+    add_flops(run, run->facts);
     json_object_set_new(run->facts, "status", json_string("running"));
     json_object_set_new(run->facts, "verdict", json_null());
     json_object_set_new(run->facts, "ended", json_null());

@@ -15,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/clipped.h \
 	runtime/algo/complete.c \
 	runtime/algo/costs.c \
+	runtime/algo/costs.h \
 	runtime/algo/critic.c \
 	runtime/algo/data.c \
 	runtime/algo/data.h \
@@ -30,6 +31,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/experience.h \
 	runtime/algo/facts.c \
 	runtime/algo/facts.h \
+	runtime/algo/flops.c \
+	runtime/algo/flops.h \
 	runtime/algo/follow.c \
 	runtime/algo/frozen.c \
 	runtime/algo/frozen.h \
@@ -105,5 +108,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \
 	runtime/algo/watched.c \
+	runtime/algo/stragglers.c \
+	runtime/algo/stragglers.h \
+	runtime/algo/strain.c \
+	runtime/algo/trainer.c \
+	runtime/algo/trainer.h \
+	runtime/algo/values.c \
+	runtime/algo/watch.c \
 	runtime/algo/world.c \
 	runtime/algo/world.h

@@ -97,6 +97,7 @@ struct dt_run {
         long steps;
     } window;
     struct dt_costs *costs; /* and over all of the run: costs.c */
+    struct dt_watch *watch; /* of ranks for each other: costs.h */
 
     /* energy.c: since the last report that had it. */
     struct dt_run_energy {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/generation_plan.h"
 #include "algo/numerics.h"
@@ -472,6 +473,7 @@ void dt_run_fini(struct dt_run *run)
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
     dt_costs_destroy(run->costs);
+    dt_watch_destroy(run->watch);
     dt_live_destroy(run->live);
     dt_run_energy_end(run);
     dt_owner_release(run->owner);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
@@ -183,6 +184,8 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
         run->window.steps++;
+        if (dt_watch_step(run, err) < 0)
+            return -1;
         if (report_step(run, &loop->line, err) < 0)
             return -1;
     }
@@ -354,7 +357,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 {
     struct loop loop = {.summary = summary, .line = {.loss = NAN}};
 
-    if (dt_costs_begin(run, err) < 0)
+    if (dt_costs_begin(run, err) < 0 || dt_watch_begin(run, err) < 0)
         return -1;
     if (run->conf.training.eval_only)
         return run_evaluation(run, summary, err);

@@ -30,6 +30,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/limits.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
+	runtime/base/median.c \
+	runtime/base/median.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
 	runtime/base/pattern.c \

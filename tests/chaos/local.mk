@@ -5,4 +5,5 @@
 EXTRA_DIST += \
 	tests/chaos/README.md \
 	tests/chaos/judge.py \
-	tests/chaos/sampled.py
+	tests/chaos/sampled.py \
+	tests/chaos/slow_rank.sh

@@ -116,6 +116,7 @@ check_PROGRAMS += \
 	tests/unit/test_safetensors \
 	tests/unit/test_scaler \
 	tests/unit/test_safetensors_model \
+	tests/unit/test_stragglers \
 	tests/unit/test_swap \
 	tests/unit/test_swap_faults \
 	tests/unit/test_swap_refused \

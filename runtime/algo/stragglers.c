@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stragglers.c - finds slow ranks, and names likely causes */
+#include "config.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/stragglers.h"
+#include "base/median.h"
+
+enum {
+    WINDOWS = 10,     /* that count */
+    SLOW_WINDOWS = 5, /* of them */
+};
+
+static const double least_excess = 0.15;
+static const double least_noises = 3;      /* of a single window */
+static const double mad_to_sigma = 1.4826; /* of a normal distribution */
+static const double share_of_cause = 0.3;  /* of the excess, at least */
+
+struct dt_stragglers {
+    size_t world, count; /* windows that were added */
+    double *ratio;       /* (WINDOWS, world) to the median, as a ring */
+    double *room;        /* (world) */
+};
+
+void dt_stragglers_destroy(struct dt_stragglers *s)
+{
+    if (!s)
+        return;
+    free(s->ratio);
+    free(s->room);
+    free(s);
+}
+
+struct dt_stragglers *dt_stragglers_create(size_t world, struct dt_error *err)
+{
+    struct dt_stragglers *s = calloc(1, sizeof(*s));
+    if (s) {
+        s->world = world;
+        s->ratio = calloc(WINDOWS * world, sizeof(double));
+        s->room = calloc(world, sizeof(double));
+        if (s->ratio && s->room)
+            return s;
+    }
+    dt_stragglers_destroy(s);
+    dt_error_set(err, EX_OSERR, "slow ranks: out of memory");
+    return NULL;
+}
+
+/* The ratio of a rank `ago` windows ago, 0: in the newest one. */
+static double ratio_of(const struct dt_stragglers *s, size_t rank, size_t ago)
+{
+    return s->ratio[(s->count - 1 - ago) % WINDOWS * s->world + rank];
+}
+
+/* The noise of a window of this rank: of differences, which have that of two
+ * windows, the median.
+ */
+static double noise_of(const struct dt_stragglers *s, size_t rank,
+                       size_t windows)
+{
+    double step[WINDOWS];
+    for (size_t i = 0; i + 1 < windows; i++)
+        step[i] = fabs(ratio_of(s, rank, i) - ratio_of(s, rank, i + 1));
+    return dt_median(step, windows - 1) * mad_to_sigma * M_SQRT1_2;
+}
+
+/* How much a rank is above the median, 0: it is not slow. */
+static double excess_of(const struct dt_stragglers *s, size_t rank,
+                        size_t windows)
+{
+    const double least =
+        fmax(least_excess, least_noises * noise_of(s, rank, windows));
+    double above[WINDOWS];
+    size_t slow = 0;
+    for (size_t i = 0; i < windows; i++)
+        if (ratio_of(s, rank, i) - 1 > least)
+            above[slow++] = ratio_of(s, rank, i) - 1;
+    return slow >= SLOW_WINDOWS ? dt_median(above, slow) : 0;
+}
+
+int dt_stragglers_add(struct dt_stragglers *s, const double *seconds,
+                      double *excess)
+{
+    const size_t row = s->count++ % WINDOWS * s->world;
+    const size_t windows = s->count < WINDOWS ? s->count : WINDOWS;
+    int slowest = -1;
+    memcpy(s->room, seconds, s->world * sizeof(*seconds));
+    const double median = dt_median(s->room, s->world);
+    for (size_t r = 0; r < s->world; r++)
+        s->ratio[row + r] = seconds[r] / median;
+    *excess = 0;
+    for (size_t r = 0; windows >= SLOW_WINDOWS && r < s->world; r++) {
+        const double more = excess_of(s, r, windows);
+        if (more > *excess) {
+            *excess = more;
+            slowest = (int)r;
+        }
+    }
+    return slowest;
+}
+
+/* Whether seconds of a step, beyond those at the median, explain an excess. */
+static bool explains(double seconds, double median, double excess)
+{
+    return seconds - fmax(median, 0) >= share_of_cause * excess;
+}
+
+void dt_slowness_cause(const struct dt_slowness *slow, char *text, size_t bytes)
+{
+    const struct dt_strain *its = &slow->strain, *median = &slow->median;
+    const double excess = slow->excess_s;
+    if (explains(its->throttled_s, median->throttled_s, excess))
+        snprintf(text, bytes,
+                 "its control group is throttled for %.3g s a step: it has a "
+                 "limit of CPU time (cpu.max)",
+                 its->throttled_s);
+    else if (explains(its->steal_s, median->steal_s, excess))
+        snprintf(text, bytes,
+                 "the hypervisor takes %.3g s a step from the CPUs of its host",
+                 its->steal_s);
+    else if (explains(slow->data_wait_s, slow->median_data_wait_s, excess))
+        snprintf(text, bytes,
+                 "it waits %.3g s a step for data, and the median rank %.3g s",
+                 slow->data_wait_s, slow->median_data_wait_s);
+    else if (its->faults >= 1 && its->faults > 2 * median->faults)
+        snprintf(text, bytes,
+                 "it reads %.0f pages a step back from a drive: its host is "
+                 "short of memory",
+                 its->faults);
+    else if (its->preempted >= 10 && its->preempted > 2 * median->preempted)
+        snprintf(text, bytes,
+                 "it is preempted %.0f times a step, and the median rank %.0f "
+                 "times: other processes use its CPUs",
+                 its->preempted, median->preempted);
+    else
+        snprintf(text, bytes,
+                 "the kernel of its host counts no cause: look at the clock of "
+                 "its CPUs, and at what else runs there");
+}

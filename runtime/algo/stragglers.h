@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stragglers.h - which rank is slower than the others, and why
+ *
+ * Steps take equally long on all ranks, as they wait for each other. So what is
+ * compared is the time of a step that a rank does not wait for others, over
+ * windows of several steps. A rank is slow if in five of the last ten windows
+ * it is 15 % above the median of ranks, and above it by three times its own
+ * noise: by more than six times what is left of it in a mean of five. Noise is
+ * measured by differences of successive windows, so that a slow rank does not
+ * hide in its own slowness, and two ranks are enough.
+ */
+#ifndef DT_ALGO_STRAGGLERS_H
+#define DT_ALGO_STRAGGLERS_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct dt_stragglers;
+
+/* For so many ranks. NULL and err: EX_OSERR. */
+struct dt_stragglers *dt_stragglers_create(size_t world, struct dt_error *err);
+void dt_stragglers_destroy(struct dt_stragglers *s); /* NULL is fine */
+
+/* Adds a window: seconds[world] of a step that ranks did not wait. Returns the
+ * slow rank, of several the slowest, or -1. *excess is how much it is above the
+ * median of ranks, as a part of that, in the median of the windows in which it
+ * was.
+ */
+int dt_stragglers_add(struct dt_stragglers *s, const double *seconds,
+                      double *excess);
+
+/* What may slow a process down, as the kernel counts it; seconds and numbers
+ * since some time, or of a step. NaN: unknown.
+ */
+struct dt_strain {
+    double throttled_s; /* its control group was throttled */
+    double steal_s;     /* the hypervisor took from all CPUs of its host */
+    double faults;      /* pages that were read from a drive */
+    double preempted;   /* switches to another process that it did not ask for
+                         */
+};
+
+enum { DT_STRAIN_NUMBERS = sizeof(struct dt_strain) / sizeof(double) };
+
+/* Reads what the kernel counts for this process; `root` is prepended to /proc
+ * and /sys ("").
+ */
+void dt_strain_read(struct dt_strain *strain, const char *root);
+
+/* What a rank and the median of ranks have in a step. */
+struct dt_slowness {
+    double excess_s; /* seconds that the rank is slower */
+    double data_wait_s, median_data_wait_s;
+    struct dt_strain strain, median;
+};
+
+/* Writes the likely cause as the end of a sentence. */
+void dt_slowness_cause(const struct dt_slowness *slow, char *text,
+                       size_t bytes);
+
+#endif /* DT_ALGO_STRAGGLERS_H */
