@@ -2,16 +2,19 @@
 /* train.c - `disttrain train FILE`: joins the world and trains */
 #include "config.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 
 #include "algo/models.h"
 #include "algo/trainer.h"
+#include "base/child.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
@@ -19,7 +22,10 @@
 #include "contract/contract.h"
 #include "launch/launch.h"
 
-enum { JOIN_TIMEOUT_MS = 60000 }; /* if the configuration is not known */
+enum {
+    JOIN_TIMEOUT_MS = 60000, /* if the configuration is not known */
+    PAGE_MS = 3000,
+};
 
 /* SIGTERM, SIGUSR1 and SIGINT stay pending until the trainer asks for them
  * between two steps. There is no handler because the frame that the kernel
@@ -62,8 +68,31 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
+/* Explains the run in report.html, by a process of its own, whose end is waited
+ * for a short time. Only if the run, which began at `since`, has said in
+ * run.json how it ended: a run that was refused has nothing to explain.
+ */
+static void write_page(const struct dt_conf *conf, time_t since)
+{
+    char path[PATH_MAX], said[256];
+    struct stat st;
+    struct dt_error err = {.text = "it failed"};
+    char *const argv[] = {"/proc/self/exe", "report", conf->logging.dir, NULL};
+    snprintf(path, sizeof(path), "%s/run.json", conf->logging.dir);
+    if (!conf->logging.to_html || !conf->logging.to_jsonl ||
+        conf->training.eval_only || stat(path, &st) < 0 || st.st_mtime < since)
+        return;
+    if (dt_child_ask(argv, PAGE_MS, said, sizeof(said), &err) != 0)
+        dt_log(
+            DT_LOG_WARN, "report",
+            "no report.html of this run: %s; write it with `disttrain report "
+            "%s`, which says why",
+            err.text, conf->logging.dir);
+}
+
 static int train(struct dt_conf *conf, struct dt_launch *launch)
 {
+    const time_t since = time(NULL);
     struct dt_exec exec;
     struct dt_error err;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
@@ -75,8 +104,13 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     struct dt_comm *comm =
         backend ? dt_join_ranks(conf, backend, exec.stream, launch, &err)
                 : NULL;
-    if (!comm || dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
-                                stop_asked, &err) < 0)
+    int rc =
+        comm ? dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
+                              stop_asked, &err)
+             : -1;
+    if (comm && dt_launch_rank(launch) == 0)
+        write_page(conf, since);
+    if (rc < 0)
         return dt_join_failed(launch, comm, &err);
     dt_comm_destroy(comm);
     exec.device->stream_destroy(exec.stream);

@@ -81,10 +81,13 @@ static void derive_reports(struct dt_conf *conf)
 {
     if (conf->logging.to_all) {
         conf->logging.to_tensorboard = conf->logging.to_wandb = true;
+        conf->logging.to_html = true;
         conf->logging.to_all = false;
     }
-    if (!conf->logging.to_stdout && !conf->logging.to_jsonl)
-        conf->logging.to_stdout = conf->logging.to_jsonl = true;
+    if (conf->logging.to_stdout || conf->logging.to_jsonl)
+        return;
+    conf->logging.to_stdout = conf->logging.to_jsonl = true;
+    conf->logging.to_html = true;
 }
 
 void dt_conf_derive(struct dt_conf_reader *reader)

@@ -305,7 +305,7 @@ struct dt_conf {
         long steps;
         double steps_ratio;
         bool first_step, to_stdout, to_jsonl, logits;
-        bool to_tensorboard, to_wandb;
+        bool to_html, to_tensorboard, to_wandb;
         bool to_all; /* while the file is read: all of them */
         int names;   /* of values there: hf (0) | deepspeed (1) */
         struct {

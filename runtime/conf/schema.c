@@ -237,20 +237,22 @@ const struct dt_conf_key dt_conf_keys[] = {
              "mean_token_accuracy, the share of the preferred completions' "
              "tokens that are the most likely ones; takes one more pass over "
              "the logits"},
-    {"logging.report_to", DT_CONF_SET, .fallback = "[stdout, jsonl]",
+    {"logging.report_to", DT_CONF_SET, .fallback = "[stdout, jsonl, html]",
      .words = WORDS(
          {"stdout", offsetof(struct dt_conf, logging.to_stdout), NULL},
          {"jsonl", offsetof(struct dt_conf, logging.to_jsonl), NULL},
+         {"html", offsetof(struct dt_conf, logging.to_html), NULL},
          {"tensorboard", offsetof(struct dt_conf, logging.to_tensorboard),
           NULL},
          {"wandb", offsetof(struct dt_conf, logging.to_wandb), NULL},
          {"all", offsetof(struct dt_conf, logging.to_all), NULL}),
      .aliases = ALSO("report_to"),
      .help = "where reports go: stdout is the console, jsonl is "
-             "metrics.jsonl in logging.dir, tensorboard are event files in "
-             "its tb, wandb is an offline run in its wandb, which `wandb "
+             "metrics.jsonl in logging.dir, html is report.html there, which "
+             "rank 0 writes from it when it ends, tensorboard are event files "
+             "in its tb, wandb is an offline run in its wandb, which `wandb "
              "sync` uploads; a list with neither stdout nor jsonl adds to "
-             "these two, as in transformers, and none adds nothing"},
+             "the default, as in transformers, and none adds nothing"},
     {"logging.names", DT_CONF_ENUM, AT(logging.names), .fallback = "hf",
      .words = WORDS({"hf", 0, NULL}, {"deepspeed", 1, NULL}),
      .help = "names of values in TensorBoard and Weights & Biases: those of "

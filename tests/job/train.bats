@@ -77,6 +77,7 @@ need_faults() {
         [[ $output == *"1 rows per rank x 4 ranks"* ]]
         [[ $output == *"step 2/2  loss "* ]]
         [[ $output != *$'\r'* && $output != *$'\e'* ]]
+        grep -q "finished after step 2" spell.out/logs/report.html
         rm -r spell.out
     done
 }

@@ -142,7 +142,7 @@ static const struct broken types[] = {
      "info, debug, got \"loud\"\n"},
     {LEAST "logging: {report_to: [stdout, wandb, paper]}\n",
      "t.yaml:5:38: logging.report_to: expected a list of stdout, jsonl, "
-     "tensorboard, wandb, all, got \"paper\"\n"},
+     "html, tensorboard, wandb, all, got \"paper\"\n"},
     {LEAST "logging: {names: wandb, wandb: {projct: x}}\n",
      "t.yaml:5:18: logging.names: expected one of hf, deepspeed, got "
      "\"wandb\"\n"

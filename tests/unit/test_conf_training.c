@@ -350,9 +350,10 @@ static void check_reports(const char *more, const char *expected)
 {
     struct dt_conf *conf = load_more(more);
     char text[64];
-    snprintf(text, sizeof(text), "%s%s%s%s",
+    snprintf(text, sizeof(text), "%s%s%s%s%s",
              conf->logging.to_stdout ? "stdout " : "",
              conf->logging.to_jsonl ? "jsonl " : "",
+             conf->logging.to_html ? "html " : "",
              conf->logging.to_tensorboard ? "tensorboard " : "",
              conf->logging.to_wandb ? "wandb " : "");
     assert_string_equal(text, expected);
@@ -363,12 +364,12 @@ static void check_reports(const char *more, const char *expected)
 static void reports_go_where_trainer_sends_them(void **state)
 {
     (void)state;
-    check_reports("report_to: tensorboard\n", "stdout jsonl tensorboard ");
+    check_reports("report_to: tensorboard\n", "stdout jsonl html tensorboard ");
     check_reports("report_to: [wandb, tensorboard]\n",
-                  "stdout jsonl tensorboard wandb ");
-    check_reports("report_to: all\n", "stdout jsonl tensorboard wandb ");
-    check_reports("report_to: none\n", "stdout jsonl ");
-    check_reports("report_to: []\n", "stdout jsonl ");
+                  "stdout jsonl html tensorboard wandb ");
+    check_reports("report_to: all\n", "stdout jsonl html tensorboard wandb ");
+    check_reports("report_to: none\n", "stdout jsonl html ");
+    check_reports("report_to: []\n", "stdout jsonl html ");
     check_reports("logging: {report_to: [jsonl, wandb]}\n", "jsonl wandb ");
     check_reports("logging: {report_to: stdout}\n", "stdout ");
 }

@@ -40,6 +40,7 @@ static void the_least_configuration_is_filled_with_defaults(void **state)
     assert_true(conf->optimizer.beta2 == 0.999);
     assert_int_equal(conf->scheduler.name, DT_SCHEDULE_LINEAR);
     assert_true(conf->logging.to_stdout && conf->logging.to_jsonl);
+    assert_true(conf->logging.to_html);
     assert_int_equal(conf->logging.level, DT_LOG_INFO);
     assert_int_equal(conf->env_count, 0);
     dt_conf_destroy(conf);
