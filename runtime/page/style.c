@@ -151,9 +151,11 @@ const char dt_style_page[] =
 /* The value of a variable in a list of them; it ends at a semicolon. */
 static const char *value_of(const char *variables, const char *name, size_t n)
 {
-    for (const char *at = variables; (at = strstr(at, name)) != NULL; at++)
-        if (at[n] == ':' && (at == variables || at[-1] == ';'))
+    for (const char *at = variables; at; at = strchr(at, ';')) {
+        at += *at == ';';
+        if (strncmp(at, name, n) == 0 && at[n] == ':')
             return at + n + 1;
+    }
     return "none;";
 }
 

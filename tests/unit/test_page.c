@@ -270,6 +270,8 @@ static void plots_are_files_of_svg_without_variables(void **state)
     assert_has(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     assert_has(svg, "prefers-color-scheme:dark");
     assert_null(strstr(svg, "var("));
+    assert_has(svg, ".paper{fill:#fff}");
+    assert_has(svg, ".paper{fill:#14171b}");
     free(svg);
 }
 
