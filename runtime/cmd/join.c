@@ -90,22 +90,33 @@ static bool should_report(int rank, const struct dt_error *err)
     return rank == (err->lost_rank == 0 ? 1 : 0);
 }
 
-int dt_join_failed(struct dt_launch *launch, struct dt_comm *comm,
-                   const struct dt_error *err)
+void dt_join_tell(struct dt_launch *launch, struct dt_comm *comm,
+                  const struct dt_error *err)
 {
     int rank = dt_launch_rank(launch), size = dt_launch_size(launch);
     if (err->status == EX_TEMPFAIL) {
         if (rank == 0)
             fprintf(stderr, "disttrain: %s\n", err->text);
         dt_comm_destroy(comm);
-        return EX_TEMPFAIL;
+        return;
     }
     if (should_report(rank, err))
         dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
     if (!comm && size > 1)
         dt_launch_abort(launch, err->status, err->text);
     dt_comm_abandon(comm, err);
-    if (size > 1)
+}
+
+int dt_join_end(const struct dt_launch *launch, const struct dt_error *err)
+{
+    if (dt_launch_size(launch) > 1 && err->status != EX_TEMPFAIL)
         _exit(err->status);
     return err->status;
+}
+
+int dt_join_failed(struct dt_launch *launch, struct dt_comm *comm,
+                   const struct dt_error *err)
+{
+    dt_join_tell(launch, comm, err);
+    return dt_join_end(launch, err);
 }

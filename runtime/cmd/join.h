@@ -26,12 +26,20 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
                               struct dt_stream *stream,
                               struct dt_launch *launch, struct dt_error *err);
 
-/* Tells the user and the other ranks of a failure, and ends the process if
- * there is more than one rank: then no orderly exit is possible any more. It
- * does not use the launcher's abort once there is a comm, because that would
- * kill the others before they know why. Releases comm, which may be NULL;
- * returns the exit status.
+/* Tells the user and the other ranks of a failure, or the user that the run was
+ * stopped. It does not use the launcher's abort once there is a comm, because
+ * that would kill the others before they know why. Releases comm, which may be
+ * NULL.
  */
+void dt_join_tell(struct dt_launch *launch, struct dt_comm *comm,
+                  const struct dt_error *err);
+
+/* Returns the exit status; ends the process if it has failed and there is more
+ * than one rank: then no orderly exit is possible any more.
+ */
+int dt_join_end(const struct dt_launch *launch, const struct dt_error *err);
+
+/* Both of these. */
 int dt_join_failed(struct dt_launch *launch, struct dt_comm *comm,
                    const struct dt_error *err);
 

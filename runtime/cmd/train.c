@@ -108,11 +108,15 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
         comm ? dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
                               stop_asked, &err)
              : -1;
+    /* the other ranks do not wait for the page */
+    if (rc < 0)
+        dt_join_tell(launch, comm, &err);
+    else
+        dt_comm_destroy(comm);
     if (comm && dt_launch_rank(launch) == 0)
         write_page(conf, since);
     if (rc < 0)
-        return dt_join_failed(launch, comm, &err);
-    dt_comm_destroy(comm);
+        return dt_join_end(launch, &err);
     exec.device->stream_destroy(exec.stream);
     return 0;
 }
