@@ -260,7 +260,7 @@ like_cpu() {
 }
 
 @test "a policy learns from pairs as on the CPU, wherever its reference is" {
-    local short="training: {train_batch_size: 4, max_steps: 2}"
+    local short="training: {train_batch_size: 4, max_steps: 4}"
     like_cpu 1e-4 "algorithm: dpo" "dpo: {beta: 0.5}" "$short"
     like_cpu 1e-4 "algorithm: dpo" \
         "dpo: {loss: [ipo, sft], reference: {mode: precompute}}"
