@@ -257,11 +257,7 @@ static int prepare_output(struct dt_run *run, struct dt_error *err)
         if (dt_file_remove_tree(run->ckpt_root, err) < 0)
             return -1;
     }
-    if (writes && dt_file_mkdirs(conf->logging.dir, err) < 0)
-        return -1;
-    if (conf->logging.to_jsonl)
-        dt_live_publish(run->live, conf->logging.dir);
-    return 0;
+    return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
 }
 
 static int start_report(struct dt_run *run, struct dt_error *err)
@@ -450,8 +446,11 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
          !(run->settings = dt_same_settings(&run->conf, err))))
         return -1;
     dt_live_phase(run->live, "loading weights");
-    if (dt_run_restore(run, err) < 0 ||
-        (run->algo->prepare && run->algo->prepare(run, err) < 0) ||
+    if (dt_run_restore(run, err) < 0)
+        return -1;
+    if (conf->logging.to_jsonl) /* a run that is refused changes no file */
+        dt_live_publish(run->live, conf->logging.dir);
+    if ((run->algo->prepare && run->algo->prepare(run, err) < 0) ||
         (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
         plan_steps(run, err) < 0 || dt_facts_begin(run, err) < 0)
         return -1;
