@@ -134,23 +134,24 @@ static int look_behind(struct dt_run *run, void *arg)
     const struct dt_experience *e = &run->samples.experience;
     struct dt_report_step line;
     struct dt_error err = {0};
-    double tokens = 0, *after = arg;
+    double tokens = 0, after = 0;
     TRY(small_step(run, &line, &err) == 0);
-    *after = 0;
     for (size_t i = 0; i < run->samples.step_rows; i++) {
         size_t row = dt_sample_batches_row(&run->samples.batches, i);
         tokens += e->count[row];
         if (e->count[row] == LONGEST)
             continue;
-        (*after)++;
+        after++;
         TRY(e->after[row] != 0);
         TRY(run->ppo.after_returns[row] == e->rewards[row]);
     }
-    TRY(*after > 2);
-    TRY(near(run->ppo.value_share, tokens / (tokens + *after), 1e-12));
+    TRY(after > 2);
+    TRY(near(run->ppo.value_share, tokens / (tokens + after), 1e-12));
     TRY(run->rank > 0 ||
         run->progress.metrics.value[run->algo->metric_count - 3] ==
-            tokens + *after); /* values that the critic was trained on */
+            tokens + after); /* values that the critic was trained on */
+    if (run->rank == 0)
+        *(double *)arg = after;
     return 0;
 }
 
