@@ -42,8 +42,6 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("on_signal"),
      KEYS("enable_jit_checkpoint")},
 
-    {"logging", "timings of the parts of a step", KEYS("wall_clock"),
-     KEYS("wall_clock_breakdown")},
 
     {"reward",
      "a program of its own: reward.functions with type command, for which "

@@ -260,6 +260,10 @@ const struct dt_conf_key dt_conf_keys[] = {
              "monitor where it has one, as Train/Samples/train_loss, and then "
              "by samples in TensorBoard; times and memory are in perf/, sys/, "
              "ckpt/ and ranks/"},
+    {"logging.wall_clock", DT_CONF_IGNORED,
+     .aliases = ALSO("wall_clock_breakdown"),
+     .help = "not needed here: metrics.jsonl always has the times of the parts "
+             "of a step"},
     {"logging.dir", DT_CONF_DIR, AT(logging.dir),
      .aliases = ALSO("logging_dir"),
      .help = "directory for logs; the default is logs in run.output_dir"},
