@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/median.h"
 #include "base/thread.h"
 #include "live/live.h"
 #include "live/progress.h"
@@ -50,12 +51,6 @@ struct dt_live {
     bool failing;               /* the last file could not be written */
 };
 
-static int compare_times(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static double median_time(const struct dt_live *live)
 {
     double times[DT_LIVE_TIMES];
@@ -64,8 +59,7 @@ static double median_time(const struct dt_live *live)
     if (n == 0)
         return NAN;
     memcpy(times, live->times, n * sizeof(*times));
-    qsort(times, n, sizeof(*times), compare_times);
-    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    return dt_median(times, n);
 }
 
 /* Copies the state as it is now. The rest of the run takes the median of the
