@@ -125,7 +125,6 @@ static void read_texts(struct dt_history_facts *facts, const json_t *json)
     facts->algorithm = text_of(json, "algorithm");
     facts->output_dir = text_of(json, "output_dir");
     facts->program = text_of(json, "program");
-    facts->build = text_of(json, "build");
     facts->config_path = text_of(json, "config_path");
     facts->config_hash = text_of(json, "config_hash");
     facts->status = text_of(json, "status");

@@ -34,7 +34,7 @@ struct dt_history_start {
  */
 struct dt_history_facts {
     const char *name; /* or else that of the directory: never NULL */
-    const char *run_id, *job, *algorithm, *output_dir, *program, *build;
+    const char *run_id, *job, *algorithm, *output_dir, *program;
     const char *config_path, *config_hash;
     const char *status;  /* running, finished, stopped, failed */
     const char *verdict; /* a sentence about the end */

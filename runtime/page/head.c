@@ -123,7 +123,8 @@ static double split_time(const struct dt_page_run *run,
     return sum + share[SHARES - 1].seconds;
 }
 
-double dt_page_good_share(const struct dt_page_run *run)
+/* The share of the run's time in which it trained; NaN: unknown. */
+static double good_share(const struct dt_page_run *run)
 {
     struct share share[SHARES];
     const double sum = split_time(run, share);
@@ -174,7 +175,10 @@ void dt_page_goodput(FILE *out, const struct dt_page_run *run)
     put_key(out, share, sum);
 }
 
-double dt_page_mfu(const struct dt_page_run *run)
+/* Model floating-point operations against those of the devices, mean over the
+ * run; NaN: unknown.
+ */
+static double mean_mfu(const struct dt_page_run *run)
 {
     const struct dt_curve *mfu = dt_page_find(run, DT_SPLIT_TRAIN, "mfu");
     return mfu && mfu->count > 0 ? mfu->sum / (double)mfu->count : NAN;
@@ -240,7 +244,7 @@ static void put_speed(FILE *out, const struct dt_page_run *run)
     char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[96];
     const struct dt_curve *rate =
         dt_page_find(run, DT_SPLIT_TRAIN, "tokens_per_s");
-    const double mfu = dt_page_mfu(run), good = dt_page_good_share(run);
+    const double mfu = mean_mfu(run), good = good_share(run);
     if (rate && rate->count > 0) {
         snprintf(note, sizeof(note), "best %s", dt_page_number(a, rate->max));
         put_tile(out, "Tokens per second",

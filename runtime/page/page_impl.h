@@ -58,14 +58,6 @@ void dt_page_head(FILE *out, const struct dt_page_run *run, double now);
 /* Where the time went; nothing, if it is not known. */
 void dt_page_goodput(FILE *out, const struct dt_page_run *run);
 
-/* The share of the run's time in which it trained; NaN: unknown. */
-double dt_page_good_share(const struct dt_page_run *run);
-
-/* Model floating-point operations against those of the devices, mean over the
- * run; NaN: unknown.
- */
-double dt_page_mfu(const struct dt_page_run *run);
-
 /* Events, checkpoints, ranks, configuration, environment. */
 void dt_page_tables(FILE *out, const struct dt_page_run *run);
 

@@ -26,18 +26,4 @@ double dt_plot_stack(const struct dt_plot *plot, size_t line, double x);
 /* The last value of a line as it is drawn; NaN: none. */
 double dt_plot_end(const struct dt_plot *plot, size_t line);
 
-struct dt_plot_path {
-    long x, y; /* in tenths */
-    bool begun;
-};
-
-/* Begins a path of relative moves with one decimal; the path is zeros before.
- */
-void dt_plot_path_move(FILE *out, struct dt_plot_path *path, double x,
-                       double y);
-
-/* Adds a line to it; the first one only begins it. */
-void dt_plot_path_line(FILE *out, struct dt_plot_path *path, double x,
-                       double y);
-
 #endif /* DT_PAGE_PLOT_IMPL_H */

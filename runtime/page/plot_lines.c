@@ -7,6 +7,11 @@
 
 #include "page/plot_impl.h"
 
+struct path {
+    long x, y; /* in tenths */
+    bool begun;
+};
+
 /* Tenths, written with as few characters as SVG needs. */
 static void put_tenths(FILE *out, long tenths, bool first)
 {
@@ -20,7 +25,9 @@ static void put_tenths(FILE *out, long tenths, bool first)
         fprintf(out, "%s%ld.%ld", sign, size / 10, size % 10);
 }
 
-void dt_plot_path_move(FILE *out, struct dt_plot_path *path, double x, double y)
+/* Begins a path of relative moves with one decimal; the path is zeros before.
+ */
+static void path_move(FILE *out, struct path *path, double x, double y)
 {
     path->x = lround(10 * x);
     path->y = lround(10 * y);
@@ -31,10 +38,11 @@ void dt_plot_path_move(FILE *out, struct dt_plot_path *path, double x, double y)
     fputc('l', out);
 }
 
-void dt_plot_path_line(FILE *out, struct dt_plot_path *path, double x, double y)
+/* Adds a line to it; the first one only begins it. */
+static void path_line(FILE *out, struct path *path, double x, double y)
 {
     if (!path->begun) {
-        dt_plot_path_move(out, path, x, y);
+        path_move(out, path, x, y);
         fputs("0 0", out);
         return;
     }
@@ -51,19 +59,19 @@ static bool is_shown(const struct dt_plot_box *box, double y)
     return isfinite(y) && (!box->y.log || y > 0);
 }
 
-static void line_to(FILE *out, const struct dt_plot_box *box,
-                    struct dt_plot_path *path, double x, double y)
+static void line_to(FILE *out, const struct dt_plot_box *box, struct path *path,
+                    double x, double y)
 {
     if (is_shown(box, y))
-        dt_plot_path_line(out, path, dt_axis_place(&box->x, x),
-                          dt_axis_place(&box->y, y));
+        path_line(out, path, dt_axis_place(&box->x, x),
+                  dt_axis_place(&box->y, y));
 }
 
 /* Least and greatest point of each bin, in their order. */
 static void put_points(FILE *out, const struct dt_plot_box *box,
                        const struct dt_curve *curve)
 {
-    struct dt_plot_path path = {0};
+    struct path path = {0};
     for (size_t i = 0; i < curve->used; i++) {
         const struct dt_curve_bin *bin = &curve->bin[i];
         const bool falls = bin->at_max < bin->at_min;
@@ -81,7 +89,7 @@ static void put_average(FILE *out, const struct dt_plot_box *box,
                         const struct dt_curve *curve)
 {
     double x[DT_CURVE_BINS], y[DT_CURVE_BINS];
-    struct dt_plot_path path = {0};
+    struct path path = {0};
     const size_t n = dt_curve_smooth(curve, x, y);
     for (size_t i = 0; i < n; i++)
         line_to(out, box, &path, x[i], y[i]);
@@ -132,7 +140,7 @@ static void put_layer(FILE *out, const struct dt_plot *plot,
                       const struct dt_plot_box *box, size_t line)
 {
     const struct dt_curve *curve = plot->line[0].curve;
-    struct dt_plot_path path = {0};
+    struct path path = {0};
     fprintf(out, "<path class=\"s%u\" d=\"", plot->line[line].color);
     for (size_t i = 0; i < curve->used; i++) {
         const double x = dt_curve_bin_x(&curve->bin[i]);

@@ -257,7 +257,6 @@ static void put_environment(FILE *out, const struct dt_page_run *run)
     const struct dt_history_facts *facts = run->facts;
     fputs("<h2>Environment</h2>\n<div class=\"scroll\"><table><tbody>\n", out);
     put_fact(out, "Program", facts->program);
-    put_fact(out, "Build", facts->build);
     put_fact(out, "Run", facts->run_id);
     put_fact(out, "Job", facts->job);
     put_argv(out, facts);

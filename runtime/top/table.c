@@ -40,8 +40,12 @@ static bool is_wanted(const struct dt_live_row *row, const char *filter)
            strcmp(rank, filter) == 0;
 }
 
-size_t dt_top_rows(const struct dt_live_state *state,
-                   const struct dt_top_view *view, size_t order[DT_LIVE_RANKS])
+/* Which rows of the table to show, in order, by their numbers in state->rows.
+ * Returns how many.
+ */
+static size_t order_rows(const struct dt_live_state *state,
+                         const struct dt_top_view *view,
+                         size_t order[DT_LIVE_RANKS])
 {
     struct key keys[DT_LIVE_RANKS];
     size_t count = 0;
@@ -123,7 +127,7 @@ void dt_top_draw_ranks(FILE *out, const struct dt_live_state *state,
 {
     size_t order[DT_LIVE_RANKS];
     char line[160];
-    size_t count = dt_top_rows(state, view, order);
+    size_t count = order_rows(state, view, order);
     double median = median_compute(state);
     if (state->row_count == 0)
         return;

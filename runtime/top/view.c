@@ -17,7 +17,8 @@ enum {
     LINE = 1024,
 };
 
-double dt_top_age(const struct dt_live_state *state, double now)
+/* Seconds since the file was written; never negative. */
+static double state_age(const struct dt_live_state *state, double now)
 {
     return isfinite(state->wall) ? fmax(now - state->wall, 0) : INFINITY;
 }
@@ -26,7 +27,7 @@ bool dt_top_is_stale(const struct dt_live_state *state, double now)
 {
     double interval = state->interval_s >= 1 ? state->interval_s : 1;
     return strcmp(state->status, "running") == 0 &&
-           dt_top_age(state, now) > LATE * interval;
+           state_age(state, now) > LATE * interval;
 }
 
 static void draw_title(FILE *out, const struct dt_live_state *state,
@@ -52,7 +53,7 @@ static void draw_verdict(FILE *out, const struct dt_live_state *state,
     bool running = strcmp(state->status, "running") == 0;
     bool stale = dt_top_is_stale(state, view->now);
     enum dt_top_style style = stale ? DT_TOP_RED : DT_TOP_PLAIN;
-    double seconds = dt_top_age(state, view->now);
+    double seconds = state_age(state, view->now);
     if (seconds < 60)
         snprintf(age, sizeof(age), "%.0f s", seconds);
     else
@@ -208,7 +209,7 @@ void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
         char steps[48] = "-";
         if (s->counts)
             snprintf(steps, sizeof(steps), "%ld/%ld", s->step, s->total);
-        dt_bar_time(dt_top_age(s, view->now), age, sizeof(age));
+        dt_bar_time(state_age(s, view->now), age, sizeof(age));
         dt_bar_time(s->left_s, left, sizeof(left));
         dt_bar_count(s->numbers.tokens_per_s, tokens, sizeof(tokens));
         snprintf(line, sizeof(line),

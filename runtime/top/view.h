@@ -30,9 +30,6 @@ struct dt_top_view {
     char slurm[128]; /* what Slurm says of a run that is silent; "": nothing */
 };
 
-/* Seconds since the file was written; never negative. */
-double dt_top_age(const struct dt_live_state *state, double now);
-
 /* Whether a run that should write has not done so for three intervals. */
 bool dt_top_is_stale(const struct dt_live_state *state, double now);
 
@@ -52,12 +49,6 @@ void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
  */
 int dt_top_sparkline(FILE *out, const struct dt_live_point *points,
                      size_t count, int columns, bool utf8);
-
-/* Which rows of the table to show, in order, by their numbers in state->rows.
- * Returns how many.
- */
-size_t dt_top_rows(const struct dt_live_state *state,
-                   const struct dt_top_view *view, size_t order[DT_LIVE_RANKS]);
 
 enum dt_top_style { DT_TOP_PLAIN, DT_TOP_BOLD, DT_TOP_DIM, DT_TOP_RED };
 
