@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
@@ -68,19 +69,36 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
-/* Explains the run in report.html, by a process of its own, whose end is waited
- * for a short time. Only if the run, which began at `since`, has said in
- * run.json how it ended: a run that was refused has nothing to explain.
+/* Of run.json, in which rank 0 says how a run ends: all 0 without such a file.
  */
-static void write_page(const struct dt_conf *conf, time_t since)
+static void stat_facts(const struct dt_conf *conf, struct stat *facts)
 {
-    char path[PATH_MAX], said[256];
-    struct stat st;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/run.json", conf->logging.dir);
+    if (stat(path, facts) < 0)
+        memset(facts, 0, sizeof(*facts));
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Explains the run in report.html, by a process of its own, whose end is waited
+ * for a short time. Only if run.json is another than the one `before` the run:
+ * a run that was refused has nothing to explain.
+ */
+static void write_page(const struct dt_conf *conf, const struct stat *before)
+{
+    char said[256];
+    struct stat facts;
     struct dt_error err = {.text = "it failed"};
     char *const argv[] = {"/proc/self/exe", "report", conf->logging.dir, NULL};
-    snprintf(path, sizeof(path), "%s/run.json", conf->logging.dir);
+    stat_facts(conf, &facts);
     if (!conf->logging.to_html || !conf->logging.to_jsonl ||
-        conf->training.eval_only || stat(path, &st) < 0 || st.st_mtime < since)
+        conf->training.eval_only || is_same_file(&facts, before))
         return;
     if (dt_child_ask(argv, PAGE_MS, said, sizeof(said), &err) != 0)
         dt_log(
@@ -92,12 +110,13 @@ static void write_page(const struct dt_conf *conf, time_t since)
 
 static int train(struct dt_conf *conf, struct dt_launch *launch)
 {
-    const time_t since = time(NULL);
+    struct stat before;
     struct dt_exec exec;
     struct dt_error err;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
     dt_models_find(conf, true);
+    stat_facts(conf, &before);
     dt_join_threads(launch);
     const struct dt_backend *backend =
         dt_join_hardware(conf, launch, &exec, &err);
@@ -114,7 +133,7 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     else
         dt_comm_destroy(comm);
     if (comm && dt_launch_rank(launch) == 0)
-        write_page(conf, since);
+        write_page(conf, &before);
     if (rc < 0)
         return dt_join_end(launch, &err);
     exec.device->stream_destroy(exec.stream);
