@@ -47,7 +47,7 @@ cpu_kernels = \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h
 cpu_cflags = $(AM_CFLAGS) -fno-math-errno -fno-trapping-math \
-	-ffp-contract=$(DT_FP_CONTRACT)
+	$(DT_FP_CONTRACT)
 
 noinst_LIBRARIES += runtime/ops/libgeneric.a
 runtime_ops_libgeneric_a_SOURCES = $(cpu_kernels)
