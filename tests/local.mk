@@ -10,8 +10,12 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 
 # Threads that wait for each other must not burn the cores of other tests.
-LOG_COMPILER = env
-AM_LOG_FLAGS = OMP_WAIT_POLICY=passive $(SHELL) $(top_srcdir)/tests/cmocka.sh
+AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
+	DT_BUILDDIR='$(abs_top_builddir)' OMP_WAIT_POLICY=passive; \
+	export DT_SRCDIR DT_BUILDDIR OMP_WAIT_POLICY;
+
+LOG_COMPILER = $(SHELL)
+AM_LOG_FLAGS = $(top_srcdir)/tests/cmocka.sh
 EXTRA_DIST += tests/cmocka.sh
 
 # How much of the code has run since the last `make clean`.
