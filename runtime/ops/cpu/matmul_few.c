@@ -165,9 +165,10 @@ INLINE void add_rows(struct block *b, enum dt_dtype type)
 {
     const struct dt_cpu_matmul *p = b->p;
     const size_t whole = b->count - b->count % LANES;
+    const size_t used = whole + (whole < b->count ? LANES : 0);
 
     for (size_t i = 0; i < p->M; i++)
-        memset(b->sum + i * WIDTH, 0, WIDTH * sizeof(*b->sum));
+        memset(b->sum + i * WIDTH, 0, used * sizeof(*b->sum));
     for (size_t k = b->top; k < b->bottom; k += DEPTH) {
         const size_t depth = min_size(DEPTH, b->bottom - k);
         float x[DT_CPU_FEW_ROWS * DEPTH];
