@@ -19,8 +19,10 @@
 
 enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
 
-/* What a rank knows of itself: times of a step, and bytes. */
-enum { NOW = DT_TIMES, PEAK, NUMBERS };
+/* What a rank knows of itself: times of a step, bytes, and the energy it has
+ * counted.
+ */
+enum { NOW = DT_TIMES, PEAK, JOULES, NUMBERS };
 
 struct dt_costs {
     struct dt_span_totals totals; /* at the last line */
@@ -28,7 +30,10 @@ struct dt_costs {
     double *sums;     /* (NUMBERS, world) since the last line of ranks.jsonl */
     double *room;     /* (world) */
     long steps, step; /* those that are summed, and the last of them */
+    double seconds;   /* which they took */
     double written;   /* when that line was */
+    double asked;     /* when ranks told each other last */
+    double tokens;    /* since then */
 };
 
 void dt_costs_destroy(struct dt_costs *costs)
@@ -54,7 +59,7 @@ int dt_costs_begin(struct dt_run *run, struct dt_error *err)
     if (!costs || !costs->ranks || !costs->sums || !costs->room)
         return dt_error_set(err, EX_OSERR, "costs of a step: out of memory");
     dt_span_totals(&costs->totals);
-    run->window.since = costs->written = dt_clock_now();
+    run->window.since = costs->written = costs->asked = dt_clock_now();
     return 0;
 }
 
@@ -102,10 +107,11 @@ void dt_step_times(struct dt_span_totals *since, long steps,
     *since = now;
 }
 
-/* The numbers of this rank since the last line. A device that queues work has
+/* The numbers of this rank since the last line; its energy since ranks were
+ * asked, which is not used up if they are not. A device that queues work has
  * spans of queueing only.
  */
-static void measure(struct dt_run *run, double mine[NUMBERS])
+static void measure(struct dt_run *run, bool asks, double mine[NUMBERS])
 {
     const struct dt_device *device = run->exec.device;
     dt_step_times(&run->costs->totals, run->window.steps, mine);
@@ -114,6 +120,7 @@ static void measure(struct dt_run *run, double mine[NUMBERS])
             NAN;
     mine[NOW] = known(device->used_bytes());
     mine[PEAK] = fmax(mine[NOW], known(device->peak_bytes()));
+    mine[JOULES] = asks ? dt_run_energy_take(run) : NAN;
 }
 
 static double of_rank(const struct dt_run *run, size_t rank, size_t i)
@@ -169,12 +176,27 @@ static void add_extremes(const struct dt_run *run,
     add(costs, "rank_step_s/argmax", is_known ? (double)slowest : NAN);
 }
 
+/* Makes watts of joules. A rank with none counts nothing: its host has no
+ * counter, or another rank there reads it. Whether any is known.
+ */
+static bool make_power(double *joules, size_t world, double seconds)
+{
+    bool known = false;
+    for (size_t r = 0; r < world; r++) {
+        joules[r] = joules[r] > 0 && seconds > 0 ? joules[r] / seconds : NAN;
+        known = known || !isnan(joules[r]);
+    }
+    return known;
+}
+
 static void write_ranks(struct dt_run *run)
 {
     struct dt_costs *c = run->costs;
     const size_t world = (size_t)run->world;
+    double *power = c->sums + JOULES * world;
     for (size_t i = 0; i < DT_TIMES * world; i++)
         c->sums[i] /= (double)c->steps;
+    const bool powered = make_power(power, world, c->seconds);
     dt_report_ranks(run->report,
                     &(struct dt_report_ranks){
                         .step = c->step,
@@ -182,10 +204,12 @@ static void write_ranks(struct dt_run *run)
                         .compute_s = c->sums + DT_TIME_COMPUTE * world,
                         .comm_s = c->sums + DT_TIME_COMM * world,
                         .data_wait_s = c->sums + DT_TIME_DATA_WAIT * world,
-                        .mem = c->sums + NOW * world});
+                        .mem = c->sums + NOW * world,
+                        .power_w = powered ? power : NULL});
     for (size_t i = 0; i < NUMBERS * world; i++)
         c->sums[i] = 0;
     c->steps = 0;
+    c->seconds = 0;
     c->written = dt_clock_now();
 }
 
@@ -194,15 +218,19 @@ static void sum_ranks(struct dt_run *run)
 {
     struct dt_costs *c = run->costs;
     const size_t world = (size_t)run->world;
+    const double now = dt_clock_now();
     for (size_t r = 0; r < world; r++) {
         for (size_t i = 0; i < DT_TIMES; i++)
             c->sums[i * world + r] +=
                 of_rank(run, r, i) * (double)run->window.steps;
         c->sums[NOW * world + r] = of_rank(run, r, NOW);
+        c->sums[JOULES * world + r] += of_rank(run, r, JOULES);
     }
     c->steps += run->window.steps;
     c->step = run->progress.step;
-    if (dt_clock_now() - c->written >= RANKS_SECONDS)
+    c->seconds += now - c->asked;
+    c->asked = now;
+    if (now - c->written >= RANKS_SECONDS)
         write_ranks(run);
 }
 
@@ -226,6 +254,19 @@ static void add_times(const struct dt_run *run, const double mine[NUMBERS],
         add(costs, names[i], asked ? mean(run, i) : mine[i]);
 }
 
+/* The energy of all ranks since they were asked, and what it was used for. */
+static void add_energy(const struct dt_run *run, bool asked,
+                       struct dt_report_values *costs)
+{
+    double all = asked ? 0 : NAN;
+    for (size_t r = 0; asked && r < (size_t)run->world; r++)
+        all += of_rank(run, r, JOULES);
+    add(costs, "energy_j", all);
+    add(costs, "tokens_per_j", all > 0 ? run->costs->tokens / all : NAN);
+    if (asked)
+        run->costs->tokens = 0;
+}
+
 /* The part of the peak of all devices that so many tokens a second take; NaN if
  * either is unknown.
  */
@@ -242,7 +283,8 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
 {
     const bool asks = can_ask(run);
     double mine[NUMBERS];
-    measure(run, mine);
+    measure(run, asks, mine);
+    run->costs->tokens += tokens;
     if (asks && dt_gather(run->comm, mine, NUMBERS, run->costs->ranks, err) < 0)
         return -1;
     costs->count = 0;
@@ -259,6 +301,7 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
         if (run->report)
             sum_ranks(run);
     }
+    add_energy(run, asks, costs);
     run->progress.skipped = 0;
     run->window = (struct dt_run_window){.since = dt_clock_now()};
     return 0;

@@ -7,7 +7,6 @@
  */
 #include "config.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,26 +63,10 @@ void dt_run_energy_poll(struct dt_run *run)
         read_energy(run);
 }
 
-int dt_run_energy(struct dt_run *run, double tokens,
-                  struct dt_report_values *costs, struct dt_error *err)
+double dt_run_energy_take(struct dt_run *run)
 {
-    struct dt_run_energy *e = &run->energy;
-    double all = NAN, useful = NAN;
     read_energy(run);
-    e->tokens += tokens;
-    if (run->exec.device->is_host || run->world == 1 ||
-        (!run->in_flight[0].open && !run->in_flight[1].open)) {
-        all = e->joules;
-        useful = e->tokens;
-        if (run->world > 1 &&
-            dt_comm_reduce_scalars(run->comm, &all, 1, DT_SUM, err) < 0)
-            return -1;
-        e->joules = e->tokens = 0;
-    }
-    assert(costs->count + 2 <= DT_REPORT_VALUES_MAX);
-    costs->value[costs->count++] =
-        (struct dt_report_value){"energy_j", all, false};
-    costs->value[costs->count++] = (struct dt_report_value){
-        "tokens_per_j", all > 0 ? useful / all : (double)NAN, false};
-    return 0;
+    const double joules = run->energy.joules;
+    run->energy.joules = 0;
+    return joules;
 }

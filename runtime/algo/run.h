@@ -102,9 +102,9 @@ struct dt_run {
     /* energy.c: since the last report that had it. */
     struct dt_run_energy {
         struct dt_energy *counters;
-        double last;           /* what they had */
-        double joules, tokens; /* used; NAN: unknown */
-        double read;           /* when */
+        double last;   /* what they had */
+        double joules; /* used since it was asked; NAN: unknown */
+        double read;   /* when */
     } energy;
 
     struct dt_run_save {
@@ -356,7 +356,7 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
 int dt_costs_begin(struct dt_run *run, struct dt_error *err);
 
 /* costs.c: what the steps since the last report, which took `seconds` and had
- * `tokens`, have cost in time and memory; begins the next window. All ranks
+ * `tokens`, have cost in time, memory and energy; begins the next window. All ranks
  * call it after the same step. -1: a peer failed.
  */
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
@@ -383,12 +383,10 @@ void dt_run_energy_end(struct dt_run *run);
 /* energy.c: reads the counters if that was long ago; after each step. */
 void dt_run_energy_poll(struct dt_run *run);
 
-/* energy.c: adds energy_j, of all ranks, and tokens_per_j to the costs of a
- * line with so many tokens. All ranks call it after the same step. -1: a peer
- * failed.
+/* energy.c: the joules that this rank has counted since it was asked last. NAN:
+ * unknown; 0: another rank of its host counts them.
  */
-int dt_run_energy(struct dt_run *run, double tokens,
-                  struct dt_report_values *costs, struct dt_error *err);
+double dt_run_energy_take(struct dt_run *run);
 
 /* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
  * that of `step`. One that cannot be removed is a warning.

@@ -145,8 +145,7 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     if (kl)
         kl->shown = true;
     line->seconds = dt_clock_now() - run->window.since;
-    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0 ||
-        dt_run_energy(run, line->tokens, &line->costs, err) < 0)
+    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0)
         return -1;
     p->loss_sum = p->loss_tokens = 0;
     dt_metrics_clear(run->algo, &p->metrics);

@@ -4,7 +4,9 @@
 
 #include "algo/flops.h"
 #include "algo/trainer.h"
+#include "device/energy.h"
 #include "tests/unit/small_run.h"
+#include "tests/unit/sysfs.h"
 
 static bool go_on(void)
 {
@@ -140,6 +142,56 @@ static void ranks_jsonl_has_a_line_at_the_end(void **state)
     json_decref(line);
 }
 
+#define ZONE "sys/class/powercap/intel-rapl:0"
+
+static double value_of(const struct dt_report_values *values, const char *name)
+{
+    for (size_t i = 0; i < values->count; i++)
+        if (strcmp(values->value[i].name, name) == 0)
+            return values->value[i].value;
+    return -1;
+}
+
+/* Rank 0 reads the counter of the host, which grows by 5 J. */
+static int count_energy(struct dt_run *run, void *arg)
+{
+    struct dt_report_values costs = {.count = 0};
+    struct dt_error err = {0};
+    TRY(dt_costs_begin(run, &err) == 0);
+    run->energy.counters = dt_energy_open(
+        &(struct dt_energy_options){.node = run->rank == 0, .root = arg});
+    TRY(run->energy.counters);
+    if (run->rank == 0)
+        sysfs_write("host", "5000000\n", ZONE "/energy_uj");
+    run->window.steps = 2;
+    TRY(dt_run_costs(run, 100, 1, &costs, &err) == 0);
+    TRY(near(value_of(&costs, "energy_j"), 5, 1e-9));
+    TRY(near(value_of(&costs, "tokens_per_j"), 20, 1e-9));
+    run->window.steps = 1;
+    TRY(dt_run_costs(run, 100, 1, &costs, &err) == 0);
+    TRY(value_of(&costs, "energy_j") == 0); /* nothing since then */
+    TRY(isnan(value_of(&costs, "tokens_per_j")));
+    dt_costs_end(run);
+    return 0;
+}
+
+static void each_rank_that_counts_energy_has_its_power(void **state)
+{
+    (void)state;
+    sysfs_write("host", "package-0\n", ZONE "/name");
+    sysfs_write("host", "9000000\n", ZONE "/max_energy_range_uj");
+    sysfs_write("host", "0\n", ZONE "/energy_uj");
+    char *root = strdup(scratch_path("host"));
+    small_runs(2, "training: {train_batch_size: 6}\n", count_energy, root);
+    free(root);
+    json_t *line = line_of("ranks.jsonl", 1);
+    const json_t *power = json_object_get(line, "power_w");
+    assert_int_equal(json_array_size(power), 2);
+    assert_true(json_number_value(json_array_get(power, 0)) > 0);
+    assert_true(json_is_null(json_array_get(power, 1)));
+    json_decref(line);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, small_clean)
 
 int main(void)
@@ -148,6 +200,7 @@ int main(void)
         CASE(the_parts_of_a_step_are_no_more_than_the_step),
         CASE(tokens_are_counted_since_the_line_and_since_the_start),
         CASE(ranks_jsonl_has_a_line_at_the_end),
+        CASE(each_rank_that_counts_energy_has_its_power),
         CASE(a_token_is_6_n_and_attention_where_its_length_is_known),
         CASE(peaks_are_of_known_devices_in_half_precision),
     };
