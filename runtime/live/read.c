@@ -25,6 +25,13 @@ static long read_count(const json_t *object, const char *key, long otherwise)
     return good ? (long)json_integer_value(value) : otherwise;
 }
 
+/* The same for an int. */
+static int read_int(const json_t *object, const char *key, int otherwise)
+{
+    long count = read_count(object, key, otherwise);
+    return count <= INT_MAX ? (int)count : otherwise;
+}
+
 /* Copies a text without the control characters, which a terminal would obey:
  * of ASCII, and of U+0080 to U+009F. A character that does not fit is left out.
  */
@@ -49,14 +56,13 @@ static void read_text(const json_t *object, const char *key, char *copy,
 
 static void read_event(const json_t *object, struct dt_live_said *event)
 {
-    const json_t *rank = json_object_get(object, "rank");
     read_text(object, "event", event->kind, sizeof(event->kind));
     read_text(object, "host", event->host, sizeof(event->host));
     read_text(object, "text", event->text, sizeof(event->text));
     event->step = read_count(object, "step", 0);
     event->wall = read_number(object, "wall");
     event->seconds = read_number(object, "seconds");
-    event->rank = json_is_integer(rank) ? (int)json_integer_value(rank) : -1;
+    event->rank = read_int(object, "rank", -1);
 }
 
 static void read_lists(struct dt_live_state *state, const json_t *object)
@@ -93,8 +99,8 @@ static void read_rows(struct dt_live_state *state, const json_t *object)
     for (size_t i = 0; i < state->row_count; i++) {
         const json_t *from = json_array_get(rows, i);
         struct dt_live_row *row = &state->rows[i];
-        row->rank = (int)read_count(from, "rank", 0);
-        row->count = (int)read_count(from, "ranks", 1);
+        row->rank = read_int(from, "rank", 0);
+        row->count = read_int(from, "ranks", 1);
         read_text(from, "host", row->host, sizeof(row->host));
         row->compute_s = read_number(from, "compute_s");
         row->comm_s = read_number(from, "comm_s");
@@ -106,7 +112,7 @@ static void read_rows(struct dt_live_state *state, const json_t *object)
 
 static void read_numbers(struct dt_live_state *state, const json_t *object)
 {
-    state->world = (int)read_count(object, "world", 0);
+    state->world = read_int(object, "world", 0);
     state->wall = read_number(object, "time");
     state->interval_s = read_number(object, "interval_s");
     state->started = read_number(object, "started");

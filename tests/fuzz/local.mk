@@ -53,6 +53,11 @@ tests_fuzz_replay_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c \
 tests_fuzz_replay_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DCORPUS='"safetensors"'
 
+check_PROGRAMS += tests/fuzz/replay_status
+tests_fuzz_replay_status_SOURCES = tests/fuzz/fuzz_status.c \
+	tests/fuzz/replay.c
+tests_fuzz_replay_status_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"status"'
+
 check_PROGRAMS += tests/fuzz/replay_template
 tests_fuzz_replay_template_SOURCES = tests/fuzz/fuzz_template.c \
 	tests/fuzz/replay.c
@@ -87,7 +92,7 @@ fuzz_targets = tests/fuzz/fuzz_charsmap tests/fuzz/fuzz_conf \
 	tests/fuzz/fuzz_jsonl \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
 	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
-	tests/fuzz/fuzz_template \
+	tests/fuzz/fuzz_status tests/fuzz/fuzz_template \
 	tests/fuzz/fuzz_tokenizer tests/fuzz/fuzz_torch
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
@@ -107,6 +112,7 @@ tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rows_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_status_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_template_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_torch_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
