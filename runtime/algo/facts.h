@@ -2,8 +2,9 @@
 /*
  * facts.h - what a run is and how it ended: run.json in logging.dir
  *
- * Rank 0 writes it when the run begins and when it ends. A run that was killed
- * leaves the status "running". Values that look like secrets are removed.
+ * Rank 0 writes it when the run begins and when it ends. If rank 0 is killed,
+ * the status stays "running" until the console of srun says how it ended
+ * (console/run_end.h). Values that look like secrets are removed.
  */
 #ifndef DT_ALGO_FACTS_H
 #define DT_ALGO_FACTS_H

@@ -248,11 +248,12 @@ const struct dt_conf_key dt_conf_keys[] = {
          {"all", offsetof(struct dt_conf, logging.to_all), NULL}),
      .aliases = ALSO("report_to"),
      .help = "where reports go: stdout is the console, jsonl is "
-             "metrics.jsonl in logging.dir, html is report.html there, which "
-             "rank 0 writes from it when it ends, tensorboard are event files "
-             "in its tb, wandb is an offline run in its wandb, which `wandb "
-             "sync` uploads; a list with neither stdout nor jsonl adds to "
-             "the default, as in transformers, and none adds nothing"},
+             "metrics.jsonl in logging.dir, html is report.html there, "
+             "written from it when the run ends or fails, tensorboard are "
+             "event files in its tb, wandb is an offline run in its wandb, "
+             "which `wandb sync` uploads; a list with neither stdout nor "
+             "jsonl adds to the default, as in transformers, and none adds "
+             "nothing"},
     {"logging.names", DT_CONF_ENUM, AT(logging.names), .fallback = "hf",
      .words = WORDS({"hf", 0, NULL}, {"deepspeed", 1, NULL}),
      .help = "names of values in TensorBoard and Weights & Biases: those of "

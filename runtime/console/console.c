@@ -31,6 +31,7 @@
 #include "console/label.h"
 #include "console/outcome.h"
 #include "console/ranklogs.h"
+#include "console/run_end.h"
 #include "console/watch.h"
 #include "contract/contract.h"
 
@@ -379,6 +380,15 @@ static void report_outcome(struct console *c)
     free(text);
 }
 
+/* Lets the files of a run say how it has ended. */
+static void end_run(struct console *c)
+{
+    char *text = dt_run_end_tell(c->step.outcome, c->step.identity.id);
+    if (text)
+        print_message(c, text);
+    free(text);
+}
+
 /* True if a rank has requested a requeue, or has crashed in a job that has
  * restarts left.
  */
@@ -469,6 +479,7 @@ int dt_console_run(FILE *settings)
         run_loop(c);
         dt_footer_end();
         report_outcome(c);
+        end_run(c);
         status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
     } else {
         fprintf(stderr, "disttrain console: %s\n", err.text);

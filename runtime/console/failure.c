@@ -12,6 +12,8 @@
 #include "console/outcome.h"
 #include "console/outcome_impl.h"
 
+#define OURS "disttrain: "
+
 enum {
     IN_STEP_MS = 1000, /* a smaller difference is the delay of a record, not
                         * clock skew
@@ -213,21 +215,17 @@ static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
 /* We cannot know what happened to the ranks of a lost node. Other ranks fail
  * because of them and are often noticed first.
  */
-static void report_lost(const struct dt_outcome *outcome, FILE *out)
+static void print_lost(const struct dt_outcome *outcome, FILE *out)
 {
     bool any = false;
     for (uint32_t i = 0; i < outcome->count; i++)
         any = any || is_lost(outcome, i);
-    fprintf(out,
-            "disttrain: first failure: node %s was lost, according to Slurm, "
-            "%.1f s after the start",
+    fprintf(out, "node %s was lost, according to Slurm, %.1f s after the start",
             outcome->lost, to_seconds(outcome->lost_ms - start_ms(outcome)));
     if (any) {
         fputs(": ", out);
         dt_outcome_print_by_host(outcome, is_lost, out);
     }
-    fputc('\n', out);
-    print_others(outcome, NULL, out);
 }
 
 /* Our own runtime prints the cause once, and then all of its ranks exit with
@@ -235,44 +233,106 @@ static void report_lost(const struct dt_outcome *outcome, FILE *out)
  * may even stop it, because of another rank's status, right after it has
  * printed the cause.
  */
-static bool has_printed_cause(const struct dt_outcome *outcome,
-                              const struct rank *first)
+static const struct rank *find_cause(const struct dt_outcome *outcome,
+                                     const struct rank *first)
 {
     for (uint32_t i = 0; WIFEXITED(first->status) && i < outcome->count; i++) {
         const struct rank *r = &outcome->ranks[i];
         bool ends_alike = r->ended && r->status == first->status;
         bool stopped = r->ended && !has_failed(outcome, r);
-        if ((ends_alike || stopped) &&
-            dt_last_lines_ends_with(&r->err, "disttrain: "))
-            return true;
+        if ((ends_alike || stopped) && dt_last_lines_ends_with(&r->err, OURS))
+            return r;
     }
-    return false;
+    return NULL;
 }
 
-void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
+static void print_first(const struct dt_outcome *outcome,
+                        const struct rank *first, FILE *out)
 {
-    const struct rank *first = find_first_failure(outcome);
-    if (outcome->lost[0]) {
-        report_lost(outcome, out);
-        return;
-    }
-    if (!first && outcome->hang) {
-        fprintf(out, "disttrain: first failure: %s\n", outcome->hang);
-        print_others(outcome, NULL, out);
-        return;
-    }
-    if (!first || has_printed_cause(outcome, first))
-        return;
-    fprintf(out, "disttrain: first failure: rank %" PRIu32,
-            (uint32_t)(first - outcome->ranks));
+    fprintf(out, "rank %" PRIu32, (uint32_t)(first - outcome->ranks));
     if (first->host != NO_HOST)
         fprintf(out, " on %s", outcome->hosts[first->host].name);
     fputs(", ", out);
     print_cause(outcome, first, out);
-    fprintf(out, ", %.1f s after the start\n",
+    fprintf(out, ", %.1f s after the start",
             to_seconds(end_ms(outcome, first) - start_ms(outcome)));
-    print_text(outcome, first, out);
+}
+
+/* What failed first, in one line; nothing if nothing has. */
+static void print_failure(const struct dt_outcome *outcome,
+                          const struct rank *first, FILE *out)
+{
+    if (outcome->lost[0])
+        print_lost(outcome, out);
+    else if (first)
+        print_first(outcome, first, out);
+    else if (outcome->hang)
+        fputs(outcome->hang, out);
+}
+
+void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
+{
+    const struct rank *first =
+        outcome->lost[0] ? NULL : find_first_failure(outcome);
+    if (!outcome->lost[0] &&
+        (first ? find_cause(outcome, first) != NULL : !outcome->hang))
+        return;
+    fputs(OURS "first failure: ", out);
+    print_failure(outcome, first, out);
+    fputc('\n', out);
+    if (first)
+        print_text(outcome, first, out);
     print_others(outcome, first, out);
+}
+
+static bool is_clean(const struct dt_outcome *outcome)
+{
+    bool ended = outcome->lost[0] || outcome->hang || outcome->stop_ms != 0;
+    for (uint32_t i = 0; !ended && i < outcome->count; i++)
+        ended = outcome->ranks[i].ended && outcome->ranks[i].status != 0;
+    return !ended;
+}
+
+static void find_text(const struct dt_outcome *outcome,
+                      const struct rank *first, char *text, size_t size)
+{
+    const struct rank *cause =
+        first && !outcome->lost[0] ? find_cause(outcome, first) : NULL;
+    text[0] = '\0';
+    if (cause) {
+        dt_last_lines_last(&cause->err, text, size);
+        memmove(text, text + strlen(OURS), strlen(text + strlen(OURS)) + 1);
+        return;
+    }
+    FILE *out = fmemopen(text, size, "w");
+    if (!out)
+        return;
+    print_failure(outcome, first, out);
+    fclose(out);
+    text[size - 1] = '\0';
+}
+
+bool dt_outcome_ending(const struct dt_outcome *outcome,
+                       struct dt_outcome_ending *ending)
+{
+    const struct rank *first = find_first_failure(outcome);
+    const char *host = outcome->lost;
+    *ending =
+        (struct dt_outcome_ending){.status = "failed", .rank = DT_NO_RANK};
+    if (is_clean(outcome))
+        return false;
+    find_text(outcome, first, ending->text, sizeof(ending->text));
+    if (!ending->text[0]) {
+        ending->status = "stopped";
+        snprintf(ending->text, sizeof(ending->text),
+                 "from outside, by scancel, a time limit or a signal, before "
+                 "it could save");
+    } else if (!host[0] && first) {
+        ending->rank = (uint32_t)(first - outcome->ranks);
+        host = first->host == NO_HOST ? "" : outcome->hosts[first->host].name;
+    }
+    snprintf(ending->host, sizeof(ending->host), "%s", host);
+    return true;
 }
 
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)

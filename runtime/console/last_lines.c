@@ -191,6 +191,18 @@ bool dt_last_lines_print(const struct dt_last_lines *tail, const char *indent,
     return true;
 }
 
+void dt_last_lines_last(const struct dt_last_lines *tail, char *text,
+                        size_t size)
+{
+    struct line lines[LINES_MAX];
+    int count = split_lines(tail, lines);
+    size_t len = count > 0 ? lines[count - 1].len : 0;
+    len = len < size ? len : size - 1;
+    if (len > 0)
+        memcpy(text, lines[count - 1].text, len);
+    text[len] = '\0';
+}
+
 bool dt_last_lines_ends_with(const struct dt_last_lines *tail,
                              const char *prefix)
 {

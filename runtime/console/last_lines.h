@@ -36,6 +36,12 @@ void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
 bool dt_last_lines_print(const struct dt_last_lines *tail, const char *indent,
                          FILE *out);
 
+/* Copies the last line that is not empty, cut to size, without its newline; ""
+ * if there is none.
+ */
+void dt_last_lines_last(const struct dt_last_lines *tail, char *text,
+                        size_t size);
+
 /* Whether the last line that is not empty begins with `prefix`. */
 bool dt_last_lines_ends_with(const struct dt_last_lines *tail,
                              const char *prefix);

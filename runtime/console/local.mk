@@ -24,6 +24,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/console/outcome_impl.h \
 	runtime/console/ranklogs.c \
 	runtime/console/ranklogs.h \
+	runtime/console/run_end.c \
+	runtime/console/run_end.h \
 	runtime/console/watch.c \
 	runtime/console/watch.h \
 	# End of runtime/console

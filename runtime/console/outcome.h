@@ -70,6 +70,20 @@ void dt_outcome_print_absent(const struct dt_outcome *outcome,
  */
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out);
 
+/* How a run has ended, for those who look at its files. */
+struct dt_outcome_ending {
+    const char *status; /* as run.json has it: "failed" or "stopped" */
+    char text[512];     /* why, in a sentence without its end */
+    uint32_t rank;      /* that failed first; DT_NO_RANK: none is known */
+    char host[256];     /* of it, or the node that was lost; "": unknown */
+};
+
+/* Says how a run has ended that rank 0 could not tell of. False: as far as is
+ * known, all ranks have exited with status 0.
+ */
+bool dt_outcome_ending(const struct dt_outcome *outcome,
+                       struct dt_outcome_ending *ending);
+
 /* Whether a rank has exited with EX_TEMPFAIL to request a requeue, and no rank
  * has failed by itself. How the other ranks end when Slurm then stops the step
  * does not count.

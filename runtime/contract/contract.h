@@ -172,6 +172,12 @@
 /* Absolute path of the directory for one log file per rank; absent: no logs. */
 #define DT_ENV_RANK_LOGS "SLURM_DISTTRAIN_RANK_LOGS"
 
+/* Absolute path of the directory where our own trainer records its run. If rank
+ * 0 is killed, the console says there how the run has ended. Absent: the run
+ * has no such files.
+ */
+#define DT_ENV_RUN "SLURM_DISTTRAIN_RUN"
+
 /* "TOKEN" or "TOKEN label": srun has a console, so tasks write records;
  * "label": the plugin, not the user, has set SLURM_LABELIO. Removed before the
  * user's program starts.

@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/live/bar.c \
 	runtime/live/bar.h \
+	runtime/live/ending.c \
+	runtime/live/ending.h \
 	runtime/live/live.c \
 	runtime/live/live.h \
 	runtime/live/progress.c \

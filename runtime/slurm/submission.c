@@ -282,6 +282,8 @@ static void print_step(struct printer *p)
         print_srun(p, DT_ENV_CONSOLE_RANKS, conf->logging.console_ranks);
     if (conf->logging.rank_logs)
         print_srun(p, DT_ENV_RANK_LOGS, conf->logging.dir);
+    if (conf->trains && conf->logging.to_jsonl && !conf->training.eval_only)
+        print_srun(p, DT_ENV_RUN, conf->logging.dir);
     if (conf->launch.signal_number > 0) {
         snprintf(number, sizeof(number), "%d@%ld", conf->launch.signal_number,
                  conf->launch.signal_s);

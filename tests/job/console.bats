@@ -318,7 +318,7 @@ n4 (ranks 6-7) has connected"* ]]
     dt_wait_for 20 nobody_watches
 }
 
-@test "a lost node is named with its ranks" {
+@test "a lost node is named with its ranks, also in the files of the run" {
     # the other cases must not lose a node that is only slow
     dt_cluster_down
     dt_devcluster up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
@@ -328,9 +328,20 @@ n4 (ranks 6-7) has connected"* ]]
         dt_wait_for 40 dt_lines 8 up out
         dt_kill n4
     } 3>&- &
-    DT_TIMEOUT=120 run ! train sh -c 'echo up; exec sleep 200'
+    mkdir run
+    cat >run.sh <<'END'
+step=$SLURM_JOB_ID.$SLURM_STEP_ID
+[ "$RANK" != 7 ] ||
+    echo "{\"job\": \"$step\", \"status\": \"running\"}" >run/run.json
+echo up
+exec sleep 200
+END
+    SETTINGS="SLURM_DISTTRAIN_RUN=$WORK/run" DT_TIMEOUT=120 \
+        run ! train sh run.sh
     wait
-    cat err
+    cat err run/*
+    grep -q '"verdict": "failed: node n4 was lost, according' run/run.json
+    grep -q '"event": "failed".* "host": "n4"' run/events.jsonl
     [[ $(report) == "disttrain: first failure: node n4 was lost, according to Slurm, \
 T s after the start: ranks 6-7 on n4"* ]]
 }

@@ -286,7 +286,7 @@ equally many ranks on every node, but n"*" has 1 and n"*" has 2: "* ]]
         END { exit !(NR == 10 && !bad) }'
 }
 
-@test "kill -9 of a rank: ends at once, named once; resume is bit-identical" {
+@test "kill -9 of rank 0: ends at once, explained; resume is bit-identical" {
     dt_need_pmix
     need_faults
     local lines=("training: {train_batch_size: 8, max_steps: 20, resume: auto}"
@@ -295,12 +295,20 @@ equally many ranks on every node, but n"*" has 1 and n"*" has 2: "* ]]
     config killed "${lines[@]}"
     dt_srun -N4 -n4 --disttrain=whole.yaml
 
-    DISTTRAIN_FAULT=train.step:rank=2:step=13:kill \
+    DISTTRAIN_FAULT=train.step:rank=0:step=13:kill \
         run dt_srun -N4 -n4 --disttrain=killed.yaml
     echo "$output"
     ((status != 0))
-    [[ $output == *"first failure: rank 2 on n3, killed by signal 9 (Killed)"* ]]
-    (($(grep -c "lost rank 2 on n3" <<<"$output") <= 1))
+    local why="rank 0 on n1, killed by signal 9 (Killed), "
+    [[ $output == *"first failure: $why"* ]]
+    (($(grep -c "lost rank 0 on n1" <<<"$output") <= 1))
+    # its files say so, although it could not
+    [[ $output == *"report of the run: $WORK/killed.out/logs/report.html"* ]]
+    [[ $(<killed.out/logs/report.html) == *"failed"*": $why"* ]]
+    run -0 dt_run "$DT_BUILDDIR/disttrain" top --once killed.out
+    [[ $output == *"failed "*" ago: failed"*": $why"* ]]
+    grep -q '"event": "failed".*"rank": 0, "host": "n1"' \
+        killed.out/logs/events.jsonl
     [[ $(readlink killed.out/checkpoints/latest) == checkpoint-10 ]]
 
     run dt_srun -N4 -n4 --disttrain=killed.yaml

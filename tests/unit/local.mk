@@ -57,6 +57,7 @@ check_PROGRAMS += \
 	tests/unit/test_ppo_shared \
 	tests/unit/test_generation_plan \
 	tests/unit/test_scoring_stop \
+	tests/unit/test_ending \
 	tests/unit/test_energy \
 	tests/unit/test_error \
 	tests/unit/test_events \

@@ -232,10 +232,10 @@ static void a_contract_names_the_file_and_its_variables(void **state)
     write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
     assert_int_equal(check("--contract t.yaml"), 0);
     snprintf(wanted, sizeof(wanted),
-             "DISTTRAIN_CONTRACT=2\n"
-             "CONFIG=%s/t.yaml\nRUNS=train\nENV A=x\nENV B=a\\\\b\nENV "
-             "C=1\\n2\nENV D=\n",
-             test_directory);
+             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=train\n"
+             "SRUN SLURM_DISTTRAIN_RUN=%s/outputs/run/logs\n"
+             "ENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
+             test_directory, test_directory);
     assert_string_equal(out, wanted);
     assert_string_equal(errors, "");
 }

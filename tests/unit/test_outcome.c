@@ -399,6 +399,61 @@ static void the_report_quotes_the_rank_that_it_names(void **state)
         }
 }
 
+/* Checks how a run has ended, and destroys the outcome. */
+static void expect_ending(struct dt_outcome *o, const char *status,
+                          uint32_t rank, const char *host, const char *text)
+{
+    struct dt_outcome_ending ending;
+    assert_true(dt_outcome_ending(o, &ending));
+    assert_string_equal(ending.status, status);
+    assert_string_equal(ending.text, text);
+    assert_int_equal(ending.rank, rank);
+    assert_string_equal(ending.host, host);
+    dt_outcome_destroy(o);
+}
+
+static void a_run_ends_with_the_first_failure(void **state)
+{
+    struct dt_outcome_ending ending;
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    assert_false(dt_outcome_ending(o, &ending)); /* all are well */
+    record(o, 113400, "exit", 0, 113400, SIGKILL);
+    say(o, 3, 113500, "disttrain: rank 3 of 8 on n2: lost rank 0 on n1\n");
+    record(o, 113500, "exit", 3, 113500, EXIT(69));
+    expect_ending(o, "failed", 0, "n1",
+                  "rank 0 on n1, killed by signal 9 (Killed), 12.4 s after "
+                  "the start");
+
+    o = step();
+    start_all(o);
+    say(o, 3, 113500, "disttrain: rank 3 of 8 on n2: lost rank 0 on n1\n");
+    record(o, 113500, "exit", 3, 113500, EXIT(69));
+    expect_ending(o, "failed", 3, "n2", "rank 3 of 8 on n2: lost rank 0 on n1");
+
+    o = step();
+    start_all(o);
+    say(o, DT_NO_RANK, 114000, "srun: error: Node failure on n1");
+    expect_ending(o, "failed", DT_NO_RANK, "n1",
+                  "node n1 was lost, according to Slurm, 13.0 s after the "
+                  "start: ranks 0-1 on n1");
+
+    o = step();
+    start_all(o);
+    dt_outcome_hang(o, "no rank has printed anything for 9 s", 110000);
+    expect_ending(o, "failed", DT_NO_RANK, "",
+                  "no rank has printed anything for 9 s");
+
+    o = step();
+    start_all(o);
+    say(o, DT_NO_RANK, 113800,
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    expect_ending(o, "stopped", DT_NO_RANK, "",
+                  "from outside, by scancel, a time limit or a signal, before "
+                  "it could save");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_record_on_a_foreign_stream_is_ignored),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
         cmocka_unit_test(mistakes_of_the_user_are_no_crash),
+        cmocka_unit_test(a_run_ends_with_the_first_failure),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }

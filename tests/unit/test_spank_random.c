@@ -215,6 +215,7 @@ static const char *const variables[] = {
     DT_ENV_CONSOLE_RANKS,
     DT_ENV_CONSOLE,
     DT_ENV_RANK_LOGS,
+    DT_ENV_RUN,
     "_",
     "A",
 };

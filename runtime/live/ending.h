@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ending.h - records the end of a run of which nobody is left to do it */
+#ifndef DT_LIVE_ENDING_H
+#define DT_LIVE_ENDING_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct dt_live_ending {
+    const char *step;   /* the run's "JOB.STEP" */
+    const char *status; /* "failed" or "stopped" */
+    const char *text;   /* why */
+    int rank;           /* that failed first; -1: none in particular */
+    const char *host;   /* of it; "": unknown */
+};
+
+/* Says in run.json, events.jsonl and status.json of `dir` how the run has
+ * ended, if run.json has it running as that step. No process of the run may be
+ * alive. *page: whether the run wants report.html. Returns 1; 0: there is no
+ * such run, or it has said itself how it ended; -1: EX_DATAERR, EX_OSERR,
+ * EX_CANTCREAT, EX_IOERR.
+ */
+int dt_live_record_ending(const char *dir, const struct dt_live_ending *ending,
+                          bool *page, struct dt_error *err);
+
+#endif /* DT_LIVE_ENDING_H */
