@@ -96,6 +96,9 @@ void dt_step_times(struct dt_span_totals *since, long steps,
         [DT_SPAN_REWARD] = DT_TIMES,
         [DT_SPAN_SAVE] = DT_TIME_STALL,
         [DT_SPAN_EVALUATION] = DT_TIMES,
+        [DT_SPAN_BATCH] = DT_TIMES,
+        [DT_SPAN_SCORE] = DT_TIMES,
+        [DT_SPAN_DRIVE] = DT_TIMES,
     };
     struct dt_span_totals now;
     dt_span_totals(&now);

@@ -59,6 +59,9 @@ static const char *const kind_names[DT_SPAN_KINDS] = {
     [DT_SPAN_REWARD] = "reward wait",
     [DT_SPAN_SAVE] = "save",
     [DT_SPAN_EVALUATION] = "evaluation",
+    [DT_SPAN_BATCH] = "batch",
+    [DT_SPAN_SCORE] = "reward",
+    [DT_SPAN_DRIVE] = "drive wait",
 };
 
 const char *dt_span_name(enum dt_span_kind kind)

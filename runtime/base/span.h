@@ -37,6 +37,10 @@ enum dt_span_kind {
     DT_SPAN_REWARD,      /* for rewards of all ranks */
     DT_SPAN_SAVE,
     DT_SPAN_EVALUATION,
+    DT_SPAN_BATCH, /* is made, on a thread of the loader; number: which */
+    DT_SPAN_SCORE, /* of completions, on a thread of their reward; number: how
+                      many */
+    DT_SPAN_DRIVE, /* the thread of tiles waits for it */
     DT_SPAN_KINDS
 };
 

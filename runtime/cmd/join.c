@@ -52,6 +52,7 @@ const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
                "%s", note);
     *exec = (struct dt_exec){backend->device, backend->ops, NULL};
     dt_span_ranges(backend->device->range_begin, backend->device->range_end);
+    dt_span_lane("host"); /* before threads that may be more than lanes */
     if (backend->device->stream_create(&exec->stream, err) < 0)
         return NULL;
     return backend;

@@ -106,10 +106,14 @@ static bool claim_batch(struct dt_loader *loader, uint64_t *k)
 static void *loader_thread(void *arg)
 {
     struct dt_loader *loader = arg;
+    struct dt_span span;
     uint64_t k;
+    dt_span_lane("data");
     while (claim_batch(loader, &k)) {
         struct dt_slot *slot = slot_of(loader, k);
+        dt_span_begin_number(&span, DT_SPAN_BATCH, k);
         bool failed = dt_filler_fill(&loader->filler, slot, &slot->error) < 0;
+        dt_span_end(&span);
         pthread_mutex_lock(&loader->lock);
         slot->failed = failed;
         slot->made = k + 1;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/span.h"
 #include "parallel/swap_impl.h"
 
 void dt_swap_fail(struct dt_swap *swap, const struct dt_error *why)
@@ -221,10 +222,13 @@ static void release_slot(struct dt_swap *swap, struct dt_swap_slot *slot,
 static bool finish_block(struct dt_swap *swap)
 {
     struct dt_error err;
+    struct dt_span span;
     void *tag;
     int result;
+    dt_span_begin_number(&span, DT_SPAN_DRIVE, 0);
     int rc = dt_swap_ring_wait(swap->ring, swap->options.timeout_ms, &tag,
                                &result, &err);
+    dt_span_end(&span);
     if (rc < 0) {
         dt_error_prefix(&err, "%s", swap->file.path);
         fail(swap, &err);
@@ -350,6 +354,7 @@ void *dt_swap_worker(void *arg)
 {
     struct dt_swap *swap = arg;
     struct dt_swap_transfer *transfer;
+    dt_span_lane("drive");
     for (;;) {
         enum todo todo = next_todo(swap, &transfer);
         if (todo == START)

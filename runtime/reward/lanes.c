@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "base/thread.h"
 #include "reward/rewards.h"
 
@@ -112,7 +113,9 @@ static void *run_lane(void *arg)
     struct dt_rewards *rewards = lane->rewards;
     const struct dt_reward_kind *kind = lane->function->kind;
     struct dt_reward_task *task;
+    struct dt_span span;
     struct dt_error err;
+    dt_span_lane("reward");
     bool good = kind->open(lane, &err) == 0;
     if (!good)
         dt_error_prefix(&err, "reward %s", lane->conf->name);
@@ -122,8 +125,11 @@ static void *run_lane(void *arg)
     rewards->opening--;
     pthread_cond_broadcast(&rewards->done);
     pthread_mutex_unlock(&rewards->mutex);
-    while (good && (task = next_task(lane)))
+    while (good && (task = next_task(lane))) {
+        dt_span_begin_number(&span, DT_SPAN_SCORE, task->part.count);
         score(lane, task);
+        dt_span_end(&span);
+    }
     kind->close(lane);
     return NULL;
 }

@@ -43,6 +43,22 @@ static struct dt_trace_event pack_event(struct dt_trace_head *head, size_t lane,
     };
 }
 
+/* Lanes of one name are "data", "data 2" ...: Perfetto takes tracks of a
+ * process for one if they have the same name.
+ */
+static void name_lane(struct dt_trace_head *head,
+                      const struct dt_span_lane *lanes, size_t lane)
+{
+    int number = 1;
+    for (size_t i = 0; i < lane; i++)
+        number += strcmp(lanes[i].name, lanes[lane].name) == 0;
+    if (number == 1)
+        snprintf(head->lane[lane], DT_TRACE_NAME, "%s", lanes[lane].name);
+    else
+        snprintf(head->lane[lane], DT_TRACE_NAME, "%.12s %d", lanes[lane].name,
+                 number);
+}
+
 int dt_trace_pack(const struct dt_trace_head *of, void **data, size_t *bytes,
                   struct dt_error *err)
 {
@@ -65,7 +81,7 @@ int dt_trace_pack(const struct dt_trace_head *of, void **data, size_t *bytes,
     memset(head->name, 0, sizeof(head->name));
     memset(head->lane, 0, sizeof(head->lane));
     for (size_t i = 0; i < lane_count; i++) {
-        snprintf(head->lane[i], DT_TRACE_NAME, "%s", lanes[i].name);
+        name_lane(head, lanes, i);
         head->dropped += lanes[i].dropped;
         for (size_t k = 0; k < lanes[i].count; k++)
             *next++ = pack_event(head, i, &lanes[i].events[k]);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "base/span.h"
 #include "data/loader.h"
 #include "scratch.h"
 
@@ -147,6 +148,9 @@ static void each_epoch_has_all_samples_in_another_order(void **state)
                                     .repeat = true,
                                     .prefetch = 1,
                                     .timeout_ms = 60000};
+    struct dt_span_totals spent;
+    dt_span_totals(&spent);
+    const uint64_t made = spent.count[DT_SPAN_BATCH];
     struct dt_loader *loader = must_create(&opt, 0);
     uint64_t order[3][SAMPLES];
     (void)state;
@@ -163,6 +167,8 @@ static void each_epoch_has_all_samples_in_another_order(void **state)
     assert_memory_not_equal(order[0], order[1], sizeof(order[0]));
     assert_memory_not_equal(order[1], order[2], sizeof(order[0]));
     dt_loader_destroy(loader);
+    dt_span_totals(&spent); /* its thread made each in a span */
+    assert_true(spent.count[DT_SPAN_BATCH] - made >= 3 * SAMPLES);
 }
 
 /* One pass: every sample once over all ranks, the last batches padded, equally

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "base/span.h"
 
 static char program[512]; /* this one */
 
@@ -401,6 +402,9 @@ static void a_program_serves_many_steps(void **state)
              "type: command, name: judge, command: [%s, as, well]", program);
     struct dt_conf *conf = one_function(keys);
     struct dt_rewards *rewards = open_rewards(conf, &err);
+    struct dt_span_totals spent;
+    dt_span_totals(&spent);
+    const uint64_t spans = spent.count[DT_SPAN_SCORE];
     for (int step = 0; step < 20; step++) {
         double values[3];
         assert_int_equal(dt_rewards_submit(rewards, step, samples, 2, &err), 0);
@@ -418,6 +422,8 @@ static void a_program_serves_many_steps(void **state)
     json_decref(metrics);
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
+    dt_span_totals(&spent);
+    assert_true(spent.count[DT_SPAN_SCORE] - spans >= 20);
 }
 
 static int leave(void **state)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/span.h"
 #include "drive.h"
 
 static struct dt_swap *must_create(const struct dt_swap_options *options)
@@ -185,6 +186,9 @@ static void buffers_are_aligned_and_zero_at_first(void **state)
 static void statistics_count_what_the_drive_moved(void **state)
 {
     const size_t page = 4096, moved = (TILE + page - 1) / page * page;
+    struct dt_span_totals spent;
+    dt_span_totals(&spent);
+    const uint64_t spans = spent.count[DT_SPAN_DRIVE];
     struct dt_swap *swap = small();
     (void)state;
     for (size_t tile = 0; tile < 3; tile++)
@@ -195,6 +199,8 @@ static void statistics_count_what_the_drive_moved(void **state)
     assert_int_equal(stats.bytes_read, moved);
     assert_true(stats.write_seconds > 0 && stats.read_seconds > 0);
     dt_swap_destroy(swap);
+    dt_span_totals(&spent); /* its thread waited for each in a span */
+    assert_true(spent.count[DT_SPAN_DRIVE] - spans >= 4);
 }
 
 static int open_count(void)

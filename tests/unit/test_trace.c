@@ -297,6 +297,33 @@ static void a_part_is_read_as_it_was_packed_or_refused(void **state)
     free(data);
 }
 
+/* As if this thread were three: a lane belongs to its thread. */
+static void each_thread_has_a_lane_of_its_own_name(void **state)
+{
+    static const char *const names[] = {"data", "reward", "data"};
+    struct dt_trace_head head = {.rank = 0};
+    struct dt_trace_part part;
+    struct dt_span span;
+    void *data;
+    size_t bytes;
+    (void)state;
+    assert_int_equal(dt_span_trace_begin(NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        dt_span_lane(names[i]);
+        dt_span_begin_number(&span, DT_SPAN_BATCH, 0);
+        dt_span_end(&span);
+    }
+    dt_span_trace_end();
+    assert_int_equal(dt_trace_pack(&head, &data, &bytes, NULL), 0);
+    assert_int_equal(dt_trace_unpack(&part, data, bytes, NULL), 0);
+    assert_int_equal(part.head.lanes, 3);
+    assert_string_equal(part.head.lane[0], "data");
+    assert_string_equal(part.head.lane[1], "reward");
+    assert_string_equal(part.head.lane[2], "data 2");
+    dt_trace_part_fini(&part);
+    free(data);
+}
+
 /* --- which ranks --- */
 
 static void all_ranks_are_chosen_if_they_fit(void **state)
@@ -387,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_flow_has_all_ranks_of_a_collective_and_two_ends),
         cmocka_unit_test(a_trace_says_what_it_is_of),
         cmocka_unit_test(a_part_is_read_as_it_was_packed_or_refused),
+        cmocka_unit_test(each_thread_has_a_lane_of_its_own_name),
         cmocka_unit_test(all_ranks_are_chosen_if_they_fit),
         cmocka_unit_test(else_the_slowest_median_and_fastest_of_nodes),
         cmocka_unit_test(a_request_is_taken_once),
