@@ -30,12 +30,23 @@ static void write_string(FILE *out, const char *text)
     json_decref(string);
 }
 
+/* The number of a rank's process; those of its threads follow it. Perfetto
+ * takes 0 and a thread that has the number of another process for special ones,
+ * and their spans for those of other lanes.
+ */
+static int32_t process_of(const struct writer *w)
+{
+    enum { NUMBERS = 100 }; /* of a process and its threads */
+    return (w->part->head.rank + 1) * NUMBERS;
+}
+
 /* The beginning that all events of a lane have. */
 static void event_begin(const struct writer *w, const char *phase,
                         unsigned lane)
 {
-    fprintf(w->out, ",\n{\"ph\":\"%s\",\"pid\":%" PRId32 ",\"tid\":%u", phase,
-            w->part->head.rank, lane);
+    const int32_t process = process_of(w);
+    fprintf(w->out, ",\n{\"ph\":\"%s\",\"pid\":%" PRId32 ",\"tid\":%" PRId32,
+            phase, process, process + 1 + (int32_t)lane);
 }
 
 static void write_time(const struct writer *w, const char *key, int64_t ns)
@@ -132,8 +143,7 @@ int dt_trace_write_chrome(const struct dt_trace_set *set, FILE *out,
     write_string(out, text);
     fprintf(out, ",\"program\":\"%s\"},\"traceEvents\":[", PACKAGE_STRING);
     fprintf(out,
-            "{\"ph\":\"M\",\"pid\":0,\"name\":\"trace\","
-            "\"args\":{\"steps\":[%ld,%ld]}}",
+            "{\"ph\":\"M\",\"name\":\"trace\",\"args\":{\"steps\":[%ld,%ld]}}",
             set->first, set->last);
     for (size_t i = 0; i < set->count; i++) {
         w.part = &set->parts[i];

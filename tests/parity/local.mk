@@ -90,6 +90,7 @@ EXTRA_DIST += \
 	tests/parity/families.json \
 	tests/parity/hunt.py \
 	tests/parity/trial_sinks.py \
+	tests/parity/trial_trace.py \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_family_reference.py \
