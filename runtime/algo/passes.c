@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "algo/run.h"
+#include "base/fault.h"
 #include "base/span.h"
 
 /* The work of a unit, which is recorded. */
@@ -34,6 +35,7 @@ static int queue_forward(struct unit *unit, const struct dt_graph_shape *shape,
 {
     struct dt_span span;
     dt_span_begin_number(&span, DT_SPAN_FORWARD, unit->u);
+    (void)dt_fault("train.forward");
     int rc = dt_graphs_run(unit->learner->graphs, shape, unit->u, unit_forward,
                            unit, err);
     dt_span_end(&span);

@@ -12,18 +12,21 @@
 #include "base/median.h"
 
 enum {
-    WINDOWS = 10,     /* that count */
-    SLOW_WINDOWS = 5, /* of them */
+    JUDGED = 17, /* newest windows, whose median has to be slow */
+    SLOW = 13,   /* of them, that have to be somewhat slow */
+    KEPT = 64,   /* windows that say how noisy a rank is */
 };
 
-static const double least_excess = 0.15;
-static const double least_noises = 3;      /* of a single window */
-static const double mad_to_sigma = 1.4826; /* of a normal distribution */
-static const double share_of_cause = 0.3;  /* of the excess, at least */
+static const double least_excess = 0.15;     /* of the median of windows */
+static const double least_of_each = 0.1;     /* of those that count as slow */
+static const double least_errors = 5;        /* standard errors of the median */
+static const double mad_to_sigma = 1.4826;   /* of a normal distribution */
+static const double median_to_mean = 1.2533; /* their standard errors */
+static const double share_of_cause = 0.3;    /* of the excess, at least */
 
 struct dt_stragglers {
     size_t world, count; /* windows that were added */
-    double *ratio;       /* (WINDOWS, world) to the median, as a ring */
+    double *ratio;       /* (KEPT, world) to the median, as a ring */
     double *room;        /* (world) */
 };
 
@@ -41,7 +44,7 @@ struct dt_stragglers *dt_stragglers_create(size_t world, struct dt_error *err)
     struct dt_stragglers *s = calloc(1, sizeof(*s));
     if (s) {
         s->world = world;
-        s->ratio = calloc(WINDOWS * world, sizeof(double));
+        s->ratio = calloc(KEPT * world, sizeof(double));
         s->room = calloc(world, sizeof(double));
         if (s->ratio && s->room)
             return s;
@@ -54,48 +57,52 @@ struct dt_stragglers *dt_stragglers_create(size_t world, struct dt_error *err)
 /* The ratio of a rank `ago` windows ago, 0: in the newest one. */
 static double ratio_of(const struct dt_stragglers *s, size_t rank, size_t ago)
 {
-    return s->ratio[(s->count - 1 - ago) % WINDOWS * s->world + rank];
+    return s->ratio[(s->count - 1 - ago) % KEPT * s->world + rank];
 }
 
-/* The noise of a window of this rank: of differences, which have that of two
- * windows, the median.
+/* The standard error of the median of the windows that are judged, by the noise
+ * of one: of differences, which have that of two windows, the median.
  */
-static double noise_of(const struct dt_stragglers *s, size_t rank,
-                       size_t windows)
+static double error_of(const struct dt_stragglers *s, size_t rank)
 {
-    double step[WINDOWS];
+    const size_t windows = s->count < KEPT ? s->count : KEPT;
+    double step[KEPT];
     for (size_t i = 0; i + 1 < windows; i++)
         step[i] = fabs(ratio_of(s, rank, i) - ratio_of(s, rank, i + 1));
-    return dt_median(step, windows - 1) * mad_to_sigma * M_SQRT1_2;
+    const double noise =
+        dt_median(step, windows - 1) * mad_to_sigma * M_SQRT1_2;
+    return noise * median_to_mean / sqrt(JUDGED);
 }
 
-/* How much a rank is above the median, 0: it is not slow. */
-static double excess_of(const struct dt_stragglers *s, size_t rank,
-                        size_t windows)
+/* How much a rank is above the median of ranks, 0: it is not slow. */
+static double excess_of(const struct dt_stragglers *s, size_t rank)
 {
-    const double least =
-        fmax(least_excess, least_noises * noise_of(s, rank, windows));
-    double above[WINDOWS];
+    double above[JUDGED];
     size_t slow = 0;
-    for (size_t i = 0; i < windows; i++)
-        if (ratio_of(s, rank, i) - 1 > least)
-            above[slow++] = ratio_of(s, rank, i) - 1;
-    return slow >= SLOW_WINDOWS ? dt_median(above, slow) : 0;
+    for (size_t i = 0; i < JUDGED; i++) {
+        above[i] = ratio_of(s, rank, i) - 1;
+        slow += above[i] > least_of_each;
+    }
+    if (slow < SLOW)
+        return 0;
+    const double excess = dt_median(above, JUDGED);
+    return excess > least_excess && excess > least_errors * error_of(s, rank)
+               ? excess
+               : 0;
 }
 
 int dt_stragglers_add(struct dt_stragglers *s, const double *seconds,
                       double *excess)
 {
-    const size_t row = s->count++ % WINDOWS * s->world;
-    const size_t windows = s->count < WINDOWS ? s->count : WINDOWS;
+    const size_t row = s->count++ % KEPT * s->world;
     int slowest = -1;
     memcpy(s->room, seconds, s->world * sizeof(*seconds));
     const double median = dt_median(s->room, s->world);
     for (size_t r = 0; r < s->world; r++)
         s->ratio[row + r] = seconds[r] / median;
     *excess = 0;
-    for (size_t r = 0; windows >= SLOW_WINDOWS && r < s->world; r++) {
-        const double more = excess_of(s, r, windows);
+    for (size_t r = 0; s->count >= JUDGED && r < s->world; r++) {
+        const double more = excess_of(s, r);
         if (more > *excess) {
             *excess = more;
             slowest = (int)r;

@@ -4,11 +4,13 @@
  *
  * Steps take equally long on all ranks, as they wait for each other. So what is
  * compared is the time of a step that a rank does not wait for others, over
- * windows of several steps. A rank is slow if in five of the last ten windows
- * it is 15 % above the median of ranks, and above it by three times its own
- * noise: by more than six times what is left of it in a mean of five. Noise is
- * measured by differences of successive windows, so that a slow rank does not
- * hide in its own slowness, and two ranks are enough.
+ * windows of several steps. A rank is slow if the median of its last 17 windows
+ * is 15 % above that of ranks, and 13 of them are 10 % above it. A process that
+ * uses its CPUs for some seconds slows fewer; and one that slows another rank
+ * hides a slow one in fewer. The median also has to be above what is left of
+ * the noise of a window by five standard errors. Noise is measured by
+ * differences of successive windows, so that a slow rank does not hide in its
+ * own slowness, and two ranks are enough.
  */
 #ifndef DT_ALGO_STRAGGLERS_H
 #define DT_ALGO_STRAGGLERS_H
@@ -25,8 +27,7 @@ void dt_stragglers_destroy(struct dt_stragglers *s); /* NULL is fine */
 
 /* Adds a window: seconds[world] of a step that ranks did not wait. Returns the
  * slow rank, of several the slowest, or -1. *excess is how much it is above the
- * median of ranks, as a part of that, in the median of the windows in which it
- * was.
+ * median of ranks, as a part of that, in the median of its last windows.
  */
 int dt_stragglers_add(struct dt_stragglers *s, const double *seconds,
                       double *excess);

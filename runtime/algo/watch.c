@@ -2,9 +2,10 @@
 /*
  * watch.c - looks for slow ranks while the run goes on
  *
- * Ranks tell each other once in 15 steps how long they took, and rank 0 adds
- * these up to windows of some seconds. So a rank is named 100 steps after it
- * has become slow, or a minute if steps are short.
+ * Ranks tell each other once in three seconds, but not more often than every
+ * five steps, how long their part of a step took. Each such question ends a
+ * window (stragglers.h), so that a rank is named at most 100 steps after it has
+ * become slow, or a minute if steps are short.
  */
 #include "config.h"
 
@@ -20,28 +21,32 @@
 #include "base/median.h"
 
 enum {
-    STEPS = 15,          /* between questions */
+    STEPS_MIN = 5, /* of a window */
+    STEPS_MAX = 100000,
     QUIET_SECONDS = 600, /* between two warnings of a rank */
     /* numbers of a rank, of a step */
     OWN = 0, /* seconds that it does not wait for others */
     DATA_WAIT,
+    WALL,   /* seconds in all */
     STRAIN, /* struct dt_strain */
     NUMBERS = STRAIN + DT_STRAIN_NUMBERS
 };
 
-static const double window_seconds = 8; /* at least */
+static const double window_seconds = 3;    /* at least */
+static const double share_of_window = 0.1; /* in the means, at least */
 
 struct dt_watch {
     struct dt_stragglers *found;
     struct dt_span_totals totals; /* when ranks asked last */
     struct dt_strain strain;
-    long asked;    /* after which step */
+    double asked;  /* when */
+    long step;     /* after which step */
+    long steps;    /* until they ask again: the same on all ranks */
     double *ranks; /* (world, NUMBERS) that they said */
-    double *sums;  /* (world, NUMBERS) since the window began */
+    double *means; /* (world, NUMBERS) of about the last ten windows */
     double *room;  /* (world) */
     double *told;  /* (world) when a rank was named, 0: never */
-    double began;  /* the window */
-    int questions; /* in it */
+    long windows;
 };
 
 void dt_watch_destroy(struct dt_watch *w)
@@ -50,7 +55,7 @@ void dt_watch_destroy(struct dt_watch *w)
         return;
     dt_stragglers_destroy(w->found);
     free(w->ranks);
-    free(w->sums);
+    free(w->means);
     free(w->room);
     free(w->told);
     free(w);
@@ -63,16 +68,17 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
     run->watch = w;
     if (w) {
         w->ranks = calloc(world * NUMBERS, sizeof(double));
-        w->sums = calloc(world * NUMBERS, sizeof(double));
+        w->means = calloc(world * NUMBERS, sizeof(double));
         w->room = calloc(world, sizeof(double));
         w->told = calloc(world, sizeof(double));
     }
-    if (!w || !w->ranks || !w->sums || !w->room || !w->told)
+    if (!w || !w->ranks || !w->means || !w->room || !w->told)
         return dt_error_set(err, EX_OSERR, "slow ranks: out of memory");
     dt_span_totals(&w->totals);
     dt_strain_read(&w->strain, "");
-    w->asked = run->progress.step;
-    w->began = dt_clock_now();
+    w->asked = dt_clock_now();
+    w->step = run->progress.step;
+    w->steps = STEPS_MIN;
     w->found = dt_stragglers_create(world, err);
     return w->found ? 0 : -1;
 }
@@ -81,23 +87,25 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
 static void measure(struct dt_watch *w, double mine[NUMBERS])
 {
     double times[DT_TIMES], *strain = mine + STRAIN;
-    struct dt_strain now;
+    const double now = dt_clock_now(), steps = (double)w->steps;
+    struct dt_strain after;
     double before[DT_STRAIN_NUMBERS];
-    dt_step_times(&w->totals, STEPS, times);
+    dt_step_times(&w->totals, w->steps, times);
     mine[OWN] = times[DT_TIME_COMPUTE] + times[DT_TIME_DATA_WAIT];
     mine[DATA_WAIT] = times[DT_TIME_DATA_WAIT];
-    dt_strain_read(&now, "");
+    mine[WALL] = (now - w->asked) / steps;
+    dt_strain_read(&after, "");
     memcpy(before, &w->strain, sizeof(before));
-    memcpy(strain, &now, sizeof(now));
+    memcpy(strain, &after, sizeof(after));
     for (size_t i = 0; i < DT_STRAIN_NUMBERS; i++)
-        strain[i] = (strain[i] - before[i]) / STEPS;
-    w->strain = now;
+        strain[i] = (strain[i] - before[i]) / steps;
+    w->strain = after;
+    w->asked = now;
 }
 
-/* A number of a rank, as a mean of the window. */
 static double number_of(const struct dt_watch *w, size_t rank, size_t number)
 {
-    return w->sums[rank * NUMBERS + number] / w->questions;
+    return w->means[rank * NUMBERS + number];
 }
 
 static double median_of(const struct dt_run *run, size_t number)
@@ -150,23 +158,35 @@ static void name_rank(const struct dt_run *run, int rank, double excess)
                                               .text = text});
 }
 
-/* Judges a window on rank 0, and begins the next one. */
-static void end_window(struct dt_run *run)
+/* Adds what ranks said to the means, in which old windows fade. */
+static void add_to_means(struct dt_watch *w, size_t count)
+{
+    const double share = fmax(1.0 / (double)++w->windows, share_of_window);
+    for (size_t i = 0; i < count; i++)
+        w->means[i] += (w->ranks[i] - w->means[i]) * share;
+}
+
+/* Judges a window on rank 0. */
+static void judge(struct dt_run *run)
 {
     struct dt_watch *w = run->watch;
-    const double now = dt_clock_now();
-    double *seconds = w->ranks, excess;
+    double *seconds = w->room, excess;
     for (size_t r = 0; r < (size_t)run->world; r++)
-        seconds[r] = number_of(w, r, OWN);
+        seconds[r] = w->ranks[r * NUMBERS + OWN];
+    add_to_means(w, (size_t)run->world * NUMBERS);
     int slow = dt_stragglers_add(w->found, seconds, &excess);
     if (slow >= 0 && run->report &&
-        (w->told[slow] == 0 || now - w->told[slow] >= QUIET_SECONDS)) {
-        w->told[slow] = now;
+        (w->told[slow] == 0 || w->asked - w->told[slow] >= QUIET_SECONDS)) {
+        w->told[slow] = w->asked;
         name_rank(run, slow, excess);
     }
-    memset(w->sums, 0, (size_t)run->world * NUMBERS * sizeof(*w->sums));
-    w->questions = 0;
-    w->began = now;
+}
+
+/* How many steps a window has, by the time of rank 0, which all ranks know. */
+static long steps_of_window(const struct dt_watch *w)
+{
+    const double steps = ceil(window_seconds / w->ranks[WALL]);
+    return (long)fmin(fmax(steps, STEPS_MIN), STEPS_MAX);
 }
 
 int dt_watch_step(struct dt_run *run, struct dt_error *err)
@@ -174,16 +194,14 @@ int dt_watch_step(struct dt_run *run, struct dt_error *err)
     struct dt_watch *w = run->watch;
     double mine[NUMBERS];
     if (run->world == 1 || !run->exec.device->is_host ||
-        run->progress.step - w->asked < STEPS)
+        run->progress.step - w->step < w->steps)
         return 0;
-    w->asked = run->progress.step;
+    w->step = run->progress.step;
     measure(w, mine);
     if (dt_gather(run->comm, mine, NUMBERS, w->ranks, err) < 0)
         return -1;
-    for (size_t i = 0; i < (size_t)run->world * NUMBERS; i++)
-        w->sums[i] += w->ranks[i];
-    w->questions++;
-    if (run->rank == 0 && dt_clock_now() - w->began >= window_seconds)
-        end_window(run);
+    w->steps = steps_of_window(w);
+    if (run->rank == 0)
+        judge(run);
     return 0;
 }

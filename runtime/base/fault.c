@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 
-enum fault_action { FAULT_KILL, FAULT_STOP, FAULT_ERROR };
+enum fault_action { FAULT_KILL, FAULT_STOP, FAULT_ERROR, FAULT_SLEEP };
 
 enum { PLANS = 4 };
 
@@ -24,6 +25,7 @@ static struct plan {
     int rank;  /* -1: any */
     long step; /* -1: any */
     long nth;
+    double sleep_ms; /* at the nth passage and all that follow */
     atomic_long passages;
 } plans[PLANS];
 
@@ -33,11 +35,12 @@ static atomic_long here_step;
 
 static void bad_plan(const char *text)
 {
-    fprintf(stderr,
-            "disttrain: DISTTRAIN_FAULT=%s: expected up to %d of "
-            "POINT[:rank=R][:step=S][:nth=N]:kill|stop|error, with commas "
-            "between them\n",
-            text, PLANS);
+    fprintf(
+        stderr,
+        "disttrain: DISTTRAIN_FAULT=%s: expected up to %d of "
+        "POINT[:rank=R][:step=S][:nth=N]:kill|stop|error|sleep=MS, with commas "
+        "between them\n",
+        text, PLANS);
     abort(); /* a test that asks for nothing must not pass */
 }
 
@@ -59,6 +62,8 @@ static int plan_parse(struct plan *plan, char *text)
             plan->action = FAULT_STOP, have_action = true;
         else if (!strcmp(word, "error"))
             plan->action = FAULT_ERROR, have_action = true;
+        else if (sscanf(word, "sleep=%lf", &plan->sleep_ms) == 1)
+            plan->action = FAULT_SLEEP, have_action = true;
         else if (sscanf(word, "rank=%d", &plan->rank) != 1 &&
                  sscanf(word, "step=%ld", &plan->step) != 1 &&
                  sscanf(word, "nth=%ld", &plan->nth) != 1)
@@ -92,14 +97,24 @@ void dt_fault_step(long step)
     here_step = step;
 }
 
-static bool plan_fires(struct plan *plan, const char *point)
+static bool is_due(struct plan *plan, const char *point)
 {
     if (strcmp(plan->point, point) != 0 ||
         (plan->rank >= 0 && plan->rank != here_rank) ||
-        (plan->step >= 0 && plan->step != here_step) ||
-        atomic_fetch_add(&plan->passages, 1) + 1 != plan->nth)
+        (plan->step >= 0 && plan->step != here_step))
         return false;
-    if (plan->action != FAULT_ERROR)
+    const long passage = atomic_fetch_add(&plan->passages, 1) + 1;
+    return plan->action == FAULT_SLEEP ? passage >= plan->nth
+                                       : passage == plan->nth;
+}
+
+static bool plan_fires(struct plan *plan, const char *point)
+{
+    if (!is_due(plan, point))
+        return false;
+    if (plan->action == FAULT_SLEEP)
+        dt_clock_sleep(plan->sleep_ms / 1e3);
+    else if (plan->action != FAULT_ERROR)
         dprintf(STDERR_FILENO, "DISTTRAIN_FAULT: rank %d, step %ld: %s\n",
                 here_rank, here_step, point);
     if (plan->action == FAULT_KILL)

@@ -5,7 +5,8 @@
  * DISTTRAIN_FAULT=POINT[:rank=R][:step=S][:nth=N]:ACTION makes the N-th
  * passage (from 1) of a named point fail. ACTION is `kill` (SIGKILL), `stop`
  * (SIGSTOP), each after a line to stderr, or `error` (the caller sees a
- * failure). Up to four of these, with commas between them. Without
+ * failure). With `sleep=MS` it takes so many milliseconds longer, and so do all
+ * passages after it. Up to four of these, with commas between them. Without
  * --enable-fault-injection every point is compiled to "no".
  */
 #ifndef DT_BASE_FAULT_H
