@@ -101,9 +101,8 @@ struct dt_samples {
 };
 
 /* sampling.c: what the configuration says of generations, for run->world ranks.
- * -1: EX_CONFIG.
  */
-int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err);
+void dt_run_samples_resolve(struct dt_run *run);
 
 /* sampling.c: opens rewards and the rollout, after the model is there. -1: as
  * dt_rewards_open and dt_rollout_create. dt_run_samples_fini in any case.

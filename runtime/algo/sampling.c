@@ -15,18 +15,6 @@ enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
 
 /* --- sizes --- */
 
-/* What the schema has and this does not do yet: read in silence, a key would be
- * taken for granted.
- */
-static int refuse_later(const struct dt_conf *conf, struct dt_error *err)
-{
-    return conf->rollout.gather_units
-               ? dt_conf_error_set(conf, "rollout.gather", err,
-                                   "weights are not gathered for each token: "
-                                   "write once")
-               : 0;
-}
-
 static void resolve_grpo(struct dt_run *run)
 {
     const struct dt_conf_grpo *conf = &run->conf.grpo;
@@ -53,16 +41,14 @@ static void resolve_ppo(struct dt_run *run)
     s->stores_old = true;
 }
 
-int dt_run_samples_resolve(struct dt_run *run, struct dt_error *err)
+void dt_run_samples_resolve(struct dt_run *run)
 {
-    const struct dt_conf *conf = &run->conf;
     if (!run->algo->advantages)
-        return 0;
+        return;
     if (run->algo->critic_loss)
         resolve_ppo(run);
     else
         resolve_grpo(run);
-    return refuse_later(conf, err);
 }
 
 /* Prompts of a rank, at most. */

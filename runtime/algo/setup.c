@@ -333,8 +333,7 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
         run->tokens = conf->training.micro_batch_tokens > 0
                           ? (size_t)conf->training.micro_batch_tokens
                           : (run->algo->advantages ? 1 : 2) * run->B * run->T;
-    if (dt_run_samples_resolve(run, err) < 0)
-        return -1;
+    dt_run_samples_resolve(run);
     if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
                  conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",

@@ -54,11 +54,6 @@
      .help = "the tokens of a completion do not depend on what is sampled "
              "beside it, at some cost in speed; auto is true on cpu and with "
              "run.deterministic"},
-    {"rollout.gather", DT_CONF_ENUM, AT(rollout.gather_units),
-     .fallback = "once", .words = WORDS({"once", 0, NULL}, {"unit", 1, NULL}),
-     .help = "under zero3, gather all weights once before completions are "
-             "sampled, or each unit for each token, which is slow and needs "
-             "little memory"},
     {"rollout.correction", DT_CONF_ENUM, AT(rollout.correction),
      .fallback = "auto", .result = true,
      .words = WORDS({"auto", DT_CORRECTION_AUTO, NULL},

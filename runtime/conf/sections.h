@@ -23,7 +23,6 @@ struct dt_conf_rollout {
     struct dt_conf_list stop_ids; /* whole numbers >= 0, beside the model's */
     long slots;                   /* 0: auto */
     int exact;                    /* enum dt_conf_choice */
-    int gather_units;             /* gather: unit (1) | once */
     int correction;               /* enum dt_correction, never auto */
     double cap;                   /* of the correction */
     long overlap;                 /* generations sampled ahead: 0 or 1 */

@@ -309,34 +309,6 @@ static void all_strategies_sample_the_same(void **state)
     }
 }
 
-/* --- what is refused --- */
-
-static int refuse(const struct dt_comm_world *world, void *arg)
-{
-    struct small_world *small = arg;
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {.world = 1};
-    struct dt_error *err = small->arg;
-    struct dt_comm *comm = small_comm(world, err);
-    int rc = dt_run_init(&run, small->conf, &exec, comm, 1, err);
-    dt_run_fini(&run);
-    dt_comm_destroy(comm);
-    return rc < 0 ? 0 : -1;
-}
-
-static void what_is_not_done_yet_is_refused(void **state)
-{
-    struct dt_error err = {0};
-    struct small_world small = {
-        .conf = small_conf(STEP PRINTABLE "rollout.gather: unit\n"),
-        .arg = &err};
-    (void)state;
-    world_threads(1, refuse, &small);
-    if (!strstr(err.text, "rollout.gather: weights are not gathered for each"))
-        fail_msg("%s", err.text);
-    dt_conf_destroy((struct dt_conf *)small.conf);
-}
-
 /* --- a reference that follows --- */
 
 /* Divergences of three steps, each of its own metrics. */
@@ -397,7 +369,6 @@ int main(void)
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_stop_in_a_rollout_changes_nothing),
         cmocka_unit_test(all_strategies_sample_the_same),
-        cmocka_unit_test(what_is_not_done_yet_is_refused),
         cmocka_unit_test(a_reference_may_follow_the_model),
         cmocka_unit_test(a_reference_that_followed_is_resumed),
     };
