@@ -116,7 +116,8 @@ static int encode_prompt(struct dt_engine *s, const struct request *request,
     if (request->tokens)
         return parse_tokens(s, request->tokens, out, err);
     if (!request->chat)
-        return dt_engine_encode(s, request->prompt, out, err);
+        return dt_engine_encode(s, request->prompt, strlen(request->prompt),
+                                out, err);
     return dt_generate_encode(s, chat, request->system, request->prompt, out,
                               err);
 }

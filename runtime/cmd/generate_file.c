@@ -115,21 +115,24 @@ static struct line *new_line(struct work *work)
 }
 
 /* Parses one line and encodes its prompt. */
-static int add_line(struct work *work, const char *text, struct dt_error *err)
+static int add_line(struct work *work, const char *text, size_t bytes,
+                    struct dt_error *err)
 {
     struct line *line = new_line(work);
     json_error_t why;
     if (!line)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    line->object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    line->object =
+        json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!line->object)
         return set_line_error(work, err, why.text);
     const json_t *prompt = json_object_get(line->object, "prompt");
     const json_t *messages = json_object_get(line->object, "messages");
     int result = -1;
     if (json_is_string(prompt))
-        result = dt_engine_encode(work->engine, json_string_value(prompt),
-                                  &line->prompt, err);
+        result =
+            dt_engine_encode(work->engine, json_string_value(prompt),
+                             json_string_length(prompt), &line->prompt, err);
     else if (json_is_array(messages))
         result = encode_messages(work, line->object, &line->prompt, err);
     else
@@ -206,24 +209,26 @@ static int take_completion(void *ctx, const struct dt_completion *completion,
     return print_lines(work, err);
 }
 
-static bool is_blank(const char *text)
+static bool is_blank(const char *text, size_t bytes)
 {
-    return text[strspn(text, " \t\r\n")] == '\0';
+    return strspn(text, " \t\r\n") == bytes;
 }
 
 static int read_lines(struct work *work, struct dt_error *err)
 {
     char *text = NULL;
     size_t room = 0;
+    ssize_t bytes;
     int result = 0;
     FILE *f = fopen(work->path, "re");
     if (!f)
         return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", work->path,
                             strerror(errno));
-    while (result == 0 && getline(&text, &room, f) > 0) {
+    while (result == 0 && (bytes = getline(&text, &room, f)) > 0) {
         work->number++;
-        if (!is_blank(text) && work->total++ % work->size == work->rank)
-            result = add_line(work, text, err);
+        if (!is_blank(text, (size_t)bytes) &&
+            work->total++ % work->size == work->rank)
+            result = add_line(work, text, (size_t)bytes, err);
     }
     if (result == 0 && ferror(f))
         result = dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s",

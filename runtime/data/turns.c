@@ -9,19 +9,26 @@
 #include "data/line.h"
 #include "data/turns.h"
 
+/* A string that is this word, and has no U+0000 behind it. */
+static bool is_word(const json_t *value, const char *word)
+{
+    return json_string_length(value) == strlen(word) &&
+           !strcmp(json_string_value(value), word);
+}
+
 /* --- roles --- */
 
-static const char *role_of(const char *role, struct dt_turns *turns)
+static const char *role_of(const json_t *role, struct dt_turns *turns)
 {
     static const char *const roles[] = {"system", "developer", "user",
                                         "assistant", "tool"};
     static const char *const others[][2] = {{"human", "user"},
                                             {"gpt", "assistant"}};
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-        if (strcmp(role, roles[i]) == 0)
+        if (is_word(role, roles[i]))
             return roles[i];
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strcmp(role, others[i][0]) == 0) {
+        if (is_word(role, others[i][0])) {
             turns->renamed++;
             return others[i][1];
         }
@@ -54,7 +61,7 @@ static const char *read_role(const json_t *json, size_t n,
                      n, key, dt_line_kind(value));
         return NULL;
     }
-    role = role_of(json_string_value(value), turns);
+    role = role_of(value, turns);
     if (role)
         return role;
     dt_line_printable(json_string_value(value), shown, sizeof(shown));
@@ -75,17 +82,17 @@ static int check_parts(const json_t *parts, const char *key, size_t n,
     size_t i;
     json_array_foreach(parts, i, part)
     {
-        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *type = json_object_get(part, "type");
         char shown[40];
-        if (type && !strcmp(type, "text") &&
+        if (is_word(type, "text") &&
             json_is_string(json_object_get(part, "text")))
             continue;
-        if (!type || !strcmp(type, "text"))
+        if (!json_is_string(type) || is_word(type, "text"))
             return dt_error_set(err, EX_DATAERR,
                                 "message %zu: %s: part %zu: expected an object "
                                 "with type and text",
                                 n, key, i + 1);
-        dt_line_printable(type, shown, sizeof(shown));
+        dt_line_printable(json_string_value(type), shown, sizeof(shown));
         return dt_error_set(err, EX_DATAERR,
                             "message %zu: %s: a part of type %s: only text is "
                             "trained on",
@@ -220,7 +227,7 @@ int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
         return dt_error_set(err, EX_DATAERR,
                             "system: expected a string, got %s",
                             dt_line_kind(system));
-    if (json_is_string(role) && strcmp(json_string_value(role), "system") == 0)
+    if (is_word(role, "system"))
         return dt_error_set(err, EX_DATAERR,
                             "system: the messages begin with a system message "
                             "already");
@@ -240,7 +247,8 @@ static int read_tools(struct dt_turns *turns, json_t *value,
                       struct dt_error *err)
 {
     if (json_is_string(value)) /* tables have no other way to keep them */
-        turns->tools = json_loads(json_string_value(value), 0, NULL);
+        turns->tools = json_loadb(json_string_value(value),
+                                  json_string_length(value), 0, NULL);
     else
         turns->tools = json_incref(value);
     if (json_is_array(turns->tools))

@@ -187,11 +187,11 @@ static int begin_text(const struct dt_engine *engine, struct dt_tokens *out,
     return 0;
 }
 
-int dt_engine_encode(struct dt_engine *engine, const char *text,
+int dt_engine_encode(struct dt_engine *engine, const char *text, size_t bytes,
                      struct dt_tokens *out, struct dt_error *err)
 {
     if (need_tokenizer(engine, err) < 0 ||
-        dt_encode(engine->encoder, text, strlen(text),
+        dt_encode(engine->encoder, text, bytes,
                   DT_ENCODE_POST | DT_ENCODE_SPECIAL, out, err) < 0 ||
         (out->count == 0 && begin_text(engine, out, err) < 0))
         return -1;

@@ -41,11 +41,11 @@ void dt_engine_close(struct dt_engine *engine);
 int dt_engine_add_stop(struct dt_engine *engine, const char *text,
                        struct dt_error *err);
 
-/* Encodes a prompt to *out; an empty one becomes the token that begins texts.
- * -1: EX_USAGE, there is no tokenizer or no such token; EX_DATAERR, a token is
- * not in the model; EX_OSERR.
+/* Encodes a prompt to *out, which may have U+0000; an empty one becomes the
+ * token that begins texts. -1: EX_USAGE, there is no tokenizer or no such
+ * token; EX_DATAERR, a token is not in the model; EX_OSERR.
  */
-int dt_engine_encode(struct dt_engine *engine, const char *text,
+int dt_engine_encode(struct dt_engine *engine, const char *text, size_t bytes,
                      struct dt_tokens *out, struct dt_error *err);
 
 /* Encodes a conversation to *out, up to where the assistant answers. -1: as
