@@ -4,7 +4,8 @@
  *
  * The frozen weights are in an engine of their own, as a reference model's are,
  * and the adapter is all that the learner's engine knows: gradients, sums,
- * norms, updates and checkpoints are of its layout.
+ * norms, updates and checkpoints are of its layout. A critic has an adapter of
+ * its own, like the policy's, and with it a head that is trained as a whole.
  */
 #include "config.h"
 
@@ -39,24 +40,29 @@ static int take_keys(const struct dt_conf *conf, struct dt_adapter *adapter,
     return add_names(&adapter->saved, &conf->adapter.modules_to_save, err);
 }
 
-/* The adapter of the keys or of adapter.path, beside the model of this config,
- * and its layout. NULL: err; dt_adapter_fini in any case.
+/* The adapter of the keys or of adapter.path, beside the model of this config
+ * in the directory `base`, and its layout. NULL: err; dt_adapter_fini in any
+ * case.
  */
 static struct dt_layout *resolve_adapter(const struct dt_conf *conf,
+                                         const char *base,
                                          const struct dt_model_config *config,
                                          const struct dt_layout *model,
                                          int world, struct dt_adapter *adapter,
                                          struct dt_error *err)
 {
+    const bool critic = conf->algorithm == DT_CONF_PPO && config->scores;
     int rc = conf->adapter.path
                  ? dt_adapter_load(adapter, conf->adapter.path, err)
                  : take_keys(conf, adapter, err);
+    if (critic) /* what the policy saves may not be there */
+        dt_adapter_clear_names(&adapter->saved);
     if (rc == 0 && config->scores)
         rc = dt_adapter_add_name(&adapter->saved, "score", err);
     if (rc < 0)
         return NULL;
     free(adapter->base);
-    adapter->base = strdup(conf->model.path);
+    adapter->base = strdup(base);
     if (!adapter->base) {
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
@@ -79,7 +85,8 @@ int dt_adapter_check(const struct dt_conf *conf,
         return 0;
     struct dt_layout *model = dt_model_layout(config, 1, err);
     if (model)
-        layout = resolve_adapter(conf, config, model, 1, &adapter, err);
+        layout = resolve_adapter(conf, conf->model.path, config, model, 1,
+                                 &adapter, err);
     int rc = layout ? 0 : -1;
     if (layout && conf->adapter.path) {
         weights = dt_weights_open_adapter(conf->adapter.path, layout, err);
@@ -92,10 +99,10 @@ int dt_adapter_check(const struct dt_conf *conf,
     return rc;
 }
 
-int dt_run_adapter_resolve(struct dt_run *run, struct dt_error *err)
+int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
+                           struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    struct dt_learner *learner = &run->learner;
     if (conf->adapter.type == DT_CONF_ADAPTER_NONE)
         return 0;
     if (!run->exec.ops->low_rank_forward)
@@ -103,18 +110,19 @@ int dt_run_adapter_resolve(struct dt_run *run, struct dt_error *err)
                                  "E124 lora is not computed on this device "
                                  "yet: write run.device: cpu");
     learner->frozen.layout = learner->layout;
-    learner->layout =
-        resolve_adapter(conf, &learner->model_config, learner->frozen.layout,
-                        run->world, &learner->adapter, err);
+    learner->layout = resolve_adapter(
+        conf, learner->start, &learner->model_config, learner->frozen.layout,
+        run->world, &learner->adapter, err);
     if (!learner->layout)
         return -1;
-    learner->adapter_start = conf->adapter.path;
+    if (learner != &run->critic)
+        learner->adapter_start = conf->adapter.path;
     return 0;
 }
 
-struct dt_model_adapter dt_run_model_adapter(const struct dt_run *run)
+struct dt_model_adapter dt_learner_model_adapter(
+    const struct dt_learner *learner)
 {
-    const struct dt_learner *learner = &run->learner;
     if (!learner->frozen.layout)
         return (struct dt_model_adapter){0};
     return (struct dt_model_adapter){

@@ -64,21 +64,26 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
     if (check_config(run, err) < 0)
         return -1;
     critic->layout = dt_model_layout(&critic->model_config, run->world, err);
-    return critic->layout ? 0 : -1;
+    if (!critic->layout)
+        return -1;
+    return dt_run_adapter_resolve(run, critic, err) < 0
+               ? dt_error_prefix(err, "the critic")
+               : 0;
 }
 
 struct dt_model_options dt_run_critic_options(
-    const struct dt_model_options *options)
+    const struct dt_run *run, const struct dt_model_options *options)
 {
     struct dt_model_options own = *options;
     own.collisions = own.entropies = false;
+    own.adapter = dt_learner_model_adapter(&run->critic);
     return own;
 }
 
 size_t dt_run_critic_memory(const struct dt_run *run,
                             const struct dt_model_options *options)
 {
-    const struct dt_model_options own = dt_run_critic_options(options);
+    const struct dt_model_options own = dt_run_critic_options(run, options);
     return run->critic.layout ? dt_model_memory_bytes(&run->critic.model_config,
                                                       run->exec.ops, &own)
                               : 0;
@@ -90,7 +95,7 @@ int dt_run_critic_init(struct dt_run *run,
                        const struct dt_optim_options *optim,
                        struct dt_error *err)
 {
-    const struct dt_model_options own = dt_run_critic_options(options);
+    const struct dt_model_options own = dt_run_critic_options(run, options);
     if (!run->critic.layout)
         return 0;
     run->critic.scaler = dt_run_scaler(&run->conf);

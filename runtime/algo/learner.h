@@ -84,6 +84,10 @@ struct dt_parallel_options dt_learner_trained_options(
 struct dt_parallel_options dt_learner_frozen_options(
     const struct dt_parallel_options *parallel);
 
+/* adapter.c: its adapter for the options of its model, without weights. */
+struct dt_model_adapter dt_learner_model_adapter(
+    const struct dt_learner *learner);
+
 /* adapter.c: what a rank then holds of both. */
 struct dt_parallel_bytes dt_learner_bytes(
     const struct dt_learner *learner, int world,

@@ -167,12 +167,12 @@ static void add_critic(const struct dt_run *run,
                        struct dt_plan *plan)
 {
     const struct dt_learner *critic = &run->critic;
-    const struct dt_model_options own = dt_run_critic_options(options);
+    const struct dt_model_options own = dt_run_critic_options(run, options);
     const bool here = run->exec.device->is_host;
     if (!critic->layout)
         return;
     struct dt_parallel_bytes held =
-        dt_parallel_plan(critic->layout, run->world, parallel);
+        dt_learner_bytes(critic, run->world, parallel);
     const size_t parts[] = {
         held.weights,
         held.master,

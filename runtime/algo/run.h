@@ -87,7 +87,7 @@ struct dt_run {
     json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;
     struct dt_trace *trace;
-    struct dt_live *live; /* rank 0 */
+    struct dt_live *live;          /* rank 0 */
     char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
     char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
 
@@ -190,11 +190,12 @@ bool dt_run_refers(const struct dt_run *run);
  */
 const char *dt_run_reference_dir(const struct dt_run *run);
 
-/* adapter.c: what is trained beside frozen weights, if the configuration says
- * so: moves the layout of run->learner, and makes that of the adapter. -1:
- * EX_CONFIG, or as dt_adapter_load.
+/* adapter.c: what a learner of the run trains beside frozen weights, if the
+ * configuration says so: moves the layout of the learner, and makes that of the
+ * adapter. -1: EX_CONFIG, or as dt_adapter_load.
  */
-int dt_run_adapter_resolve(struct dt_run *run, struct dt_error *err);
+int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
+                           struct dt_error *err);
 
 /* adapter.c: checks the adapter of a configuration, if it has one, for a model
  * of this config. -1: EX_CONFIG, EX_DATAERR, EX_NOINPUT.
@@ -202,9 +203,6 @@ int dt_run_adapter_resolve(struct dt_run *run, struct dt_error *err);
 int dt_adapter_check(const struct dt_conf *conf,
                      const struct dt_model_config *config,
                      struct dt_error *err);
-
-/* adapter.c: the same for the options of a model, without weights. */
-struct dt_model_adapter dt_run_model_adapter(const struct dt_run *run);
 
 /* critic.c: the model and layout of run->critic, if the algorithm has one.
  * Needs those of run->learner. -1: EX_CONFIG, or config.json cannot be read or
@@ -214,7 +212,7 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err);
 
 /* critic.c: the options of its model, from those of run->learner's. */
 struct dt_model_options dt_run_critic_options(
-    const struct dt_model_options *options);
+    const struct dt_run *run, const struct dt_model_options *options);
 
 /* critic.c: bytes of its activations, whose memory is the model's, as the two
  * take turns; 0 without one.

@@ -2,6 +2,7 @@
 /* same.c - compares a resumed run with the one that was saved */
 #include "config.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,24 +74,36 @@ static void compare_dropout(const struct dt_model_config *was,
 }
 
 /* An adapter has to be trained on beside the same weights. */
-static int check_adapter(const struct dt_run *run, const char *dir,
+static int check_adapter(const struct dt_learner *learner, const char *dir,
                          struct changes *changes, struct dt_error *err)
 {
-    const char *base = run->learner.adapter.base;
+    const char *base = learner->adapter.base, *folder = learner->folder;
     struct dt_adapter saved;
-    int rc = dt_adapter_load(&saved, dir, err);
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s%s%s", dir, *folder ? "/" : "", folder);
+    int rc = dt_adapter_load(&saved, path, err);
     if (rc == 0 && saved.base && strcmp(saved.base, base) != 0)
-        add_change(changes, "the model beside the adapter %s -> %s", saved.base,
-                   base);
+        add_change(changes, "the model beside the %s%sadapter %s -> %s", folder,
+                   *folder ? "'s " : "", saved.base, base);
     dt_adapter_fini(&saved);
     return rc;
+}
+
+static int check_adapters(const struct dt_run *run, const char *dir,
+                          struct changes *changes, struct dt_error *err)
+{
+    if (check_adapter(&run->learner, dir, changes, err) < 0)
+        return -1;
+    return run->critic.frozen.layout
+               ? check_adapter(&run->critic, dir, changes, err)
+               : 0;
 }
 
 static int check_model(const struct dt_run *run, const char *dir,
                        struct changes *changes, struct dt_error *err)
 {
     if (run->learner.frozen.layout)
-        return check_adapter(run, dir, changes, err);
+        return check_adapters(run, dir, changes, err);
     struct dt_model_config saved = {0};
     int rc = dt_model_config_load(&saved, dir, err);
     if (rc == 0)

@@ -149,7 +149,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .entropies = run->algo->advantages,
         .temperature =
             run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
-        .adapter = dt_run_model_adapter(run),
+        .adapter = dt_learner_model_adapter(&run->learner),
     };
 }
 
@@ -346,7 +346,8 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
         run->algo->critic_loss && conf->ppo.critic_shares;
     run->learner.layout =
         dt_model_layout(&run->learner.model_config, run->world, err);
-    if (!run->learner.layout || dt_run_adapter_resolve(run, err) < 0)
+    if (!run->learner.layout ||
+        dt_run_adapter_resolve(run, &run->learner, err) < 0)
         return -1;
     return dt_run_critic_resolve(run, err);
 }

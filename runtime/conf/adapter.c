@@ -100,10 +100,10 @@ static void check_uses(struct dt_conf_reader *reader)
     const bool follows = conf->algorithm == DT_CONF_GRPO
                              ? conf->grpo.sync_ref.enabled
                              : conf->dpo.sync_ref.enabled;
-    if (conf->algorithm == DT_CONF_PPO)
-        PROBLEM(reader, "adapter.type",
-                "E124 lora is not for algorithm ppo yet, whose critic is a "
-                "second model: write grpo, or adapter.type: none");
+    if (conf->algorithm == DT_CONF_PPO && conf->ppo.critic_shares)
+        PROBLEM(reader, "ppo.critic.share_backbone",
+                "E124 cannot be used with adapter.type: lora: the critic has "
+                "an adapter of its own");
     if (conf->model.random_init)
         PROBLEM(reader, "adapter.type",
                 "E124 lora is trained beside the weights of model.path, and "
@@ -122,12 +122,11 @@ static void check_uses(struct dt_conf_reader *reader)
                                                 : "dpo.sync_ref.enabled",
                 "E124 cannot be used with adapter.type: lora: the reference "
                 "is the model without its adapter");
-    if (conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE ||
-        conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
-        PROBLEM(reader, "adapter.type",
-                "E124 lora is not for distributed.offload_*: gradients and "
-                "optimizer state of an adapter are small, and "
-                "distributed.strategy: zero3 shards the weights");
+    if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
+        PROBLEM(reader, "distributed.offload_param.device",
+                "E124 cannot be used with adapter.type: lora: weights that "
+                "are not trained stay on the device; distributed.strategy: "
+                "zero3 shards them");
 }
 
 void dt_conf_check_adapter(struct dt_conf_reader *reader)

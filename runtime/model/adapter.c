@@ -34,17 +34,18 @@ int dt_adapter_add_name(struct dt_adapter_names *names, const char *text,
     return 0;
 }
 
-static void free_names(struct dt_adapter_names *names)
+void dt_adapter_clear_names(struct dt_adapter_names *names)
 {
     for (size_t i = 0; i < names->count; i++)
         free(names->text[i]);
     free(names->text);
+    *names = (struct dt_adapter_names){0};
 }
 
 void dt_adapter_fini(struct dt_adapter *adapter)
 {
-    free_names(&adapter->targets);
-    free_names(&adapter->saved);
+    dt_adapter_clear_names(&adapter->targets);
+    dt_adapter_clear_names(&adapter->saved);
     free(adapter->base);
     *adapter = (struct dt_adapter){0};
 }

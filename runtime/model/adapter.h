@@ -40,6 +40,7 @@ struct dt_adapter {
 /* Adds a copy of a name, unless it is there. -1: EX_OSERR. */
 int dt_adapter_add_name(struct dt_adapter_names *names, const char *text,
                         struct dt_error *err);
+void dt_adapter_clear_names(struct dt_adapter_names *names);
 void dt_adapter_fini(struct dt_adapter *adapter);
 
 /* What the product of a pair is multiplied by. */

@@ -180,6 +180,7 @@ EXTRA_DIST += \
 	tests/unit/reward.h \
 	tests/unit/reward_program.h \
 	tests/unit/run_data.h \
+	tests/unit/adapter_scene.h \
 	tests/unit/generate_scene.h \
 	tests/unit/said.h \
 	tests/unit/outcome.h \

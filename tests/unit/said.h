@@ -3,8 +3,12 @@
 #ifndef TESTS_UNIT_SAID_H
 #define TESTS_UNIT_SAID_H
 
-/* What a run says, in which rank 0 alone speaks. */
-static inline const char *said(int size, const char *lines, small_rank_f f)
+/* What a run says that `runs` begins, small_runs or small_resume; rank 0 alone
+ * speaks.
+ */
+static inline const char *said_by(void (*runs)(int, const char *, small_rank_f,
+                                               void *),
+                                  int size, const char *lines, small_rank_f f)
 {
     static char text[8192];
     int saved = dup(2);
@@ -13,7 +17,7 @@ static inline const char *said(int size, const char *lines, small_rank_f f)
     fflush(stderr);
     dup2(fileno(file), 2);
     dt_log_init(0, DT_LOG_WARN);
-    small_runs(size, lines, f, NULL);
+    runs(size, lines, f, NULL);
     dt_log_init(0, DT_LOG_ERROR);
     fflush(stderr);
     dup2(saved, 2);
@@ -22,6 +26,12 @@ static inline const char *said(int size, const char *lines, small_rank_f f)
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
     return text;
+}
+
+/* What a new run says. */
+static inline const char *said(int size, const char *lines, small_rank_f f)
+{
+    return said_by(small_runs, size, lines, f);
 }
 
 /* How often a text has a part. */

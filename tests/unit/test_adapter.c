@@ -272,13 +272,17 @@ static void what_does_not_know_adapters_is_refused(void **state)
                NULL);
     check_conf(WITH("sft", "adapter: {r: 4}\n"),
                "adapter.r: only adapter.type: lora uses it");
-    check_conf(WITH("ppo", "adapter: {type: lora}\n"),
-               "adapter.type: E124 lora is not for algorithm ppo yet");
+    check_conf(WITH("ppo", "adapter: {type: lora}\n"
+                           "ppo.critic.share_backbone: true\n"),
+               "ppo.critic.share_backbone: E124 cannot be used with "
+               "adapter.type: lora: the critic has an adapter of its own");
     check_conf(WITH("sft", "adapter: {type: lora}\nmodel.init: random\n"),
                "adapter.type: E124 lora is trained beside the weights");
     check_conf(WITH("sft", "adapter: {type: lora}\ndistributed: {strategy: "
-                           "zero2, offload_optimizer: {device: cpu}}\n"),
-               "adapter.type: E124 lora is not for distributed.offload_*");
+                           "zero3, offload_optimizer: {device: cpu}, "
+                           "offload_param: {device: cpu}}\n"),
+               "distributed.offload_param.device: E124 cannot be used with "
+               "adapter.type: lora");
     check_conf(
         WITH("dpo", "adapter: {type: lora}\ndpo.sync_ref.enabled: true\n"),
         "dpo.sync_ref.enabled: E124 cannot be used with adapter.type: lora");

@@ -2,67 +2,12 @@
 /* test_adapter_run.c - runs that train an adapter beside frozen weights */
 #include "config.h"
 
-#define SMALL                                                                  \
-    "run.output_dir: out\n"                                                    \
-    "logging.report_to: jsonl\n"                                               \
-    "scheduler.name: constant\n"                                               \
-    "optimizer.lr: 0.01\n"
+#include <unistd.h>
 
 #include "algo/plan.h"
-#include "tests/unit/small_run.h"
+#include "tests/unit/adapter_scene.h"
+#include "tests/unit/said.h"
 #include "weights/export.h"
-
-#define MODEL "model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}\n"
-#define ROWS_OF "data: {train: train.jsonl, max_length: 32}\n"
-#define SFT "algorithm: sft\n" ROWS_OF "model.path: base\n"
-#define TWELVE "training: {train_batch_size: 12, max_steps: 9, resume: auto}\n"
-#define LORA "adapter: {type: lora, r: 4, alpha: 8}\n"
-#define BF16 "precision.compute: bf16\n"
-
-enum { LAST = 4 };
-
-static int steps(struct dt_run *run, long last, struct dt_error *err)
-{
-    struct dt_report_step line;
-    while (run->progress.step < last)
-        if (small_step(run, &line, err) < 0)
-            return -1;
-    return 0;
-}
-
-static int save_now(struct dt_run *run, void *arg)
-{
-    struct dt_error err = {0}, why = {0};
-    (void)arg;
-    TRY(dt_run_save(run, &why, &err) == 0);
-    TRY(run->world == 1 || dt_comm_barrier(run->comm, &err) == 0);
-    return 0;
-}
-
-static void write_file(const char *path, const char *text, int lines)
-{
-    FILE *file = fopen(path, "w");
-    for (int i = 0; i < lines; i++)
-        fprintf(file, text, i, i % 4 + 5, "abcdefgh");
-    assert_int_equal(fclose(file), 0);
-}
-
-/* Random weights in base/, and data for all algorithms. */
-static int enter(void **state)
-{
-    if (small_enter(state) < 0)
-        return -1;
-    write_file("pairs.jsonl",
-               "{\"prompt\": \"%d:\", \"chosen\": \"%.*s\", \"rejected\": "
-               "\"zz\"}\n",
-               24);
-    FILE *file = fopen("prompts.jsonl", "w");
-    for (int i = 0; i < 10; i++)
-        fprintf(file, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1, "abcdefgh");
-    fclose(file);
-    small_runs(1, "algorithm: sft\n" ROWS_OF MODEL TWELVE, save_now, NULL);
-    return rename("out/checkpoints/checkpoint-0", "base");
-}
 
 /* --- what is trained --- */
 
@@ -146,7 +91,7 @@ static void a_new_adapter_begins_as_the_model(void **state)
 /* --- saving --- */
 
 struct kept {
-    float *weights;
+    float *weights[2]; /* of what the learners have trained */
     long from;
 };
 
@@ -154,14 +99,17 @@ static int go(struct dt_run *run, void *arg)
 {
     struct kept *kept = arg;
     struct dt_error err = {0};
+    struct dt_learner *learner;
     TRY(steps(run, kept->from, &err) == 0);
     TRY(save_now(run, NULL) == 0);
     TRY(steps(run, LAST, &err) == 0);
-    float *all = copy_all(run->learner.parallel, run->learner.layout);
-    if (run->rank == 0)
-        kept->weights = all;
-    else
-        free(all);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)) != NULL; i++) {
+        float *all = copy_all(learner->parallel, learner->layout);
+        if (run->rank == 0)
+            kept->weights[i] = all;
+        else
+            free(all);
+    }
     return 0;
 }
 
@@ -169,14 +117,22 @@ static int go_on(struct dt_run *run, void *arg)
 {
     const struct kept *kept = arg;
     struct dt_error err = {0};
+    struct dt_learner *learner;
     TRY(run->progress.step == kept->from);
     TRY(steps(run, LAST, &err) == 0);
-    float *all = copy_all(run->learner.parallel, run->learner.layout);
-    TRY(!memcmp(all, kept->weights,
-                run->learner.layout->count *
-                    dt_dtype_bytes(run->learner.compute)));
-    free(all);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)) != NULL; i++) {
+        float *all = copy_all(learner->parallel, learner->layout);
+        TRY(!memcmp(all, kept->weights[i],
+                    learner->layout->count * dt_dtype_bytes(learner->compute)));
+        free(all);
+    }
     return 0;
+}
+
+static void free_kept(struct kept *kept)
+{
+    free(kept->weights[0]);
+    free(kept->weights[1]);
 }
 
 static void resumes(int size, const char *lines)
@@ -184,7 +140,7 @@ static void resumes(int size, const char *lines)
     struct kept kept = {.from = 2};
     small_runs(size, lines, go, &kept);
     small_resume(size, lines, go_on, &kept);
-    free(kept.weights);
+    free_kept(&kept);
 }
 
 #define RM                                                                     \
@@ -198,6 +154,12 @@ static void resumes(int size, const char *lines)
     "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
     "rollout: {max_completion_length: 8}\n"                                    \
     "grpo: {num_generations: 4, beta: 0.1}\n"                                  \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
+#define PPO                                                                    \
+    "algorithm: ppo\nmodel.path: base\n"                                       \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout: {max_completion_length: 8}\n"                                    \
+    "ppo: {epochs: 2, num_mini_batches: 2, kl_coef: 0.1}\n"                    \
     "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"
 #define SIXTEEN "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"
 
@@ -216,6 +178,47 @@ static void a_resumed_run_has_the_bits_of_one_that_went_on(void **state)
     resumes(1, RM TWELVE LORA);
     resumes(2, DPO TWELVE LORA "distributed.strategy: zero3\n");
     resumes(2, GRPO SIXTEEN LORA);
+    resumes(1, PPO SIXTEEN LORA BF16);
+    resumes(2, PPO SIXTEEN LORA "distributed.strategy: zero3\n");
+}
+
+/* What ddp has begun, zero3 goes on with, to the same bits. */
+static void zero3_has_the_bits_of_ddp(void **state)
+{
+    static const char *const ways[] = {"", LORA};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct kept kept = {.from = 2};
+        char ddp[512], zero3[512];
+        snprintf(ddp, sizeof(ddp),
+                 "algorithm: sft\n" ROWS_OF TWELVE "model.path: gemma\n"
+                 "%sdistributed.strategy: ddp\n",
+                 ways[i]);
+        snprintf(zero3, sizeof(zero3),
+                 "algorithm: sft\n" ROWS_OF TWELVE "model.path: gemma\n"
+                 "%sdistributed.strategy: zero3\n",
+                 ways[i]);
+        small_runs(2, ddp, go, &kept);
+        small_resume(2, zero3, go_on, &kept);
+        free_kept(&kept);
+    }
+}
+
+#define FILES                                                                  \
+    "distributed: {strategy: zero2, offload_optimizer: {device: nvme, path: "  \
+    ".}}\n"
+
+/* With the optimizer's state in files, from the first step or later. */
+static void offload_changes_no_bit(void **state)
+{
+    struct kept kept = {.from = 2};
+    (void)state;
+    small_runs(2, SFT TWELVE LORA, go, &kept);
+    small_resume(2, SFT TWELVE LORA FILES, go_on, &kept);
+    small_runs(2, SFT TWELVE LORA FILES, save_now, NULL);
+    kept.from = 0;
+    small_resume(2, SFT TWELVE LORA FILES, go_on, &kept);
+    free_kept(&kept);
 }
 
 static bool exists(const char *path)
@@ -262,7 +265,7 @@ static void an_adapter_is_trained_on_where_it_was_saved(void **state)
                    see, &before);
         small_runs(1, SFT TWELVE LORA "adapter.target_modules: all-linear\n",
                    go, &kept);
-        free(kept.weights);
+        free_kept(&kept);
         assert_true(exists(SAVED "/adapter_model.safetensors"));
         assert_true(exists(SAVED "/adapter_config.json"));
         assert_false(exists(SAVED "/model.safetensors"));
@@ -274,6 +277,59 @@ static void an_adapter_is_trained_on_where_it_was_saved(void **state)
         check_merged(after.loss[0]);
         assert_int_equal(dt_file_remove_tree("saved", NULL), 0);
     }
+}
+
+/* --- a critic --- */
+
+/* What the values miss in the first step; whether frozen weights stay. */
+static int see_critic(struct dt_run *run, void *arg)
+{
+    const struct dt_learner *critic = &run->critic;
+    const size_t bytes = critic->layout->count * sizeof(float);
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    float *frozen = NULL, *first = copy_all(critic->parallel, critic->layout);
+    if (critic->frozen.layout)
+        frozen = copy_all(critic->frozen.parallel, critic->frozen.layout);
+    TRY(small_step(run, &line, &err) == 0);
+    if (run->rank == 0)
+        *(double *)arg = run->progress.metrics.value[DT_PPO_VALUE_LOSS];
+    TRY(steps(run, LAST, &err) == 0);
+    float *last = copy_all(critic->parallel, critic->layout);
+    TRY(memcmp(first, last, bytes) != 0);
+    free(first);
+    free(last);
+    if (frozen) {
+        last = copy_all(critic->frozen.parallel, critic->frozen.layout);
+        TRY(!memcmp(frozen, last,
+                    critic->frozen.layout->count * sizeof(float)));
+        free(last);
+        free(frozen);
+    }
+    return 0;
+}
+
+/* It begins as the critic that is trained as a whole, and is no second model in
+ * a checkpoint.
+ */
+static void a_critic_has_an_adapter_of_its_own(void **state)
+{
+    double whole = 0, adapted = 0;
+    (void)state;
+    small_runs(1, PPO SIXTEEN, see_critic, &whole);
+    small_runs(2, PPO SIXTEEN LORA, see_critic, &adapted);
+    assert_true(whole > 0 && near(adapted, whole, 1e-6));
+    small_runs(1, PPO SIXTEEN LORA, save_now, NULL);
+    assert_true(exists(SAVED "/critic/adapter_model.safetensors"));
+    assert_false(exists(SAVED "/critic/model.safetensors"));
+
+    assert_int_equal(symlink("base", "value"), 0);
+    const char *text =
+        said_by(small_resume, 1, PPO SIXTEEN LORA "model.value_path: value\n",
+                save_now);
+    const char *change = strstr(text, "the model beside the critic's adapter ");
+    if (!change || !strstr(change, "/base -> ") || !strstr(change, "/value\n"))
+        fail_msg("%s", text);
 }
 
 /* --- memory --- */
@@ -307,8 +363,10 @@ static int plan_is_what_is_allocated(const struct dt_comm_world *world,
     const struct dt_plan plan = dt_plan_make(run, &options);
     /* beside it are the scalars of steps and the ranges of the optimizer */
     const size_t planned = dt_plan_total(&plan) - plan.batches;
-    TRY(allocated >= planned && allocated - planned < 512);
+    const size_t learners = run->critic.layout ? 2 : 1;
+    TRY(allocated >= planned && allocated - planned < learners * 512);
     dt_learner_fini(&other.learner);
+    dt_learner_fini(&other.critic);
     dt_run_fini(run);
     dt_comm_destroy(comm);
     return 0;
@@ -320,9 +378,10 @@ static void the_plan_is_what_is_allocated(void **state)
         SFT TWELVE LORA "distributed.strategy: ddp\n",
         SFT TWELVE LORA "distributed.strategy: zero3\n" BF16,
         SFT TWELVE LORA "adapter.dropout: 0.5\ndistributed.strategy: zero2\n",
+        PPO SIXTEEN LORA,
     };
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct dt_conf *conf = small_conf(lines[i]);
         small_clean(NULL);
         world_threads(2, plan_is_what_is_allocated, conf);
@@ -383,11 +442,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_adapter_begins_as_the_model),
         cmocka_unit_test(a_resumed_run_has_the_bits_of_one_that_went_on),
+        cmocka_unit_test(zero3_has_the_bits_of_ddp),
+        cmocka_unit_test(offload_changes_no_bit),
         cmocka_unit_test(an_adapter_is_trained_on_where_it_was_saved),
+        cmocka_unit_test(a_critic_has_an_adapter_of_its_own),
         cmocka_unit_test(the_plan_is_what_is_allocated),
         cmocka_unit_test(the_reference_is_the_model_without_its_adapter),
         cmocka_unit_test(modules_are_known_or_refused),
     };
-    return cmocka_run_group_tests_name("adapter_run", tests, enter,
+    return cmocka_run_group_tests_name("adapter_run", tests, adapter_enter,
                                        small_leave);
 }
