@@ -5,6 +5,7 @@ check_PROGRAMS += \
 	tests/parity/test_decay \
 	tests/parity/test_gguf \
 	tests/parity/test_families \
+	tests/parity/test_family_adapters \
 	tests/parity/test_hybrid \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
@@ -39,10 +40,14 @@ parity_trial = \
 	$(parity_learner) $(parity_common)
 tests_parity_test_adapters_SOURCES = \
 	tests/parity/test_adapters.c $(parity_trial)
-tests_parity_test_families_SOURCES = \
-	tests/parity/test_families.c \
+parity_variant = \
 	tests/parity/rows.c tests/parity/rows.h \
-	tests/parity/subject.c tests/parity/subject.h
+	tests/parity/subject.c tests/parity/subject.h \
+	tests/parity/variant.c tests/parity/variant.h
+tests_parity_test_families_SOURCES = \
+	tests/parity/test_families.c $(parity_variant)
+tests_parity_test_family_adapters_SOURCES = \
+	tests/parity/test_family_adapters.c $(parity_variant)
 tests_parity_test_model_dropout_SOURCES = \
 	tests/parity/test_model_dropout.c $(parity_common)
 tests_parity_test_model_gradients_SOURCES = \

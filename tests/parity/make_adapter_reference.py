@@ -6,6 +6,8 @@
 # adapter_config.json and adapter_model.safetensors as PEFT saves them before
 # the first step, and adapters.json with losses and gradient norms of 20 steps
 # on the same batches. Pairs begin with random B, so that no gradient is 0.
+# Also families.json: losses and norms of five steps beside some variants of
+# make_family_reference.py, whose pairs are hashes of their names, too.
 # Made with PEFT 0.21, transformers 5.23 and torch 2.15; needs nothing else.
 import json
 import shutil
@@ -14,6 +16,7 @@ import peft
 import torch
 from transformers import AutoModelForCausalLM
 
+import make_family_reference as families
 from make_model_reference import (BETAS, EPS, HERE, LR, MAX_NORM, STEPS,
                                   WEIGHT_DECAY, Batch)
 
@@ -31,6 +34,18 @@ CASES = {
     "qwen3": dict(r=2, lora_alpha=16, target_modules=["self_attn.o_proj",
                                                       "gate_proj"],
                   modules_to_save=["layernorm"]),
+}
+VARIANTS = {
+    "gemma2": dict(r=4, lora_alpha=8, target_modules=ALL,
+                   modules_to_save=["input_layernorm"]),
+    "gemma3 scaled": dict(r=3, lora_alpha=12),
+    "granite with biases": dict(r=4, lora_alpha=4, target_modules=ALL),
+    "olmo2": dict(r=2, lora_alpha=8, target_modules=["o_proj", "down_proj"],
+                  modules_to_save=["q_norm", "lm_head"]),
+    "phi3": dict(r=4, lora_alpha=8, target_modules=ALL),
+    "phi3 in part": dict(r=5, lora_alpha=10, use_rslora=True,
+                         target_modules=["qkv_proj", "gate_up_proj"]),
+    "smollm3 with windows": dict(r=4, lora_alpha=8, target_modules=ALL),
 }
 
 
@@ -68,6 +83,20 @@ def train(model, batches):
     return {"losses": losses, "grad_norms": norms}
 
 
+def train_variant(name, keys):
+    model, _ = families.create(*families.VARIANTS[name])
+    model = peft.get_peft_model(
+        model, peft.LoraConfig(task_type="CAUSAL_LM", **keys))
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if "lora_" in key:
+                stored = key.replace(".default", "")
+                p.copy_(families.hashes(stored, p.numel()).view(p.shape) / 4)
+    losses, norms = families.train(model, families.documents())
+    print(name, losses[0], losses[-1])
+    return dict(keys, losses=losses, norms=norms)
+
+
 def main():
     torch.manual_seed(2)
     torch.set_num_threads(1)
@@ -88,6 +117,9 @@ def main():
         print(name, runs[name]["losses"][0], runs[name]["losses"][-1])
     (OUT / "adapters.json").write_text(json.dumps(dict(
         peft=peft.__version__, **runs)) + "\n")
+    (OUT / "families.json").write_text(json.dumps({
+        name: train_variant(name, keys)
+        for name, keys in VARIANTS.items()}).replace("}, ", "},\n") + "\n")
     for file in OUT.rglob("*"):
         file.chmod(0o755 if file.is_dir() else 0o644)
 

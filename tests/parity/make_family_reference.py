@@ -154,7 +154,7 @@ def short(x):
 
 
 def train(model, docs):
-    params = list(model.parameters())
+    params = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in params if p.ndim > 1],
           "weight_decay": WEIGHT_DECAY},
@@ -184,7 +184,8 @@ def greedy(model, ids):
     return out
 
 
-def make(name, family, changes):
+def create(family, changes):
+    """A filled model, and its config.json."""
     with tempfile.TemporaryDirectory() as top:
         path = pathlib.Path(top)
         (path / "config.json").write_text(json.dumps(
@@ -198,6 +199,11 @@ def make(name, family, changes):
     if config.model_type == "ministral":  # what AutoModel makes of mistral
         text.update(model_type="mistral",
                     architectures=["MistralForCausalLM"])
+    return model, text
+
+
+def make(name, family, changes):
+    model, text = create(family, changes)
     docs = documents()
     mean_loss(model, docs).backward()
     grads = {n: [list(p.shape), short(p.grad.norm().item()),

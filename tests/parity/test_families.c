@@ -16,112 +16,18 @@
 
 #include "optim/optim.h"
 #include "rollout/rollout.h"
-#include "tests/parity/rows.h"
+#include "tests/parity/stored.h"
 #include "tests/parity/subject.h"
+#include "tests/parity/variant.h"
 
-enum { DOCUMENTS = 3, ROWS = 2, STEPS = 5, MOST_NEW = 32 };
-
-/* What make_family_reference.py has stored of a variant. */
-struct variant {
-    const json_t *all, *stored;
-    struct dt_model_config config;
-    struct rows rows; /* the second document has a row of its own */
-    size_t first[DOCUMENTS], length[DOCUMENTS]; /* in the batch */
-};
+enum { MOST_NEW = 32 };
 
 static json_t *file; /* families.json */
 
-/* --- what is stored --- */
-
-static double number_at(const json_t *list, size_t i)
-{
-    const json_t *value = json_array_get(list, i);
-    assert_true(json_is_number(value));
-    return json_number_value(value);
-}
-
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_number(value));
-    return json_number_value(value);
-}
-
-static void variant_open(struct variant *v, const char *name)
-{
-    const json_t *ids = json_object_get(file, "ids");
-    struct dt_error err = {0};
-    *v = (struct variant){.all = file};
-    v->stored = json_object_get(json_object_get(file, "variants"), name);
-    char *text = json_dumps(json_object_get(v->stored, "config"), 0);
-    assert_non_null(text);
-    if (dt_model_config_parse(&v->config, text, name, &err) < 0)
-        fail_msg("%s", err.text);
-    free(text);
-    rows_init(&v->rows, ROWS, ROWS_WIDTH);
-    for (size_t i = 0; i < DOCUMENTS; i++) {
-        const json_t *list = json_array_get(ids, i);
-        struct document document = {.count = json_array_size(list)};
-        for (size_t t = 0; t < document.count; t++) {
-            document.ids[t] =
-                (int32_t)json_integer_value(json_array_get(list, t));
-            document.target[t] = true;
-        }
-        v->length[i] = document.count;
-        v->first[i] =
-            i % ROWS * ROWS_WIDTH + rows_add(&v->rows, i % ROWS, &document);
-    }
-}
-
-static void variant_close(struct variant *v)
-{
-    dt_model_config_fini(&v->config);
-}
-
-/* Element i of the hashes of a name, in [-1, 1): as in the script. */
-static uint64_t seed_of(const char *name)
-{
-    uint64_t seed = 0xcbf29ce484222325;
-    for (; *name; name++)
-        seed = (seed ^ (unsigned char)*name) * 0x100000001b3;
-    return seed;
-}
-
-static float hash_at(uint64_t seed, size_t i)
-{
-    uint64_t x = seed + (i + 1) * 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    x ^= x >> 31;
-    return (float)(x >> 40) * 0x1p-23f - 1;
-}
-
-static double project(const float *x, size_t count, const char *name)
-{
-    uint64_t seed = seed_of(name);
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += (double)x[i] * (double)hash_at(seed, i);
-    return sum;
-}
-
-/* --- the model --- */
-
 static void fill(struct subject *s)
 {
-    enum dt_model_family family = s->config->family;
-    bool shifted = family == DT_GEMMA2 || family == DT_GEMMA3;
-    for (size_t i = 0; i < s->layout->param_count; i++) {
-        const struct dt_param *param = &s->layout->params[i];
-        bool matrix = param->ndim == 2;
-        float scale = matrix ? 0.375f : 0.25f, one = 1;
-        uint64_t seed = seed_of(param->name);
-        float *w = subject_weights(s, i);
-        if (matrix || shifted || strstr(param->name, "bias"))
-            one = 0;
-        for (size_t j = 0; j < param->count; j++)
-            w[j] = hash_at(seed, j) * scale + one;
-    }
+    for (size_t i = 0; i < s->layout->param_count; i++)
+        variant_fill(s->config, &s->layout->params[i], subject_weights(s, i));
     subject_publish(s);
 }
 
@@ -129,10 +35,10 @@ static void begin(struct variant *v, struct subject *s, const char *name,
                   const struct dt_model_options *like)
 {
     struct dt_model_options options = *like;
-    options.B = ROWS;
+    options.B = VARIANT_ROWS;
     options.T = ROWS_WIDTH;
     options.documents = true;
-    variant_open(v, name);
+    variant_open(v, file, name);
     subject_init(s, &v->config, &options);
     fill(s);
 }
@@ -150,11 +56,11 @@ static float *logits_of(struct subject *s, const struct variant *v,
                         size_t *count)
 {
     size_t V = v->config.vocab_size;
-    float *logits = calloc(ROWS * ROWS_WIDTH * V, sizeof(*logits));
+    float *logits = calloc(VARIANT_ROWS * ROWS_WIDTH * V, sizeof(*logits));
     assert_non_null(logits);
     subject_forward(s, &v->rows.batch, false);
     *count = 0;
-    for (size_t i = 0; i < DOCUMENTS; i++)
+    for (size_t i = 0; i < VARIANT_DOCUMENTS; i++)
         for (size_t t = 0; t < v->length[i]; t++, (*count)++) {
             size_t n = v->first[i] + t;
             assert_int_equal(dt_model_logits(s->model, n / ROWS_WIDTH,
@@ -177,10 +83,10 @@ static void logits(void **state)
     V = v.config.vocab_size;
     assert_int_equal(count, json_array_size(stored));
     for (size_t t = 0; t < count; t++) {
-        double got = project(want + t * V, V, "logits");
-        if (!(fabs(got - number_at(stored, t)) < 1e-4))
+        double got = variant_project(want + t * V, V, "logits");
+        if (!(fabs(got - variant_number_at(stored, t)) < 1e-4))
             fail_msg("token %zu: %.8g, expected %.8g", t, got,
-                     number_at(stored, t));
+                     variant_number_at(stored, t));
     }
     end(&v, &s);
 
@@ -192,7 +98,8 @@ static void logits(void **state)
         off += pow((double)got[i] - (double)want[i], 2);
         all += pow((double)want[i], 2);
     }
-    assert_true(off > 0 && sqrt(off / all) < 2 * number(v.stored, "bf16"));
+    assert_true(off > 0 &&
+                sqrt(off / all) < 2 * variant_number(v.stored, "bf16"));
     free(got);
     free(want);
     end(&v, &s);
@@ -223,13 +130,13 @@ static void check_gradient(const struct subject *s, const json_t *grads,
                          param->shape[d]);
     for (size_t j = 0; j < param->count; j++)
         squares += (double)g[j] * (double)g[j];
-    double norm = sqrt(squares) / targets, want = number_at(stored, 1);
-    double along = project(g, param->count, param->name) / targets;
+    double norm = sqrt(squares) / targets, want = variant_number_at(stored, 1);
+    double along = variant_project(g, param->count, param->name) / targets;
     if (!(fabs(norm - want) < 1e-4 * want + 1e-7) ||
-        !(fabs(along - number_at(stored, 2)) < 1e-3 * want + 1e-7))
+        !(fabs(along - variant_number_at(stored, 2)) < 1e-3 * want + 1e-7))
         fail_msg("%s: norm %.8g, expected %.8g; along hashes %.8g, expected "
                  "%.8g",
-                 param->name, norm, want, along, number_at(stored, 2));
+                 param->name, norm, want, along, variant_number_at(stored, 2));
 }
 
 /* Names and shapes are those of the reference's files, too. */
@@ -286,14 +193,15 @@ static double step(struct subject *s, struct dt_optim *optim,
     size_t count = s->layout->count;
     double scalars[DT_STEP_COUNT];
     struct dt_step_params params =
-        dt_optim_step_params(optim, (long)k + 1, number(v->all, "lr"));
+        dt_optim_step_params(optim, (long)k + 1, variant_number(v->all, "lr"));
     params.loss_scale = 1;
     subject_begin(s, &params);
     ops->step_add(s->exec->stream, s->step, (double)v->rows.batch.target_count,
                   0);
     pass(s, &v->rows.batch);
     ops->sum_of_squares(s->exec->stream, s->step, s->grads);
-    ops->clip_and_check(s->exec->stream, s->step, number(v->all, "max_norm"));
+    ops->clip_and_check(s->exec->stream, s->step,
+                        variant_number(v->all, "max_norm"));
     dt_optim_update(optim, false, s->step, 0, s->master, (struct dt_view){0},
                     s->grads, dt_view_slice(moments, 0, count),
                     dt_view_slice(moments, count, count));
@@ -311,10 +219,10 @@ static void losses(void **state)
     begin(&v, &s, *state, &options);
     const json_t *betas = json_object_get(v.all, "betas");
     const struct dt_optim_options optim_options = {
-        .beta1 = number_at(betas, 0),
-        .beta2 = number_at(betas, 1),
-        .eps = number(v.all, "eps"),
-        .weight_decay = number(v.all, "weight_decay"),
+        .beta1 = variant_number_at(betas, 0),
+        .beta2 = variant_number_at(betas, 1),
+        .eps = variant_number(v.all, "eps"),
+        .weight_decay = variant_number(v.all, "weight_decay"),
     };
     struct dt_optim *optim =
         dt_optim_create(s.layout, s.exec, &optim_options, &err);
@@ -323,9 +231,11 @@ static void losses(void **state)
     assert_true(optim && buf);
     s.exec->ops->zero(s.exec->stream, dt_view_of(buf, DT_F32));
     s.exec->ops->zero(s.exec->stream, s.grads); /* padding, too */
-    for (size_t k = 0; k < STEPS; k++) {
-        double norm, want = number_at(json_object_get(v.stored, "losses"), k);
-        double norm_want = number_at(json_object_get(v.stored, "norms"), k);
+    for (size_t k = 0; k < VARIANT_STEPS; k++) {
+        double norm,
+            want = variant_number_at(json_object_get(v.stored, "losses"), k);
+        double norm_want =
+            variant_number_at(json_object_get(v.stored, "norms"), k);
         double loss = step(&s, optim, &v, dt_view_of(buf, DT_F32), k, &norm);
         if (!(fabs(loss / want - 1) < 1e-5 &&
               fabs(norm / norm_want - 1) < 1e-4))
@@ -350,7 +260,7 @@ struct decoding {
 static int give(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
 {
     struct decoding *d = ctx;
-    size_t count = (size_t)number(d->v->all, "prompt");
+    size_t count = (size_t)variant_number(d->v->all, "prompt");
     (void)err;
     if (d->given)
         return 0;
@@ -382,7 +292,7 @@ static void greedy(void **state)
     struct dt_error err = {0};
     begin(&v, &s, *state, &options);
     const json_t *want = json_object_get(v.stored, "greedy");
-    size_t prompt = (size_t)number(v.all, "prompt");
+    size_t prompt = (size_t)variant_number(v.all, "prompt");
     size_t room = dt_model_room(&v.config) - prompt;
     size_t count = json_array_size(want) < room ? json_array_size(want) : room;
     struct dt_rollout_options rollout_options = {
@@ -432,13 +342,10 @@ int main(void)
 {
     static struct CMUnitTest tests[MOST_TESTS];
     static char names[MOST_TESTS][64];
-    char path[4096];
-    const char *srcdir = getenv("srcdir"), *name;
+    const char *name;
     size_t count = 0;
     json_t *stored;
-    snprintf(path, sizeof(path), "%s/tests/parity/families.json",
-             srcdir ? srcdir : ".");
-    file = json_load_file(path, 0, NULL);
+    file = stored_load("families.json");
     json_object_foreach(json_object_get(file, "variants"), name, stored)
     {
         for (size_t i = 0; i < CLAIMS; i++, count++) {
