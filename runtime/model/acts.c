@@ -209,6 +209,15 @@ static void take_adapter(struct arena *arena, struct dt_acts *acts,
         acts->dropped = take_compute(arena, N, widest);
 }
 
+/* Sums of d_stream are of use if it is the gradient of biases as it is. */
+static bool has_sums(const struct dt_acts_for *plan)
+{
+    const struct dt_model_options *options = plan->options;
+    return plan->ops->norm_sums && options->train && options->adapter.r == 0 &&
+           dt_family_of(plan->config->family)->centered &&
+           (!options->dropout || plan->config->resid_dropout == 0);
+}
+
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan)
 {
@@ -224,6 +233,8 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     acts->branch = take_compute(&arena, N, C);
     if (train)
         acts->d_stream = take_compute(&arena, N, C);
+    if (has_sums(plan))
+        acts->d_sums = take_typed(&arena, DT_F32, C, 1);
     take_adapter(&arena, acts, plan, N);
     take_blocks(&arena, blocks, acts, plan, N);
 

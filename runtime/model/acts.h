@@ -42,6 +42,7 @@ struct dt_acts {
     struct dt_view branch; /* (N, C) output of attention or the MLP, which the
                               stream adds; in backward, gradients */
     struct dt_view d_stream; /* (N, C) gradient of the stream */
+    struct dt_view d_sums;   /* (C) F32 its sum over rows, or absent */
     /* only with an adapter (struct dt_low_rank): */
     struct dt_view low;     /* (N, r) F32 */
     struct dt_view dropped; /* the widest input of a linear layer; with dropout

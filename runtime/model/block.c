@@ -62,6 +62,25 @@ static void linear_forward(const struct dt_model *m, size_t u,
     dt_low_rank_forward(m, u, role, out, x, OC);
 }
 
+/* Where linear_backward puts the gradient of the bias behind `role`: absent if
+ * it is the sum of d_stream, which norm_backward has left in d_sums.
+ */
+static struct dt_view bias_grad(const struct dt_model *m, size_t u,
+                                enum dt_role role, struct dt_view dout,
+                                bool accumulate)
+{
+    const struct dt_view sums = m->acts.d_sums;
+    struct dt_view db = dt_model_grad(m, u, role + 1);
+    if (db.count == 0 || sums.count == 0 ||
+        dt_view_data(dout) != dt_view_data(m->acts.d_stream))
+        return db;
+    if (accumulate)
+        m->ops->add(m->stream, db, sums);
+    else
+        m->ops->convert(m->stream, db, sums);
+    return (struct dt_view){0};
+}
+
 /* dx(N, C) and the gradients of w and b from dout(N, OC) */
 static void linear_backward(const struct dt_model *m, size_t u,
                             enum dt_role role, struct dt_view dx,
@@ -69,7 +88,7 @@ static void linear_backward(const struct dt_model *m, size_t u,
                             size_t OC, bool accumulate)
 {
     m->ops->linear_backward(m->stream, dx, dt_model_grad(m, u, role),
-                            dt_model_grad(m, u, role + 1), dout, x,
+                            bias_grad(m, u, role, dout, accumulate), dout, x,
                             dt_model_weight(m, u, role), weight_order(m), m->N,
                             C, OC, accumulate);
     dt_low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
@@ -106,18 +125,18 @@ void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
         dt_model_norm_rule(m), count, m->config.n_embd, dropout);
 }
 
-/* dx += the gradient of x through its norm */
+/* dx += the gradient of x through its norm, and the sums of dx unless absent */
 static void add_norm_backward(const struct dt_model *m, size_t u,
                               enum dt_role role, struct dt_view dx,
-                              struct dt_view dout, struct dt_view x,
-                              struct dt_view mean, struct dt_view rstd,
-                              bool accumulate)
+                              struct dt_view sums, struct dt_view dout,
+                              struct dt_view x, struct dt_view mean,
+                              struct dt_view rstd, bool accumulate)
 {
     struct dt_view db = {0};
     if (m->family->centered)
         db = dt_model_grad(m, u, role + 1);
-    m->ops->norm_backward(m->stream, dx, dt_model_grad(m, u, role), db, dout, x,
-                          dt_model_weight(m, u, role), mean, rstd,
+    m->ops->norm_backward(m->stream, dx, dt_model_grad(m, u, role), db, sums,
+                          dout, x, dt_model_weight(m, u, role), mean, rstd,
                           dt_model_norm_rule(m).shift, m->N, m->config.n_embd,
                           accumulate);
 }
@@ -126,8 +145,8 @@ void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       const struct dt_norm *norm, struct dt_view x,
                       bool accumulate)
 {
-    add_norm_backward(m, u, role, m->acts.d_stream, m->acts.branch, x,
-                      norm->mean, norm->rstd, accumulate);
+    add_norm_backward(m, u, role, m->acts.d_stream, m->acts.d_sums,
+                      m->acts.branch, x, norm->mean, norm->rstd, accumulate);
 }
 
 /* The stream sum = x + dropout of branch, and its norm, if blocks norm what
@@ -226,7 +245,7 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
     }
     m->ops->linear_gelu_backward(
         m->stream, a->d_act, dt_model_grad(m, u, DT_PROJ_W),
-        dt_model_grad(m, u, DT_PROJ_W + 1), d_out, b->act, b->fc,
+        bias_grad(m, u, DT_PROJ_W, d_out, accumulate), d_out, b->act, b->fc,
         dt_model_weight(m, u, DT_PROJ_W), weight_order(m), m->N, I, C,
         accumulate);
     return a->d_act;
@@ -290,8 +309,8 @@ static struct dt_view residual_backward(const struct dt_model *m, size_t u,
         dt_model_dropout(m, m->config.resid_dropout, u, place);
     if (m->family->post_norm) {
         m->ops->zero(m->stream, a->branch);
-        add_norm_backward(m, u, role, a->branch, a->d_stream, raw, none, rstd,
-                          accumulate);
+        add_norm_backward(m, u, role, a->branch, none, a->d_stream, raw, none,
+                          rstd, accumulate);
         return a->branch;
     }
     if (m->scales.branch != 1.0f) {

@@ -24,8 +24,9 @@ void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
                               struct dt_view x, size_t first, size_t count,
                               const struct dt_dropout *dropout);
 
-/* Adds to d_stream the gradient of x through its norm; the gradient of the
- * norm's output is in branch.
+/* Adds to d_stream the gradient of x through its norm, and puts its sum over
+ * rows into d_sums, if that is there; the gradient of the norm's output is in
+ * branch.
  */
 void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       const struct dt_norm *norm, struct dt_view x,

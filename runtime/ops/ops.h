@@ -116,13 +116,20 @@ struct dt_ops {
                                   const struct dt_dropout *dropout);
     /* dx(N,C) += gradient through the norm (adds: the residual stream's own
      * gradient is already there); dw(C), db(C) = or +=. x is what was normed.
+     * sums(C) F32 = the sum of dx over rows, which is the gradient of a bias
+     * that was added to x: absent without b, and unless norm_sums.
      */
     void (*norm_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dw, struct dt_view db,
-                          struct dt_view dout, struct dt_view x,
+                          struct dt_view sums, struct dt_view dout,
+                          struct dt_view x,
                           struct dt_view w, struct dt_view mean,
                           struct dt_view rstd, float shift, size_t N, size_t C,
                           bool accumulate);
+    /* norm_backward has `sums` in registers, so that linear_backward need not
+     * read dout once more for db.
+     */
+    bool norm_sums;
 
     /* dx(N,C) = dout(N,C) where the forward pass kept the element t*C + c,
      * divided by 1 - rate, else 0; dx may be dout.

@@ -96,6 +96,7 @@ static size_t planned_attention(enum dt_dtype type,
 const struct dt_ops *dt_ops_planned_gpu(void)
 {
     static const struct dt_ops sizes = {
+        .norm_sums = true,
         .attention_workspace = planned_attention,
         .loss_workspace = dt_workspace_head,
     };

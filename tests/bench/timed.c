@@ -176,15 +176,15 @@ static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
 
 static void norm_backward(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dw, struct dt_view db,
-                          struct dt_view dout, struct dt_view x,
-                          struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, float shift, size_t N, size_t C,
-                          bool accumulate)
+                          struct dt_view sums, struct dt_view dout,
+                          struct dt_view x, struct dt_view w,
+                          struct dt_view mean, struct dt_view rstd, float shift,
+                          size_t N, size_t C, bool accumulate)
 {
     double start = dt_clock_now();
 
-    inner.ops->norm_backward(stream, dx, dw, db, dout, x, w, mean, rstd, shift,
-                             N, C, accumulate);
+    inner.ops->norm_backward(stream, dx, dw, db, sums, dout, x, w, mean, rstd,
+                             shift, N, C, accumulate);
     note("norm backward", start, 0.0, 4.0 * bytes(x));
 }
 

@@ -53,6 +53,7 @@ const struct dt_ops *bridge_open(const char *backend,
         return NULL;
     bridge_ops = bridge.backend->ops;
     bridge_table.name = bridge_ops->name;
+    bridge_table.norm_sums = bridge_ops->norm_sums;
     return &bridge_table;
 }
 

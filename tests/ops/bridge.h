@@ -46,7 +46,7 @@ bool bridge_is_real(void);
 /* Frees the copies that the bridge holds of a tensor. */
 void bridge_forget(struct tensor *tensor);
 
-/* --- for the wrappers of bridge_table.c --- */
+/* --- for the wrappers of bridge_table.c and bridge_fused.c --- */
 
 extern struct dt_ops bridge_table;
 
@@ -62,11 +62,19 @@ extern struct dt_stream *bridge_stream;
 void bridge_begin(const char *op, bool supported, double slack);
 bool bridge_pass(void);
 
+/* Calls the operation in every pass; arguments are those of the pass. */
+#define CALL(op, slack, ...)                                                   \
+    for (bridge_begin(#op, bridge_ops->op != NULL, slack); bridge_pass();)     \
+    bridge_now->op(bridge_stream, __VA_ARGS__)
+
 /* The view to use in this pass. */
 struct dt_view at(struct dt_view v);
 /* Scratch: the CPU gets `count` elements of its own. */
 struct dt_view at_workspace(struct dt_view v, size_t count);
 /* A tensor that the operation may leave anything in. */
 struct dt_view at_lost(struct dt_view v);
+
+/* Wrappers of bridge_fused.c. */
+extern __typeof__(*((struct dt_ops *)0)->norm_backward) bridge_norm_backward;
 
 #endif /* TESTS_OPS_BRIDGE_H */

@@ -5,11 +5,6 @@
 #include "bridge.h"
 #include "harness.h"
 
-/* Calls the operation in every pass; arguments are those of the pass. */
-#define CALL(op, slack, ...)                                                   \
-    for (bridge_begin(#op, bridge_ops->op != NULL, slack); bridge_pass();)     \
-    bridge_now->op(bridge_stream, __VA_ARGS__)
-
 /* Structs of arguments, with the views of this pass; until the next one. */
 
 static const struct dt_dropout *dropout_at(const struct dt_dropout *dropout)
@@ -166,18 +161,6 @@ static void residual_norm_forward(struct dt_stream *stream, struct dt_view sum,
     (void)stream;
     CALL(residual_norm_forward, 0.0, at(sum), at(out), at(mean), at(rstd),
          at(x), at(y), at(w), at(b), rule, N, C, dropout_at(dropout));
-}
-
-static void norm_backward(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dw, struct dt_view db,
-                          struct dt_view dout, struct dt_view x,
-                          struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, float shift, size_t N, size_t C,
-                          bool accumulate)
-{
-    (void)stream;
-    CALL(norm_backward, 0.0, at(dx), at(dw), at(db), at(dout), at(x), at(w),
-         at(mean), at(rstd), shift, N, C, accumulate);
 }
 
 static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
@@ -456,7 +439,7 @@ struct dt_ops bridge_table = {
     .linear_backward = linear_backward,
     .norm_forward = norm_forward,
     .residual_norm_forward = residual_norm_forward,
-    .norm_backward = norm_backward,
+    .norm_backward = bridge_norm_backward,
     .dropout_backward = dropout_backward,
     .linear_gelu_forward = linear_gelu_forward,
     .linear_gelu_backward = linear_gelu_backward,

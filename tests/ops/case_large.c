@@ -51,14 +51,16 @@ static void norm(enum dt_dtype type, size_t B, size_t T, size_t C,
     struct dt_view out = tensor_of(type, N * C), rstd = tensor(N);
     struct dt_view mean = tensor(centered ? N : 0), dw = tensor(C);
     struct dt_view db = tensor(bias), dout = tensor_of(type, N * C);
+    struct dt_view none = tensor(0);
+    struct dt_view sums = tensor(ops->norm_sums ? bias : 0);
 
     ops->norm_forward(NULL, out, mean, rstd, x, w, b, rule, N, C);
     ops->residual_norm_forward(NULL, x, out, mean, rstd, x, y, w, b, rule, N, C,
                                &dropout);
-    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, 0.0f, N, C,
-                       false);
-    ops->norm_backward(NULL, y, dw, db, dout, x, w, mean, rstd, 0.0f, N, C,
-                       true);
+    ops->norm_backward(NULL, y, dw, db, none, dout, x, w, mean, rstd, 0.0f, N,
+                       C, false);
+    ops->norm_backward(NULL, y, dw, db, sums, dout, x, w, mean, rstd, 0.0f, N,
+                       C, true);
     ops->dropout_backward(NULL, out, dout, N, C, &dropout);
 }
 

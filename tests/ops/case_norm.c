@@ -52,13 +52,23 @@ static void add(struct norm *l, struct dt_view y, size_t B,
         l->x[i] += element(y, i) * dropout_factor(dropout, i / row, i % row);
 }
 
+/* Sums over rows of what dx has become. */
+static double *sums_of(struct dt_view dx, size_t C)
+{
+    double *sums = zeros(C);
+
+    for (size_t i = 0; i < dx.count; i++)
+        sums[i % C] += element(dx, i);
+    return sums;
+}
+
 struct sizes {
     size_t B, T, C;
     bool centered, residual, accumulate;
     double rate, shift;
 };
 
-static void norm_case(enum dt_dtype type, struct sizes z)
+static void norm_case(enum dt_dtype type, struct sizes z, bool with_sums)
 {
     const size_t N = z.B * z.T, C = z.C, bias = z.centered ? C : 0;
     struct dt_dropout dropout = dropout_of(z.rate, z.B);
@@ -68,6 +78,7 @@ static void norm_case(enum dt_dtype type, struct sizes z)
     struct dt_view mean = tensor(z.centered ? N : 0);
     struct dt_view dout = tensor_of(type, N * C), dx = tensor_of(type, N * C);
     struct dt_view dw = tensor(C), db = tensor(bias);
+    struct dt_view sums = tensor(with_sums ? C : 0);
     double *dx_before = doubles(dx), *dw_before = doubles(dw);
     double *db_before = doubles(db);
     const struct dt_norm_rule rule = {(float)EPS, (float)z.shift};
@@ -89,14 +100,16 @@ static void norm_case(enum dt_dtype type, struct sizes z)
     check_close("out", out, l.out, 2e-6);
     check_close("mean", mean, l.mean, 2e-6);
     check_close("rstd", rstd, l.rstd, 2e-6);
-    ops->norm_backward(NULL, dx, dw, db, dout, x, w, mean, rstd, rule.shift, N,
-                       C, z.accumulate);
+    ops->norm_backward(NULL, dx, dw, db, sums, dout, x, w, mean, rstd,
+                       rule.shift, N, C, z.accumulate);
     check_gradient("dx", dx, l.x, norm_loss, &l, dx_before);
     check_gradient("dw", dw, l.w, norm_loss, &l,
                    z.accumulate ? dw_before : NULL);
     if (z.centered)
         check_gradient("db", db, l.b, norm_loss, &l,
                        z.accumulate ? db_before : NULL);
+    if (with_sums)
+        check_close("sums", sums, sums_of(dx, C), 2e-6);
 }
 
 void test_norm(void **state)
@@ -126,7 +139,10 @@ void test_norm(void **state)
     (void)state;
 
     for (size_t i = 0; i < TYPE_COUNT; i++) {
-        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
-            norm_case(TYPES[i], SIZES[j]);
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++) {
+            norm_case(TYPES[i], SIZES[j], false);
+            if (ops->norm_sums && SIZES[j].centered)
+                norm_case(TYPES[i], SIZES[j], true);
+        }
     }
 }

@@ -5,6 +5,7 @@ check_PROGRAMS += \
 tests_ops_test_ops_SOURCES = \
 	tests/ops/bridge.c \
 	tests/ops/bridge.h \
+	tests/ops/bridge_fused.c \
 	tests/ops/bridge_table.c \
 	tests/ops/case_activation.c \
 	tests/ops/case_attention.c \

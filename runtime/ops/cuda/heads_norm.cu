@@ -165,6 +165,7 @@ extern "C" void dt_cuda_heads_norm_backward(
             launch(stream, heads_norm_backward_kernel<X>, dim3((unsigned)N, 2),
                    THREADS, h);
         });
-    add_parts(stream, data_of<float>(dq_norm), data_of<float>(dk_norm),
-              (const float *)stream->workspace, parts, q, q + k, accumulate);
+    const Sums sums = {{data_of<float>(dq_norm), data_of<float>(dk_norm)},
+                       {accumulate, accumulate}};
+    add_parts(stream, sums, (const float *)stream->workspace, parts, q, q + k);
 }

@@ -4,9 +4,9 @@
  *
  * With h = (x - mean) rstd and g = w dout, of a row:
  *   dx += rstd (g - mean(g) - h mean(g h)), for RMSNorm without mean(g)
- *   dw += dout h,  db += dout
+ *   dw += dout h,  db += dout,  sums = the sum of dx
  * One pass over the memory: each block loops over rows. A thread has the same
- * columns of all of them, and their sums of dw and db in registers.
+ * columns of all of them, and their sums of dw, db and dx in registers.
  */
 #include "config.h"
 
@@ -31,11 +31,14 @@ template <typename X> struct NormGrad {
     X *dx;
     const X *dout, *x, *w;
     const float *mean, *rstd; /* mean: NULL for RMSNorm */
-    float *partial;           /* (blocks, C dw, then C db) */
+    float *partial;           /* (blocks, C dw, C db, C sums) */
     float shift;
     size_t N;
     unsigned C, columns; /* columns: of partial */
 };
+
+/* What is summed over rows; the value is how many sums there are. */
+enum { RMS = 1, LAYER = 2, LAYER_AND_DX = 3 };
 
 /* Sums of a and b over the threads of a row. */
 template <int THREADS>
@@ -58,10 +61,10 @@ __device__ static inline void row_sums(float &a, float &b,
 }
 
 /* A thread's part of a row: PER vectors, THREADS vectors apart. */
-template <typename X, int THREADS, int PER> struct RowSlice {
+template <typename X, int THREADS, int PER, int KIND> struct RowSlice {
     static constexpr int W = wide<X>();
     Vec<X, W> dout[PER], x[PER], dx[PER], w[PER];
-    float dw[PER][W], db[PER][W];
+    float dw[PER][W], db[PER][W], sums[PER][W];
 
     __device__ static unsigned column(int p)
     {
@@ -121,14 +124,21 @@ template <typename X, int THREADS, int PER> struct RowSlice {
                     float xc = in[i] - mean;
                     to[i] += rstd * (g - sum - xc * product);
                 }
-                store_floats<X, W>(a.dx + n * a.C + column(p), to);
+                const Vec<X, W> rounded = from_floats<X, W>(to);
+                store_vec<X, W>(a.dx + n * a.C + column(p), rounded);
+                if (KIND == LAYER_AND_DX) {
+                    to_floats<X, W>(to, rounded);
+#pragma unroll
+                    for (int i = 0; i < W; i++)
+                        sums[p][i] += to[i];
+                }
             }
         }
     }
 };
 
-/* partial(block, first ...) = the sums of all warps, each of which had whole
- * rows, in their order. Whole vectors at a time: single elements, W apart,
+/* to(C) = the sums of all warps, each of which had whole rows, in their order.
+ * Whole vectors at a time: single elements, W apart,
  * would conflict in the banks of shared memory.
  */
 template <int PER, int W, typename Column>
@@ -158,10 +168,26 @@ __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],
     __syncthreads();
 }
 
+/* to(C) = the sums of the block's rows */
+template <int THREADS, int PER, int W, typename Column>
+__device__ static inline void store_sums(float *to, const float (&sums)[PER][W],
+                                         float *shared, unsigned C,
+                                         Column column)
+{
+    if constexpr (THREADS == WARP) {
+        add_warps<PER, W>(to, sums, shared, C, column);
+    } else {
+#pragma unroll
+        for (int p = 0; p < PER; p++)
+            if (column(p) < C)
+                store_floats<float, W>(to + column(p), sums[p]);
+    }
+}
+
 /* A row stays in registers of THREADS threads: a warp (of WARPS in a block), or
  * a block.
  */
-template <typename X, int THREADS, int PER, bool CENTERED>
+template <typename X, int THREADS, int PER, int KIND>
 __global__ static void __launch_bounds__(Shape<THREADS>::block,
                                          Shape<THREADS>::resident)
     norm_backward_kernel(NormGrad<X> a)
@@ -171,7 +197,7 @@ __global__ static void __launch_bounds__(Shape<THREADS>::block,
     __shared__ float shared[2][WARP];
     alignas(4 * W)
         __shared__ float columns[THREADS == WARP ? PER * W * WARP : 1];
-    RowSlice<X, THREADS, PER> slice;
+    RowSlice<X, THREADS, PER, KIND> slice;
     float *partial = a.partial + (size_t)blockIdx.x * a.columns;
 
 #pragma unroll
@@ -180,7 +206,7 @@ __global__ static void __launch_bounds__(Shape<THREADS>::block,
             slice.w[p] = load_vec<X, W>(a.w + slice.column(p));
 #pragma unroll
         for (int i = 0; i < W; i++)
-            slice.dw[p][i] = slice.db[p][i] = 0.0f;
+            slice.dw[p][i] = slice.db[p][i] = slice.sums[p][i] = 0.0f;
     }
     for (size_t first = blockIdx.x * ROWS; first < a.N;
          first += gridDim.x * ROWS) {
@@ -188,31 +214,22 @@ __global__ static void __launch_bounds__(Shape<THREADS>::block,
         float mean = 0.0f, rstd = 0.0f, sum = 0.0f, product = 0.0f;
         slice.load(a, n);
         if (n < a.N) {
-            mean = CENTERED ? a.mean[n] : 0.0f;
+            mean = KIND == RMS ? 0.0f : a.mean[n];
             rstd = a.rstd[n];
             slice.add(a, mean, rstd, sum, product);
         }
         row_sums<THREADS>(sum, product, shared);
         if (n < a.N)
-            slice.store(a, n, mean, rstd, CENTERED ? sum / (float)a.C : 0.0f,
+            slice.store(a, n, mean, rstd, KIND == RMS ? 0.0f : sum / (float)a.C,
                         product * (rstd * rstd / (float)a.C));
     }
-    if constexpr (THREADS == WARP) {
-        add_warps<PER, W>(partial, slice.dw, columns, a.C, slice.column);
-        if (CENTERED)
-            add_warps<PER, W>(partial + a.C, slice.db, columns, a.C,
-                              slice.column);
-    } else {
-#pragma unroll
-        for (int p = 0; p < PER; p++) {
-            if (slice.column(p) < a.C) {
-                store_floats<float, W>(partial + slice.column(p), slice.dw[p]);
-                if (CENTERED)
-                    store_floats<float, W>(partial + a.C + slice.column(p),
-                                           slice.db[p]);
-            }
-        }
-    }
+    store_sums<THREADS>(partial, slice.dw, columns, a.C, slice.column);
+    if (KIND >= LAYER)
+        store_sums<THREADS>(partial + a.C, slice.db, columns, a.C,
+                            slice.column);
+    if (KIND == LAYER_AND_DX)
+        store_sums<THREADS>(partial + 2 * a.C, slice.sums, columns, a.C,
+                            slice.column);
 }
 
 /* dx of rows that are too long or not aligned: block n reads row n twice. */
@@ -243,38 +260,37 @@ __global__ static void __launch_bounds__(LONG_THREADS)
     }
 }
 
-/* dw and db of such rows: a warp takes 32 columns of some of the rows. */
+/* Sums over such rows, once dx is there: a warp takes 32 columns of some of the
+ * rows.
+ */
 template <typename X>
 __global__ static void __launch_bounds__(WARP *WARP)
     norm_columns_long(NormGrad<X> a)
 {
-    __shared__ float sums[WARP][WARP + 1];
+    __shared__ float shared[WARP][WARP + 1];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const size_t step = (size_t)gridDim.y * WARP;
     unsigned c = blockIdx.x * WARP + lane;
-    float dw = 0.0f, db = 0.0f;
+    float sums[LAYER_AND_DX] = {}; /* dw, db, dx */
 
     if (c < a.C) {
         for (size_t n = blockIdx.y * WARP + warp; n < a.N; n += step) {
             float d = to_float(a.dout[n * a.C + c]);
             float mean = a.mean ? a.mean[n] : 0.0f;
-            dw += d * ((to_float(a.x[n * a.C + c]) - mean) * a.rstd[n]);
-            db += d;
+            sums[0] += d * ((to_float(a.x[n * a.C + c]) - mean) * a.rstd[n]);
+            sums[1] += d;
+            if (a.columns == LAYER_AND_DX * a.C)
+                sums[2] += to_float(a.dx[n * a.C + c]);
         }
     }
-    sums[warp][lane] = dw;
-    __syncthreads();
-    dw = warp_sum(sums[lane][warp]);
-    __syncthreads();
-    sums[warp][lane] = db;
-    __syncthreads();
-    db = warp_sum(sums[lane][warp]);
     c = blockIdx.x * WARP + warp;
-    if (lane == 0 && c < a.C) {
-        float *to = a.partial + (size_t)blockIdx.y * a.columns + c;
-        to[0] = dw;
-        if (a.mean)
-            to[a.C] = db;
+    for (unsigned i = 0; i < a.columns / a.C; i++) {
+        __syncthreads();
+        shared[warp][lane] = sums[i];
+        __syncthreads();
+        const float sum = warp_sum(shared[lane][warp]);
+        if (lane == 0 && c < a.C)
+            a.partial[(size_t)blockIdx.y * a.columns + i * a.C + c] = sum;
     }
 }
 
@@ -286,9 +302,9 @@ static size_t launch_long(struct dt_stream *stream, const NormGrad<X> &a)
         parts_that_fit(stream, a.columns, blocks_for(a.N, 4 * (size_t)WARP));
     if (parts > LONG_PARTS)
         parts = LONG_PARTS;
+    launch(stream, norm_backward_long<X>, (unsigned)a.N, LONG_THREADS, a);
     launch(stream, norm_columns_long<X>,
            dim3(blocks_for(a.C, WARP), (unsigned)parts), WARP * WARP, a);
-    launch(stream, norm_backward_long<X>, (unsigned)a.N, LONG_THREADS, a);
     return parts;
 }
 
@@ -303,12 +319,12 @@ static size_t launch_short(struct dt_stream *stream, const NormGrad<X> &a)
     const size_t parts = parts_that_fit(stream, a.columns,
                                         blocks < resident ? blocks : resident);
 
-    if (a.mean)
-        launch(stream, norm_backward_kernel<X, THREADS, PER, true>,
-               (unsigned)parts, threads, a);
-    else
-        launch(stream, norm_backward_kernel<X, THREADS, PER, false>,
-               (unsigned)parts, threads, a);
+    auto kernel = norm_backward_kernel<X, THREADS, PER, RMS>;
+    if (a.columns == LAYER * a.C)
+        kernel = norm_backward_kernel<X, THREADS, PER, LAYER>;
+    if (a.columns == LAYER_AND_DX * a.C)
+        kernel = norm_backward_kernel<X, THREADS, PER, LAYER_AND_DX>;
+    launch(stream, kernel, (unsigned)parts, threads, a);
     return parts;
 }
 
@@ -332,17 +348,24 @@ static size_t launch_backward(struct dt_stream *stream, const NormGrad<X> &a)
 
 extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
                                       struct dt_view dx, struct dt_view dw,
-                                      struct dt_view db, struct dt_view dout,
-                                      struct dt_view x, struct dt_view w,
-                                      struct dt_view mean, struct dt_view rstd,
-                                      float shift, size_t N, size_t C,
-                                      bool accumulate)
+                                      struct dt_view db, struct dt_view sums,
+                                      struct dt_view dout, struct dt_view x,
+                                      struct dt_view w, struct dt_view mean,
+                                      struct dt_view rstd, float shift,
+                                      size_t N, size_t C, bool accumulate)
 {
+    const Sums all = {
+        {data_of<float>(dw), data_of<float>(db), data_of<float>(sums)},
+        {accumulate, accumulate, false}};
+    const int kind = db.count == 0     ? RMS
+                     : sums.count == 0 ? LAYER
+                                       : LAYER_AND_DX;
     size_t parts = 0;
 
     assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
     assert(dw.count == C && w.count == C && rstd.count == N);
     assert((mean.count == 0) == (db.count == 0) && N <= INT32_MAX);
+    assert(sums.count == 0 || (sums.count == C && db.count == C));
     if (N * C > 0) {
         with_type(x.dtype, [&](auto zero) {
             using X = decltype(zero);
@@ -357,12 +380,11 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
             a.shift = shift;
             a.N = N;
             a.C = (unsigned)C;
-            a.columns = (unsigned)(db.count > 0 ? 2 * C : C);
+            a.columns = (unsigned)(kind * C);
             parts = launch_backward<X>(stream, a);
         });
     }
     if (C > 0)
-        add_parts(stream, data_of<float>(dw), data_of<float>(db),
-                  (const float *)stream->workspace, parts, C,
-                  db.count > 0 ? 2 * C : C, accumulate);
+        add_parts(stream, all, (const float *)stream->workspace, parts, C,
+                  kind * C);
 }

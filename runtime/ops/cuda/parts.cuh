@@ -21,12 +21,18 @@ static inline size_t parts_that_fit(const struct dt_stream *stream,
     return wanted < most ? wanted : most;
 }
 
-/* Columns c < C of the parts belong to a, the others to b. Warp i reads lines
- * of 32 columns of the parts i, i + WARP, ...
+/* Where the sums of the columns go, C of them each; NULL is left out. */
+struct Sums {
+    float *to[3];
+    bool accumulate[3]; /* = or += */
+};
+
+/* Columns c < C of the parts belong to sums.to[0], the next C to to[1], ...
+ * Warp i reads lines of 32 columns of the parts i, i + WARP, ...
  */
 __global__ static void __launch_bounds__(WARP *WARP)
-    sum_parts(float *a, float *b, const float *partial, unsigned parts,
-              unsigned C, unsigned columns, bool accumulate)
+    sum_parts(Sums all, const float *partial, unsigned parts, unsigned C,
+              unsigned columns)
 {
     __shared__ float sums[WARP][WARP + 1];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -43,24 +49,24 @@ __global__ static void __launch_bounds__(WARP *WARP)
     sum = warp_sum(sums[lane][warp]);
     c = blockIdx.x * WARP + warp;
     if (lane == 0 && c < columns) {
-        float *to = c < C ? a : b;
+        float *to = all.to[c / C];
         if (to) {
-            to += c < C ? c : c - C;
-            *to = accumulate ? *to + sum : sum;
+            to += c % C;
+            *to = all.accumulate[c / C] ? *to + sum : sum;
         }
     }
 }
 
-/* a(C) and b(C), F32, = or += the sums of partial(parts, columns): `columns` is
- * C or, for both, 2 C. NULL is left out.
+/* sums.to = or += the sums of partial(parts, columns). The last of them may
+ * have fewer than C.
  */
-static inline void add_parts(struct dt_stream *stream, float *a, float *b,
+static inline void add_parts(struct dt_stream *stream, const Sums &sums,
                              const float *partial, size_t parts, size_t C,
-                             size_t columns, bool accumulate)
+                             size_t columns)
 {
-    launch(stream, sum_parts, blocks_for(columns, WARP), WARP * WARP, a, b,
-           partial, (unsigned)parts, (unsigned)C, (unsigned)columns,
-           accumulate);
+    assert(columns <= 3 * C);
+    launch(stream, sum_parts, blocks_for(columns, WARP), WARP * WARP, sums,
+           partial, (unsigned)parts, (unsigned)C, (unsigned)columns);
 }
 
 #endif /* DT_OPS_CUDA_PARTS_CUH */

@@ -437,7 +437,8 @@ static void launch_norm_backward(struct dt_stream *stream, Rope<X> a, float *dq,
     else if (parts > 0)
         launch(stream, rope_norm_backward_kernel<X, 1, NARROW>, (unsigned)parts,
                TILE_THREADS, a);
-    add_parts(stream, dq, dk, a.partial, parts, a.HS, 2 * a.HS, accumulate);
+    const Sums sums = {{dq, dk}, {accumulate, accumulate}};
+    add_parts(stream, sums, a.partial, parts, a.HS, 2 * a.HS);
 }
 
 extern "C" void dt_cuda_rope_backward(

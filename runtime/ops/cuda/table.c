@@ -28,6 +28,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(norm_forward),
     SLOT(residual_norm_forward),
     SLOT(norm_backward),
+    .norm_sums = true,
     SLOT(dropout_backward),
     SLOT(linear_gelu_forward),
     SLOT(linear_gelu_backward),
