@@ -7,7 +7,8 @@
  *
  * Most families have no post norms, and OLMo 2 no others. The unit above
  * computes the second sum, since it adds and norms in one pass: between units
- * the residual stream is the pair (x_mid, branch).
+ * the residual stream is the pair (x_mid, branch). Where a linear layer can add
+ * the residual itself, it is x', which the block below has computed.
  */
 #include "config.h"
 
@@ -81,6 +82,35 @@ static struct dt_view bias_grad(const struct dt_model *m, size_t u,
     return (struct dt_view){0};
 }
 
+/* Whether out and proj add the residual: nothing comes between the two. */
+static bool adds_residual(const struct dt_model *m)
+{
+    return m->ops->linear_add_forward && !m->family->post_norm &&
+           m->scales.branch == 1.0f &&
+           dt_model_dropout(m, m->config.resid_dropout, 1, DT_PLACE_MLP_BRANCH)
+                   .rate == 0;
+}
+
+/* sum(N, C) = base(N, C) + x(N, width) w + b, if adds_residual; else branch, or
+ * `own` with norms behind it, is the layer's output.
+ */
+static void last_linear_forward(const struct dt_model *m, size_t u,
+                                enum dt_role role, struct dt_view sum,
+                                struct dt_view base, struct dt_view own,
+                                struct dt_view x, size_t width)
+{
+    size_t C = m->config.n_embd;
+    if (!adds_residual(m)) {
+        linear_forward(m, u, role, m->family->post_norm ? own : m->acts.branch,
+                       x, width, C);
+        return;
+    }
+    m->ops->linear_add_forward(
+        m->stream, sum, base, x, dt_model_weight(m, u, role),
+        dt_model_weight(m, u, role + 1), weight_order(m), m->N, width, C);
+    dt_low_rank_forward(m, u, role, sum, x, C);
+}
+
 /* dx(N, C) and the gradients of w and b from dout(N, OC) */
 static void linear_backward(const struct dt_model *m, size_t u,
                             enum dt_role role, struct dt_view dx,
@@ -102,12 +132,22 @@ static struct dt_view norm_bias(const struct dt_model *m, size_t u,
                                : (struct dt_view){0};
 }
 
+static void norm_rows_forward(const struct dt_model *m, size_t u,
+                              enum dt_role role, const struct dt_norm *norm,
+                              struct dt_view x, size_t first, size_t count)
+{
+    m->ops->norm_forward(m->stream, slice_rows(m, norm->out, first, count),
+                         slice_rows(m, norm->mean, first, count),
+                         slice_rows(m, norm->rstd, first, count),
+                         slice_rows(m, x, first, count),
+                         dt_model_weight(m, u, role), norm_bias(m, u, role),
+                         dt_model_norm_rule(m), count, m->config.n_embd);
+}
+
 static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
                          const struct dt_norm *norm, struct dt_view x)
 {
-    m->ops->norm_forward(m->stream, norm->out, norm->mean, norm->rstd, x,
-                         dt_model_weight(m, u, role), norm_bias(m, u, role),
-                         dt_model_norm_rule(m), m->N, m->config.n_embd);
+    norm_rows_forward(m, u, role, norm, x, 0, m->N);
 }
 
 void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
@@ -115,6 +155,10 @@ void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
                               struct dt_view x, size_t first, size_t count,
                               const struct dt_dropout *dropout)
 {
+    if (adds_residual(m)) {
+        norm_rows_forward(m, u, role, norm, sum, first, count);
+        return;
+    }
     m->ops->residual_norm_forward(
         m->stream, slice_rows(m, sum, first, count),
         slice_rows(m, norm->out, first, count),
@@ -169,13 +213,8 @@ static struct dt_view branch_input(const struct dt_model *m,
     return m->family->pre_norm ? norm->out : x;
 }
 
-/* Where a branch computes its output, ... */
-static struct dt_view branch_raw(const struct dt_model *m, struct dt_view own)
-{
-    return m->family->post_norm ? own : m->acts.branch;
-}
-
-/* ... from which branch follows: the norm of it, with rstd(N), or a multiple.
+/* branch from what a branch has computed: the norm of raw, with rstd(N), or a
+ * multiple.
  */
 static void branch_forward(const struct dt_model *m, size_t u,
                            enum dt_role role, struct dt_view raw,
@@ -261,15 +300,14 @@ static void attention_branch(struct dt_model *m, size_t u)
     linear_forward(m, u, DT_QKV_W, b->qkv, branch_input(m, &b->norm_1, b->x), C,
                    qkv_width(m));
     dt_attend_forward(m, u);
-    linear_forward(m, u, DT_OUT_W, branch_raw(m, b->out), b->attention,
-                   q_width(m), C);
+    last_linear_forward(m, u, DT_OUT_W, b->x_mid, b->x, b->out, b->attention,
+                        q_width(m));
     branch_forward(m, u, DT_POST_1_W, b->out, b->out_rstd);
 }
 
 void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
 {
     const struct dt_block *b = &m->blocks[u - 1];
-    size_t C = m->config.n_embd, I = m->config.n_inner;
     double rate = m->config.resid_dropout;
     struct dt_dropout below =
         dt_model_dropout(m, rate, u - 1, DT_PLACE_MLP_BRANCH);
@@ -291,7 +329,9 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
     mlp_up(m, u);
     if (recompute && !m->family->post_norm)
         return;
-    linear_forward(m, u, DT_PROJ_W, branch_raw(m, b->proj), b->act, I, C);
+    last_linear_forward(m, u, DT_PROJ_W,
+                        u < m->config.n_layer ? b[1].x : m->acts.top, b->x_mid,
+                        b->proj, b->act, m->config.n_inner);
     branch_forward(m, u, DT_POST_2_W, b->proj, b->proj_rstd);
 }
 

@@ -5,9 +5,9 @@
 
 #include "model/instance.h"
 
-/* Queues forward of block u, from the pair (x_mid, branch) of the unit below to
- * its own. With `recompute` only what its backward pass needs, from the x that
- * was saved up to act.
+/* Queues forward of block u, from the pair (x_mid, branch) of the unit below,
+ * or the x that this has computed, to its own. With `recompute` only what its
+ * backward pass needs, from the x that was saved up to act.
  */
 void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
 
@@ -16,8 +16,9 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
  */
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 
-/* For `count` rows from `first`: sum = x + dropout of branch; then the norm of
- * sum, with the weight `role` of unit u, into `norm`.
+/* For `count` rows from `first`: sum = x + dropout of branch, unless the layer
+ * that computed branch has added x; then the norm of sum, with the weight
+ * `role` of unit u, into `norm`.
  */
 void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
                               const struct dt_norm *norm, struct dt_view sum,

@@ -86,6 +86,14 @@ struct dt_ops {
                            struct dt_view x, struct dt_view w, struct dt_view b,
                            enum dt_weight_order order, size_t N, size_t C,
                            size_t OC);
+    /* sum(N,OC) = base(N,OC) + x(N,C) w + b(OC), rounded once; sum may be base.
+     * NULL: linear_forward and an addition take no longer.
+     */
+    void (*linear_add_forward)(struct dt_stream *stream, struct dt_view sum,
+                               struct dt_view base, struct dt_view x,
+                               struct dt_view w, struct dt_view b,
+                               enum dt_weight_order order, size_t N, size_t C,
+                               size_t OC);
     /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout.
      * Both may be absent: of frozen weights here and below.
      */
@@ -122,10 +130,9 @@ struct dt_ops {
     void (*norm_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dw, struct dt_view db,
                           struct dt_view sums, struct dt_view dout,
-                          struct dt_view x,
-                          struct dt_view w, struct dt_view mean,
-                          struct dt_view rstd, float shift, size_t N, size_t C,
-                          bool accumulate);
+                          struct dt_view x, struct dt_view w,
+                          struct dt_view mean, struct dt_view rstd, float shift,
+                          size_t N, size_t C, bool accumulate);
     /* norm_backward has `sums` in registers, so that linear_backward need not
      * read dout once more for db.
      */

@@ -125,3 +125,12 @@ double roof_read(const void *data, size_t bytes)
     (void)seen;
     return (double)bytes / best;
 }
+
+void roof_print_share(const struct roof *roof, double flops, double bytes,
+                      double s)
+{
+    double computing = flops / roof->flops, moving = bytes / roof->bytes;
+
+    printf(" %5.1f %% %s", 100.0 * fmax(computing, moving) / s,
+           computing > moving ? "flops" : "bytes");
+}

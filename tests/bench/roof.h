@@ -5,6 +5,17 @@
 
 #include "ops/ops.h"
 
+/* What the hardware does at best, per second. */
+struct roof {
+    double flops, bytes;
+};
+
+/* Prints the share of `s` seconds that so many flops and bytes need at least,
+ * and which of them is the limit.
+ */
+void roof_print_share(const struct roof *roof, double flops, double bytes,
+                      double s);
+
 /* A buffer of `bytes` (a multiple of 4) of random numbers in [-1, 1), as bf16
  * and as fp32; zeros would draw less power, and so be multiplied faster. Exits
  * if there is no memory.

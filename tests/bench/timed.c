@@ -102,6 +102,21 @@ static void linear_forward(struct dt_stream *stream, struct dt_view out,
          bytes(x) + bytes(w) + bytes(b) + bytes(out));
 }
 
+static void linear_add_forward(struct dt_stream *stream, struct dt_view sum,
+                               struct dt_view base, struct dt_view x,
+                               struct dt_view w, struct dt_view b,
+                               enum dt_weight_order order, size_t N, size_t C,
+                               size_t OC)
+{
+    char name[NAME_BYTES];
+    double start = dt_clock_now();
+
+    inner.ops->linear_add_forward(stream, sum, base, x, w, b, order, N, C, OC);
+    snprintf(name, sizeof(name), "linear + residual %zu to %zu", C, OC);
+    note(name, start, 2.0 * (double)(N * C * OC),
+         bytes(x) + bytes(w) + bytes(b) + bytes(base) + bytes(sum));
+}
+
 static void linear_backward(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dw, struct dt_view db,
                             struct dt_view dout, struct dt_view x,
@@ -410,6 +425,8 @@ struct dt_ops timed_ops(const struct dt_exec *exec)
     ops.embedding_forward = embedding_forward;
     ops.embedding_backward = embedding_backward;
     ops.linear_forward = linear_forward;
+    if (ops.linear_add_forward)
+        ops.linear_add_forward = linear_add_forward;
     ops.linear_backward = linear_backward;
     ops.linear_gelu_forward = linear_gelu_forward;
     ops.linear_gelu_backward = linear_gelu_backward;
@@ -453,18 +470,6 @@ void timed_next(void)
     step++;
 }
 
-/* Its share of what the roof allows for so many flops and bytes, and which of
- * them is the limit.
- */
-static void print_share(const struct kind *k, double s, const struct roof *roof)
-{
-    double flops = k->flops / roof->flops, moved = k->bytes / roof->bytes;
-    double least = flops > moved ? flops : moved;
-
-    printf(" %5.1f %% %s", 100.0 * least / s,
-           flops > moved ? "flops" : "bytes");
-}
-
 void timed_print(double all, const struct roof *roof)
 {
     double sum = 0.0;
@@ -482,7 +487,7 @@ void timed_print(double all, const struct roof *roof)
                k->name, k->calls, s * 1e3, 100.0 * s / all, k->flops / s * 1e-9,
                k->bytes / s * 1e-9, k->flops / k->bytes);
         if (roof)
-            print_share(k, s, roof);
+            roof_print_share(roof, k->flops, k->bytes, s);
         putchar('\n');
         sum += s;
     }

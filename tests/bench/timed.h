@@ -4,13 +4,9 @@
 #define TESTS_BENCH_TIMED_H
 
 #include "ops/ops.h"
+#include "tests/bench/roof.h"
 
 enum { TIMED_MAX_STEPS = 100 };
-
-/* What the hardware does at best, per second. */
-struct roof {
-    double flops, bytes;
-};
 
 /* exec's table, made to measure each operation from its call to its end, less
  * what the smallest operation takes.

@@ -75,6 +75,8 @@ struct dt_view at_workspace(struct dt_view v, size_t count);
 struct dt_view at_lost(struct dt_view v);
 
 /* Wrappers of bridge_fused.c. */
+extern __typeof__(*((struct dt_ops *)0)
+                       ->linear_add_forward) bridge_linear_add_forward;
 extern __typeof__(*((struct dt_ops *)0)->norm_backward) bridge_norm_backward;
 
 #endif /* TESTS_OPS_BRIDGE_H */

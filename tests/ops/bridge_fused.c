@@ -7,6 +7,8 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "bridge.h"
 #include "harness.h"
 
@@ -44,5 +46,42 @@ void bridge_norm_backward(struct dt_stream *stream, struct dt_view dx,
                                   accumulate);
         if (!fused && sums.count > 0)
             sum_rows(at(sums), at(dx));
+    }
+}
+
+/* sum = base + x w + b by the CPU, which has x w + b in fp32 in between. */
+static void add_in_parts(struct dt_view sum, struct dt_view base,
+                         struct dt_view x, struct dt_view w, struct dt_view b,
+                         enum dt_weight_order order, size_t N, size_t C,
+                         size_t OC)
+{
+    const size_t bytes = (sum.count * sizeof(float) + 63) / 64 * 64;
+    struct dt_buffer buf = {.data = aligned_alloc(64, bytes), .bytes = bytes};
+    struct dt_view product = {&buf, 0, sum.count, DT_F32};
+
+    assert_non_null(buf.data);
+    bridge_now->linear_forward(NULL, product, x, w, b, order, N, C, OC);
+    for (size_t i = 0; i < sum.count; i++)
+        set_element(sum, i, element(base, i) + element(product, i));
+    free(buf.data);
+}
+
+void bridge_linear_add_forward(struct dt_stream *stream, struct dt_view sum,
+                               struct dt_view base, struct dt_view x,
+                               struct dt_view w, struct dt_view b,
+                               enum dt_weight_order order, size_t N, size_t C,
+                               size_t OC)
+{
+    (void)stream;
+    bridge_begin("linear_add_forward", bridge_ops->linear_add_forward != NULL,
+                 0.0);
+    while (bridge_pass()) {
+        if (bridge_now->linear_add_forward)
+            bridge_now->linear_add_forward(bridge_stream, at(sum), at(base),
+                                           at(x), at(w), at(b), order, N, C,
+                                           OC);
+        else
+            add_in_parts(at(sum), at(base), at(x), at(w), at(b), order, N, C,
+                         OC);
     }
 }

@@ -436,6 +436,7 @@ struct dt_ops bridge_table = {
     .embedding_backward = embedding_backward,
     .scatter_rows = scatter_rows,
     .linear_forward = linear_forward,
+    .linear_add_forward = bridge_linear_add_forward,
     .linear_backward = linear_backward,
     .norm_forward = norm_forward,
     .residual_norm_forward = residual_norm_forward,

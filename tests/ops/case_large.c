@@ -22,6 +22,8 @@ static void linear(enum dt_dtype type, enum dt_weight_order order, size_t N,
 
     ops->linear_forward(NULL, out, x, w, b, order, N, C, OC);
     ops->linear_forward(NULL, wide, x, w, b, order, N, C, OC);
+    if (ops->linear_add_forward) /* the CPU has none */
+        ops->linear_add_forward(NULL, pre, out, x, w, b, order, N, C, OC);
     ops->linear_backward(NULL, dx, dw, db, out, x, w, order, N, C, OC, true);
     ops->linear_gelu_forward(NULL, out, pre, x, w, b, order, N, C, OC);
     ops->gelu_forward(NULL, act, x);

@@ -36,6 +36,25 @@ static double linear_loss(void *context)
     return dot(l->out, l->dout, l->N * l->OC);
 }
 
+/* With a residual, which stays, or is overwritten by the sum. */
+static void add_case(const struct linear *l, struct dt_view x, struct dt_view w,
+                     struct dt_view b)
+{
+    const size_t count = l->N * l->OC;
+    struct dt_view base = tensor_of(x.dtype, count);
+    struct dt_view sum = tensor_of(x.dtype, count);
+    double *want = doubles(base);
+
+    for (size_t i = 0; i < count; i++)
+        want[i] += l->out[i];
+    ops->linear_add_forward(NULL, sum, base, x, w, b, l->order, l->N, l->C,
+                            l->OC);
+    ops->linear_add_forward(NULL, base, base, x, w, b, l->order, l->N, l->C,
+                            l->OC);
+    check_close("sum", sum, want, 1e-6);
+    check_close("sum in place", base, want, 1e-6);
+}
+
 static void linear_case(enum dt_dtype type, size_t N, size_t C, size_t OC,
                         enum dt_weight_order order, bool bias, bool accumulate)
 {
@@ -60,6 +79,8 @@ static void linear_case(enum dt_dtype type, size_t N, size_t C, size_t OC,
     reference_linear(&l);
     check_close("out", out, l.out, 1e-6);
     check_close("out as fp32", exact, l.out, 1e-6);
+    if (ops->linear_add_forward) /* the CPU has none */
+        add_case(&l, x, w, b);
     ops->linear_backward(NULL, dx, dw, db, dout, x, w, order, N, C, OC,
                          accumulate);
     check_gradient("dx", dx, l.x, linear_loss, &l, NULL);

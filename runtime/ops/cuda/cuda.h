@@ -58,13 +58,14 @@ struct dt_cuda_matmul {
     size_t M, N, K;
     bool ta, tb;
     struct dt_view a, b, d; /* a, b: X; d: X or F32 */
+    struct dt_view c; /* (M,N) as d, which it may be: added; count 0: none */
     size_t lda, ldb, ldd;
     bool accumulate;
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
 };
 
-/* d(M,N) = a b, or += with `accumulate`, row-major, computed in fp32 and
+/* d(M,N) = a b (+ c), or += with `accumulate`, row-major, computed in fp32 and
  * rounded once. Uses all of the stream's workspace. When a shape is seen first,
  * the host may wait and time algorithms for a few milliseconds.
  */
@@ -116,6 +117,7 @@ DT_CUDA_OP(embedding_forward);
 DT_CUDA_OP(embedding_backward);
 DT_CUDA_OP(scatter_rows);
 DT_CUDA_OP(linear_forward);
+DT_CUDA_OP(linear_add_forward);
 DT_CUDA_OP(linear_backward);
 DT_CUDA_OP(norm_forward);
 DT_CUDA_OP(residual_norm_forward);

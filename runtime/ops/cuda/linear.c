@@ -37,6 +37,20 @@ void dt_cuda_linear_forward(struct dt_stream *stream, struct dt_view out,
     dt_cuda_matmul(stream, &mm);
 }
 
+void dt_cuda_linear_add_forward(struct dt_stream *stream, struct dt_view sum,
+                                struct dt_view base, struct dt_view x,
+                                struct dt_view w, struct dt_view b,
+                                enum dt_weight_order order, size_t N, size_t C,
+                                size_t OC)
+{
+    struct dt_cuda_matmul mm = forward_matmul(sum, x, w, b, order, N, C, OC);
+
+    assert(base.count == N * OC && base.dtype == sum.dtype);
+    mm.epilogue = b.count > 0 ? DT_EPILOGUE_BIAS : DT_EPILOGUE_NONE;
+    mm.c = base;
+    dt_cuda_matmul(stream, &mm);
+}
+
 void dt_cuda_linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
                                  struct dt_view pre, struct dt_view x,
                                  struct dt_view w, struct dt_view b,

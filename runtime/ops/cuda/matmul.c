@@ -36,10 +36,10 @@ enum {
 /* Everything that a choice of algorithm depends on. Compared as bytes. */
 struct key {
     size_t M, N, K, lda, ldb, ldd;
-    uint8_t ta, tb, type, out, epilogue, bias, accumulate;
+    uint8_t ta, tb, type, out, epilogue, bias, accumulate, adds;
     uint8_t gelu, sum; /* kind of the epilogue, if it can be unfused */
     uint8_t fits;      /* the library takes the epilogue's operands */
-    uint8_t align_a, align_b, align_d;
+    uint8_t align_a, align_b, align_c, align_d;
 };
 
 enum state {
@@ -70,14 +70,6 @@ const char *dt_cuda_library(void)
     snprintf(text, sizeof(text), "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
     return text;
-}
-
-const char *dt_cuda_emulation(enum dt_dtype type)
-{
-    if (type == DT_BF16 && dt_cuda_facts.capability < 80)
-        return "bf16 is stored, but computed without tensor cores, which "
-               "need sm_80 for it: fp16 is faster on this GPU";
-    return NULL;
 }
 
 int dt_cuda_matmul_open(struct dt_error *err)
@@ -179,12 +171,14 @@ static struct key key_of(const struct dt_cuda_matmul *mm)
     key.epilogue = (uint8_t)mm->epilogue;
     key.bias = mm->bias.count > 0;
     key.accumulate = mm->accumulate;
+    key.adds = mm->c.count > 0;
     key.gelu = is_gelu(mm->epilogue);
     key.sum = is_sum(mm->epilogue);
     key.fits = epilogue_fits(mm);
     key.align_a = alignment_of(mm->a);
     key.align_b = alignment_of(mm->b);
     key.align_d = alignment_of(mm->d);
+    key.align_c = key.adds ? alignment_of(mm->c) : key.align_d;
     return key;
 }
 
@@ -284,11 +278,11 @@ static cublasStatus_t run_plan(struct dt_stream *stream,
                                const struct dt_cuda_matmul *mm,
                                const cublasLtMatmulAlgo_t *algo)
 {
-    const float alpha = 1.0f, beta = mm->accumulate ? 1.0f : 0.0f;
-    void *d = dt_view_data(mm->d);
+    const float alpha = 1.0f, beta = plan->key.accumulate || plan->key.adds;
+    void *d = dt_view_data(mm->d), *c = mm->c.count ? dt_view_data(mm->c) : d;
 
     return cublasLtMatmul(handle, plan->desc, &alpha, dt_view_data(mm->b),
-                          plan->b, dt_view_data(mm->a), plan->a, &beta, d,
+                          plan->b, dt_view_data(mm->a), plan->a, &beta, c,
                           plan->d, d, plan->d, algo, stream->workspace, HALF,
                           stream->cuda);
 }
@@ -306,7 +300,8 @@ static int find_candidates(const struct plan *plan,
 {
     const struct key *key = &plan->key;
     uint64_t workspace = HALF;
-    uint32_t a = key->align_a, b = key->align_b, d = key->align_d;
+    uint32_t a = key->align_a, b = key->align_b;
+    uint32_t c = key->align_c, d = key->align_d;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t preference;
     cublasStatus_t status;
@@ -323,7 +318,7 @@ static int find_candidates(const struct plan *plan,
     if (PREFER(MAX_WORKSPACE_BYTES, workspace) &&
         PREFER(REDUCTION_SCHEME_MASK, schemes) &&
         PREFER(MIN_ALIGNMENT_A_BYTES, b) && PREFER(MIN_ALIGNMENT_B_BYTES, a) &&
-        PREFER(MIN_ALIGNMENT_C_BYTES, d) && PREFER(MIN_ALIGNMENT_D_BYTES, d)) {
+        PREFER(MIN_ALIGNMENT_C_BYTES, c) && PREFER(MIN_ALIGNMENT_D_BYTES, d)) {
         status = cublasLtMatmulAlgoGetHeuristic(
             handle, plan->desc, plan->b, plan->a, plan->d, plan->d, preference,
             CANDIDATES, found, &count);
@@ -361,9 +356,9 @@ static bool run_candidate(void *ctx, int i)
     return true;
 }
 
-/* Times the candidates and keeps the fastest. With `accumulate` d is an operand
- * and must not change: the candidates then write to other memory. Sums that are
- * accumulated go to the workspace first in any case.
+/* Times the candidates and keeps the fastest. If d is an operand it must not
+ * change: the candidates then write to other memory. Sums that are accumulated
+ * go to the workspace first in any case.
  */
 static void tune_plan(struct dt_stream *stream, struct plan *plan,
                       const struct dt_cuda_matmul *mm,
@@ -377,7 +372,8 @@ static void tune_plan(struct dt_stream *stream, struct plan *plan,
 
     /* The library's sums are used only once they were measured to be faster. */
     plan->unfused = key->sum;
-    if (key->accumulate) {
+    if (key->accumulate ||
+        (key->adds && dt_view_data(mm->c) == dt_view_data(mm->d))) {
         trial.d = (struct dt_view){&own, 0, key->M * key->ldd, mm->d.dtype};
         own.bytes = trial.d.count * dt_dtype_bytes(mm->d.dtype);
         if (cudaMalloc(&own.data, own.bytes) != cudaSuccess) {
@@ -457,6 +453,10 @@ static void check_operands(const struct dt_stream *stream,
     assert(stream->workspace_bytes >= DT_CUDA_WORKSPACE);
     assert(mm->K > 0 && mm->a.dtype == mm->b.dtype);
     assert(mm->d.dtype == mm->a.dtype || mm->d.dtype == DT_F32);
+    assert(mm->c.count == 0 ||
+           (mm->c.dtype == mm->d.dtype && !mm->accumulate && mm->ldd == 0 &&
+            (mm->epilogue == DT_EPILOGUE_NONE ||
+             mm->epilogue == DT_EPILOGUE_BIAS)));
     assert(mm->bias.count == 0 ||
            mm->bias.count ==
                (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->M : mm->N));

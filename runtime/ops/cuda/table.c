@@ -13,6 +13,14 @@ int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err)
                                                                            : 0;
 }
 
+const char *dt_cuda_emulation(enum dt_dtype type)
+{
+    if (type == DT_BF16 && dt_cuda_facts.capability < 80)
+        return "bf16 is stored, but computed without tensor cores, which "
+               "need sm_80 for it: fp16 is faster on this GPU";
+    return NULL;
+}
+
 /* clang-format off */
 #define SLOT(op) .op = dt_cuda_##op
 
@@ -24,6 +32,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(embedding_backward),
     SLOT(scatter_rows),
     SLOT(linear_forward),
+    SLOT(linear_add_forward),
     SLOT(linear_backward),
     SLOT(norm_forward),
     SLOT(residual_norm_forward),
