@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "algo/run.h"
+#include "base/log.h"
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
 
@@ -26,6 +27,14 @@ int dt_run_wait(struct dt_run *run, struct dt_error *err)
     if (exec->device->event_record(end, exec->stream, err) < 0)
         return -1;
     return dt_comm_wait_event(run->comm, exec->device, end, err);
+}
+
+void dt_run_pass_notices(const struct dt_run *run)
+{
+    const struct dt_ops *ops = run->exec.ops;
+    const char *text;
+    while (ops->notice && (text = ops->notice()))
+        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", text);
 }
 
 /* Each new length costs a GPU graph and autotuning, so there should be few. */

@@ -159,6 +159,10 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
  */
 int dt_run_agree(struct dt_run *run, struct dt_error *err);
 
+/* run.c: rank 0 warns of what the operations have to say since the last call.
+ */
+void dt_run_pass_notices(const struct dt_run *run);
+
 /* run.c: the lengths of batches are multiples of this. */
 size_t dt_run_length_step(const struct dt_run *run);
 

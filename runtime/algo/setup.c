@@ -291,6 +291,9 @@ static void print_banner(struct dt_run *run)
                    config->n_layer, config->n_embd,
                    dt_learner_model_layout(&run->learner)->param_total,
                    run->exec.device->describe());
+    if (run->exec.ops->attention_library)
+        dt_report_note(run->report, "attention: %s",
+                       run->exec.ops->attention_library());
     dt_report_note(
         run->report,
         "%zu %s per rank x %d ranks x %zu accumulation = %zu "

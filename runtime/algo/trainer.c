@@ -180,6 +180,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
         dt_run_energy_poll(run);
+        dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
         run->window.steps++;

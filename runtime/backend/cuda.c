@@ -13,7 +13,7 @@
 #include "ops/cuda/cuda.h"
 
 static int open_gpu(const struct dt_backend_options *options,
-                     struct dt_error *err)
+                    struct dt_error *err)
 {
     struct dt_cuda_facts facts = {
         .deterministic = options->deterministic,
@@ -28,8 +28,9 @@ static int open_gpu(const struct dt_backend_options *options,
 
 static void describe(char *text, size_t bytes)
 {
-    int toolkit = 0;
+    int toolkit = 0, gpus = 0;
     cudaRuntimeGetVersion(&toolkit);
+    bool gpu = cudaGetDeviceCount(&gpus) == cudaSuccess && gpus > 0;
     int n = snprintf(text, bytes,
                      "CUDA: %d.%d, for sm_" DT_CUDA_ARCHS "\n"
                      "GPU matmul: %s\n"
@@ -38,7 +39,7 @@ static void describe(char *text, size_t bytes)
                      "GPU collectives: "
                      "%s\n",
                      toolkit / 1000, toolkit % 1000 / 10, dt_cuda_ops.library(),
-                     dt_cuda_attention_library(), dt_comm_nccl_library());
+                     dt_cuda_attention_try(gpu), dt_comm_nccl_library());
     if (n > 0 && (size_t)n < bytes)
         dt_cuda_gpu_list(text + n, bytes - (size_t)n);
 }

@@ -119,6 +119,7 @@ cuda_sources += \
 	runtime/ops/cuda/matmul_unfused.c \
 	runtime/ops/cuda/norm.cu \
 	runtime/ops/cuda/norm_backward.cu \
+	runtime/ops/cuda/notice.c \
 	runtime/ops/cuda/parts.cuh \
 	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \

@@ -46,6 +46,17 @@ struct dt_ops {
      */
     const char *(*emulation)(enum dt_dtype type);
 
+    /* Who computes attention, and why no other does: "cuDNN 9.19.0", "kernels
+     * of disttrain: ...". NULL slot: there is no choice.
+     */
+    const char *(*attention_library)(void);
+
+    /* The next thing that the user should hear of operations that have run:
+     * what is slower than it could be, and why. Each is said once; NULL:
+     * nothing (more). NULL slot: never anything.
+     */
+    const char *(*notice)(void);
+
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[positions(N)], wpe may be absent;
      * then dropout of element t*C + c.
      */

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -23,6 +25,7 @@
 
 #include "ops/cuda/attention_graph.h"
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/dnn_impl.h"
 
 static const char H200[] =
     "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,"
@@ -144,12 +147,52 @@ static void head_sizes_without_an_engine_are_refused(void **state)
     assert_string_equal(err.text, "no engine takes the graph");
 }
 
+/* Where to look for NVRTC is decided when a process starts, so this one starts
+ * another, for which empty files are in its place.
+ */
+static void without_nvrtc_that_is_what_is_missing(void **state)
+{
+    char dir[] = "/tmp/test_cudnn.XXXXXX", command[512];
+    (void)state;
+
+    if (!open_h200())
+        skip();
+    assert_non_null(mkdtemp(dir));
+    snprintf(command, sizeof(command),
+             "touch %s/libnvrtc.so %s/libnvrtc.so.%zu; "
+             "LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "
+             "/proc/%d/exe nvrtc; status=$?; rm -r %s; exit $status",
+             dir, dir, dt_cuda_dnn.cudnnGetCudartVersion() / 1000, dir,
+             getpid(), dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* The other process. */
+static int fail_without_nvrtc(void)
+{
+    const struct dt_attention_shape s = {8, 1024, 12, 12, 64, .type = DT_BF16};
+    struct dt_error err;
+
+    if (open_h200() && plan(s, false, false, &err) == -1 &&
+        strstr(err.text, "by which cuDNN compiles its kernels, cannot be "))
+        return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+}
+
 #else
 
 #define attention_of_every_shape_has_a_plan nothing_without_cudnn
 #define attention_with_masks_has_a_plan nothing_without_cudnn
 #define deterministic_attention_keeps_its_scores nothing_without_cudnn
 #define head_sizes_without_an_engine_are_refused nothing_without_cudnn
+
+#define without_nvrtc_that_is_what_is_missing nothing_without_cudnn
+
+static int fail_without_nvrtc(void)
+{
+    return 0;
+}
 
 static void nothing_without_cudnn(void **state)
 {
@@ -159,13 +202,17 @@ static void nothing_without_cudnn(void **state)
 
 #endif /* HAVE_CUDNN */
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
+    if (argc > 1)
+        return fail_without_nvrtc();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_every_shape_has_a_plan),
         cmocka_unit_test(attention_with_masks_has_a_plan),
         cmocka_unit_test(deterministic_attention_keeps_its_scores),
         cmocka_unit_test(head_sizes_without_an_engine_are_refused),
+        cmocka_unit_test(without_nvrtc_that_is_what_is_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

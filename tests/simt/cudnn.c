@@ -4,7 +4,9 @@
  *
  * Descriptors are checked for what they need. A plan is the graph itself, which
  * cudnn_run.c computes operation by operation; like the fused engines of cuDNN
- * it is refused for heads of more than 256 elements or not a multiple of 8.
+ * it is refused for heads of more than 256 elements or not a multiple of 8, and
+ * always if it was built for another CUDA ($SIMT_CUDNN_TOOLKIT), whose compiler
+ * is not here.
  */
 #include "config.h"
 
@@ -29,7 +31,12 @@ static cudnnStatus_t refuse(const char *why)
 
 size_t cudnnGetVersion(void)
 {
-    return CUDNN_VERSION;
+    return (size_t)simt_setting("SIMT_CUDNN_VERSION", CUDNN_VERSION);
+}
+
+size_t cudnnGetCudartVersion(void)
+{
+    return (size_t)simt_setting("SIMT_CUDNN_TOOLKIT", CUDART_VERSION);
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
@@ -239,6 +246,8 @@ static bool takes(const struct cudnn_descriptor *graph)
 {
     const struct cudnn_descriptor *op, *a;
 
+    if (cudnnGetCudartVersion() != CUDART_VERSION)
+        return false;
     for (size_t i = 0; (op = simt_cudnn_operation(graph, i)); i++) {
         a = simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
         if (a) {

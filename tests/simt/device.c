@@ -47,7 +47,7 @@ void *simt_checked(void *data)
     return data;
 }
 
-static unsigned long long setting(const char *name, unsigned long long fallback)
+unsigned long long simt_setting(const char *name, unsigned long long fallback)
 {
     const char *text = getenv(name);
     if (!text || !*text)
@@ -61,12 +61,12 @@ static unsigned long long setting(const char *name, unsigned long long fallback)
 
 bool simt_counts_to(const char *name, unsigned long long *count)
 {
-    return ++*count == setting(name, 0);
+    return ++*count == simt_setting(name, 0);
 }
 
 void simt_read_seed_locked(void)
 {
-    unsigned now = (unsigned)setting("SIMT_SEED", 0);
+    unsigned now = (unsigned)simt_setting("SIMT_SEED", 0);
     if (now != seed)
         random_state = now * 0x9e3779b97f4a7c15u;
     seed = now;
@@ -79,13 +79,13 @@ unsigned simt_seed(void)
 
 int simt_device_count(void)
 {
-    unsigned long long count = setting("SIMT_DEVICES", 1);
+    unsigned long long count = simt_setting("SIMT_DEVICES", 1);
     return count < SIMT_MAX_DEVICES ? (int)count : SIMT_MAX_DEVICES;
 }
 
 size_t simt_memory(void)
 {
-    return (size_t)setting("SIMT_MEMORY", 4ull << 30);
+    return (size_t)simt_setting("SIMT_MEMORY", 4ull << 30);
 }
 
 int simt_device(void)

@@ -38,6 +38,8 @@ void simt_unlock(void);
 void simt_read_seed_locked(void);
 unsigned simt_seed(void);
 int simt_device_count(void); /* $SIMT_DEVICES */
+/* The number in an environment variable, or `fallback`. */
+unsigned long long simt_setting(const char *name, unsigned long long fallback);
 
 /* Counts a call that may fail: true if this is the one whose number is in the
  * environment variable ($SIMT_FAIL_LAUNCH, $SIMT_FAIL_CAPTURE).

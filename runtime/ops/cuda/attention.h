@@ -44,70 +44,80 @@ bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
 
 #ifdef HAVE_CUDNN
 
-/* cuDNN (attention_cudnn.c). open: -1: EX_UNAVAILABLE, what is missing. The
- * name of the library, or why there is none, without open.
- */
+/* cuDNN (attention_cudnn.c). -1: EX_UNAVAILABLE, what is missing. */
 int dt_cuda_attention_cudnn_open(struct dt_error *err);
-const char *dt_cuda_attention_cudnn_library(void);
 
-/* The slots of struct dt_ops; false: cuDNN cannot do it, nothing was done. The
- * first call for other sizes or another kind of mask takes up to a second;
- * while the stream is recorded it returns false.
+/* Whether it is there and makes a plan for the GPU that is in use; without a
+ * `gpu`, whether its compiler is there. -1: EX_UNAVAILABLE, what is missing.
  */
-bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
-                                     struct dt_view out, struct dt_view lse,
-                                     struct dt_view qkv,
-                                     const struct dt_attention *a);
-bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
-                                      struct dt_view dqkv, struct dt_view dout,
-                                      struct dt_view out, struct dt_view lse,
-                                      struct dt_view qkv,
-                                      struct dt_view workspace,
-                                      const struct dt_attention *a);
-/* Elements of workspace, 0: cuDNN cannot do it. */
-size_t dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
-                                         const struct dt_attention *a);
+int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err);
+
+/* "cuDNN 9.19.0", after one of these. */
+const char *dt_cuda_attention_cudnn_version(void);
+
+/* The slots of struct dt_ops. NULL; or why cuDNN cannot do it, valid as long as
+ * the process, and nothing was done. The first call for other sizes or another
+ * kind of mask takes up to a second; while the stream is recorded it is
+ * refused.
+ */
+const char *dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
+                                            struct dt_view out,
+                                            struct dt_view lse,
+                                            struct dt_view qkv,
+                                            const struct dt_attention *a);
+const char *dt_cuda_attention_cudnn_backward(
+    struct dt_stream *stream, struct dt_view dqkv, struct dt_view dout,
+    struct dt_view out, struct dt_view lse, struct dt_view qkv,
+    struct dt_view workspace, const struct dt_attention *a);
+/* *count: elements of workspace; 0 if cuDNN cannot do it. */
+const char *dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
+                                              const struct dt_attention *a,
+                                              size_t *count);
 
 #else
 
+#define DT_NO_CUDNN "this build is without cuDNN (configure --with-cudnn)"
+
 static inline int dt_cuda_attention_cudnn_open(struct dt_error *err)
 {
-    return dt_error_set(err, EX_UNAVAILABLE,
-                        "this build is without cuDNN (configure "
-                        "--with-cudnn)");
+    return dt_error_set(err, EX_UNAVAILABLE, DT_NO_CUDNN);
 }
 
-static inline const char *dt_cuda_attention_cudnn_library(void)
+static inline int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err)
 {
-    return "no cuDNN: built without it";
+    (void)gpu;
+    return dt_cuda_attention_cudnn_open(err);
 }
 
-static inline bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
-                                                   struct dt_view out,
-                                                   struct dt_view lse,
-                                                   struct dt_view qkv,
-                                                   const struct dt_attention *a)
+static inline const char *dt_cuda_attention_cudnn_version(void)
+{
+    return "";
+}
+
+static inline const char *dt_cuda_attention_cudnn_forward(
+    struct dt_stream *stream, struct dt_view out, struct dt_view lse,
+    struct dt_view qkv, const struct dt_attention *a)
 {
     (void)stream, (void)out, (void)lse, (void)qkv, (void)a;
-    return false;
+    return DT_NO_CUDNN;
 }
 
-static inline bool dt_cuda_attention_cudnn_backward(
+static inline const char *dt_cuda_attention_cudnn_backward(
     struct dt_stream *stream, struct dt_view dqkv, struct dt_view dout,
     struct dt_view out, struct dt_view lse, struct dt_view qkv,
     struct dt_view workspace, const struct dt_attention *a)
 {
     (void)stream, (void)dqkv, (void)dout, (void)out, (void)lse, (void)qkv;
     (void)workspace, (void)a;
-    return false;
+    return DT_NO_CUDNN;
 }
 
-static inline size_t dt_cuda_attention_cudnn_workspace(
-    enum dt_dtype type, const struct dt_attention *a)
+static inline const char *dt_cuda_attention_cudnn_workspace(
+    enum dt_dtype type, const struct dt_attention *a, size_t *count)
 {
-    (void)type;
-    (void)a;
-    return 0;
+    (void)type, (void)a;
+    *count = 0;
+    return DT_NO_CUDNN;
 }
 
 #endif

@@ -44,9 +44,26 @@ static bool same_shape(const struct dt_attention_shape *a,
            a->type == b->type;
 }
 
-/* Without dropout, whose random numbers must be ours, and without a softcap. */
-static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
-                     enum dt_dtype type, bool backward)
+/* What cuDNN is never asked for, in words; NULL: nothing of that. */
+static const char *refusal(const struct dt_attention *a, enum dt_dtype type)
+{
+    if (type == DT_F32)
+        return "cuDNN computes attention in bf16 and fp16, not in fp32";
+    if (a->dropout.rate > 0.0)
+        return "dropout of scores needs random numbers of disttrain's own";
+    if (a->softcap > 0.0f)
+        return "the scores have a softcap";
+    if (a->HS % 8 != 0)
+        return "the size of heads is no multiple of 8";
+    if (a->T % 128 != 0 && !dt_cuda_dnn_any_length())
+        return "before cuDNN 9.16 only multiples of 128 positions are right";
+    return NULL;
+}
+
+/* NULL, or why cuDNN has nothing for it. */
+static const char *shape_of(struct dt_attention_shape *s,
+                            const struct dt_attention *a, enum dt_dtype type,
+                            bool backward)
 {
     *s = (struct dt_attention_shape){
         .B = (int64_t)a->B,
@@ -58,8 +75,7 @@ static bool shape_of(struct dt_attention_shape *s, const struct dt_attention *a,
         .doc_start = a->doc_start.count > 0,
         .backward = backward,
         .type = type};
-    return type != DT_F32 && !(a->dropout.rate > 0.0) && !(a->softcap > 0.0f) &&
-           a->HS % 8 == 0;
+    return refusal(a, type);
 }
 
 static struct plan *plan_create(const struct dt_attention_shape *s)
@@ -81,29 +97,38 @@ static struct plan *plan_create(const struct dt_attention_shape *s)
     return plan;
 }
 
-/* The plan for a shape, NULL if cuDNN has none. While `stream` (may be NULL) is
- * recorded none is made: that loads kernels.
+static struct plan *find_plan(const struct dt_attention_shape *s)
+{
+    for (size_t i = 0; i < cache.count; i++)
+        if (same_shape(&cache.plans[i]->shape, s))
+            return cache.plans[i];
+    return NULL;
+}
+
+/* Finds or makes the plan for a shape: NULL, or why there is none. While
+ * `stream` (may be NULL) is recorded none is made: that loads kernels.
  */
-static struct plan *plan_for(const struct dt_attention_shape *s,
-                             struct dt_stream *stream)
+static const char *plan_for(struct plan **plan,
+                            const struct dt_attention_shape *s,
+                            struct dt_stream *stream)
 {
     enum cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
-    struct plan *plan;
 
-    for (size_t i = 0; i < cache.count; i++) {
-        plan = cache.plans[i];
-        if (same_shape(&plan->shape, s))
-            return plan->graph ? plan : NULL;
+    *plan = find_plan(s);
+    if (!*plan) {
+        if (stream)
+            cudaStreamIsCapturing(stream->cuda, &recorded);
+        if (recorded != cudaStreamCaptureStatusNone)
+            return "the shape is new while a graph is recorded";
+        if (cache.count == MOST_PLANS)
+            return "there are plans for 256 other shapes: fewer lengths of "
+                   "rows would do (data.pad_to_multiple_of)";
+        *plan = plan_create(s);
+        if (!*plan)
+            return "out of memory";
+        cache.plans[cache.count++] = *plan;
     }
-    if (stream)
-        cudaStreamIsCapturing(stream->cuda, &recorded);
-    if (recorded != cudaStreamCaptureStatusNone || cache.count == MOST_PLANS)
-        return NULL;
-    plan = plan_create(s);
-    if (!plan)
-        return NULL;
-    cache.plans[cache.count++] = plan;
-    return plan->graph ? plan : NULL;
+    return (*plan)->graph ? NULL : (*plan)->why.text;
 }
 
 /* --- the operands of a run --- */
@@ -180,61 +205,94 @@ int dt_cuda_attention_cudnn_open(struct dt_error *err)
     return dt_cuda_dnn_open(err);
 }
 
-const char *dt_cuda_attention_cudnn_library(void)
+const char *dt_cuda_attention_cudnn_version(void)
 {
-    static struct dt_error why;
-
-    return dt_cuda_dnn_load(&why) < 0 ? why.text : dt_cuda_dnn_version();
+    return dt_cuda_dnn_version();
 }
 
-size_t dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
-                                         const struct dt_attention *a)
+int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err)
+{
+    const struct dt_attention_shape small = {
+        .B = 1, .T = 128, .NH = 1, .NKV = 1, .HS = 64, .type = DT_BF16};
+    struct plan *plan;
+    int rc;
+
+    if (!gpu)
+        return dt_cuda_dnn_load(err) < 0 ? -1 : dt_cuda_dnn_compiler(err);
+    if (dt_cuda_attention_cudnn_open(err) < 0)
+        return -1;
+    plan = plan_create(&small);
+    if (!plan)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    rc = plan->graph ? 0 : -1;
+    *err = plan->why;
+    dt_cuda_dnn_graph_destroy(plan->graph);
+    free(plan);
+    return rc;
+}
+
+const char *dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
+                                              const struct dt_attention *a,
+                                              size_t *count)
 {
     struct dt_attention_shape s;
-    struct plan *plan = shape_of(&s, a, type, true) ? plan_for(&s, NULL) : NULL;
+    struct plan *plan;
+    const char *why = shape_of(&s, a, type, true);
 
-    return plan ? attention_workspace_bytes(a, plan) / sizeof(float) : 0;
+    if (!why)
+        why = plan_for(&plan, &s, NULL);
+    *count = why ? 0 : attention_workspace_bytes(a, plan) / sizeof(float);
+    return why;
 }
 
-bool dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
-                                     struct dt_view out, struct dt_view lse,
-                                     struct dt_view qkv,
-                                     const struct dt_attention *a)
+static const char UNALIGNED[] = "a tensor is not at a multiple of 16 bytes";
+static const char NO_ROOM[] = "it wants more scratch memory than there is";
+
+const char *dt_cuda_attention_cudnn_forward(struct dt_stream *stream,
+                                            struct dt_view out,
+                                            struct dt_view lse,
+                                            struct dt_view qkv,
+                                            const struct dt_attention *a)
 {
     struct dt_attention_shape s;
     struct run r = {.aligned = true};
-    struct plan *plan =
-        shape_of(&s, a, qkv.dtype, false) ? plan_for(&s, stream) : NULL;
+    struct plan *plan;
+    const char *why = shape_of(&s, a, qkv.dtype, false);
 
-    if (!plan || dt_cuda_dnn_workspace(plan->graph) > stream->workspace_bytes)
-        return false;
+    if (!why)
+        why = plan_for(&plan, &s, stream);
+    if (why)
+        return why;
+    if (dt_cuda_dnn_workspace(plan->graph) > stream->workspace_bytes)
+        return NO_ROOM;
     add_qkv(&r, (int64_t[]){Q, K, V}, qkv, a);
     add_view(&r, O, out, 0);
     add_view(&r, LSE, lse, 0);
     add_mask(&r, &s, a);
     if (!r.aligned)
-        return false;
+        return UNALIGNED;
     dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data,
                     stream->workspace);
-    return true;
+    return NULL;
 }
 
-bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
-                                      struct dt_view dqkv, struct dt_view dout,
-                                      struct dt_view out, struct dt_view lse,
-                                      struct dt_view qkv,
-                                      struct dt_view workspace,
-                                      const struct dt_attention *a)
+const char *dt_cuda_attention_cudnn_backward(
+    struct dt_stream *stream, struct dt_view dqkv, struct dt_view dout,
+    struct dt_view out, struct dt_view lse, struct dt_view qkv,
+    struct dt_view workspace, const struct dt_attention *a)
 {
     struct dt_attention_shape s;
     struct run r = {.aligned = true};
-    struct plan *plan =
-        shape_of(&s, a, qkv.dtype, true) ? plan_for(&s, stream) : NULL;
+    struct plan *plan;
+    const char *why = shape_of(&s, a, qkv.dtype, true);
     char *next = dt_view_data(workspace);
 
-    if (!plan ||
-        workspace.count * sizeof(float) < attention_workspace_bytes(a, plan))
-        return false;
+    if (!why)
+        why = plan_for(&plan, &s, stream);
+    if (why)
+        return why;
+    if (workspace.count * sizeof(float) < attention_workspace_bytes(a, plan))
+        return NO_ROOM;
     next += (256 - (uintptr_t)next % 256) % 256;
     add_qkv(&r, (int64_t[]){Q, K, V}, qkv, a);
     add_qkv(&r, (int64_t[]){DQ, DK, DV}, dqkv, a);
@@ -249,9 +307,9 @@ bool dt_cuda_attention_cudnn_backward(struct dt_stream *stream,
     add_mask(&r, &s, a);
     add_number(&r, ONE, &r.one, 1.0f);
     if (!r.aligned)
-        return false;
+        return UNALIGNED;
     dt_cuda_dnn_run(plan->graph, stream->cuda, r.count, r.uids, r.data, next);
-    return true;
+    return NULL;
 }
 
 #endif /* HAVE_CUDNN */

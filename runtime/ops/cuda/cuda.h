@@ -34,8 +34,16 @@ int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err);
 int dt_cuda_matmul_open(struct dt_error *err);
 int dt_cuda_attention_open(struct dt_error *err);
 
-/* "cuDNN 9.19.0", or why there is none; open is not needed. */
-const char *dt_cuda_attention_library(void);
+/* Leaves a text for the user, which the slot `notice` gives. More than 32 that
+ * nobody fetches are dropped.
+ */
+void dt_cuda_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Who will compute attention, as the slot attention_library says it, found out
+ * by a trial on the current GPU if there is a `gpu`; for a process that does
+ * not open the operations.
+ */
+const char *dt_cuda_attention_try(bool gpu);
 
 extern const struct dt_ops dt_cuda_ops;
 
@@ -113,6 +121,8 @@ void dt_cuda_weighted_sums(struct dt_stream *stream, struct dt_view sums,
 
 DT_CUDA_OP(library);
 DT_CUDA_OP(emulation);
+DT_CUDA_OP(attention_library);
+DT_CUDA_OP(notice);
 DT_CUDA_OP(embedding_forward);
 DT_CUDA_OP(embedding_backward);
 DT_CUDA_OP(scatter_rows);

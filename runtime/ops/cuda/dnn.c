@@ -18,8 +18,9 @@
 struct dt_cuda_dnn dt_cuda_dnn;
 
 enum {
-    OLDEST = 91600,    /* see dt_cuda_dnn_load */
-    MOST_CONFIGS = 16, /* of the heuristics that are tried */
+    OLDEST = 91002,     /* see dt_cuda_dnn_load */
+    ANY_LENGTH = 91600, /* see dt_cuda_dnn_any_length */
+    MOST_CONFIGS = 16,  /* of the heuristics that are tried */
 };
 
 /* --- the library --- */
@@ -48,13 +49,14 @@ int dt_cuda_dnn_load(struct dt_error *err)
     DT_CUDNN_CALLS(FIND)
 #undef FIND
     version = dt_cuda_dnn.cudnnGetVersion();
+    dt_cuda_dnn.any_length = version >= ANY_LENGTH;
     snprintf(dt_cuda_dnn.version, sizeof(dt_cuda_dnn.version),
              "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100,
              version % 100);
     if (version < OLDEST)
         return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s is %s: 9.16 or newer is needed, where "
-                            "attention is correct for any number of positions",
+                            "%s is %s: attention needs 9.10.2, or 9.16 for "
+                            "numbers of positions that are no multiple of 128",
                             LIBRARY, dt_cuda_dnn.version);
     dt_cuda_dnn.loaded = true;
     return 0;
@@ -63,6 +65,36 @@ int dt_cuda_dnn_load(struct dt_error *err)
 const char *dt_cuda_dnn_version(void)
 {
     return dt_cuda_dnn.version;
+}
+
+bool dt_cuda_dnn_any_length(void)
+{
+    return dt_cuda_dnn.any_length;
+}
+
+/* Under the names that cuDNN tries. It has the library already if it has found
+ * it in a folder of its own.
+ */
+int dt_cuda_dnn_compiler(struct dt_error *err)
+{
+    const size_t toolkit = dt_cuda_dnn.cudnnGetCudartVersion() / 1000;
+    char name[32];
+    void *library;
+
+    snprintf(name, sizeof(name), "libnvrtc.so.%zu", toolkit);
+    library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library)
+        library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (!library)
+        library = dlopen("libnvrtc.so", RTLD_LAZY | RTLD_LOCAL);
+    if (!library)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "%s, by which cuDNN compiles its kernels, cannot "
+                            "be opened: install NVRTC of CUDA %zu, or add its "
+                            "folder to LD_LIBRARY_PATH",
+                            name, toolkit);
+    dlclose(library);
+    return 0;
 }
 
 /* "what: CUDNN_STATUS_...: the library's own words" */
@@ -280,7 +312,7 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
                                             CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t configs[MOST_CONFIGS];
     cudnnBackendDescriptor_t all = operation_graph(g);
-    char why[sizeof(g->failure)] = "no engine takes the graph";
+    char why[sizeof(g->failure)] = "";
 
     if (g->failure[0])
         return dt_error_set(err, EX_UNAVAILABLE, "%s", g->failure);
@@ -298,7 +330,10 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
             memcpy(why, g->failure, sizeof(why));
         g->failure[0] = '\0';
     }
-    return dt_error_set(err, EX_UNAVAILABLE, "%s", why);
+    if (dt_cuda_dnn_compiler(err) < 0)
+        return -1;
+    return dt_error_set(err, EX_UNAVAILABLE, "%s",
+                        why[0] ? why : "no engine takes the graph");
 }
 
 size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g)

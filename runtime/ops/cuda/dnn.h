@@ -22,6 +22,16 @@ int dt_cuda_dnn_load(struct dt_error *err);
 /* "cuDNN 9.19.0"; only after dt_cuda_dnn_load. */
 const char *dt_cuda_dnn_version(void);
 
+/* Is attention right for any number of positions? Up to 9.15 it may be wrong
+ * for those of keys that are no multiple of 128. Only after dt_cuda_dnn_load.
+ */
+bool dt_cuda_dnn_any_length(void);
+
+/* Is NVRTC there, without which no plan can be made? Only after
+ * dt_cuda_dnn_load. -1: EX_UNAVAILABLE, which library is missing.
+ */
+int dt_cuda_dnn_compiler(struct dt_error *err);
+
 /* Makes plans for the current GPU, and runs them there. -1: EX_UNAVAILABLE. */
 int dt_cuda_dnn_open(struct dt_error *err);
 

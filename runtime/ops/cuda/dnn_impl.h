@@ -15,6 +15,7 @@
 
 #define DT_CUDNN_CALLS(X)                                                      \
     X(cudnnGetVersion)                                                         \
+    X(cudnnGetCudartVersion)                                                   \
     X(cudnnGetErrorString)                                                     \
     X(cudnnGetLastErrorString)                                                 \
     X(cudnnCreate)                                                             \
@@ -28,7 +29,7 @@
 
 /* The library; `handle` or `absent` once it is open. */
 struct dt_cuda_dnn {
-    bool loaded;
+    bool loaded, any_length;
 #define DT_CUDNN_MEMBER(name) __typeof__(name) *name;
     DT_CUDNN_CALLS(DT_CUDNN_MEMBER)
 #undef DT_CUDNN_MEMBER

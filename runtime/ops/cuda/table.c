@@ -28,6 +28,8 @@ const struct dt_ops dt_cuda_ops = {
     .name = "cuda",
     SLOT(library),
     SLOT(emulation),
+    SLOT(attention_library),
+    SLOT(notice),
     SLOT(embedding_forward),
     SLOT(embedding_backward),
     SLOT(scatter_rows),

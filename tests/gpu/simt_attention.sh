@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# simt_attention.sh - who computes attention, and what a user hears of it
+
+DISTTRAIN_CUDA_MODULE=${DT_BUILDDIR:-$PWD}/tests/simt/disttrain-cuda.so
+OMP_WAIT_POLICY=passive
+export DISTTRAIN_CUDA_MODULE OMP_WAIT_POLICY
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/gpu/common.sh
+. "$here/common.sh"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+awk 'BEGIN { for (i = 1; i <= 40; i++) print "line " i }' >text.txt
+# cuDNN would take any NVRTC; here is none that can be opened.
+mkdir none && : >none/libnvrtc.so
+LD_LIBRARY_PATH=$work/none${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+slower="attention is slower than with cuDNN"
+
+# train NAME KEYS_OF_MODEL [VARIABLE=VALUE]: two steps of two passes
+train() {
+    cat >"$1.yaml" <<END
+algorithm: sft
+run: {name: $1, device: cuda}
+model: {type: gpt2, init: random, tokenizer: byte, n_embd: 16, n_layer: 2,
+        n_head: 2, n_positions: 32, $2}
+data: {train: text.txt, max_length: 32}
+training: {per_device_batch_size: 2, max_steps: 2,
+           gradient_accumulation_steps: 2}
+checkpoint.strategy: "no"
+END
+    env "${3:-A=}" "$build/disttrain" train "$1.yaml" >"$1.log" 2>&1
+}
+
+# says NAME BANNER WARNINGS WHY: the line of the banner, how many warnings there
+# are, and the end of each
+says() {
+    cat "$1.log"
+    grep -q "^attention: $2" "$1.log" &&
+        [ "$(grep -c "$slower" "$1.log")" -eq "$3" ] &&
+        [ "$(grep -c "$slower.*: $4\$" "$1.log")" -eq "$3" ]
+}
+
+cudnn() {
+    train cudnn "" && says cudnn "cuDNN 9" 0 "" &&
+        "$build/disttrain" info | grep -q "^GPU attention: *cuDNN 9"
+}
+
+# A compiler that is not there: CUDA 1.
+no_nvrtc() {
+    train nvrtc "" SIMT_CUDNN_TOOLKIT=1000 &&
+        says nvrtc "kernels of disttrain: libnvrtc.so.1, by" 1 \
+            "libnvrtc.so.1, .* LD_LIBRARY_PATH" &&
+        grep -q "for 2 x 32 positions, 2 heads (2 of keys) of 8, BF16" \
+            nvrtc.log &&
+        SIMT_CUDNN_TOOLKIT=1000 "$build/disttrain" info |
+        grep -q "^GPU attention: *kernels of disttrain: libnvrtc.so.1, by"
+}
+
+refused() {
+    ! train refused "attention: flash" SIMT_CUDNN_TOOLKIT=1000 &&
+        cat refused.log &&
+        grep -q "flash does not support .*: libnvrtc.so.1, by" refused.log
+}
+
+too_old() {
+    train old "" SIMT_CUDNN_VERSION=90900 &&
+        says old "kernels of disttrain: .* is cuDNN 9.9.0: attention needs" 1 \
+            ".* is cuDNN 9.9.0: attention needs .*"
+}
+
+# 32 positions are no multiple of 128.
+some_lengths() {
+    train lengths "" SIMT_CUDNN_VERSION=91300 &&
+        says lengths "kernels of disttrain: before cuDNN 9.16" 1 \
+            "before cuDNN 9.16 only multiples of 128 positions are right"
+}
+
+asked_for() {
+    train math "attention: math" &&
+        says math "kernels of disttrain: model.attention: math" 0 ""
+}
+
+check "cuDNN computes it" cudnn
+check "without NVRTC it cannot: one warning for the shape" no_nvrtc
+check "which is an error if model.attention is flash" refused
+check "cuDNN 9.9 is too old: one warning" too_old
+check "cuDNN 9.13 is right for multiples of 128 only" some_lengths
+check "model.attention: math is no reason for a warning" asked_for
+echo "1..$count"
