@@ -81,16 +81,23 @@ static float *pack_b(const struct simt_gemm *g)
 
 /* --- epilogues --- */
 
-/* GELU by tanh (Hendrycks and Gimpel, "Gaussian error linear units"). */
-static float gelu(float x)
+/* The tanh of GELU (Hendrycks and Gimpel, "Gaussian error linear units"). For
+ * fp32 it has the 10 bits of tanh.approx.f32: the library promises no more.
+ */
+static float gelu_tanh(const struct simt_gemm *g, float x)
 {
     float t = tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
-    return 0.5f * x * (1.0f + t);
+    return g->d_layout.type == CUDA_R_32F ? simt_to_tf32(t) : t;
 }
 
-static float gelu_slope(float x)
+static float gelu(const struct simt_gemm *g, float x)
 {
-    float t = tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+    return 0.5f * x * (1.0f + gelu_tanh(g, x));
+}
+
+static float gelu_slope(const struct simt_gemm *g, float x)
+{
+    float t = gelu_tanh(g, x);
     float inner = 0.7978845608f * (1.0f + 3 * 0.044715f * x * x);
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
 }
@@ -111,7 +118,7 @@ static void finish(const struct simt_gemm *g, size_t row, size_t col, float x)
         break;
     case CUBLASLT_EPILOGUE_DGELU:
     case CUBLASLT_EPILOGUE_DGELU_BGRAD:
-        x *= gelu_slope(load(g->aux, aux, g->aux_type));
+        x *= gelu_slope(g, load(g->aux, aux, g->aux_type));
         break;
     default:
         break;
@@ -120,7 +127,7 @@ static void finish(const struct simt_gemm *g, size_t row, size_t col, float x)
         g->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
         store(g->aux, aux, g->aux_type, x);
     if (g->epilogue & CUBLASLT_EPILOGUE_GELU)
-        x = gelu(x);
+        x = gelu(g, x);
     store(g->d, at, g->d_layout.type, x);
 }
 

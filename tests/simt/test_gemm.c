@@ -155,9 +155,12 @@ static double b_of(const struct product *p, size_t k, size_t n)
     return p->host[B][p->tb ? n + k * (N + PAD) : k + n * (K + PAD)];
 }
 
+/* GELU in fp32 is as coarse as the library may have it. */
 static void expect_near(const struct product *p, double got, double want)
 {
-    double unit = p->out == CUDA_R_32F    ? 1e-5
+    bool gelu_d = p->epilogue & CUBLASLT_EPILOGUE_GELU ||
+                  p->epilogue == CUBLASLT_EPILOGUE_DGELU;
+    double unit = p->out == CUDA_R_32F    ? gelu_d ? 2e-2 : 1e-5
                   : p->out == CUDA_R_16BF ? 0x1p-8
                                           : 0x1p-10;
     if (fabs(got - want) > unit * (fabs(want) + 0.1))

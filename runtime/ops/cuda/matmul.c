@@ -132,16 +132,17 @@ static bool is_sum(enum dt_cuda_epilogue epilogue)
 }
 
 /* The library applies GELU only to rows that it can read 16 bytes at a time
- * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), and does not
- * promise that aux may be d. Its sums over k have the type of d, and need
- * operands in this order.
+ * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), does not promise
+ * that aux may be d, nor that its tanh is exact to more than 16 bits. Its sums
+ * over k have the type of d, and need operands in this order.
  */
 static bool epilogue_fits(const struct dt_cuda_matmul *mm)
 {
     switch (mm->epilogue) {
     case DT_EPILOGUE_GELU_AUX:
     case DT_EPILOGUE_DGELU:
-        return mm->N % 8 == 0 && alignment_of(mm->aux) == ALIGNMENT &&
+        return mm->d.dtype != DT_F32 && mm->N % 8 == 0 &&
+               alignment_of(mm->aux) == ALIGNMENT &&
                alignment_of(mm->d) == ALIGNMENT &&
                dt_view_data(mm->d) != dt_view_data(mm->aux);
     case DT_EPILOGUE_SUM_A:
