@@ -126,6 +126,7 @@ static void shared_fini(struct shared *s)
 {
     if (s->buf && s->words != s->buf->data)
         free(s->words);
+    dt_comm_forget_memory(s->comm);
     dt_buffer_destroy(s->buf);
 }
 

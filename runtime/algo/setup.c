@@ -472,6 +472,7 @@ void dt_run_fini(struct dt_run *run)
     struct dt_error late; /* queued work ends before its memory is freed */
     if (run->exec.device)
         run->exec.device->stream_wait(run->exec.stream, &late);
+    dt_comm_forget_memory(run->comm);
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
     dt_costs_destroy(run->costs);

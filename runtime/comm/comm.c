@@ -288,6 +288,12 @@ int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                     err);
 }
 
+void dt_comm_forget_memory(struct dt_comm *comm)
+{
+    if (comm && comm->backend->forget)
+        comm->backend->forget(comm);
+}
+
 const char *dt_comm_library(void)
 {
 #ifdef HAVE_GLOO

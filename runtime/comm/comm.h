@@ -177,6 +177,12 @@ int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err);
 int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                            enum dt_reduce op, struct dt_error *err);
 
+/* Before the memory of views of earlier operations is freed: lets go of what
+ * the world and its groups have kept about it, such as leave for the network to
+ * read it. What was started has been waited for. NULL is fine.
+ */
+void dt_comm_forget_memory(struct dt_comm *comm);
+
 /* What connects the ranks: "gloo", or why there is nothing. */
 const char *dt_comm_library(void);
 

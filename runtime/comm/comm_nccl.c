@@ -343,6 +343,20 @@ static int join_world(struct dt_nccl_queue *queue,
     return rc;
 }
 
+/* What is not done by then will be stopped by force, and uses no memory after
+ * that.
+ */
+static void nccl_forget(struct dt_comm *comm)
+{
+    struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
+    if (queue->state != DT_NCCL_READY || !dt_nccl_queue_drain(queue, DRAIN_MS))
+        return;
+    for (struct dt_comm *g = comm->groups; g; g = g->next)
+        if (g->own)
+            dt_nccl_deregister(g->own);
+    dt_nccl_deregister(queue->nccl);
+}
+
 static const struct dt_comm_backend nccl_backend = {
     .name = "nccl",
     .start = nccl_start,
@@ -350,6 +364,7 @@ static const struct dt_comm_backend nccl_backend = {
     .wait_event = nccl_wait_event,
     .group = nccl_group,
     .host = nccl_host,
+    .forget = nccl_forget,
     .destroy = nccl_destroy,
 };
 

@@ -61,6 +61,8 @@ struct dt_comm_backend {
     int (*group)(struct dt_comm *comm, struct dt_comm *group,
                  struct dt_error *err);
     const char *(*host)(const struct dt_comm *comm, int rank);
+    /* as dt_comm_forget_memory; NULL: it keeps nothing */
+    void (*forget)(struct dt_comm *comm);
     void (*destroy)(struct dt_comm *comm, const struct dt_error *why);
 };
 

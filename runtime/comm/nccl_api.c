@@ -278,12 +278,18 @@ static void free_all(struct dt_nccl *nccl)
     free(nccl);
 }
 
-static void leave_in_order(struct dt_nccl *nccl)
+void dt_nccl_deregister(struct dt_nccl *nccl)
 {
-    ncclResult_t state = ncclSuccess;
     for (int i = 0; i < nccl->registration_count; i++)
         if (nccl->registrations[i].handle)
             lib.CommDeregister(nccl->comm, nccl->registrations[i].handle);
+    nccl->registration_count = 0;
+}
+
+static void leave_in_order(struct dt_nccl *nccl)
+{
+    ncclResult_t state = ncclSuccess;
+    dt_nccl_deregister(nccl);
     lib.CommFinalize(nccl->comm);
     while (lib.CommGetAsyncError(nccl->comm, &state) == ncclSuccess &&
            state == ncclInProgress)

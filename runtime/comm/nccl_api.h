@@ -64,10 +64,15 @@ int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err);
  */
 bool dt_nccl_destroy(struct dt_nccl *nccl, bool in_order, int timeout_ms);
 
-/* Lets the network reach `bytes` at `data` directly, from now until destroy.
- * Without effect where it cannot be.
+/* Lets the network reach `bytes` at `data` directly, until that is taken back
+ * from all memory. Without effect where it cannot be.
  */
 void dt_nccl_register(struct dt_nccl *nccl, void *data, size_t bytes);
+
+/* Takes it back, before the memory is freed and others may get its address; by
+ * then the last call is through and all operations are done.
+ */
+void dt_nccl_deregister(struct dt_nccl *nccl);
 
 /* The collectives of NCCL, in place, queued to `stream`; `count` elements in
  * all. Types: F32, F64 and BF16 where something is added, bytes elsewhere.

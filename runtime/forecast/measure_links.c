@@ -177,6 +177,7 @@ static int measure_collectives(const struct dt_measure *measure,
         rc = measure_sending(measure,
                              dt_view_slice(all, 0, sent > least ? sent : least),
                              part * many, rates, err);
+    dt_comm_forget_memory(measure->comm);
     dt_buffer_destroy(buf);
     return rc;
 }

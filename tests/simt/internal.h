@@ -64,6 +64,8 @@ void simt_memory_open_at_locked(const void *data);
 void simt_memory_close_locked(void);
 /* Checks that kernel `who` has not written to the bytes around allocations. */
 void simt_check_zones_locked(const char *who);
+/* Whether NCCL would go on using some of it (nccl.c). */
+bool simt_is_registered_locked(const void *data, size_t bytes);
 /* The device that an address belongs to, -1: none. */
 int simt_device_of_locked(const void *data);
 

@@ -228,6 +228,8 @@ static void free_locked(void *data)
     struct allocation *a = below(data);
     if (!a || a->data != data)
         simt_fail("cudaFree(%p): nothing was allocated there", data);
+    if (simt_is_registered_locked(data, a->bytes))
+        simt_fail("cudaFree: %zu bytes are registered with NCCL", a->bytes);
     protect(a, PROT_READ);
     check_zones(a, "cudaFree");
     protect(a, PROT_NONE);

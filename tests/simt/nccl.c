@@ -330,6 +330,69 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return ncclInProgress;
 }
 
+/* --- registered memory --- */
+
+enum { MOST_REGISTERED = 64 };
+
+struct registered {
+    const struct ncclComm *comm; /* NULL: free */
+    const char *data;
+    size_t bytes;
+};
+
+static struct registered registered[MOST_REGISTERED];
+
+bool simt_is_registered_locked(const void *data, size_t bytes)
+{
+    const char *at = data;
+    for (int i = 0; i < MOST_REGISTERED; i++)
+        if (registered[i].comm &&
+            at < registered[i].data + registered[i].bytes &&
+            registered[i].data < at + bytes)
+            return true;
+    return false;
+}
+
+/* The end of a communicator is that of its registrations. */
+static void forget_registered(const struct ncclComm *comm)
+{
+    simt_lock();
+    for (int i = 0; i < MOST_REGISTERED; i++)
+        if (registered[i].comm == comm)
+            registered[i].comm = NULL;
+    simt_unlock();
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *data, size_t bytes,
+                              void **handle)
+{
+    int i = 0;
+    check_idle(comm, "ncclCommRegister");
+    check("ncclCommRegister", data, bytes);
+    simt_lock();
+    while (i < MOST_REGISTERED && registered[i].comm)
+        i++;
+    if (i < MOST_REGISTERED)
+        registered[i] = (struct registered){comm, data, bytes};
+    simt_unlock();
+    *handle = i < MOST_REGISTERED ? &registered[i] : NULL;
+    return *handle ? ncclSuccess : ncclSystemError;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    struct registered *r = handle;
+    check_idle(comm, "ncclCommDeregister");
+    if (!r || r->comm != comm)
+        return ncclInvalidArgument;
+    simt_lock();
+    r->comm = NULL;
+    simt_unlock();
+    return ncclSuccess;
+}
+
+/* --- the end --- */
+
 static void end_thread(struct ncclComm *comm)
 {
     atomic_store(&comm->stop, true);
@@ -341,6 +404,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     check_idle(comm, "ncclCommDestroy");
     end_thread(comm);
+    forget_registered(comm);
     nccl_comm_unref(comm);
     return ncclSuccess;
 }
@@ -349,27 +413,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     struct nccl_operation *next;
     end_thread(comm);
+    forget_registered(comm);
     for (struct nccl_operation *o = comm->waiting; o; o = next) {
         next = o->next;
         nccl_operation_release(o);
     }
     nccl_comm_unref(comm);
     return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *data, size_t bytes,
-                              void **handle)
-{
-    check_idle(comm, "ncclCommRegister");
-    check("ncclCommRegister", data, bytes);
-    *handle = data;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
-    check_idle(comm, "ncclCommDeregister");
-    return handle ? ncclSuccess : ncclInvalidArgument;
 }
 
 ncclResult_t ncclGetVersion(int *version)

@@ -188,6 +188,42 @@ static void computing_before_an_operation_is_no_delay(void **state)
     }
 }
 
+/* --- registered memory --- */
+
+enum { REGISTERED = 16 << 20 }; /* bytes that are worth it */
+
+/* Sums of two buffers, one after the other: the emulation ends a process that
+ * frees memory which NCCL goes on using.
+ */
+static void act_free(struct actor *a)
+{
+    struct rank *r = &a->rank;
+    struct dt_error *err = &a->seen->first;
+    dt_ticket_t ticket;
+    for (int i = 0; i < 2 && a->seen->rc == 0; i++) {
+        struct dt_buffer *buf =
+            dt_buffer_create(r->device, REGISTERED, "a test", err);
+        if (!buf ||
+            dt_comm_all_reduce(r->comm, dt_view_of(buf, DT_F32), DT_SUM,
+                               DT_F32, &ticket, err) < 0 ||
+            dt_comm_wait(r->comm, ticket, err) < 0 || rank_finish(r, err) < 0)
+            a->seen->rc = -1;
+        dt_comm_forget_memory(r->comm);
+        dt_buffer_destroy(buf);
+    }
+}
+
+static void memory_is_taken_back_from_nccl_before_it_is_freed(void **state)
+{
+    struct scene scene = {.act = act_free, .timeout_ms = PATIENCE_MS};
+    (void)state;
+    play(&scene, 2, -1);
+    for (int r = 0; r < 2; r++) {
+        if (scene.seen[r].rc < 0)
+            fail_msg("%s", scene.seen[r].first.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +232,7 @@ int main(void)
         cmocka_unit_test(two_ranks_with_the_same_gpu_are_refused),
         cmocka_unit_test(ranks_with_another_nccl_are_refused),
         cmocka_unit_test(computing_before_an_operation_is_no_delay),
+        cmocka_unit_test(memory_is_taken_back_from_nccl_before_it_is_freed),
     };
     setenv("DT_TEST_DEVICE", "cuda", 1);
     return cmocka_run_group_tests_name("comm over NCCL", tests, NULL, NULL);
