@@ -9,10 +9,12 @@
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 
-# Threads that wait for each other must not burn the cores of other tests.
+# Threads that wait for each other must not burn the cores of other tests; what
+# the emulation is quick at is of no use to runs, nor to other tests.
 AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
-	DT_BUILDDIR='$(abs_top_builddir)' OMP_WAIT_POLICY=passive; \
-	export DT_SRCDIR DT_BUILDDIR OMP_WAIT_POLICY;
+	DT_BUILDDIR='$(abs_top_builddir)' OMP_WAIT_POLICY=passive \
+	DISTTRAIN_AUTOTUNE=fresh; \
+	export DT_SRCDIR DT_BUILDDIR OMP_WAIT_POLICY DISTTRAIN_AUTOTUNE;
 
 LOG_COMPILER = $(SHELL)
 AM_LOG_FLAGS = $(top_srcdir)/tests/cmocka.sh

@@ -16,6 +16,7 @@ static int open_gpu(const struct dt_backend_options *options,
                     struct dt_error *err)
 {
     struct dt_cuda_facts facts = {
+        .local_rank = options->local_rank,
         .deterministic = options->deterministic,
         .tf32 = options->tf32,
         .attention = options->attention,

@@ -55,4 +55,6 @@ runtime_libdisttrain_a_SOURCES += \
 
 cuda_sources += \
 	runtime/base/clock.c \
-	runtime/base/error.c
+	runtime/base/error.c \
+	runtime/base/file.c \
+	runtime/base/guard.c

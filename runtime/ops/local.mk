@@ -116,6 +116,9 @@ cuda_sources += \
 	runtime/ops/cuda/logits.cuh \
 	runtime/ops/cuda/logprob.cu \
 	runtime/ops/cuda/matmul.c \
+	runtime/ops/cuda/matmul_cache.c \
+	runtime/ops/cuda/matmul_impl.h \
+	runtime/ops/cuda/matmul_tune.c \
 	runtime/ops/cuda/matmul_unfused.c \
 	runtime/ops/cuda/norm.cu \
 	runtime/ops/cuda/norm_backward.cu \

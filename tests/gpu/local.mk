@@ -17,6 +17,7 @@ gpu_tests = \
 # The same on the CPU, with tests/simt.
 simt_tests = \
 	tests/gpu/simt_attention.sh \
+	tests/gpu/simt_autotune.sh \
 	tests/gpu/simt_device.sh \
 	tests/gpu/simt_faults.sh \
 	tests/gpu/simt_train.sh

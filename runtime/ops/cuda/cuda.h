@@ -22,6 +22,7 @@ extern "C" {
 struct dt_cuda_facts {
     int multiprocessors;
     int capability; /* 90 for sm_90 */
+    int local_rank; /* among the ranks of its node */
     bool deterministic, tf32;
     enum dt_attention_kind attention;
 };
@@ -93,10 +94,23 @@ enum dt_cuda_autotune dt_cuda_autotune_when(struct dt_stream *stream);
 /* Times `count` candidates, at least the first two and then as many as fit into
  * some milliseconds, and returns the index of the fastest. attempt(ctx, i)
  * queues the work of candidate i each time that it is called, or returns false
- * if it cannot. Waits for the stream. -1: none worked.
+ * if it cannot. ms[count]: the time of each, INFINITY if it does not work, NAN
+ * if it was not tried. Waits for the stream. -1: none worked.
  */
 int dt_cuda_autotune(struct dt_stream *stream, int count,
-                     bool (*attempt)(void *ctx, int i), void *ctx);
+                     bool (*attempt)(void *ctx, int i), void *ctx, float *ms);
+
+/* The words of $DISTTRAIN_AUTOTUNE. */
+enum dt_cuda_autotune_word {
+    DT_AUTOTUNE_LOG = 1,     /* log: the times of all candidates */
+    DT_AUTOTUNE_APART = 2,   /* apart: GELU and sums never by the library */
+    DT_AUTOTUNE_LIBRARY = 4, /* library: always, where it has them */
+    DT_AUTOTUNE_FRESH = 8,   /* fresh: no choices of earlier runs, or for later
+                                ones; so with the two before it, too */
+};
+
+/* Does the user ask for that, in words with commas between them? */
+bool dt_cuda_autotune_asks(enum dt_cuda_autotune_word word);
 
 /* dx = dout * gelu'(x); dx may be dout or x */
 void dt_cuda_gelu_backward(struct dt_stream *stream, struct dt_view dx,
