@@ -27,5 +27,5 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/harness.h \
 	tests/ops/test_ops.c
 
-EXTRA_DIST += tests/ops/simt.sh
-TESTS += tests/ops/simt.sh
+EXTRA_DIST += tests/ops/simt.sh tests/ops/simt_words.sh
+TESTS += tests/ops/simt.sh tests/ops/simt_words.sh

@@ -6,7 +6,8 @@
  *   test_ops cuda [WORD ...] of the module for NVIDIA GPUs, where there is one
  *
  * `fast` lets it give other bits in every run, `math` lets no library compute
- * the attention.
+ * the attention, `small` leaves out the large cases, and `only=TEXT` runs the
+ * cases whose names have TEXT in them.
  */
 #include "config.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "bridge.h"
 #include "harness.h"
@@ -180,41 +182,99 @@ static int test_cpu(void)
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
 }
 
-static int test_backend(const char *name,
-                        const struct dt_backend_options *options)
+/* What the words behind a backend's name choose. */
+struct choice {
+    struct dt_backend_options options;
+    bool small;
+    const char *only; /* NULL: all */
+};
+
+/* Prints what is wrong and returns false if a word is. */
+static bool parse_words(struct choice *c, int count, char **words)
+{
+    static const char only[] = "only=";
+
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], "fast") == 0) {
+            c->options.deterministic = false;
+        } else if (strcmp(words[i], "math") == 0) {
+            c->options.attention = DT_ATTENTION_MATH;
+        } else if (strcmp(words[i], "small") == 0) {
+            c->small = true;
+        } else if (strncmp(words[i], only, strlen(only)) == 0) {
+            c->only = words[i] + strlen(only);
+        } else {
+            fprintf(stderr,
+                    "test_ops: unknown word '%s': expected fast, math, small "
+                    "or only=TEXT\n",
+                    words[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The CPU computes what a large case is compared with, for seconds on three
+ * threads, and these cases come last.
+ */
+static int large_setup(void **state)
+{
+    omp_set_num_threads(omp_get_num_procs());
+    return case_setup(state);
+}
+
+/* The chosen cases. Returns how many. */
+static size_t choose_cases(const char *backend, const struct choice *c,
+                           const struct dt_ops *table,
+                           struct CMUnitTest tests[CASE_COUNT + LARGE_COUNT])
 {
     static char names[CASE_COUNT + LARGE_COUNT][NAME_BYTES];
+    bool small = c->small || !bridge_is_real();
+    size_t end = CASE_COUNT + (small ? 0 : LARGE_COUNT), count = 0;
+
+    for (size_t i = 0; i < end; i++) {
+        bool large = i >= CASE_COUNT;
+        const char *name = large ? LARGE[i - CASE_COUNT].name : CASES[i].name;
+        if (c->only && !strstr(name, c->only))
+            continue;
+        snprintf(names[count], NAME_BYTES, "%s: %s", backend, name);
+        tests[count] = (struct CMUnitTest){
+            names[count], large ? LARGE[i - CASE_COUNT].run : CASES[i].run,
+            large ? large_setup : case_setup, case_teardown, (void *)table};
+        count++;
+    }
+    return count;
+}
+
+static int test_backend(const char *name, const struct choice *c)
+{
     static struct CMUnitTest tests[CASE_COUNT + LARGE_COUNT];
     struct dt_error err;
-    const struct dt_ops *table = bridge_open(name, options, &err);
+    const struct dt_ops *table = bridge_open(name, &c->options, &err);
 
     if (!table) {
         printf("1..0 # SKIP %s\n", err.text);
         return 0;
     }
-    size_t count = CASE_COUNT + (bridge_is_real() ? LARGE_COUNT : 0);
-    for (size_t i = 0; i < count; i++) {
-        size_t j = i - CASE_COUNT;
-        bool large = i >= CASE_COUNT;
-        snprintf(names[i], NAME_BYTES, "%s: %s", name,
-                 large ? LARGE[j].name : CASES[i].name);
-        tests[i] =
-            (struct CMUnitTest){names[i], large ? LARGE[j].run : CASES[i].run,
-                                case_setup, case_teardown, (void *)table};
+    size_t count = choose_cases(name, c, table, tests);
+    if (count == 0) {
+        fprintf(stderr,
+                "test_ops: no case that runs here has '%s' in its "
+                "name\n",
+                c->only);
+        return EX_USAGE;
     }
     return _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
 }
 
 int main(int argc, char **argv)
 {
-    struct dt_backend_options options = {.deterministic = true};
+    struct choice choice = {.options.deterministic = true};
 
     omp_set_num_threads(3);
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "fast") == 0)
-            options.deterministic = false;
-        if (strcmp(argv[i], "math") == 0)
-            options.attention = DT_ATTENTION_MATH;
-    }
-    return argc > 1 ? test_backend(argv[1], &options) : test_cpu();
+    if (argc < 2)
+        return test_cpu();
+    if (!parse_words(&choice, argc - 2, argv + 2))
+        return EX_USAGE;
+    return test_backend(argv[1], &choice);
 }

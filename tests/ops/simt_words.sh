@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# simt_words.sh - test_ops of an emulated GPU with the words behind `cuda`
+
+DISTTRAIN_CUDA_MODULE=${DT_BUILDDIR:-$PWD}/tests/simt/disttrain-cuda.so
+OMP_WAIT_POLICY=passive
+export DISTTRAIN_CUDA_MODULE OMP_WAIT_POLICY
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/gpu/common.sh
+. "$here/../gpu/common.sh"
+ops=$build/tests/ops/test_ops
+
+# runs COUNT WORD ...: all cases that the words choose pass, and are COUNT
+runs() {
+    wanted=$1
+    shift
+    output=$(CMOCKA_MESSAGE_OUTPUT=TAP "$ops" cuda "$@" 2>&1) || {
+        printf '%s\n' "$output"
+        return 1
+    }
+    printf '%s\n' "$output"
+    [ "$(printf '%s\n' "$output" | grep -c '^ok ')" -eq "$wanted" ]
+}
+
+# refused TEXT WORD ...
+refused() {
+    text=$1
+    shift
+    output=$("$ops" cuda "$@" 2>&1)
+    [ $? -eq 64 ] && [ "$output" = "$text" ]
+}
+
+check "linear layers whose kernels are chosen by time" runs 5 fast only=linear
+check "attention by no library" runs 1 math "only=attention keeps NaN"
+check "one case" runs 1 small only=zero
+check "a word that is unknown is refused" refused \
+    "test_ops: unknown word 'fats': expected fast, math, small or only=TEXT" \
+    fats
+check "so are cases that are not there" refused \
+    "test_ops: no case that runs here has 'lniear' in its name" only=lniear
+echo "1..$count"
