@@ -4,15 +4,18 @@
 #
 # Usage: gpu.sh OUT [PART]...
 #
-# PART is build, test, gpt2, llama-1.5b, ops or train, by default all of them in
-# this order, which has the most valuable first. No part takes more than ten
-# minutes, or stops the next one; each writes OUT/PART.log, and what it found to
-# OUT/SUMMARY.md and the terminal.
+# PART is build, test, sanitize, train, sampled, gpt2, ops, llama-1.5b, profile
+# or kinds, by default all of them in this order, which finds the likeliest
+# mistakes first. No part takes more than ten minutes, or stops the next one,
+# except that nothing is done after a build whose cuDNN cannot be used: name the
+# other parts to go on without. Each writes OUT/PART.log, and what it found to
+# OUT/SUMMARY.md and the terminal: results beside what a model of an H200
+# predicts, the clocks meanwhile, and behind "->" likely causes with what to do.
 #
 # The source tree is best one that contrib/portable has made: then nothing but
 # gcc, make and the toolkit of CUDA must be installed. $BUILD is the folder with
 # the program, by default `build` in the tree; $PYTHON has PyTorch, by default
-# python3. Its cuDNN is taken where the toolkit has none.
+# python3. Its cuDNN is taken where there is no other that can be used.
 #
 # With MODEL=tiny, and the module of tests/simt as DISTTRAIN_CUDA_MODULE, the
 # script tries itself on a machine without a GPU.
@@ -24,6 +27,9 @@ source_dir=$(readlink -f "$bench/../..")
 build=$(readlink -m "${BUILD:-$source_dir/build}")
 python=$(command -v "${PYTHON:-python3}")
 tiny=${MODEL:-}
+parts=(build test sanitize train sampled gpt2 ops llama-1.5b profile kinds)
+# shellcheck source=tests/bench/gpu.bash
+. "$bench/gpu.bash"
 
 (($# > 0)) || {
     sed -n '4,/^$/s/^# \{0,1\}//p' "$0"
@@ -31,53 +37,93 @@ tiny=${MODEL:-}
 }
 out=$(readlink -m "$1")
 shift
-(($# > 0)) || set -- build test gpt2 llama-1.5b ops train
+for part; do
+    [[ " ${parts[*]} " == *" $part "* ]] || {
+        echo "gpu.sh: there is no part $part, but ${parts[*]}" >&2
+        exit 64
+    }
+done
+(($# > 0)) || set -- "${parts[@]}"
 mkdir -p "$out" || exit
 export DT_BUILDDIR=$build OMP_WAIT_POLICY=passive
 
-# cuDNN as it comes with PyTorch
-dnn=$("$python" -c '
-import nvidia.cudnn
-print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null)
-[[ -z $dnn ]] || export LD_LIBRARY_PATH=$dnn/lib:${LD_LIBRARY_PATH-}
+# --- libraries ---
 
-programs=(tests/bench/gemm tests/bench/ops tests/gpu/test_device
-    tests/ops/test_ops tests/parity/test_model_dropout
-    tests/parity/test_model_gradients tests/parity/test_model_logits
-    tests/parity/test_model_sft)
+info() {
+    "$build/disttrain" info
+}
+
+# Whether a run would use cuDNN: nothing stands behind its version.
+cudnn_usable() {
+    grep -qE '^GPU attention: +cuDNN [0-9.]+$' <<<"$(info 2>/dev/null)"
+}
+
+# The folder of cuDNN as it comes with PyTorch
+wheel() {
+    "${python:-false}" -c '
+import nvidia.cudnn
+print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null
+}
+
+# Adds that folder where no other cuDNN can be used.
+choose_cudnn() {
+    local folder
+    [[ -x $build/disttrain ]] && ! cudnn_usable && folder=$(wheel) || return 0
+    export LD_LIBRARY_PATH=$folder/lib:${LD_LIBRARY_PATH-}
+    echo "cuDNN: that of $folder"
+}
+
+# --- parts ---
 
 # Machine code for this GPU only: each other architecture takes as long again.
-build() {
-    local options=() arch
+configure() {
+    local options=() arch folder
     arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
         sed -n '1s/\.//p')
     [[ -z $arch ]] || options+=(--with-cuda-arch="$arch")
-    [[ -z $dnn || -e /usr/local/cuda/include/cudnn.h ]] ||
-        options+=(--with-cudnn="$dnn")
-    if [[ -z ${BUILD-} && ! -e $build/Makefile &&
-        -x $source_dir/portable/build ]]; then
-        "$source_dir/portable/build" "${options[@]}" || return
-    elif [[ ! -e $build/Makefile ]]; then
-        mkdir -p "$build" && cd "$build" || return
-        "$source_dir/configure" "${options[@]}" || return
+    [[ -e /usr/local/cuda/include/cudnn.h ]] || ! folder=$(wheel) ||
+        options+=(--with-cudnn="$folder")
+    if [[ -z ${BUILD-} && -x $source_dir/portable/build ]]; then
+        "$source_dir/portable/build" "${options[@]}"
+    else
+        mkdir -p "$build" && cd "$build" &&
+            "$source_dir/configure" "${options[@]}"
     fi
-    make -C "$build" -j"$(nproc)" all "${programs[@]}" || return
+}
+
+build() {
+    [[ -e $build/Makefile ]] || configure || return
+    make -C "$build" -j"$(nproc)" all gpu-programs tests/bench/gemm \
+        tests/bench/ops || return
+    choose_cudnn
     nvidia-smi
-    "$build/disttrain" info
+    info
+    cd "$build" || return
+    [[ ! -x tests/gpu/test_cudnn ]] || # built without CUDA
+        CMOCKA_MESSAGE_OUTPUT=TAP sh "$source_dir/tests/cmocka.sh" \
+            tests/gpu/test_cudnn || return
+    cudnn_usable || {
+        echo "cuDNN cannot be used: attention would be slow, and nothing that" \
+            "is measured true of it"
+        return 1
+    }
 }
 
 # What make check-gpu runs first, line by line
 check() {
-    cd "$build" && sh "$source_dir/tests/gpu/gpu.sh"
+    cd "$build" && sh "$source_dir/tests/gpu/$1.sh"
 }
 
-train() {
-    cd "$build" || return
-    sh "$source_dir/tests/gpu/train.sh"
-    ! command -v bats >/dev/null ||
-        DT_SRCDIR=$source_dir \
-            DT_CUDA_MODULE=${DISTTRAIN_CUDA_MODULE:-$build/disttrain-cuda.so} \
-            bats "$source_dir/tests/job/cuda.bats"
+# jobs FILE: a file of job tests that needs no Slurm
+jobs() {
+    local bats=$source_dir/portable/bin/bats
+    [[ -x $bats ]] || bats=$(command -v bats) || {
+        echo "not ok - $1: there is no bats here, nor in $source_dir/portable"
+        return 1
+    }
+    DT_SRCDIR=$source_dir \
+        DT_CUDA_MODULE=${DISTTRAIN_CUDA_MODULE:-$build/disttrain-cuda.so} \
+        "$bats" --tap "$source_dir/tests/job/$1.bats"
 }
 
 # step MODEL: beside PyTorch
@@ -104,50 +150,69 @@ ops() {
     operations llama-1.5b 8192 8 2048 5
 }
 
-# What is worth a look in the log of a part
+# --- what is worth a look in the log of a part ---
+
 digest() {
     case $1 in
-    build) grep -E '^(CUDA|GPU|cu|attention)' "$2" ;;
-    test | train) grep -E '^(ok|not ok|1\.\.|#)' "$2" ;;
+    build)
+        grep -E '^(CUDA|GPU|cu|attention|ok|not ok|1\.\.)' "$2"
+        ;;
+    test | sanitize | train | sampled) grep -E '^(ok|not ok|1\.\.|#)' "$2" ;;
     gpt2 | llama-1.5b)
         grep -E '^(\||ceiling|copies|micro|bf16|no time|exit|[^ ]*, [0-9]+ tok)' \
             "$2"
+        [[ $tiny ]] || compare_step "$1" "$2"
         ;;
-    ops) grep -vE '^[0-9:.]+ ' "$2" ;;
+    ops)
+        grep -vE '^[0-9:.]+ ' "$2"
+        compare_ops "$2"
+        ;;
+    profile) grep -E '^(\||not ok|kernels)' "$2" ;;
+    kinds) grep -E '^(\||ok|not ok|#|->)' "$2" ;;
     esac
+    explain "$2"
 }
 
 if [[ ${DT_GPU_PART-} ]]; then # called by itself, under timeout
+    [[ $DT_GPU_PART == build ]] || choose_cudnn
     case $DT_GPU_PART in
     build) build ;;
-    test) check ;;
+    test) check gpu ;;
+    sanitize) check sanitize ;;
+    train)
+        check train
+        jobs cuda
+        ;;
+    sampled) jobs cuda_sampled ;;
     gpt2 | llama-1.5b) step "$DT_GPU_PART" ;;
     ops) ops ;;
-    train) train ;;
+    profile) "$bench/gpu_profile.sh" --model "${tiny:-gpt2}" "$out" ;;
+    kinds) check kinds ;;
     esac
     exit
 fi
 
-for part; do
-    [[ $part == @(build|test|gpt2|llama-1.5b|ops|train) ]] || {
-        echo "gpu.sh: there is no part $part" >&2
-        exit 64
-    }
-done
 failed=0
 for part; do
     status=0
     start=$SECONDS
     log=$out/$part.log
+    [[ $part == @(gpt2|llama-1.5b|ops) ]] && clocks_begin "$out/$part.clocks"
     DT_GPU_PART=$part timeout --kill-after 5 590 "$0" "$out" >"$log" 2>&1 ||
         status=$?
+    [[ $part == @(gpt2|llama-1.5b|ops) ]] && clocks_end
     ((status != 0)) || ! grep -q '^not ok' "$log" || status=1
     ((status == 0)) || failed=1
     {
         printf '\n## %s: exit status %d after %d s\n\n' "$part" "$status" \
             $((SECONDS - start))
         digest "$part" "$log"
-        ((status == 0)) || [[ $part == @(test|train) ]] || tail -n 20 "$log"
+        clocks "$out/$part.clocks"
+        ((status == 0)) ||
+            [[ $part == @(test|sanitize|train|sampled) ]] || tail -n 20 "$log"
+        [[ $part != build ]] || ((status == 0)) ||
+            echo "-> nothing more is done. To go on: gpu.sh $out test ..."
     } | tee -a "$out/SUMMARY.md"
+    [[ $part != build ]] || ((status == 0)) || break
 done
 exit $failed

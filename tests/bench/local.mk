@@ -31,10 +31,13 @@ EXTRA_DIST += \
 	tests/bench/dpo.sh \
 	tests/bench/families.sh \
 	tests/bench/gpt2_ddp.sh \
+	tests/bench/gpu.bash \
 	tests/bench/gpu.sh \
+	tests/bench/gpu_profile.sh \
 	tests/bench/gpu_step.sh \
 	tests/bench/grpo.sh \
 	tests/bench/grpo_step.py \
+	tests/bench/kernels.py \
 	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/lora.sh \

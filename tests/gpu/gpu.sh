@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu.sh - the tests of a device, of operations and of models, on a GPU
 #
-# One line of TAP a program; all programs were built by make.
+# One line of TAP a program; all programs were built by make. Operations run as
+# deterministic training has them, then as all other training has them, where
+# the fastest way is chosen by time.
 
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/gpu/common.sh
@@ -10,11 +12,16 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.." || exit 1
 DT_TEST_DEVICE=cuda
 export DT_TEST_DEVICE
+ops=$build/tests/ops/test_ops
 
 check "memory, copies, events, graphs" "$build/tests/gpu/test_device"
-check "operations" "$build/tests/ops/test_ops" cuda
+check "operations, deterministic" "$ops" cuda
+check "operations, fast" "$ops" cuda fast
+check "operations, attention of our own" "$ops" cuda math only=attention
 for test in dropout gradients logits sft; do
     check "models: $test" "$build/tests/parity/test_model_$test"
 done
-check "offload" "$build/tests/parity/test_offload"
+for test in families value_head rollout offload; do
+    check "models: $test" "$build/tests/parity/test_$test"
+done
 echo "1..$count"

@@ -4,11 +4,15 @@
 gpu_programs = \
 	tests/gpu/test_device \
 	tests/ops/test_ops \
+	tests/parity/test_families \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \
 	tests/parity/test_model_logits \
 	tests/parity/test_model_sft \
-	tests/parity/test_offload
+	tests/parity/test_offload \
+	tests/parity/test_rollout \
+	tests/parity/test_value_head \
+	# End of gpu_programs
 
 EXTRA_PROGRAMS += tests/gpu/test_device tests/gpu/fake_driver.so
 gpu_tests = \
@@ -18,13 +22,17 @@ gpu_tests = \
 simt_tests = \
 	tests/gpu/simt_attention.sh \
 	tests/gpu/simt_autotune.sh \
+	tests/gpu/bring_up.sh \
 	tests/gpu/simt_device.sh \
 	tests/gpu/simt_faults.sh \
 	tests/gpu/simt_train.sh
 TESTS += $(simt_tests)
 tests/gpu/simt_device.log: tests/gpu/test_device
-EXTRA_DIST += $(gpu_tests) $(simt_tests) tests/gpu/common.sh
+EXTRA_DIST += $(gpu_tests) $(simt_tests) tests/gpu/common.sh \
+	tests/gpu/kinds.sh tests/gpu/sanitize.sh
+gpu-programs: $(gpu_programs)
 if HAVE_CUDA
+gpu_programs += tests/gpu/test_cudnn
 TESTS += $(gpu_tests)
 tests/gpu/gpu.log: $(gpu_programs)
 check-gpu: all $(gpu_programs)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# train.sh - runs on a GPU: as on the CPU, the same twice, the same resumed
+# train.sh - runs on a GPU: as on the CPU, the same twice, resumed, and divided
 
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/gpu/common.sh
@@ -65,5 +65,9 @@ check "twice the same weights" same_weights bf16 again
 check "from the third step on" train resumed run.device=cuda \
     run.deterministic=true training.resume="outputs/again/checkpoints/checkpoint-3"
 check "the weights of a run without a stop" same_weights again resumed
+check "zero3, state in host memory" train zero3 run.device=cuda \
+    run.deterministic=true distributed.strategy=zero3 \
+    offload_optimizer="{device: cpu}"
+check "has the same weights" same_weights again zero3
 check "fp16 on the GPU" train fp16 run.device=cuda precision.compute=fp16
 echo "1..$count"
