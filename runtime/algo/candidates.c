@@ -263,7 +263,7 @@ static int add_candidate(struct dt_candidates *c, const struct kind *kind,
     run.conf.distributed.offload_param.device = kind->weights;
     run.conf.distributed.shard_group =
         dt_plan_choose_group(&run, &options, c->share, 1);
-    options.save_activations = dt_plan_can_save(&run, &options, c->share);
+    dt_plan_spend(&run, &options, c->share);
     *one = (struct dt_candidate){
         .strategy = kind->strategy,
         .state = kind->state,

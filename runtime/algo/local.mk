@@ -100,6 +100,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
+	runtime/algo/spend.c \
 	runtime/algo/state.c \
 	runtime/algo/sinks.c \
 	runtime/algo/step.c \

@@ -228,16 +228,6 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     return plan;
 }
 
-bool dt_plan_can_save(const struct dt_run *run,
-                      const struct dt_model_options *options, size_t left)
-{
-    struct dt_model_options more = *options;
-    more.save_activations = true;
-    struct dt_plan plan = dt_plan_make(run, &more);
-    return !run->exec.device->is_host && !run->conf.run.deterministic &&
-           !options->recompute && dt_plan_total(&plan) <= left;
-}
-
 /* "1.23 GB" in one of a few static places. */
 static const char *format_bytes(size_t bytes)
 {

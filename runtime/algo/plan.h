@@ -59,12 +59,13 @@ long dt_plan_choose_group(const struct dt_run *run,
                           const struct dt_model_options *options, size_t left,
                           int local_size);
 
-/* May activations be saved that would otherwise be recomputed? GPU memory that
- * is left is spent on speed; not in a deterministic run, the bits of which must
- * not depend on how much memory happens to be free.
+/* Spends GPU memory that is left on speed: first activations are saved that
+ * would otherwise be recomputed, then the head takes all rows at once. Not in a
+ * deterministic run, the bits of which must not depend on how much memory
+ * happens to be free.
  */
-bool dt_plan_can_save(const struct dt_run *run,
-                      const struct dt_model_options *options, size_t left);
+void dt_plan_spend(const struct dt_run *run, struct dt_model_options *options,
+                   size_t left);
 
 /* What of `left` bytes would fit, as text, separated by "; or ": strategies
  * that share more, gradient checkpointing, smaller batches, fewer ranks on a

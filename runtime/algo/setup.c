@@ -376,8 +376,7 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
         run, options, run->exec.device->available_bytes(), local_size);
     run->conf.distributed.shard_group = dt_plan_choose_group(
         run, options, run->exec.device->available_bytes(), local_size);
-    options->save_activations =
-        dt_plan_can_save(run, options, run->exec.device->available_bytes());
+    dt_plan_spend(run, options, run->exec.device->available_bytes());
     if (dt_plan_check(run, options, run->exec.device->available_bytes(),
                       local_size, err) < 0)
         return -1;

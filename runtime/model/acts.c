@@ -185,7 +185,8 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
     if (!plan->config->scores) {
         size_t count = 0;
         if (!plan->options->decode)
-            count = plan->ops->loss_workspace(plan->options->compute, N, C, V);
+            count = plan->ops->loss_workspace(plan->options->compute, N, C, V,
+                                              plan->options->whole_head);
         acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
     }
     if (plan->options->values)

@@ -63,11 +63,11 @@ static inline void dt_layers_add(struct dt_layers *layers, size_t l)
 
 struct dt_model_config {
     enum dt_model_family family;
-    size_t vocab_size;  /* V */
+    size_t vocab_size;   /* V */
     size_t stored_vocab; /* rows of the embedding and of the head that files of
                             this config.json have, if fewer; 0: V */
-    size_t n_positions; /* P */
-    size_t n_embd;      /* C, the hidden size */
+    size_t n_positions;  /* P */
+    size_t n_embd;       /* C, the hidden size */
     size_t n_layer;
     size_t n_head;    /* NH, of queries */
     size_t n_kv_head; /* NKV, of keys and values; divides n_head */
@@ -252,6 +252,8 @@ struct dt_model_options {
     bool save_activations; /* save norms and activations of the MLP as well,
                               instead of recomputing them; on the CPU the same
                               bits */
+    bool whole_head;       /* compute the logits of all rows at once, where that
+                              is faster and takes more memory */
     bool dropout;          /* apply the config's, in training */
     uint64_t seed;         /* of dropout */
     float label_smoothing;

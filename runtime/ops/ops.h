@@ -341,9 +341,11 @@ struct dt_ops {
 
     /* Elements of workspace with which linear_cross_entropy of rows of type X
      * is fastest; with less, chunks are smaller. Enough for linear_logprob_*,
-     * too.
+     * too. `whole`: with which all N rows are one chunk, if a little speed is
+     * worth that much memory.
      */
-    size_t (*loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V);
+    size_t (*loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V,
+                             bool whole);
 
     /* x = 0, element by element, any type */
     void (*zero)(struct dt_stream *stream, struct dt_view x);

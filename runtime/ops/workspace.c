@@ -14,7 +14,8 @@ enum {
 /* A chunk reads and writes dw once, 8 V C bytes, and its matrix multiplications
  * are 6 rows V C operations: at 4.8 TB/s and 700 TFLOP/s the former takes 195 /
  * rows of the time of the latter, 1.2 % with 16384 rows. Their logits are 1.65
- * GB for GPT-2 in bf16, 2 bytes * 50304 * 16384; more would gain little.
+ * GB for GPT-2 in bf16, 2 bytes * 50304 * 16384. More gains little, and is
+ * taken only of memory that nobody else needs.
  */
 static const size_t MOST_BYTES = (size_t)2 << 30;
 
@@ -55,10 +56,12 @@ size_t dt_workspace_head_rows(enum dt_dtype precision, size_t N, size_t V,
 }
 
 /* One row may have logits of either precision. */
-size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V)
+size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V,
+                         bool whole)
 {
     const size_t copy = dt_workspace_head_copy(type, C, V);
-    const size_t room = copy < MOST_BYTES ? MOST_BYTES - copy : 0;
+    const size_t most = whole ? SIZE_MAX : MOST_BYTES;
+    const size_t room = copy < most ? most - copy : 0;
     const size_t columns = dt_workspace_head_columns(V);
     const size_t least = columns * sizeof(float);
     const size_t logits = dt_workspace_head_rows(type, N, V, room) * columns *

@@ -31,7 +31,8 @@ size_t dt_workspace_head_rows(enum dt_dtype precision, size_t N, size_t V,
                               size_t bytes);
 
 /* dt_ops.loss_workspace */
-size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V);
+size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V,
+                         bool whole);
 
 /* Elements, F32, of our own backward passes of attention. */
 size_t dt_workspace_attention(const struct dt_attention *attention);

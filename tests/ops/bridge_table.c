@@ -359,10 +359,11 @@ static void apply_logit_rule(struct dt_stream *stream, struct dt_view logits,
     CALL(apply_logit_rule, 0.0, at(logits), rule);
 }
 
-static size_t loss_workspace(enum dt_dtype type, size_t N, size_t C, size_t V)
+static size_t loss_workspace(enum dt_dtype type, size_t N, size_t C, size_t V,
+                             bool whole)
 {
     bridge_begin("loss_workspace", bridge_ops->loss_workspace != NULL, 0.0);
-    return bridge_ops->loss_workspace(type, N, C, V);
+    return bridge_ops->loss_workspace(type, N, C, V, whole);
 }
 
 static void zero(struct dt_stream *stream, struct dt_view x)

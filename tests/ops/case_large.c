@@ -255,7 +255,7 @@ static void loss(enum dt_dtype type, size_t N, size_t C, size_t V,
     struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, V * C);
     struct dt_view dx = tensor_of(type, N * C), dw = tensor(V * C);
     struct dt_view targets = tensor_ids(N, V), step = tensor_step(0.5);
-    struct dt_view space = workspace(ops->loss_workspace(type, N, C, V));
+    struct dt_view space = workspace(ops->loss_workspace(type, N, C, V, false));
     const struct dt_logit_rule rule = {1.0f, smoothing > 0.0f ? 30.0f : 0.0f,
                                        1.0f};
 
@@ -287,7 +287,7 @@ static void logprob(enum dt_dtype type, size_t N, size_t C, size_t V)
     const struct dt_logprobs out = {tensor(N), tensor(N), tensor(N),
                                     tensor(N), tensor(N), tensor(N)};
     struct dt_view targets = tensor_ids(N, V);
-    struct dt_view space = workspace(ops->loss_workspace(type, N, C, V));
+    struct dt_view space = workspace(ops->loss_workspace(type, N, C, V, false));
 
     for (size_t n = 5; n < N; n += 3)
         dt_view_i32(targets)[n] = DT_IGNORE;

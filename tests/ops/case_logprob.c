@@ -128,7 +128,8 @@ static struct head head_of(const struct call *c, double scale)
 
 static struct dt_view space_of(const struct call *c)
 {
-    return workspace(ops->loss_workspace(c->x.dtype, c->rows, c->C, c->V));
+    return workspace(
+        ops->loss_workspace(c->x.dtype, c->rows, c->C, c->V, false));
 }
 
 static void forward(const struct call *c)

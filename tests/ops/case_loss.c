@@ -64,7 +64,8 @@ static double loss_of(struct dt_view dx, struct dt_view dw, struct dt_view x,
 {
     const size_t N = targets.count, C = x.count / N, V = w.count / C;
     struct dt_view step = tensor_step(scale);
-    struct dt_view space = workspace(ops->loss_workspace(x.dtype, rows, C, V));
+    struct dt_view space =
+        workspace(ops->loss_workspace(x.dtype, rows, C, V, false));
 
     dt_view_f64(step)[DT_STEP_LOSS] = 1000.0;
     ops->linear_cross_entropy(NULL, step, dx, dw, x, w, targets, space, rule,

@@ -399,10 +399,15 @@ static void workspaces_of_gpus_are_known_without_one(void **state)
     a.dropout.rate = 0.1;
     assert_int_equal(ops->attention_workspace(DT_BF16, &a), 2 * 4 * 64);
     /* logits of all rows, bf16; GPT-2's weights have a padded copy */
-    assert_int_equal(ops->loss_workspace(DT_BF16, 512, 128, 1024),
+    assert_int_equal(ops->loss_workspace(DT_BF16, 512, 128, 1024, false),
                      512 * 1024 / 2);
-    assert_int_equal(ops->loss_workspace(DT_BF16, 512, 128, 50257),
+    assert_int_equal(ops->loss_workspace(DT_BF16, 512, 128, 50257, false),
                      (50304 * 128 + 512 * 50304) / 2);
+    /* four chunks of 65536 rows, or one */
+    assert_int_equal(ops->loss_workspace(DT_BF16, 65536, 768, 50257, false),
+                     (50304 * 768 + 16384 * (size_t)50304) / 2);
+    assert_int_equal(ops->loss_workspace(DT_BF16, 65536, 768, 50257, true),
+                     (50304 * 768 + 65536 * (size_t)50304) / 2);
 }
 
 int main(void)

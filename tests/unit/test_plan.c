@@ -4,6 +4,7 @@
 
 #include "algo/offload.h"
 #include "algo/plan.h"
+#include "ops/workspace.h"
 #include "tests/unit/conf.h"
 
 enum { ROWS = 24 };
@@ -66,6 +67,50 @@ static size_t total(size_t B, bool recompute)
     changed.recompute = recompute;
     struct dt_plan plan = dt_plan_make(&run, &changed);
     return dt_plan_total(&plan);
+}
+
+/* What a run of that kind spends of `left` bytes. */
+static void expect_spent(bool recompute, size_t left, bool saves, bool whole)
+{
+    struct dt_model_options spent = options;
+    spent.recompute = recompute;
+    dt_plan_spend(&run, &spent, left);
+    assert_int_equal(spent.save_activations, saves);
+    assert_int_equal(spent.whole_head, whole);
+    struct dt_plan plan = dt_plan_make(&run, &spent);
+    if (saves || whole)
+        assert_true(dt_plan_total(&plan) <= left);
+}
+
+/* Activations first; nothing where the bits would tell how much there was. */
+static void memory_that_is_left_is_spent(void **state)
+{
+    struct dt_device gpu = dt_cpu;
+    const struct dt_ops *ops = dt_ops_planned_gpu();
+    struct dt_model_options most = options;
+    (void)state;
+    run.exec.device = &gpu;
+    expect_spent(false, SIZE_MAX, false, false); /* a host */
+    gpu.is_host = false;
+    run.exec.ops = ops;
+    run.learner.model_config.vocab_size = 400000; /* 10 GB of logits */
+    most.save_activations = true;
+    struct dt_plan plan = dt_plan_make(&run, &most);
+    size_t saving = dt_plan_total(&plan);
+    most.whole_head = true;
+    plan = dt_plan_make(&run, &most);
+    size_t all = dt_plan_total(&plan);
+    assert_true(all > saving);
+    expect_spent(false, saving - 1, false, false);
+    expect_spent(false, saving, true, false);
+    expect_spent(false, all - 1, true, false);
+    expect_spent(false, all, true, true);
+    expect_spent(true, SIZE_MAX, false, true);
+    run.conf.run.deterministic = true;
+    expect_spent(false, SIZE_MAX, false, false);
+    run.conf.run.deterministic = false;
+    run.learner.model_config.vocab_size = 257;
+    run.exec = dt_exec_cpu();
 }
 
 /* What would fit into `node`, as the message says it. */
@@ -443,6 +488,7 @@ int main(void)
         cmocka_unit_test(auto_computes_where_it_is_predicted_to_be_faster),
         cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
         cmocka_unit_test(state_that_the_host_has_no_room_for_is_refused),
+        cmocka_unit_test(memory_that_is_left_is_spent),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

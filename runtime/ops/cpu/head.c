@@ -207,12 +207,14 @@ double DT_CPU(head)(const struct dt_cpu_head *h)
 }
 
 /* For chunks of N rows of about equal size. */
-size_t DT_CPU(loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V)
+size_t DT_CPU(loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V,
+                              bool whole)
 {
     size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
     size_t parts = N / most + (N % most != 0);
     size_t rows = N / parts + (N % parts != 0);
     (void)type;
+    (void)whole; /* caches hold a chunk; all rows at once would be slower */
 
     return rows * row_workspace(C, V);
 }

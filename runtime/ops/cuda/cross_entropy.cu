@@ -322,9 +322,9 @@ extern "C" void dt_cuda_linear_cross_entropy(
 }
 
 extern "C" size_t dt_cuda_loss_workspace(enum dt_dtype type, size_t N, size_t C,
-                                         size_t V)
+                                         size_t V, bool whole)
 {
-    return dt_workspace_head(type, N, C, V);
+    return dt_workspace_head(type, N, C, V, whole);
 }
 
 extern "C" void dt_cuda_apply_logit_rule(struct dt_stream *stream,

@@ -45,7 +45,7 @@ void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
     assert(h->dx.count == 0 ||
            (h->dw.count == h->w.count && h->dw.dtype == DT_F32));
     assert(workspace.dtype == DT_F32);
-    assert(workspace.count >= dt_workspace_head(type, 1, h->C, h->V));
+    assert(workspace.count >= dt_workspace_head(type, 1, h->C, h->V, false));
     assert((uintptr_t)dt_view_data(workspace) % 16 == 0);
 
     h->columns = dt_workspace_head_columns(h->V);

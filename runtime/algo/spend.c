@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spend.c - GPU memory that is left, spent on speed */
+#include "config.h"
+
+#include "algo/plan.h"
+
+/* Takes the options if the run then needs no more than `left`. */
+static void take_if_it_fits(const struct dt_run *run,
+                            struct dt_model_options *options,
+                            const struct dt_model_options *more, size_t left)
+{
+    struct dt_plan plan = dt_plan_make(run, more);
+    if (dt_plan_total(&plan) <= left)
+        *options = *more;
+}
+
+void dt_plan_spend(const struct dt_run *run, struct dt_model_options *options,
+                   size_t left)
+{
+    struct dt_model_options more;
+    options->save_activations = options->whole_head = false;
+    if (run->exec.device->is_host || run->conf.run.deterministic)
+        return;
+    more = *options;
+    more.save_activations = !options->recompute;
+    take_if_it_fits(run, options, &more, left);
+    more = *options;
+    more.whole_head = true;
+    take_if_it_fits(run, options, &more, left);
+}
