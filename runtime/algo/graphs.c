@@ -21,6 +21,8 @@ struct dt_graphs {
     bool records;
     size_t pieces, shape_count;
     struct dt_graph_shape shapes[MAX_SHAPES];
+    size_t used[MAX_SHAPES]; /* number of the last run of a shape */
+    size_t runs;
     struct piece *piece; /* (MAX_SHAPES, pieces) */
 };
 
@@ -45,13 +47,25 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
     return graphs;
 }
 
+/* Forgets the pieces of a shape. Replays that are queued still run: the device
+ * frees a graph after them.
+ */
+static void forget_shape(struct dt_graphs *graphs, size_t index)
+{
+    struct piece *piece = &graphs->piece[index * graphs->pieces];
+    for (size_t i = 0; i < graphs->pieces; i++) {
+        if (piece[i].graph)
+            graphs->exec.device->graph_destroy(piece[i].graph);
+        piece[i] = (struct piece){0};
+    }
+}
+
 void dt_graphs_destroy(struct dt_graphs *graphs)
 {
     if (!graphs)
         return;
-    for (size_t i = 0; i < MAX_SHAPES * graphs->pieces; i++)
-        if (graphs->piece[i].graph)
-            graphs->exec.device->graph_destroy(graphs->piece[i].graph);
+    for (size_t i = 0; i < graphs->shape_count; i++)
+        forget_shape(graphs, i);
     free(graphs->piece);
     free(graphs);
 }
@@ -76,17 +90,31 @@ bool dt_graphs_seen(const struct dt_graphs *graphs,
     return find_shape(graphs, shape) >= 0;
 }
 
-/* The same; adds a new shape. -1: there are too many. */
-static int find_or_add_shape(struct dt_graphs *graphs,
-                             const struct dt_graph_shape *shape)
+/* A place for a new shape: if all are taken, that of the shape which was not
+ * run for the longest time.
+ */
+static size_t free_place(struct dt_graphs *graphs)
 {
-    int index = find_shape(graphs, shape);
-    if (index >= 0)
-        return index;
-    if (graphs->shape_count == MAX_SHAPES)
-        return -1;
-    graphs->shapes[graphs->shape_count] = *shape;
-    return (int)graphs->shape_count++;
+    size_t oldest = 0;
+    if (graphs->shape_count < MAX_SHAPES)
+        return graphs->shape_count++;
+    for (size_t i = 1; i < MAX_SHAPES; i++)
+        if (graphs->used[i] < graphs->used[oldest])
+            oldest = i;
+    forget_shape(graphs, oldest);
+    return oldest;
+}
+
+/* The piece of a shape, which is new if it was not run before. */
+static struct piece *find_or_add_piece(struct dt_graphs *graphs,
+                                       const struct dt_graph_shape *shape,
+                                       size_t piece)
+{
+    int found = find_shape(graphs, shape);
+    size_t index = found < 0 ? free_place(graphs) : (size_t)found;
+    graphs->shapes[index] = *shape;
+    graphs->used[index] = ++graphs->runs;
+    return &graphs->piece[index * graphs->pieces + piece];
 }
 
 /* Records the work of a piece. If that cannot be recorded, nothing is from here
@@ -116,10 +144,8 @@ int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,
                   struct dt_error *err)
 {
-    int index = graphs->records ? find_or_add_shape(graphs, shape) : -1;
     struct piece *it =
-        index < 0 ? NULL
-                  : &graphs->piece[(size_t)index * graphs->pieces + piece];
+        graphs->records ? find_or_add_piece(graphs, shape, piece) : NULL;
     if (it && it->seen && !it->graph &&
         record_piece(graphs, it, work, ctx, err) < 0)
         return -1;

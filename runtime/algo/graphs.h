@@ -35,10 +35,11 @@ bool dt_graphs_seen(const struct dt_graphs *graphs,
 
 /* Queues the work of work(ctx). For each piece of a shape it is called twice:
  * first to run, when it may prepare what it needs, then to be recorded; from
- * then on the recording is replayed. Shapes after the first 64 are not
- * recorded, nor is anything with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or
- * after a recording that failed: a warning says why, and work is called every
- * time. -1: the device failed.
+ * then on the recording is replayed. There are recordings of 64 shapes: one
+ * more takes the place of the shape that was not run for the longest time.
+ * Nothing is recorded with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after
+ * a recording that failed: a warning says why, and work is called every time.
+ * -1: the device failed.
  */
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,

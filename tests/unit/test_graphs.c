@@ -101,19 +101,29 @@ static void work_is_done_then_recorded_then_replayed(void **state)
     assert_int_equal(destroyed, 3);
 }
 
-static void shapes_beyond_the_first_64_are_not_recorded(void **state)
+/* Its recordings are destroyed, and made again when it comes back. */
+static void shape_65_takes_the_place_of_the_one_unused_longest(void **state)
 {
     struct dt_graphs *graphs = create(&recorder);
-    const struct dt_graph_shape shape = {1, 65, true, false};
+    const struct dt_graph_shape second = {1, 2, true, false};
     (void)state;
     for (size_t T = 1; T <= 64; T++)
-        run(graphs, T, 0, 2);
+        run(graphs, T, T % 2, 2);
     expect(128, 64, 64);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(dt_graphs_run(graphs, &shape, 0, work, NULL, NULL), 0);
-    expect(131, 64, 64);
-    assert_false(dt_graphs_seen(graphs, &shape));
+    run(graphs, 1, 1, 1);
+    run(graphs, 65, 0, 3);
+    expect(130, 65, 67);
+    assert_int_equal(destroyed, 1);
+    assert_false(dt_graphs_seen(graphs, &second));
+    run(graphs, 1, 1, 1); /* is still there */
+    expect(130, 65, 68);
+    run(graphs, 2, 0, 2); /* instead of 3 */
+    expect(132, 66, 69);
+    assert_int_equal(destroyed, 2);
+    run(graphs, 64, 0, 1); /* kept, and its other piece never ran */
+    expect(132, 66, 70);
     dt_graphs_destroy(graphs);
+    assert_int_equal(destroyed, 66);
 }
 
 static void a_device_without_graphs_does_all_work(void **state)
@@ -130,7 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_done_then_recorded_then_replayed),
-        cmocka_unit_test(shapes_beyond_the_first_64_are_not_recorded),
+        cmocka_unit_test(shape_65_takes_the_place_of_the_one_unused_longest),
         cmocka_unit_test(a_device_without_graphs_does_all_work),
     };
     return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
