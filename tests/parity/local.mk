@@ -72,8 +72,11 @@ tests_parity_test_zero_SOURCES = \
 tests_parity_test_preference_runs_SOURCES = \
 	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h
 # The same with the module for GPUs on the CPU.
-TESTS += tests/parity/simt_offload.sh
-EXTRA_DIST += tests/parity/simt_offload.sh
+simt_parity = \
+	tests/parity/simt_gradients.sh \
+	tests/parity/simt_offload.sh
+TESTS += $(simt_parity)
+EXTRA_DIST += $(simt_parity)
 
 # Against the reference library itself, where there is one.
 noinst_PROGRAMS += tests/parity/logits_probe
