@@ -56,6 +56,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/held_out.c \
 	runtime/algo/learner.c \
 	runtime/algo/learner.h \
+	runtime/algo/least.c \
 	runtime/algo/load.c \
 	runtime/algo/metrics.c \
 	runtime/algo/models.c \

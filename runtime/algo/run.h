@@ -154,6 +154,23 @@ int dt_run_model_config(const struct dt_conf *conf,
 int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
                    struct dt_error *err);
 
+/* least.c: the bytes of memory to plan with, which all ranks ask for together:
+ * on GPUs those of the rank that has the least, once NCCL is connected and has
+ * taken its own; on CPUs those of this node.
+ */
+int dt_run_least_memory(const struct dt_run *run, size_t *left,
+                        struct dt_error *err);
+
+/* least.c: the same, less what NCCL still takes in a run of this configuration,
+ * which is resolved.
+ */
+size_t dt_run_plannable(const struct dt_run *run, size_t left);
+
+/* least.c: what is auto in distributed.strategy and shard_group is what the
+ * rank with the least memory needs. All ranks call it.
+ */
+int dt_run_agree_strategy(struct dt_run *run, struct dt_error *err);
+
 /* agree.c: compares the configuration and the data of all ranks; all call it.
  * -1: EX_CONFIG with the names of two that differ, or a peer failed.
  */

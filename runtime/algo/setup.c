@@ -364,21 +364,21 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
     return dt_run_reward_models(run, options, err);
 }
 
-/* Checks model, memory and data on this rank. */
+/* Checks model, memory and data on this rank; `left` is dt_run_least_memory. */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
-                     int local_size, struct dt_error *err)
+                     size_t left, int local_size, struct dt_error *err)
 {
+    struct dt_conf *conf = &run->conf;
     if (dt_run_resolve(run, options, err) < 0 ||
         dt_nodes_find(&run->nodes, run->comm, err) < 0 ||
-        dt_groups_check(&run->conf, &run->nodes, run->comm, err) < 0)
+        dt_groups_check(conf, &run->nodes, run->comm, err) < 0)
         return -1;
-    run->conf.distributed.strategy = dt_plan_choose(
-        run, options, run->exec.device->available_bytes(), local_size);
-    run->conf.distributed.shard_group = dt_plan_choose_group(
-        run, options, run->exec.device->available_bytes(), local_size);
-    dt_plan_spend(run, options, run->exec.device->available_bytes());
-    if (dt_plan_check(run, options, run->exec.device->available_bytes(),
-                      local_size, err) < 0)
+    left = dt_run_plannable(run, left);
+    conf->distributed.strategy = dt_plan_choose(run, options, left, local_size);
+    conf->distributed.shard_group =
+        dt_plan_choose_group(run, options, left, local_size);
+    dt_plan_spend(run, options, left);
+    if (dt_plan_check(run, options, left, local_size, err) < 0)
         return -1;
     dt_live_phase(run->live, "preparing data");
     return dt_run_data_open(&run->data, &run->conf,
@@ -394,28 +394,14 @@ static int probe_rank0_first(struct dt_run *run,
                              struct dt_error *err)
 {
     bool first = run->rank == 0;
+    size_t left;
+    if (dt_run_least_memory(run, &left, err) < 0)
+        return -1;
     if (!first && dt_comm_barrier(run->comm, err) < 0)
         return -1;
-    if (probe_run(run, options, local_size, err) < 0)
+    if (probe_run(run, options, left, local_size, err) < 0)
         return -1;
     return first ? dt_comm_barrier(run->comm, err) : 0;
-}
-
-/* What is auto in distributed.strategy and shard_group is what the rank with
- * the least memory needs.
- */
-static int agree_strategy(struct dt_run *run, struct dt_error *err)
-{
-    long *group = &run->conf.distributed.shard_group;
-    double needs[] = {run->conf.distributed.strategy,
-                      *group == DT_CONF_GROUP_WORLD};
-    if (run->world > 1 &&
-        dt_comm_reduce_scalars(run->comm, needs, 2, DT_MAX, err) < 0)
-        return -1;
-    run->conf.distributed.strategy = (int)needs[0];
-    if (needs[1] > 0)
-        *group = DT_CONF_GROUP_WORLD;
-    return 0;
 }
 
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
@@ -431,7 +417,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (run->rank == 0 && dt_run_live_begin(run, err) < 0)
         return -1;
     if (probe_rank0_first(run, &options, local_size, err) < 0 ||
-        dt_run_agree(run, err) < 0 || agree_strategy(run, err) < 0 ||
+        dt_run_agree(run, err) < 0 || dt_run_agree_strategy(run, err) < 0 ||
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);

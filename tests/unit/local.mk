@@ -71,6 +71,7 @@ check_PROGRAMS += \
 	tests/unit/test_half \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \
+	tests/unit/test_least \
 	tests/unit/test_hang \
 	tests/unit/test_history \
 	tests/unit/test_kind \
@@ -230,6 +231,7 @@ tests_unit_test_scoring_stop_SOURCES = \
 	tests/unit/test_scoring_stop.c $(comm_world)
 tests_unit_test_costs_SOURCES = tests/unit/test_costs.c $(comm_world)
 tests_unit_test_events_SOURCES = tests/unit/test_events.c $(comm_world)
+tests_unit_test_least_SOURCES = tests/unit/test_least.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* least.c - ranks plan with the memory of the one that has the least */
+#include "config.h"
+
+#include <stdint.h>
+
+#include "algo/run.h"
+
+/* Bytes that NCCL takes when messages are first sent to all peers, which is how
+ * gradients in bf16 travel: a channel to each of 7 peers and more.
+ */
+static const size_t NCCL_MESSAGES = (size_t)3 << 29;
+
+static bool has_gpu_peers(const struct dt_run *run)
+{
+    return run->world > 1 && !run->exec.device->is_host;
+}
+
+int dt_run_least_memory(const struct dt_run *run, size_t *left,
+                        struct dt_error *err)
+{
+    const struct dt_device *device = run->exec.device;
+    double missing;
+    if (has_gpu_peers(run) && dt_comm_barrier(run->comm, err) < 0)
+        return -1;
+    *left = device->available_bytes();
+    if (!has_gpu_peers(run))
+        return 0;
+    missing = -(double)*left;
+    if (dt_comm_reduce_scalars(run->comm, &missing, 1, DT_MAX, err) < 0)
+        return -1;
+    *left = missing <= -0x1p63 ? SIZE_MAX : (size_t)-missing;
+    return 0;
+}
+
+size_t dt_run_plannable(const struct dt_run *run, size_t left)
+{
+    if (!has_gpu_peers(run) || !run->conf.precision.reduce_bf16)
+        return left;
+    return left > NCCL_MESSAGES ? left - NCCL_MESSAGES : 0;
+}
+
+int dt_run_agree_strategy(struct dt_run *run, struct dt_error *err)
+{
+    long *group = &run->conf.distributed.shard_group;
+    double needs[] = {run->conf.distributed.strategy,
+                      *group == DT_CONF_GROUP_WORLD};
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, needs, 2, DT_MAX, err) < 0)
+        return -1;
+    run->conf.distributed.strategy = (int)needs[0];
+    if (needs[1] > 0)
+        *group = DT_CONF_GROUP_WORLD;
+    return 0;
+}
