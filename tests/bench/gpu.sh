@@ -138,7 +138,7 @@ operations() {
     local config=$out/$1.json
     "$bench/disttrain_step.py" --model "$1" --print-model >"$config"
     printf '\n%s, %s x %s tokens, bf16\n\n' "$1" "$3" "$4"
-    "$build/tests/bench/ops" -d cuda -t bf16 -K -r "$2" -c "$config" "${@:3}"
+    DISTTRAIN_AUTOTUNE=log,fresh "$build/tests/bench/ops" -d cuda -t bf16 -K -r "$2" -c "$config" "${@:3}"
 }
 
 ops() {
@@ -164,7 +164,7 @@ digest() {
         [[ $tiny ]] || compare_step "$1" "$2"
         ;;
     ops)
-        grep -vE '^[0-9:.]+ ' "$2"
+        grep -vE '^([0-9:.]+|autotune:) ' "$2" # which are kept in the log
         compare_ops "$2"
         ;;
     profile) grep -E '^(\||not ok|kernels)' "$2" ;;

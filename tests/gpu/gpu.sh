@@ -16,7 +16,11 @@ ops=$build/tests/ops/test_ops
 
 check "memory, copies, events, graphs" "$build/tests/gpu/test_device"
 check "operations, deterministic" "$ops" cuda
-check "operations, fast" "$ops" cuda fast
+check "operations, fast" env DISTTRAIN_AUTOTUNE=fresh "$ops" cuda fast
+for side in library apart; do # also where it is not the faster one
+    check "operations, GELU and sums: $side" \
+        env DISTTRAIN_AUTOTUNE=$side "$ops" cuda fast only=linear
+done
 check "operations, attention of our own" "$ops" cuda math only=attention
 for test in dropout gradients logits sft; do
     check "models: $test" "$build/tests/parity/test_model_$test"

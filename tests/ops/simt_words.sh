@@ -30,7 +30,11 @@ refused() {
     [ $? -eq 64 ] && [ "$output" = "$text" ]
 }
 
-check "linear layers whose kernels are chosen by time" runs 5 fast only=linear
+export DISTTRAIN_AUTOTUNE
+for DISTTRAIN_AUTOTUNE in fresh library apart; do
+    check "linear layers whose kernels are chosen: $DISTTRAIN_AUTOTUNE" \
+        runs 5 fast only=linear
+done
 check "attention by no library" runs 1 math "only=attention keeps NaN"
 check "one case" runs 1 small only=zero
 check "a word that is unknown is refused" refused \
