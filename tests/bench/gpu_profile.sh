@@ -22,8 +22,9 @@ tiny) shape=(--batch 2 --tokens 16) vocab=256 ;;
 *) die "there is no model $model" ;;
 esac
 
-PATH=$PATH:/usr/local/cuda/bin
-tool=$(command -v ncu || command -v nsys) || {
+toolkit=/usr/local/cuda/bin
+tool=$(command -v ncu || command -v nsys || command -v $toolkit/ncu ||
+    command -v $toolkit/nsys) || {
     echo "not ok - a profile: neither ncu nor nsys is in PATH; they come with" \
         "the CUDA toolkit, or as nsight-compute and nsight-systems"
     exit 1

@@ -188,6 +188,35 @@ said "the kernels of the last step by name" \
     "^. nvjet_hsh<int> . 2 . 400.0 . 99.6% .$" "begin_kernel . 1 . 1.5 ."
 said "what documents cost" "^-> documents are slow"
 
+rm "$work/bin/ncu"
+program "$work/bin/nsys" <<'END_OF_PROGRAM'
+if [ "$1" = profile ]; then
+    while [ "$1" != --output ]; do
+        shift
+    done
+    touch "$2.nsys-rep"
+    shift 2
+    exec "$@"
+fi
+shift "$(($# - 1))"
+[ -e "$1" ] || exit 1
+echo "Processing [$1]"
+echo "Start (ns),Duration (ns),CorrId,Name"
+for step in 1 2 3; do
+    echo "${step}00,2000,1,\"begin_kernel(double *, StepParams)\""
+    echo "${step}10,30000,1,\"void adamw_kernel<float>(double const *)\""
+    echo "${step}20,1000,1,[CUDA memcpy HtoD]"
+done
+END_OF_PROGRAM
+if command -v ncu >/dev/null; then
+    count=$((count + 1))
+    echo "ok $count - kernels by nsys # SKIP there is a real ncu here"
+else
+    run "$work/nsys" profile
+    said "kernels by nsys where there is no ncu" \
+        "^. adamw_kernel<float> . 1 . 30.0 . 90.9% .$" "memcpy HtoD. . 1 . 1.0 ."
+fi
+
 touch "$machine/broken"
 run "$work/bad" test sanitize kinds
 holds "what fails is the exit status" [ "$status" -eq 1 ]
