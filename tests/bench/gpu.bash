@@ -155,7 +155,7 @@ causes() {
 ^(CUDA|cuda).*: *no[ ,(].*no (nvcc|cuda_runtime_api|cublasLt) => the toolkit is not where nvcc is: remove the build, and give build --with-cuda=DIR, or LDFLAGS=-LDIR for libcublasLt
 libcudart_static.a and libcublasLt.so of .* do not link => libcublasLt is in another folder, as packages of Python have it: remove the build, and give build LDFLAGS=-LDIR
 no cudnn.h in => the headers of cuDNN are elsewhere: remove the build, and give build --with-cudnn=DIR
-does not compile with => nvcc does not know this host compiler: CXX=g++-N of an older N
+does not compile with => g++ is missing, or too new for nvcc: CXX=g++-N of an older N
 no kernel image is available|unsupported PTX => the module has no machine code for this GPU: remove the build, and give build --with-cuda-arch=NN of `nvidia-smi --query-gpu=compute_cap`
 driver version is insufficient|cudaErrorInsufficientDriver => the driver is older than the toolkit: take the toolkit whose version nvidia-smi shows, or a newer driver
 install NVRTC => cuDNN is there and cannot compile its kernels: libnvrtc.so of the same CUDA as libcudnn must be found, beside it or by LD_LIBRARY_PATH

@@ -13,9 +13,9 @@
 # predicts, the clocks meanwhile, and behind "->" likely causes with what to do.
 #
 # The source tree is best one that contrib/portable has made: then nothing but
-# gcc, make and the toolkit of CUDA must be installed. $BUILD is the folder with
-# the program, by default `build` in the tree; $PYTHON has PyTorch, by default
-# python3. Its cuDNN is taken where there is no other that can be used.
+# gcc, g++, make, python3 and the CUDA toolkit must be installed. $BUILD is the
+# folder with the program, by default `build` in the tree; $PYTHON has PyTorch,
+# by default python3. Its cuDNN is taken where no other can be used.
 #
 # With MODEL=tiny, and the module of tests/simt as DISTTRAIN_CUDA_MODULE, the
 # script tries itself on a machine without a GPU.
@@ -138,7 +138,8 @@ operations() {
     local config=$out/$1.json
     "$bench/disttrain_step.py" --model "$1" --print-model >"$config"
     printf '\n%s, %s x %s tokens, bf16\n\n' "$1" "$3" "$4"
-    DISTTRAIN_AUTOTUNE=log,fresh "$build/tests/bench/ops" -d cuda -t bf16 -K -r "$2" -c "$config" "${@:3}"
+    DISTTRAIN_AUTOTUNE=log,fresh "$build/tests/bench/ops" -d cuda -t bf16 -K \
+        -r "$2" -c "$config" "${@:3}"
 }
 
 ops() {
