@@ -332,6 +332,33 @@ static void a_critic_has_an_adapter_of_its_own(void **state)
         fail_msg("%s", text);
 }
 
+/* The critic has the pairs of the policy's adapter, which is the reference,
+ * too, and not what else that has.
+ */
+static int look_at_critic(struct dt_run *run, void *arg)
+{
+    const struct dt_adapter *policy = &run->learner.adapter;
+    const struct dt_adapter *critic = &run->critic.adapter;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(run->reference.parallel);
+    TRY(critic->r == policy->r && critic->all_linear == policy->all_linear);
+    TRY(policy->saved.count == 1 && !strcmp(policy->saved.text[0], "ln_f"));
+    TRY(critic->saved.count == 1 && !strcmp(critic->saved.text[0], "score"));
+    TRY(steps(run, 2, &err) == 0);
+    return 0;
+}
+
+static void a_policy_may_begin_with_an_adapter(void **state)
+{
+    (void)state;
+    small_runs(1, SFT TWELVE LORA "adapter.modules_to_save: [ln_f]\n", save_now,
+               NULL);
+    assert_int_equal(rename("out/checkpoints/checkpoint-0", "saved"), 0);
+    small_runs(2, PPO SIXTEEN "adapter.path: saved\n", look_at_critic, NULL);
+    assert_int_equal(dt_file_remove_tree("saved", NULL), 0);
+}
+
 /* --- memory --- */
 
 static _Thread_local size_t allocated;
@@ -446,6 +473,7 @@ int main(void)
         cmocka_unit_test(offload_changes_no_bit),
         cmocka_unit_test(an_adapter_is_trained_on_where_it_was_saved),
         cmocka_unit_test(a_critic_has_an_adapter_of_its_own),
+        cmocka_unit_test(a_policy_may_begin_with_an_adapter),
         cmocka_unit_test(the_plan_is_what_is_allocated),
         cmocka_unit_test(the_reference_is_the_model_without_its_adapter),
         cmocka_unit_test(modules_are_known_or_refused),
