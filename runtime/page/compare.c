@@ -141,7 +141,8 @@ static void put_summary(FILE *out, const struct comparison *c, double now)
     static const char *const heads[] = {
         "end",      "steps",  "loss", "against the first", "best held-out",
         "tokens/s", "tokens", "time", "J a token"};
-    fputs("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">run</th>",
+    fputs("<div " DT_PAGE_SCROLL
+          "><table><thead><tr><th scope=\"col\">run</th>",
           out);
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
         fprintf(out, "<th scope=\"col\"%s>%s</th>", i > 0 ? " class=\"n\"" : "",
@@ -287,7 +288,8 @@ static void put_configurations(FILE *out, const struct comparison *c)
                   out);
             return;
         }
-    fputs("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">key</th>",
+    fputs("<div " DT_PAGE_SCROLL
+          "><table><thead><tr><th scope=\"col\">key</th>",
           out);
     for (size_t i = 0; i < c->count; i++) {
         fputs("<th scope=\"col\"><bdi>", out);

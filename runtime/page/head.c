@@ -123,12 +123,15 @@ static double split_time(const struct dt_page_run *run,
     return sum + share[SHARES - 1].seconds;
 }
 
-/* The share of the run's time in which it trained; NaN: unknown. */
+/* The share of the run's time in which it trained, and did not load, evaluate
+ * or save; NaN: unknown.
+ */
 static double good_share(const struct dt_page_run *run)
 {
-    struct share share[SHARES];
+    struct share share[SHARES] = {{0}};
     const double sum = split_time(run, share);
-    return sum > 0 ? share[0].seconds / sum : NAN;
+    const double steps = share[0].seconds + share[1].seconds + share[2].seconds;
+    return sum > 0 ? steps / sum : NAN;
 }
 
 static void put_key(FILE *out, const struct share share[SHARES], double sum)
@@ -260,7 +263,7 @@ static void put_speed(FILE *out, const struct dt_page_run *run)
     }
     if (isfinite(good)) {
         snprintf(a, sizeof(a), "%.1f %%", 100 * good);
-        put_tile(out, "Goodput", a, "share of the time that is compute");
+        put_tile(out, "Goodput", a, "share of the time in steps");
     }
 }
 

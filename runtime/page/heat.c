@@ -159,7 +159,7 @@ static void put_table(FILE *out, const struct dt_rank_times *times)
     char text[DT_PAGE_NUMBER_BYTES];
     bool done[DT_RANK_BANDS] = {false};
     fputs("<details><summary>Numbers<span class=\"sr\"> of compute time of "
-          "ranks</span></summary><div class=\"scroll\"><table "
+          "ranks</span></summary><div " DT_PAGE_SCROLL "><table "
           "class=\"numbers\"><thead><tr>"
           "<th scope=\"col\">ranks</th><th scope=\"col\">times the median"
           "</th></tr></thead>\n<tbody>",
@@ -189,7 +189,7 @@ void dt_page_heat(struct dt_page_canvas *canvas, const struct dt_page_run *run)
     if (canvas->html) {
         fputs("<figure class=\"wide\"><h3>Compute time of ranks <span "
               "class=\"unit\">against the median of all</span></h3>\n"
-              "<div class=\"scroll\">",
+              "<div " DT_PAGE_SCROLL ">",
               canvas->html);
         put_svg(canvas->html, run, false);
         fputs("</div>\n", canvas->html);

@@ -436,7 +436,7 @@ void dt_plot_write(FILE *out, const struct dt_plot *plot)
         dt_page_text(out, plot->unit, 0);
         fputs("</span>", out);
     }
-    fputs("</h3>\n<div class=\"scroll\">", out);
+    fputs("</h3>\n<div " DT_PAGE_SCROLL ">", out);
     put_svg(out, plot);
     fputs("</div>\n", out);
     if (!plot->no_table)

@@ -127,7 +127,7 @@ void dt_plot_table(FILE *out, const struct dt_plot *plot)
     fputs("<details><summary>Numbers<span class=\"sr\"> of ", out);
     dt_page_text(out, plot->title, 0);
     fprintf(out,
-            "</span></summary><div class=\"scroll\"><table class=\"numbers\">"
+            "</span></summary><div " DT_PAGE_SCROLL "><table class=\"numbers\">"
             "<thead><tr><th scope=\"col\">%s</th>",
             plot->x_name);
     for (size_t i = 0; i < plot->count; i++) {

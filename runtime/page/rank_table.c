@@ -87,7 +87,8 @@ void dt_page_rank_table(FILE *out, const struct dt_page_run *run)
     qsort_r(order, world, sizeof(*order), slower_first, run->ranks.sums);
     fprintf(out,
             "<h2>Ranks</h2>\n<p>Means of a step, slowest first%s.</p>\n<div "
-            "class=\"scroll\"><table><thead><tr><th scope=\"col\">rank</th><th "
+            "" DT_PAGE_SCROLL
+            "><table><thead><tr><th scope=\"col\">rank</th><th "
             "scope=\"col\">host</th><th scope=\"col\" class=\"n\">compute</th>"
             "<th scope=\"col\" class=\"n\">communication</th><th "
             "scope=\"col\" class=\"n\">data wait</th><th scope=\"col\" "

@@ -71,7 +71,7 @@ static size_t put_events(FILE *out, const struct dt_page_run *run, bool routine,
 static void put_event_table(FILE *out, const struct dt_page_run *run,
                             bool routine)
 {
-    fputs("<div class=\"scroll\"><table><thead><tr><th scope=\"col\"><span "
+    fputs("<div " DT_PAGE_SCROLL "><table><thead><tr><th scope=\"col\"><span "
           "class=\"sr\">number</span></th><th scope=\"col\">event</th><th "
           "scope=\"col\" class=\"n\">step</th><th scope=\"col\">time</th><th "
           "scope=\"col\" class=\"n\">took</th><th scope=\"col\">where</th><th "
@@ -142,7 +142,7 @@ static void put_checkpoints(FILE *out, const struct dt_page_run *run)
 static void put_settings(FILE *out, const struct dt_page_run *run, bool given)
 {
     const struct dt_history_facts *facts = run->facts;
-    fputs("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">key</th>"
+    fputs("<div " DT_PAGE_SCROLL "><table><thead><tr><th scope=\"col\">key</th>"
           "<th scope=\"col\">value</th></tr></thead>\n<tbody>",
           out);
     for (size_t i = 0; i < facts->setting_count; i++) {
@@ -255,7 +255,8 @@ static void put_environment(FILE *out, const struct dt_page_run *run)
 {
     char text[DT_PAGE_NUMBER_BYTES];
     const struct dt_history_facts *facts = run->facts;
-    fputs("<h2>Environment</h2>\n<div class=\"scroll\"><table><tbody>\n", out);
+    fputs("<h2>Environment</h2>\n<div " DT_PAGE_SCROLL "><table><tbody>\n",
+          out);
     put_fact(out, "Program", facts->program);
     put_fact(out, "Run", facts->run_id);
     put_fact(out, "Job", facts->job);

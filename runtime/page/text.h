@@ -13,6 +13,13 @@
  */
 void dt_page_text(FILE *out, const char *text, size_t most);
 
+/* Attributes of an element that may be wider than the page: keys scroll it,
+ * too.
+ */
+#define DT_PAGE_SCROLL                                                         \
+    "class=\"scroll\" tabindex=\"0\" role=\"group\" "                          \
+    "aria-label=\"scrolls sideways\""
+
 enum { DT_PAGE_NUMBER_BYTES = 32 };
 
 /* Each formats into text, of DT_PAGE_NUMBER_BYTES, and returns it. */

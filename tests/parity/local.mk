@@ -97,6 +97,7 @@ EXTRA_DIST += \
 	tests/parity/make_gguf.py \
 	tests/parity/families.json \
 	tests/parity/hunt.py \
+	tests/parity/trial_page.py \
 	tests/parity/trial_sinks.py \
 	tests/parity/trial_trace.py \
 	tests/parity/make_chat_reference.py \

@@ -140,6 +140,7 @@ static void an_older_run_has_its_four_curves_and_no_more(void **state)
     assert_has(text, "<dt>Training loss</dt><dd>1.6<small>first 5.5, mean of");
     assert_has(text, "training: 5.5 at step 1, least 1.6 at 40, greatest 5.5 "
                      "at 1, last 1.6 at 40");
+    assert_has(text, "<div class=\"scroll\" tabindex=\"0\" role=");
     assert_has(text, "id=\"lr-t\"");
     assert_has(text, "id=\"grad-norm-t\"");
     assert_has(text, "id=\"tokens-per-s-t\"");
