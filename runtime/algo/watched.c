@@ -8,11 +8,12 @@
 
 int dt_run_live_begin(struct dt_run *run, struct dt_error *err)
 {
+    const char *prometheus = run->conf.logging.prometheus;
     const struct dt_live_options options = {
         .name = run->conf.run.name,
         .algorithm = dt_algo_of(&run->conf)->name,
         .world = run->world,
-        .prometheus = run->conf.logging.prometheus,
+        .prometheus = prometheus ? prometheus : getenv("DISTTRAIN_PROMETHEUS"),
         .progress = run->conf.logging.to_stdout && run->conf.logging.progress,
     };
     const char **hosts = calloc((size_t)run->world, sizeof(*hosts));

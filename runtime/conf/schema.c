@@ -271,7 +271,8 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"logging.prometheus", DT_CONF_DIR, AT(logging.prometheus),
      .help = "directory of the textfile collector of node_exporter on the node "
              "of rank 0; a file there has step, loss, speed and energy of the "
-             "run, and is removed at its end"},
+             "run, and is removed at its end; by default that of the variable "
+             "DISTTRAIN_PROMETHEUS, which a site may set"},
     {"logging.progress", DT_CONF_ENUM, AT(logging.progress),
      .fallback = "auto",
      .words = WORDS({"auto", 1, NULL}, {"off", 0, NULL}),

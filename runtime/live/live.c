@@ -30,6 +30,7 @@ struct dt_live {
     pthread_mutex_t lock; /* of all below up to the thread's own */
     pthread_cond_t wake;
     struct dt_live_state state;
+    double created;              /* when the process began */
     double begun;                /* when the first step began */
     double since;                /* when the phase began */
     double other_s;              /* in phases, since the first step */
@@ -74,8 +75,11 @@ static void copy_state(struct dt_live *live, struct dt_live_state *copy)
     s->step_s = median_time(live);
     s->left_s = NAN;
     s->elapsed_s = s->counts ? now - live->begun : NAN;
+    const double other = live->other_s + (s->phase[0] ? s->phase_s : 0);
+    s->goodput =
+        s->counts ? fmax(s->elapsed_s - other, 0) / (now - live->created) : NAN;
+    dt_live_mark_slow(s);
     if (s->counts && s->step > s->first) {
-        double other = live->other_s + (s->phase[0] ? s->phase_s : 0);
         double each = s->step_s + other / (double)(s->step - s->first);
         s->left_s = each * (double)(s->total - s->step);
     }
@@ -108,6 +112,8 @@ static void export_state(struct dt_live *live, const struct dt_live_state *copy,
     if (end)
         dt_prometheus_remove(copy, live->prometheus);
     else if (now >= live->exported + EXPORT_S) {
+        if (isinf(live->exported))
+            dt_prometheus_clean(live->prometheus);
         live->exported = now;
         live->deaf = dt_prometheus_write(copy, live->prometheus, &err) < 0;
         if (live->deaf)
@@ -214,7 +220,7 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
     copy_text(state->phase, sizeof(state->phase), "starting");
     state->numbers =
         (struct dt_live_numbers){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    live->since = dt_clock_now();
+    live->since = live->created = dt_clock_now();
     live->exported = -INFINITY;
     if (options->prometheus)
         live->prometheus = strdup(options->prometheus);
@@ -359,6 +365,8 @@ void dt_live_event(struct dt_live *live, const struct dt_report_event *event)
         s->save = said;
         s->saved = true;
     }
+    if (strcmp(said.kind, "straggler") == 0 && said.rank >= 0)
+        dt_live_note_slow(s, said.rank, said.wall);
     pthread_mutex_unlock(&live->lock);
 }
 

@@ -6,14 +6,19 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "live/prometheus.h"
+
+enum { OLD_S = 600 }; /* as old are only files of runs that were killed */
 
 /* Writes a label's value with the escapes of the format. */
 static void put_label(FILE *out, const char *name, const char *value,
@@ -64,6 +69,12 @@ void dt_prometheus_print(const struct dt_live_state *state, FILE *out)
                "Median duration of the last steps.", state->step_s);
     put_metric(out, state, "mfu_ratio", "gauge",
                "Share of the peak of the devices.", n->mfu);
+    put_metric(out, state, "goodput_ratio", "gauge",
+               "Share of the time since this start in which it trained.",
+               state->goodput);
+    put_metric(out, state, "stragglers", "gauge",
+               "Ranks named as slow in the last ten minutes.",
+               (double)state->slow_count);
     put_metric(out, state, "checkpoint_age_seconds", "gauge",
                "Time since the last checkpoint.",
                saved ? state->wall - state->save.wall : (double)NAN);
@@ -85,6 +96,32 @@ static int find_path(const struct dt_live_state *state, const char *dir,
                ? dt_error_set(err, EX_CANTCREAT, "%s: the name is too long",
                               dir)
                : 0;
+}
+
+/* Whether a file is of a run that was killed: others write each 15 seconds. */
+static bool is_old(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           dt_clock_wall() - (double)st.st_mtim.tv_sec > OLD_S;
+}
+
+void dt_prometheus_clean(const char *dir)
+{
+    char path[PATH_MAX];
+    DIR *list = opendir(dir);
+    const struct dirent *entry;
+    while (list && (entry = readdir(list))) {
+        const size_t n = strlen(entry->d_name);
+        const int used =
+            snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        if (strncmp(entry->d_name, "disttrain_", 10) == 0 && n > 15 &&
+            strcmp(entry->d_name + n - 5, ".prom") == 0 && used > 0 &&
+            (size_t)used < sizeof(path) && is_old(path))
+            unlink(path);
+    }
+    if (list)
+        closedir(list);
 }
 
 int dt_prometheus_write(const struct dt_live_state *state, const char *dir,

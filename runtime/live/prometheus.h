@@ -16,6 +16,11 @@ void dt_prometheus_print(const struct dt_live_state *state, FILE *out);
 int dt_prometheus_write(const struct dt_live_state *state, const char *dir,
                         struct dt_error *err);
 
+/* Removes the files in `dir` of runs that were killed on this node, as far as
+ * the directory allows it.
+ */
+void dt_prometheus_clean(const char *dir);
+
 /* Removes the file, as the run has ended. */
 void dt_prometheus_remove(const struct dt_live_state *state, const char *dir);
 

@@ -107,6 +107,7 @@ static void read_rows(struct dt_live_state *state, const json_t *object)
         row->data_wait_s = read_number(from, "data_wait_s");
         row->mem = read_number(from, "mem");
         row->power_w = read_number(from, "power_w");
+        row->straggler = json_is_true(json_object_get(from, "straggler"));
     }
 }
 
@@ -123,6 +124,7 @@ static void read_numbers(struct dt_live_state *state, const json_t *object)
     state->elapsed_s = read_number(object, "elapsed_s");
     state->step_s = read_number(object, "step_s");
     state->left_s = read_number(object, "eta_s");
+    state->goodput = read_number(object, "goodput");
     state->numbers = (struct dt_live_numbers){
         .step = state->step,
         .epoch = read_number(object, "epoch"),

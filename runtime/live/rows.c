@@ -9,6 +9,8 @@
 
 #include "live/state.h"
 
+enum { SLOW_S = 600 }; /* for how long a rank counts as slow */
+
 static double row_value(const double *values, size_t rank)
 {
     return values ? values[rank] : (double)NAN;
@@ -59,6 +61,40 @@ static int compare_rows(const void *a, const void *b)
     if (s != t)
         return s < t ? 1 : -1;
     return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+void dt_live_note_slow(struct dt_live_state *state, int rank, double wall)
+{
+    size_t i = 0;
+    while (i < state->slow_count && state->slow[i].rank != rank)
+        i++;
+    if (i == DT_LIVE_SLOW)
+        return; /* so many that none stands out */
+    if (i == state->slow_count)
+        state->slow_count++;
+    state->slow[i] = (struct dt_live_slow){rank, wall};
+}
+
+/* Ranks of a host follow one another. */
+static bool is_in_row(const struct dt_live_row *row, int rank)
+{
+    return rank >= row->rank && rank - row->rank < row->count;
+}
+
+size_t dt_live_mark_slow(struct dt_live_state *state)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < state->slow_count; i++)
+        if (state->wall - state->slow[i].wall < SLOW_S)
+            state->slow[kept++] = state->slow[i];
+    state->slow_count = kept;
+    for (size_t r = 0; r < state->row_count; r++) {
+        state->rows[r].straggler = false;
+        for (size_t i = 0; i < kept; i++)
+            if (is_in_row(&state->rows[r], state->slow[i].rank))
+                state->rows[r].straggler = true;
+    }
+    return kept;
 }
 
 void dt_live_make_rows(struct dt_live_state *state,

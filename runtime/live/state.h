@@ -18,6 +18,7 @@ enum {
     DT_LIVE_TEXT = 160,   /* bytes of an event's text */
     DT_LIVE_NAME = 64,    /* of a name or a host */
     DT_LIVE_INTERVAL = 2, /* seconds between two files */
+    DT_LIVE_SLOW = 16,    /* slow ranks that are known at a time */
 };
 
 /* The phase after the last step. */
@@ -42,10 +43,17 @@ struct dt_live_said {
     int rank;
 };
 
+/* A rank that was named as slow. */
+struct dt_live_slow {
+    int rank;
+    double wall; /* when, the last time */
+};
+
 /* A row of the table of ranks. NAN: unknown. */
 struct dt_live_row {
-    int rank;  /* the first on the host in a row of a host */
-    int count; /* ranks of the row */
+    int rank;       /* the first on the host in a row of a host */
+    int count;      /* ranks of the row */
+    bool straggler; /* one of them was named as slow in the last minutes */
     char host[DT_LIVE_NAME];
     double compute_s, comm_s, data_wait_s, mem, power_w;
 };
@@ -65,6 +73,9 @@ struct dt_live_state {
     double elapsed_s; /* since step `first` */
     double step_s;    /* median of the last steps; NAN: none yet */
     double left_s;    /* until the end; NAN: unknown */
+    double goodput;   /* share of the time since `started` in which it trained;
+                       * NAN: unknown
+                       */
     struct dt_live_numbers numbers;
     char energy_problem[160];                    /* why energy is unknown */
     struct dt_live_point losses[DT_LIVE_LOSSES]; /* oldest first */
@@ -75,6 +86,8 @@ struct dt_live_state {
     bool saved;               /* there is one */
     char status[16];          /* running, finished, stopped, failed */
     char verdict[512];
+    struct dt_live_slow slow[DT_LIVE_SLOW]; /* not in the file */
+    size_t slow_count;
     long rank_step; /* of the rows */
     size_t row_count, rows_left_out;
     struct dt_live_row rows[DT_LIVE_RANKS]; /* slowest first */
@@ -86,6 +99,15 @@ struct dt_live_state {
  */
 void dt_live_make_rows(struct dt_live_state *state,
                        const struct dt_report_ranks *ranks, char *const *hosts);
+
+/* Notes that a rank was named as slow. */
+void dt_live_note_slow(struct dt_live_state *state, int rank, double wall);
+
+/* Marks the rows of ranks that were named in the last ten minutes, within which
+ * a rank that stays slow is named again, and forgets the others. Returns how
+ * many ranks that are.
+ */
+size_t dt_live_mark_slow(struct dt_live_state *state);
 
 /* Writes status.json, made anew in one rename. -1: EX_IOERR, EX_CANTCREAT. */
 int dt_live_write_status(const struct dt_live_state *state, const char *dir,

@@ -81,11 +81,12 @@ static json_t *status_rows(const struct dt_live_state *state)
     for (size_t i = 0; i < state->row_count; i++) {
         const struct dt_live_row *row = &state->rows[i];
         json_t *object = json_pack(
-            "{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", row->rank, "host",
-            status_text(row->host), "compute_s", status_number(row->compute_s),
-            "comm_s", status_number(row->comm_s), "data_wait_s",
-            status_number(row->data_wait_s), "mem", status_exact(row->mem),
-            "power_w", status_number(row->power_w));
+            "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "rank", row->rank,
+            "host", status_text(row->host), "compute_s",
+            status_number(row->compute_s), "comm_s", status_number(row->comm_s),
+            "data_wait_s", status_number(row->data_wait_s), "mem",
+            status_exact(row->mem), "power_w", status_number(row->power_w),
+            "straggler", row->straggler);
         if (row->count > 1)
             json_object_set_new(object, "ranks", json_integer(row->count));
         json_array_append_new(list, object);
@@ -107,13 +108,15 @@ static json_t *status_object(const struct dt_live_state *state)
         status_text(state->phase[0] ? state->phase : "training"), "phase_s",
         status_number(state->phase_s));
     json_t *numbers = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o}",
         "step", state->counts ? json_integer(state->step) : json_null(),
         "total_steps", state->counts ? json_integer(state->total) : json_null(),
         "elapsed_s", status_number(state->elapsed_s), "step_s",
         status_number(state->step_s), "eta_s", status_number(state->left_s),
-        "epoch", status_number(n->epoch), "loss", status_number(n->loss),
-        "tokens_per_s", status_number(n->tokens_per_s), "total_tokens",
+        "goodput", status_number(state->goodput), "epoch",
+        status_number(n->epoch), "loss", status_number(n->loss), "tokens_per_s",
+        status_number(n->tokens_per_s), "total_tokens",
         status_exact(n->total_tokens), "mfu", status_number(n->mfu), "energy_j",
         status_exact(n->energy_j), "energy_problem",
         status_text(state->energy_problem), "tokens_per_j",

@@ -113,13 +113,30 @@ static void draw_row(FILE *out, const struct dt_live_row *row, double median,
         snprintf(name, sizeof(name), "%d+%d", row->rank, row->count - 1);
     else
         snprintf(name, sizeof(name), "%d", row->rank);
-    snprintf(line, sizeof(line), "%7s  %-12.12s %9s %7s %9s %9s %9s %7s", name,
-             row->host, format_seconds(row->compute_s, a), slower,
+    snprintf(line, sizeof(line), "%c%6s  %-12.12s %9s %7s %9s %9s %9s %7s",
+             row->straggler ? '!' : ' ', name, row->host,
+             format_seconds(row->compute_s, a), slower,
              format_seconds(row->comm_s, b),
              format_seconds(row->data_wait_s, c),
              format_with(row->mem, 0x1p30, "GiB", d),
              format_with(row->power_w, 1, "W", e));
-    dt_top_line(out, view, ratio > SLOW ? DT_TOP_RED : DT_TOP_PLAIN, line);
+    dt_top_line(out, view,
+                ratio > SLOW || row->straggler ? DT_TOP_RED : DT_TOP_PLAIN,
+                line);
+}
+
+static void draw_foot(FILE *out, const struct dt_live_state *state,
+                      size_t hidden, const struct dt_top_view *view)
+{
+    char line[160], more[48] = "";
+    bool slow = false;
+    for (size_t i = 0; i < state->row_count; i++)
+        slow = slow || state->rows[i].straggler;
+    if (hidden > 0)
+        snprintf(more, sizeof(more), "%zu more rows; ", hidden);
+    snprintf(line, sizeof(line), "%7s  %smeans of a step at step %ld%s", "",
+             more, state->rank_step, slow ? "; ! named as slow" : "");
+    dt_top_line(out, view, DT_TOP_DIM, line);
 }
 
 void dt_top_draw_ranks(FILE *out, const struct dt_live_state *state,
@@ -140,12 +157,5 @@ void dt_top_draw_ranks(FILE *out, const struct dt_live_state *state,
     size_t last = count - first > room ? first + room : count;
     for (size_t i = first; i < last; i++)
         draw_row(out, &state->rows[order[i]], median, view);
-    size_t hidden = count - (last - first) + state->rows_left_out;
-    snprintf(line, sizeof(line),
-             "%7s  %zu more rows; means of a step at step %ld", "", hidden,
-             state->rank_step);
-    if (hidden == 0)
-        snprintf(line, sizeof(line), "%7s  means of a step at step %ld", "",
-                 state->rank_step);
-    dt_top_line(out, view, DT_TOP_DIM, line);
+    draw_foot(out, state, count - (last - first) + state->rows_left_out, view);
 }

@@ -119,6 +119,7 @@ static void draw_numbers(FILE *out, const struct dt_live_state *state,
         used = strlen(line);
         snprintf(line + used, LINE - used, "%s tokens  ", tokens);
     }
+    add_value(line, "goodput %.1f %%  ", state->goodput * 100);
     add_value(line, "MFU %.1f %%  ", n->mfu * 100);
     add_value(line, "%.3g kWh  ", n->energy_j / 3.6e6);
     add_value(line, "%.3g tokens/J  ", n->tokens_per_j);
@@ -145,7 +146,8 @@ static void draw_events(FILE *out, const struct dt_live_state *state,
     for (size_t i = 0; i < state->event_count; i++) {
         const struct dt_live_said *event = &state->events[i];
         char line[LINE], when[16] = "";
-        time_t wall = (time_t)(isfinite(event->wall) ? event->wall : 0);
+        const bool known = fabs(event->wall) < 1e11; /* to the year 5138 */
+        time_t wall = (time_t)(known ? event->wall : 0);
         struct tm tm;
         if (localtime_r(&wall, &tm))
             strftime(when, sizeof(when), "%H:%M:%S", &tm);

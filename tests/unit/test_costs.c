@@ -2,6 +2,8 @@
 /* test_costs.c - what steps cost: the parts of their time, and ranks.jsonl */
 #include "config.h"
 
+#include <fcntl.h>
+
 #include "algo/flops.h"
 #include "algo/trainer.h"
 #include "device/energy.h"
@@ -192,6 +194,21 @@ static void each_rank_that_counts_energy_has_its_power(void **state)
     json_decref(line);
 }
 
+/* It is of a run that was killed: whoever writes there removes it. */
+static void a_site_may_set_the_directory_for_prometheus(void **state)
+{
+    const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    (void)state;
+    assert_int_equal(mkdir("site", 0755), 0);
+    const char *path = scratch_write("site/disttrain_1_0.prom", "", 0);
+    utimensat(AT_FDCWD, path, old, 0);
+    setenv("DISTTRAIN_PROMETHEUS", "site", 1);
+    train(1, "training: {train_batch_size: 6, max_steps: 1}\n");
+    unsetenv("DISTTRAIN_PROMETHEUS");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(rmdir("site"), 0); /* nor is that of this run left */
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, small_clean)
 
 int main(void)
@@ -201,6 +218,7 @@ int main(void)
         CASE(tokens_are_counted_since_the_line_and_since_the_start),
         CASE(ranks_jsonl_has_a_line_at_the_end),
         CASE(each_rank_that_counts_energy_has_its_power),
+        CASE(a_site_may_set_the_directory_for_prometheus),
         CASE(a_token_is_6_n_and_attention_where_its_length_is_known),
         CASE(peaks_are_of_known_devices_in_half_precision),
     };

@@ -2,6 +2,7 @@
 /* test_live.c - the state of a run in status.json, and its bar */
 #include "config.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,6 +70,11 @@ static void a_run_is_read_back_as_it_was_told(void **state)
                                                     0.4, NAN, NAN});
     dt_live_event(live, &(struct dt_report_event){"save", 11, 1.7e9, 2.5, NAN,
                                                   -1, NULL, "saved \033[31m"});
+    dt_live_event(live,
+                  &(struct dt_report_event){"straggler", 11, dt_clock_wall(),
+                                            NAN, NAN, 0, "n1", "slow"});
+    dt_live_event(live, &(struct dt_report_event){"straggler", 5, 1.7e9, NAN,
+                                                  NAN, 1, "n2", "long ago"});
     dt_live_hosts(live, hosts, 2);
     dt_live_ranks(
         live, &(struct dt_report_ranks){
@@ -93,6 +99,8 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     assert_int_equal(s->rows[0].rank, 1); /* slowest first */
     assert_string_equal(s->rows[0].host, "n2");
     assert_true(s->rows[0].mem == 2 << 20 && isnan(s->rows[0].power_w));
+    assert_true(s->goodput >= 0 && s->goodput <= 1);
+    assert_true(!s->rows[0].straggler && s->rows[1].straggler);
 }
 
 static void only_the_newest_points_and_events_are_kept(void **state)
@@ -335,7 +343,7 @@ static void prometheus_gets_what_its_format_allows(void **state)
         assert_int_equal(line[strlen(name)], '{');
         assert_null(strchr(strchr(line, '}') + 2, ' ')); /* no time */
     }
-    assert_int_equal(metrics, 6);
+    assert_int_equal(metrics, 8);
     free(text);
 }
 
@@ -358,6 +366,30 @@ static void the_file_for_prometheus_goes_with_the_run(void **state)
     assert_int_equal(access(path, F_OK), 0);
     dt_live_destroy(live);
     assert_int_equal(access(path, F_OK), -1);
+}
+
+static void files_of_killed_runs_are_removed(void **state)
+{
+    static const char *const names[] = {"disttrain_1_0.prom",
+                                        "disttrain_2_0.prom", "others.prom",
+                                        "disttrain_1_0.txt"};
+    const struct timespec old[2] = {{.tv_sec = 1700000000},
+                                    {.tv_sec = 1700000000}};
+    char path[64];
+    (void)state;
+    make_dir("killed");
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "killed/%s", names[i]);
+        scratch_write(path, "", 0);
+        if (i != 1)
+            utimensat(AT_FDCWD, scratch_path(path), old, 0);
+    }
+    dt_prometheus_clean(scratch_path("killed"));
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "killed/%s", names[i]);
+        assert_int_equal(access(scratch_path(path), F_OK), i == 0 ? -1 : 0);
+    }
+    dt_prometheus_clean("/nowhere");
 }
 
 static void the_bar_is_that_of_tqdm(void **state)
@@ -445,6 +477,7 @@ int main(void)
         cmocka_unit_test(members_of_other_types_are_unknown),
         cmocka_unit_test(prometheus_gets_what_its_format_allows),
         cmocka_unit_test(the_file_for_prometheus_goes_with_the_run),
+        cmocka_unit_test(files_of_killed_runs_are_removed),
         cmocka_unit_test(the_bar_is_that_of_tqdm),
         cmocka_unit_test(the_bar_never_exceeds_its_columns),
         cmocka_unit_test(counts_and_times_have_three_digits),

@@ -51,6 +51,7 @@ static void make_run(int ranks, double age)
                                  .elapsed_s = 62,
                                  .left_s = 105,
                                  .step_s = 1 / 5.9,
+                                 .goodput = 0.934,
                                  .rank_step = 360};
     run.numbers =
         (struct dt_live_numbers){370, 0.5, 2.13, 12345, 4.5e6, NAN, NAN, NAN};
@@ -65,6 +66,7 @@ static void make_run(int ranks, double age)
         struct dt_live_row *row = &run.rows[run.row_count++];
         *row = (struct dt_live_row){.rank = i,
                                     .count = 1,
+                                    .straggler = i == 2,
                                     .compute_s = i == 2 ? 0.141 : 0.1,
                                     .comm_s = 0.02,
                                     .data_wait_s = 0.001,
@@ -108,15 +110,18 @@ static void a_run_is_one_plain_table(void **state)
                            "| 370/1000 [01:02<01:45, 5.9 step/s, loss "
                            "2.13, 12.3k tokens/s]\n"
                            "loss 4 -> 2.2  ^^^--..___  since step 280\n"
-                           "epoch 0.5  4.50M tokens  saved at step 300, "));
+                           "epoch 0.5  4.50M tokens  goodput 93.4 %  saved at "
+                           "step 300, "));
     assert_non_null(strstr(
         out,
         "   RANK  HOST           COMPUTE  MEDIAN      COMM      DATA    MEMORY"
         "   POWER\n"
-        "      2  n1              141 ms   +41 %     20 ms      1 ms   3.5 GiB"
+        "!     2  n1              141 ms   +41 %     20 ms      1 ms   3.5 GiB"
         "       -\n"
         "      0  n1              100 ms    +0 %     20 ms      1 ms   3.5 GiB"
         "       -\n"));
+    assert_non_null(
+        strstr(out, "means of a step at step 360; ! named as slow\n"));
     assert_non_null(strstr(out, "step 300  save  checkpoint-300\n"));
     assert_null(strchr(out, '\033'));
     assert_null(strchr(out, '\r'));
@@ -277,7 +282,7 @@ static void ranks_are_sorted_and_filtered(void **state)
     run.rows[5].mem = 7 * 0x1p30;
     run.rows[6].power_w = 400;
     assert_non_null(
-        strstr(draw(80, 0, false, DT_TOP_SLOWEST, ""), "POWER\n      2  n1"));
+        strstr(draw(80, 0, false, DT_TOP_SLOWEST, ""), "POWER\n!     2  n1"));
     assert_non_null(
         strstr(draw(80, 0, false, DT_TOP_MEMORY, ""), "POWER\n      5  n2"));
     assert_non_null(
