@@ -48,6 +48,7 @@ EXTRA_DIST += \
 	tests/bench/stamp.c \
 	tests/bench/scale.sh \
 	tests/bench/scale_fit.py \
+	tests/bench/see.sh \
 	tests/bench/startup.sh \
 	tests/bench/step.sh \
 	tests/bench/summary.py \
