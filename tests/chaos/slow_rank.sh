@@ -94,7 +94,7 @@ judge() {
     else
         echo "run $1: wrong: $named in place of $2$after"
     fi
-    [[ -z $event ]] || grep -o '"text": *.*' <<<"$event"
+    [[ -z $event ]] || grep -o 'rank [0-9]* ([^"]*' <<<"$event"
 }
 
 run_one() { # run_one RUN
