@@ -152,7 +152,7 @@ clocks() {
 # What a line of a log means: REGULAR EXPRESSION => CAUSE AND NEXT COMMAND
 causes() {
     cat <<'ROWS'
-^(CUDA|cuda).*: *no[ ,(].*no (nvcc|cuda_runtime_api|cublasLt) => the toolkit is not where nvcc is: remove the build, and give build --with-cuda=DIR, or LDFLAGS=-LDIR for libcublasLt
+CUDA backend .*: no .no (nvcc|cuda_runtime_api|cublasLt) => the toolkit is not where nvcc is: remove the build, and give build --with-cuda=DIR, or LDFLAGS=-LDIR for libcublasLt
 libcudart_static.a and libcublasLt.so of .* do not link => libcublasLt is in another folder, as packages of Python have it: remove the build, and give build LDFLAGS=-LDIR
 no cudnn.h in => the headers of cuDNN are elsewhere: remove the build, and give build --with-cudnn=DIR
 does not compile with => g++ is missing, or too new for nvcc: CXX=g++-N of an older N

@@ -247,6 +247,16 @@ unsaid() {
 }
 holds "causes are looked for by texts that are ours" [ -z "$(unsaid)" ]
 
+# As configure says it where nothing is
+cat >"$work/summary" <<'END_OF_LOG'
+  CUDA backend    (--with-cuda)  : no (no nvcc in PATH or /usr/local/cuda)
+  cuDNN           (--with-cudnn) : no (no cudnn.h in /usr/local/cuda/include)
+END_OF_LOG
+# shellcheck disable=SC2016 # of the other shell
+explained=$(bash -c '. "$1/gpu.bash"; explain "$2"' - "$here/../bench" \
+    "$work/summary" | grep -c -e '-> .*--with-cuda=DIR' -e '-> .*--with-cudnn=')
+holds "causes: what configure did not find" [ "$explained" -eq 2 ]
+
 run "$work/wrong" test tset
 holds "a part that is not there is refused before any runs" \
     [ "$status$(ls -A "$work/wrong" 2>/dev/null)" = 64 ]
