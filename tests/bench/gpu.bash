@@ -9,27 +9,27 @@
 predictions() {
     cat <<'ROWS'
 gpt2;^linear forward 768 to 2304;2.2
-gpt2;^linear forward 768 to 768;0.8
-gpt2;^linear forward 3072 to 768;2.7
+gpt2;^linear . residual 768 to 768;0.96
+gpt2;^linear . residual 3072 to 768;2.9
 gpt2;^linear . gelu forward;3.5
 gpt2;^linear backward 768 to 2304;4.8
-gpt2;^linear backward 768 to 768;1.9
+gpt2;^linear backward 768 to 768;1.75
 gpt2;^linear backward 768 to 3072;6.3
-gpt2;^linear . gelu backward;6.6
+gpt2;^linear . gelu backward;6.45
 gpt2;^attention forward;2.1
 gpt2;^attention backward;7.1
-gpt2;^residual . norm forward;1.3
+gpt2;^norm forward;0.66
 gpt2;^norm backward;1.5
 gpt2;^head and loss;13
 gpt2;^embedding;0.2
 gpt2;^adamw;0.95
 gpt2;^sum of squares;0.13
 gpt2;tokens/s;550000;655000
-llama-1.5b;^linear;184
+llama-1.5b;^linear;185
 llama-1.5b;^attention forward;6
 llama-1.5b;^attention backward;19.5
 llama-1.5b;^gate;17
-llama-1.5b;norm;6
+llama-1.5b;norm;4.5
 llama-1.5b;^rope;2.4
 llama-1.5b;^head and loss;38
 llama-1.5b;^adamw;11.9

@@ -247,12 +247,22 @@ unsaid() {
 }
 holds "causes are looked for by texts that are ours" [ -z "$(unsaid)" ]
 
+# unmeasured: predicted operations that no row of ops is called
+unmeasured() {
+    bash -c '. "$1/gpu.bash"; predictions' - "$here/../bench" |
+        sed -n '/tokens/!s/[^;]*;\([^;]*\);.*/\1/p' |
+        sed 's/[0-9][0-9]*/%zu/g; s/^^/"/' |
+        while read -r row; do
+            grep -q -- "$row" "$here/../bench/timed.c" || echo "# $row"
+        done
+}
+holds "what is predicted is what ops measures" [ -z "$(unmeasured)" ]
+
 # As configure says it where nothing is
 cat >"$work/summary" <<'END_OF_LOG'
   CUDA backend    (--with-cuda)  : no (no nvcc in PATH or /usr/local/cuda)
   cuDNN           (--with-cudnn) : no (no cudnn.h in /usr/local/cuda/include)
 END_OF_LOG
-# shellcheck disable=SC2016 # of the other shell
 explained=$(bash -c '. "$1/gpu.bash"; explain "$2"' - "$here/../bench" \
     "$work/summary" | grep -c -e '-> .*--with-cuda=DIR' -e '-> .*--with-cudnn=')
 holds "causes: what configure did not find" [ "$explained" -eq 2 ]
