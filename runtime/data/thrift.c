@@ -66,14 +66,20 @@ static size_t list_head(struct thrift *t, enum thrift_type *type)
 
 static void skip(struct thrift *t, enum thrift_type type, int depth);
 
+/* In a list or a map, a truth value is a byte, so that each item has bytes. */
+static void skip_item(struct thrift *t, enum thrift_type type, int depth)
+{
+    if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+        pass(t, 1);
+    else
+        skip(t, type, depth);
+}
+
 static void skip_list(struct thrift *t, int depth)
 {
     enum thrift_type type;
     for (size_t n = list_head(t, &type); n > 0 && !t->bad; n--)
-        if (type == THRIFT_TRUE || type == THRIFT_FALSE)
-            pass(t, 1); /* in a list, a truth value is a byte */
-        else
-            skip(t, type, depth);
+        skip_item(t, type, depth);
 }
 
 static void skip_map(struct thrift *t, int depth)
@@ -81,8 +87,8 @@ static void skip_map(struct thrift *t, int depth)
     uint64_t count = thrift_varint(t);
     uint8_t types = count > 0 ? next_byte(t) : 0;
     for (; count > 0 && !t->bad; count--) {
-        skip(t, (enum thrift_type)(types >> 4), depth);
-        skip(t, (enum thrift_type)(types & 15), depth);
+        skip_item(t, (enum thrift_type)(types >> 4), depth);
+        skip_item(t, (enum thrift_type)(types & 15), depth);
     }
 }
 
