@@ -94,6 +94,8 @@ size_t dt_utf8_check(const void *text, size_t bytes)
     const unsigned char *s = text;
     uint64_t table[256];
     size_t i = 0;
+    if (bytes == 0) /* s may be NULL */
+        return 0;
     fill_table(table);
     while (bytes - i >= BLOCK_BYTES) {
         uint64_t state = OK;

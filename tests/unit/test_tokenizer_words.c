@@ -158,6 +158,19 @@ static void characters_have_the_classes_of_pcre2(void **state)
     dt_tok_matcher_destroy(matcher);
 }
 
+/* tokenizers knows Unicode 16, whatever version utf8proc knows. */
+static void late_letters_and_numbers_have_their_classes(void **state)
+{
+    (void)state;
+    assert_true(dt_tok_classes()[0x1c89] & DT_TOK_LETTER);
+    assert_true(dt_tok_classes()[0x13460] & DT_TOK_LETTER);
+    assert_true(dt_tok_classes()[0x143fa] & DT_TOK_LETTER);
+    assert_true(dt_tok_classes()[0x143fb] & DT_TOK_OTHER);
+    assert_true(dt_tok_classes()[0x2ee5d] & DT_TOK_LETTER);
+    assert_true(dt_tok_classes()[0x1ccf9] & DT_TOK_NUMBER);
+    assert_true(dt_tok_classes()[0x1ccfa] & DT_TOK_OTHER);
+}
+
 /* What the two libraries read differently. */
 static void ambiguous_expressions_are_refused(void **state)
 {
@@ -234,6 +247,7 @@ int main(void)
         cmocka_unit_test(each_family_cuts_its_example_into_words),
         cmocka_unit_test(random_text_is_cut_as_pcre2_cuts_it),
         cmocka_unit_test(characters_have_the_classes_of_pcre2),
+        cmocka_unit_test(late_letters_and_numbers_have_their_classes),
         cmocka_unit_test(ambiguous_expressions_are_refused),
         cmocka_unit_test(expressions_match_unicode_text),
         cmocka_unit_test(a_match_that_takes_too_long_gives_up),
