@@ -25,8 +25,8 @@ enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
 enum { NOW = DT_TIMES, PEAK, JOULES, NUMBERS };
 
 struct dt_costs {
-    struct dt_span_totals totals; /* at the last line */
-    double *ranks;                /* (world, NUMBERS) of the last line */
+    struct dt_spent spent; /* at the last line */
+    double *ranks;         /* (world, NUMBERS) of the last line */
     double *sums;     /* (NUMBERS, world) since the last line of ranks.jsonl */
     double *room;     /* (world) */
     long steps, step; /* those that are summed, and the last of them */
@@ -58,15 +58,12 @@ int dt_costs_begin(struct dt_run *run, struct dt_error *err)
     }
     if (!costs || !costs->ranks || !costs->sums || !costs->room)
         return dt_error_set(err, EX_OSERR, "costs of a step: out of memory");
-    dt_span_totals(&costs->totals);
+    dt_spent_now(run->exec.device, &costs->spent);
     run->window.since = costs->written = costs->asked = dt_clock_now();
     return 0;
 }
 
-/* Whether ranks can talk to each other now without waiting for the device: a
- * step in flight would have to end first.
- */
-static bool can_ask(const struct dt_run *run)
+bool dt_run_can_ask(const struct dt_run *run)
 {
     return run->world == 1 || run->exec.device->is_host ||
            (!run->in_flight[0].open && !run->in_flight[1].open);
@@ -78,8 +75,31 @@ static double known(size_t bytes)
     return bytes > 0 ? (double)bytes : NAN;
 }
 
-void dt_step_times(struct dt_span_totals *since, long steps,
-                   double times[DT_TIMES])
+void dt_spent_now(const struct dt_device *device, struct dt_spent *spent)
+{
+    dt_span_totals(&spent->spans);
+    if (device->lap_times)
+        device->lap_times(&spent->laps);
+}
+
+/* Times of the device, whose spans are of queueing only. */
+static void take_laps(const struct dt_lap_times *since,
+                      const struct dt_lap_times *now, double times[DT_TIMES])
+{
+    const double steps = (double)(now->steps - since->steps);
+    times[DT_TIME_COMM] = NAN;
+    times[DT_TIME_COMPUTE] = times[DT_TIME_EXPOSED] = NAN;
+    if (steps > 0) {
+        times[DT_TIME_COMPUTE] =
+            (now->seconds[DT_LAP_COMPUTE] - since->seconds[DT_LAP_COMPUTE]) /
+            steps;
+        times[DT_TIME_EXPOSED] =
+            (now->seconds[DT_LAP_WAIT] - since->seconds[DT_LAP_WAIT]) / steps;
+    }
+}
+
+void dt_step_times(const struct dt_device *device, struct dt_spent *since,
+                   long steps, double times[DT_TIMES])
 {
     static const enum dt_step_time of[DT_SPAN_KINDS] = {
         [DT_SPAN_STEP] = DT_TIMES,
@@ -100,27 +120,32 @@ void dt_step_times(struct dt_span_totals *since, long steps,
         [DT_SPAN_SCORE] = DT_TIMES,
         [DT_SPAN_DRIVE] = DT_TIMES,
     };
-    struct dt_span_totals now;
-    dt_span_totals(&now);
+    struct dt_spent now;
+    dt_spent_now(device, &now);
     memset(times, 0, DT_TIMES * sizeof(*times));
     for (size_t kind = 0; kind < DT_SPAN_KINDS; kind++)
         if (of[kind] < DT_TIMES)
             times[of[kind]] +=
-                (now.seconds[kind] - since->seconds[kind]) / (double)steps;
+                (now.spans.seconds[kind] - since->spans.seconds[kind]) /
+                (double)steps;
+    if (device->lap_times)
+        take_laps(&since->laps, &now.laps, times);
     *since = now;
 }
 
+double dt_own_time(const struct dt_device *device, const double times[DT_TIMES])
+{
+    const double data_wait = device->is_host ? times[DT_TIME_DATA_WAIT] : 0;
+    return times[DT_TIME_COMPUTE] + data_wait;
+}
+
 /* The numbers of this rank since the last line; its energy since ranks were
- * asked, which is not used up if they are not. A device that queues work has
- * spans of queueing only.
+ * asked, which is not used up if they are not.
  */
 static void measure(struct dt_run *run, bool asks, double mine[NUMBERS])
 {
     const struct dt_device *device = run->exec.device;
-    dt_step_times(&run->costs->totals, run->window.steps, mine);
-    if (!device->is_host)
-        mine[DT_TIME_COMPUTE] = mine[DT_TIME_COMM] = mine[DT_TIME_EXPOSED] =
-            NAN;
+    dt_step_times(device, &run->costs->spent, run->window.steps, mine);
     mine[NOW] = known(device->used_bytes());
     mine[PEAK] = fmax(mine[NOW], known(device->peak_bytes()));
     mine[JOULES] = asks ? dt_run_energy_take(run) : NAN;
@@ -153,13 +178,6 @@ static void add(struct dt_report_values *costs, const char *name, double value)
     costs->value[costs->count++] = (struct dt_report_value){name, value, false};
 }
 
-/* What of a step a rank does not wait for others. */
-static double own_time(const struct dt_run *run, size_t rank)
-{
-    return of_rank(run, rank, DT_TIME_COMPUTE) +
-           of_rank(run, rank, DT_TIME_DATA_WAIT);
-}
-
 static void add_extremes(const struct dt_run *run,
                          struct dt_report_values *costs)
 {
@@ -167,7 +185,8 @@ static void add_extremes(const struct dt_run *run,
     double *times = run->costs->room;
     size_t slowest = 0;
     for (size_t r = 0; r < world; r++) {
-        times[r] = own_time(run, r);
+        times[r] =
+            dt_own_time(run->exec.device, run->costs->ranks + r * NUMBERS);
         if (times[r] > times[slowest])
             slowest = r;
     }
@@ -284,7 +303,7 @@ static double utilization(const struct dt_run *run, double tokens)
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
                  struct dt_report_values *costs, struct dt_error *err)
 {
-    const bool asks = can_ask(run);
+    const bool asks = dt_run_can_ask(run);
     double mine[NUMBERS];
     measure(run, asks, mine);
     run->costs->tokens += tokens;

@@ -5,6 +5,7 @@
 
 #include "algo/run.h"
 #include "base/span.h"
+#include "device/device.h"
 
 enum dt_step_time {
     DT_TIME_COMPUTE,   /* passes, AdamW, sampling */
@@ -15,15 +16,39 @@ enum dt_step_time {
     DT_TIMES
 };
 
+/* What the host and the device had spent at some point. */
+struct dt_spent {
+    struct dt_span_totals spans;
+    struct dt_lap_times laps; /* of a device that has them */
+};
+
+void dt_spent_now(const struct dt_device *device, struct dt_spent *spent);
+
 /* Fills the seconds of each part since *since was filled, as those of one of
- * `steps` steps, and fills *since again.
+ * `steps` steps, and fills *since again. NaN: what a device has not told.
  */
-void dt_step_times(struct dt_span_totals *since, long steps,
-                   double times[DT_TIMES]);
+void dt_step_times(const struct dt_device *device, struct dt_spent *since,
+                   long steps, double times[DT_TIMES]);
+
+/* What of a step a rank does not wait for others. A device that waits for data
+ * is in its step.
+ */
+double dt_own_time(const struct dt_device *device,
+                   const double times[DT_TIMES]);
+
+/* Whether ranks can talk to each other now without waiting for the device: a
+ * step in flight would have to end first.
+ */
+bool dt_run_can_ask(const struct dt_run *run);
 
 /* watch.c: begins to look for slow ranks. -1: EX_OSERR. */
 int dt_watch_begin(struct dt_run *run, struct dt_error *err);
 void dt_watch_destroy(struct dt_watch *watch); /* NULL is fine */
+
+/* watch.c: whether ranks will ask each other after the step queued last, so
+ * that none should be in flight; the same on all ranks.
+ */
+bool dt_watch_due(const struct dt_run *run);
 
 /* watch.c: after a step was collected; all ranks call it. Names slow ranks on
  * rank 0, each at most once in ten minutes. -1: a peer failed.

@@ -195,14 +195,31 @@ static void begin_step(struct dt_run *run, struct dt_learner *learner,
     exec->ops->step_add(exec->stream, learner->step, 0, told);
 }
 
-static int end_step(struct dt_run *run, struct dt_learner *learner,
-                    struct dt_error *err)
+/* Where a step begins and ends on the device. */
+static void begin_lap(const struct dt_run *run, enum dt_lap lap)
 {
-    if (dt_parallel_finish(learner->parallel, err) < 0 ||
-        dt_learner_update(learner, run->conf.training.max_grad_norm, err) < 0)
-        return -1;
-    return dt_learner_send_result(learner, learner->step,
-                                  &learner->results[current_step(run)], err);
+    if (run->exec.device->lap)
+        run->exec.device->lap(run->exec.stream, lap);
+}
+
+/* Updates all learners, then has what became of them sent to the host: whoever
+ * has that knows that the step has ended.
+ */
+static int end_step(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_learner *learner;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_parallel_finish(learner->parallel, err) < 0 ||
+            dt_learner_update(learner, run->conf.training.max_grad_norm, err) <
+                0)
+            return -1;
+    begin_lap(run, DT_LAP_OTHER);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_send_result(learner, learner->step,
+                                   &learner->results[current_step(run)],
+                                   err) < 0)
+            return -1;
+    return 0;
 }
 
 static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
@@ -225,6 +242,7 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
     const double told = dt_run_trace_tell(run, stop);
+    begin_lap(run, DT_LAP_COMPUTE);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         begin_step(run, learner, told);
     for (size_t a = 0; more; a++)
@@ -232,9 +250,8 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
             return -1;
     if (run->algo->passed && run->algo->passed(run, &current->metrics, err) < 0)
         return -1;
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (end_step(run, learner, err) < 0)
-            return -1;
+    if (end_step(run, err) < 0)
+        return -1;
     current->position =
         run->loader ? dt_loader_position(run->loader) : run->samples.position;
     current->open = true;

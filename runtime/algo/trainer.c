@@ -283,7 +283,8 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return -1;
     if (queued > 0)
         return stop_between(run, loop, err);
-    bool due = eval_due(run, step) || dt_run_save_due(run, step);
+    bool due =
+        eval_due(run, step) || dt_run_save_due(run, step) || dt_watch_due(run);
     if (collect_steps(run, due || run->exec.device->is_host ? 0 : 1, loop,
                       err) < 0)
         return -1;

@@ -37,7 +37,7 @@ static const double share_of_window = 0.1; /* in the means, at least */
 
 struct dt_watch {
     struct dt_stragglers *found;
-    struct dt_span_totals totals; /* when ranks asked last */
+    struct dt_spent spent; /* when ranks asked last */
     struct dt_strain strain;
     double asked;  /* when */
     long step;     /* after which step */
@@ -74,7 +74,7 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
     }
     if (!w || !w->ranks || !w->means || !w->room || !w->told)
         return dt_error_set(err, EX_OSERR, "slow ranks: out of memory");
-    dt_span_totals(&w->totals);
+    dt_spent_now(run->exec.device, &w->spent);
     dt_strain_read(&w->strain, "");
     w->asked = dt_clock_now();
     w->step = run->progress.step;
@@ -84,14 +84,15 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
 }
 
 /* The numbers of this rank in one of the steps since ranks asked last. */
-static void measure(struct dt_watch *w, double mine[NUMBERS])
+static void measure(struct dt_watch *w, const struct dt_device *device,
+                    double mine[NUMBERS])
 {
     double times[DT_TIMES], *strain = mine + STRAIN;
     const double now = dt_clock_now(), steps = (double)w->steps;
     struct dt_strain after;
     double before[DT_STRAIN_NUMBERS];
-    dt_step_times(&w->totals, w->steps, times);
-    mine[OWN] = times[DT_TIME_COMPUTE] + times[DT_TIME_DATA_WAIT];
+    dt_step_times(device, &w->spent, w->steps, times);
+    mine[OWN] = dt_own_time(device, times);
     mine[DATA_WAIT] = times[DT_TIME_DATA_WAIT];
     mine[WALL] = (now - w->asked) / steps;
     dt_strain_read(&after, "");
@@ -171,8 +172,11 @@ static void judge(struct dt_run *run)
 {
     struct dt_watch *w = run->watch;
     double *seconds = w->room, excess;
-    for (size_t r = 0; r < (size_t)run->world; r++)
+    for (size_t r = 0; r < (size_t)run->world; r++) {
         seconds[r] = w->ranks[r * NUMBERS + OWN];
+        if (isnan(seconds[r]))
+            return;
+    }
     add_to_means(w, (size_t)run->world * NUMBERS);
     int slow = dt_stragglers_add(w->found, seconds, &excess);
     if (slow >= 0 && run->report &&
@@ -189,15 +193,20 @@ static long steps_of_window(const struct dt_watch *w)
     return (long)fmin(fmax(steps, STEPS_MIN), STEPS_MAX);
 }
 
+bool dt_watch_due(const struct dt_run *run)
+{
+    return run->world > 1 &&
+           run->queued - run->watch->step >= run->watch->steps;
+}
+
 int dt_watch_step(struct dt_run *run, struct dt_error *err)
 {
     struct dt_watch *w = run->watch;
     double mine[NUMBERS];
-    if (run->world == 1 || !run->exec.device->is_host ||
-        run->progress.step - w->step < w->steps)
+    if (!dt_watch_due(run) || !dt_run_can_ask(run))
         return 0;
     w->step = run->progress.step;
-    measure(w, mine);
+    measure(w, run->exec.device, mine);
     if (dt_gather(run->comm, mine, NUMBERS, w->ranks, err) < 0)
         return -1;
     w->steps = steps_of_window(w);

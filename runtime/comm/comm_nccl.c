@@ -134,6 +134,7 @@ static int nccl_wait(struct dt_comm *comm, dt_ticket_t ticket,
     err = err ? err : &room;
     if (dt_nccl_queue_has_failed(queue))
         return dt_nccl_queue_watch(queue, err);
+    enum dt_lap lap = dt_cuda_lap(queue->compute, DT_LAP_WAIT);
     /* if the slot has a later operation by now, that one ends later */
     if (dt_nccl_check_cuda(
             cudaStreamWaitEvent(queue->compute->cuda,
@@ -141,6 +142,7 @@ static int nccl_wait(struct dt_comm *comm, dt_ticket_t ticket,
                                 0),
             "cudaStreamWaitEvent", err) < 0)
         return dt_nccl_queue_fail(queue, err);
+    dt_cuda_lap(queue->compute, lap);
     return 0;
 }
 

@@ -23,6 +23,20 @@ struct dt_stream; /* in-order queue of work */
 struct dt_event;  /* a point in a stream */
 struct dt_graph;  /* recorded work, to be replayed */
 
+/* What a stream does from one lap to the next. */
+enum dt_lap {
+    DT_LAP_OTHER,   /* is between two steps */
+    DT_LAP_COMPUTE, /* in a step */
+    DT_LAP_WAIT,    /* in a step, for a collective */
+    DT_LAPS
+};
+
+/* Of all steps that ended on a device. */
+struct dt_lap_times {
+    double seconds[DT_LAPS]; /* of DT_LAP_OTHER: none */
+    long steps;
+};
+
 /* The functions of a device. Those that queue work return at once; errors of
  * queued work are reported by a later call that waits. Only one thread uses a
  * device, except for events: any thread may wait for them.
@@ -76,6 +90,16 @@ struct dt_device {
     int (*replay)(struct dt_stream *stream, struct dt_graph *graph,
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);
+
+    /* The time of `stream` counts as that lap from the end of what is queued
+     * now, in one stream alone and not while work is recorded. A step begins
+     * with DT_LAP_COMPUTE and ends with DT_LAP_OTHER; a wait between two steps
+     * changes nothing. Returns the lap before. NULL: work is done when a call
+     * returns, and spans (base/span.h) have its times.
+     */
+    enum dt_lap (*lap)(struct dt_stream *stream, enum dt_lap lap);
+    /* What is known of steps whose end the stream has passed. */
+    void (*lap_times)(struct dt_lap_times *times);
 
     /* Tells a profiler of the device, if one is attached, that this thread is
      * in a range of this name, until range_end; ranges nest. NULL: there is

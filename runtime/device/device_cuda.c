@@ -411,6 +411,8 @@ const struct dt_device dt_cuda_device = {
     .record_end = record_end,
     .replay = cuda_replay,
     .graph_destroy = graph_destroy,
+    .lap = dt_cuda_lap,
+    .lap_times = dt_cuda_lap_times,
     .available_bytes = available_bytes,
 #ifdef HAVE_NVTX
     .range_begin = range_begin,

@@ -12,4 +12,5 @@ cuda_sources += \
 	runtime/device/device_cuda.c \
 	runtime/device/device_cuda.h \
 	runtime/device/device_cuda_error.c \
-	runtime/device/device_cuda_gpu.c
+	runtime/device/device_cuda_gpu.c \
+	runtime/device/device_cuda_laps.c

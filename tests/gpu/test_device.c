@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -196,6 +197,70 @@ static void each_replay_runs_all_that_was_recorded(void **state)
     device->release_staging(back, BYTES);
 }
 
+/* All that is queued is done, and then some milliseconds have gone by. */
+static void rest(long ms)
+{
+    const struct timespec time = {0, ms * 1000000};
+    wait_all();
+    nanosleep(&time, NULL);
+}
+
+/* Where the stream rests after each lap, times are those of the host; waits
+ * between steps, and a lap that has begun already, change nothing.
+ */
+static void laps_are_times_of_steps(void **state)
+{
+    struct dt_lap_times before, now;
+    (void)state;
+    wait_all();
+    device->lap_times(&before);
+    for (int step = 0; step < 2; step++) {
+        assert_int_equal(device->lap(stream, DT_LAP_WAIT), DT_LAP_OTHER);
+        assert_int_equal(device->lap(stream, DT_LAP_OTHER), DT_LAP_OTHER);
+        rest(50);
+        device->lap(stream, DT_LAP_COMPUTE);
+        rest(10);
+        assert_int_equal(device->lap(stream, DT_LAP_WAIT), DT_LAP_COMPUTE);
+        rest(30);
+        assert_int_equal(device->lap(stream, DT_LAP_COMPUTE), DT_LAP_WAIT);
+        device->lap(stream, DT_LAP_COMPUTE);
+        rest(10);
+        device->lap(stream, DT_LAP_OTHER);
+    }
+    device->lap(stream, DT_LAP_COMPUTE); /* of a step that has not ended */
+    rest(50);
+    wait_all();
+    device->lap_times(&now);
+    device->lap(stream, DT_LAP_OTHER);
+    const double compute =
+        now.seconds[DT_LAP_COMPUTE] - before.seconds[DT_LAP_COMPUTE];
+    const double wait = now.seconds[DT_LAP_WAIT] - before.seconds[DT_LAP_WAIT];
+    assert_int_equal(now.steps - before.steps, 2);
+    assert_true(compute > 0.035 && wait > 0.055);
+    assert_true(now.seconds[DT_LAP_OTHER] == 0);
+}
+
+/* More laps than are kept cost times, and no step. */
+static void too_many_laps_still_count_steps(void **state)
+{
+    enum { STEPS = 20, LAPS = 1000 };
+    struct dt_lap_times before, now;
+    (void)state;
+    wait_all();
+    device->lap_times(&before);
+    for (int step = 0; step < STEPS; step++) {
+        device->lap(stream, DT_LAP_COMPUTE);
+        for (int i = 0; i < LAPS; i++) {
+            device->lap(stream, DT_LAP_WAIT);
+            device->lap(stream, DT_LAP_COMPUTE);
+        }
+        device->lap(stream, DT_LAP_OTHER);
+    }
+    wait_all();
+    device->lap_times(&now);
+    assert_int_equal(now.steps - before.steps, STEPS);
+}
+
 static void free_and_peak_memory_are_counted(void **state)
 {
     size_t available = device->available_bytes();
@@ -225,6 +290,8 @@ int main(void)
         cmocka_unit_test(copies_reach_memory_of_every_kind),
         cmocka_unit_test(any_thread_may_wait_for_an_event),
         cmocka_unit_test(each_replay_runs_all_that_was_recorded),
+        cmocka_unit_test(laps_are_times_of_steps),
+        cmocka_unit_test(too_many_laps_still_count_steps),
         cmocka_unit_test(free_and_peak_memory_are_counted),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -80,6 +80,11 @@ need_faults() {
     [[ $output == *"1 rows per rank x 4 ranks x 1 accumulation"* ]]
     [[ $output == *"steps 3 to 4 of all 4 ranks; clocks aligned to +-"* ]]
     run -0 agree one four
+    # what the GPUs have told of the last steps, when none is in flight
+    run -0 grep '"step": 5,.*"compute_s"' four.out/logs/metrics.jsonl
+    [[ $output =~ \"compute_s\":\ ([0-9.e-]+) && ${BASH_REMATCH[1]} != 0 ]]
+    [[ $output =~ \"comm_exposed_s\":\ [0-9] ]]
+    [[ $output =~ \"rank_step_s/argmax\":\ [0-3] ]]
 }
 
 @test "zero1, zero2 and zero3 have the losses of one GPU, and are resumed" {
