@@ -4,9 +4,9 @@
  *
  * Kernels compute in fp32 and round once. They use no atomics on floats: every
  * sum has one order, so every run has the same bits. So that tests/simt
- * can run them without a GPU, kernels keep to a subset: started by launch(),
- * static shared memory only, blocks of whole warps, all lanes of a warp at
- * every shuffle.
+ * can run them without a GPU, kernels keep to a subset: started by launch() or
+ * launch_shared(), dynamic shared memory by shared.cuh only, blocks of whole
+ * warps, all lanes of a warp at every shuffle.
  */
 #ifndef DT_TENSOR_KERNEL_CUH
 #define DT_TENSOR_KERNEL_CUH
@@ -22,24 +22,33 @@
 
 enum { WARP = 32 };
 
-/* Queues kernel(args...) in the stream. Its errors are reported when the host
- * waits for the stream. One that cannot be started is noted at once: CUB clears
- * what CUDA keeps.
+/* Queues kernel(args...) in the stream, with `bytes` of dynamic shared memory.
+ * Its errors are reported when the host waits for the stream. One that cannot
+ * be started is noted at once: CUB clears what CUDA keeps.
  */
 template <typename... Params, typename... Args>
-static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
-                          dim3 grid, dim3 block, Args... args)
+static inline void launch_shared(struct dt_stream *stream,
+                                 void (*kernel)(Params...), dim3 grid,
+                                 dim3 block, size_t bytes, Args... args)
 {
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
+    config.dynamicSmemBytes = bytes;
     config.stream = stream->cuda;
     cudaError_t code = cudaLaunchKernelEx(&config, kernel, Params(args)...);
     if (code != cudaSuccess)
         dt_cuda_fail("a kernel of %u x %u x %u blocks of %u threads could not "
-                     "be started: %s",
-                     grid.x, grid.y, grid.z, block.x * block.y * block.z,
+                     "be started with %zu bytes of dynamic shared memory: %s",
+                     grid.x, grid.y, grid.z, block.x * block.y * block.z, bytes,
                      cudaGetErrorString(code));
+}
+
+template <typename... Params, typename... Args>
+static inline void launch(struct dt_stream *stream, void (*kernel)(Params...),
+                          dim3 grid, dim3 block, Args... args)
+{
+    launch_shared(stream, kernel, grid, block, 0, args...);
 }
 
 static inline unsigned blocks_for(size_t count, size_t per_block)

@@ -11,4 +11,5 @@ runtime_libdisttrain_a_SOURCES += \
 
 cuda_sources += \
 	runtime/tensor/kernel.cuh \
-	runtime/tensor/layout.c
+	runtime/tensor/layout.c \
+	runtime/tensor/shared.cuh

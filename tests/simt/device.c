@@ -88,6 +88,12 @@ size_t simt_memory(void)
     return (size_t)simt_setting("SIMT_MEMORY", 4ull << 30);
 }
 
+size_t simt_shared_memory(void)
+{
+    unsigned long long bytes = simt_setting("SIMT_SHARED", SIMT_MAX_SHARED);
+    return bytes < SIMT_MAX_SHARED ? (size_t)bytes : SIMT_MAX_SHARED;
+}
+
 int simt_device(void)
 {
     return current;
@@ -232,8 +238,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
         .name = "SIMT",
         .totalGlobalMem = simt_memory(),
         .sharedMemPerBlock = 48 << 10,
-        .sharedMemPerBlockOptin = 227 << 10,
-        .sharedMemPerMultiprocessor = 228 << 10,
+        .sharedMemPerBlockOptin = simt_shared_of_block(),
+        .sharedMemPerMultiprocessor = simt_shared_memory(),
         .regsPerBlock = 65536,
         .warpSize = SIMT_LANES,
         .maxThreadsPerBlock = SIMT_MAX_BLOCK,
@@ -269,6 +275,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
         break;
     case cudaDevAttrMaxSharedMemoryPerBlock:
         *value = (int)prop.sharedMemPerBlock;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        *value = (int)prop.sharedMemPerMultiprocessor;
+        break;
+    case cudaDevAttrReservedSharedMemoryPerBlock:
+        *value = SIMT_SHARED_RESERVED;
         break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
         *value = (int)prop.sharedMemPerBlockOptin;

@@ -10,7 +10,13 @@
 
 #include "simt.h"
 
-enum { SIMT_MAX_DEVICES = 16, SIMT_LANES = 32, SIMT_MAX_BLOCK = 1024 };
+enum {
+    SIMT_MAX_DEVICES = 16,
+    SIMT_LANES = 32,
+    SIMT_MAX_BLOCK = 1024,
+    SIMT_MAX_SHARED = 228 << 10,    /* bytes of a multiprocessor, sm_90 */
+    SIMT_SHARED_RESERVED = 1 << 10, /* of them for each block */
+};
 
 /* One queued piece of work; see simt_enqueue. */
 struct simt_work {
@@ -47,6 +53,8 @@ unsigned long long simt_setting(const char *name, unsigned long long fallback);
 bool simt_counts_to(const char *name, unsigned long long *count);
 size_t simt_memory(void); /* bytes of a device, $SIMT_MEMORY */
 int simt_device(void);    /* of this thread */
+/* Bytes of shared memory of a multiprocessor, $SIMT_SHARED. */
+size_t simt_shared_memory(void);
 /* Returns `data`; ends the process if it is NULL, as the host is out of memory.
  */
 void *simt_checked(void *data);
@@ -142,5 +150,20 @@ cudaError_t simt_unsafe_locked(void);
 
 /* A text that names the running kernel and thread, or "". */
 const char *simt_where(void);
+/* The number of the running thread in its block. */
+unsigned simt_thread(void);
+
+/* --- dynamic shared memory (shared.c) --- */
+
+/* The most that a block can have. */
+size_t simt_shared_of_block(void);
+/* Lets launches of the kernel have so many bytes; false: no block has them. */
+bool simt_allow_shared_locked(const void *kernel, size_t bytes);
+bool simt_shared_fits_locked(const void *kernel, size_t bytes);
+/* A kernel begins, a block of it, and a thread has returned. */
+void simt_shared_begin(size_t bytes);
+void simt_shared_begin_block(void);
+void simt_copy_end(void);
+bool simt_is_behind_shared(const void *at);
 
 #endif /* DT_SIMT_INTERNAL_H */

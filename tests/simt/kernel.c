@@ -44,7 +44,7 @@ static struct {
 static struct simt_fiber scheduler;
 static struct simt_fiber *running = &scheduler;
 
-static unsigned thread_number(void)
+unsigned simt_thread(void)
 {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
@@ -134,6 +134,7 @@ static void run_thread(unsigned number)
         threadIdx.y = rest - threadIdx.z * blockDim.y;
     }
     block.kernel->body(block.kernel->call);
+    simt_copy_end();
     block.done++;
 }
 
@@ -169,7 +170,7 @@ unsigned simt_barrier(unsigned value)
 
 const uint64_t *simt_gather(unsigned mask, uint64_t value)
 {
-    unsigned number = thread_number();
+    unsigned number = simt_thread();
     struct warp *warp = &block.warps[number / SIMT_LANES];
     uint64_t *values = warp->values[warp->turn & 1];
     if (mask != 0xffffffffu)
@@ -218,6 +219,7 @@ static void run_block(uint64_t number)
     blockIdx.y = (unsigned)(number % gridDim.y);
     blockIdx.z = (unsigned)(number / gridDim.y);
     block.next = block.done = 0;
+    simt_shared_begin_block();
     if (simt_seed() > 0)
         shuffle_order();
     while (block.done < block.threads) {
@@ -254,6 +256,7 @@ static void run_blocks(void)
 struct launch {
     struct simt_kernel kernel;
     dim3 grid, block;
+    size_t shared; /* bytes, dynamic */
 };
 
 static enum simt_progress run_launch(void *ctx)
@@ -268,6 +271,7 @@ static enum simt_progress run_launch(void *ctx)
     /* shared memory begins as garbage: NaN */
     memset(launch->kernel.shared, 0xff,
            (size_t)(launch->kernel.shared_end - launch->kernel.shared));
+    simt_shared_begin(launch->shared);
     run_blocks();
     simt_check_zones_locked("a kernel");
     block.kernel = NULL;
@@ -318,24 +322,25 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
 {
     dim3 b = config->blockDim;
     struct launch *launch = simt_checked(malloc(sizeof(*launch)));
-    *launch = (struct launch){*kernel, config->gridDim, b};
+    *launch =
+        (struct launch){*kernel, config->gridDim, b, config->dynamicSmemBytes};
     simt_lock();
     struct CUstream_st *stream = simt_stream_locked(config->stream);
     cudaError_t error = cudaSuccess;
     if (!stream || stream->device != simt_device())
         error = cudaErrorInvalidResourceHandle;
-    else if (!fits(config))
+    else if (!fits(config) ||
+             !simt_shared_fits_locked(kernel->address, launch->shared))
         error = cudaErrorInvalidConfiguration;
     else if (simt_counts_to("SIMT_FAIL_LAUNCH", &launches))
         error = cudaErrorLaunchOutOfResources;
     if (error != cudaSuccess) {
         release_launch(launch);
     } else {
-        if (b.x * b.y * b.z % SIMT_LANES != 0 || config->dynamicSmemBytes > 0)
-            simt_fail("a kernel with %u threads in a block and %zu bytes of "
-                      "dynamic shared memory: only whole warps and static "
-                      "shared memory are emulated",
-                      b.x * b.y * b.z, config->dynamicSmemBytes);
+        if (b.x * b.y * b.z % SIMT_LANES != 0)
+            simt_fail("a kernel with %u threads in a block: only whole warps "
+                      "are emulated",
+                      b.x * b.y * b.z);
         check_pointers(pointers, pointer_count, stream->device);
         error =
             simt_enqueue(config->stream, run_launch, release_launch, launch);
@@ -347,9 +352,12 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
 cudaError_t cudaFuncSetAttribute(const void *kernel,
                                  enum cudaFuncAttribute attr, int value)
 {
-    (void)attr;
-    (void)value;
-    return simt_error(kernel ? cudaSuccess : cudaErrorInvalidValue);
+    bool good = kernel && value >= 0;
+    simt_lock();
+    if (good && attr == cudaFuncAttributeMaxDynamicSharedMemorySize)
+        good = simt_allow_shared_locked(kernel, (size_t)value);
+    simt_unlock();
+    return simt_error(good ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,

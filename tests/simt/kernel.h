@@ -24,6 +24,17 @@ unsigned simt_barrier(unsigned value);
  * the next call on this lane.
  */
 const uint64_t *simt_gather(unsigned mask, uint64_t value);
+/* The dynamic shared memory of the kernel that runs: as many bytes as it was
+ * launched with, NaN at first.
+ */
+char *simt_dynamic_shared(void);
+/* Asynchronous copies of this thread into it. One leaves NaN at `to` until a
+ * wait, which makes, in any order, those of all groups that were committed but
+ * the last `left`.
+ */
+void simt_copy_async(void *to, const void *from, size_t bytes);
+void simt_copy_commit(void);
+void simt_copy_wait(unsigned left);
 /* Queues a kernel and takes ownership of kernel->call. `pointers`: which of its
  * arguments are addresses, counted from 1.
  */

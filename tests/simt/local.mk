@@ -27,9 +27,11 @@ EXTRA_DIST += \
 	tests/simt/nccl_net.h \
 	tests/simt/nccl_operation.c \
 	tests/simt/nccl_operation.h \
+	tests/simt/shared.c \
 	tests/simt/simt.h \
 	tests/simt/stream.c \
 	tests/simt/test_gemm.c \
+	tests/simt/test_shared.cu \
 	tests/simt/test_simt.cu \
 	tests/simt/test_simt.cuh \
 	tests/simt/test_simt.h \

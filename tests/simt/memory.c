@@ -110,6 +110,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
                      (size_t)(at - a->data), a->bytes);
         fprintf(stderr, "simt: access %s, at %p%s\n", what, (const void *)at,
                 simt_where());
+    } else if (simt_is_behind_shared(at)) {
+        fprintf(stderr, "simt: access behind dynamic shared memory%s\n",
+                simt_where());
     }
     sigaction(number, &arena.before, NULL);
 }

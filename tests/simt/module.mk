@@ -24,6 +24,7 @@ simt_sources = \
 	tests/simt/nccl.c \
 	tests/simt/nccl_net.c \
 	tests/simt/nccl_operation.c \
+	tests/simt/shared.c \
 	tests/simt/stream.c
 simt_objects = $(simt_sources:%=$(simt_built)/%.o)
 simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
@@ -78,6 +79,7 @@ tests/simt/disttrain-cuda.so: $(simt_module_objects) tests/simt/libsimt.so
 		-Wl,--version-script=$(top_srcdir)/runtime/backend/module.map
 
 simt_test_objects = $(simt_built)/tests/simt/test_simt.cu.o \
+	$(simt_built)/tests/simt/test_shared.cu.o \
 	$(simt_built)/tests/simt/test_stream.cu.o \
 	$(simt_built)/tests/simt/test_gemm.c.o
 

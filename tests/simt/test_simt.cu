@@ -9,47 +9,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tensor/kernel.cuh"
 #include "test_simt.cuh"
-
-/* Runs f in a process of its own: how that ended, and what it said. */
-static int in_child(void (*f)(void), char *text, size_t bytes)
-{
-    int ends[2], status;
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], 2);
-        close(ends[0]);
-        signal(SIGSEGV, SIG_DFL); /* cmocka has handlers */
-        signal(SIGABRT, SIG_DFL);
-        f();
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t used = 0;
-    ssize_t n;
-    while ((n = read(ends[0], text + used, bytes - 1 - used)) > 0)
-        used += (size_t)n;
-    text[used] = '\0';
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
-
-static void expect_death(void (*f)(void), int how, const char *what)
-{
-    char text[2048];
-    int status = in_child(f, text, sizeof(text));
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != how || !strstr(text, what))
-        fail_msg("status %#x: \"%s\" instead of \"%s\"", (unsigned)status, text,
-                 what);
-}
 
 /* --- kernels --- */
 
@@ -363,6 +326,11 @@ int main(void)
         cmocka_unit_test(a_missing_barrier_is_found_with_every_seed),
         cmocka_unit_test(a_barrier_that_not_all_reach_ends_the_process),
         cmocka_unit_test(wrong_launches_are_refused),
+        cmocka_unit_test(copies_arrive_in_dynamic_shared_memory),
+        cmocka_unit_test(a_missing_wait_for_copies_is_found_with_every_seed),
+        cmocka_unit_test(copies_to_one_place_differ_with_some_seeds),
+        cmocka_unit_test(wrong_uses_of_shared_memory_end_the_process),
+        cmocka_unit_test(shared_memory_beyond_48_kib_must_be_asked_for),
         cmocka_unit_test(touching_memory_out_of_bounds_ends_the_process),
         cmocka_unit_test(new_memory_is_not_a_number_and_is_counted),
         cmocka_unit_test(pinned_memory_is_read_when_the_copy_runs),

@@ -5,6 +5,13 @@
 #ifndef DT_SIMT_TEST_SIMT_CUH
 #define DT_SIMT_TEST_SIMT_CUH
 
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 extern "C" {
 #include <cmocka.h>
 }
@@ -14,6 +21,52 @@ extern "C" {
 #include "test_simt.h"
 
 enum { SEEDS = 20 };
+
+/* Runs f in a process of its own: how that ended, and what it said. */
+static inline int in_child(void (*f)(void), char *text, size_t bytes)
+{
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        close(ends[0]);
+        signal(SIGSEGV, SIG_DFL); /* cmocka has handlers */
+        signal(SIGABRT, SIG_DFL);
+        f();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(ends[0], text + used, bytes - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static inline void expect_death(void (*f)(void), int how, const char *what)
+{
+    char text[2048];
+    int status = in_child(f, text, sizeof(text));
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != how || !strstr(text, what))
+        fail_msg("status %#x: \"%s\" instead of \"%s\"", (unsigned)status, text,
+                 what);
+}
+
+/* One block, with `bytes` of dynamic shared memory. */
+template <typename... P, typename... A>
+static inline cudaError_t start_shared(size_t bytes, unsigned block,
+                                       void (*kernel)(P...), A... args)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(block);
+    config.dynamicSmemBytes = bytes;
+    return cudaLaunchKernelEx(&config, kernel, P(args)...);
+}
 
 template <typename... P, typename... A>
 static inline cudaError_t start(cudaStream_t stream, unsigned grid,

@@ -11,6 +11,13 @@ extern "C" {
 
 #define check(call) assert_int_equal(call, cudaSuccess)
 
+/* test_shared.cu */
+void copies_arrive_in_dynamic_shared_memory(void **state);
+void a_missing_wait_for_copies_is_found_with_every_seed(void **state);
+void copies_to_one_place_differ_with_some_seeds(void **state);
+void wrong_uses_of_shared_memory_end_the_process(void **state);
+void shared_memory_beyond_48_kib_must_be_asked_for(void **state);
+
 /* test_stream.cu */
 void a_missing_event_is_found_with_some_seeds(void **state);
 void an_event_is_not_ready_before_its_work_is_done(void **state);

@@ -44,6 +44,14 @@ unsigned simt_barrier(unsigned value);
 /* Waits for all 32 lanes; their values, valid until this lane calls again. */
 const uint64_t *simt_gather(unsigned mask, uint64_t value);
 
+/* Dynamic shared memory of the block, and this thread's asynchronous copies
+ * into it, which are made when it waits for their group.
+ */
+char *simt_dynamic_shared(void);
+void simt_copy_async(void *to, const void *from, size_t bytes);
+void simt_copy_commit(void);
+void simt_copy_wait(unsigned left);
+
 struct simt_kernel {
     const void *address;      /* of the kernel, for messages */
     void (*body)(void *call); /* runs it as the present thread */
