@@ -30,11 +30,27 @@ refused() {
     [ $? -eq 64 ] && [ "$output" = "$text" ]
 }
 
+# starts_with BYTES SHARED: the first kernel of a loss asks for BYTES of the
+# SHARED that a multiprocessor has, as the message of its failure says
+starts_with() {
+    SIMT_SHARED=$2 SIMT_FAIL_LAUNCH=1 \
+        "$ops" cuda "only=cross_entropy without targets" 2>&1 |
+        grep "1024 threads could not be started with $1 bytes"
+}
+
 export DISTTRAIN_AUTOTUNE
 for DISTTRAIN_AUTOTUNE in fresh library apart; do
     check "linear layers whose kernels are chosen: $DISTTRAIN_AUTOTUNE" \
         runs 5 fast only=linear
 done
+check "a loss whose rows of 256 bytes fit into shared memory twice" \
+    starts_with 256 2816
+check "rows that do not" starts_with 0 2815
+export SIMT_SHARED=2815
+for case in "scaled and capped logits" "logprob and cross_entropy agree"; do
+    check "longer rows: $case" runs 1 small only="$case"
+done
+unset SIMT_SHARED
 check "attention by no library" runs 1 math "only=attention keeps NaN"
 check "one case" runs 1 small only=zero
 check "a word that is unknown is refused" refused \

@@ -3,21 +3,29 @@
  * cross_entropy.cu - the head and its loss, a chunk of rows at a time
  *
  * A chunk takes three matrix multiplications and one kernel, which reads the
- * logits of a row and replaces them by their gradient: 2 reads and 1 write of a
- * row, of which the second read hits caches. A multiprocessor has two rows at a
- * time: for GPT-2 in bf16 200 KiB of its 256, and 26 MiB of 50 in the L2 of an
- * H200.
+ * logits of a row and replaces them by their gradient. A multiprocessor works
+ * on two rows at a time. Where its shared memory holds both, each is read once:
+ * for GPT-2 in bf16 they are 196.5 KiB of the 228 of sm_90, and without that 25
+ * MiB of rows and as much of gradients would share the 50 MiB of an H200's L2
+ * until the second read. Where only one block would fit (the same rows in the
+ * 164 KiB of sm_80) nothing would be under way while it computes, so those
+ * rows, like longer ones, are read twice, the second time from caches as far as
+ * these hold them.
  */
 #include "config.h"
+
+#include <sysexits.h>
 
 #include "ops/cuda/head.h"
 #include "ops/cuda/logits.cuh"
 #include "ops/workspace.h"
+#include "tensor/shared.cuh"
 
 namespace
 {
 
 enum { BLOCK = 1024 };
+enum { UNIT = 128 }; /* shared memory is given in so many bytes */
 /* These multiprocessors hold 1536 threads, all others 2048. */
 #if defined(__CUDA_ARCH__) &&                                                  \
     (__CUDA_ARCH__ / 100 == 8 || __CUDA_ARCH__ >= 1100) &&                     \
@@ -169,22 +177,25 @@ __device__ Vec<X, W> gradient_of(Vec<X, W> x, const Gradient &s,
     return out;
 }
 
-/* x(columns), V of them real, becomes its gradient; x was `hit` at target. */
+/* x(columns), V of them real, becomes the gradient of `logits`, which are x or
+ * a copy of it, and `hit` at target.
+ */
 template <typename X, bool RULED>
-__device__ void replace_row(X *x, const Gradient &s, const LogitRule &rule,
-                            unsigned target, float hit, unsigned V,
-                            unsigned columns)
+__device__ void replace_row(X *x, const X *logits, const Gradient &s,
+                            const LogitRule &rule, unsigned target, float hit,
+                            unsigned V, unsigned columns)
 {
     constexpr int W = wide<X>();
     const unsigned rounds = V / W / BLOCK;
-    Vec<X, W> *at = (Vec<X, W> *)x + threadIdx.x;
+    Vec<X, W> *to = (Vec<X, W> *)x + threadIdx.x;
+    const Vec<X, W> *at = (const Vec<X, W> *)logits + threadIdx.x;
 
 #pragma unroll 2
-    for (unsigned left = rounds; left > 0; left--, at += BLOCK)
-        *at = gradient_of<X, RULED>(*at, s, rule, W);
+    for (unsigned left = rounds; left > 0; left--, at += BLOCK, to += BLOCK)
+        *to = gradient_of<X, RULED>(*at, s, rule, W);
     for (unsigned i = rounds * BLOCK + threadIdx.x; i * W < columns;
-         i += BLOCK, at += BLOCK)
-        *at = gradient_of<X, RULED>(*at, s, rule, i * W < V ? V - i * W : 0);
+         i += BLOCK, at += BLOCK, to += BLOCK)
+        *to = gradient_of<X, RULED>(*at, s, rule, i * W < V ? V - i * W : 0);
     if (target / W % BLOCK == threadIdx.x) /* this thread has just written it */
         x[target] = from_float<X>(gradient_at<X>(hit, s, s.peak));
 }
@@ -201,12 +212,27 @@ template <typename X> __device__ void zero_row(X *x, unsigned columns)
         ((Vec<X, W> *)x)[i] = zero;
 }
 
+/* Copies x(columns) to shared memory. A thread reads what it has copied itself,
+ * and so waits for no other.
+ */
+template <typename X>
+__device__ void hold_row(X *to, const X *x, unsigned columns)
+{
+    constexpr int W = wide<X>();
+
+    for (unsigned i = threadIdx.x; i * W < columns; i += BLOCK)
+        copy_async(to + i * W, x + i * W);
+    copy_commit();
+    copy_wait<0>();
+}
+
 /* A block computes the loss of a row of logits(gridDim, columns), V of them
  * real, and with `backward` its gradient in place. Blocks go from the last row
  * to the first: matrix multiplications wrote the last rows last, which are
- * still in the L2, and will read the first ones first.
+ * still in the L2, and will read the first ones first. HELD: the row is read
+ * once, into dynamic shared memory.
  */
-template <typename X, bool SMOOTH, bool RULED>
+template <typename X, bool SMOOTH, bool RULED, bool HELD>
 __global__ void __launch_bounds__(BLOCK, BLOCKS)
     loss_kernel(double *losses, X *logits, const int32_t *targets,
                 const double *step, float smoothing, LogitRule rule, unsigned V,
@@ -226,8 +252,14 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS)
         const float hit =
             RULED ? logit_of(to_float(x[target]), rule) : to_float(x[target]);
         const float spread = SMOOTH ? smoothing / (float)V : 0.0f;
+        const X *from = x;
+        if constexpr (HELD) {
+            DYNAMIC_SHARED(area);
+            hold_row((X *)area, x, columns);
+            from = (const X *)area;
+        }
         RowStats row = reduce_row<X, SMOOTH>(
-            read_row<X, SMOOTH, RULED>(x, V, rule), shared);
+            read_row<X, SMOOTH, RULED>(from, V, rule), shared);
         float scale = (float)step[DT_STEP_LOSS_SCALE] * rule.scale;
         if (threadIdx.x == 0)
             losses[n] = (double)logf(row.sum) + (double)row.max -
@@ -236,8 +268,8 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS)
         Gradient gradient = {row.max, scale / row.sum, scale * spread,
                              scale * (1.0f - smoothing), rule.inverse_cap};
         if (backward)
-            replace_row<X, RULED>(x, gradient, rule, (unsigned)target, hit, V,
-                                  columns);
+            replace_row<X, RULED>(x, from, gradient, rule, (unsigned)target,
+                                  hit, V, columns);
     }
 }
 
@@ -265,6 +297,48 @@ __global__ void __launch_bounds__(BLOCK)
         logits[i] = logit_of(logits[i], rule);
 }
 
+template <typename X, bool HELD> auto loss_kernel_of(bool smooth, bool ruled)
+{
+    if (ruled)
+        return smooth ? loss_kernel<X, true, true, HELD>
+                      : loss_kernel<X, false, true, HELD>;
+    return smooth ? loss_kernel<X, true, false, HELD>
+                  : loss_kernel<X, false, false, HELD>;
+}
+
+/* Bytes of the longest row that a block holds. */
+size_t most_held;
+
+/* As many as leave a multiprocessor the blocks that its threads allow, beside
+ * loss_kernel's static shared memory.
+ */
+cudaError_t find_most_held()
+{
+    enum { STATIC = WARP * sizeof(float) };
+    int device, threads, whole, block, reserved;
+    cudaError_t code = cudaGetDevice(&device);
+    const struct {
+        int *value;
+        enum cudaDeviceAttr name;
+    } facts[] = {
+        {&threads, cudaDevAttrMaxThreadsPerMultiProcessor},
+        {&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor},
+        {&block, cudaDevAttrMaxSharedMemoryPerBlockOptin},
+        {&reserved, cudaDevAttrReservedSharedMemoryPerBlock},
+    };
+
+    for (const auto &fact : facts)
+        if (code == cudaSuccess)
+            code = cudaDeviceGetAttribute(fact.value, fact.name, device);
+    if (code != cudaSuccess)
+        return code;
+    const int blocks = threads < 2 * BLOCK ? 1 : threads / BLOCK;
+    const int share = whole / blocks - reserved;
+    const int most = (share < block ? share : block) - STATIC;
+    most_held = most > 0 ? (size_t)most / UNIT * UNIT : 0;
+    return cudaSuccess;
+}
+
 /* The losses of `rows` rows from `first` on; logits become gradients. */
 void chunk_loss(const struct dt_cuda_head &h, struct dt_view step,
                 struct dt_view targets, const LogitRule &rule, float smoothing,
@@ -272,23 +346,44 @@ void chunk_loss(const struct dt_cuda_head &h, struct dt_view step,
 {
     double *losses = (double *)h.stream->workspace, *sums = dt_view_f64(step);
     const int32_t *ids = dt_view_i32(targets) + first;
+    const size_t bytes = h.columns * dt_dtype_bytes(h.logits.dtype);
+    const bool held = bytes <= most_held, smooth = smoothing > 0.0f;
 
     with_type(h.x.dtype, [&](auto type) {
         typedef decltype(type) X;
-        auto kernel = smoothing > 0.0f ? loss_kernel<X, true, false>
-                                       : loss_kernel<X, false, false>;
-        if (!is_plain(rule))
-            kernel = smoothing > 0.0f ? loss_kernel<X, true, true>
-                                      : loss_kernel<X, false, true>;
-        launch(h.stream, kernel, (unsigned)rows, BLOCK, losses,
-               data_of<X>(h.logits), ids, (const double *)sums, smoothing, rule,
-               (unsigned)h.V, (unsigned)h.columns, h.dx.count > 0);
+        auto kernel = held ? loss_kernel_of<X, true>(smooth, !is_plain(rule))
+                           : loss_kernel_of<X, false>(smooth, !is_plain(rule));
+        launch_shared(h.stream, kernel, (unsigned)rows, BLOCK, held ? bytes : 0,
+                      losses, data_of<X>(h.logits), ids, (const double *)sums,
+                      smoothing, rule, (unsigned)h.V, (unsigned)h.columns,
+                      h.dx.count > 0);
     });
     launch(h.stream, losses_kernel, 1, BLOCK, sums, (const double *)losses,
            (unsigned)rows);
 }
 
 } // namespace
+
+extern "C" int dt_cuda_loss_open(struct dt_error *err)
+{
+    cudaError_t code = find_most_held();
+
+    for (auto type : {DT_F32, DT_BF16, DT_F16})
+        with_type(type, [&](auto zero) {
+            typedef decltype(zero) X;
+            for (bool smooth : {false, true})
+                for (bool ruled : {false, true})
+                    if (code == cudaSuccess)
+                        code = allow_shared(
+                            loss_kernel_of<X, true>(smooth, ruled), most_held);
+        });
+    return code == cudaSuccess
+               ? 0
+               : dt_error_set(err, EX_UNAVAILABLE,
+                              "%zu bytes of shared memory for a row of the "
+                              "loss: %s",
+                              most_held, cudaGetErrorString(code));
+}
 
 extern "C" void dt_cuda_linear_cross_entropy(
     struct dt_stream *stream, struct dt_view step, struct dt_view dx,

@@ -28,12 +28,13 @@ struct dt_cuda_facts {
 };
 extern struct dt_cuda_facts dt_cuda_facts;
 
-/* Handles of cuBLASLt and, where it is built in and found, cuDNN. -1:
- * EX_UNAVAILABLE.
+/* Handles of cuBLASLt and, where it is built in and found, cuDNN; the shared
+ * memory that the loss may use. -1: EX_UNAVAILABLE.
  */
 int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err);
 int dt_cuda_matmul_open(struct dt_error *err);
 int dt_cuda_attention_open(struct dt_error *err);
+int dt_cuda_loss_open(struct dt_error *err);
 
 /* Leaves a text for the user, which the slot `notice` gives. More than 32 that
  * nobody fetches are dropped.

@@ -9,8 +9,9 @@ struct dt_cuda_facts dt_cuda_facts;
 int dt_cuda_ops_open(const struct dt_cuda_facts *facts, struct dt_error *err)
 {
     dt_cuda_facts = *facts;
-    return dt_cuda_matmul_open(err) < 0 || dt_cuda_attention_open(err) < 0 ? -1
-                                                                           : 0;
+    if (dt_cuda_matmul_open(err) < 0 || dt_cuda_attention_open(err) < 0)
+        return -1;
+    return dt_cuda_loss_open(err);
 }
 
 const char *dt_cuda_emulation(enum dt_dtype type)
