@@ -22,6 +22,7 @@ struct dt_spent {
     struct dt_lap_times laps; /* of a device that has them */
 };
 
+/* Fills *spent. */
 void dt_spent_now(const struct dt_device *device, struct dt_spent *spent);
 
 /* Fills the seconds of each part since *since was filled, as those of one of
