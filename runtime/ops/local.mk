@@ -115,6 +115,7 @@ cuda_sources += \
 	runtime/ops/cuda/linear.c \
 	runtime/ops/cuda/logits.cuh \
 	runtime/ops/cuda/logprob.cu \
+	runtime/ops/cuda/low_rank.c \
 	runtime/ops/cuda/matmul.c \
 	runtime/ops/cuda/matmul_cache.c \
 	runtime/ops/cuda/matmul_impl.h \

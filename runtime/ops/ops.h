@@ -181,7 +181,7 @@ struct dt_ops {
                           struct dt_view dout, struct dt_view x);
 
     /* out(N,width), of which `pair` says the columns, += its product with
-     * x(N,C). A row of few has the bits that it has alone.
+     * x(N,C). A row of fewer than few_rows has the bits that it has alone.
      */
     void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
                              struct dt_view x, const struct dt_low_rank *pair,

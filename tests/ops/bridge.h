@@ -46,7 +46,7 @@ bool bridge_is_real(void);
 /* Frees the copies that the bridge holds of a tensor. */
 void bridge_forget(struct tensor *tensor);
 
-/* --- for the wrappers of bridge_table.c and bridge_fused.c --- */
+/* --- for the wrappers of bridge_table.c and its neighbors --- */
 
 extern struct dt_ops bridge_table;
 
@@ -74,9 +74,13 @@ struct dt_view at_workspace(struct dt_view v, size_t count);
 /* A tensor that the operation may leave anything in. */
 struct dt_view at_lost(struct dt_view v);
 
-/* Wrappers of bridge_fused.c. */
+/* Wrappers of bridge_fused.c and bridge_low_rank.c. */
 extern __typeof__(*((struct dt_ops *)0)
                        ->linear_add_forward) bridge_linear_add_forward;
+extern __typeof__(*((struct dt_ops *)0)
+                       ->low_rank_forward) bridge_low_rank_forward;
+extern __typeof__(*((struct dt_ops *)0)
+                       ->low_rank_backward) bridge_low_rank_backward;
 extern __typeof__(*((struct dt_ops *)0)->norm_backward) bridge_norm_backward;
 
 #endif /* TESTS_OPS_BRIDGE_H */

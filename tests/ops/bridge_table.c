@@ -201,6 +201,13 @@ static void gelu_forward(struct dt_stream *stream, struct dt_view out,
     CALL(gelu_forward, 0.0, at(out), at(x));
 }
 
+static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
+                          struct dt_view dout, struct dt_view x)
+{
+    (void)stream;
+    CALL(gelu_backward, 0.0, at(dx), at(dout), at(x));
+}
+
 static void glu_forward(struct dt_stream *stream, struct dt_view out,
                         struct dt_view x, enum dt_gate gate, size_t N, size_t I)
 {
@@ -446,6 +453,9 @@ struct dt_ops bridge_table = {
     .linear_gelu_forward = linear_gelu_forward,
     .linear_gelu_backward = linear_gelu_backward,
     .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .low_rank_forward = bridge_low_rank_forward,
+    .low_rank_backward = bridge_low_rank_backward,
     .glu_forward = glu_forward,
     .glu_backward = glu_backward,
     .heads_norm_forward = heads_norm_forward,

@@ -84,6 +84,13 @@ void check_gradient(const char *what, struct dt_view grad, double *x,
                     double (*loss)(void *context), void *context,
                     const double *before);
 
+/* The same of operations that round in between: the error may also be `slack`
+ * of the largest |grad|.
+ */
+void check_rough_gradient(const char *what, struct dt_view grad, double *x,
+                          double (*loss)(void *context), void *context,
+                          const double *before, double slack);
+
 /* Dropout of B rows, each with its own number, and the factor by which it
  * multiplies an element.
  */

@@ -6,11 +6,13 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/bridge.c \
 	tests/ops/bridge.h \
 	tests/ops/bridge_fused.c \
+	tests/ops/bridge_low_rank.c \
 	tests/ops/bridge_table.c \
 	tests/ops/case_activation.c \
 	tests/ops/case_attention.c \
 	tests/ops/case_elementwise.c \
 	tests/ops/case_embedding.c \
+	tests/ops/case_frozen.c \
 	tests/ops/case_kv.c \
 	tests/ops/case_large.c \
 	tests/ops/case_linear.c \

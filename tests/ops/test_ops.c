@@ -124,7 +124,8 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->norm_forward && o->residual_norm_forward);
         assert_true(o->norm_backward && o->dropout_backward);
         assert_true(o->linear_gelu_forward && o->linear_gelu_backward);
-        assert_true(o->gelu_forward);
+        assert_true(o->gelu_forward && o->gelu_backward);
+        assert_true(o->low_rank_forward && o->low_rank_backward);
         assert_true(o->glu_forward && o->glu_backward);
         assert_true(o->heads_norm_forward && o->heads_norm_backward);
         assert_true(o->rope_forward && o->rope_backward);

@@ -70,14 +70,15 @@ struct dt_cuda_matmul {
     struct dt_view a, b, d; /* a, b: X; d: X or F32 */
     struct dt_view c; /* (M,N) as d, which it may be: added; count 0: none */
     size_t lda, ldb, ldd;
+    float scale; /* 0: 1 */
     bool accumulate;
     enum dt_cuda_epilogue epilogue;
     struct dt_view bias, aux; /* count 0: none */
 };
 
-/* d(M,N) = a b (+ c), or += with `accumulate`, row-major, computed in fp32 and
- * rounded once. Uses all of the stream's workspace. When a shape is seen first,
- * the host may wait and time algorithms for a few milliseconds.
+/* d(M,N) = scale a b (+ c), or += with `accumulate`, row-major, computed in
+ * fp32 and rounded once. Uses all of the stream's workspace. When a shape is
+ * seen first, the host may wait and time algorithms for a few milliseconds.
  */
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 
@@ -113,9 +114,10 @@ enum dt_cuda_autotune_word {
 /* Does the user ask for that, in words with commas between them? */
 bool dt_cuda_autotune_asks(enum dt_cuda_autotune_word word);
 
-/* dx = dout * gelu'(x); dx may be dout or x */
-void dt_cuda_gelu_backward(struct dt_stream *stream, struct dt_view dx,
-                           struct dt_view dout, struct dt_view x);
+/* dx(N,C) += dropout of x(N,C), at a rate above 0; element t*C + c */
+void dt_cuda_add_dropped(struct dt_stream *stream, struct dt_view dx,
+                         struct dt_view x, size_t N, size_t C,
+                         const struct dt_dropout *dropout);
 
 /* db(OC) F32 = or += column sums of dout(N,OC) X; the same bits every time.
  * Uses the first half of the workspace.
@@ -151,6 +153,9 @@ DT_CUDA_OP(dropout_backward);
 DT_CUDA_OP(linear_gelu_forward);
 DT_CUDA_OP(linear_gelu_backward);
 DT_CUDA_OP(gelu_forward);
+DT_CUDA_OP(gelu_backward);
+DT_CUDA_OP(low_rank_forward);
+DT_CUDA_OP(low_rank_backward);
 DT_CUDA_OP(glu_forward);
 DT_CUDA_OP(glu_backward);
 DT_CUDA_OP(heads_norm_forward);

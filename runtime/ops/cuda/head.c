@@ -42,7 +42,7 @@ void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
     assert(h->w.count == h->V * h->C && h->w.dtype == type);
     assert(h->dx.count == 0 ||
            (h->dx.count == h->x.count && h->dx.dtype == type));
-    assert(h->dx.count == 0 ||
+    assert(h->dw.count == 0 ||
            (h->dw.count == h->w.count && h->dw.dtype == DT_F32));
     assert(workspace.dtype == DT_F32);
     assert(workspace.count >= dt_workspace_head(type, 1, h->C, h->V, false));
@@ -122,5 +122,6 @@ void dt_cuda_head_backward(const struct dt_cuda_head *h, size_t first,
     };
 
     dt_cuda_matmul(h->stream, &mm);
-    chunk_dw(h, gradients, stride, x, h->accumulate || first > 0);
+    if (h->dw.count > 0)
+        chunk_dw(h, gradients, stride, x, h->accumulate || first > 0);
 }

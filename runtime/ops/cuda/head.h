@@ -19,7 +19,8 @@ struct dt_cuda_head {
     struct dt_stream *stream;
     size_t N, C, V;
     struct dt_view x, w;     /* (N,C) X, (V,C) X */
-    struct dt_view dx, dw;   /* (N,C) X, (V,C) F32; absent: no gradients */
+    struct dt_view dx, dw;   /* (N,C) X, (V,C) F32; absent: no gradients, or
+                                no dw */
     enum dt_dtype precision; /* of the logits: X or F32 */
     bool accumulate;         /* dw += */
 

@@ -153,19 +153,23 @@ extern "C" void dt_cuda_heads_norm_backward(
     const size_t q = norm->NH * norm->HS, k = norm->NKV * norm->HS;
     const size_t parts =
         parts_that_fit(stream, q + k, N < MOST_PARTS ? N : (size_t)MOST_PARTS);
+    const bool frozen = dq_norm.count == 0 && dk_norm.count == 0;
 
     if (N > 0)
         with_type(qkv.dtype, [&](auto zero) {
             using X = decltype(zero);
             Heads<X> h = heads_of<X>(dqkv, qkv, rstd, N, norm);
             h.partial = (float *)stream->workspace;
-            launch(stream, heads_columns_kernel<X>,
-                   dim3(blocks_for(q + k, THREADS), (unsigned)parts), THREADS,
-                   h);
+            if (!frozen)
+                launch(stream, heads_columns_kernel<X>,
+                       dim3(blocks_for(q + k, THREADS), (unsigned)parts),
+                       THREADS, h);
             launch(stream, heads_norm_backward_kernel<X>, dim3((unsigned)N, 2),
                    THREADS, h);
         });
     const Sums sums = {{data_of<float>(dq_norm), data_of<float>(dk_norm)},
                        {accumulate, accumulate}};
-    add_parts(stream, sums, (const float *)stream->workspace, parts, q, q + k);
+    if (!frozen)
+        add_parts(stream, sums, (const float *)stream->workspace, parts, q,
+                  q + k);
 }

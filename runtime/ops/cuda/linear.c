@@ -65,7 +65,9 @@ void dt_cuda_linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
     dt_cuda_matmul(stream, &mm);
 }
 
-/* dw = or += x^T dout in the order of w, and with it db, the sum of dout */
+/* dw = or += x^T dout in the order of w, and with it db, the sum of dout;
+ * either may be absent
+ */
 static void weight_backward(struct dt_stream *stream, struct dt_view dw,
                             struct dt_view db, struct dt_view dout,
                             struct dt_view x, enum dt_weight_order order,
@@ -84,9 +86,15 @@ static void weight_backward(struct dt_stream *stream, struct dt_view dw,
         .bias = db,
     };
 
-    assert(x.count == N * C && dout.count == N * OC && dw.count == C * OC);
-    assert(dw.dtype == DT_F32 && dout.dtype == x.dtype);
+    assert(x.count == N * C && dout.count == N * OC);
+    assert(dout.dtype == x.dtype);
     assert(db.count == 0 || (db.count == OC && db.dtype == DT_F32));
+    if (dw.count == 0) {
+        if (db.count > 0)
+            dt_cuda_bias_backward(stream, db, dout, N, OC, accumulate);
+        return;
+    }
+    assert(dw.count == C * OC && dw.dtype == DT_F32);
     if (db.count > 0)
         mm.epilogue = out_in ? DT_EPILOGUE_SUM_A : DT_EPILOGUE_SUM_B;
     dt_cuda_matmul(stream, &mm);

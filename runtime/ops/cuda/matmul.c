@@ -263,7 +263,8 @@ cublasStatus_t dt_cuda_matmul_run(struct dt_stream *stream,
                                   const struct dt_cuda_matmul *mm,
                                   const cublasLtMatmulAlgo_t *algo)
 {
-    const float alpha = 1.0f, beta = plan->key.accumulate || plan->key.adds;
+    const float alpha = mm->scale != 0.0f ? mm->scale : 1.0f;
+    const float beta = plan->key.accumulate || plan->key.adds;
     void *d = dt_view_data(mm->d), *c = mm->c.count ? dt_view_data(mm->c) : d;
 
     return cublasLtMatmul(dt_cuda_blas, plan->desc, &alpha, dt_view_data(mm->b),

@@ -357,14 +357,15 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
     const Sums all = {
         {data_of<float>(dw), data_of<float>(db), data_of<float>(sums)},
         {accumulate, accumulate, false}};
-    const int kind = db.count == 0     ? RMS
+    const int kind = mean.count == 0   ? RMS
                      : sums.count == 0 ? LAYER
                                        : LAYER_AND_DX;
     size_t parts = 0;
 
     assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
-    assert(dw.count == C && w.count == C && rstd.count == N);
-    assert((mean.count == 0) == (db.count == 0) && N <= INT32_MAX);
+    assert(w.count == C && rstd.count == N && N <= INT32_MAX);
+    assert(dw.count == C || (dw.count == 0 && db.count == 0));
+    assert(db.count == 0 || mean.count == N);
     assert(sums.count == 0 || (sums.count == C && db.count == C));
     if (N * C > 0) {
         with_type(x.dtype, [&](auto zero) {
@@ -384,7 +385,7 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
             parts = launch_backward<X>(stream, a);
         });
     }
-    if (C > 0)
+    if (dw.count > 0)
         add_parts(stream, all, (const float *)stream->workspace, parts, C,
                   kind * C);
 }
