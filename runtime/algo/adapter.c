@@ -105,10 +105,6 @@ int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
     const struct dt_conf *conf = &run->conf;
     if (conf->adapter.type == DT_CONF_ADAPTER_NONE)
         return 0;
-    if (!run->exec.ops->low_rank_forward)
-        return dt_conf_error_set(conf, "adapter.type", err,
-                                 "E124 lora is not computed on this device "
-                                 "yet: write run.device: cpu");
     learner->frozen.layout = learner->layout;
     learner->layout = resolve_adapter(
         conf, learner->start, &learner->model_config, learner->frozen.layout,

@@ -25,7 +25,7 @@ check "operations, attention of our own" "$ops" cuda math only=attention
 for test in dropout gradients logits sft; do
     check "models: $test" "$build/tests/parity/test_model_$test"
 done
-for test in families value_head rollout offload; do
+for test in families adapters value_head rollout offload; do
     check "models: $test" "$build/tests/parity/test_$test"
 done
 echo "1..$count"

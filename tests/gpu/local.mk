@@ -4,6 +4,7 @@
 gpu_programs = \
 	tests/gpu/test_device \
 	tests/ops/test_ops \
+	tests/parity/test_adapters \
 	tests/parity/test_families \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \

@@ -73,6 +73,7 @@ tests_parity_test_preference_runs_SOURCES = \
 	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h
 # The same with the module for GPUs on the CPU.
 simt_parity = \
+	tests/parity/simt_adapters.sh \
 	tests/parity/simt_gradients.sh \
 	tests/parity/simt_offload.sh
 TESTS += $(simt_parity)

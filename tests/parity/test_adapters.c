@@ -202,5 +202,6 @@ int main(void)
          "llama"},
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
+    cmocka_set_test_filter(getenv("DT_TEST_ONLY"));
     return cmocka_run_group_tests_name("adapters", tests, NULL, NULL);
 }
