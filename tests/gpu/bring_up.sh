@@ -113,7 +113,7 @@ ROWS
 END_OF_PROGRAM
 for name in gpu/test_device parity/test_model_dropout \
     parity/test_model_gradients parity/test_model_logits \
-    parity/test_model_sft parity/test_families \
+    parity/test_model_sft parity/test_families parity/test_adapters \
     parity/test_value_head parity/test_rollout parity/test_offload; do
     program "$build/tests/$name" </dev/null
 done
