@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 struct pty {
@@ -56,24 +57,35 @@ static inline void pty_start(struct pty *pty, int columns, int rows,
     }
 }
 
-/* Reads what there is, for 10 ms at most. */
+/* Reads what there is, waiting 10 ms at most; what has no room is dropped. */
 static inline void pty_read(struct pty *pty)
 {
     struct pollfd p = {.fd = pty->master, .events = POLLIN};
-    if (poll(&p, 1, 10) <= 0 || pty->used + 1 >= sizeof(pty->text))
+    char rest[4096];
+    const size_t room = sizeof(pty->text) - 1 - pty->used;
+    if (poll(&p, 1, 10) <= 0)
         return;
-    ssize_t n = read(pty->master, pty->text + pty->used,
-                     sizeof(pty->text) - 1 - pty->used);
-    if (n > 0)
+    ssize_t n = read(pty->master, room > 0 ? pty->text + pty->used : rest,
+                     room > 0 ? room : sizeof(rest));
+    if (n > 0 && room > 0)
         pty->used += (size_t)n;
     pty->text[pty->used] = '\0';
+}
+
+/* Seconds of a clock, for time limits: reads may be many and short. */
+static inline double pty_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* Reads until `text` was written after `from`. False: it was not within 20 s.
  */
 static inline bool pty_sees(struct pty *pty, size_t from, const char *text)
 {
-    for (int i = 0; i < 2000; i++) {
+    const double end = pty_clock() + 20;
+    while (pty_clock() < end) {
         if (from <= pty->used && strstr(pty->text + from, text))
             return true;
         pty_read(pty);
@@ -89,8 +101,9 @@ static inline void pty_type(struct pty *pty, const char *keys)
 /* Waits for its end, reads the rest and returns the wait status. */
 static inline int pty_end(struct pty *pty)
 {
+    const double end = pty_clock() + 20;
     int status = -1;
-    for (int i = 0; i < 2000 && waitpid(pty->pid, &status, WNOHANG) == 0; i++)
+    while (waitpid(pty->pid, &status, WNOHANG) == 0 && pty_clock() < end)
         pty_read(pty);
     pty_read(pty);
     return status;
