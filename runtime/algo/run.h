@@ -375,8 +375,8 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
 int dt_costs_begin(struct dt_run *run, struct dt_error *err);
 
 /* costs.c: what the steps since the last report, which took `seconds` and had
- * `tokens`, have cost in time, memory and energy; begins the next window. All ranks
- * call it after the same step. -1: a peer failed.
+ * `tokens`, have cost in time, memory and energy; begins the next window. All
+ * ranks call it after the same step. -1: a peer failed.
  */
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
                  struct dt_report_values *costs, struct dt_error *err);

@@ -7,9 +7,9 @@
 # gets longer, so that a machine with other work to do will do, and JOBS runs at
 # once; this needs a build with --enable-fault-injection. With `stop` steps
 # compute, and it is stopped for 50 ms after every 250 ms. With `no` steps
-# sleep, and nobody should be named. Prints who was named, and when, and at the end how
-# many runs went well. Needs mpirun; DT_BUILDDIR is the build, LIMIT the seconds
-# from step 100 on.
+# sleep, and nobody should be named. Prints who was named, and when, and at the
+# end how many runs went well. Needs mpirun; DT_BUILDDIR is the build, LIMIT
+# the seconds from step 100 on.
 set -eu
 
 runs=${1:-2} limit=${LIMIT:-75} jobs=${JOBS:-1} slow=${SLOW:-sleep}

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # kinds.sh - 20 steps of each kind of training at the size of GPT-2 124M
 #
-# Each loss must be finite, others are written as null. What each costs comes behind the TAP lines,
-# in tokens per second and against plain rows. Documents are rows with a second
+# Each loss must be finite: others are written as null. What each kind costs
+# comes behind the TAP lines, in tokens per second and against plain rows. Documents are rows with a second
 # mask, dropout leaves cuDNN out, and offload moves the state of AdamW.
 # MODEL=tiny tries the script where a GPU is emulated.
 

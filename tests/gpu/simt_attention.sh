@@ -3,8 +3,7 @@
 # simt_attention.sh - who computes attention, and what a user hears of it
 
 DISTTRAIN_CUDA_MODULE=${DT_BUILDDIR:-$PWD}/tests/simt/disttrain-cuda.so
-OMP_WAIT_POLICY=passive
-export DISTTRAIN_CUDA_MODULE OMP_WAIT_POLICY
+export DISTTRAIN_CUDA_MODULE
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/gpu/common.sh
 . "$here/common.sh"

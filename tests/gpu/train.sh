@@ -14,8 +14,8 @@ awk 'BEGIN { for (i = 1; i <= 400; i++)
 model="type: gpt2, init: random, tokenizer: byte, n_embd: 64, n_layer: 2,
         n_head: 2, n_positions: 64"
 
-# train NAME KEY=VALUE ...: six steps of $model, a line of metrics each; the keys are of
-# the form section.key
+# train NAME KEY=VALUE ...: six steps of $model, a line of metrics each; the
+# keys are of the form section.key
 train() {
     run=$1
     shift
