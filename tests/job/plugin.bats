@@ -109,8 +109,9 @@ batch() {
         "$1" >job.sh
     local status=0
     dt_run sbatch --quiet --wait "${@:2}" job.sh || status=$?
-    # a step may have to wait until the previous one has released its CPUs
-    grep -v '^srun: .*step creation' out
+    # a step may have to wait until the previous one has released its CPUs:
+    # srun says that it waits (not always) and that it got its step (always)
+    grep -Ev '^srun: (Job .* step creation|Step created for) ' out
     return "$status"
 }
 
@@ -330,6 +331,8 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
 }
 
 @test "an srun started in a task inherits nothing from its step" {
+    run -0 batch 'srun -n8 sleep 1 & srun -n1 -N1 echo waited; wait'
+    [[ $output == waited && $(<out) == *"srun: Step created for "* ]]
     run -0 batch 'srun -n2 -N2 sh -c "[ \$RANK = 0 ] || 
     srun --overlap -n1 -N1 ./show"' --disttrain=c.yaml
     [[ $output =~ ^"- - - - - - - n"[1-4]" show "$ ]]

@@ -164,9 +164,9 @@ srun --cpus-per-task=$3, or export SRUN_CPUS_PER_TASK=$3 in the batch script \
 
 @test "so does an srun that did not receive sbatch --cpus-per-task" {
     printf '%s\n' '#!/bin/sh' '#SBATCH -n1 -c2 --exclusive -o out' \
-        'srun --exact --disttrain=c.yaml true' \
+        'srun -Q --exact --disttrain=c.yaml true' \
         'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' \
-        'srun --exact --disttrain=c.yaml true' >job.sh
+        'srun -Q --exact --disttrain=c.yaml true' >job.sh
     run -0 dt_run sbatch --quiet --wait job.sh
     [[ $(<out) == $(few_cpus "1 CPU" 8 2) || $(<out) == "" ]]
     case $(dt_run srun -V) in
