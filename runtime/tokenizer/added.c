@@ -61,6 +61,9 @@ int dt_tok_added_put(struct dt_tok_added *added, const char *s, size_t n,
             return -1;
         added->capacity = capacity;
     }
+    if (!added->starts[(unsigned char)s[0]])
+        added->start_count++;
+    added->start = s[0];
     added->starts[(unsigned char)s[0]] = true;
     added->special |= leaf->special;
     added->leaves[added->count] = *leaf;
@@ -164,19 +167,32 @@ static void widen_match(const struct dt_encoder *e,
             break;
 }
 
+/* The first place from i on where a token may start, or n. memchr serves the
+ * usual case that all tokens start with "<".
+ */
+static size_t next_start(const struct dt_tok_added *added, const char *s,
+                         size_t i, size_t n)
+{
+    if (added->start_count > 1) {
+        while (i < n && !added->starts[(unsigned char)s[i]])
+            i++;
+        return i;
+    }
+    const char *at =
+        added->start_count ? memchr(s + i, added->start, n - i) : NULL;
+    return at ? (size_t)(at - s) : n;
+}
+
 bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
                         size_t bytes)
 {
     const struct dt_tok_added *added = &tokenizer->raw;
     size_t end;
-    if (tokenizer->normalized.special ||
-        dt_utf8_check(text, bytes) < bytes)
+    if (tokenizer->normalized.special || dt_utf8_check(text, bytes) < bytes)
         return false; /* what is searched is not yet known */
-    for (size_t i = 0; i < bytes;) {
+    for (size_t i = 0; (i = next_start(added, text, i, bytes)) < bytes;) {
         int32_t index =
-            added->starts[(unsigned char)text[i]]
-                ? dt_tok_trie_longest(&added->trie, text + i, bytes - i, &end)
-                : -1;
+            dt_tok_trie_longest(&added->trie, text + i, bytes - i, &end);
         if (index >= 0 && added->leaves[index].special)
             return false;
         i += index >= 0 ? end : 1;
@@ -190,11 +206,9 @@ int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
                                    const struct dt_tok_span *part))
 {
     size_t done = 0, i = 0, begin, end = 0;
-    while (i < span->n) {
-        int32_t index = -1;
-        if (added->starts[(unsigned char)span->s[i]])
-            index = dt_tok_trie_longest(&added->trie, span->s + i, span->n - i,
-                                        &end);
+    while ((i = next_start(added, span->s, i, span->n)) < span->n) {
+        int32_t index =
+            dt_tok_trie_longest(&added->trie, span->s + i, span->n - i, &end);
         if (index < 0) {
             i++;
             continue;

@@ -44,6 +44,8 @@ struct dt_tok_added {
     } * leaves;
     size_t count, capacity;
     bool starts[256]; /* whether a token starts with this byte */
+    int start_count;  /* bytes with which tokens start */
+    char start;       /* the last of them */
     bool special;     /* whether one of them is special */
 };
 

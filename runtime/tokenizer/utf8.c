@@ -2,6 +2,7 @@
 /* utf8.c - checks whether text is well-formed UTF-8 */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -53,7 +54,9 @@ static const struct {
     {0x80, 0x8f, AFTER_F4, TWO_MORE},
 };
 
-static void fill_table(uint64_t table[256])
+static uint64_t table[256];
+
+static void fill_table(void)
 {
     uint64_t all_bad = 0;
     for (int from = 0; from < STATES_END; from += 6)
@@ -76,8 +79,7 @@ static bool is_ascii(const unsigned char *s)
 
 /* The number of bytes before the first sequence that is malformed or cut short.
  */
-static size_t scan_bytes(const uint64_t table[256], const unsigned char *s,
-                         size_t bytes)
+static size_t scan_bytes(const unsigned char *s, size_t bytes)
 {
     uint64_t state = OK;
     size_t good = 0;
@@ -92,11 +94,11 @@ static size_t scan_bytes(const uint64_t table[256], const unsigned char *s,
 size_t dt_utf8_check(const void *text, size_t bytes)
 {
     const unsigned char *s = text;
-    uint64_t table[256];
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     size_t i = 0;
     if (bytes == 0) /* s may be NULL */
         return 0;
-    fill_table(table);
+    pthread_once(&once, fill_table);
     while (bytes - i >= BLOCK_BYTES) {
         uint64_t state = OK;
         if (!is_ascii(s + i))
@@ -111,5 +113,5 @@ size_t dt_utf8_check(const void *text, size_t bytes)
                 i--;
             while ((s[i] & 0xc0) == 0x80);
     }
-    return i + scan_bytes(table, s + i, bytes - i);
+    return i + scan_bytes(s + i, bytes - i);
 }
