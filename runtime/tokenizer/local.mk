@@ -21,6 +21,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/graphemes.c \
 	runtime/tokenizer/impl.h \
 	runtime/tokenizer/json_keys.c \
+	runtime/tokenizer/late.c \
 	runtime/tokenizer/letters.c \
 	runtime/tokenizer/map.c \
 	runtime/tokenizer/model.h \

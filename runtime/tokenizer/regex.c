@@ -23,7 +23,7 @@ enum {
     PATTERN_MAX_BYTES = 1 << 14,
     MATCH_LIMIT = 5000000, /* steps of a match, which take less than a second */
     JIT_STACK_BYTES = 8 << 20,
-    GROW_BYTES = sizeof("\\p{White_Space}"), /* longest escape */
+    GROW_BYTES = sizeof("\\p{White_Space}"), /* of a byte, except categories */
 };
 
 struct dt_tok_regex {
@@ -55,21 +55,44 @@ static bool begins_with(const struct translation *t, const char *text)
     return (size_t)(t->end - t->in) >= n && !memcmp(t->in, text, n);
 }
 
+/* Writes a general category, with what came after PCRE2's Unicode. A class
+ * that holds all except the category cannot be written within another class.
+ */
+static void put_category(struct translation *t, const char *name, size_t length,
+                         bool except)
+{
+    bool nested = t->in_class;
+    if (!nested)
+        put_text(t, except ? "[^" : "[", except ? 2 : 1);
+    put_text(t, nested && except ? "\\P{" : "\\p{", 3);
+    put_text(t, name, length);
+    put_text(t, "}", 1);
+    if (!nested || !except)
+        t->count += dt_tok_late_ranges(name, length, t->out + t->count);
+    if (!nested)
+        put_text(t, "]", 1);
+}
+
 /* Translates \p{L}, or \p{Han}, which PCRE2 would read as Script_Extensions
  * without "sc:".
  */
 static int translate_property(struct translation *t)
 {
+    const char *name = t->in + 3;
     const char *close = memchr(t->in, '}', (size_t)(t->end - t->in));
+    bool except = t->in[1] == 'P';
     if (!close || t->in[2] != '{')
         return -1;
-    put_text(t, t->in, 3);
-    t->in += 3;
-    if (*t->in == '^')
-        put_text(t, t->in++, 1);
-    if (close - t->in > 2)
-        put_text(t, "sc:", 3);
-    put_text(t, t->in, (size_t)(close - t->in) + 1);
+    if (*name == '^') {
+        except = !except;
+        name++;
+    }
+    if (close - name > 2) {
+        put_text(t, except ? "\\P{sc:" : "\\p{sc:", 6);
+        put_text(t, name, (size_t)(close - name) + 1);
+    } else {
+        put_category(t, name, (size_t)(close - name), except);
+    }
     t->in = close + 1;
     return 0;
 }
@@ -82,7 +105,9 @@ static int translate_escape(struct translation *t)
         return translate_property(t);
     if (c == 's' || c == 'S')
         put_text(t, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15);
-    else if ((c && strchr("dDrntf", c)) || begins_with(t, "\\x{") ||
+    else if (c == 'd' || c == 'D')
+        put_category(t, "Nd", 2, c == 'D');
+    else if ((c && strchr("rntf", c)) || begins_with(t, "\\x{") ||
              (c > ' ' && c < 0x7f && !isalnum(c)))
         put_text(t, t->in, 2);
     else
@@ -147,6 +172,14 @@ static int translate_pattern(struct translation *t, const char *pattern,
     return 0;
 }
 
+static size_t count_backslashes(const char *pattern, size_t bytes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += pattern[i] == '\\';
+    return count;
+}
+
 static pcre2_code *compile_pattern(const char *pattern, size_t bytes,
                                    struct dt_error *err)
 {
@@ -177,7 +210,8 @@ struct dt_tok_regex *dt_tok_regex_create(const char *pattern, size_t bytes,
                      PATTERN_MAX_BYTES);
         return NULL;
     }
-    t.out = malloc(bytes * GROW_BYTES + 1);
+    t.out = malloc(bytes * GROW_BYTES +
+                   (count_backslashes(pattern, bytes) + 1) * DT_TOK_LATE_BYTES);
     regex = calloc(1, sizeof(*regex));
     if (!t.out || !regex)
         dt_error_set(err, EX_OSERR, "out of memory");

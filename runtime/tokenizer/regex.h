@@ -15,6 +15,14 @@ struct dt_tok_regex *dt_tok_regex_create(const char *pattern, size_t bytes,
                                          struct dt_error *err);
 void dt_tok_regex_destroy(struct dt_tok_regex *regex); /* NULL is fine */
 
+enum { DT_TOK_LATE_BYTES = 3 << 10 };
+
+/* Writes the code points of a general category, e.g. "L" or "Lu", that came
+ * after Unicode 14, as ranges for a class of PCRE2. Returns their bytes.
+ */
+size_t dt_tok_late_ranges(const char *category, size_t length,
+                          char out[DT_TOK_LATE_BYTES]);
+
 struct dt_tok_matcher;
 
 /* One thread's workspace for matching. NULL: out of memory. */
