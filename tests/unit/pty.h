@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,8 @@ static inline void pty_start(struct pty *pty, int columns, int rows,
     pty->pid = fork();
     if (pty->pid == 0) {
         setsid();
+        for (int i = 1; i < SIGSYS; i++) /* nohup has some ignored */
+            signal(i, SIG_DFL);
         int fd = open(name, O_RDWR); /* becomes the controlling terminal */
         for (int i = 0; i < 3; i++)
             dup2(fd, i);
