@@ -9,6 +9,10 @@
 # trains on them: a model of 2 layers of width 128 with 16 + 16 tokens, or GPT-2
 # 124M with 64 + 64, in fp32. PEER is disttrain, trl=PYTHON, or malloc=PYTHON
 # (TRL, with tuned malloc). Rounds and results are as those of step.sh.
+#
+# A thread of disttrain that waits keeps its CPU busy for a while, which is the
+# default: a step has hundreds of short operations, and waking a thread takes as
+# long as one of them. Those of TRL sleep at once, as in the other benchmarks.
 
 set -euo pipefail
 
@@ -27,8 +31,8 @@ for ((round = 0; round < rounds; round++)); do
     for peer in "${peers[@]}"; do
         case $peer in
         disttrain)
-            "$bench/grpo_step.py" --disttrain "$builddir/disttrain" \
-                "${args[@]}"
+            env -u OMP_WAIT_POLICY "$bench/grpo_step.py" \
+                --disttrain "$builddir/disttrain" "${args[@]}"
             ;;
         trl=*) "${peer#*=}" "$bench/grpo_step.py" "${args[@]}" ;;
         malloc=*)
