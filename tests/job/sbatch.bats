@@ -75,7 +75,9 @@ disttrain() {
     [[ $output =~ "exit status "(1|143)": restart 1 of 2" ]]
     [[ $output =~ "exit status "(1|143)": restart 2 of 2" ]]
     [[ $output == *"0 after 2"* && $output != *"restart 3"* ]]
-    job_yaml '  max_restarts: 2' '  command: [sh, -c, "exit 75"]'
+    # the first that ends has srun send SIGTERM to the others
+    job_yaml '  max_restarts: 2' '  command:' '  - sh' '  - -c' \
+        '  - "trap : TERM; >up.$RANK; until [ -e up.0 -a -e up.1 -a -e up.2 -a -e up.3 ]; do sleep 0.1; done; exit 75"'
     rm -f j-*.out
     run -75 disttrain sbatch --submit job.yaml -- --wait
     run -1 grep restart j-*.out
