@@ -25,7 +25,8 @@ END
 # slurm_conf: prints slurm.conf without the changes of --conf. Plugins whose
 # name differs between releases are left to their default. With CompleteWait, a
 # job gets the nodes of the previous job instead of others because those are not
-# released yet.
+# released yet. A requeued job starts when its old credential has expired, and a
+# node that is slower than that to start a task, on a busy machine, fails.
 slurm_conf() {
     local memory gres='' i
     ((gpus == 0)) || gres=Gres=gpu:$gpus
@@ -35,7 +36,7 @@ ClusterName=$name
 SlurmctldHost=head($subnet.254)
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=$dir/munge/socket,cred_expire=5
+AuthInfo=socket=$dir/munge/socket,cred_expire=10
 StateSaveLocation=$dir/ctl
 SlurmctldPidFile=$dir/ctl/pid
 SlurmctldLogFile=$dir/log/slurmctld.log

@@ -89,6 +89,7 @@ same_end() {
 }
 
 @test "nvme: the losses and the checkpoints of a run without" {
+    dt_need_pmix
     config without "distributed.strategy: zero3"
     on_nvme with zero3 "offload_param: {device: nvme, path: $WORK/nvme}"
     on_nvme half zero2 "offload_optimizer.ratio: 0.5"
@@ -127,6 +128,7 @@ killed() {
 
 # Step 4 ends with a checkpoint. Each of the runs resumes from the one before.
 @test "killed in a gather, a sum, a swap, a save: all end, and one resumes" {
+    dt_need_pmix
     need_faults
     local name
     on_nvme whole zero3
@@ -167,6 +169,7 @@ fails() {
 }
 
 @test "a drive that fails ends all ranks: file, offset, rank; nothing is lost" {
+    dt_need_pmix
     need_faults
     on_nvme sound zero2
     run -0 train sound
@@ -179,6 +182,7 @@ fails() {
 }
 
 @test "a short transfer is continued" {
+    dt_need_pmix
     need_faults
     config plain "distributed.strategy: zero2"
     on_nvme short zero2
@@ -188,6 +192,7 @@ fails() {
 }
 
 @test "a directory that cannot be used is refused, before the first step" {
+    dt_need_pmix
     config none "distributed.strategy: zero1" \
         "offload_optimizer: {device: nvme, path: $WORK/missing}"
     run train none

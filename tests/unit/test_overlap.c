@@ -111,7 +111,7 @@ static void a_run_resumes_at_every_step(void **state)
 
 static bool stop_asked;
 
-static bool stop(void)
+static bool is_stopped(void)
 {
     return stop_asked;
 }
@@ -122,7 +122,7 @@ static int stop_ahead(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0}, why = {0};
     const struct kept *kept = arg;
-    run->stop = stop;
+    run->stop = is_stopped;
     TRY(steps(run, kept->from, &line, &err) == 0);
     stop_asked = true;
     TRY(dt_run_queue_step(run, false, &err) == 1);

@@ -117,7 +117,7 @@ static void a_run_resumes_at_every_step(void **state)
 
 static long asked, stop_at; /* questions whether to stop; 0: never */
 
-static bool stop(void)
+static bool is_stopped(void)
 {
     return ++asked == stop_at;
 }
@@ -129,7 +129,7 @@ static int ask(struct dt_run *run, void *arg)
 {
     struct dt_report_step line;
     struct dt_error err = {0};
-    run->stop = stop;
+    run->stop = is_stopped;
     TRY(steps(run, STOPPED, &line, &err) == 0);
     asked = 0;
     TRY(steps(run, STOPPED + 1, &line, &err) == 0);
@@ -144,7 +144,7 @@ static int stop_late(struct dt_run *run, void *arg)
     struct dt_error err = {0}, why = {0};
     (void)arg;
     TRY(steps(run, STOPPED, &line, &err) == 0);
-    run->stop = stop;
+    run->stop = is_stopped;
     asked = 0;
     TRY(dt_run_queue_step(run, false, &err) == 1);
     TRY(asked >= stop_at);
