@@ -36,7 +36,7 @@ static void a_failed_open_leaves_nothing_behind(void **state)
 {
     /* malloc takes 32 bytes for the least block, and keeps some kB of free
      * blocks that it counts as used */
-    enum { WARM = 8, ROUNDS = 400, LEAST_BYTES = 24 };
+    enum { WARM = 8, ROUNDS = 800, LEAST_BYTES = 24 };
     static const struct {
         const char *data, *text;
     } cases[] = {
