@@ -25,8 +25,8 @@ END
 # slurm_conf: prints slurm.conf without the changes of --conf. Plugins whose
 # name differs between releases are left to their default. With CompleteWait, a
 # job gets the nodes of the previous job instead of others because those are not
-# released yet. A requeued job starts when its old credential has expired, and a
-# node that is slower than that to start a task, on a busy machine, fails.
+# released yet. cred_expire is how long a requeued job waits, and how late a node
+# of a busy machine may start a task.
 slurm_conf() {
     local memory gres='' i
     ((gpus == 0)) || gres=Gres=gpu:$gpus

@@ -55,8 +55,8 @@ static bool begins_with(const struct translation *t, const char *text)
     return (size_t)(t->end - t->in) >= n && !memcmp(t->in, text, n);
 }
 
-/* Writes a general category, with what came after PCRE2's Unicode. A class
- * that holds all except the category cannot be written within another class.
+/* Writes a general category, with what came after PCRE2's Unicode. Within a
+ * class, "all except the category" has no such form: PCRE2's Unicode decides.
  */
 static void put_category(struct translation *t, const char *name, size_t length,
                          bool except)

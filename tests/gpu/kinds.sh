@@ -3,8 +3,9 @@
 # kinds.sh - 20 steps of each kind of training at the size of GPT-2 124M
 #
 # Each loss must be finite: others are written as null. What each kind costs
-# comes behind the TAP lines, in tokens per second and against plain rows. Documents are rows with a second
-# mask, dropout leaves cuDNN out, and offload moves the state of AdamW.
+# comes behind the TAP lines, in tokens per second and against plain rows.
+# Documents are rows with a second mask, dropout leaves cuDNN out, and offload
+# moves the state of AdamW.
 # MODEL=tiny tries the script where a GPU is emulated.
 
 here=$(cd "$(dirname "$0")" && pwd)

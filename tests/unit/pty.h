@@ -14,8 +14,9 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 struct pty {
     int master, slave; /* the slave stays open: its modes outlive the child */
@@ -75,20 +76,12 @@ static inline void pty_read(struct pty *pty)
     pty->text[pty->used] = '\0';
 }
 
-/* Seconds of a clock, for time limits: reads may be many and short. */
-static inline double pty_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Reads until `text` was written after `from`. False: it was not within 20 s.
  */
 static inline bool pty_sees(struct pty *pty, size_t from, const char *text)
 {
-    const double end = pty_clock() + 20;
-    while (pty_clock() < end) {
+    const double end = dt_clock_now() + 20;
+    while (dt_clock_now() < end) {
         if (from <= pty->used && strstr(pty->text + from, text))
             return true;
         pty_read(pty);
@@ -104,9 +97,9 @@ static inline void pty_type(struct pty *pty, const char *keys)
 /* Waits for its end, reads the rest and returns the wait status. */
 static inline int pty_end(struct pty *pty)
 {
-    const double end = pty_clock() + 20;
+    const double end = dt_clock_now() + 20;
     int status = -1;
-    while (waitpid(pty->pid, &status, WNOHANG) == 0 && pty_clock() < end)
+    while (waitpid(pty->pid, &status, WNOHANG) == 0 && dt_clock_now() < end)
         pty_read(pty);
     pty_read(pty);
     return status;
