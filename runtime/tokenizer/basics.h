@@ -276,6 +276,13 @@ bool dt_tok_in_set(enum dt_tok_set set, uint32_t code_point);
 void dt_tok_mark_set(enum dt_tok_set set, uint8_t *classes, uint8_t clear,
                      uint8_t mark);
 
+/* ---- unicode_late.c: what is younger than the system's Unicode ---- */
+
+/* Sets the class of all code points of a general category ('L', 'N') that came
+ * after Unicode 14.
+ */
+void dt_tok_mark_late(char category, uint8_t class, uint8_t *classes);
+
 /* ---- unicode.c, continued ---- */
 
 /* Decodes the code point at s (well-formed UTF-8) and its length *bytes. */

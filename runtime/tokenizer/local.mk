@@ -21,7 +21,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/graphemes.c \
 	runtime/tokenizer/impl.h \
 	runtime/tokenizer/json_keys.c \
-	runtime/tokenizer/late.c \
 	runtime/tokenizer/letters.c \
 	runtime/tokenizer/map.c \
 	runtime/tokenizer/model.h \
@@ -48,6 +47,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/tokenizer_config.c \
 	runtime/tokenizer/trie.c \
 	runtime/tokenizer/unicode.c \
+	runtime/tokenizer/unicode_late.c \
 	runtime/tokenizer/unicode_sets.c \
 	runtime/tokenizer/unigram.c \
 	runtime/tokenizer/unigram_model.c \

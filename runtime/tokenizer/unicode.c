@@ -18,23 +18,6 @@ static const uint32_t spaces[][2] = {
     {0x205f, 0x205f}, {0x3000, 0x3000},
 };
 
-/* Letters and numbers of Unicode 15.1 and 16, which tokenizers has, whatever
- * version utf8proc knows.
- */
-static const uint32_t late_letters[][2] = {
-    {0x1c89, 0x1c8a},   {0xa7cb, 0xa7cd},   {0xa7da, 0xa7dc},
-    {0x105c0, 0x105f3}, {0x10d4a, 0x10d65}, {0x10d6f, 0x10d85},
-    {0x10ec2, 0x10ec4}, {0x11380, 0x11389}, {0x1138b, 0x1138b},
-    {0x1138e, 0x1138e}, {0x11390, 0x113b5}, {0x113b7, 0x113b7},
-    {0x113d1, 0x113d1}, {0x113d3, 0x113d3}, {0x11bc0, 0x11be0},
-    {0x13460, 0x143fa}, {0x16100, 0x1611d}, {0x16d40, 0x16d6c},
-    {0x18cff, 0x18cff}, {0x1e5d0, 0x1e5ed}, {0x1e5f0, 0x1e5f0},
-    {0x2ebf0, 0x2ee5d}};
-static const uint32_t late_numbers[][2] = {
-    {0x10d40, 0x10d49}, {0x116d0, 0x116e3}, {0x11bf0, 0x11bf9},
-    {0x16130, 0x16139}, {0x16d70, 0x16d79}, {0x1ccf0, 0x1ccf9},
-    {0x1e5f1, 0x1e5fa}};
-
 enum { DECOMPOSED_MAX = 32 };
 
 /* Writes the full canonical decomposition of a code point and returns its
@@ -99,24 +82,15 @@ static uint8_t class_of(uint32_t cp)
     }
 }
 
-static void mark_ranges(const uint32_t (*ranges)[2], size_t count,
-                        uint8_t class)
-{
-    for (size_t i = 0; i < count; i++)
-        for (uint32_t cp = ranges[i][0]; cp <= ranges[i][1]; cp++)
-            classes[cp] = class;
-}
-
-#define MARK(ranges, class)                                                    \
-    mark_ranges(ranges, sizeof(ranges) / sizeof(ranges[0]), class)
-
 static void make_classes(void)
 {
     for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++)
         classes[cp] = class_of(cp);
-    MARK(spaces, DT_TOK_SPACE);
-    MARK(late_letters, DT_TOK_LETTER);
-    MARK(late_numbers, DT_TOK_NUMBER);
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+        memset(classes + spaces[i][0], DT_TOK_SPACE,
+               spaces[i][1] - spaces[i][0] + 1);
+    dt_tok_mark_late('L', DT_TOK_LETTER, classes);
+    dt_tok_mark_late('N', DT_TOK_NUMBER, classes);
     classes['\n'] |= DT_TOK_NEWLINE;
     classes['\r'] |= DT_TOK_NEWLINE;
     mark_active();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * late.c - categories of code points that came after Unicode 14
+ * unicode_late.c - categories of code points that came after Unicode 14
  *
- * The version of Unicode that PCRE2 has is the system's. tokenizers 0.23 has
- * Oniguruma with Unicode 16, where these have the categories below.
+ * The versions of Unicode that PCRE2 and utf8proc have are the system's.
+ * tokenizers 0.23 has Oniguruma with Unicode 16, where these have the categories
+ * below.
  */
 #include "config.h"
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tokenizer/impl.h"
 #include "tokenizer/regex.h"
 
 static const struct {
@@ -96,4 +98,12 @@ size_t dt_tok_late_ranges(const char *category, size_t length,
                                       "\\x{%" PRIx32 "}-\\x{%" PRIx32 "}",
                                       late[i].first, late[i].last);
     return bytes;
+}
+
+void dt_tok_mark_late(char category, uint8_t class, uint8_t *classes)
+{
+    for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++)
+        if (late[i].category[0] == category)
+            memset(classes + late[i].first, class,
+                   late[i].last - late[i].first + 1);
 }
