@@ -216,6 +216,8 @@ static int flush_sink(struct sink *sink)
 static int put_bytes(struct sink *sink, const void *data, size_t bytes)
 {
     const char *p = data;
+    if (bytes >= WRITE_BYTES)
+        return flush_sink(sink) < 0 ? -1 : write_all(sink->fd, p, bytes, -1);
     while (bytes > 0) {
         size_t n = WRITE_BYTES - sink->held;
         n = n < bytes ? n : bytes;

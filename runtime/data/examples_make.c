@@ -138,6 +138,7 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
 struct work {
     const struct dt_make *make;
     const struct dt_part *parts;
+    struct dt_cache *opened; /* the file of each part */
     size_t count;
     pthread_mutex_t lock; /* protects the fields below */
     size_t next;
@@ -173,16 +174,19 @@ static void report_part(struct work *work, size_t i, int rc,
     pthread_mutex_unlock(&work->lock);
 }
 
-/* Whether a process that was killed has finished this part. */
-static bool part_exists(const struct dt_make *make, size_t i)
+/* Opens a part, which is made before if no process that was killed has done so.
+ */
+static int open_part(const struct dt_make *make, struct dt_masker *masker,
+                     const struct dt_part *part, size_t i,
+                     struct dt_cache *opened, struct dt_error *err)
 {
     char path[PATH_MAX + 64];
-    struct dt_cache cache;
     part_path(make, i, path, sizeof(path));
-    if (dt_cache_open(&cache, path, make->key, NULL) < 0)
-        return false;
-    dt_cache_close(&cache);
-    return true;
+    if (dt_cache_open(opened, path, make->key, NULL) == 0)
+        return 0;
+    if (make_part(make, masker, part, i, err) < 0)
+        return -1;
+    return dt_cache_open(opened, path, make->key, err);
 }
 
 static void *work_thread(void *arg)
@@ -195,20 +199,24 @@ static void *work_thread(void *arg)
         dt_masker_create(make->tokenizer, make->chat, &make->no_chat,
                          make->loss_on, make->options->parse_special, &err);
     while (take_part(work, &i)) {
-        int rc = masker ? 0 : -1;
-        if (masker && !part_exists(make, i))
-            rc = make_part(make, masker, &work->parts[i], i, &err);
+        int rc = masker ? open_part(make, masker, &work->parts[i], i,
+                                    &work->opened[i], &err)
+                        : -1;
         report_part(work, i, rc, &err);
     }
     dt_masker_destroy(masker);
     return NULL;
 }
 
-/* Makes all parts that do not exist yet. */
-static int make_parts(const struct dt_make *make, const struct dt_part *parts,
-                      size_t count, struct dt_error *err)
+/* Makes all parts that do not exist yet, and opens all. The caller closes those
+ * that are open, also after a failure.
+ */
+static int open_parts(const struct dt_make *make, const struct dt_part *parts,
+                      struct dt_cache *opened, size_t count,
+                      struct dt_error *err)
 {
-    struct work work = {.make = make, .parts = parts, .count = count};
+    struct work work = {
+        .make = make, .parts = parts, .opened = opened, .count = count};
     size_t threads = make->options->threads > 1 ? make->options->threads : 1;
     size_t started = 0;
     threads = threads < count ? threads : count;
@@ -229,27 +237,22 @@ static int make_parts(const struct dt_make *make, const struct dt_part *parts,
     return work.failed ? -1 : 0;
 }
 
-/* Writes the cache from the files of its parts. */
-static int join_parts(const struct dt_make *make, size_t count,
-                      struct dt_error *err)
+/* Makes the cache by way of its parts. */
+static int join_parts(const struct dt_make *make, const struct dt_part *parts,
+                      size_t count, struct dt_error *err)
 {
-    char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
-    struct dt_cache *parts = calloc(count, sizeof(*parts));
-    size_t opened = 0;
-    int rc = 0;
-    if (!parts)
+    char temporary[PATH_MAX + 160];
+    struct dt_cache *opened = calloc(count, sizeof(*opened));
+    if (!opened)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    for (; rc == 0 && opened < count; opened++) {
-        part_path(make, opened, path, sizeof(path));
-        rc = dt_cache_open(&parts[opened], path, make->key, err);
-    }
     temporary_path(make, count, temporary, sizeof(temporary));
+    int rc = open_parts(make, parts, opened, count, err);
     if (rc == 0)
         rc = dt_cache_write(make->cache, temporary, make->key, make->stamp,
-                            parts, count, make->is_text, CACHE_NOTES, err);
-    for (size_t i = 0; i < opened; i++)
-        dt_cache_close(&parts[i]);
-    free(parts);
+                            opened, count, make->is_text, CACHE_NOTES, err);
+    for (size_t i = 0; i < count; i++)
+        dt_cache_close(&opened[i]);
+    free(opened);
     return rc;
 }
 
@@ -292,9 +295,7 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "out of memory");
     int rc = dt_make_read(make, cut_parts, &c, err);
     if (rc == 0)
-        rc = make_parts(make, c.parts, c.count, err);
-    if (rc == 0)
-        rc = join_parts(make, c.count, err);
+        rc = join_parts(make, c.parts, c.count, err);
     if (rc == 0)
         rc = dt_file_sync_dir(make->dir, err);
     if (rc == 0)
