@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # decode.sh - tokens per second of rollouts, against transformers' generate
 #
-# Usage: decode.sh [--rounds N] PYTHON
+# Usage: decode.sh [--rounds N] PYTHON [LLAMA]
 #
-# PYTHON has torch and transformers. 64 slots: 64 completions of 128 tokens, and
+# PYTHON has torch and transformers; LLAMA is llama.cpp's llama-batched-bench,
+# which does not sample: the same work without drawing a token. 64 slots: 64 completions of 128 tokens, and
 # 256 of 1 to 128; one slot: one of 128. Medians of rounds that alternate. Of
 # the latter, also what part it is of the rate at which its weights can be read.
 # Threads of transformers sleep while they wait; disttrain's wait as they do in
@@ -26,6 +27,21 @@ median() {
 }
 
 echo "load: $(cut -d' ' -f1-3 /proc/loadavg)"
+# llama TYPE N: the rate at which N sequences grow, without their prompts
+llama() {
+    "$llama" -m "$work/$1.gguf" -c 16384 -npp 16 -ntg 128 -npl "$2" -t 2 \
+        -tb 2 2>"$work/llama.log" | awk -F'|' -v n="$2" '$4 + 0 == n { print $9 }'
+}
+
+llama=${peers[1]-}
+if [[ $llama ]]; then
+    "$python" "$bench/decode_peer.py" make "$work/model"
+    for type in fp32 bf16; do
+        "$builddir/disttrain" export --format gguf --dtype "$type" \
+            "$work/model" "$work/$type.gguf"
+    done
+fi
+
 printf '%-24s %12s %12s %8s\n' work disttrain transformers ratio
 while read -r name task; do
     for ((round = 0; round < rounds; round++)); do
@@ -48,4 +64,16 @@ bf16-one bf16 1 1 128 0
 WORK
 for name in fp32-one bf16-one; do
     echo "$name: $(cut -d' ' -f5 "$work/$name.ours" | median) % of the reads"
+done
+[[ $llama ]] || exit 0
+printf '%-24s %12s %12s %8s\n' work disttrain llama.cpp ratio
+for task in fp32-equal bf16-equal fp32-one bf16-one; do
+    slots=64
+    [[ $task == *-equal ]] || slots=1
+    for ((round = 0; round < rounds; round++)); do
+        llama "${task%-*}" "$slots" >>"$work/$task.llama"
+    done
+    awk -v n="$task" -v a="$(median <"$work/$task.ours")" \
+        -v b="$(median <"$work/$task.llama")" 'BEGIN {
+            printf "%-24s %8.1f t/s %8.1f t/s %8.2f\n", n, a, b, a / b }'
 done
