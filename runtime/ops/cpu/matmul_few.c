@@ -3,8 +3,8 @@
  * matmul_few.c - matrix multiplications of few rows, such as next tokens
  *
  * Reading b from memory is most of their time, so b is read once, in the order
- * in which it is stored, and nothing is packed. The order of a sum depends on
- * K, N and the order of b alone: not on M, the other rows or the threads.
+ * in which it is stored, and nothing is packed. The order of a sum depends on K
+ * and the order of b alone: not on M, N, the other rows or the threads.
  */
 #include "config.h"
 
@@ -14,10 +14,11 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Columns of a block, whose sums stay in the cache; stored rows of b that are
- * added to them at a time; and rows of a that are multiplied by a stored row of
- * b at a time, of which AHEAD bytes are fetched before they are needed. If rows
- * of b are no longer than a block, its rows are in PARTS.
+/* Columns of a block, whose sums stay in the cache, with the most rows of a;
+ * stored rows of b that are added to them at a time, at most; and rows of a
+ * that are multiplied by a stored row of b at a time, of which AHEAD bytes are
+ * fetched before they are needed. If b is not transposed, its rows are in
+ * PARTS.
  */
 enum {
     WIDTH = 1024,
@@ -27,13 +28,17 @@ enum {
     PARTS = 4,
 };
 
+/* Sums of a block. */
+typedef float block_sums[DT_CPU_FEW_ROWS * WIDTH];
+
 /* The columns [first, first + count) of a product; if b is not transposed, of
  * its rows [top, bottom).
  */
 struct block {
     const struct dt_cpu_matmul *p;
     size_t first, count, top, bottom;
-    float sum[DT_CPU_FEW_ROWS * WIDTH];
+    float *sum;
+    size_t stride; /* from one row of sums to the next */
 };
 
 static size_t min_size(size_t a, size_t b)
@@ -47,13 +52,12 @@ INLINE dt_vec load(const void *from, enum dt_dtype type, bool all, size_t count)
     return all ? dt_load_lanes(from, type) : dt_load_some(from, type, count);
 }
 
-/* Has the line at `row` fetched into the L2 cache, `ahead` bytes before it is
- * needed: what a thread reads are pieces of rows, too short for a processor to
- * see that they go on. It may be behind the end of b.
+/* Has the line at this address, which may be behind the end of b, fetched into
+ * the L2 cache.
  */
-INLINE void fetch_ahead(const char *row, size_t ahead)
+INLINE void fetch(uintptr_t address)
 {
-    __builtin_prefetch((const void *)((uintptr_t)row + ahead), 0, 2);
+    __builtin_prefetch((const void *)address, 0, 2);
 }
 
 /* --- b transposed: dot products of stored rows --- */
@@ -73,7 +77,7 @@ INLINE void add_products(struct dots *t, enum dt_dtype type, size_t rows,
     const size_t at = k * dt_dtype_bytes(type);
     const dt_vec w = load(t->w + at, type, all, count);
 
-    fetch_ahead(t->w + at, AHEAD);
+    fetch((uintptr_t)t->w + at + AHEAD);
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++)
         t->sum[i] += load(t->x[i] + at, type, all, count) * w;
@@ -111,7 +115,7 @@ INLINE void dot_rows(struct block *b, enum dt_dtype type, size_t rows, size_t i,
         add_products(&t, type, rows, whole, false, p->K - whole);
 #pragma GCC unroll 16
     for (size_t r = 0; r < rows; r++)
-        b->sum[(i + r) * WIDTH + j] = sum_lanes(t.sum[r]);
+        b->sum[(i + r) * b->stride + j] = sum_lanes(t.sum[r]);
 }
 
 INLINE void dot_block(struct block *b, enum dt_dtype type)
@@ -132,59 +136,94 @@ INLINE void dot_block(struct block *b, enum dt_dtype type)
 
 /* --- b as it is: multiples of stored rows --- */
 
-/* Adds x(M, DEPTH) times the rows k.. of b to LANES sums from column j on, rows
- * after `depth` being 0.
+/* Adds x(M, depth) times the rows k.. of b to LANES sums from column j on. Each
+ * product is added to its sum alone, so that no bit depends on depth, which is
+ * a constant at each call.
  */
 INLINE void add_lanes(struct block *b, const float *x, enum dt_dtype type,
                       size_t k, size_t depth, size_t j, bool all)
 {
     const struct dt_cpu_matmul *p = b->p;
-    const size_t ahead = DEPTH * p->b.stride * dt_dtype_bytes(type);
     dt_vec w[DEPTH];
 
 #pragma GCC unroll 16
-    for (size_t d = 0; d < DEPTH; d++) {
-        const char *row =
-            dt_cpu_at(p->b.data, type, (k + d) * p->b.stride + b->first + j);
-        w[d] = (dt_vec){0.0f};
-        if (d < depth) {
-            w[d] = load(row, type, all, b->count - j);
-            fetch_ahead(row, ahead);
-        }
-    }
+    for (size_t d = 0; d < depth; d++)
+        w[d] = load(
+            dt_cpu_at(p->b.data, type, (k + d) * p->b.stride + b->first + j),
+            type, all, b->count - j);
     for (size_t i = 0; i < p->M; i++) {
-        dt_vec sum = {0.0f};
+        float *to = b->sum + i * b->stride + j;
+        dt_vec sum = *(const dt_vec *)to;
 #pragma GCC unroll 16
-        for (size_t d = 0; d < DEPTH; d++)
-            sum += x[i * DEPTH + d] * w[d];
-        *(dt_vec *)(b->sum + i * WIDTH + j) += sum;
+        for (size_t d = 0; d < depth; d++)
+            sum += x[i * depth + d] * w[d];
+        *(dt_vec *)to = sum;
     }
 }
 
-INLINE void add_rows(struct block *b, enum dt_dtype type)
+/* Adds share d of `depth` of the columns, while row d of those that come next
+ * is fetched: row after row, since memory that is read here and there is read
+ * more slowly.
+ */
+INLINE void add_share(struct block *b, const float *x, enum dt_dtype type,
+                      size_t k, size_t depth, size_t d)
+{
+    enum { LINE = 64 };
+    const struct dt_cpu_matmul *p = b->p;
+    const size_t bytes = depth * LANES * dt_dtype_bytes(type);
+    const size_t vecs = b->count / LANES;
+    uintptr_t next = (uintptr_t)dt_cpu_at(
+        p->b.data, type, (k + depth + d) * p->b.stride + b->first);
+
+    for (size_t v = vecs * d / depth; v < vecs * (d + 1) / depth; v++) {
+#pragma GCC unroll 16
+        for (size_t at = 0; at < bytes; at += LINE)
+            fetch(next + at);
+        next += bytes;
+        add_lanes(b, x, type, k, depth, v * LANES, true);
+    }
+}
+
+/* Adds the rows of b from k on, `depth` at a time; returns the first of those
+ * that are left.
+ */
+INLINE size_t add_deep(struct block *b, enum dt_dtype type, size_t k,
+                       size_t depth)
 {
     const struct dt_cpu_matmul *p = b->p;
     const size_t whole = b->count - b->count % LANES;
-    const size_t used = whole + (whole < b->count ? LANES : 0);
+    float x[DT_CPU_FEW_ROWS * DEPTH];
 
-    for (size_t i = 0; i < p->M; i++)
-        memset(b->sum + i * WIDTH, 0, used * sizeof(*b->sum));
-    for (size_t k = b->top; k < b->bottom; k += DEPTH) {
-        const size_t depth = min_size(DEPTH, b->bottom - k);
-        float x[DT_CPU_FEW_ROWS * DEPTH];
-        if (depth < DEPTH)
-            memset(x, 0, sizeof(x));
+    for (; k + depth <= b->bottom; k += depth) {
         for (size_t i = 0; i < p->M; i++)
-            dt_cpu_widen(x + i * DEPTH,
+            dt_cpu_widen(x + i * depth,
                          dt_cpu_at(p->a.data, type, i * p->a.stride + k), type,
                          depth);
-        for (size_t j = 0; j < whole && depth == DEPTH; j += LANES)
-            add_lanes(b, x, type, k, DEPTH, j, true);
-        for (size_t j = 0; j < whole && depth < DEPTH; j += LANES)
-            add_lanes(b, x, type, k, depth, j, true);
+        for (size_t d = 0; d < depth; d++)
+            add_share(b, x, type, k, depth, d);
         if (whole < b->count)
             add_lanes(b, x, type, k, depth, whole, false);
     }
+    return k;
+}
+
+/* The fewer rows b has at a time, the more it is read as it comes, and the more
+ * often sums of many rows are loaded.
+ */
+INLINE void add_rows(struct block *b, enum dt_dtype type)
+{
+    const size_t M = b->p->M, vecs = (b->count + LANES - 1) / LANES;
+    size_t k = b->top;
+
+    for (size_t i = 0; i < M; i++)
+        memset(b->sum + i * b->stride, 0, vecs * LANES * sizeof(*b->sum));
+    if (M <= DEPTH / 4)
+        k = add_deep(b, type, k, DEPTH / 4);
+    else if (M <= DEPTH / 2)
+        k = add_deep(b, type, k, DEPTH / 2);
+    else
+        k = add_deep(b, type, k, DEPTH);
+    add_deep(b, type, k, 1);
 }
 
 /* --- both --- */
@@ -193,13 +232,13 @@ INLINE void add_rows(struct block *b, enum dt_dtype type)
 static void write_block(struct block *b)
 {
     const struct dt_cpu_matmul *p = b->p;
-    float bias[WIDTH];
+    block_sums bias;
 
     if (p->bias)
         dt_cpu_widen(bias, dt_cpu_at(p->bias, p->type, b->first), p->type,
                      b->count);
     for (size_t i = 0; i < p->M; i++) {
-        float *sum = b->sum + i * WIDTH;
+        float *sum = b->sum + i * b->stride;
         for (size_t j = 0; p->bias && j < b->count; j++)
             sum[j] += bias[j];
         dt_cpu_narrow((char *)p->c +
@@ -227,15 +266,13 @@ static void multiply_block(struct block *b)
         multiply_type(b, DT_F16);
 }
 
-/* The calling thread's columns */
+/* b transposed: the calling thread's columns */
 static void multiply_share(const struct dt_cpu_matmul *p)
 {
-    _Alignas(64) struct block b;
+    _Alignas(64) block_sums sums;
+    struct block b = {.p = p, .sum = sums, .stride = WIDTH};
     size_t first, end;
 
-    b.p = p;
-    b.top = 0;
-    b.bottom = p->K;
     dt_cpu_share(p->N, &first, &end);
     for (b.first = first; b.first < end; b.first += b.count) {
         b.count = min_size(WIDTH, end - b.first);
@@ -244,10 +281,15 @@ static void multiply_share(const struct dt_cpu_matmul *p)
     }
 }
 
-/* --- short rows of b: each thread reads whole ones --- */
+/* --- b as it is: each thread reads whole rows --- */
 
-/* Sums of the parts of b, (PARTS, DT_CPU_FEW_ROWS, WIDTH). */
-typedef float part_sums[PARTS][DT_CPU_FEW_ROWS * WIDTH];
+/* Columns of a product whose sums of the parts of b are made together. */
+struct columns {
+    const struct dt_cpu_matmul *p;
+    size_t first, count;
+    size_t stride;    /* count in whole vectors */
+    block_sums *sums; /* (PARTS) of (M, stride) */
+};
 
 /* Bound i of `count` cut into `parts`, a multiple of `step`. */
 static size_t cut_at(size_t count, size_t i, size_t parts, size_t step)
@@ -258,61 +300,74 @@ static size_t cut_at(size_t count, size_t i, size_t parts, size_t step)
 /* The calling thread's parts of b. With more threads than parts, several share
  * one by its columns.
  */
-static void sum_parts(const struct dt_cpu_matmul *p, struct block *b,
-                      part_sums sums)
+static void sum_parts(const struct columns *c)
 {
     const size_t threads = (size_t)omp_get_num_threads();
     const size_t groups = PARTS % threads == 0 ? 1 : threads;
     const size_t i = (size_t)omp_get_thread_num();
     const size_t end = (i + 1) * PARTS * groups / threads;
+    struct block b = {.p = c->p, .stride = c->stride};
 
     for (size_t task = i * PARTS * groups / threads, next; task < end;
          task = next) {
         const size_t part = task / groups;
         next = min_size(end, (part + 1) * groups);
-        b->top = cut_at(p->K, part, PARTS, DEPTH);
-        b->bottom = cut_at(p->K, part + 1, PARTS, DEPTH);
-        b->first = cut_at(p->N, task - part * groups, groups, LANES);
-        b->count = cut_at(p->N, next - part * groups, groups, LANES) - b->first;
-        multiply_block(b);
-        for (size_t m = 0; m < p->M; m++)
-            memcpy(sums[part] + m * WIDTH + b->first, b->sum + m * WIDTH,
-                   b->count * sizeof(float));
+        const size_t left =
+            cut_at(c->count, task - part * groups, groups, LANES);
+        b.top = cut_at(c->p->K, part, PARTS, DEPTH);
+        b.bottom = cut_at(c->p->K, part + 1, PARTS, DEPTH);
+        b.first = c->first + left;
+        b.count = cut_at(c->count, next - part * groups, groups, LANES) - left;
+        b.sum = c->sums[part] + left;
+        multiply_block(&b);
     }
 }
 
 /* The calling thread's columns, from the sums of all parts */
-static void add_parts(const struct dt_cpu_matmul *p, struct block *b,
-                      part_sums sums)
+static void add_parts(const struct columns *c)
 {
-    size_t end;
+    struct block b = {.p = c->p, .stride = c->stride};
+    size_t left, end;
 
-    dt_cpu_share(p->N, &b->first, &end);
-    b->count = end - b->first;
-    for (size_t m = 0; m < p->M; m++) {
-        float *sum = b->sum + m * WIDTH;
-        memcpy(sum, sums[0] + m * WIDTH + b->first, b->count * sizeof(*sum));
+    dt_cpu_share(c->count, &left, &end);
+    b.first = c->first + left;
+    b.count = end - left;
+    b.sum = c->sums[0] + left;
+    for (size_t m = 0; m < c->p->M; m++) {
+        float *sum = b.sum + m * c->stride;
         for (size_t part = 1; part < PARTS; part++) {
-            const float *other = sums[part] + m * WIDTH + b->first;
+            const float *other = c->sums[part] + left + m * c->stride;
 #pragma omp simd
-            for (size_t j = 0; j < b->count; j++)
+            for (size_t j = 0; j < b.count; j++)
                 sum[j] += other[j];
         }
     }
-    write_block(b);
+    write_block(&b);
 }
 
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* As many columns at a time as there is room for their sums: with one row of a,
+ * all of most models.
+ */
 static void multiply_parts(const struct dt_cpu_matmul *p)
 {
-    _Alignas(64) part_sums sums;
+    _Alignas(64) block_sums sums[PARTS];
+    const size_t most = DT_CPU_FEW_ROWS * WIDTH / p->M / LANES * LANES;
+    const size_t vecs = divide_up(p->N, LANES);
+    const size_t width = divide_up(vecs, divide_up(p->N, most)) * LANES;
 
 #pragma omp parallel
-    {
-        _Alignas(64) struct block b;
-        b.p = p;
-        sum_parts(p, &b, sums);
+    for (size_t first = 0; first < p->N; first += width) {
+        const size_t count = min_size(width, p->N - first);
+        const struct columns c = {p, first, count, width, sums};
+        sum_parts(&c);
 #pragma omp barrier
-        add_parts(p, &b, sums);
+        add_parts(&c);
+#pragma omp barrier
     }
 }
 
@@ -320,7 +375,9 @@ void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p)
 {
     assert(p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate);
 
-    if (!p->b.transposed && p->N <= WIDTH) {
+    if (p->M == 0 || p->N == 0)
+        return;
+    if (!p->b.transposed) {
         multiply_parts(p);
         return;
     }
