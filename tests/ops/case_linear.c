@@ -180,7 +180,8 @@ static void few_rows_case(enum dt_dtype type, enum dt_dtype out_type, size_t N,
 /* Products of up to some_rows rows, whose first ones have the bits that they
  * have in a product of as few as few_rows.
  */
-static void some_rows_case(enum dt_dtype type, size_t N, size_t C, size_t OC)
+static void some_rows_case(enum dt_dtype type, size_t N, size_t C, size_t OC,
+                           enum dt_weight_order order)
 {
     struct dt_view x = tensor_of(type, N * C), w = tensor_of(type, C * OC);
     struct dt_view b = tensor_of(type, OC), out = tensor(N * OC);
@@ -188,7 +189,7 @@ static void some_rows_case(enum dt_dtype type, size_t N, size_t C, size_t OC)
     struct linear l = {.N = N,
                        .C = C,
                        .OC = OC,
-                       .order = DT_WEIGHT_OUT_IN,
+                       .order = order,
                        .x = doubles(x),
                        .w = doubles(w),
                        .b = doubles(b),
@@ -209,10 +210,15 @@ void test_linear_some_rows(void **state)
 {
     (void)state;
     for (int i = 0; i < TYPE_COUNT && ops->some_rows > 0; i++) {
-        some_rows_case(TYPES[i], ops->few_rows, 48, 16);
-        some_rows_case(TYPES[i], ops->few_rows + 1, 53, 37);
-        some_rows_case(TYPES[i], ops->some_rows - 15, 61, 501);
-        some_rows_case(TYPES[i], ops->some_rows, 801, 23);
+        for (int order = 0; order < 2; order++) {
+            enum dt_weight_order o =
+                order ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+            some_rows_case(TYPES[i], ops->few_rows, 48, 16, o);
+            some_rows_case(TYPES[i], ops->few_rows + 1, 53, 37, o);
+            some_rows_case(TYPES[i], ops->some_rows - 15, 62, 502, o);
+            some_rows_case(TYPES[i], ops->some_rows, 801, 23, o);
+            some_rows_case(TYPES[i], ops->some_rows, 1600, 140, o);
+        }
     }
 }
 

@@ -199,15 +199,14 @@ static void multiply_share(const struct dt_cpu_matmul *p)
 }
 
 /* A loop of our own is faster than a library, except where that multiplies a
- * type natively and this does not.
+ * type natively and this does not, and for fp32 if b has to be packed.
  */
 static bool has_some_rows(const struct dt_cpu_matmul *p)
 {
-    if (p->M > DT_CPU_SOME_ROWS || p->a.transposed || !p->b.transposed ||
-        p->accumulate)
+    if (p->M > DT_CPU_SOME_ROWS || p->a.transposed || p->accumulate)
         return false;
 #ifdef HAVE_ONEDNN
-    if (p->type != DT_F32 && dt_onednn_fastest(p->type))
+    if (dt_onednn_fastest(p->type) && (p->type != DT_F32 || !p->b.transposed))
         return LANES == 16 && dt_cpu_has_pairs(p);
 #endif
     return true;

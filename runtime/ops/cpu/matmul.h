@@ -38,8 +38,8 @@ struct dt_cpu_matmul {
  */
 enum { DT_CPU_FEW_ROWS = 16 };
 
-/* As many at most, with a transposed b: a loop of our own, too, which is faster
- * where b is large and used for so few rows.
+/* As many at most: a loop of our own, too, where it is faster, as b is large
+ * and used for so few rows.
  */
 enum { DT_CPU_SOME_ROWS = 64 };
 
@@ -68,9 +68,9 @@ void DT_CPU(matmul)(const struct dt_cpu_matmul *p);
 /* The same, only for such a product. */
 void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p);
 
-/* The same, only for a product of at most DT_CPU_SOME_ROWS rows, with b
- * transposed, a not transposed and no `accumulate`. A row of c has the bits
- * that it has with any other rows, for any number of threads.
+/* The same, only for a product of at most DT_CPU_SOME_ROWS rows, with a not
+ * transposed and no `accumulate`. A row of c has the bits that it has with any
+ * other rows, for any number of threads.
  */
 void DT_CPU(matmul_rows)(const struct dt_cpu_matmul *p);
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matmul_rows.c - matrix multiplications of some dozens of rows by a stored
- * transposed b, such as the logits of the next tokens of a rollout
+ * matmul_rows.c - matrix multiplications of some dozens of rows, such as the
+ * next tokens of a rollout
  *
- * A library packs b for many rows that are not there. Here the result is
- * computed transposed: c^T = b^T a^T. Rows of b^T are read as they are stored,
- * once, and a^T stays in the cache. A sum goes over k in its order, whatever
- * M, the other rows and the threads are.
+ * A library packs b for many rows that are not there. Here b is read once, in
+ * one of two ways. If it is stored transposed, so is the result computed:
+ * c^T = b^T a^T, with rows of b^T as they are stored and a^T packed. Else
+ * c = a b, with rows of a as they are stored and some columns of b packed. A
+ * sum goes over k in its order, whatever M, the other rows and the threads are.
  */
 #include "config.h"
 
@@ -15,22 +16,35 @@
 #include "ops/cpu/lanes.h"
 #include "ops/cpu/strip.h"
 
-/* Rows of c^T whose sums stay in the L2 cache with a block of a^T */
-enum { CHUNK = 480 };
+/* Columns of b transposed, whose sums stay in the L2 cache with a block of a^T;
+ * and of b as it is, with GROUP_DEPTH words of each packed, of which those of a
+ * group, GROUP columns, fit into the L1 cache. Rows of b are fetched AHEAD
+ * rows before they are packed, as far as they are not there by then.
+ */
+enum {
+    AHEAD = 16,
+    CHUNK = 480,
+    GROUP = DT_CPU_SOME_ROWS,
+    GROUPS = 6,
+    GROUP_DEPTH = DEPTH / GROUPS,
+    GROUP_ROWS = (DT_CPU_SOME_ROWS + STRIP - 1) / STRIP * STRIP,
+};
 
 _Static_assert(CHUNK % STRIP == 0 && CHUNK % LANES == 0, "no rest in a chunk");
+_Static_assert(GROUPS *GROUP_ROWS <= CHUNK, "sums of groups are as many");
+_Static_assert(GROUP_DEPTH % LANES == 0, "words in whole vectors");
 
-/* A thread's part of a product. */
+/* A thread's part of a product. A word is a number or, with pairs, two. */
 struct share {
     const struct dt_cpu_matmul *p;
     dt_strip_multiply *multiply;
-    struct dt_cpu_matrix a, b;         /* of words, ... */
-    enum dt_dtype type;                /* ... which are pairs, or this */
-    size_t K, most;                    /* words; of a block of them */
-    size_t rows;                       /* of a, in whole vectors */
-    float x[DT_CPU_SOME_ROWS * DEPTH]; /* (rows / PANEL, DEPTH, PANEL) a^T */
-    float w[STRIP * DEPTH];            /* (STRIP, DEPTH) of b^T */
-    float sum[CHUNK * DT_CPU_SOME_ROWS];
+    bool pairs;
+    enum dt_dtype type; /* of words: pairs are moved like fp32 */
+    size_t K, most;     /* words; of a block of them */
+    /* (SOME_ROWS / PANEL, DEPTH, PANEL), (STRIP, DEPTH), and sums */
+    _Alignas(64) float x[DT_CPU_SOME_ROWS * DEPTH];
+    float w[STRIP * DEPTH];
+    _Alignas(64) float sum[CHUNK * DT_CPU_SOME_ROWS];
 };
 
 static size_t min_size(size_t a, size_t b)
@@ -38,50 +52,149 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Word k of row i, of an operand whose rows are stored along k */
+static const char *word_at(const struct share *s, const struct dt_cpu_matrix *m,
+                           size_t i, size_t k)
+{
+    return dt_cpu_at(m->data, s->p->type,
+                     i * m->stride + (s->pairs ? 2 * k : k));
+}
+
+/* The vector of x of word d and rows i... */
+static dt_vec *packed_at(struct share *s, size_t i, size_t d)
+{
+    return (dt_vec *)(s->x + i / PANEL * PANEL * DEPTH + d * PANEL + i % PANEL);
+}
+
 /* x = words [k, k + depth) of a, transposed; the last row fills the rest */
 static void pack_rows(struct share *s, size_t k, size_t depth)
 {
-    const struct dt_cpu_matrix *a = &s->a;
+    const size_t M = s->p->M;
     dt_vec square[LANES];
 
-    for (size_t i = 0; i < s->rows; i += LANES) {
-        float *to = s->x + i / PANEL * PANEL * DEPTH + i % PANEL;
+    for (size_t i = 0; i < M; i += LANES) {
         for (size_t d = 0; d < depth; d += LANES) {
             size_t count = min_size(LANES, depth - d);
             for (size_t r = 0; r < LANES; r++) {
-                size_t row = min_size(i + r, s->p->M - 1);
-                const void *from =
-                    dt_cpu_at(a->data, s->type, row * a->stride + k + d);
+                const char *from =
+                    word_at(s, &s->p->a, min_size(i + r, M - 1), k + d);
                 square[r] = count == LANES ? dt_load_lanes(from, s->type)
                                            : dt_load_some(from, s->type, count);
             }
             dt_transpose(square);
             for (size_t r = 0; r < count; r++)
-                *(dt_vec *)(to + (d + r) * PANEL) = square[r];
+                *packed_at(s, i, d + r) = square[r];
         }
     }
 }
 
-/* Columns n... of b, words [k, k + depth) of each: as they are stored, or
+/* `count` words, then 0: numbers, or the upper halves of those of two rows */
+static inline dt_vec load_words(const void *from, size_t stride,
+                                enum dt_dtype type, bool pairs, size_t count)
+{
+    typedef uint32_t words __attribute__((vector_size(LANES * 4)));
+    const void *odd = dt_cpu_at(from, type, stride);
+
+    if (!pairs && count == LANES)
+        return dt_load_lanes(from, type);
+    if (!pairs)
+        return dt_load_some(from, type, count);
+    if (count == LANES)
+        return (dt_vec)((words)dt_widen_bf16(from) >> 16 |
+                        (words)dt_widen_bf16(odd));
+    return (dt_vec)((words)dt_load_some(from, DT_BF16, count) >> 16 |
+                    (words)dt_load_some(odd, DT_BF16, count));
+}
+
+/* Has the lines of `bytes` bytes fetched into the L2 cache, which may be behind
+ * the end of b.
+ */
+static inline void fetch_lines(uintptr_t from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch((const void *)(from + at), 0, 2);
+}
+
+/* x = words [k, k + depth) of `count` columns n... of b: those of group g from
+ * its depth g GROUP_DEPTH on. pairs is a constant at each call.
+ */
+static inline void pack_words(struct share *s, size_t n, size_t count, size_t k,
+                              size_t depth, bool pairs)
+{
+    const enum dt_dtype type = pairs ? DT_BF16 : s->type;
+    const size_t size = dt_dtype_bytes(type), stride = s->p->b.stride;
+    const size_t whole = count - count % LANES;
+
+    for (size_t d = 0; d < depth; d++) {
+        const char *row = dt_cpu_at(s->p->b.data, type,
+                                    (pairs ? 2 : 1) * (k + d) * stride + n);
+        const uintptr_t ahead = (uintptr_t)row + AHEAD * stride * size;
+        fetch_lines(ahead, count * size);
+        if (pairs)
+            fetch_lines(ahead + stride * size, count * size);
+        for (size_t j = 0; j < count; j += LANES)
+            *packed_at(s, j % GROUP, j / GROUP * GROUP_DEPTH + d) =
+                load_words(row + j * size, stride, type, pairs,
+                           j < whole ? LANES : count - whole);
+    }
+}
+
+static void pack_columns(struct share *s, size_t n, size_t count, size_t k,
+                         size_t depth)
+{
+    if (s->pairs)
+        pack_words(s, n, count, k, depth, true);
+    else
+        pack_words(s, n, count, k, depth, false);
+}
+
+/* Rows i... of an operand, words [k, k + depth) of each: as they are stored, or
  * copies in fp32; behind the last of `count` it is copied again.
  */
-static struct dt_strip load_strip(struct share *s, size_t n, size_t count,
-                                  size_t k, size_t depth)
+static struct dt_strip load_strip(struct share *s,
+                                  const struct dt_cpu_matrix *m, size_t i,
+                                  size_t count, size_t k, size_t depth)
 {
-    const struct dt_cpu_matrix *b = &s->b;
-    const size_t bytes = b->stride * dt_dtype_bytes(s->type);
-    const char *first = dt_cpu_at(b->data, s->type, n * b->stride + k);
-    struct dt_strip strip = {(const float *)first, b->stride,
-                             (uintptr_t)first + STRIP * bytes, bytes};
+    const size_t bytes = m->stride * dt_dtype_bytes(s->p->type);
+    const char *first = word_at(s, m, i, k);
+    struct dt_strip strip = {(const float *)first, bytes / sizeof(float),
+                             (uintptr_t)first + STRIP * bytes, bytes, LINE};
 
     if (s->type == DT_F32 && count == STRIP)
         return strip;
     strip.row = s->w;
     strip.stride = DEPTH;
-    for (size_t i = 0; i < STRIP; i++)
-        dt_cpu_widen(s->w + i * DEPTH, first + min_size(i, count - 1) * bytes,
+    for (size_t r = 0; r < STRIP; r++)
+        dt_cpu_widen(s->w + r * DEPTH, first + min_size(r, count - 1) * bytes,
                      s->type, depth);
     return strip;
+}
+
+/* Has call i of a block fetch its share of the next block of b, from row k and
+ * column n on: STRIP lines of some rows.
+ */
+static void fetch_columns(const struct share *s, struct dt_strip *strip,
+                          size_t i, size_t n, size_t k)
+{
+    const struct dt_cpu_matrix *b = &s->p->b;
+    const size_t bytes = dt_dtype_bytes(s->p->type);
+    const size_t parts = GROUPS * GROUP * bytes / (STRIP * LINE);
+    const size_t row = (s->pairs ? 2 * k : k) + i / parts * GROUP_DEPTH / WORDS;
+
+    strip->next =
+        (uintptr_t)dt_cpu_at(b->data, s->p->type, row * b->stride + n) +
+        i % parts * STRIP * LINE;
+    strip->next_stride = LINE;
+    strip->next_step = b->stride * bytes;
+}
+
+/* Rounds `count` lanes to c; gcc copies some floats as slowly as many. */
+static void store_lanes(void *to, dt_vec sum, enum dt_dtype type, size_t count)
+{
+    if (type == DT_F32 && count == LANES)
+        *(dt_vec *)to = sum;
+    else
+        dt_cpu_narrow(to, (const float *)&sum, type, count);
 }
 
 /* Rounds the sums of columns n..., with the bias, to c. */
@@ -105,18 +218,41 @@ static void write_columns(struct share *s, size_t n, size_t count)
                 dt_transpose(square);
             }
             square[i % LANES] += bias;
-            dt_cpu_narrow((char *)p->c + (i * p->N + n + j) * size,
-                          (const float *)&square[i % LANES], p->c_type, width);
+            store_lanes((char *)p->c + (i * p->N + n + j) * size,
+                        square[i % LANES], p->c_type, width);
         }
     }
 }
 
-/* The calling thread's columns */
-static void multiply_share(struct share *s)
+/* Rounds the sums of a group, columns n..., with the bias, to c. */
+static void write_group(const struct dt_cpu_matmul *p, float *sum, size_t n,
+                        size_t count)
 {
-    size_t first, end, columns, depth, packed = SIZE_MAX;
+    const size_t size = dt_dtype_bytes(p->c_type);
+    float bias[GROUP] = {0.0f};
 
-    dt_cpu_share(s->p->N, &first, &end);
+    if (p->bias)
+        dt_cpu_widen(bias, dt_cpu_at(p->bias, p->type, n), p->type, count);
+    for (size_t i = 0; i < p->M; i++, sum += GROUP) {
+#pragma omp simd
+        for (size_t j = 0; j < GROUP; j++)
+            sum[j] += bias[j];
+        dt_cpu_narrow((char *)p->c + (i * p->N + n) * size, sum, p->c_type,
+                      count);
+    }
+}
+
+static size_t whole_vectors(size_t count)
+{
+    return (count + LANES - 1) / LANES * LANES;
+}
+
+/* The calling thread's columns, with b transposed */
+static void multiply_transposed(struct share *s, size_t first, size_t end)
+{
+    const size_t rows = whole_vectors(s->p->M);
+    size_t columns, depth, packed = SIZE_MAX;
+
     for (size_t n = first; n < end; n += columns) {
         columns = min_size(CHUNK, end - n);
         for (size_t k = 0; k < s->K; k += depth) {
@@ -126,12 +262,55 @@ static void multiply_share(struct share *s)
             packed = k;
             for (size_t j = 0; j < columns; j += STRIP) {
                 struct dt_strip strip = load_strip(
-                    s, n + j, min_size(STRIP, columns - j), k, depth);
-                s->multiply(s->sum + j * DT_CPU_SOME_ROWS, &strip, s->x,
-                            s->rows, depth, k > 0);
+                    s, &s->p->b, n + j, min_size(STRIP, columns - j), k, depth);
+                s->multiply(s->sum + j * DT_CPU_SOME_ROWS, &strip, s->x, rows,
+                            depth, k > 0);
             }
         }
         write_columns(s, n, columns);
+    }
+}
+
+/* Adds words [k, k + depth) of a times what is packed of b to the sums of
+ * `count` columns n... (GROUPS, GROUP_ROWS, GROUP).
+ */
+static void add_block(struct share *s, size_t n, size_t count, size_t k,
+                      size_t depth)
+{
+    const size_t M = s->p->M;
+    const bool deeper = k + depth < s->K;
+    size_t calls = 0;
+
+    for (size_t j = 0; j < count; j += GROUP) {
+        const float *x = s->x + j / GROUP * GROUP_DEPTH * PANEL;
+        float *sum = s->sum + j * GROUP_ROWS;
+        for (size_t i = 0; i < M; i += STRIP) {
+            struct dt_strip strip =
+                load_strip(s, &s->p->a, i, min_size(STRIP, M - i), k, depth);
+            fetch_columns(s, &strip, calls++, deeper ? n : n + count,
+                          deeper ? k + depth : 0);
+            s->multiply(sum + i * GROUP, &strip, x,
+                        whole_vectors(min_size(GROUP, count - j)), depth,
+                        k > 0);
+        }
+    }
+}
+
+/* The calling thread's columns, with b as it is */
+static void multiply_stored(struct share *s, size_t first, size_t end)
+{
+    size_t columns, depth;
+
+    for (size_t n = first; n < end; n += columns) {
+        columns = min_size(GROUPS * GROUP, end - n);
+        for (size_t k = 0; k < s->K; k += depth) {
+            depth = min_size(GROUP_DEPTH, s->K - k);
+            pack_columns(s, n, columns, k, depth);
+            add_block(s, n, columns, k, depth);
+        }
+        for (size_t j = 0; j < columns; j += GROUP)
+            write_group(s->p, s->sum + j * GROUP_ROWS, n + j,
+                        min_size(GROUP, columns - j));
     }
 }
 
@@ -139,33 +318,34 @@ static void begin_share(struct share *s, const struct dt_cpu_matmul *p)
 {
     s->p = p;
     s->multiply = multiply_strip;
-    s->a = p->a;
-    s->b = p->b;
+    s->pairs = false;
     s->type = p->type;
     s->K = p->K;
-    s->rows = (p->M + LANES - 1) / LANES * LANES;
 #ifdef __AVX512F__
     if (dt_cpu_has_pairs(p)) {
         s->multiply = DT_CPU(multiply_pairs);
-        s->a.stride /= 2;
-        s->b.stride /= 2;
+        s->pairs = true;
         s->type = DT_F32;
         s->K /= 2;
     }
 #endif
     const size_t blocks = (s->K + DEPTH - 1) / DEPTH;
-    s->most = ((s->K + blocks - 1) / blocks + LANES - 1) / LANES * LANES;
+    s->most = whole_vectors((s->K + blocks - 1) / blocks);
 }
 
 void DT_CPU(matmul_rows)(const struct dt_cpu_matmul *p)
 {
-    assert(p->M <= DT_CPU_SOME_ROWS && !p->a.transposed && p->b.transposed);
-    assert(!p->accumulate);
+    assert(p->M <= DT_CPU_SOME_ROWS && !p->a.transposed && !p->accumulate);
 
 #pragma omp parallel
     {
         _Alignas(64) struct share s;
+        size_t first, end;
         begin_share(&s, p);
-        multiply_share(&s);
+        dt_cpu_share(p->N, &first, &end);
+        if (p->b.transposed)
+            multiply_transposed(&s, first, end);
+        else
+            multiply_stored(&s, first, end);
     }
 }

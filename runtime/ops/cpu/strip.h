@@ -23,16 +23,21 @@ enum {
     VECS = LANES == 16 ? 4 : 2,
     PANEL = VECS * LANES,
     DEPTH = 768,
+    LINE = 64, /* bytes */
+    WORDS = LINE / sizeof(float),
 };
 
 _Static_assert(DT_CPU_SOME_ROWS % PANEL == 0, "rows are whole panels");
 
-/* STRIP rows, `stride` words apart, and those that come next, in memory. */
+/* STRIP rows, `stride` words apart, and what has to be fetched meanwhile: for
+ * each line of their words STRIP lines of memory, `next_stride` bytes apart.
+ */
 struct dt_strip {
     const float *row;
     size_t stride;
     uintptr_t next;
-    size_t next_stride; /* bytes */
+    size_t next_stride;
+    size_t next_step; /* bytes from the lines of one time to the next */
 };
 
 /* sum(STRIP, rows) = or += strip x, over `depth` words, at most DEPTH; packed
@@ -52,7 +57,6 @@ static inline __attribute__((always_inline)) void multiply_tile(
     size_t vecs, float *to, const struct dt_strip *strip, const float *x,
     size_t depth, bool add)
 {
-    enum { LINE = 64, WORDS = LINE / sizeof(float) };
     const float *w = strip->row;
     const size_t stride = strip->stride;
     dt_vec sum[STRIP][VECS];
@@ -65,7 +69,7 @@ static inline __attribute__((always_inline)) void multiply_tile(
                             : (dt_vec){0.0f};
     }
     for (size_t first = 0; first < depth; first += WORDS) {
-        const uintptr_t next = strip->next + first * sizeof(float);
+        const uintptr_t next = strip->next + first / WORDS * strip->next_step;
         const size_t end = first + WORDS < depth ? first + WORDS : depth;
 #pragma GCC unroll 8
         for (size_t i = 0; i < STRIP; i++)
