@@ -225,6 +225,13 @@ int dt_adapter_check(const struct dt_conf *conf,
                      const struct dt_model_config *config,
                      struct dt_error *err);
 
+/* critic.c: the config of the critic beside `model`; the caller releases it,
+ * also after -1: EX_CONFIG, or config.json cannot be read or is wrong.
+ */
+int dt_critic_config(const struct dt_conf *conf,
+                     const struct dt_model_config *model,
+                     struct dt_model_config *critic, struct dt_error *err);
+
 /* critic.c: the model and layout of run->critic, if the algorithm has one.
  * Needs those of run->learner. -1: EX_CONFIG, or config.json cannot be read or
  * is wrong.
@@ -375,8 +382,8 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
 int dt_costs_begin(struct dt_run *run, struct dt_error *err);
 
 /* costs.c: what the steps since the last report, which took `seconds` and had
- * `tokens`, have cost in time, memory and energy; begins the next window. All
- * ranks call it after the same step. -1: a peer failed.
+ * `tokens`, have cost in time, memory and energy; the next window begins where
+ * these seconds end. All ranks call it after the same step. -1: a peer failed.
  */
 int dt_run_costs(struct dt_run *run, double tokens, double seconds,
                  struct dt_report_values *costs, struct dt_error *err);

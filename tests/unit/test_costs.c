@@ -144,6 +144,29 @@ static void ranks_jsonl_has_a_line_at_the_end(void **state)
     json_decref(line);
 }
 
+/* Waiting for what the last rank has to say is no time that nobody counts. */
+static int ask_late_rank(struct dt_run *run, void *arg)
+{
+    struct dt_report_values costs = {.count = 0};
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(dt_costs_begin(run, &err) == 0);
+    const double since = run->window.since;
+    if (run->rank == 1)
+        usleep(50000);
+    run->window.steps = 1;
+    TRY(dt_run_costs(run, 100, 0.001, &costs, &err) == 0);
+    TRY(near(run->window.since, since + 0.001, 1e-9));
+    TRY(run->window.steps == 0);
+    return 0;
+}
+
+static void a_window_begins_where_the_one_before_ended(void **state)
+{
+    (void)state;
+    small_runs(2, "training.train_batch_size: 6\n", ask_late_rank, NULL);
+}
+
 #define ZONE "sys/class/powercap/intel-rapl:0"
 
 static double value_of(const struct dt_report_values *values, const char *name)
@@ -216,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_parts_of_a_step_are_no_more_than_the_step),
         CASE(tokens_are_counted_since_the_line_and_since_the_start),
+        CASE(a_window_begins_where_the_one_before_ended),
         CASE(ranks_jsonl_has_a_line_at_the_end),
         CASE(each_rank_that_counts_energy_has_its_power),
         CASE(a_site_may_set_the_directory_for_prometheus),
