@@ -22,47 +22,55 @@ static const char *config_dir(const struct dt_conf *conf)
     return conf->model.path ? conf->model.path : conf->model.config_path;
 }
 
-/* It reads the same tokens. */
-static int check_config(const struct dt_run *run, struct dt_error *err)
+/* Sets *critic to what value_path says, or the model's own config. */
+static int load_config(const struct dt_conf *conf,
+                       const struct dt_model_config *model,
+                       struct dt_model_config *critic, struct dt_error *err)
 {
-    const struct dt_model_config *critic = &run->critic.model_config;
-    const struct dt_model_config *model = &run->learner.model_config;
+    const char *dir = config_dir(conf);
+    if (dir)
+        return dt_model_config_load(critic, dir, err);
+    *critic = *model;
+    return 0;
+}
+
+int dt_critic_config(const struct dt_conf *conf,
+                     const struct dt_model_config *model,
+                     struct dt_model_config *critic, struct dt_error *err)
+{
+    if (load_config(conf, model, critic, err) < 0 ||
+        dt_model_check_scores(critic, err) < 0)
+        return dt_error_prefix(err, "the critic");
+    critic->scores = true;
     if (critic->vocab_size != model->vocab_size)
-        return dt_conf_error_set(&run->conf, "model.value_path", err,
-                                 "%s: has %zu tokens, but the model has %zu: "
-                                 "the critic reads what the model writes",
-                                 config_dir(&run->conf), critic->vocab_size,
-                                 model->vocab_size);
-    if (critic->n_positions < run->T)
-        return dt_conf_error_set(&run->conf, "model.value_path", err,
-                                 "%s: has %zu positions, but data.max_length "
-                                 "is %zu",
-                                 config_dir(&run->conf), critic->n_positions,
-                                 run->T);
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: has %zu tokens, but the model has %zu: the "
+                            "critic reads what the model writes",
+                            config_dir(conf), critic->vocab_size,
+                            model->vocab_size);
+    if (critic->n_positions < (size_t)conf->data.max_length)
+        return dt_error_set(
+            err, EX_CONFIG, "%s: has %zu positions, but data.max_length is %ld",
+            config_dir(conf), critic->n_positions, conf->data.max_length);
     return 0;
 }
 
 int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    const char *dir = config_dir(conf);
     struct dt_learner *critic = &run->critic;
+    struct dt_error own;
     if (!run->algo->critic_loss || conf->ppo.critic_shares)
         return 0;
     critic->folder = "critic";
     critic->start =
         conf->model.value_path ? conf->model.value_path : run->learner.start;
-    if (dir) {
-        if (dt_model_config_load(&critic->model_config, dir, err) < 0)
-            return dt_error_prefix(err, "the critic");
-    } else {
-        critic->model_config = run->learner.model_config;
-    }
-    if (dt_model_check_scores(&critic->model_config, err) < 0)
-        return dt_error_prefix(err, "the critic");
-    critic->model_config.scores = true;
-    if (check_config(run, err) < 0)
+    if (dt_critic_config(conf, &run->learner.model_config,
+                         &critic->model_config, &own) < 0) {
+        dt_conf_error_set(conf, "model.value_path", err, "%s", own.text);
+        err->status = own.status;
         return -1;
+    }
     critic->layout = dt_model_layout(&critic->model_config, run->world, err);
     if (!critic->layout)
         return -1;

@@ -195,6 +195,26 @@ static int check_reference(const char *file, const struct dt_conf *conf)
                                        err.text, stderr);
 }
 
+/* Checks that the critic reads what the model writes. */
+static int check_critic(const char *file, const struct dt_conf *conf)
+{
+    struct dt_model_config config = {0}, critic = {0};
+    struct dt_error err;
+    int result = 0;
+    if (!conf->model.value_path)
+        return EX_OK;
+    result = dt_run_model_config(conf, &config, &err);
+    if (result == 0)
+        result = dt_critic_config(conf, &config, &critic, &err);
+    if (result == 0)
+        result = check_weights(&critic, conf->model.value_path, &err);
+    dt_model_config_fini(&config);
+    dt_model_config_fini(&critic);
+    return result == 0 ? EX_OK
+                       : dt_conf_print_problem(conf, file, "model.value_path",
+                                               err.text, stderr);
+}
+
 int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
@@ -209,7 +229,8 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
         return EX_CONFIG;
     }
     if (check_model(file, conf, &vocab_size) != EX_OK ||
-        check_reference(file, conf) != EX_OK)
+        check_reference(file, conf) != EX_OK ||
+        check_critic(file, conf) != EX_OK)
         return EX_CONFIG;
     if (dt_run_data_check(conf, vocab_size, &err) < 0)
         return dt_conf_print_problem(

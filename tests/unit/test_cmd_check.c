@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -197,6 +198,33 @@ static void token_ids_need_no_matching_tokenizer(void **state)
     assert_int_equal(check("t.yaml"), EX_OK);
     unlink("config.json");
     unlink("t.jsonl");
+}
+
+/* What a run of ppo would refuse after it has waited for its nodes. */
+static void the_critic_of_a_policy_is_checked(void **state)
+{
+    (void)state;
+    write_file("config.json", MODEL_OF("257"));
+    write_file("p.jsonl", "{\"prompt\": \"1\"}\n");
+    write_file("t.yaml", "algorithm: ppo\n"
+                         "model: {" OF_BYTES ", value_path: value}\n"
+                         "data: {train: p.jsonl, max_length: 64}\n"
+                         "rollout.max_completion_length: 32\n"
+                         "reward.functions: [{type: length, shape: target, "
+                         "tokens: 8}]\n"
+                         "training: {train_batch_size: 8, max_steps: 9}\n");
+    mkdir("value", 0777);
+    write_file("value/config.json", MODEL_OF("300"));
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "t.yaml:2:61: model.value_path: "));
+    assert_non_null(strstr(errors, "has 300 tokens, but the model has 257"));
+    write_file("value/config.json", MODEL_OF("257"));
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "t.yaml:2:61: model.value_path: "));
+    unlink("value/config.json");
+    rmdir("value");
+    unlink("config.json");
+    unlink("p.jsonl");
 }
 
 /* That conversations cannot become text is known before a job is queued. */
@@ -484,6 +512,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_printed_with_their_place),
         cmocka_unit_test(the_model_that_a_file_names_is_checked),
         cmocka_unit_test(token_ids_need_no_matching_tokenizer),
+        cmocka_unit_test(the_critic_of_a_policy_is_checked),
         cmocka_unit_test(conversations_without_a_chat_template_are_refused),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
