@@ -4,6 +4,7 @@
 #define DT_TESTS_UNIT_COMMAND_H
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,18 @@ static inline int run_command(int (*command)(int argc, char **argv), int argc,
     read_back("out", out, sizeof(out));
     read_back("errors", errors, sizeof(errors));
     return WEXITSTATUS(status);
+}
+
+/* The same with the words of `args`. */
+static inline int run_words(int (*command)(int argc, char **argv),
+                            const char *args)
+{
+    char words[256], *argv[16] = {"command"};
+    int argc = 1;
+    snprintf(words, sizeof(words), "%s", args);
+    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    return run_command(command, argc, argv);
 }
 
 /* The same in this process, since OpenMP has no threads in a child. */

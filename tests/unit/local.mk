@@ -17,6 +17,7 @@ check_PROGRAMS += \
 	tests/unit/test_ckpt_folder \
 	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
+	tests/unit/test_cmd_check_model \
 	tests/unit/test_cmd_explain \
 	tests/unit/test_cmd_export \
 	tests/unit/test_cmd_plan \

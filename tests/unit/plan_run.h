@@ -18,15 +18,9 @@
     "model: {n_positions: 128, n_embd: 128, n_layer: 4, n_head: 4}\n"          \
     "training.per_device_batch_size: 4\n"
 
-/* Runs `plan` with the words of `args`. */
 static inline int plan(const char *args)
 {
-    char words[256], *argv[16] = {"plan"};
-    int argc = 1;
-    snprintf(words, sizeof(words), "%s", args);
-    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
-        argv[argc++] = w;
-    return run_command(dt_cmd_plan, argc, argv);
+    return run_words(dt_cmd_plan, args);
 }
 
 static inline json_t *plan_json(const char *args)
