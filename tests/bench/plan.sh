@@ -9,8 +9,9 @@
 # of one thread on each node of a devcluster whose links have the RATE (10gbit
 # and 1gbit unless given). Each round measures rates with doctor --rates, and then
 # trains with each strategy; the prediction is that of these rates. Prints
-# medians over rounds, of predictions and of all steps but the first two, and the
-# best of both, which is what to compare on a machine with other work. Needs root.
+# medians over rounds, of predictions and of the mean step of a run without its
+# first two, and the best of both, which is what to compare on a machine with other
+# work. Needs root.
 
 set -euo pipefail
 
@@ -63,17 +64,15 @@ for one in json.load(sys.stdin)["candidates"]:
         print(one["seconds"]["step"])'
 }
 
-# measured: the steps of the run, one a line, in seconds.
+# measured: the mean step of the run, in seconds: a single one has more or less of
+# the waiting for weights that its neighbours wait for, too.
 measured() {
     rm -rf "$work/logs"
     cluster_run srun -N"$nodes" --disttrain="$work/c.yaml" >&2
     python3 -c '
 import json, sys
-tokens = int(sys.argv[2])
-lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
-for line in lines[2:]:
-    print(tokens / line["tokens_per_s"])' \
-        "$work/logs/metrics.jsonl" $((256 * nodes * accumulate))
+times = [json.loads(line)["time"] for line in open(sys.argv[1], encoding="utf-8")]
+print((times[-1] - times[1]) / (len(times) - 2))' "$work/logs/metrics.jsonl"
 }
 
 median() {
