@@ -3,11 +3,12 @@
  * matmul_rows.c - matrix multiplications of some dozens of rows, such as the
  * next tokens of a rollout
  *
- * A library packs b for many rows that are not there. Here b is read once, in
- * one of two ways. If it is stored transposed, so is the result computed:
- * c^T = b^T a^T, with rows of b^T as they are stored and a^T packed. Else
- * c = a b, with rows of a as they are stored and some columns of b packed. A
- * sum goes over k in its order, whatever M, the other rows and the threads are.
+ * A library packs b for many rows that are not there. Here b is read once. If
+ * it is stored transposed, the result is computed transposed, too: c^T = b^T
+ * a^T, of rows of b^T as they are stored and of a^T, which is packed and stays
+ * in the cache. Else c = a b, of rows of a as they are stored and of columns of
+ * b, which are packed, a block at a time. A sum goes over k in its order,
+ * whatever M, the other rows and the threads are.
  */
 #include "config.h"
 
@@ -19,7 +20,7 @@
 /* Columns of b transposed, whose sums stay in the L2 cache with a block of a^T;
  * and of b as it is, with GROUP_DEPTH words of each packed, of which those of a
  * group, GROUP columns, fit into the L1 cache. Rows of b are fetched AHEAD
- * rows before they are packed, as far as they are not there by then.
+ * rows before they are packed, in case nobody has fetched them yet.
  */
 enum {
     AHEAD = 16,
