@@ -98,8 +98,10 @@ END
     [[ $(<err) == *"disttrain: nothing reads the output of srun: the last of \
 the output is lost" ]]
     # a reader that starts after the console's deadline still gets everything
-    run -0 dt_run bash -c 'srun -Q --disttrain=c.yaml \
-        -n1 seq 15000 | { sleep 13; cksum; }; exit "${PIPESTATUS[0]}"'
+    run -0 dt_run bash -c 'srun -Q --disttrain=c.yaml -n1 seq 15000 2>err |
+        { sleep 13; cksum; }; exit "${PIPESTATUS[0]}"'
+    echo "$output"
+    cat err
     [[ $output == $(seq 15000 | cksum) ]]
 }
 
