@@ -21,6 +21,10 @@ static int check(const char *args)
     return run_words(dt_cmd_check, args);
 }
 
+#define MODEL_OF(vocab_size)                                                   \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": " vocab_size                   \
+    ", \"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, \"n_head\": 2}"
+
 static void the_model_that_a_file_names_is_checked(void **state)
 {
     static const char text[] = "algorithm: sft\n"
@@ -48,10 +52,7 @@ static void the_model_that_a_file_names_is_checked(void **state)
     assert_string_equal(errors,
                         "t.yaml:3:38: data.max_length: E119 64 tokens do not "
                         "fit into the 32 positions of the model\n");
-    write_file("config.json",
-               "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
-               "\"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, "
-               "\"n_head\": 2}");
+    write_file("config.json", MODEL_OF("257"));
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
              "t.yaml:2:15: model.path: %s/model.safetensors: cannot open: No "
@@ -60,10 +61,7 @@ static void the_model_that_a_file_names_is_checked(void **state)
     assert_string_equal(errors, wanted);
     write_file("t.yaml", random);
     assert_int_equal(check("t.yaml"), EX_OK);
-    write_file("config.json",
-               "{\"model_type\": \"gpt2\", \"vocab_size\": 300, "
-               "\"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, "
-               "\"n_head\": 2}");
+    write_file("config.json", MODEL_OF("300"));
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
              "t.yaml:2:15: model.path: %s has no tokenizer.json or "
@@ -76,9 +74,6 @@ static void the_model_that_a_file_names_is_checked(void **state)
     unlink("config.json");
 }
 
-#define MODEL_OF(vocab_size)                                                   \
-    "{\"model_type\": \"gpt2\", \"vocab_size\": " vocab_size                   \
-    ", \"n_positions\": 64, \"n_embd\": 32, \"n_layer\": 1, \"n_head\": 2}"
 #define RUN_OF(model, data)                                                    \
     "algorithm: sft\nmodel: {" model "}\ndata: {train: t.jsonl, "              \
     "max_length: 64" data "}\ntraining: {per_device_batch_size: 1}\n"
