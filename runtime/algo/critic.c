@@ -67,7 +67,9 @@ int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
         conf->model.value_path ? conf->model.value_path : run->learner.start;
     if (dt_critic_config(conf, &run->learner.model_config,
                          &critic->model_config, &own) < 0) {
-        dt_conf_error_set(conf, "model.value_path", err, "%s", own.text);
+        dt_conf_error_set(
+            conf, conf->model.value_path ? "model.value_path" : "algorithm",
+            err, "%s", own.text);
         err->status = own.status;
         return -1;
     }
