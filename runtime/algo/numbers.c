@@ -2,6 +2,7 @@
 /* numbers.c - what a run reports of the completions that it samples */
 #include "config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,14 @@ enum {
     FIXED,
     IDLE_STEPS = 5,
 };
+
+static_assert(FIXED + 2 * DT_CONF_REWARDS_MAX + DT_PPO_NUMBERS <=
+                      DT_NUMBERS_MAX &&
+                  FIXED + 2 * DT_CONF_REWARDS_MAX + DT_REFILL_NUMBERS <=
+                      DT_NUMBERS_MAX,
+              "numbers of all rewards and of an algorithm");
+static_assert(DT_METRICS_MAX + 1 + DT_NUMBERS_MAX <= DT_REPORT_VALUES_MAX,
+              "metrics, num_tokens and numbers");
 
 static const char *const names[FIXED] = {
     [REWARD] = "reward",
@@ -66,8 +75,6 @@ void dt_run_name_numbers(struct dt_run *run)
     for (size_t i = 0; i < FIXED; i++)
         snprintf(s->names[i], DT_NUMBER_NAME, "%s", names[i]);
     for (size_t k = 0; k < columns; k++) {
-        if (s->numbers.count + 2 > DT_NUMBERS_MAX)
-            return;
         char *to = s->names[s->numbers.count];
         snprintf(to, DT_NUMBER_NAME, "rewards/%.70s/mean", s->columns[k].name);
         snprintf(to + DT_NUMBER_NAME, DT_NUMBER_NAME, "rewards/%.70s/std",
@@ -79,7 +86,7 @@ void dt_run_name_numbers(struct dt_run *run)
         const char *const *own;
         const double *values;
         size_t count = run->algo->numbers(run, &own, &values);
-        for (size_t i = 0; i < count && s->numbers.count < DT_NUMBERS_MAX; i++)
+        for (size_t i = 0; i < count; i++)
             snprintf(s->names[s->numbers.count++], DT_NUMBER_NAME, "%s",
                      own[i]);
     }
@@ -133,8 +140,6 @@ void dt_run_report_numbers(struct dt_samples *s,
                            struct dt_report_values *values)
 {
     for (size_t i = 0; i < s->numbers.count; i++) {
-        if (values->count == DT_REPORT_VALUES_MAX)
-            break;
         values->value[values->count++] = (struct dt_report_value){
             s->names[i], s->sums.sum[i] / s->sums.steps[i],
             i == REWARD || i == MEAN_LENGTH};

@@ -28,7 +28,7 @@ struct dt_run;
 struct dt_metrics;
 
 /* Numbers of a generation that all ranks know, for the report. */
-enum { DT_NUMBERS_MAX = 48, DT_NUMBER_NAME = 96 };
+enum { DT_NUMBERS_MAX = 96, DT_NUMBER_NAME = 96 };
 
 struct dt_numbers {
     size_t count;

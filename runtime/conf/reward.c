@@ -364,6 +364,19 @@ void dt_conf_derive_rewards(struct dt_conf_reader *reader)
     reader->problems.out_of_memory |= !reward->name || !reward->path;
 }
 
+/* Metrics have a mean and a deviation of each. */
+static void check_number(struct dt_conf_reader *reader)
+{
+    const struct dt_conf_rewards *rewards = &reader->conf->reward;
+    size_t count = 0;
+    for (size_t i = 0; i < rewards->count; i++)
+        count += dt_conf_reward_channels(&rewards->functions[i]);
+    if (count > DT_CONF_REWARDS_MAX)
+        PROBLEM(reader, "reward.functions",
+                "%zu rewards of a completion, channels counted: at most %d",
+                count, DT_CONF_REWARDS_MAX);
+}
+
 void dt_conf_check_rewards(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -380,4 +393,5 @@ void dt_conf_check_rewards(struct dt_conf_reader *reader)
         PROBLEM(reader, "reward.functions",
                 "E118 required: what is a good completion? A list such as "
                 "[{type: exact}], or model.reward_path");
+    check_number(reader);
 }

@@ -70,6 +70,15 @@ struct dt_conf_reward {
     char *config;                 /* JSON for the program, or NULL */
 };
 
+/* How many rewards it gives a completion. */
+static inline size_t dt_conf_reward_channels(
+    const struct dt_conf_reward *reward)
+{
+    return reward->channels.count > 0 ? reward->channels.count : 1;
+}
+
+enum { DT_CONF_REWARDS_MAX = 32 }; /* rewards of all functions together */
+
 struct dt_conf_rewards {
     struct dt_conf_reward *functions;
     size_t count;

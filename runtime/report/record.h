@@ -21,7 +21,7 @@ struct dt_report_value {
 };
 
 enum {
-    DT_REPORT_VALUES_MAX = 64,                       /* of an algorithm */
+    DT_REPORT_VALUES_MAX = 128,                      /* of an algorithm */
     DT_RECORD_VALUES_MAX = 2 * DT_REPORT_VALUES_MAX, /* of a line */
 };
 

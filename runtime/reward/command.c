@@ -92,8 +92,8 @@ static int ask(struct dt_reward_lane *lane, const struct dt_reward_part *part,
     const struct dt_reward_form form = {.id = ++command->id,
                                         .count = part->count,
                                         .channels = &lane->conf->channels};
-    size_t most = REPLY_BYTES +
-                  VALUE_BYTES * part->count * dt_reward_channels(lane->conf);
+    size_t most = REPLY_BYTES + VALUE_BYTES * part->count *
+                                    dt_conf_reward_channels(lane->conf);
     char *request = dt_reward_request(part, form.id);
     const char *reply;
     size_t bytes;

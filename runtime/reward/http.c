@@ -185,7 +185,7 @@ static int score_http(struct dt_reward_lane *lane,
     char *body = conf->openrlhf ? dt_reward_queries(part, conf->answer_column)
                                 : dt_reward_request(part, form.id);
     http->most =
-        REPLY_BYTES + VALUE_BYTES * part->count * dt_reward_channels(conf);
+        REPLY_BYTES + VALUE_BYTES * part->count * dt_conf_reward_channels(conf);
     int rc = body ? post(lane, body, err)
                   : dt_error_set(err, EX_OSERR, "out of memory");
     free(body);

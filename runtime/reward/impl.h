@@ -98,12 +98,6 @@ double dt_reward_pause_s(const struct dt_conf_reward *conf, int call);
 /* The most seconds that one call of score takes, with the pause behind it. */
 double dt_reward_call_s(const struct dt_conf_reward *conf);
 
-/* Number of the channels of a function: 1 if the file names none. */
-static inline size_t dt_reward_channels(const struct dt_conf_reward *conf)
-{
-    return conf->channels.count > 0 ? conf->channels.count : 1;
-}
-
 /* init: -1 without memory. add: numbers of a reply of the function `name`.
  * take: the means as a new object, of all since the last call; NULL without
  * memory.

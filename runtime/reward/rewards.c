@@ -19,7 +19,7 @@ size_t dt_reward_columns(const struct dt_conf *conf)
 {
     size_t count = 0;
     for (size_t i = 0; i < conf->reward.count; i++)
-        count += dt_reward_channels(&conf->reward.functions[i]);
+        count += dt_conf_reward_channels(&conf->reward.functions[i]);
     return count;
 }
 
@@ -27,7 +27,7 @@ size_t dt_reward_columns(const struct dt_conf *conf)
 static int add_columns(struct dt_rewards *rewards,
                        const struct dt_conf_reward *conf, size_t index)
 {
-    for (size_t c = 0; c < dt_reward_channels(conf); c++) {
+    for (size_t c = 0; c < dt_conf_reward_channels(conf); c++) {
         struct dt_reward_column *column =
             &rewards->column[rewards->column_count++];
         column->weight = conf->weight;
@@ -67,12 +67,12 @@ static int add_functions(struct dt_rewards *rewards, int where)
         const struct dt_conf_reward *conf = &all->functions[i];
         struct dt_reward_function *function =
             &rewards->function[rewards->function_count];
-        index += dt_reward_channels(conf);
+        index += dt_conf_reward_channels(conf);
         if (conf->where != where && where != DT_REWARD_ANYWHERE)
             continue;
         function->conf = conf;
         function->kind = dt_reward_kind_of(conf);
-        function->channels = dt_reward_channels(conf);
+        function->channels = dt_conf_reward_channels(conf);
         function->first = rewards->column_count;
         function->lane_count = lanes_of(function);
         function->lane = calloc(function->lane_count, sizeof(*function->lane));

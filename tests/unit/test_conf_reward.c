@@ -176,6 +176,31 @@ static void every_mistake_has_its_place(void **state)
     CHECK_ALL(broken);
 }
 
+/* Metrics have room for so many; a function without channels is one. */
+static void the_number_of_rewards_has_a_limit(void **state)
+{
+    char text[2048] = "algorithm: grpo\n"
+                      "data.train: train.txt\n"
+                      "model.n_embd: 96\n"
+                      "training.per_device_batch_size: 2\n"
+                      "reward.functions: [{type: exact}, {type: command, "
+                      "command: [a], channels: {";
+    const struct broken more[] = {
+        {text, "t.yaml:5:19: reward.functions: 33 rewards of a completion, "
+               "channels counted: at most 32\n"}};
+    struct dt_conf *conf;
+    (void)state;
+    for (int i = 1; i < DT_CONF_REWARDS_MAX; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sc%d: 1",
+                 i > 1 ? ", " : "", i);
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), "}}]\n");
+    conf = load_good(text, "");
+    assert_int_equal(conf->reward.count, 2);
+    dt_conf_destroy(conf);
+    strcpy(strstr(text, "}}]"), ", more: 2}}]\n");
+    CHECK_ALL(more);
+}
+
 /* What may change without another result is not in the fingerprint. */
 static void results_leave_out_how_programs_run(void **state)
 {
@@ -219,6 +244,7 @@ int main(void)
         cmocka_unit_test(functions_have_their_keys_and_defaults),
         cmocka_unit_test(a_dump_reads_back),
         cmocka_unit_test(every_mistake_has_its_place),
+        cmocka_unit_test(the_number_of_rewards_has_a_limit),
         cmocka_unit_test(results_leave_out_how_programs_run),
         cmocka_unit_test(keys_are_explained),
     };

@@ -61,6 +61,42 @@ static void tokens_and_scores_are_those_of_any_world(void **state)
     }
 }
 
+/* The most rewards that there may be: each function is equal to the first. */
+static int look_at_numbers(struct dt_run *run, void *arg)
+{
+    const struct dt_samples *s = &run->samples;
+    const double *value = s->numbers.value;
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    size_t at = 0;
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(s->numbers.count == s->own + DT_PPO_NUMBERS);
+    for (int i = 0; i < DT_CONF_REWARDS_MAX; i++) {
+        char name[DT_NUMBER_NAME];
+        snprintf(name, sizeof(name), "rewards/f%d/mean", i);
+        while (at < s->own && strcmp(s->names[at], name) != 0)
+            at++;
+        TRY(at + 1 < s->own);
+        TRY(fabs(value[at] * DT_CONF_REWARDS_MAX - value[0]) < 1e-9);
+    }
+    TRY(!strcmp(s->names[s->own], dt_ppo_number_names[0]));
+    TRY(!memcmp(value + s->own, run->ppo.numbers, sizeof(run->ppo.numbers)));
+    return 0;
+}
+
+static void many_rewards_are_reported_beside_numbers_of_ppo(void **state)
+{
+    char lines[4096] = PARTS "reward.functions: [";
+    (void)state;
+    for (int i = 0; i < DT_CONF_REWARDS_MAX; i++)
+        snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines),
+                 "%s{type: regex, pattern: \"(?s)[ -~].*\", name: f%d}",
+                 i > 0 ? ", " : "", i);
+    snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "]\n");
+    small_runs(1, lines, look_at_numbers, NULL);
+}
+
 struct order {
     size_t row[4][8];
 };
@@ -436,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(tokens_and_scores_are_those_of_any_world),
+        cmocka_unit_test(many_rewards_are_reported_beside_numbers_of_ppo),
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
         cmocka_unit_test(rates_follow_steps_or_generations),
         cmocka_unit_test(scores_may_stand_behind_the_last_token),
