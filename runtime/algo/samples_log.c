@@ -40,7 +40,7 @@ static json_t *ids_of(const struct dt_experience *e, size_t row)
     return list;
 }
 
-/* A line of the file; NULL: out of memory, or a text that is no UTF-8. */
+/* A line of the file; NULL: a text that is no UTF-8, or out of memory. */
 static json_t *describe(const struct dt_run *run, size_t row,
                         const struct dt_prompt_line *line)
 {
@@ -64,44 +64,60 @@ static json_t *describe(const struct dt_run *run, size_t row,
     return json;
 }
 
-static int write_group(const struct dt_run *run, size_t g, FILE *file)
+static int write_line(json_t *json, FILE *file, struct dt_error *err)
+{
+    if (!json)
+        return dt_error_set(err, EX_DATAERR,
+                            "a text that is no UTF-8, or no memory");
+    if (json_dumpf(json, file, JSON_COMPACT) < 0 || fputc('\n', file) == EOF)
+        return dt_error_set(err, EX_IOERR, "%s", strerror(errno));
+    return 0;
+}
+
+static int write_group(const struct dt_run *run, size_t g, FILE *file,
+                       struct dt_error *err)
 {
     const struct dt_experience *e = &run->samples.experience;
     struct dt_prompt_line line;
-    struct dt_error err;
-    int rc = dt_prompts_read(run->data.prompts, e->number[g], &line, &err);
+    int rc = dt_prompts_read(run->data.prompts, e->number[g], &line, err);
     for (size_t copy = 0; copy < e->copies && rc == 0; copy++) {
         json_t *json = describe(run, g * e->copies + copy, &line);
-        rc = json && json_dumpf(json, file, JSON_COMPACT) == 0 &&
-                     fputc('\n', file) != EOF
-                 ? 0
-                 : -1;
+        rc = write_line(json, file, err);
         json_decref(json);
     }
     dt_prompt_line_fini(&line);
     return rc;
 }
 
+static int write_samples(const struct dt_run *run, const char *path,
+                         struct dt_error *err)
+{
+    const size_t groups = run->samples.experience.groups;
+    const size_t most = (size_t)run->conf.rollout.log_samples;
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
+    int rc = 0;
+    for (size_t g = 0; g < most && g < groups && rc == 0; g++)
+        rc = write_group(run, g, file, err);
+    if (fclose(file) != 0 && rc == 0)
+        rc = dt_error_set(err, EX_IOERR, "%s", strerror(errno));
+    return rc;
+}
+
 void dt_run_log_samples(const struct dt_run *run, long step)
 {
     const struct dt_conf *conf = &run->conf;
-    const size_t groups = run->samples.experience.groups;
-    size_t most = (size_t)conf->rollout.log_samples;
     long every = conf->rollout.log_every;
     char path[PATH_MAX];
-    if (run->rank != 0 || every == 0 || most == 0 ||
+    struct dt_error err;
+    if (run->rank != 0 || every == 0 || conf->rollout.log_samples == 0 ||
         (step > 1 &&
          (step - 1) / every == (step - 1 - (long)run->samples.uses) / every))
         return;
     snprintf(path, sizeof(path), "%s/samples-%ld.jsonl", conf->logging.dir,
              step);
-    FILE *file = fopen(path, "we");
-    int rc = file ? 0 : -1;
-    for (size_t g = 0; g < most && g < groups && rc == 0; g++)
-        rc = write_group(run, g, file);
-    if (file && fclose(file) != 0)
-        rc = -1;
-    if (rc < 0)
+    if (write_samples(run, path, &err) < 0)
         dt_log(DT_LOG_WARN, "algo", "%s: samples are not logged: %s", path,
-               errno ? strerror(errno) : "a text that is no UTF-8");
+               err.text);
 }

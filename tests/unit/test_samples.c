@@ -2,6 +2,9 @@
 /* test_samples.c - what a run that samples writes and warns of */
 #include "config.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include <jansson.h>
 
 #include "tests/unit/sampled_run.h"
@@ -71,6 +74,28 @@ static void samples_are_logged_with_all_that_was_made_of_them(void **state)
                    read_samples, NULL);
 }
 
+static int go_without_a_place(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(mkdir("out/logs/samples-1.jsonl", 0777) == 0);
+    errno = EBADF; /* of something before, and no reason */
+    TRY(steps(run, 2, &line, &err) == 0);
+    TRY(rmdir("out/logs/samples-1.jsonl") == 0);
+    return 0;
+}
+
+static void a_log_that_cannot_be_written_costs_a_warning(void **state)
+{
+    const char *text;
+    (void)state;
+    text = said(1, STEP PRINTABLE, go_without_a_place);
+    assert_int_equal(count_of(text, "out/logs/samples-1.jsonl: samples are not "
+                                    "logged: Is a directory"),
+                     1);
+}
+
 /* --- warnings --- */
 
 static int go(struct dt_run *run, void *arg)
@@ -135,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_logged_with_all_that_was_made_of_them),
+        cmocka_unit_test(a_log_that_cannot_be_written_costs_a_warning),
         cmocka_unit_test(runs_that_learn_nothing_are_warned_of),
         cmocka_unit_test(a_trainer_that_is_not_the_sampler_is_warned_of),
     };
