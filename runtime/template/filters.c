@@ -176,9 +176,8 @@ static bool filter_wordcount(const struct use *use)
         return false;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at)) {
         uint32_t c = dt_tpl_code_point(text, at);
-        bool word = c >= 0x80 ? !dt_tpl_is_space(c) && dt_tpl_is_printable(c)
-                              : c == '_' || (c >= '0' && c <= '9') ||
-                                    ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+        bool word = c == '_' || (c >= '0' && c <= '9') ||
+                    ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
         if (c >= 0x80)
             return dt_tpl_fail(use->r, "wordcount of U+%04X is not supported",
                                c);

@@ -87,7 +87,7 @@ static bool add_part(const struct call *call, struct dt_tpl_list *list,
 static bool split_space(const struct call *call, int64_t most,
                         struct dt_tpl_list *list)
 {
-    struct dt_tpl_text text = call->self;
+    const struct dt_tpl_text text = call->self;
     size_t at = 0, begin;
     for (;; most--) {
         while (at < text.n && dt_tpl_is_space(dt_tpl_code_point(text, at)))
@@ -95,10 +95,8 @@ static bool split_space(const struct call *call, int64_t most,
         if (at == text.n)
             return true;
         begin = at;
-        if (most == 0) {
-            text = dt_tpl_strip(text, NULL, false, true);
+        if (most == 0)
             return add_part(call, list, begin, text.n);
-        }
         while (at < text.n && !dt_tpl_is_space(dt_tpl_code_point(text, at)))
             at += dt_tpl_sequence(text, at);
         if (!add_part(call, list, begin, at))
