@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "page/curve.h"
@@ -15,13 +16,15 @@ void dt_curve_init(struct dt_curve *curve, double width)
     curve->first_x = curve->last_x = NAN;
 }
 
+/* Where there are only bad points, at_min and at_max are the place of one. */
 static void bin_merge(struct dt_curve_bin *to, const struct dt_curve_bin *from)
 {
-    if (to->count == 0 || (from->count > 0 && from->min < to->min)) {
+    const bool only = to->count + to->bad == 0;
+    if (only || (from->count > 0 && (to->count == 0 || from->min < to->min))) {
         to->min = from->min;
         to->at_min = from->at_min;
     }
-    if (to->count == 0 || (from->count > 0 && from->max > to->max)) {
+    if (only || (from->count > 0 && (to->count == 0 || from->max > to->max))) {
         to->max = from->max;
         to->at_max = from->at_max;
     }

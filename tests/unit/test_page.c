@@ -316,6 +316,26 @@ static void a_curve_keeps_every_spike(void **state)
     assert_true(fabs(tail.deviation - 0.5) < 1e-3);
 }
 
+/* Most bins are empty when they are merged, and none has two points at last. */
+static void a_bad_point_stays_at_its_place(void **state)
+{
+    static struct dt_curve curve;
+    enum { EVERY = 10, POINTS = DT_CURVE_BINS * 8 / EVERY };
+    const double bad[] = {10 * EVERY, 33 * EVERY};
+    size_t found = 0;
+    (void)state;
+    dt_curve_init(&curve, 1);
+    for (int i = 0; i < POINTS; i++)
+        dt_curve_add(&curve, i * EVERY,
+                     i * EVERY == bad[0] || i * EVERY == bad[1] ? NAN : i);
+    assert_true(curve.width == 8);
+    assert_int_equal(curve.bad, 2);
+    for (size_t i = 0; i < curve.used; i++)
+        if (curve.bin[i].count == 0 && curve.bin[i].bad > 0)
+            assert_true(dt_curve_bin_x(&curve.bin[i]) == bad[found++]);
+    assert_int_equal(found, 2);
+}
+
 static void ticks_are_round(void **state)
 {
     struct dt_axis axis;
@@ -416,6 +436,7 @@ int main(void)
         cmocka_unit_test(plots_are_files_of_svg_without_variables),
         cmocka_unit_test(a_page_that_cannot_be_written_names_its_file),
         cmocka_unit_test(a_curve_keeps_every_spike),
+        cmocka_unit_test(a_bad_point_stays_at_its_place),
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(numbers_are_short),
         cmocka_unit_test(text_and_lines_have_contrast_in_light_and_dark),
