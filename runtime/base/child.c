@@ -149,7 +149,10 @@ int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
         struct pollfd p = {.fd = child.out, .events = POLLIN};
         double left = deadline - dt_clock_now();
         bool full = used + 1 >= size;
-        if (left <= 0 || poll(&p, 1, (int)(left * 1e3) + 1) <= 0)
+        int ready = left <= 0 ? 0 : poll(&p, 1, (int)(left * 1e3) + 1);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
             break;
         ssize_t n = read(child.out, full ? lost : text + used,
                          full ? sizeof(lost) : size - 1 - used);

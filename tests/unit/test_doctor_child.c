@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,28 @@ static void asking_a_program_always_ends_in_time(void **state)
     assert_int_equal(dt_child_ask(sleeps, 100, answer, 8, &err), -1);
     assert_string_equal(err.text, "sleep: it did not end in time");
     assert_true(dt_clock_now() - start < 5);
+}
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+static void a_signal_does_not_cut_an_answer_short(void **state)
+{
+    const struct sigaction action = {.sa_handler = ignore};
+    const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0}, {0}};
+    struct dt_error err;
+    char answer[16];
+    char *const talks[] = {"sh", "-c", "printf 12; sleep 0.3; printf 34", NULL};
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    int rc = dt_child_ask(talks, 60000, answer, sizeof(answer), &err);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    signal(SIGALRM, SIG_DFL);
+    assert_int_equal(rc, 0);
+    assert_string_equal(answer, "1234");
 }
 
 /* Whoever ends the asker ends what it has started, which may ignore SIGTERM. */
@@ -103,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asking_a_program_always_ends_in_time),
+        cmocka_unit_test(a_signal_does_not_cut_an_answer_short),
         cmocka_unit_test(ending_the_asker_ends_its_children),
         cmocka_unit_test(gathering_does_not_block_on_unread_input),
     };
