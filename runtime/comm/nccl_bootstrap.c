@@ -98,7 +98,7 @@ static bool same_gpu(const struct dt_comm_world *world,
                      const struct dt_nccl_facts *all, int a, int b)
 {
     struct hosts hosts;
-    if (strcmp(all[a].gpu, all[b].gpu) != 0 || all[a].shared)
+    if (strcmp(all[a].gpu, all[b].gpu) != 0 || (all[a].shared && all[b].shared))
         return false;
     if (all[a].node[0] || all[b].node[0])
         return !strcmp(all[a].node, all[b].node);

@@ -216,6 +216,13 @@ static void shared_gpus(int rank, struct dt_nccl_facts *facts)
     facts->shared = true;
 }
 
+/* Only one of the two says that it may be shared. */
+static void shared_by_one(int rank, struct dt_nccl_facts *facts)
+{
+    same_gpu_130(rank, facts);
+    facts->shared = rank == 130;
+}
+
 static void refused(void (*change)(int rank, struct dt_nccl_facts *facts),
                     int status, int lost_rank, const char *text)
 {
@@ -231,16 +238,18 @@ static void refused(void (*change)(int rank, struct dt_nccl_facts *facts),
 
 static void ranks_that_do_not_fit_together_are_refused(void **state)
 {
+    static const char same_gpu[] =
+        "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 (NVIDIA "
+        "H200): each rank needs one of its own. Give each task a GPU (srun "
+        "--gpus-per-task=1), or start no more tasks on a node than it has "
+        "GPUs; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"";
     (void)state;
     refused(older_last, EX_CONFIG, -1,
             "rank 0 on h0 has NCCL 2.28.9, rank 299 on h37 has 2.23.4: all "
             "ranks need the same one; see LD_LIBRARY_PATH and the installed "
             "libnccl2 there");
-    refused(same_gpu_130, EX_CONFIG, -1,
-            "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 "
-            "(NVIDIA H200): each rank needs one of its own. Give each task a "
-            "GPU (srun --gpus-per-task=1), or start no more tasks on a node "
-            "than it has GPUs; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"");
+    refused(same_gpu_130, EX_CONFIG, -1, same_gpu);
+    refused(shared_by_one, EX_CONFIG, -1, same_gpu);
     refused(failed_first, EX_UNAVAILABLE, 0,
             "rank 0 on h0: cudaGetDevice: no CUDA-capable device");
     refused(failed_7, EX_UNAVAILABLE, 7,
