@@ -373,13 +373,16 @@ static const struct dt_launch_backend pmix_backend = {
     .destroy = pmix_destroy,
 };
 
-/* Host names as the launcher knows them, where it tells. */
-static int ask_hosts(struct pmix *p)
+/* Host names as the launcher knows them. Returns 1 if it does not tell, which
+ * it then tells no rank. What may happen to this rank alone is an error, as the
+ * others would not take part in exchange_hosts.
+ */
+static int ask_hosts(struct pmix *p, struct dt_error *err)
 {
     struct task *task = task_create(call_hosts);
     pmix_status_t status = PMIX_ERR_NOMEM;
     if (!task)
-        return -1;
+        return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
     task->proc = p->self;
     task->size = (uint32_t)p->base.size;
     task->hosts = calloc(task->size, sizeof(*task->hosts));
@@ -394,7 +397,14 @@ static int ask_hosts(struct pmix *p)
             task->hosts[r] = NULL;
         }
     task_drop(task);
-    return status == PMIX_SUCCESS ? 0 : -1;
+    if (status == PMIX_ERR_TIMEOUT)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "launch/pmix: PMIx_Resolve_nodes did not return "
+                            "within %d ms",
+                            CALL_MS);
+    if (status == PMIX_ERR_NOMEM)
+        return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
+    return status == PMIX_SUCCESS ? 0 : 1;
 }
 
 /* Host names as the hosts themselves know them. */
@@ -432,7 +442,8 @@ static int learn_world(struct pmix *p, int timeout_ms, struct dt_error *err)
     for (int r = 0; r < launch->size; r++)
         if (!(launch->hosts[r] = strdup("an unknown host")))
             return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
-    if (ask_hosts(p) < 0 && exchange_hosts(p, timeout_ms, err) < 0)
+    int asked = ask_hosts(p, err);
+    if (asked < 0 || (asked > 0 && exchange_hosts(p, timeout_ms, err) < 0))
         return -1;
     for (int r = 0; r < launch->size; r++)
         if (!launch->hosts[r])
