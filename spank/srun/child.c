@@ -13,6 +13,8 @@
 
 #include "spank/srun/child.h"
 
+enum { REAP_MS = 1000 };
+
 int64_t dtspank_now_ms(void)
 {
     struct timespec t;
@@ -61,8 +63,12 @@ int dtspank_child_wait(pid_t pid, int64_t deadline, int *status,
     }
 }
 
+/* A process in state D ignores SIGKILL. */
 void dtspank_child_kill(pid_t pid)
 {
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const int64_t deadline = dtspank_now_ms() + REAP_MS;
     kill(pid, SIGKILL);
-    waitpid(pid, NULL, WNOHANG);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && dtspank_now_ms() < deadline)
+        nanosleep(&nap, NULL);
 }

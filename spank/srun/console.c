@@ -172,6 +172,8 @@ static int write_facts(const struct dtspank_console_step *step)
     int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
     FILE *out = copy < 0 ? NULL : fdopen(fd, "w");
     if (!out) {
+        if (copy >= 0)
+            close(copy);
         if (fd >= 0)
             close(fd);
         return -1;
@@ -325,9 +327,11 @@ static int start_console(const char *runtime, int facts, int out[2], int err[2])
     console.saved[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOWEST_FD);
     int rc = errno;
     console.srun = getpid();
-    if (console.saved[0] >= 0 && console.saved[1] >= 0 &&
-        (rc = on_exit(finish_at_exit, NULL)) == 0)
-        rc = spawn_console(runtime, facts, out[READ], err[READ], &console.pid);
+    if (console.saved[0] >= 0 && console.saved[1] >= 0)
+        rc = on_exit(finish_at_exit, NULL) == 0
+                 ? spawn_console(runtime, facts, out[READ], err[READ],
+                                 &console.pid)
+                 : ENOMEM;
     if (rc == 0) {
         fflush(stdout);
         if (!is_apart())

@@ -2,6 +2,7 @@
 /* test_spank_check.c - the runtime's answer is read, or refused by name */
 #include "config.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -151,6 +153,8 @@ static void a_broken_runtime_is_refused_with_the_reason(void **state)
     assert_string_equal(run_fails("sleep 60", 100), "no answer in time");
     assert_string_equal(run_fails("exec >/dev/null; sleep 60", 100),
                         "it did not end");
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left */
+    assert_int_equal(errno, ECHILD);
     assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=2", 10000),
                         "the answer is longer than 1048576 bytes");
     assert_string_equal(
