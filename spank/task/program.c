@@ -75,11 +75,13 @@ static bool find_program(spank_t spank, const char *program,
     if (strchr(program, '/'))
         return snprintf(path, PATH_MAX, "%s", program) < PATH_MAX;
     const char *dir = dtspank_task_getenv(spank, "PATH");
-    for (size_t len; dir && *dir; dir += len + (dir[len] == ':')) {
-        len = strcspn(dir, ":");
-        int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)len, dir, program);
+    while (dir) {
+        size_t len = strcspn(dir, ":"); /* 0: the directory of the task */
+        int n = snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dir,
+                         len > 0 ? "/" : "", program);
         if (n > 0 && n < PATH_MAX && access(path, X_OK) == 0)
             return true;
+        dir = dir[len] ? dir + len + 1 : NULL;
     }
     return false;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -147,6 +148,14 @@ static void an_mpi_program_without_mpi_brings_a_warning(void **state)
     stub.argv[0] = "program";
     dtspank_program_warn_mpi(NULL, runtime);
     assert_non_null(strstr(stub.said, name));
+    /* an empty part of PATH is the directory of the task */
+    *strrchr(dir, ':') = '\0';
+    assert_int_equal(chdir(dir + strlen("/nowhere:")), 0);
+    spank_setenv(NULL, "PATH", "/nowhere:", 1);
+    stub.said[0] = '\0';
+    dtspank_program_warn_mpi(NULL, runtime);
+    assert_non_null(strstr(stub.said, name));
+    assert_int_equal(chdir("/"), 0);
     warn("no-program", "");
     warn("/bin/sh", "");
     spank_setenv(NULL, "SLURM_STEP_NUM_TASKS", "1", 1);
