@@ -10,15 +10,18 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' CMOCKA_MESSAGE_OUTPUT=TAP \
 	$(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 
 # Threads that wait for each other must not burn the cores of other tests; what
-# the emulation is quick at is of no use to runs, nor to other tests.
+# the emulation is quick at is of no use to runs, nor to other tests. leaks.supp
+# has what others' libraries leak.
 AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 	DT_BUILDDIR='$(abs_top_builddir)' OMP_WAIT_POLICY=passive \
-	DISTTRAIN_AUTOTUNE=fresh; \
-	export DT_SRCDIR DT_BUILDDIR OMP_WAIT_POLICY DISTTRAIN_AUTOTUNE;
+	DISTTRAIN_AUTOTUNE=fresh \
+	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/leaks.supp:print_suppressions=0'; \
+	export DT_SRCDIR DT_BUILDDIR OMP_WAIT_POLICY DISTTRAIN_AUTOTUNE \
+	LSAN_OPTIONS;
 
 LOG_COMPILER = $(SHELL)
 AM_LOG_FLAGS = $(top_srcdir)/tests/cmocka.sh
-EXTRA_DIST += tests/cmocka.sh
+EXTRA_DIST += tests/cmocka.sh tests/leaks.supp
 
 # How much of the code has run since the last `make clean`.
 EXTRA_DIST += tests/README.md tests/coverage.sh
