@@ -46,7 +46,7 @@ static void run(int (*test)(void), const char *count, size_t mib)
         snprintf(bytes, sizeof(bytes), "%zu", mib * MiB);
         setenv("SIMT_DEVICES", count, 1);
         setenv("SIMT_MEMORY", bytes, 1);
-        alarm(60);
+        alarm(300);
         _exit(test());
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

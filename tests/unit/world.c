@@ -20,6 +20,7 @@
 enum {
     ENTRIES = 8,
     ENTRY_BYTES = 8192,
+    LIFE_S = 300, /* of ranks, which may wait for one that never comes */
 };
 
 struct entry {
@@ -136,6 +137,7 @@ void world_threads(int size, world_rank_f f, void *arg)
     struct shared *shared = shared_create(size);
     struct member members[WORLD_MAX];
     pthread_t threads[WORLD_MAX];
+    alarm(LIFE_S);
     for (int r = 0; r < size; r++) {
         member_init(&members[r], shared, r, size, f, arg);
         assert_int_equal(
@@ -143,6 +145,7 @@ void world_threads(int size, world_rank_f f, void *arg)
     }
     for (int r = 0; r < size; r++)
         pthread_join(threads[r], NULL);
+    alarm(0);
     munmap(shared, sizeof(*shared));
     for (int r = 0; r < size; r++)
         assert_int_equal(members[r].result, 0);
@@ -158,7 +161,7 @@ void world_processes(int size, world_rank_f f, void *arg, int *statuses)
         assert_true(pids[r] >= 0);
         if (pids[r] == 0) {
             struct member m;
-            alarm(60); /* nothing is left behind, whatever happens */
+            alarm(LIFE_S); /* nothing is left behind, whatever happens */
             member_init(&m, shared, r, size, f, arg);
             _exit(f(&m.world, arg));
         }

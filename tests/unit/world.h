@@ -17,7 +17,9 @@ enum {
  */
 typedef int (*world_rank_f)(const struct dt_comm_world *world, void *arg);
 
-/* Runs `size` ranks as threads. Asserts that all of them return 0. */
+/* Runs `size` ranks as threads. Asserts that all of them return 0. SIGALRM ends
+ * the program if they take 5 minutes, as it does processes.
+ */
 void world_threads(int size, world_rank_f f, void *arg);
 
 /* Runs `size` ranks as processes, whose exit status is the result of f. Writes
