@@ -197,27 +197,68 @@ static void ranks_that_see_different_files_do_not_start(void **state)
 #endif
 }
 
+static struct dt_conf *load_run(void)
+{
+    return load("max_length: 4, train: 0.txt",
+                "run: {output_dir: o, overwrite: true}");
+}
+
+static const char *const checkpoints[] = {"checkpoint-10", "checkpoint-20"};
+
 /* The newest checkpoint of another run may change while ranks start. */
 static void ranks_that_found_different_checkpoints_do_not_start(void **state)
 {
-    static const char *const names[] = {"checkpoint-10", "checkpoint-20"};
-    struct start start = {0};
+    static const char *const keys[] = {"model.path", "model.value_path",
+                                       "model.reference_path", "adapter.path"};
     (void)state;
 #ifdef HAVE_GLOO
-    for (int rank = 0; rank < 2; rank++) {
-        char config[64];
-        mkdir(scratch_path(names[rank]), 0777);
-        snprintf(config, sizeof(config), "%s/config.json", names[rank]);
-        write_text(config, "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
-                           "\"n_positions\": 64, \"n_embd\": 32, "
-                           "\"n_layer\": 1, \"n_head\": 2}");
-        start.conf[rank] = load("max_length: 4, train: 0.txt",
-                                "run: {output_dir: o, overwrite: true}");
-        start.conf[rank]->model.path = strdup(scratch_path(names[rank]));
+    for (int key = 0; key < 4; key++) {
+        struct start start = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            struct dt_conf *conf = start.conf[rank] = load_run();
+            char **const paths[] = {&conf->model.path, &conf->model.value_path,
+                                    &conf->model.reference_path,
+                                    &conf->adapter.path};
+            char config[64];
+            mkdir(scratch_path(checkpoints[rank]), 0777);
+            snprintf(config, sizeof(config), "%s/config.json",
+                     checkpoints[rank]);
+            write_text(config,
+                       "{\"model_type\": \"gpt2\", \"vocab_size\": 257, "
+                       "\"n_positions\": 64, \"n_embd\": 32, "
+                       "\"n_layer\": 1, \"n_head\": 2}");
+            *paths[key] = strdup(scratch_path(checkpoints[rank]));
+        }
+        check_ranks(&start, keys[key]);
     }
-    check_ranks(&start, "model.path");
 #else
-    (void)names, (void)start, (void)check_ranks;
+    (void)keys, (void)load_run, (void)check_ranks;
+    skip();
+#endif
+}
+
+/* Two reward models of which both ranks have both, or only the first. */
+static void ranks_with_different_reward_models_do_not_start(void **state)
+{
+    static const int models[][2][2] = {/* of rank 0 and of rank 1 */
+                                       {{0, 1}, {1, 0}},
+                                       {{0, 0}, {0, 1}}};
+    (void)state;
+#ifdef HAVE_GLOO
+    for (int i = 0; i < 2; i++) {
+        struct start start = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            struct dt_conf *conf = start.conf[rank] = load_run();
+            conf->reward.functions = calloc(2, sizeof(struct dt_conf_reward));
+            conf->reward.count = 2;
+            for (int m = 0; m < 2; m++)
+                conf->reward.functions[m].path =
+                    strdup(scratch_path(checkpoints[models[i][rank][m]]));
+        }
+        check_ranks(&start, "models of its rewards");
+    }
+#else
+    (void)models;
     skip();
 #endif
 }
@@ -228,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_failed_open_leaves_nothing_behind),
         cmocka_unit_test(ranks_that_see_different_files_do_not_start),
         cmocka_unit_test(ranks_that_found_different_checkpoints_do_not_start),
+        cmocka_unit_test(ranks_with_different_reward_models_do_not_start),
     };
     return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }
