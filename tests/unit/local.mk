@@ -55,6 +55,7 @@ check_PROGRAMS += \
 	tests/unit/test_ppo \
 	tests/unit/test_ppo_early \
 	tests/unit/test_ppo_generation \
+	tests/unit/test_ppo_loss \
 	tests/unit/test_ppo_shared \
 	tests/unit/test_generation_plan \
 	tests/unit/test_scoring_stop \
@@ -70,6 +71,7 @@ check_PROGRAMS += \
 	tests/unit/test_jsonl \
 	tests/unit/test_grpo \
 	tests/unit/test_half \
+	tests/unit/test_held_out \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \
 	tests/unit/test_least \
@@ -113,6 +115,7 @@ check_PROGRAMS += \
 	tests/unit/test_report_to \
 	tests/unit/test_rollout \
 	tests/unit/test_secret \
+	tests/unit/test_sentencepiece \
 	tests/unit/test_rows \
 	tests/unit/test_run_data \
 	tests/unit/test_run_open \
@@ -306,12 +309,9 @@ tests_unit_fake_nvml_so_LDADD =
 if HAVE_SLURM
 spank_tests = \
 	tests/unit/test_facts \
-	tests/unit/test_held_out \
 	tests/unit/test_hostlist \
 	tests/unit/test_net \
 	tests/unit/test_port \
-	tests/unit/test_ppo_loss \
-	tests/unit/test_sentencepiece \
 	tests/unit/test_siteconf \
 	tests/unit/test_siteenv \
 	tests/unit/test_spank_argv \
