@@ -69,6 +69,7 @@ check_PROGRAMS += \
 	tests/unit/test_examples \
 	tests/unit/test_join \
 	tests/unit/test_jsonl \
+	tests/unit/test_gguf_file \
 	tests/unit/test_grpo \
 	tests/unit/test_half \
 	tests/unit/test_held_out \
@@ -208,10 +209,13 @@ task_env = \
 tests_unit_test_frameworks_SOURCES = tests/unit/test_frameworks.c $(task_env)
 tests_unit_test_variables_SOURCES = tests/unit/test_variables.c $(task_env)
 
-ckpt_root = \
-	tests/unit/ckpt_root.h \
+disk = \
 	tests/unit/disk.c \
 	tests/unit/disk.h
+tests_unit_test_cache_file_SOURCES = tests/unit/test_cache_file.c $(disk)
+tests_unit_test_gguf_file_SOURCES = tests/unit/test_gguf_file.c $(disk)
+
+ckpt_root = tests/unit/ckpt_root.h $(disk)
 tests_unit_test_ckpt_SOURCES = tests/unit/test_ckpt.c $(ckpt_root)
 tests_unit_test_ckpt_disk_SOURCES = tests/unit/test_ckpt_disk.c $(ckpt_root)
 tests_unit_test_ckpt_find_SOURCES = tests/unit/test_ckpt_find.c $(ckpt_root)

@@ -2,6 +2,7 @@
 /* test_cache_file.c - one file of a cache: its stamp, and what is summed */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,33 +15,35 @@
 #include <cmocka.h>
 
 #include "data/cache.h"
+#include "tests/unit/disk.h"
 #include "tests/unit/scratch.h"
+
+static const uint64_t one_offset[] = {0, 1};
+static const uint32_t one_token[] = {7};
+static const struct dt_cache one = {.counts.lines = 1,
+                                    .count = 1,
+                                    .token_count = 1,
+                                    .offsets = one_offset,
+                                    .tokens = one_token,
+                                    .notes = ""};
 
 /* The key of a file that is as it was is in its cache. */
 static void only_the_same_stamp_finds_the_key(void **state)
 {
-    static const uint64_t offsets[] = {0, 1};
-    static const uint32_t tokens[] = {7};
-    const struct dt_cache part = {.counts.lines = 1,
-                                  .count = 1,
-                                  .token_count = 1,
-                                  .offsets = offsets,
-                                  .tokens = tokens,
-                                  .notes = ""};
     char path[512];
     struct dt_error err;
     uint64_t key = 0;
     (void)state;
     snprintf(path, sizeof(path), "%s", scratch_path("stamped"));
     assert_false(dt_cache_key(path, 5, &key));
-    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 5,
-                                    &part, 1, false, 0, &err),
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 5, &one,
+                                    1, false, 0, &err),
                      0);
     assert_false(dt_cache_key(path, 6, &key));
     assert_true(dt_cache_key(path, 5, &key));
     assert_int_equal(key, 3);
-    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0,
-                                    &part, 1, false, 0, &err),
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0, &one,
+                                    1, false, 0, &err),
                      0);
     assert_false(dt_cache_key(path, 0, &key));
 }
@@ -87,23 +90,60 @@ static void damage_to_a_summed_token_is_noticed(void **state)
     free(tokens);
 }
 
+static void a_cache_is_synced_before_it_takes_its_place(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    disk_record();
+    assert_int_equal(dt_cache_write(scratch_path("synced"),
+                                    scratch_path("temporary"), 3, 0, &one, 1,
+                                    false, 0, &err),
+                     0);
+    assert_string_equal(disk_recorded(), "fsync temporary\n"
+                                         "rename temporary synced\n");
+}
+
+static void a_cache_that_the_disk_refuses_leaves_the_old_one(void **state)
+{
+    static const struct {
+        const char *call, *name;
+        int error;
+    } cases[] = {
+        {"write", "temporary", ENOSPC},
+        {"fsync", "temporary", EIO},
+        {"close", "temporary", EDQUOT},
+        {"rename", "old", ESTALE},
+    };
+    char path[512], temporary[512];
+    struct dt_error err;
+    struct dt_cache read;
+    (void)state;
+    snprintf(path, sizeof(path), "%s", scratch_path("old"));
+    snprintf(temporary, sizeof(temporary), "%s", scratch_path("temporary"));
+    assert_int_equal(
+        dt_cache_write(path, temporary, 3, 0, &one, 1, false, 0, &err), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        disk_refuse(cases[i].call, cases[i].name, cases[i].error);
+        int rc = dt_cache_write(path, temporary, 4, 0, &one, 1, false, 0, &err);
+        disk_refuse(NULL, NULL, 0);
+        if (rc != -1 || !strstr(err.text, strerror(cases[i].error)))
+            fail_msg("%s: %d %s", cases[i].call, rc, err.text);
+        assert_int_equal(err.status, EX_IOERR);
+        assert_int_equal(access(temporary, F_OK), -1);
+        assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
+        dt_cache_close(&read);
+    }
+}
+
 static void a_cache_that_cannot_be_placed_leaves_nothing(void **state)
 {
-    const uint64_t offsets[] = {0, 1};
-    const uint32_t token = 7;
-    const struct dt_cache cache = {.counts.lines = 1,
-                                   .count = 1,
-                                   .token_count = 1,
-                                   .offsets = offsets,
-                                   .tokens = &token,
-                                   .notes = ""};
     const char *folder = scratch_path("folder");
     const char *temporary = scratch_path("temporary");
     struct dt_error err;
     (void)state;
     assert_int_equal(dt_file_mkdirs(folder, NULL), 0);
     assert_int_equal(
-        dt_cache_write(folder, temporary, 3, 0, &cache, 1, false, 1, &err), -1);
+        dt_cache_write(folder, temporary, 3, 0, &one, 1, false, 1, &err), -1);
     assert_int_equal(err.status, EX_IOERR);
     assert_non_null(strstr(err.text, "folder: cannot write: Is a directory"));
     assert_int_equal(access(temporary, F_OK), -1);
@@ -114,6 +154,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_same_stamp_finds_the_key),
         cmocka_unit_test(damage_to_a_summed_token_is_noticed),
+        cmocka_unit_test(a_cache_is_synced_before_it_takes_its_place),
+        cmocka_unit_test(a_cache_that_the_disk_refuses_leaves_the_old_one),
         cmocka_unit_test(a_cache_that_cannot_be_placed_leaves_nothing),
     };
     return cmocka_run_group_tests_name("cache_file", tests, NULL, NULL);
