@@ -18,6 +18,8 @@
 #include "device/energy.h"
 #include "tests/unit/sysfs.h"
 
+enum { NOBODY = 65534 };
+
 #define ZONES "sys/class/powercap/intel-rapl"
 
 static void zone(const char *root, const char *name, const char *kind,
@@ -71,20 +73,31 @@ static void packages_and_dram_count_and_their_parts_do_not(void **state)
 
 static void without_rights_it_is_unknown_and_said(void **state)
 {
+    uid_t self = geteuid();
     (void)state;
     zone("denied", ":0", "package-0\n", "100\n");
-    if (geteuid() == 0) { /* root may read it: a directory cannot be read */
-        sysfs_write("denied", "", ZONES ":0/energy_uj.d/x");
-        unlink(scratch_path("denied/" ZONES ":0/energy_uj"));
-        mkdir(scratch_path("denied/" ZONES ":0/energy_uj"), 0755);
-    } else {
-        chmod(scratch_path("denied/" ZONES ":0/energy_uj"), 0);
+    chmod(scratch_path("denied/" ZONES ":0/energy_uj"), 0);
+    if (self == 0) { /* root may read everything, and nobody may not */
+        chmod(scratch_root, 0755);
+        assert_int_equal(setresuid(NOBODY, NOBODY, 0), 0);
     }
     struct dt_energy *energy = open_node("denied");
+    double joules = cpu_joules(energy);
+    assert_int_equal(setresuid(self, self, self), 0);
+    assert_true(isnan(joules));
+    assert_string_equal(dt_energy_problem(energy), "RAPL: permission denied");
+    dt_energy_close(energy);
+}
+
+static void a_counter_that_cannot_be_read_says_why(void **state)
+{
+    (void)state;
+    zone("folder", ":0", "package-0\n", "100\n");
+    unlink(scratch_path("folder/" ZONES ":0/energy_uj"));
+    mkdir(scratch_path("folder/" ZONES ":0/energy_uj"), 0755);
+    struct dt_energy *energy = open_node("folder");
     assert_true(isnan(cpu_joules(energy)));
-    assert_string_equal(dt_energy_problem(energy),
-                        geteuid() == 0 ? "RAPL: Is a directory"
-                                       : "RAPL: permission denied");
+    assert_string_equal(dt_energy_problem(energy), "RAPL: Is a directory");
     dt_energy_close(energy);
 }
 
@@ -177,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packages_and_dram_count_and_their_parts_do_not),
         cmocka_unit_test(without_rights_it_is_unknown_and_said),
+        cmocka_unit_test(a_counter_that_cannot_be_read_says_why),
         cmocka_unit_test(a_node_without_counters_says_so),
         cmocka_unit_test(a_counter_that_disappears_is_unknown_from_then_on),
         cmocka_unit_test(the_counter_of_the_gpu_is_read),
