@@ -74,19 +74,25 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void begin(struct server *server, const char *const *answers)
+/* Takes a port, on which every connection is refused until somebody listens. */
+static void take_port(struct server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(address);
-    *server = (struct server){.answers = answers};
     server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(server->listener, (struct sockaddr *)&address, bytes),
                      0);
     assert_int_equal(
         getsockname(server->listener, (struct sockaddr *)&address, &bytes), 0);
-    assert_int_equal(listen(server->listener, 8), 0);
     server->port = ntohs(address.sin_port);
+}
+
+static void begin(struct server *server, const char *const *answers)
+{
+    *server = (struct server){.answers = answers};
+    take_port(server);
+    assert_int_equal(listen(server->listener, 8), 0);
     assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
 }
 
@@ -214,7 +220,9 @@ static void a_server_that_refuses_ends_the_run(void **state)
     assert_int_equal(err.status, EX_CONFIG);
     end(&server);
     assert_int_equal(server.requests, 1);
+    take_port(&server);
     assert_int_equal(run(&server, ", retries: 0", values, &err), -1);
+    close(server.listener);
     assert_non_null(strstr(err.text, "reward http: http://127.0.0.1:"));
 }
 
