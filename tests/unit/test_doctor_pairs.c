@@ -123,7 +123,7 @@ static void the_fastest_exchange_tells_the_clock(void **state)
     kill(pid, SIGSTOP);
     waker = fork();
     if (waker == 0) {
-        dt_clock_sleep(0.4);
+        dt_clock_sleep(2);
         kill(pid, SIGCONT);
         _exit(0);
     }
@@ -136,7 +136,7 @@ static void the_fastest_exchange_tells_the_clock(void **state)
     assert_int_equal(
         sscanf(strstr(text, "1 clock"), "1 clock %lf %lf", &ahead_s, &error_s),
         2);
-    assert_true(error_s < 0.1);
+    assert_true(error_s < 0.5); /* that of the late answer is 1 */
 }
 
 /* Somebody listens there and never says anything. */
@@ -151,7 +151,7 @@ static void a_silent_peer_is_given_up_in_time(void **state)
     dt_doctor_pairs_add(pairs, 0, "127.0.0.1", dt_doctor_pairs_port(silent),
                         &err);
     dt_doctor_pairs_probe(pairs, 200, &notes);
-    assert_true(dt_clock_now() - start < 2);
+    assert_true(dt_clock_now() - start < 20);
     fclose(notes.file);
     assert_string_equal(text, "1 miss 0 no answer from 127.0.0.1: is there a "
                               "firewall?\n"
