@@ -61,26 +61,29 @@ static inline void pty_start(struct pty *pty, int columns, int rows,
     }
 }
 
-/* Reads what there is, waiting 10 ms at most; what has no room is dropped. */
-static inline void pty_read(struct pty *pty)
+/* Reads what there is, waiting 10 ms at most; what has no room is dropped.
+ * False: there was nothing.
+ */
+static inline bool pty_read(struct pty *pty)
 {
     struct pollfd p = {.fd = pty->master, .events = POLLIN};
     char rest[4096];
     const size_t room = sizeof(pty->text) - 1 - pty->used;
     if (poll(&p, 1, 10) <= 0)
-        return;
+        return false;
     ssize_t n = read(pty->master, room > 0 ? pty->text + pty->used : rest,
                      room > 0 ? room : sizeof(rest));
     if (n > 0 && room > 0)
         pty->used += (size_t)n;
     pty->text[pty->used] = '\0';
+    return n > 0;
 }
 
-/* Reads until `text` was written after `from`. False: it was not within 20 s.
+/* Reads until `text` was written after `from`. False: it was not within 60 s.
  */
 static inline bool pty_sees(struct pty *pty, size_t from, const char *text)
 {
-    const double end = dt_clock_now() + 20;
+    const double end = dt_clock_now() + 60;
     while (dt_clock_now() < end) {
         if (from <= pty->used && strstr(pty->text + from, text))
             return true;
@@ -97,11 +100,12 @@ static inline void pty_type(struct pty *pty, const char *keys)
 /* Waits for its end, reads the rest and returns the wait status. */
 static inline int pty_end(struct pty *pty)
 {
-    const double end = dt_clock_now() + 20;
+    const double end = dt_clock_now() + 60;
     int status = -1;
     while (waitpid(pty->pid, &status, WNOHANG) == 0 && dt_clock_now() < end)
         pty_read(pty);
-    pty_read(pty);
+    while (pty_read(pty))
+        ;
     return status;
 }
 
