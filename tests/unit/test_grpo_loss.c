@@ -360,7 +360,7 @@ static void metrics_are_of_tokens_and_rows(void **state)
     assert_true(sums_of(&o, &row, weights).ratios == 1.0);
 }
 
-static void known_values(void **state)
+static void the_kl_term_has_known_values(void **state)
 {
     const float logp = -1.2f, ref = -1.0f;
     struct dt_grpo_options o = options_of(DT_GRPO_GRPO);
@@ -424,7 +424,7 @@ int main(void)
         cmocka_unit_test(the_sampler_is_corrected),
         cmocka_unit_test(what_the_model_has_left_behind_is_dropped),
         cmocka_unit_test(metrics_are_of_tokens_and_rows),
-        cmocka_unit_test(known_values),
+        cmocka_unit_test(the_kl_term_has_known_values),
         cmocka_unit_test(denominators_are_of_the_step),
         cmocka_unit_test(nan_is_not_hidden),
     };
