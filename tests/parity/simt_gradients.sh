@@ -5,7 +5,7 @@
 # It has all that blocks fuse on a GPU alone: biases, residuals and their sums.
 build=${DT_BUILDDIR:-$PWD}
 DT_TEST_DEVICE=cuda
-DT_TEST_ONLY='gradients: gpt2'
+DT_TEST_ONLY='gradients_are_those_of_the_reference: gpt2'
 DISTTRAIN_CUDA_MODULE=$build/tests/simt/disttrain-cuda.so
 export DT_TEST_DEVICE DT_TEST_ONLY DISTTRAIN_CUDA_MODULE
 cd "$(dirname "$0")/../.." || exit 1

@@ -71,7 +71,7 @@ static float *logits_of(struct subject *s, const struct variant *v,
     return logits;
 }
 
-static void logits(void **state)
+static void logits_are_those_of_the_reference(void **state)
 {
     const struct dt_model_options options = {0}, low = {.compute = DT_BF16};
     struct variant v;
@@ -140,7 +140,7 @@ static void check_gradient(const struct subject *s, const json_t *grads,
 }
 
 /* Names and shapes are those of the reference's files, too. */
-static void gradients(void **state)
+static void gradients_are_those_of_the_reference(void **state)
 {
     const struct dt_model_options options = {.train = true};
     struct variant v;
@@ -210,7 +210,7 @@ static double step(struct subject *s, struct dt_optim *optim,
     return scalars[DT_STEP_LOSS] / (double)v->rows.batch.target_count;
 }
 
-static void losses(void **state)
+static void losses_are_those_of_the_reference(void **state)
 {
     const struct dt_model_options options = {.train = true};
     struct variant v;
@@ -284,7 +284,7 @@ static int take(void *ctx, const struct dt_completion *completion,
 /* Tokens that follow the beginning of the first document, by a cache; those of
  * a model whose angles change with the length end before that.
  */
-static void greedy(void **state)
+static void greedy_tokens_are_those_of_the_reference(void **state)
 {
     const struct dt_model_options options = {0};
     struct variant v;
@@ -325,15 +325,17 @@ static void greedy(void **state)
 
 /* --- all of them --- */
 
+#define CLAIM(test) #test, test
+
 static const struct {
     const char *name;
     void (*run)(void **state);
 } claims[] = {
-    {"logits", logits},
-    {"gradients", gradients},
-    {"recompute", recomputed_or_saved_activations_have_the_same_bits},
-    {"losses", losses},
-    {"greedy", greedy},
+    {CLAIM(logits_are_those_of_the_reference)},
+    {CLAIM(gradients_are_those_of_the_reference)},
+    {CLAIM(recomputed_or_saved_activations_have_the_same_bits)},
+    {CLAIM(losses_are_those_of_the_reference)},
+    {CLAIM(greedy_tokens_are_those_of_the_reference)},
 };
 
 enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), MOST_TESTS = 256 };
@@ -341,7 +343,7 @@ enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), MOST_TESTS = 256 };
 int main(void)
 {
     static struct CMUnitTest tests[MOST_TESTS];
-    static char names[MOST_TESTS][64];
+    static char names[MOST_TESTS][128];
     const char *name;
     size_t count = 0;
     json_t *stored;

@@ -47,7 +47,7 @@ static double loss_of(const struct reference *r, const struct dt_batch *batch,
 }
 
 /* The seed and the numbers of the rows decide, and nothing else. */
-static void decided(void **state)
+static void the_seed_and_the_row_decide_what_is_dropped(void **state)
 {
     struct reference r;
     struct rows rows;
@@ -63,7 +63,7 @@ static void decided(void **state)
 }
 
 /* A row drops the same in any micro-batch, at any place of it. */
-static void split(void **state)
+static void a_row_drops_the_same_in_any_micro_batch(void **state)
 {
     struct reference r;
     struct rows rows, part;
@@ -92,7 +92,7 @@ static void split(void **state)
 }
 
 /* Evaluation drops nothing. */
-static void evaluation(void **state)
+static void evaluation_drops_nothing(void **state)
 {
     struct reference plain, dropping;
     struct rows rows;
@@ -291,9 +291,9 @@ static void attention_is_dropped_at_the_given_rate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(decided),
-        REFERENCE_TESTS(split),
-        REFERENCE_TESTS(evaluation),
+        REFERENCE_TESTS(the_seed_and_the_row_decide_what_is_dropped),
+        REFERENCE_TESTS(a_row_drops_the_same_in_any_micro_batch),
+        REFERENCE_TESTS(evaluation_drops_nothing),
         cmocka_unit_test(embeddings_are_dropped_at_the_given_rate),
         cmocka_unit_test(residual_additions_are_dropped_independently),
         cmocka_unit_test(attention_is_dropped_at_the_given_rate),

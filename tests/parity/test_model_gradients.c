@@ -253,7 +253,7 @@ static void a_model_made_for_more_rows_gives_the_same_bits(void **state)
 }
 
 /* Recomputed or saved, activations give the same gradients. */
-static void recompute(void **state)
+static void recomputed_or_saved_activations_change_no_gradient(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
     static const double tolerances[] = {1e-5, 2e-2, 3e-3};
@@ -385,7 +385,7 @@ static void check_stored(const struct reference *r, bool packed)
     subject_fini(&s);
 }
 
-static void gradients(void **state)
+static void gradients_are_those_of_the_reference(void **state)
 {
     struct reference r;
     reference_open(&r, *state);
@@ -430,12 +430,12 @@ static void check_half(void **state, enum dt_dtype compute, float scale,
     reference_close(&r);
 }
 
-static void gradients_bf16(void **state)
+static void bf16_moves_gradients_at_most_twice_as_far(void **state)
 {
     check_half(state, DT_BF16, 1, "bf16");
 }
 
-static void gradients_fp16(void **state)
+static void fp16_moves_gradients_at_most_twice_as_far(void **state)
 {
     check_half(state, DT_F16, 128, "fp16");
 }
@@ -443,10 +443,10 @@ static void gradients_fp16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(gradients),
-        REFERENCE_TESTS(gradients_bf16),
-        REFERENCE_TESTS(gradients_fp16),
-        REFERENCE_TESTS(recompute),
+        REFERENCE_TESTS(gradients_are_those_of_the_reference),
+        REFERENCE_TESTS(bf16_moves_gradients_at_most_twice_as_far),
+        REFERENCE_TESTS(fp16_moves_gradients_at_most_twice_as_far),
+        REFERENCE_TESTS(recomputed_or_saved_activations_change_no_gradient),
         cmocka_unit_test(gradients_are_derivatives_of_the_loss),
         cmocka_unit_test(labels_are_smoothed_only_in_training),
         cmocka_unit_test(gradients_are_derivatives_with_dropout_too),

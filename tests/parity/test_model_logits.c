@@ -73,7 +73,7 @@ static struct difference check_rows(const struct reference *r, bool packed,
     return d;
 }
 
-static void logits(void **state)
+static void logits_are_those_of_the_reference(void **state)
 {
     struct reference r;
     reference_open(&r, *state);
@@ -102,12 +102,12 @@ static void check_half(void **state, enum dt_dtype compute, const char *run)
     reference_close(&r);
 }
 
-static void logits_bf16(void **state)
+static void bf16_moves_logits_at_most_twice_as_far(void **state)
 {
     check_half(state, DT_BF16, "bf16");
 }
 
-static void logits_fp16(void **state)
+static void fp16_moves_logits_at_most_twice_as_far(void **state)
 {
     check_half(state, DT_F16, "fp16");
 }
@@ -134,7 +134,7 @@ static void describe(const struct dt_model_config *c, char *text, size_t bytes)
 }
 
 /* Both spellings of config.json are the same model. */
-static void spellings(void **state)
+static void both_spellings_of_config_json_are_one_model(void **state)
 {
     struct reference r;
     struct dt_model_config v4;
@@ -154,10 +154,10 @@ static void spellings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(logits),
-        REFERENCE_TESTS(logits_bf16),
-        REFERENCE_TESTS(logits_fp16),
-        REFERENCE_TESTS(spellings),
+        REFERENCE_TESTS(logits_are_those_of_the_reference),
+        REFERENCE_TESTS(bf16_moves_logits_at_most_twice_as_far),
+        REFERENCE_TESTS(fp16_moves_logits_at_most_twice_as_far),
+        REFERENCE_TESTS(both_spellings_of_config_json_are_one_model),
     };
     return cmocka_run_group_tests_name("model_logits", tests, NULL, NULL);
 }

@@ -146,7 +146,7 @@ static void check_curve(const struct reference *r, const char *run,
                   worst);
 }
 
-static void losses(void **state)
+static void losses_are_those_of_the_reference(void **state)
 {
     static const struct mode modes[] = {
         {"padded", PADDED, false, false, DT_F32, 1},
@@ -189,13 +189,13 @@ static void check_half(void **state, const struct mode *mode, double bound)
     reference_close(&r);
 }
 
-static void losses_bf16(void **state)
+static void bf16_moves_losses_by_less_than_its_last_place(void **state)
 {
     const struct mode mode = {"bf16", PACKED, false, false, DT_BF16, 1};
     check_half(state, &mode, 0x1p-8);
 }
 
-static void losses_fp16(void **state)
+static void fp16_moves_losses_by_less_than_its_last_place(void **state)
 {
     const struct mode mode = {"fp16", PACKED, false, false, DT_F16, 128};
     check_half(state, &mode, 0x1p-11);
@@ -234,7 +234,7 @@ static void check_world(const struct reference *r, const struct mode *mode,
 /* Ranks with uneven numbers of targets, in one micro-batch and in several, in
  * every strategy.
  */
-static void worlds(void **state)
+static void several_ranks_have_the_losses_of_the_reference(void **state)
 {
     static const struct mode modes[] = {
         {"padded", PADDED, false, false, DT_F32, 1},
@@ -255,10 +255,10 @@ static void worlds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(losses),
-        REFERENCE_TESTS(losses_bf16),
-        REFERENCE_TESTS(losses_fp16),
-        REFERENCE_TESTS(worlds),
+        REFERENCE_TESTS(losses_are_those_of_the_reference),
+        REFERENCE_TESTS(bf16_moves_losses_by_less_than_its_last_place),
+        REFERENCE_TESTS(fp16_moves_losses_by_less_than_its_last_place),
+        REFERENCE_TESTS(several_ranks_have_the_losses_of_the_reference),
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("model_sft", tests, NULL, NULL);
