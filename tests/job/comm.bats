@@ -123,27 +123,36 @@ no interface \"ib9\" with an address on this host; there are: lo eth0"* ]]
 
 @test "the others wait for a rank that is late but within the timeout" {
     dt_need_pmix
-    run -0 dt_srun --mpi=pmix -N2 -n2 "$probe" -n 5000 late
+    local rank
+    for rank in 0 1; do
+        run -0 dt_srun --mpi=pmix -N2 -n2 "$probe" -n 5000 -r $rank late
+    done
 }
 
-@test "a rank that never joins is named" {
+@test "a rank that never joins is named, the first one and the last one" {
     dt_need_pmix
-    run -69 dt_srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -t 2000 \
-        absent
-    [[ $output == *"PMIx_Fence on rank 3 on n4: not all ranks arrived within \
-2000 ms; missing: rank 1 on n2"* ]]
+    local rank
+    for rank in 0 3; do
+        run -69 dt_srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" \
+            -t 10000 -r $rank absent
+        echo "$output"
+        # the others leave soon, so a late one may miss some of them, too
+        grep -q "PMIx_Fence on rank [0-3] on n[1-4]: not all ranks arrived \
+within 10000 ms; missing: rank $rank on n$((rank + 1))$" <<<"$output"
+    done
 }
 
-@test "all survivors name a killed rank within seconds" {
+@test "all survivors name a killed rank, and do not wait for the timeout" {
     dt_need_pmix
     grep -q "define ENABLE_FAULT_INJECTION" "$DT_BUILDDIR/config.h" ||
         skip "configured without --enable-fault-injection"
-    # long before the timeout of 30 s
-    SECONDS=0
-    run dt_run env DISTTRAIN_FAULT=comm.all_reduce:rank=2:step=5:kill \
-        srun --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -n 1000000 loop
-    ((status != 0 && SECONDS < 25))
+    run dt_run env DISTTRAIN_FAULT=comm.all_reduce:rank=2:step=5:kill srun \
+        --mpi=pmix -N4 -n4 --kill-on-bad-exit=0 "$probe" -n 1000000 -t 120000 loop
+    echo "$output"
+    ((status != 0))
     (($(grep -c "lost rank 2 on n3: " <<<"$output") >= 1))
+    # before the timeout of 120 s
+    [[ ! $output =~ "error after "[0-9]{3} ]]
     [[ $output != *"lost rank "[013]* ]]
 }
 
@@ -182,8 +191,8 @@ CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
     dt_wait_for 40 dt_lines 1 running "$BATS_TEST_TMPDIR/out"
     sleep 1
     dt_kill n4
-    # long before the timeout of the operation, -t
-    dt_wait_for 30 dt_lines 2 "^error after" "$BATS_TEST_TMPDIR/out"
+    # before the timeout of the operation, -t
+    dt_wait_for 40 dt_lines 2 "^error after" "$BATS_TEST_TMPDIR/out"
     run cat "$BATS_TEST_TMPDIR/out"
     (($(grep -c "lost rank 3 on n4: " <<<"$output") >= 2))
     [[ $output != *"lost rank "[012]* ]]

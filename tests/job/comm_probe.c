@@ -2,12 +2,12 @@
 /*
  * comm_probe.c - one rank of a job that only communicates
  *
- * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-n COUNT] WHAT
+ * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-n COUNT] [-r RANK] WHAT
  *
  *   hello   joins, adds up ranks, prints which rank it is
  *   loop    reduces COUNT floats forever, until something fails
- *   late    rank 1 is late by COUNT ms for the second operation
- *   absent  rank 1 never joins the exchange of addresses
+ *   late    RANK (1) is late by COUNT ms for the second operation
+ *   absent  RANK never joins the exchange of addresses
  *
  * Prints an error, whose status becomes the exit status.
  */
@@ -27,6 +27,7 @@
 
 static struct dt_error err;
 static double started;
+static int odd_rank = 1;
 
 static int failed(void)
 {
@@ -58,7 +59,7 @@ static int hello(struct dt_launch *launch, struct dt_comm *comm)
     return 0;
 }
 
-/* Rank 1 sleeps `late_ms` before its second operation, unless it is 0. */
+/* odd_rank sleeps `late_ms` before its second operation, unless it is 0. */
 static int reduce(struct dt_comm *comm, size_t count, long rounds, int late_ms)
 {
     struct dt_buffer *buf =
@@ -67,7 +68,7 @@ static int reduce(struct dt_comm *comm, size_t count, long rounds, int late_ms)
     if (!buf)
         return failed();
     for (long i = 0; i != rounds; i++) {
-        if (i == 1 && dt_comm_rank(comm) == 1)
+        if (i == 1 && dt_comm_rank(comm) == odd_rank)
             dt_clock_sleep(late_ms / 1000.0);
         dt_fault_step(i);
         if (dt_comm_all_reduce(comm, dt_view_of(buf, DT_F32), DT_SUM, DT_F32,
@@ -100,13 +101,15 @@ int main(int argc, char **argv)
     int timeout_ms = 30000, count = 1000, option, rc;
     struct dt_launch *launch;
     struct dt_comm *comm;
-    while ((option = getopt(argc, argv, "i:t:n:")) != -1) {
+    while ((option = getopt(argc, argv, "i:t:n:r:")) != -1) {
         if (option == 'i')
             interface = optarg;
         else if (option == 't')
             timeout_ms = atoi(optarg);
         else if (option == 'n')
             count = atoi(optarg);
+        else if (option == 'r')
+            odd_rank = atoi(optarg);
         else
             return EX_USAGE;
     }
@@ -117,8 +120,11 @@ int main(int argc, char **argv)
     if (!launch)
         return failed();
     dt_fault_rank(dt_launch_rank(launch));
-    if (!strcmp(argv[optind], "absent") && dt_launch_rank(launch) == 1)
+    if (!strcmp(argv[optind], "absent") && dt_launch_rank(launch) == odd_rank) {
         dt_clock_sleep(timeout_ms / 1000.0 + 4);
+        dt_launch_destroy(launch);
+        return 0;
+    }
     comm = join_world(launch, interface, timeout_ms);
     rc = comm ? probe(launch, comm, argv[optind], count) : failed();
     started = dt_clock_now();
