@@ -338,8 +338,7 @@ step=$SLURM_JOB_ID.$SLURM_STEP_ID
 echo up
 exec sleep 200
 END
-    SETTINGS="SLURM_DISTTRAIN_RUN=$WORK/run" DT_TIMEOUT=120 \
-        run ! train sh run.sh
+    SETTINGS="SLURM_DISTTRAIN_RUN=$WORK/run" run ! train sh run.sh
     wait
     cat err run/*
     grep -q '"verdict": "failed: node n4 was lost, according' run/run.json

@@ -269,14 +269,14 @@ END
     cat >fake/srun <<END
 #!/bin/sh
 case "\$*" in
-*--overlap*) echo \$\$ >probe.pid; exec sleep 60 ;;
+*--overlap*) echo \$\$ >probe.pid; exec sleep 300 ;;
 *) exec $(command -v srun) "\$@" ;;
 esac
 END
     chmod 755 fake/srun
     cat >ask.sh <<'END'
 rm -f probe.pid
-srun -Q --disttrain=c.yaml -n1 sleep 60 &
+srun -Q --disttrain=c.yaml -n1 sleep 300 &
 until [ -s probe.pid ]; do sleep 0.1; done
 kill -TERM $!
 wait $!

@@ -38,7 +38,6 @@ teardown() {
 need_torch() {
     /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null ||
         skip "/usr/bin/python3 has no torch"
-    export DT_TIMEOUT=120
 }
 
 # second_cluster [UP OPTION]...: starts one that exists until the test ends.

@@ -431,7 +431,7 @@ runtime=$WORK/disttrain port_range=2000-2001" \
 
 @test "one failed rank ends the step, unless the user wants otherwise" {
     run ! dt_srun -n2 --disttrain=c.yaml \
-        sh -c '[ $RANK = 0 ] && exit 7; exec sleep 100'
+        sh -c '[ $RANK = 0 ] && exit 7; exec sleep 300'
     ((status != 124)) # of timeout
     run -7 dt_run env SLURM_KILL_BAD_EXIT=0 srun -Q -n2 --disttrain=c.yaml \
         sh -c '[ $RANK = 0 ] && exit 7; sleep 1; echo survived'
