@@ -32,21 +32,21 @@ setup() {
     cd "$WORK" || return
 }
 
-# jobs: how many jobs have ever been submitted.
-jobs() {
-    dt_run scontrol --oneliner show job | grep -c JobId= || true
+# next_job: the id that the next job will get.
+next_job() {
+    dt_run scontrol show config | grep NEXT_JOB_ID
 }
 
 # refused FILE MESSAGE: srun prints exactly that, exits with 1, queues nothing.
 refused() {
     local before
-    before=$(jobs)
+    before=$(next_job)
     run -1 dt_srun -N2 -n2 --disttrain="$1"
     diff <(echo "$output") - <<END
 $2
 srun: error: disttrain: $1: nothing is submitted
 END
-    [[ $(jobs) == "$before" ]]
+    [[ $(next_job) == "$before" ]]
 }
 
 # refused_line LINE MESSAGE: the same for good.yaml with LINE added as the
