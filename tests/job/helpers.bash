@@ -44,10 +44,34 @@ setup() {
     dt_setup
 }
 
+# dt_tree PID...: prints these processes and all that they have started.
+dt_tree() {
+    local pid
+    for pid; do
+        echo "$pid"
+        # shellcheck disable=SC2046
+        dt_tree $(pgrep -P "$pid")
+    done
+}
+
+# Ends what a case that failed has left running beside itself: it would write
+# where the next case does.
+dt_end_background() {
+    local jobs pids
+    jobs=$(jobs -p)
+    [[ -n $jobs ]] || return 0
+    # shellcheck disable=SC2086
+    mapfile -t pids < <(dt_tree $jobs)
+    kill -KILL "${pids[@]}" 2>/dev/null || true
+    # shellcheck disable=SC2086
+    wait $jobs 2>/dev/null || true
+}
+
 # A file that has its own teardown calls dt_teardown there: after a case that
 # failed or cut a node off, nothing of the old cluster is left, neither jobs nor
 # routes, mounts and stopped daemons.
 dt_teardown() {
+    [[ -n ${BATS_TEST_COMPLETED-} ]] || dt_end_background
     if [[ -n ${BATS_TEST_COMPLETED-} && ! -e $BATS_TEST_TMPDIR/killed ]] ||
         [[ -z ${DT_CLUSTER-} || -n ${DT_SKIP-} ]]; then
         return

@@ -47,6 +47,7 @@ teardown_file() {
 setup() {
     dt_setup
     cd "$WORK" || return
+    rm -f more # of a case that failed
 }
 
 show='echo $COLOUR ${ONLY-none} $FROM_CONFIG $POLICY'
