@@ -127,14 +127,15 @@ daemon_start() {
 }
 
 # daemon_wait NAME COMMAND...: waits until COMMAND succeeds; fails, and says
-# why, when the daemon has ended or after 20 s.
+# why, when the daemon has ended or after 120 s: slurmds of
+# many nodes that start together on a busy machine take long.
 daemon_wait() {
-    local deadline=$((SECONDS + 20)) trouble=''
+    local deadline=$((SECONDS + 120)) trouble=''
     until "${@:2}" >/dev/null 2>&1; do
         if ! kill -0 "${daemon_pid[$1]}" 2>/dev/null; then
             trouble=ended
         elif ((SECONDS >= deadline)); then
-            trouble="is not ready after 20 s"
+            trouble="is not ready after 120 s"
         fi
         [[ -z $trouble ]] || {
             echo "devcluster: $1 $trouble; the end of its log:" >&2
