@@ -18,6 +18,16 @@ printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing CONFIG=$WORK/c.yaml
 END
     chmod 755 "$WORK/disttrain"
     touch "$WORK/c.yaml"
+    cat >"$WORK/all_here" <<'END'
+#!/bin/sh
+# all_here RANK: in each rank of train; RANK waits there for the other 7. Those
+# that start after it has failed would not be ended, or not be counted.
+touch "here.$RANK"
+until [ "$RANK" != "$1" ] || [ "$(ls here.* | wc -l)" = 8 ]; do
+    sleep 0.1
+done
+END
+    chmod 755 "$WORK/all_here"
     dt_cluster_up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
         --conf KillWait=2 "$@"
 }
@@ -37,6 +47,7 @@ setup() {
 # err.
 train() {
     local status=0
+    rm -f here.*
     dt_srun --disttrain=c.yaml -N4 -n8 --ntasks-per-node=2 "$@" \
         >out 2>err || status=$?
     cat out err

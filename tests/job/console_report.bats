@@ -25,7 +25,7 @@ if [ $RANK = 1 ]; then
     echo "srun: Job step aborted: Waiting up to 32 seconds" >&2
     echo "slurmstepd: error: *** STEP 999.0 ON n1 CANCELLED AT now ***" >&2
 fi
-sleep 0.5
+./all_here 5
 [ $RANK = 5 ] || exec sleep 30
 echo "the culprit" >&2
 exit 3
@@ -113,8 +113,9 @@ the output is lost" ]]
     for how in "-o file" "-e file" "-o file.%t -e err.%t" "-lofile"; do
         rm -f file && echo "$how"
         # shellcheck disable=SC2086
-        run ! train $how sh -c 'echo "words of $RANK"; [ $RANK = 5 ] || exec sleep 30
-            sleep 0.3; echo "the culprit" >&2; exit 3'
+        run ! train $how sh -c 'echo "words of $RANK"; ./all_here 5
+            [ $RANK = 5 ] || exec sleep 30
+            echo "the culprit" >&2; exit 3'
         diff - <(report) <<'END'
 disttrain: first failure: rank 5 on n3, exit status 3, T s after the start
 disttrain: 7 ranks were ended by Slurm
@@ -200,7 +201,7 @@ END
     for rank in 0 7; do
         run ! env CULPRIT=$rank bash -c "$(declare -f train dt_srun dt_run)"'
             train sh -c "for i in 1 2 3; do echo line \$i of \$RANK >&2; done
-                sleep 0.3; [ \$RANK = $CULPRIT ] || exec sleep 30; exit 3"'
+                ./all_here $CULPRIT; [ \$RANK = $CULPRIT ] || exec sleep 30; exit 3"'
         diff - <(report) <<END
 disttrain: first failure: rank $rank on n$((rank / 2 + 1)), exit status 3, T s after the start
     line 1 of $rank
