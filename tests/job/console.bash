@@ -89,7 +89,7 @@ if os.environ["RANK"] == "0":
     if len(sys.argv) > 1:
         wait_for(lambda: said("all nodes have connected"))
     else:
-        time.sleep(4)
+        time.sleep(8)
     open("met", "w")
 else:
     if late:

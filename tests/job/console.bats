@@ -305,16 +305,16 @@ some output may be lost" ]]
     need_python
     write_meet
     rm -f ready.* met
-    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py n3
+    DISTTRAIN_CONSOLE_TIMEOUT=6 run -0 train python3 meet.py n3
     [[ $(<err) =~ ^"disttrain: rank 0 on n1 has listened on port "6[0-9]{4}" for \
 "[0-9]+" s, but nobody on n3 (ranks 4-5) has connected
 disttrain: all nodes have connected to rank 0, after "[0-9]+" s"$ ]]
     rm -f ready.* met
-    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py n2 n3 n4
+    DISTTRAIN_CONSOLE_TIMEOUT=6 run -0 train python3 meet.py n2 n3 n4
     [[ $(<err) == *" but nobody on n2 (ranks 2-3), n3 (ranks 4-5), \
 n4 (ranks 6-7) has connected"* ]]
     rm -f ready.* met
-    DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py
+    DISTTRAIN_CONSOLE_TIMEOUT=6 run -0 train python3 meet.py
     [[ ! -s err ]]
     # without a port to watch, the watching process ends soon
     run -0 train sleep 1
@@ -325,7 +325,7 @@ n4 (ranks 6-7) has connected"* ]]
     # the other cases must not lose a node that is only slow
     dt_cluster_down
     dt_devcluster up --nodes 4 --cpus 8 --runtime "$WORK/disttrain" \
-        --conf SlurmdTimeout=8 --conf MessageTimeout=10
+        --conf SlurmdTimeout=20 --conf MessageTimeout=10
     : >out
     {
         dt_wait_for 40 dt_lines 8 up out

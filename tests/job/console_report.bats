@@ -218,7 +218,7 @@ END
     for late in n2 n4 "n2 n4"; do
         rm -f ready.* met
         # shellcheck disable=SC2086
-        DISTTRAIN_CONSOLE_TIMEOUT=3 run -0 train python3 meet.py $late
+        DISTTRAIN_CONSOLE_TIMEOUT=6 run -0 train python3 meet.py $late
         expected=${late/n2/n2 (ranks 2-3)}
         expected=${expected/n4/n4 (ranks 6-7)}
         expected=${expected/) n4/), n4}
@@ -247,7 +247,7 @@ else
 fi
 wait $srun
 # a console whose srun is killed still writes its output, and ends by itself
-for i in $(seq 100); do
+for i in $(seq 600); do
     kill -0 "$console" 2>/dev/null || exit 0
     sleep 0.1
 done

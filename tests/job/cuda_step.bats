@@ -174,21 +174,21 @@ need_faults() {
 
 @test "a rank that hangs is named also with many micro-batches per step" {
     need_faults
-    config hung "distributed.timeout_s: 10" \
+    config hung "distributed.timeout_s: 30" \
         "training: {train_batch_size: 16, per_device_batch_size: 1, max_steps: 5}"
     DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 \
         --ntasks-per-node=2 --disttrain=hung.yaml
     ((status != 0))
-    [[ $output == *"rank 3 on n2 did not answer within 10000 ms"* ]]
+    [[ $output == *"rank 3 on n2 did not answer within 30000 ms"* ]]
 }
 
 @test "a rank that hangs is named after timeout_s" {
     need_faults
-    config hung "distributed.timeout_s: 10"
+    config hung "distributed.timeout_s: 30"
     DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 --ntasks-per-node=2 \
         --disttrain=hung.yaml
     ((status != 0))
-    [[ $output == *"rank 3 on n2 did not answer within 10000 ms"* ]]
+    [[ $output == *"rank 3 on n2 did not answer within 30000 ms"* ]]
 }
 
 @test "all ranks report the error of the rank that failed" {

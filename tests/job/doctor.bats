@@ -124,7 +124,7 @@ no other node reaches it: correct /etc/hosts"* ]]
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_left'
     dt_run --user dtuser --node n1 sh -c 'echo x >/dev/shm/torch_used'
     dt_run --user dtuser --node n1 sh -c \
-        "exec 4</dev/shm/torch_used; touch $dir/up; exec sleep 50" 3>&- &
+        "exec 4</dev/shm/torch_used; touch $dir/up; exec sleep 200" 3>&- &
     dt_wait_for 40 test -e "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     dt_run --node n1 pkill -u dtuser sleep
@@ -139,7 +139,7 @@ no process uses: rm /dev/shm/torch_left"* ]]
     dt_run --user dtuser --node n2 setsid perl -MSocket -e '
         socket(S, PF_INET, SOCK_STREAM, 0) && listen(S, 1) || die;
         open(F, ">", $ARGV[0]) || die;
-        sleep(50)' "$dir/up" 3>&- &
+        sleep(200)' "$dir/up" 3>&- &
     dt_wait_for 40 test -e "$dir/up"
     run -0 dt_run --user dtuser salloc --quiet -N2 disttrain doctor
     dt_run --user dtuser --node n2 pkill -u dtuser perl
@@ -177,7 +177,7 @@ disttrain_here() {
 
 @test "--job examines a job from outside, or one step of it" {
     dt_run --user dtuser salloc --quiet -K --job-name=held -N3 sh -c \
-        'srun --quiet -N2 sleep 50; true' 3>&- &
+        'srun --quiet -N2 sleep 200; true' 3>&- &
     local job
     dt_wait_for 40 running held
     dt_wait_for 40 has_step "$job.0"
@@ -195,7 +195,7 @@ disttrain_here() {
 }
 
 @test "if srun cannot start in the job, no node is blamed" {
-    dt_run salloc --quiet -K -N1 --job-name=rootsown sleep 50 3>&- &
+    dt_run salloc --quiet -K -N1 --job-name=rootsown sleep 200 3>&- &
     local job
     dt_wait_for 40 running rootsown
     run -69 dt_run --user dtuser disttrain doctor --job="$job"
@@ -235,7 +235,7 @@ queue_is_empty() {
     [[ $output == *"disttrain: preflight: no task is started: a node is not \
 fit"* ]]
     [[ ! -e $dir/ran ]]
-    dt_wait_for 30 queue_is_empty # a job that has ended is shown for a while
+    dt_wait_for 100 queue_is_empty # a job that has ended is shown for a while
 }
 
 @test "launch.preflight: a batch script continues with the exit status" {

@@ -89,7 +89,7 @@ batch() {
     printf '#!/bin/sh\n#SBATCH -o out --open-mode=append\n%s\n' "$1" >job.sh
     rm -f out
     id=$(dt_run sbatch --parsable "${@:2}" job.sh)
-    dt_wait_for 100 has_ended "$id"
+    dt_wait_for 200 has_ended "$id"
     cat out
 }
 
@@ -303,7 +303,7 @@ reach every rank, not SIGTERM"* ]]
     run -0 batch 'echo task $SLURM_ARRAY_TASK_ID
 [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 0
 srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
-[ $SLURM_RESTART_COUNT ] || sleep 20' -n1 --array=1-2 --disttrain=again.yaml
+[ $SLURM_RESTART_COUNT ] || sleep 150' -n1 --array=1-2 --disttrain=again.yaml
     [[ $(grep -c "task 1" <<<"$output") == 2 ]]
     [[ $(grep -c "task 2" <<<"$output") == 1 ]]
     [[ $output =~ "disttrain: job "[0-9]+"_1 goes back into the queue (restart \
@@ -314,7 +314,7 @@ srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
 @test "status 75 of one rank requeues the job unless another has failed" {
     run -0 batch 'srun -Q sh -c "[ \$RANK = 1 ] || exec ./waits
 [ \$SLURM_RESTART_COUNT ] || exit 75; exit 6"
-[ $SLURM_RESTART_COUNT ] || sleep 20' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
+[ $SLURM_RESTART_COUNT ] || sleep 150' -N2 -n2 --ntasks-per-node=1 --disttrain=again.yaml
     [[ $(grep -c "goes back into the queue" <<<"$output") == 1 ]]
     [[ $output == *"goes back into the queue (restart 1)"*"first failure: rank \
 1 on n2, exit status 6"* ]]
@@ -326,7 +326,7 @@ srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
         config both "signal: USR1@$lead" "requeue: true"
         run -0 batch 'srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exec ./waits
 echo restarted"
-[ $SLURM_RESTART_COUNT ] || sleep 20' -N2 -t1 --disttrain=both.yaml
+[ $SLURM_RESTART_COUNT ] || sleep 150' -N2 -t1 --disttrain=both.yaml
         [[ $output != *"rank 1 on n2 has USR1"* ]] || break
     done
     [[ $output == *"rank 1 on n2 has USR1"*"goes back into the queue (restart \
@@ -393,7 +393,7 @@ given() {
     rm -f runs
     run -0 batch 'srun -Q sh -c "echo run \$SLURM_RESTART_COUNT >>runs
 [ \$SLURM_RESTART_COUNT ] || kill -9 \$\$"
-[ $SLURM_RESTART_COUNT ] || sleep 20' -n1 --disttrain=crash.yaml
+[ $SLURM_RESTART_COUNT ] || sleep 150' -n1 --disttrain=crash.yaml
     [[ $(<runs) == $'run\nrun 1' ]]
     [[ $(grep -c "goes back into the queue" <<<"$output") == 1 ]]
     run -0 batch 'SLURM_RESTART_COUNT=2 srun -Q sh -c "exit 1"

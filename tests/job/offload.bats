@@ -109,14 +109,15 @@ gone() {
 }
 
 # killed NAME FAULT RANK NODE: a rank of NAME is killed at a point, and named;
-# the others are gone in 5 s, and the checkpoint before stays.
+# the others are gone long before the time-out of 1800 s, and the checkpoint
+# before stays.
 killed() {
     local log=$BATS_TEST_TMPDIR/log srun status=0 since
     DISTTRAIN_FAULT=$2:rank=$3:kill dt_background "$log" train "$1"
     srun=$!
     dt_wait_for 60 dt_lines 1 "^DISTTRAIN_FAULT: rank $3, .*: ${2%%:*}" "$log"
     since=$EPOCHREALTIME
-    dt_wait_for 5 gone "$srun"
+    dt_wait_for 100 gone "$srun"
     echo "$2: all gone in $((${EPOCHREALTIME/./} - ${since/./})) us"
     wait "$srun" || status=$?
     cat "$log"
@@ -153,13 +154,11 @@ killed() {
 # fails FAULT TEXT: a drive fails in step 4, on one rank; all end soon, and the
 # checkpoint before stays good.
 fails() {
-    local start=$EPOCHSECONDS
     rm -rf fault.out
     on_nvme fault zero2
     DISTTRAIN_FAULT=$1 run train fault
     echo "$output"
-    ((status == 74))
-    ((EPOCHSECONDS - start < 45)) # and not a time-out
+    ((status == 74)) # and not 124, of dt_run
     # shellcheck disable=SC2053 # $2 is a pattern
     [[ $output == *"rank 2"*"$WORK/nvme/disttrain-swap-"*$2* ]]
     [[ $(readlink fault.out/checkpoints/latest) == checkpoint-2 ]]

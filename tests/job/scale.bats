@@ -59,7 +59,7 @@ sockets() {
 
 @test "a rank has few connections, and all others name it when it is killed" {
     local log=$BATS_TEST_TMPDIR/log job few
-    dt_background "$log" forty "$probe" -n 20000 loop
+    dt_background "$log" forty "$probe" -t 120000 -n 20000 loop
     job=$!
     dt_wait_for 40 dt_lines 1 running "$log"
     run -0 sockets n3
@@ -68,8 +68,8 @@ sockets() {
         ((few < 20)) # of 39 other ranks
     done
     dt_run --node n5 sh -c 'kill -KILL $(pgrep -o -x comm_probe)'
-    # long before the timeout of 30 s
-    dt_wait_for 20 dt_lines 39 "error after .*: lost rank [89] on n5: " "$log"
+    # before the timeout of 120 s
+    dt_wait_for 100 dt_lines 39 "error after .*: lost rank [89] on n5: " "$log"
     (($(grep -c "lost rank" "$log") == 39))
     wait "$job" || true
 }
