@@ -331,7 +331,10 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
 }
 
 @test "an srun started in a task inherits nothing from its step" {
-    run -0 batch 'srun -n8 sleep 1 & srun -n1 -N1 echo waited; wait'
+    # the first step has all CPUs when the second one asks for some
+    run -0 batch 'srun -n8 sleep 3 &
+until squeue --noheader --steps | grep -qF "$SLURM_JOB_ID.0 "; do sleep 0.1; done
+srun -n1 -N1 echo waited; wait'
     [[ $output == waited && $(<out) == *"srun: Step created for "* ]]
     run -0 batch 'srun -n2 -N2 sh -c "[ \$RANK = 0 ] || 
     srun --overlap -n1 -N1 ./show"' --disttrain=c.yaml
