@@ -33,7 +33,7 @@ run_second() {
 traces() {
     local name=$1
     pgrep -af "devcluster/$name" || true
-    ip -oneline link | cut -d: -f2
+    ip -oneline link | cut -d: -f2 | grep -E '^ (switch|n[0-9]+)(@|$)' || true
     grep "$name" /proc/self/mountinfo || true
     find /run /dev /tmp -maxdepth 2 -name "*$name*" \
         -not -name "bats*" -not -path "$BATS_RUN_TMPDIR/*" 2>/dev/null ||

@@ -16,6 +16,11 @@ files() {
     (cd "$tree" && find . -path ./outputs -prune -o -print)
 }
 
+# traces NAME: files of a cluster; others remove theirs while we look.
+traces() {
+    find /run /tmp -maxdepth 2 -name "*$1*" 2>/dev/null || true
+}
+
 # expect_nothing_left OUTPUT: of the cluster that the quickstart named in it, and
 # in the tree except for its result.
 expect_nothing_left() {
@@ -24,7 +29,8 @@ expect_nothing_left() {
     [[ -n $name ]]
     run pgrep -af "devcluster/$name/"
     [[ -z $output ]]
-    run find /run /tmp -maxdepth 2 -name "*$name*"
+    run traces "$name"
+    echo "$output"
     [[ -z $output ]]
     files | diff "$BATS_TEST_TMPDIR/before" -
 }
