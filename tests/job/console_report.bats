@@ -60,6 +60,13 @@ END
     run ! grep -E '(^|=)[0-9a-f]{32}( |$)|^TOKEN=' <(grep -vxFf own out)
 }
 
+# is_gone PID: it has ended, although perhaps nobody has noticed yet.
+is_gone() {
+    local state
+    state=$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) || return 0
+    [[ $state == Z ]]
+}
+
 # run_stopped STATUS: runs a task that exits with STATUS after the console has
 # been stopped.
 run_stopped() {
@@ -69,7 +76,7 @@ DISTTRAIN_CONSOLE_TIMEOUT=2 srun -Q --disttrain=c.yaml -n1 sh -c 'echo >up
     while [ -e up ]; do sleep 0.1; done; echo "the last words"; exit '$1 2>&1 &
 until [ -e up ]; do sleep 0.1; done
 pkill -STOP -P $! -f ' console$'
-pgrep -P $! >console.pid
+pgrep -P $! -f ' console$' >console.pid
 rm up
 wait $!
 END
@@ -78,7 +85,9 @@ END
     ((status == ${1/#0/74}))
     [[ $output == *"disttrain: the console did not end: the last of the \
 output is lost"* ]]
-    run ! kill -0 "$(<console.pid)"
+    [[ $(<console.pid) =~ ^[0-9]+$ ]]
+    # srun has killed it, which takes effect a moment later
+    dt_wait_for 20 is_gone "$(<console.pid)"
 }
 
 @test "a console that hangs is an error, and srun ends" {
