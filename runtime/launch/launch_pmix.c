@@ -373,9 +373,8 @@ static const struct dt_launch_backend pmix_backend = {
     .destroy = pmix_destroy,
 };
 
-/* Host names as the launcher knows them. Returns 1 if it does not tell, which
- * it then tells no rank. What may happen to this rank alone is an error, as the
- * others would not take part in exchange_hosts.
+/* Host names as the launcher knows them; 1 if it tells no rank. What may happen
+ * to this rank alone is an error: others would not come to exchange_hosts.
  */
 static int ask_hosts(struct pmix *p, struct dt_error *err)
 {
@@ -385,8 +384,7 @@ static int ask_hosts(struct pmix *p, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
     task->proc = p->self;
     task->size = (uint32_t)p->base.size;
-    task->hosts = calloc(task->size, sizeof(*task->hosts));
-    if (!task->hosts)
+    if (!(task->hosts = calloc(task->size, sizeof(*task->hosts))))
         dt_call_finish(&task->base, status);
     else
         status = task_run(task, CALL_MS);
@@ -398,10 +396,9 @@ static int ask_hosts(struct pmix *p, struct dt_error *err)
         }
     task_drop(task);
     if (status == PMIX_ERR_TIMEOUT)
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "launch/pmix: PMIx_Resolve_nodes did not return "
-                            "within %d ms",
-                            CALL_MS);
+        return dt_error_set(
+            err, EX_UNAVAILABLE,
+            "launch/pmix: PMIx_Resolve_nodes took over %d ms", CALL_MS);
     if (status == PMIX_ERR_NOMEM)
         return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
     return status == PMIX_SUCCESS ? 0 : 1;
