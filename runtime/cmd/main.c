@@ -2,6 +2,7 @@
 /* main.c - the program `disttrain`: chooses the subcommand */
 #include "config.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,11 @@ static int unknown_command(const char *name)
 
 int main(int argc, char **argv)
 {
+    /* Who ignores it is not told how its children end, and a parent that did
+     * hands that on.
+     */
+    signal(SIGCHLD, SIG_DFL);
+
     /* Where srun's command is missing the plugin puts only the program's name;
      * the config is then in the environment.
      */

@@ -177,3 +177,14 @@ END
         rm -r outputs
     done
 }
+
+# Who ignores SIGCHLD is not told how its children end, and hands that on.
+@test "a parent that ignores SIGCHLD hides no failure of a child" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir bin
+    printf '#!/bin/sh\ncat >/dev/null\nexit 3\n' >bin/sbatch
+    chmod 755 bin/sbatch
+    printf 'launch: {nodes: 1, command: [true]}\n' >x.yaml
+    run -3 env --ignore-signal=CHLD PATH="$PWD/bin:$PATH" \
+        "$DT_BUILDDIR/disttrain" sbatch --submit x.yaml
+}
