@@ -127,8 +127,8 @@ daemon_start() {
 }
 
 # daemon_wait NAME COMMAND...: waits until COMMAND succeeds; fails, and says
-# why, when the daemon has ended or after 120 s: slurmds of
-# many nodes that start together on a busy machine take long.
+# why, when the daemon has ended or after 120 s: slurmds of many nodes that start
+# together on a busy machine take long.
 daemon_wait() {
     local deadline=$((SECONDS + 120)) trouble=''
     until "${@:2}" >/dev/null 2>&1; do
