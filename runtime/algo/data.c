@@ -119,12 +119,16 @@ static struct dt_dataset *open_stream(const struct dt_conf *conf,
                            conf->data.format, vocab_size, err);
 }
 
-/* Every token of a stream is trained on once an epoch. */
-static int check_stream(const struct dt_conf *conf, struct dt_error *err)
+/* Every token of a stream is trained on once an epoch. Sets *key to that of a
+ * mistake.
+ */
+static int check_stream(const struct dt_conf *conf, const char **key,
+                        struct dt_error *err)
 {
     const struct dt_conf_list *files[] = {&conf->data.train, &conf->data.eval};
     int loss = conf->data.loss_on;
-    for (size_t k = 0; k < 2; k++)
+    for (size_t k = 0; k < 2; k++) {
+        *key = k == 0 ? "data.train" : "data.eval";
         for (size_t i = 0; i < files[k]->count; i++)
             if (files[k]->weight[i] != 1.0)
                 return dt_error_set(err, EX_CONFIG,
@@ -132,11 +136,13 @@ static int check_stream(const struct dt_conf *conf, struct dt_error *err)
                                     "not for a stream of tokens: name the "
                                     "file more than once",
                                     files[k]->text[i]);
+    }
+    *key = "data.loss_on";
     if (loss == DT_LOSS_COMPLETION || loss == DT_LOSS_ASSISTANT)
-        return dt_error_set(
-            err, EX_CONFIG, "data.loss_on: E112 %s is one stream, without %s",
-            files[0]->text[0],
-            loss == DT_LOSS_COMPLETION ? "completions" : "conversations");
+        return dt_error_set(err, EX_CONFIG, "E112 %s is one stream, without %s",
+                            files[0]->text[0],
+                            loss == DT_LOSS_COMPLETION ? "completions"
+                                                       : "conversations");
     return 0;
 }
 
@@ -144,8 +150,9 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
                         size_t vocab_size, bool speaks, struct dt_error *err)
 {
     size_t T = (size_t)conf->data.max_length;
-    if (check_stream(conf, err) < 0)
-        return -1;
+    const char *key;
+    if (check_stream(conf, &key, err) < 0)
+        return dt_error_prefix(err, "%s", key);
     data->stream = open_stream(conf, &conf->data.train, vocab_size, err);
     if (!data->stream)
         return -1;
@@ -399,11 +406,24 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     return 0;
 }
 
+/* The key that chooses the tokenizer. */
+static const char *tokenizer_key(const struct dt_conf *conf)
+{
+    if (conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO && conf->model.path)
+        return "model.path";
+    if (conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO &&
+        conf->model.config_path)
+        return "model.config_path";
+    return "model.tokenizer";
+}
+
 /* Conversations need a chat template. Errors of the file itself are reported
- * when it is read as a whole.
+ * when it is read as a whole. Sets *key to that of a mistake, unless it is in
+ * the tokenizer's own template.
  */
 static int check_chat(const struct dt_run_data *data,
-                      const struct dt_conf *conf, struct dt_error *err)
+                      const struct dt_conf *conf, const char **key,
+                      struct dt_error *err)
 {
     struct dt_example_options options = dt_run_example_options(conf);
     enum dt_format format;
@@ -412,23 +432,32 @@ static int check_chat(const struct dt_run_data *data,
             0 ||
         format != DT_FORMAT_MESSAGES || !strcmp(options.chat_template, "none"))
         return 0;
-    struct dt_chat *chat = dt_chat_create(
-        options.chat_template, options.chat_variables, data->tokenizer, err);
+    if (dt_conf_given(conf, "data.chat_template"))
+        *key = "data.chat_template";
+    struct dt_chat *chat =
+        dt_chat_create(options.chat_template, NULL, data->tokenizer, err);
+    dt_chat_destroy(chat);
+    if (!chat || !options.chat_variables)
+        return chat ? 0 : -1;
+    *key = "data.chat_template_kwargs";
+    chat = dt_chat_create(options.chat_template, options.chat_variables,
+                          data->tokenizer, err);
     dt_chat_destroy(chat);
     return chat ? 0 : -1;
 }
 
 int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
-                      struct dt_error *err)
+                      const char **key, struct dt_error *err)
 {
     struct dt_run_data data = {0};
+    *key = tokenizer_key(conf);
     if (need_tokenizer(conf, vocab_size, err) < 0)
         return -1;
     if (dt_run_is_stream(conf))
-        return check_stream(conf, err);
+        return check_stream(conf, key, err);
     int result = open_tokenizer(&data, conf, vocab_size, err);
     if (result == 0)
-        result = check_chat(&data, conf, err);
+        result = check_chat(&data, conf, key, err);
     dt_run_data_fini(&data);
     return result;
 }

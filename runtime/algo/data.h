@@ -46,10 +46,11 @@ int dt_run_prompts_open(struct dt_run_data *data, const struct dt_conf *conf,
 
 /* Checks the data section without its files: that there is a tokenizer and that
  * it fits a model with vocab_size tokens; that keys of examples are not used
- * for a stream. -1: EX_CONFIG, or as dt_tokenizer_load.
+ * for a stream. -1: EX_CONFIG, or as dt_tokenizer_load, and *key is that of the
+ * mistake.
  */
 int dt_run_data_check(const struct dt_conf *conf, size_t vocab_size,
-                      struct dt_error *err);
+                      const char **key, struct dt_error *err);
 
 /* Is data.train read as it is, without a tokenizer and a cache? True of token
  * files and of text whose bytes are its tokens.

@@ -124,12 +124,6 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
     return result;
 }
 
-/* Returns the key that names the directory of config.json, if one does. */
-static const char *model_key(const struct dt_conf *conf)
-{
-    return conf->model.path ? "model.path" : "model.config_path";
-}
-
 /* Checks what only the model's own config.json can tell; sets *vocab_size. */
 static int check_model(const char *file, const struct dt_conf *conf,
                        size_t *vocab_size)
@@ -137,7 +131,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
     struct dt_model_config model = {0};
     struct dt_error err;
     char text[128];
-    const char *key = model_key(conf);
+    const char *key = conf->model.path ? "model.path" : "model.config_path";
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     int status = EX_OK;
@@ -219,8 +213,7 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
     size_t vocab_size;
-    bool of_model = conf->model.tokenizer == DT_CONF_TOKENIZER_AUTO &&
-                    (conf->model.path || conf->model.config_path);
+    const char *key;
     const struct dt_algo *algo = dt_algo_of(conf);
     if (!conf->trains)
         return EX_OK;
@@ -232,10 +225,8 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
         check_reference(file, conf) != EX_OK ||
         check_critic(file, conf) != EX_OK)
         return EX_CONFIG;
-    if (dt_run_data_check(conf, vocab_size, &err) < 0)
-        return dt_conf_print_problem(
-            conf, file, of_model ? model_key(conf) : "model.tokenizer",
-            err.text, stderr);
+    if (dt_run_data_check(conf, vocab_size, &key, &err) < 0)
+        return dt_conf_print_problem(conf, file, key, err.text, stderr);
     return EX_OK;
 }
 

@@ -157,6 +157,44 @@ static void conversations_without_a_chat_template_are_refused(void **state)
     unlink("t.jsonl");
 }
 
+/* Not the model's directory, which is as it should be. */
+static void mistakes_of_the_data_name_its_keys(void **state)
+{
+    static const char *const cases[][2] = {
+        {"train: t.jsonl, chat_template: ./bad.jinja", "data.chat_template: "},
+        {"train: t.jsonl, chat_template: chatml, chat_template_kwargs: "
+         "{tools: 1}",
+         "data.chat_template_kwargs: chat_template_kwargs: tools is set by "
+         "each conversation"},
+        {"train: [{path: t.txt, weight: 2}]", "data.train: "},
+        {"train: t.txt, eval: [{path: t.txt, weight: 2}]", "data.eval: "},
+        {"train: t.txt, loss_on: assistant", "data.loss_on: E112 "},
+    };
+    char text[512];
+    (void)state;
+    write_file("config.json", MODEL_OF("257"));
+    write_file("bad.jinja", "{{ messages[ }}");
+    write_file("t.txt", "a text");
+    write_file("t.jsonl", "{\"messages\": [{\"role\": \"user\", "
+                          "\"content\": \"a\"}]}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "algorithm: sft\nmodel: {path: ., init: random}\n"
+                 "data: {max_length: 64, %s}\n"
+                 "training: {per_device_batch_size: 1}\n",
+                 cases[i][0]);
+        write_file("t.yaml", text);
+        assert_int_equal(check("t.yaml"), EX_CONFIG);
+        assert_memory_equal(errors, "t.yaml:3:", 9);
+        char *key = strchr(errors, ' ') + 1;
+        assert_memory_equal(key, cases[i][1], strlen(cases[i][1]));
+    }
+    unlink("config.json");
+    unlink("bad.jinja");
+    unlink("t.txt");
+    unlink("t.jsonl");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +202,7 @@ int main(void)
         cmocka_unit_test(token_ids_need_no_matching_tokenizer),
         cmocka_unit_test(the_critic_of_a_policy_is_checked),
         cmocka_unit_test(conversations_without_a_chat_template_are_refused),
+        cmocka_unit_test(mistakes_of_the_data_name_its_keys),
     };
     return cmocka_run_group_tests_name("cmd check model", tests,
                                        enter_directory, leave_directory);
