@@ -107,36 +107,6 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
     return text;
 }
 
-/* A resumed run must be the same run: the same data in the same order. */
-static int check_same_data(const struct dt_run *run, const char *path,
-                           const char *hash, json_int_t length, json_int_t seed,
-                           struct dt_error *err)
-{
-    bool own = dt_conf_given(&run->conf, "run.data_seed");
-    char mine[17];
-    snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
-    if (strcmp(mine, hash) != 0)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained on other data (hash %s, "
-                            "data.train has %s); use the same data, or start "
-                            "a new run in another run.output_dir",
-                            path, hash, mine);
-    if ((size_t)length != run->T)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: was trained with "
-                            "data.max_length %lld, not %zu",
-                            path, (long long)length, run->T);
-    if ((uint64_t)seed != run->conf.run.data_seed)
-        return dt_error_set(
-            err, EX_CONFIG,
-            "%s: was trained with %s %" PRIu64 ", not %" PRIu64
-            ", which changes the order of the data; set run.data_seed: %" PRIu64
-            ", or start a new run in another run.output_dir",
-            path, own ? "run.data_seed" : "run.seed", (uint64_t)seed,
-            run->conf.run.data_seed, (uint64_t)seed);
-    return 0;
-}
-
 /* A scaler of another kind starts from its own options. */
 static void resume_scaler(struct dt_scaler *scaler, json_int_t kind,
                           double scale, json_int_t hysteresis)
@@ -223,10 +193,12 @@ static int parse_state(struct dt_run *run, const char *dir, const char *path,
                      "%s: step %lld, position %lld: expected numbers >= 0",
                      path, (long long)step, (long long)position);
     else
-        result = dt_same_run(run, dir, json_object_get(state, "settings"),
-                             (long)samples, err) < 0
-                     ? -1
-                     : check_same_data(run, path, hash, length, seed, err);
+        result =
+            dt_same_run(run, dir,
+                        &(struct dt_same_state){
+                            json_object_get(state, "settings"), (long)samples,
+                            hash, (size_t)length, (uint64_t)seed},
+                        err);
     if (result == 0)
         result = read_more(run, state, path, err);
     if (result == 0) {

@@ -2,6 +2,7 @@
 /* same.c - compares a resumed run with the one that was saved */
 #include "config.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -221,21 +222,93 @@ static int compare_settings(const json_t *was, const json_t *is,
     return 0;
 }
 
-int dt_same_run(const struct dt_run *run, const char *dir, const json_t *was,
-                long samples, struct dt_error *err)
+/* --- the data --- */
+
+/* Lists the keys that decide what the rows are. */
+static struct changes compare_data(const json_t *was, const json_t *is)
 {
     struct changes changes = {0};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)is, key, value)
+    {
+        const char *a = text_of(was, key), *b = text_of(is, key);
+        if (!strncmp(key, "data.", 5) && strcmp(a, b) != 0)
+            add_change(&changes, "%s %s -> %s", key, a, b);
+    }
+    json_object_foreach((json_t *)was, key, value)
+    {
+        if (!strncmp(key, "data.", 5) && !json_object_get(is, key))
+            add_change(&changes, "%s %s -> (not set)", key, text_of(was, key));
+    }
+    return changes;
+}
+
+/* The hash is of what the files say and of how it becomes rows. */
+static int refuse_rows(const struct dt_run *run, const char *dir,
+                       const struct dt_same_state *was, const char *mine,
+                       struct dt_error *err)
+{
+    const struct changes changes =
+        was->settings ? compare_data(was->settings, run->settings)
+                      : (struct changes){0};
+    if (changes.bytes > 0)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained on other rows: %s; set this back, "
+                            "or start a new run in another run.output_dir",
+                            dir, changes.text);
+    return dt_error_set(err, EX_CONFIG,
+                        "%s: was trained on other data (hash %s, data.train "
+                        "has %s); use the same files, with the same weights, "
+                        "and the same tokenizer, or start a new run in another "
+                        "run.output_dir",
+                        dir, was->data_hash, mine);
+}
+
+/* A resumed run has the same data in the same order. */
+static int check_data(const struct dt_run *run, const char *dir,
+                      const struct dt_same_state *was, struct dt_error *err)
+{
+    const uint64_t seed = run->conf.run.data_seed;
+    bool own = dt_conf_given(&run->conf, "run.data_seed");
+    char mine[17];
+    snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
+    if (was->max_length != run->T)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: was trained with data.max_length %zu, not "
+                            "%zu; set it back, or start a new run in another "
+                            "run.output_dir",
+                            dir, was->max_length, run->T);
+    if (strcmp(mine, was->data_hash) != 0)
+        return refuse_rows(run, dir, was, mine, err);
+    if (was->data_seed != seed)
+        return dt_error_set(
+            err, EX_CONFIG,
+            "%s: was trained with %s %" PRIu64 ", not %" PRIu64
+            ", which changes the order of the data; set run.data_seed: %" PRIu64
+            ", or start a new run in another run.output_dir",
+            dir, own ? "run.data_seed" : "run.seed", was->data_seed, seed,
+            was->data_seed);
+    return 0;
+}
+
+int dt_same_run(const struct dt_run *run, const char *dir,
+                const struct dt_same_state *was, struct dt_error *err)
+{
+    struct changes changes = {0};
+    const bool goes_on = !run->conf.training.eval_only;
     size_t now = run->B * run->A * (size_t)run->world;
     if (check_model(run, dir, &changes, err) < 0)
         return -1;
-    if (run->conf.training.eval_only)
-        return 0; /* it does not go on */
-    if (was && compare_settings(was, run->settings, dir, &changes, err) < 0)
+    if (goes_on && was->settings &&
+        compare_settings(was->settings, run->settings, dir, &changes, err) < 0)
         return -1;
-    if ((size_t)samples != now)
-        add_change(&changes, "training.train_batch_size %ld -> %zu", samples,
-                   now);
-    if (changes.bytes > 0)
+    if (check_data(run, dir, was, err) < 0)
+        return -1;
+    if ((size_t)was->samples != now)
+        add_change(&changes, "training.train_batch_size %ld -> %zu",
+                   was->samples, now);
+    if (goes_on && changes.bytes > 0)
         dt_log(DT_LOG_WARN, "algo", "resuming with changed settings: %s",
                changes.text);
     return 0;

@@ -13,12 +13,20 @@
  */
 json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err);
 
-/* Compares the run with the checkpoint `dir`, of settings `was` (NULL: an old
- * one has none) and `samples` a step. Logs harmless differences in one
- * line. -1: EX_CONFIG, the key with both values, if the model or the order of
- * the data differs; or config.json cannot be read.
+/* What trainer_state.json says of the run that was saved. */
+struct dt_same_state {
+    const json_t *settings; /* NULL: an old one has none */
+    long samples;           /* of a step */
+    const char *data_hash;  /* of the rows, 16 hex digits */
+    size_t max_length;
+    uint64_t data_seed;
+};
+
+/* Compares the run with the one of which the checkpoint `dir` is. Logs harmless
+ * differences in one line. -1: EX_CONFIG, the key with both values, if the
+ * model, the data or its order differs; or config.json cannot be read.
  */
-int dt_same_run(const struct dt_run *run, const char *dir, const json_t *was,
-                long samples, struct dt_error *err);
+int dt_same_run(const struct dt_run *run, const char *dir,
+                const struct dt_same_state *was, struct dt_error *err);
 
 #endif /* DT_ALGO_SAME_H */
