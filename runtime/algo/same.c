@@ -61,16 +61,20 @@ static void compare_dropout(const struct dt_model_config *was,
                             struct changes *changes)
 {
     const struct {
-        const char *key;
+        size_t offset;
         double was, is;
     } rates[] = {
-        {"embd_pdrop", was->embd_dropout, is->embd_dropout},
-        {"attn_pdrop", was->attn_dropout, is->attn_dropout},
-        {"resid_pdrop", was->resid_dropout, is->resid_dropout},
+        {offsetof(struct dt_model_config, embd_dropout), was->embd_dropout,
+         is->embd_dropout},
+        {offsetof(struct dt_model_config, attn_dropout), was->attn_dropout,
+         is->attn_dropout},
+        {offsetof(struct dt_model_config, resid_dropout), was->resid_dropout,
+         is->resid_dropout},
     };
     for (int i = 0; i < 3; i++)
         if (rates[i].was != rates[i].is)
-            add_change(changes, "%s %g -> %g", rates[i].key, rates[i].was,
+            add_change(changes, "%s %g -> %g",
+                       dt_model_config_key(was, rates[i].offset), rates[i].was,
                        rates[i].is);
 }
 

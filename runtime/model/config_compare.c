@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "model/config_fields.h"
+#include "model/family.h"
 
 #define AT(name) offsetof(struct dt_model_config, name)
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -49,7 +50,7 @@ static void list_traits(const struct dt_model_config *c,
     const struct trait all[TRAITS] = {
         {"model_type", c->family, dt_model_family_name(c->family)},
         {"architectures", c->scores, heads[c->scores]},
-        {"hidden_act", c->gate, gates[c->gate]},
+        {dt_family_of(c->family)->activation, c->gate, gates[c->gate]},
         {"rope_scaling.rope_type", c->rope_scaling,
          dt_rope_scaling_name(c->rope_scaling)},
         {"rope_scaling.short_factor",
@@ -92,15 +93,43 @@ static size_t find_trait(const struct trait *was, const struct trait *is)
     return i;
 }
 
+/* Does the field differ between two models that have it? */
+static bool field_differs(const struct dt_field *field,
+                          const struct dt_model_config *was,
+                          const struct dt_model_config *is)
+{
+    return dt_field_of(field, was) &&
+           dt_field_get(was, field) != dt_field_get(is, field);
+}
+
+/* What `field` differs by: the factor of longrope follows from two lengths,
+ * unless the file has it.
+ */
+static const struct dt_field *find_cause(const struct dt_field *field,
+                                         const struct dt_model_config *was,
+                                         const struct dt_model_config *is)
+{
+    if (field->offset != AT(rope_factor) ||
+        was->rope_scaling != DT_ROPE_LONGROPE)
+        return field;
+    for (size_t i = 0; i < dt_model_field_count; i++) {
+        const struct dt_field *length = &dt_model_fields[i];
+        if ((length->offset == AT(n_positions) ||
+             length->offset == AT(rope_original)) &&
+            field_differs(length, was, is))
+            return length;
+    }
+    return field;
+}
+
 /* The first field that differs, or NULL. */
 static const struct dt_field *find_field(const struct dt_model_config *was,
                                          const struct dt_model_config *is)
 {
     for (size_t i = 0; i < dt_model_field_count; i++) {
         const struct dt_field *field = &dt_model_fields[i];
-        if (dt_field_of(field, was) && field_computes(field) &&
-            dt_field_get(was, field) != dt_field_get(is, field))
-            return field;
+        if (field_computes(field) && field_differs(field, was, is))
+            return find_cause(field, was, is);
     }
     return NULL;
 }
@@ -140,6 +169,16 @@ bool dt_model_config_change(const struct dt_model_config *was,
     if (!strcmp(change->was, change->is))
         snprintf(change->is, sizeof(change->is), "another one");
     return true;
+}
+
+const char *dt_model_config_key(const struct dt_model_config *config,
+                                size_t offset)
+{
+    for (size_t i = 0; i < dt_model_field_count; i++)
+        if (dt_model_fields[i].offset == offset &&
+            dt_field_of(&dt_model_fields[i], config))
+            return dt_model_fields[i].key;
+    return NULL;
 }
 
 uint64_t dt_model_config_hash(const struct dt_model_config *config)

@@ -202,6 +202,12 @@ bool dt_model_config_change(const struct dt_model_config *was,
                             const struct dt_model_config *is,
                             struct dt_model_change *change);
 
+/* The key of config.json for the member at `offset`, as models of this family
+ * call it; NULL: they have none.
+ */
+const char *dt_model_config_key(const struct dt_model_config *config,
+                                size_t offset);
+
 /* A hash of all that dt_model_config_differ compares. */
 uint64_t dt_model_config_hash(const struct dt_model_config *config);
 

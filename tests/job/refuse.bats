@@ -225,10 +225,33 @@ resume() {
 s/10000.0/500000.0/|rope_theta 10000, not 500000, which changes the model
 s/1e-5/1e-6/|rms_norm_eps 1e-05, not 1e-06, which changes the model
 s/10000.0/&, "rope_scaling": {"rope_type": "linear", "factor": 2.0}/|rope_scaling.rope_type default, not linear, which
+s/10000.0/&, "attention_bias": true/|attention_bias false, not true, which
+s/10000.0/&, "mlp_bias": true/|mlp_bias false, not true, which
 END
     cp was.json llama/config.json
     again "$model" "$data"
     ((status == 0))
+    sed 's/10000.0/&, "attention_dropout": 0.1/' was.json >llama/config.json
+    again "$model" "$data"
+    ((status == 0))
+    [[ $output == *"changed settings: attention_dropout 0 -> 0.1"* ]]
+
+    sed -e 's/llama/gemma2/; s/10000.0/&, "sliding_window": 8/' \
+        -e 's/10000.0/&, "head_dim": 8, "num_key_value_heads": 2/' was.json |
+        tee was-gemma.json >llama/config.json
+    train "$data" "$steps" >/dev/null
+    sed -i "s/^model: .*/model: $model/" small.yaml
+    rm -rf out first
+    "$DT_BUILDDIR/disttrain" train small.yaml
+    mv out first
+    while IFS='|' read -r edit text; do
+        sed "$edit" was-gemma.json >llama/config.json
+        again "$model" "$data"
+        refused "$text"
+    done <<'END'
+s/"sliding_window": 8/"sliding_window": 16/|sliding_window 8, not 16, which changes the model
+s/10000.0/&, "hidden_activation": "silu"/|hidden_activation gelu_pytorch_tanh, not silu, which
+END
 }
 
 @test "resume with other training settings: one line lists them" {

@@ -172,6 +172,9 @@ static void missing_head_keys_default_to_the_first_model(void **state)
         {"{\"model_type\": \"qwen2\", \"num_key_value_heads\": "
          "null, " SIXTY_FOUR,
          64, 8},
+        {"{\"model_type\": \"gemma2\", " SIXTY_FOUR, 4, 256},
+        {"{\"model_type\": \"gemma3_text\", " SIXTY_FOUR, 4, 256},
+        {"{\"model_type\": \"smollm3\", " SIXTY_FOUR, 4, 8},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -405,6 +408,35 @@ static void models_that_compute_differently_are_told_apart(void **state)
     dt_model_config_fini(&a);
 }
 
+/* What follows from another key is not what the user has changed. */
+static void a_change_has_the_key_that_was_changed(void **state)
+{
+    struct dt_model_config a = {.family = DT_PHI3,
+                                .rope_scaling = DT_ROPE_LONGROPE,
+                                .n_positions = 8192,
+                                .rope_original = 4096,
+                                .rope_factor = 2};
+    struct dt_model_config b = a;
+    struct dt_model_change change;
+    (void)state;
+    b.n_positions = 16384;
+    b.rope_factor = 4;
+    assert_true(dt_model_config_change(&a, &b, &change));
+    assert_string_equal(change.key, "max_position_embeddings");
+    assert_string_equal(change.was, "8192");
+    assert_string_equal(change.is, "16384");
+    b = a;
+    b.rope_original = 2048;
+    b.rope_factor = 4;
+    assert_true(dt_model_config_change(&a, &b, &change));
+    assert_string_equal(change.key,
+                        "rope_scaling.original_max_position_embeddings");
+    b = a;
+    b.rope_factor = 4;
+    assert_true(dt_model_config_change(&a, &b, &change));
+    assert_string_equal(change.key, "rope_scaling.factor");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_message_of_too_many_problems_is_cut),
         cmocka_unit_test(the_check_names_every_invalid_field),
         cmocka_unit_test(models_that_compute_differently_are_told_apart),
+        cmocka_unit_test(a_change_has_the_key_that_was_changed),
     };
     return cmocka_run_group_tests_name("model_config", tests, NULL, NULL);
 }
