@@ -68,6 +68,16 @@ static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
     return 0;
 }
 
+int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err)
+{
+    if (conf->training.resume != DT_CONF_RESUME_PATH ||
+        dt_ckpt_check_path(conf->training.resume_path, err) == 0)
+        return 0;
+    return dt_error_add(err, EX_NOINPUT,
+                        "training.resume: auto takes the newest whole one of "
+                        "run.output_dir");
+}
+
 /* The checkpoint to resume from into *dir (free it), or NULL for none. */
 static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
@@ -78,7 +88,8 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     if (conf->training.resume == DT_CONF_RESUME_AUTO)
         return find_newest(run, &watch, dir, err);
     if (conf->training.resume == DT_CONF_RESUME_PATH) {
-        if (dt_ckpt_verify(conf->training.resume_path, &watch, err) < 0)
+        if (dt_run_check_resume(conf, err) < 0 ||
+            dt_ckpt_verify(conf->training.resume_path, &watch, err) < 0)
             return -1;
         if (!(*dir = strdup(conf->training.resume_path)))
             return dt_error_set(err, EX_OSERR, "out of memory");

@@ -461,7 +461,12 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run);
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
 
-/* restore.c: what dt_run_save will write, except for a few texts. */
+/* restore.c: whether training.resume names a checkpoint, if it names a
+ * directory. -1: EX_NOINPUT.
+ */
+int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
+
+/* What dt_run_save will write, except for a few texts. */
 size_t dt_run_checkpoint_bytes(struct dt_run *run);
 
 /* restore.c: the starting point, on every rank: weights, optimizer and progress

@@ -161,6 +161,11 @@ int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
  */
 long dt_ckpt_step(const char *path);
 
+/* Whether the directory `path` is a checkpoint, whole or not. -1: EX_NOINPUT,
+ * it is something else; where it has checkpoints, names the newest one.
+ */
+int dt_ckpt_check_path(const char *path, struct dt_error *err);
+
 /* Checks a checkpoint directory: checksums.txt itself, then every file that it
  * lists. `watch` may be NULL. -1: EX_DATAERR naming the damaged file;
  * EX_NOINPUT naming the missing one; EX_IOERR, EX_OSERR, EX_TEMPFAIL: the check

@@ -188,6 +188,30 @@ int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
     return n == 0 || *path ? 0 : -1;
 }
 
+int dt_ckpt_check_path(const char *path, struct dt_error *err)
+{
+    static const char *const folders[] = {"", "/checkpoints"};
+    char name[PATH_MAX];
+    struct dirent **entries;
+    snprintf(name, sizeof(name), "%s/" SUMS_NAME, path);
+    if (access(name, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(name, sizeof(name), "%s%s", path, folders[i]);
+        int n = dt_ckpt_list(name, &entries, dt_ckpt_is_step, NULL);
+        if (n > 0)
+            dt_error_set(err, EX_NOINPUT,
+                         "%s: not a checkpoint, but it has some: name one of "
+                         "them, such as %s/%s",
+                         path, name, entries[0]->d_name);
+        dt_ckpt_free_list(entries, n);
+        if (n > 0)
+            return -1;
+    }
+    return dt_error_set(err, EX_NOINPUT,
+                        "%s: not a checkpoint: there is no " SUMS_NAME, path);
+}
+
 int dt_ckpt_find_below(const char *root, long step, char **path,
                        struct dt_error *err)
 {

@@ -225,6 +225,9 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
         check_reference(file, conf) != EX_OK ||
         check_critic(file, conf) != EX_OK)
         return EX_CONFIG;
+    if (dt_run_check_resume(conf, &err) < 0)
+        return dt_conf_print_problem(conf, file, "training.resume", err.text,
+                                     stderr);
     if (dt_run_data_check(conf, vocab_size, &key, &err) < 0)
         return dt_conf_print_problem(conf, file, key, err.text, stderr);
     return EX_OK;

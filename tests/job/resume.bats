@@ -671,7 +671,11 @@ and run.overwrite: true"* ]]
     rm path.out/checkpoints/checkpoint-4/checksums.txt
     run train 1 path
     ((status == 66))
-    [[ $output == *"checkpoint-4/checksums.txt: cannot open: No such file"* ]]
+    [[ $output == *"checkpoint-4: not a checkpoint: there is no checksums.txt"* ]]
+    sed -i 's#checkpoints/checkpoint-4##' path.yaml
+    run train 1 path
+    ((status == 66))
+    [[ $output == *"path.out: not a checkpoint, but it has some: name one of them, such as "*"/path.out/checkpoints/checkpoint-4; "* ]]
 }
 
 @test "a checkpoint of an older version, whose list has no sum, is resumed" {

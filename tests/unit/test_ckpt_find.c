@@ -287,6 +287,34 @@ static void the_link_of_a_killed_save_is_followed(void **state)
     assert_int_equal(temp_count(), 0);
 }
 
+static void a_directory_of_checkpoints_is_not_taken_for_one(void **state)
+{
+    struct dt_error err = {0};
+    char path[256], text[1024];
+    (void)state;
+    assert_int_equal(dt_ckpt_check_path(root, &err), -1);
+    assert_int_equal(err.status, EX_NOINPUT);
+    snprintf(text, sizeof(text),
+             "%s: not a checkpoint: there is no checksums.txt", root);
+    assert_string_equal(err.text, text);
+    must_save(9, 9, 0);
+    must_save(10, 10, 0);
+    assert_int_equal(dt_ckpt_check_path(root, &err), -1);
+    snprintf(text, sizeof(text),
+             "%s: not a checkpoint, but it has some: name one of them, such as "
+             "%s/checkpoint-10",
+             root, root);
+    assert_string_equal(err.text, text);
+    assert_int_equal(dt_ckpt_check_path(in_root("latest"), &err), 0);
+    /* the run.output_dir of a run */
+    assert_int_equal(mkdir(in_root("run"), 0777), 0);
+    assert_int_equal(symlink("..", in_root("run/checkpoints")), 0);
+    snprintf(path, sizeof(path), "%s", in_root("run"));
+    assert_int_equal(dt_ckpt_check_path(path, &err), -1);
+    snprintf(text, sizeof(text), "such as %s/checkpoints/checkpoint-10", path);
+    assert_non_null(strstr(err.text, text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +330,8 @@ int main(void)
         cmocka_unit_test_setup(no_whole_checkpoint_is_an_error, setup),
         cmocka_unit_test_setup(a_search_stops_when_asked_to, setup),
         cmocka_unit_test_setup(the_link_of_a_killed_save_is_followed, setup),
+        cmocka_unit_test_setup(a_directory_of_checkpoints_is_not_taken_for_one,
+                               setup),
     };
     return cmocka_run_group_tests_name("ckpt_find", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -103,6 +104,23 @@ static void mistakes_are_printed_with_their_place(void **state)
     assert_int_equal(check("none.yaml"), EX_CONFIG);
     assert_string_equal(errors, "none.yaml: cannot open: No such file or "
                                 "directory\n");
+}
+
+static void a_run_to_resume_from_is_a_checkpoint(void **state)
+{
+    (void)state;
+    mkdir("run", 0777);
+    write_file("t.yaml", "algorithm: sft\n"
+                         "run: {output_dir: new}\n"
+                         "data: {train: train.txt, max_length: 4}\n"
+                         "training: {resume: run, train_batch_size: 8}\n"
+                         "model: {n_embd: 8, n_layer: 1, n_head: 1}\n");
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "t.yaml:4:20: training.resume: "));
+    assert_non_null(strstr(errors, "/run: not a checkpoint: there is no "
+                                   "checksums.txt; training.resume: auto takes "
+                                   "the newest whole one of run.output_dir\n"));
+    rmdir("run");
 }
 
 static void a_contract_names_the_file_and_its_variables(void **state)
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_file_without_mistakes_passes),
         cmocka_unit_test(a_file_that_trains_nothing_needs_no_batch_size),
         cmocka_unit_test(mistakes_are_printed_with_their_place),
+        cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
         cmocka_unit_test(a_step_larger_than_its_job_is_refused),
