@@ -24,6 +24,7 @@ void dt_engine_close(struct dt_engine *engine)
     dt_buffer_destroy(engine->buf);
     dt_layout_destroy(engine->layout);
     dt_model_config_fini(&engine->config);
+    free(engine->tokenizer_dir);
 }
 
 /* Limits the threads for a small model: its operations are many and short, and
@@ -64,6 +65,8 @@ static int open_tokenizer(struct dt_engine *engine, const char *dir,
                           struct dt_error *err)
 {
     bool bytes = engine->config.vocab_size == DT_BYTE_VOCAB;
+    if (!(engine->tokenizer_dir = strdup(dir)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
     if (dt_tokenizer_in(dir))
         engine->tokenizer = dt_tokenizer_load(dir, err);
     else if (bytes)
@@ -159,10 +162,13 @@ static int check_ids(const struct dt_engine *engine,
 {
     for (size_t i = 0; i < tokens->count; i++)
         if ((size_t)tokens->ids[i] >= engine->config.vocab_size)
-            return dt_error_set(err, EX_DATAERR,
-                                "token id %d, but the model's vocab_size is "
-                                "%zu: is this the tokenizer of the model?",
-                                tokens->ids[i], engine->config.vocab_size);
+            return dt_error_set(
+                err, EX_DATAERR,
+                "E120 the tokenizer %s has a token %d, but the "
+                "model's vocab_size is %zu: is it the tokenizer "
+                "of this model?",
+                engine->tokenizer_dir, tokens->ids[i],
+                engine->config.vocab_size);
     return 0;
 }
 

@@ -18,6 +18,7 @@ struct dt_engine {
     struct dt_buffer *buf; /* the weights */
     struct dt_view weights;
     struct dt_tokenizer *tokenizer; /* NULL: ids only */
+    char *tokenizer_dir;            /* for messages */
     struct dt_encoder *encoder;
     int32_t stop[DT_ENGINE_STOPS];
     size_t stop_count;

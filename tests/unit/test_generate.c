@@ -5,6 +5,7 @@
 #include <sysexits.h>
 
 #include "cmd/text_out.h"
+#include "tests/unit/bytes_tokenizer.h"
 #include "tests/unit/generate_scene.h"
 #include "tokenizer/tokenizer.h"
 
@@ -211,6 +212,23 @@ static void u0000_is_a_character_of_a_prompt(void **state)
         fail_msg("%s", output);
 }
 
+/* A token that was added to the tokenizer and not to the model. */
+static void a_prompt_beyond_the_vocabulary_names_the_tokenizer(void **state)
+{
+    char text[1024];
+    (void)state;
+    write_model(80, 1);
+    dt_tokenizer_destroy(bytes_tokenizer(".", NULL, NULL, NULL));
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "z"), EX_DATAERR);
+    snprintf(text, sizeof(text),
+             "disttrain: E120 the tokenizer %s has a token 122, but the "
+             "model's vocab_size is 80: is it the tokenizer of this model?\n",
+             scratch_root);
+    assert_string_equal(output, text);
+    unlink(scratch_path("tokenizer.json"));
+    unlink(scratch_path("tokenizer_config.json"));
+}
+
 /* A tokenizer of bytes has none of a template's control tokens: said once. */
 static void missing_control_tokens_are_reported_once(void **state)
 {
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_text_ends_where_positions_run_out),
         cmocka_unit_test(every_data_type_generates_the_same_text),
         cmocka_unit_test(u0000_is_a_character_of_a_prompt),
+        cmocka_unit_test(a_prompt_beyond_the_vocabulary_names_the_tokenizer),
         cmocka_unit_test(missing_control_tokens_are_reported_once),
         cmocka_unit_test(prompts_of_a_file_come_back_in_order),
         cmocka_unit_test(a_bad_file_of_prompts_is_refused),
