@@ -124,6 +124,14 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
     return result;
 }
 
+/* The key that an adapter is from: model.path may be one itself. */
+static const char *adapter_key(const struct dt_conf *conf)
+{
+    if (!conf->adapter.path)
+        return "adapter.type";
+    return dt_conf_given(conf, "adapter.path") ? "adapter.path" : "model.path";
+}
+
 /* Checks what only the model's own config.json can tell; sets *vocab_size. */
 static int check_model(const char *file, const struct dt_conf *conf,
                        size_t *vocab_size)
@@ -154,8 +162,8 @@ static int check_model(const char *file, const struct dt_conf *conf,
                check_weights(&model, dir, &err) < 0) {
         status = dt_conf_print_problem(conf, file, key, err.text, stderr);
     } else if (dt_adapter_check(conf, &model, &err) < 0) {
-        status =
-            dt_conf_print_problem(conf, file, "adapter.type", err.text, stderr);
+        status = dt_conf_print_problem(conf, file, adapter_key(conf), err.text,
+                                       stderr);
     }
     *vocab_size = model.vocab_size;
     dt_model_config_fini(&model);

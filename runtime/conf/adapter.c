@@ -52,12 +52,18 @@ static void split_path(struct dt_conf_reader *reader)
         PROBLEM(reader, "adapter.path",
                 "model.path is an adapter, too: write the model that it was "
                 "trained beside");
-    } else if (!named || !dt_file_find_dir(dir, named, base) ||
+    } else if (!named) {
+        PROBLEM(reader, "model.path",
+                "%s: an adapter, and its " FILE_NAME " does not say of which "
+                "model: write that model's directory, and this one in "
+                "adapter.path",
+                dir);
+    } else if (!dt_file_find_dir(dir, named, base) ||
                !has_file(base, "config.json")) {
         PROBLEM(reader, "model.path",
                 "%s: an adapter beside the model %.200s, which is not here: "
                 "write that model's directory, and this one in adapter.path",
-                dir, named ? named : "(none is named)");
+                dir, named);
     } else {
         conf->adapter.path = conf->model.path;
         conf->model.path = strdup(base);

@@ -42,14 +42,19 @@ int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err)
         return 0;
     }
     rc = dt_adapter_load(&adapter, dir, err);
-    if (rc == 0 &&
-        (!adapter.base || !dt_file_find_dir(dir, adapter.base, base) ||
-         !has_file(base, "config.json")))
+    if (rc == 0 && !adapter.base)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s: an adapter, and its " DT_ADAPTER_CONFIG_FILE
+                          " does not say of which model: write that model's "
+                          "directory there as base_model_name_or_path",
+                          dir);
+    else if (rc == 0 && (!dt_file_find_dir(dir, adapter.base, base) ||
+                         !has_file(base, "config.json")))
         rc = dt_error_set(err, EX_DATAERR,
                           "%s: an adapter beside the model %.200s, which is "
                           "not here: write its directory as "
                           "base_model_name_or_path in " DT_ADAPTER_CONFIG_FILE,
-                          dir, adapter.base ? adapter.base : "(none is named)");
+                          dir, adapter.base);
     dt_adapter_fini(&adapter);
     return rc;
 }

@@ -299,6 +299,11 @@ static void what_does_not_know_adapters_is_refused(void **state)
                "{\"base_model_name_or_path\": \"no/where\"}");
     check_conf(WITH("sft", ""),
                "an adapter beside the model no/where, which is not here");
+    write_text("own/adapter_config.json", "{}");
+    check_conf(WITH("sft", ""),
+               "own: an adapter, and its adapter_config.json does not say of "
+               "which model: write that model's directory, and this one in "
+               "adapter.path");
 #undef WITH
 }
 
