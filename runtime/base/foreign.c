@@ -3,19 +3,20 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <fnmatch.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/foreign.h"
-#include "base/str.h"
 
 #define SAVE ".save_pretrained(OUT, safe_serialization=True)"
 
-/* A kind of file, by the end of its name, and what is said of a directory with
+/* A kind of file, by its name in any case, and what is said of a directory with
  * one; the first kind found is what the directory is.
  */
 struct kind {
-    const char *end, *what;
+    const char *pattern, *what;
 };
 
 #define ADAPTER                                                                \
@@ -23,34 +24,57 @@ struct kind {
     "the "                                                                     \
     "model that it was trained on with it"
 #define PYTORCH "weights of PyTorch, which are code, too: "
+#define OLD_ADAPTER                                                            \
+    "an adapter of an older PEFT, in a file that is code, too: let PEFT save " \
+    "it again, PeftModel.from_pretrained(MODEL, DIR).save_pretrained(OUT)"
+#define LLAMA_CPP                                                              \
+    "a model of llama.cpp: take the Hugging Face directory that it was made "  \
+    "from"
 #define LOAD "AutoModelForCausalLM.from_pretrained(DIR"
 
 static const struct kind models[] = {
     {"adapter_config.json", ADAPTER},
     {"adapter_model.safetensors", ADAPTER},
-    {".gguf", "a model of llama.cpp: take the Hugging Face directory that it "
-              "was made from"},
+    {"adapter_model.bin", OLD_ADAPTER},
+    {"*.gguf", LLAMA_CPP},
     {"consolidated.safetensors",
      "weights with Mistral's own names: take the files model*.safetensors of "
      "the same model"},
-    {".pt", PYTORCH "let the program that made them save a Hugging Face "
-                    "directory"},
-    {".pth", PYTORCH "let the program that made them save a Hugging Face "
+    {"*.pt", PYTORCH "let the program that made them save a Hugging Face "
                      "directory"},
+    {"*.pth", PYTORCH "let the program that made them save a Hugging Face "
+                      "directory"},
     {"tf_model.h5",
      "weights of TensorFlow: let transformers 4 convert them, " LOAD
      ", from_tf=True)" SAVE},
     {"flax_model.msgpack",
      "weights of Flax: let transformers 4 convert them, " LOAD
      ", from_flax=True)" SAVE},
+    {"*.onnx", "a model of ONNX: take the Hugging Face directory that it was "
+               "made from"},
 };
+
+#define UNLISTED(index)                                                        \
+    "a shard, and there is no " index ", which lists all of them: take that "  \
+    "file from where the model is from"
+#define RENAME(name)                                                           \
+    "weights under another name: if it is the whole model, call it " name
+
+static const struct kind weights[] = {
+    {"model-*-of-*.safetensors", UNLISTED("model.safetensors.index.json")},
+    {"pytorch_model-*-of-*.bin", UNLISTED("pytorch_model.bin.index.json")},
+    {"*model*.safetensors", RENAME("model.safetensors")},
+    {"*model*.bin", RENAME("pytorch_model.bin")},
+};
+
+static const struct kind adapters[] = {{"adapter_model.bin", OLD_ADAPTER}};
 
 #define LET_WRITE                                                              \
     "there is no tokenizer.json: let transformers write one, "                 \
     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
 
 static const struct kind tokenizers[] = {
-    {".model", LET_WRITE},
+    {"*.model", LET_WRITE},
     {"vocab.json", LET_WRITE},
     {"vocab.txt", LET_WRITE},
 };
@@ -65,7 +89,7 @@ static const struct kind *find_kind(const char *dir, const struct kind *kinds,
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));)
         for (size_t i = 0; i < count; i++)
-            if (dt_str_ends_with(e->d_name, kinds[i].end) &&
+            if (fnmatch(kinds[i].pattern, e->d_name, FNM_CASEFOLD) == 0 &&
                 (!found || &kinds[i] < found)) {
                 found = &kinds[i];
                 memcpy(name, e->d_name, sizeof(e->d_name));
@@ -91,6 +115,40 @@ static int refuse_dir(const char *dir, const struct kind *kinds, size_t count,
 int dt_foreign_dir(const char *dir, struct dt_error *err)
 {
     return refuse_dir(dir, models, LENGTH(models), err);
+}
+
+int dt_foreign_weights(const char *dir, struct dt_error *err)
+{
+    if (dt_foreign_dir(dir, err) < 0)
+        return -1;
+    return refuse_dir(dir, weights, LENGTH(weights), err);
+}
+
+int dt_foreign_adapter(const char *dir, struct dt_error *err)
+{
+    return refuse_dir(dir, adapters, LENGTH(adapters), err);
+}
+
+/* Whether it begins as GGUF does, whatever its name. */
+static bool is_gguf(const char *path)
+{
+    char magic[4];
+    FILE *file = fopen(path, "re");
+    bool same = file && fread(magic, sizeof(magic), 1, file) == 1 &&
+                memcmp(magic, "GGUF", sizeof(magic)) == 0;
+    if (file)
+        fclose(file);
+    return same;
+}
+
+int dt_foreign_file(const char *path, struct dt_error *err)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *what = is_gguf(path) ? LLAMA_CPP : NULL;
+    for (size_t i = 0; i < LENGTH(models) && !what; i++)
+        if (fnmatch(models[i].pattern, name, FNM_CASEFOLD) == 0)
+            what = models[i].what;
+    return what ? dt_error_set(err, EX_DATAERR, "%s: %s", path, what) : 0;
 }
 
 int dt_foreign_tokenizer(const char *dir, struct dt_error *err)

@@ -13,6 +13,19 @@
  */
 int dt_foreign_dir(const char *dir, struct dt_error *err);
 
+/* The same for one with config.json, without weights that we read: also if they
+ * only have other names, or no index.
+ */
+int dt_foreign_weights(const char *dir, struct dt_error *err);
+
+/* The same for an adapter without adapter_model.safetensors. */
+int dt_foreign_adapter(const char *dir, struct dt_error *err);
+
+/* The same for a regular file where such a directory is expected; its first
+ * bytes tell, too.
+ */
+int dt_foreign_file(const char *path, struct dt_error *err);
+
 /* The same for one without tokenizer.json, and other tokenizers. */
 int dt_foreign_tokenizer(const char *dir, struct dt_error *err);
 

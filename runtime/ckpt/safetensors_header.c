@@ -78,11 +78,8 @@ static int map_file(struct st_part *part, int fd, struct dt_error *err)
     part->device = st.st_dev;
     part->inode = st.st_ino;
     part->bytes = (size_t)st.st_size;
-    if (part->bytes < 8)
-        return dt_safetensors_bad(
-            part->path, err,
-            "not a safetensors file: %zu bytes, shorter than the header length",
-            part->bytes);
+    if (part->bytes == 0)
+        return dt_safetensors_bad(part->path, err, "empty");
     void *map = mmap(NULL, part->bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return dt_error_set(err, EX_IOERR, "%s: cannot map %zu bytes: %s",
@@ -163,6 +160,11 @@ static int read_header(struct st_part *part, struct dt_error *err)
     if (dt_safetensors_copy(part, 0, begin, bytes, err) < 0 ||
         dt_foreign_pointer(part->path, begin, bytes, err) < 0)
         return -1;
+    if (part->bytes < sizeof(length))
+        return dt_safetensors_bad(
+            part->path, err,
+            "not a safetensors file: %zu bytes, shorter than the header length",
+            part->bytes);
     memcpy(&length, begin, sizeof(length));
     length = le64toh(length);
     if (check_length(part, length, err) < 0)

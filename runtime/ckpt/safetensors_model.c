@@ -177,10 +177,16 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
         if (sharded)
             return open_index(store, dir, path, err);
     }
-    if (dt_foreign_dir(dir, err) < 0)
+    if (dt_foreign_weights(dir, err) < 0)
         return NULL;
     snprintf(path, sizeof(path), "%s/%s", dir, stores[0].single);
-    return dt_safetensors_open(path, err);
+    if (access(dir, X_OK) < 0 || access(path, F_OK) == 0)
+        return dt_safetensors_open(path, err);
+    dt_error_set(err, EX_NOINPUT,
+                 "%s: no weights here: expected model.safetensors or "
+                 "pytorch_model.bin, or the index and the shards of either",
+                 dir);
+    return NULL;
 }
 
 struct dt_safetensors *dt_safetensors_open_set(const char *dir,

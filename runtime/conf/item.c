@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/foreign.h"
 #include "conf/read.h"
 
 char *dt_conf_parse_path(struct dt_conf_reader *reader,
@@ -47,12 +48,16 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
                          mode_t type)
 {
     struct stat st;
+    struct dt_error foreign;
     const char *why =
         type == S_IFDIR ? "not a directory" : "not a regular file";
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)
         why = strerror(errno);
     else if ((st.st_mode & S_IFMT) == type)
         return 0;
+    else if (type == S_IFDIR && S_ISREG(st.st_mode) &&
+             dt_foreign_file(path, &foreign) < 0)
+        why = foreign.text + strlen(path) + strlen(": ");
     bool hub =
         type == S_IFDIR && is_hub_name(node->text, path, reader->directory);
     dt_conf_note(&reader->problems, node->place, key->path, "%s%s: %s%s",

@@ -134,6 +134,11 @@ static int check_names(struct dt_weights *w, const char *dir,
     struct dt_error problems = {0};
     match_names(w);
     complain(&problems, "missing", w->missing, w->missing_count);
+    if (w->missing_count == 1 && !strcmp(w->missing[0], HEAD))
+        dt_error_add(&problems, EX_DATAERR,
+                     "the model was saved without its head: save it from "
+                     "AutoModelForCausalLM, or write \"tie_word_embeddings\": "
+                     "true in config.json if its head is its embedding");
     complain(&problems, "unexpected", w->unexpected, w->unexpected_count);
     check_shapes(w, &problems);
     return problems.text[0]
@@ -232,6 +237,8 @@ struct dt_weights *dt_weights_open_adapter(const char *dir,
         dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
         return NULL;
     }
+    if (access(path, F_OK) < 0 && dt_foreign_adapter(dir, err) < 0)
+        return NULL;
     return match_files(dir, dt_safetensors_open(path, err), layout, false, err);
 }
 

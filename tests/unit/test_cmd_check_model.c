@@ -55,8 +55,9 @@ static void the_model_that_a_file_names_is_checked(void **state)
     write_file("config.json", MODEL_OF("257"));
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
-             "t.yaml:2:15: model.path: %s/model.safetensors: cannot open: No "
-             "such file or directory\n",
+             "t.yaml:2:15: model.path: %s: no weights here: expected "
+             "model.safetensors or pytorch_model.bin, or the index and the "
+             "shards of either\n",
              test_directory);
     assert_string_equal(errors, wanted);
     write_file("t.yaml", random);
@@ -72,6 +73,29 @@ static void the_model_that_a_file_names_is_checked(void **state)
              test_directory);
     assert_string_equal(errors, wanted);
     unlink("config.json");
+}
+
+static void a_path_is_printed_where_it_leads(void **state)
+{
+    char wanted[1024];
+    (void)state;
+    mkdir("sub", 0777);
+    write_file("model.bin", "GGUF");
+    write_file("sub/t.yaml", "algorithm: sft\n"
+                             "model: {path: ../model.bin}\n"
+                             "data: {train: ./../none.txt, max_length: 64}\n"
+                             "training: {per_device_batch_size: 1}\n");
+    assert_int_equal(check("sub/t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted),
+             "sub/t.yaml:2:15: model.path: %s/model.bin: a model of llama.cpp: "
+             "take the Hugging Face directory that it was made from\n"
+             "sub/t.yaml:3:15: data.train: %s/none.txt: No such file or "
+             "directory\n",
+             test_directory, test_directory);
+    assert_string_equal(errors, wanted);
+    unlink("sub/t.yaml");
+    rmdir("sub");
+    unlink("model.bin");
 }
 
 #define RUN_OF(model, data)                                                    \
@@ -199,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_model_that_a_file_names_is_checked),
+        cmocka_unit_test(a_path_is_printed_where_it_leads),
         cmocka_unit_test(token_ids_need_no_matching_tokenizer),
         cmocka_unit_test(the_critic_of_a_policy_is_checked),
         cmocka_unit_test(conversations_without_a_chat_template_are_refused),

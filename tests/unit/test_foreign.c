@@ -73,6 +73,9 @@ static void assert_refused(const char *dir, const char *text)
     assert_text(&err, dir, text);
 }
 
+#define OLD_PEFT                                                               \
+    "an adapter of an older PEFT, in a file that is code, too: let PEFT save " \
+    "it again, PeftModel.from_pretrained(MODEL, DIR).save_pretrained(OUT)"
 #define SAVED ".save_pretrained(OUT, safe_serialization=True)"
 
 static void models_of_foreign_formats_are_refused_by_name(void **state)
@@ -106,6 +109,71 @@ static void models_of_foreign_formats_are_refused_by_name(void **state)
                    ": flax_model.msgpack: weights of Flax: let transformers 4 "
                    "convert them, AutoModelForCausalLM.from_pretrained(DIR, "
                    "from_flax=True)" SAVED);
+    assert_refused(DIR("M.GGUF"), ": M.GGUF: a model of llama.cpp: take the "
+                                  "Hugging Face directory that it was made "
+                                  "from");
+    assert_refused(DIR("decoder.onnx"),
+                   ": decoder.onnx: a model of ONNX: take the Hugging Face "
+                   "directory that it was made from");
+    assert_refused(DIR("adapter_model.bin"), ": adapter_model.bin: " OLD_PEFT);
+}
+
+/* Beside a config.json. */
+static void weights_that_lack_their_name_or_index_are_told(void **state)
+{
+    static const char *const cases[][2] = {
+        {"model-00001-of-00002.safetensors",
+         "a shard, and there is no model.safetensors.index.json, which lists "
+         "all of them: take that file from where the model is from"},
+        {"pytorch_model-00001-of-00002.bin",
+         "a shard, and there is no pytorch_model.bin.index.json, which lists "
+         "all of them: take that file from where the model is from"},
+        {"my_model.safetensors", "weights under another name: if it is the "
+                                 "whole model, call it model.safetensors"},
+        {"model.bin", "weights under another name: if it is the whole model, "
+                      "call it pytorch_model.bin"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_error err;
+        char text[256];
+        const char *dir = DIR("config.json", cases[i][0], "value_head.bin");
+        snprintf(text, sizeof(text), ": %s: %s", cases[i][0], cases[i][1]);
+        assert_null(dt_safetensors_open_model(dir, &err));
+        assert_text(&err, dir, text);
+        assert_int_equal(dt_foreign_dir(dir, &err), 0);
+    }
+}
+
+static void an_adapter_of_an_older_peft_is_refused(void **state)
+{
+    struct dt_error err;
+    const char *dir = DIR("adapter_config.json", "adapter_model.bin");
+    struct dt_layout *layout = dt_layout_create(&err);
+    (void)state;
+    assert_non_null(layout);
+    assert_null(dt_weights_open_adapter(dir, layout, &err));
+    assert_text(&err, dir, ": adapter_model.bin: " OLD_PEFT);
+    dt_layout_destroy(layout);
+}
+
+/* Where a directory is expected. */
+static void a_file_is_known_by_its_name_or_its_bytes(void **state)
+{
+    static const char text[] = ": a model of llama.cpp: take the Hugging Face "
+                               "directory that it was made from";
+    struct dt_error err;
+    char path[512];
+    (void)state;
+    strcpy(path, scratch_write("model.Gguf", "", 0));
+    assert_int_equal(dt_foreign_file(path, &err), -1);
+    assert_text(&err, path, text);
+    strcpy(path, scratch_write("model", "GGUF\3", 5));
+    assert_int_equal(dt_foreign_file(path, &err), -1);
+    assert_text(&err, path, text);
+    strcpy(path, scratch_write("model", "GG", 2));
+    assert_int_equal(dt_foreign_file(path, &err), 0);
+    assert_int_equal(dt_foreign_file("/nowhere", &err), 0);
 }
 
 #define PULL                                                                   \
@@ -163,6 +231,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_of_foreign_formats_are_refused_by_name),
+        cmocka_unit_test(weights_that_lack_their_name_or_index_are_told),
+        cmocka_unit_test(an_adapter_of_an_older_peft_is_refused),
+        cmocka_unit_test(a_file_is_known_by_its_name_or_its_bytes),
         cmocka_unit_test(a_pointer_of_git_lfs_is_refused),
         cmocka_unit_test(tokenizers_of_foreign_formats_are_refused),
         cmocka_unit_test(unrelated_files_are_not_taken_for_foreign_ones),

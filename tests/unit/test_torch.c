@@ -131,6 +131,7 @@ static void whatever_is_no_dictionary_of_tensors_is_refused(void **state)
                        "neither"},
         {"good.txt", "not a file of torch.save"},
     };
+    static const char few[] = "x";
     (void)state;
     unlink("/tmp/evil");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -143,6 +144,14 @@ static void whatever_is_no_dictionary_of_tensors_is_refused(void **state)
             fail_msg("%s: %s", cases[i].file, err.text);
     }
     assert_int_equal(access("/tmp/evil", F_OK), -1);
+    for (size_t n = 0; n < sizeof(few); n++) {
+        struct dt_error err;
+        scratch_write("pytorch_model.bin", few, n);
+        assert_null(dt_safetensors_open_model(scratch_root, &err));
+        assert_non_null(
+            strstr(err.text, n ? "pytorch_model.bin: not a file of torch.save"
+                               : "pytorch_model.bin: empty"));
+    }
 }
 
 /* Cut anywhere, a file is refused, and nothing outside of it is read. */

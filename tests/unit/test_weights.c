@@ -125,6 +125,7 @@ static void names_without_a_prefix_fill_the_model(void **state)
     char text[DT_ERROR_TEXT_BYTES];
     for (size_t i = 0; i < s->count; i++)
         s->tensors[i].name += strlen("transformer.");
+    assert_int_equal(write_and_load(s, text), 0); /* as GPT2Model saves them */
     add_tensor(s, "h.0.attn.bias", 2, 4, 4);
     add_tensor(s, "h.0.attn.masked_bias", 1, 1, 0);
     add_tensor(s, "lm_head.weight", 2, 5, 4);
@@ -277,6 +278,12 @@ static void llama_weights_load_by_their_own_names(void **state)
     add_tensor(&s, "model.layers.0.self_attn.rotary_emb.inv_freq", 1, 2, 0);
     assert_int_equal(write_and_load(&s, text), 0);
     s.count = 3; /* a file of the part below the head */
+    assert_int_equal(write_and_load(&s, text), -1);
+    assert_string_equal(text,
+                        ": missing lm_head.weight; the model was saved without "
+                        "its head: save it from AutoModelForCausalLM, or write "
+                        "\"tie_word_embeddings\": true in config.json if its "
+                        "head is its embedding");
     s.tensors[2].name = "layers.7.self_attn.q_proj.weight";
     assert_int_equal(write_and_load(&s, text), -1);
     assert_string_equal(text,
