@@ -140,6 +140,9 @@ static void missing_keys_take_the_defaults_of_the_family(void **state)
     parse(&gpt2, "{" GPT2 "}");
     assert_true(gpt2.embd_dropout == 0.1 && gpt2.attn_dropout == 0.1);
     dt_model_config_fini(&gpt2);
+    parse(&gpt2, "{" GPT2 ", \"architectures\": [\"GPT2Model\"]}");
+    assert_false(gpt2.scores); /* a language model without its head */
+    dt_model_config_fini(&gpt2);
 }
 
 static void ids_beyond_the_vocabulary_count_as_none(void **state)
