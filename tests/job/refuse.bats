@@ -116,6 +116,31 @@ END
     ((status == 0))
 }
 
+@test "an adapter that cannot be read: check names the key that it is from" {
+    local model=$DT_SRCDIR/tests/parity/models/gpt2
+    mkdir adapter
+    touch adapter/adapter_model.bin
+    printf '{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4,
+ "target_modules": ["c_attn"], "lora_alpha": 8, "fan_in_fan_out": true,
+ "base_model_name_or_path": "%s"}' "$model" >adapter/adapter_config.json
+    # beside MODEL WHERE: check finds it at that place
+    beside() {
+        cat >lora.yaml <<END
+algorithm: sft
+model: {path: $1}
+data: {train: train.txt, max_length: 16}
+$steps
+END
+        run "$DT_BUILDDIR/disttrain" check lora.yaml
+        echo "$output"
+        ((status == 78))
+        [[ $output == *"lora.yaml:$2: $WORK/adapter: adapter_model.bin: an adapter of an older PEFT"* ]]
+    }
+    beside adapter "2:15: model.path"
+    beside "$model}
+adapter: {path: adapter" "3:17: adapter.path"
+}
+
 @test "resume in fp16 from fp32 or with another static scale" {
     local data="data: {train: train.txt, max_length: 32}" fp16
     scale() {

@@ -675,7 +675,7 @@ and run.overwrite: true"* ]]
     sed -i 's#checkpoints/checkpoint-4##' path.yaml
     run train 1 path
     ((status == 66))
-    [[ $output == *"path.out: not a checkpoint, but it has some: name one of them, such as "*"/path.out/checkpoints/checkpoint-4; "* ]]
+    [[ $output == *"path.out: not a checkpoint, but it has some: "*"/checkpoint-4; "* ]]
 }
 
 @test "a checkpoint of an older version, whose list has no sum, is resumed" {
