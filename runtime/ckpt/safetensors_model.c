@@ -2,6 +2,7 @@
 /* safetensors_model.c - opens the one file of a model, or all of its shards */
 #include "config.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -180,7 +181,7 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
     if (dt_foreign_weights(dir, err) < 0)
         return NULL;
     snprintf(path, sizeof(path), "%s/%s", dir, stores[0].single);
-    if (access(dir, X_OK) < 0 || access(path, F_OK) == 0)
+    if (access(path, F_OK) == 0 || errno != ENOENT)
         return dt_safetensors_open(path, err);
     dt_error_set(err, EX_NOINPUT,
                  "%s: no weights here: expected model.safetensors or "
