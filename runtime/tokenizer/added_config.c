@@ -174,10 +174,10 @@ static int class_ends(const json_t *root, bool *bos, bool *eos,
         json_object_get(root, "add_eos_token"))
         return 0;
     return dt_error_set(err, EX_DATAERR,
-                        "tokenizer_config.json: tokenizer_class \"%s\": not "
-                        "known with a model of SentencePiece; say with "
-                        "add_bos_token and add_eos_token whether texts begin "
-                        "with BOS and end with EOS",
+                        "tokenizer_class \"%s\": not known with a model of "
+                        "SentencePiece; say with add_bos_token and "
+                        "add_eos_token whether texts begin with BOS and end "
+                        "with EOS",
                         class ? dt_tok_shown(class, 40, shown) : "");
 }
 
@@ -198,11 +198,10 @@ int dt_tok_ends_read(struct dt_tokenizer *tokenizer, const json_t *root,
     bool bos = false, eos = false;
     if (!tokenizer->spm)
         return 0;
-    if (class_ends(root, &bos, &eos, err) < 0)
-        return -1;
-    if (dt_tok_json_flag(root, "add_bos_token", bos, &bos, err) < 0 ||
+    if (class_ends(root, &bos, &eos, err) < 0 ||
+        dt_tok_json_flag(root, "add_bos_token", bos, &bos, err) < 0 ||
         dt_tok_json_flag(root, "add_eos_token", eos, &eos, err) < 0)
-        return dt_error_prefix(err, "tokenizer_config.json");
+        return -1;
     if (set_end(&tokenizer->before, &tokenizer->before_count, bos,
                 tokenizer->special[DT_TOKEN_BOS], err) < 0)
         return -1;

@@ -20,7 +20,7 @@ static const char *const role_keys[] = {
 
 /* Reads "bos_token" and the like: a text, an object with "content", or null. */
 static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
-                      const char *name, struct dt_error *err)
+                      const char *path, struct dt_error *err)
 {
     for (size_t role = 0; role <= DT_TOKEN_UNK; role++) {
         const json_t *value = json_object_get(root, role_keys[role]);
@@ -30,7 +30,7 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
             continue;
         if (!json_is_string(text))
             return dt_error_set(err, EX_DATAERR, "%s: %s: expected a string",
-                                name, role_keys[role]);
+                                path, role_keys[role]);
         int32_t id =
             dt_tok_vocab_find(&tokenizer->vocab, json_string_value(text),
                               json_string_length(text));
@@ -45,7 +45,7 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
  * its version.
  */
 static int check_prefix(const struct dt_tokenizer *tokenizer,
-                        const json_t *root, const char *name,
+                        const json_t *root, const char *path,
                         struct dt_error *err)
 {
     const json_t *prefix = json_object_get(root, "add_prefix_space");
@@ -57,14 +57,14 @@ static int check_prefix(const struct dt_tokenizer *tokenizer,
                         "%s: add_prefix_space is %s, but %s in the "
                         "pre_tokenizer of tokenizer.json: make both say what "
                         "the model was trained with",
-                        name, ours ? "false" : "true", ours ? "true" : "false");
+                        path, ours ? "false" : "true", ours ? "true" : "false");
 }
 
 /* Refuses to remove spaces from decoded text, which transformers does with
  * models other than BPE only.
  */
 static int check_cleanup(const struct dt_tokenizer *tokenizer,
-                         const json_t *root, const char *name,
+                         const json_t *root, const char *path,
                          struct dt_error *err)
 {
     static const char key[] = "clean_up_tokenization_spaces";
@@ -74,7 +74,7 @@ static int check_cleanup(const struct dt_tokenizer *tokenizer,
     return dt_error_set(err, EX_DATAERR,
                         "%s: %s: true is supported with BPE only, where it "
                         "does nothing: make it false",
-                        name, key);
+                        path, key);
 }
 
 /* Keeps the templates of a file; NULL for one that it does not have. */
@@ -122,6 +122,23 @@ static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
                           err);
 }
 
+/* Reads one of the files that say what the tokens are for; NULL: there is none.
+ * `config`: it is tokenizer_config.json.
+ */
+static int read_config(struct dt_tokenizer *tokenizer, const char *directory,
+                       const char *path, const json_t *root, bool config,
+                       struct dt_error *err)
+{
+    if (root && (read_roles(tokenizer, root, path, err) < 0 ||
+                 check_prefix(tokenizer, root, path, err) < 0))
+        return -1;
+    if (root && config && check_cleanup(tokenizer, root, path, err) < 0)
+        return -1;
+    if (config && dt_tok_ends_read(tokenizer, root, err) < 0)
+        return dt_error_prefix(err, "%s", path);
+    return root ? read_template(tokenizer, directory, root, err) : 0;
+}
+
 int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                       struct dt_error *err)
 {
@@ -132,16 +149,9 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
     int rc = 0;
     for (size_t i = 0; i < 2; i++) {
         json_t *root = dt_tok_file_load(directory, names[i], &rc, err);
-        if (root)
-            rc = read_roles(tokenizer, root, names[i], err);
-        if (root && rc == 0)
-            rc = check_prefix(tokenizer, root, names[i], err);
-        if (root && rc == 0 && i == 1)
-            rc = check_cleanup(tokenizer, root, names[i], err);
-        if (rc == 0 && i == 1)
-            rc = dt_tok_ends_read(tokenizer, root, err);
-        if (root && rc == 0)
-            rc = read_template(tokenizer, directory, root, err);
+        snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+        if (rc == 0)
+            rc = read_config(tokenizer, directory, path, root, i == 1, err);
         json_decref(root);
         if (rc < 0)
             return -1;

@@ -246,7 +246,8 @@ static void the_class_or_its_keys_say_what_ends_a_text(void **state)
         "4@0-1 0@1-4");
     assert_null(load_beside("{\"tokenizer_class\": \"XTokenizer\"}", &err));
     assert_non_null(strstr(err.text,
-                           "tokenizer_class \"XTokenizer\": not known with a "
+                           "/tokenizer_config.json: tokenizer_class "
+                           "\"XTokenizer\": not known with a "
                            "model of SentencePiece; say with add_bos_token and "
                            "add_eos_token whether"));
 }
