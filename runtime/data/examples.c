@@ -143,6 +143,19 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
     return dt_error_prefix(err, "%s", make->path);
 }
 
+/* Without EOS nothing ends what no chat template renders. */
+static void warn_ends(const struct dt_make *make)
+{
+    if (make->format != DT_FORMAT_MESSAGES &&
+        make->format != DT_FORMAT_TOKENIZED &&
+        dt_tokenizer_special(make->tokenizer, DT_TOKEN_EOS) < 0)
+        dt_make_note(make,
+                     "%s: the tokenizer names no eos_token, so that nothing "
+                     "ends texts without a chat template, and a model does "
+                     "not learn to stop: name one in tokenizer_config.json",
+                     make->path);
+}
+
 static int examine_file(struct dt_make *make, struct dt_error *err)
 {
     const enum dt_kind kind = make->found.kind;
@@ -151,16 +164,16 @@ static int examine_file(struct dt_make *make, struct dt_error *err)
                             "%s: a token file, which is read as it is and "
                             "needs no preparing",
                             make->path);
-    if (kind == DT_KIND_LINES)
-        return find_format(make, err) < 0 || choose_loss(make, err) < 0 ||
-                       choose_chat(make, err) < 0
-                   ? -1
-                   : 0;
+    make->is_text = kind == DT_KIND_TEXT;
     make->format = DT_FORMAT_TEXT;
-    make->is_text = true;
     if (make->map.bytes == 0)
         return dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
-    return choose_loss(make, err);
+    if ((!make->is_text && find_format(make, err) < 0) ||
+        choose_loss(make, err) < 0 ||
+        (!make->is_text && choose_chat(make, err) < 0))
+        return -1;
+    warn_ends(make);
+    return 0;
 }
 
 /* --- the cache of the file --- */

@@ -18,9 +18,29 @@ static const char *const role_keys[] = {
     [DT_TOKEN_UNK] = "unk_token",
 };
 
+/* What begins or ends a text, but is no token: an error for each role. */
+struct unknown {
+    struct dt_error role[DT_TOKEN_EOS + 1]; /* status 0: none */
+};
+
+/* Transformers would append it to the vocabulary, with an id that the model
+ * does not have.
+ */
+static void set_unknown(struct dt_error *unknown, const char *path, size_t role,
+                        const json_t *text)
+{
+    char shown[DT_TOK_SHOWN_BYTES];
+    dt_error_set(unknown, EX_DATAERR,
+                 "%s: %s \"%s\" is not in the vocabulary of the tokenizer: "
+                 "name one that is, or null",
+                 path, role_keys[role],
+                 dt_tok_shown(json_string_value(text), 40, shown));
+}
+
 /* Reads "bos_token" and the like: a text, an object with "content", or null. */
 static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
-                      const char *path, struct dt_error *err)
+                      const char *path, struct unknown *unknown,
+                      struct dt_error *err)
 {
     for (size_t role = 0; role <= DT_TOKEN_UNK; role++) {
         const json_t *value = json_object_get(root, role_keys[role]);
@@ -36,6 +56,11 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
                               json_string_length(text));
         if (id >= 0)
             tokenizer->special[role] = id;
+        if (role > DT_TOKEN_EOS)
+            continue;
+        unknown->role[role].status = 0;
+        if (id < 0)
+            set_unknown(&unknown->role[role], path, role, text);
     }
     return 0;
 }
@@ -127,9 +152,9 @@ static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
  */
 static int read_config(struct dt_tokenizer *tokenizer, const char *directory,
                        const char *path, const json_t *root, bool config,
-                       struct dt_error *err)
+                       struct unknown *unknown, struct dt_error *err)
 {
-    if (root && (read_roles(tokenizer, root, path, err) < 0 ||
+    if (root && (read_roles(tokenizer, root, path, unknown, err) < 0 ||
                  check_prefix(tokenizer, root, path, err) < 0))
         return -1;
     if (root && config && check_cleanup(tokenizer, root, path, err) < 0)
@@ -145,17 +170,25 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
     /* Later files take precedence. */
     static const char *const names[] = {"special_tokens_map.json",
                                         "tokenizer_config.json"};
+    struct unknown unknown = {0};
     char path[PATH_MAX];
     int rc = 0;
     for (size_t i = 0; i < 2; i++) {
         json_t *root = dt_tok_file_load(directory, names[i], &rc, err);
         snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
         if (rc == 0)
-            rc = read_config(tokenizer, directory, path, root, i == 1, err);
+            rc = read_config(tokenizer, directory, path, root, i == 1, &unknown,
+                             err);
         json_decref(root);
         if (rc < 0)
             return -1;
     }
+    for (size_t role = 0; role <= DT_TOKEN_EOS; role++)
+        if (unknown.role[role].status) {
+            if (err)
+                *err = unknown.role[role];
+            return -1;
+        }
     rc = dt_tok_file_find(directory, "chat_template.jinja", path, err);
     if (rc <= 0)
         return rc;

@@ -132,6 +132,7 @@ check_PROGRAMS += \
 	tests/unit/test_timeline \
 	tests/unit/test_timeline_order \
 	tests/unit/test_tokenizer \
+	tests/unit/test_tokenizer_files \
 	tests/unit/test_tokenizer_kinds \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \

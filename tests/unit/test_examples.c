@@ -323,6 +323,25 @@ static void bad_lines_within_the_limit_are_noted(void **state)
                            "10 of 11 lines of"));
 }
 
+/* Messages have the end that their template writes. */
+static void a_tokenizer_without_an_end_is_noted(void **state)
+{
+    struct dt_example_options options = usual();
+    struct dt_tokenizer *usual_one = tokenizer;
+    (void)state;
+    tokenizer = bytes_tokenizer("endless", NULL, NULL, CHATML);
+    assert_string_equal(shown_line("{\"text\": \"e\"}", &options), "[e]");
+    assert_non_null(
+        strstr(notes, "line.jsonl: the tokenizer names no eos_token, so that "
+                      "nothing ends texts without a chat template, and a model "
+                      "does not learn to stop: name one in "
+                      "tokenizer_config.json\n"));
+    shown_line("{\"messages\": [" MESSAGE("user", "u") "]}", &options);
+    assert_string_equal(notes, "");
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = usual_one;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +358,7 @@ int main(void)
         cmocka_unit_test(another_chat_template_makes_another_cache),
         cmocka_unit_test(too_many_pairs_with_bad_seams_are_refused),
         cmocka_unit_test(bad_lines_within_the_limit_are_noted),
+        cmocka_unit_test(a_tokenizer_without_an_end_is_noted),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);
     int rc = cmocka_run_group_tests_name("examples", tests, NULL, NULL);

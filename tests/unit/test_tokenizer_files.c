@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tokenizer_files.c - what stands beside tokenizer.json, and is wrong */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/bytes_tokenizer.h"
+
+/* Loads the tokenizer with this file in place of its own. NULL: err. */
+static struct dt_tokenizer *load_with(const char *name, const char *text,
+                                      struct dt_error *err)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "files/%s", name);
+    scratch_write(path, text, strlen(text));
+    *err = (struct dt_error){0};
+    return dt_tokenizer_load(scratch_path("files"), err);
+}
+
+static void check_refused(const char *config, const char *expected)
+{
+    struct dt_error err;
+    char text[700];
+    snprintf(text, sizeof(text), "%s/tokenizer_config.json: %s",
+             scratch_path("files"), expected);
+    assert_null(load_with("tokenizer_config.json", config, &err));
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_string_equal(err.text, text);
+}
+
+static void a_begin_or_an_end_that_is_no_token_is_refused(void **state)
+{
+    (void)state;
+    check_refused("{\"eos_token\": \"<|nope|>\"}",
+                  "eos_token \"<|nope|>\" is not in the vocabulary of the "
+                  "tokenizer: name one that is, or null");
+    check_refused("{\"bos_token\": {\"content\": \"<a>\"}, \"eos_token\": "
+                  "\"</s>\"}",
+                  "bos_token \"<a>\" is not in the vocabulary of the "
+                  "tokenizer: name one that is, or null");
+    check_refused("{\"eos_token\": \"\"}",
+                  "eos_token \"\" is not in the vocabulary of the tokenizer: "
+                  "name one that is, or null");
+}
+
+/* As in published models: Qwen has no BOS, and many have no token to pad. */
+static void tokens_that_are_not_named_or_not_used_are_no_mistake(void **state)
+{
+    static const char *const good[] = {
+        "{\"bos_token\": null, \"eos_token\": \"<|im_end|>\"}",
+        "{\"eos_token\": \"</s>\", \"pad_token\": \"[PAD]\"}",
+        "{\"bos_token\": \"<new>\", \"eos_token\": \"</s>\", "
+        "\"added_tokens_decoder\": {\"270\": {\"content\": \"<new>\", "
+        "\"special\": true}}}",
+        "{}",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct dt_error err;
+        struct dt_tokenizer *tokenizer =
+            load_with("tokenizer_config.json", good[i], &err);
+        if (!tokenizer)
+            fail_msg("%s: %s", good[i], err.text);
+        dt_tokenizer_destroy(tokenizer);
+    }
+}
+
+/* Only what the file that counts more says is wrong. */
+static void a_name_that_another_file_replaces_is_no_mistake(void **state)
+{
+    struct dt_error err;
+    struct dt_tokenizer *tokenizer;
+    (void)state;
+    tokenizer =
+        load_with("tokenizer_config.json", "{\"eos_token\": \"</s>\"}", &err);
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = load_with("special_tokens_map.json",
+                          "{\"eos_token\": \"<old>\"}", &err);
+    assert_non_null(tokenizer);
+    assert_int_equal(dt_tokenizer_special(tokenizer, DT_TOKEN_EOS), 257);
+    dt_tokenizer_destroy(tokenizer);
+    assert_null(load_with("tokenizer_config.json", "{}", &err));
+    assert_non_null(strstr(err.text, "files/special_tokens_map.json: "
+                                     "eos_token \"<old>\" is not in"));
+    unlink(scratch_path("files/special_tokens_map.json"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_begin_or_an_end_that_is_no_token_is_refused),
+        cmocka_unit_test(tokens_that_are_not_named_or_not_used_are_no_mistake),
+        cmocka_unit_test(a_name_that_another_file_replaces_is_no_mistake),
+    };
+    dt_tokenizer_destroy(bytes_tokenizer("files", NULL, "</s>", NULL));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
