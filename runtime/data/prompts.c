@@ -343,6 +343,8 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
         lines->chat_template, lines->chat_variables, tokenizer, &no_chat);
     struct reader reader = {.prompts = prompts, .options = options};
     int rc = -1;
+    if (chat && dt_chat_warning(chat) && lines->note)
+        lines->note(lines->ctx, dt_chat_warning(chat));
     reader.masker =
         dt_masker_create(tokenizer, chat, &no_chat, DT_LOSS_COMPLETION,
                          lines->parse_special, err);

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/foreign.h"
 #include "base/str.h"
 #include "tokenizer/chat_impl.h"
 #include "tokenizer/utf8.h"
@@ -28,6 +29,8 @@ static struct dt_template *make_template(const char *file, const char *text,
                                          struct dt_error *err)
 {
     size_t bytes = strlen(text), good = dt_utf8_check(text, bytes);
+    if (dt_foreign_pointer(file, text, bytes, err) < 0)
+        return NULL;
     if (good == bytes)
         return dt_template_create(file, text, bytes, err);
     dt_error_set(err, EX_CONFIG, "%s: byte %zu is not UTF-8 text", file, good);
@@ -85,6 +88,11 @@ static int choose_file(struct dt_chat *chat, const char *path,
     return chat->template ? 0 : -1;
 }
 
+static bool is_auto(const char *name)
+{
+    return strcmp(name, "auto") == 0;
+}
+
 /* That of the tokenizer's files. */
 static int choose_auto(struct dt_chat *chat,
                        const struct dt_tokenizer *tokenizer,
@@ -118,7 +126,7 @@ static int choose_template(struct dt_chat *chat, const char *name,
     size_t n = strlen(name);
     if (named)
         return choose_named(chat, named, tokenizer, err);
-    if (strcmp(name, "auto") == 0)
+    if (is_auto(name))
         return choose_auto(chat, tokenizer, err);
     if (strchr(name, '/') || (n > 6 && !strcmp(name + n - 6, ".jinja")))
         return choose_file(chat, name, err);
@@ -198,8 +206,11 @@ struct dt_chat *dt_chat_create(const char *name, const char *variables,
         dt_error_set(err, EX_OSERR, "chat: out of memory");
         return NULL;
     }
+    const char *file =
+        is_auto(name) ? dt_tokenizer_template_file(tokenizer) : name;
     if (make_variables(chat, variables, tokenizer, err) < 0 ||
-        choose_template(chat, name, tokenizer, err) < 0) {
+        choose_template(chat, name, tokenizer, err) < 0 ||
+        dt_chat_probe(chat, file, tokenizer, err) < 0) {
         dt_chat_destroy(chat);
         return NULL;
     }
@@ -222,6 +233,11 @@ void dt_chat_destroy(struct dt_chat *chat)
 const char *dt_chat_warning(const struct dt_chat *chat)
 {
     return chat->warning.text[0] ? chat->warning.text : NULL;
+}
+
+int32_t dt_chat_end(const struct dt_chat *chat)
+{
+    return chat->end;
 }
 
 uint64_t dt_chat_hash(const struct dt_chat *chat)

@@ -29,8 +29,9 @@ struct dt_chat; /* a template with its variables; read-only */
  * or ends with ".jinja". `variables` (NULL: none) is a JSON object of further
  * variables that templates read, such as {"enable_thinking": false}. NULL and
  * err: EX_OSERR, EX_CONFIG (no such name; "auto" but the files have no
- * template; the template is malformed; it needs an EOS and the tokenizer has
- * none; variables that a conversation sets), EX_NOINPUT (no such file).
+ * template; the template is malformed; it writes nothing of the messages; it
+ * needs an EOS and the tokenizer has none; variables that a conversation sets),
+ * EX_NOINPUT (no such file), EX_DATAERR (git-lfs has left a pointer to it).
  */
 struct dt_chat *dt_chat_create(const char *name, const char *variables,
                                const struct dt_tokenizer *tokenizer,
@@ -41,6 +42,11 @@ void dt_chat_destroy(struct dt_chat *chat); /* NULL is fine */
  * template writes a fixed date. NULL if there is none.
  */
 const char *dt_chat_warning(const struct dt_chat *chat);
+
+/* The token that ends the assistant's answers, as <|im_end|>; -1: none does, or
+ * it is not known.
+ */
+int32_t dt_chat_end(const struct dt_chat *chat);
 
 /* A hash of all that texts depend on besides conversations. */
 uint64_t dt_chat_hash(const struct dt_chat *chat);

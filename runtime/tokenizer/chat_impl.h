@@ -30,6 +30,7 @@ struct dt_chat {
     json_t *specials;               /* bos_token and so on */
     json_t *variables;              /* an object, or NULL */
     bool ours;                      /* template has the variable "training" */
+    int32_t end;                    /* the token that ends answers, or -1 */
     struct dt_error warning;        /* empty text: none */
 };
 
@@ -41,6 +42,12 @@ int dt_chat_apply(const struct dt_chat *chat,
                   const struct dt_chat_input *input, const json_t *messages,
                   size_t count, unsigned flags, struct dt_template_text *out,
                   struct dt_error *err);
+
+/* Finds chat->end, and warns of control tokens that the tokenizer lacks; `name`
+ * is the template's for messages. -1: EX_CONFIG, it ignores the messages.
+ */
+int dt_chat_probe(struct dt_chat *chat, const char *name,
+                  const struct dt_tokenizer *tokenizer, struct dt_error *err);
 
 /* Fills out->trained for the text out->whole of all messages: by the marks of
  * the template, else by comparing renderings.

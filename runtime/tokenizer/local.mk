@@ -11,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/chat_apply.c \
 	runtime/tokenizer/chat_impl.h \
 	runtime/tokenizer/chat_named.c \
+	runtime/tokenizer/chat_probe.c \
 	runtime/tokenizer/chat_render.c \
 	runtime/tokenizer/chat_trained.c \
 	runtime/tokenizer/cut.c \

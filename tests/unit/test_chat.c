@@ -80,9 +80,10 @@ static void the_template_of_the_files_is_rendered(void **state)
         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
         "<|im_start|>assistant\n");
     assert_string_equal(made("{{ bos_token }}{{ eos_token }}{{ pad_token }}"
-                             "{{ tools }}{{ documents }}",
+                             "{{ tools }}{{ documents }}"
+                             "{{ messages[0].content }}",
                              TURNS("u a"), 0),
-                        "<s></s>NoneNone");
+                        "<s></s>NoneNonea");
 }
 
 /* A list of templates: that for tools is taken where there are tools. */
@@ -90,7 +91,7 @@ static void named_templates_are_chosen_by_tools(void **state)
 {
     static const char config[] =
         "{\"chat_template\": [{\"name\": \"default\", \"template\": "
-        "\"plain\"}, "
+        "\"{{ messages[0].content }}\"}, "
         "{\"name\": \"rag\", \"template\": \"rag\"}, {\"name\": "
         "\"tool_use\", \"template\": \"{{ tools|length }} tools\"}]}";
     struct dt_error err = {0};
@@ -105,7 +106,7 @@ static void named_templates_are_chosen_by_tools(void **state)
     struct dt_chat *chat = dt_chat_create("auto", NULL, tokenizer, &err);
     assert_non_null(chat);
     assert_int_equal(dt_chat_render(chat, &input, 0, &out, &err), 0);
-    assert_string_equal(out.whole.text, "plain");
+    assert_string_equal(out.whole.text, "a");
     input.tools = tools;
     assert_int_equal(dt_chat_render(chat, &input, 0, &out, &err), 0);
     assert_string_equal(out.whole.text, "1 tools");
@@ -138,8 +139,9 @@ static void files_and_names_are_templates(void **state)
 {
     char path[600];
     (void)state;
-    strcpy(path, scratch_write("own.jinja", "x{{ messages|length }}\n", 23));
-    assert_string_equal(rendered(path, NULL, NULL, TURNS("u a"), 0), "x1");
+    strcpy(path,
+           scratch_write("own.jinja", "x{{ messages[0].content }}\n", 27));
+    assert_string_equal(rendered(path, NULL, NULL, TURNS("u a"), 0), "xa");
     assert_non_null(strstr(
         rendered("missing.jinja", NULL, NULL, TURNS("u a"), 0), "missing.j"));
     assert_string_equal(
@@ -157,12 +159,13 @@ static void files_and_names_are_templates(void **state)
 static void variables_are_the_templates(void **state)
 {
     static const char jinja[] = "{{ enable_thinking is defined }}"
-                                "{{ enable_thinking }}{{ n + 1 }}";
+                                "{{ enable_thinking }}{{ n + 1 }}"
+                                "{{ messages[0].content }}";
     (void)state;
     assert_string_equal(rendered("auto", jinja,
                                  "{\"enable_thinking\": false, \"n\": 1}",
                                  TURNS("u a"), 0),
-                        "TrueFalse2");
+                        "TrueFalse2a");
     assert_string_equal(
         rendered("auto", jinja, "{\"messages\": 1}", TURNS("u a"), 0),
         "chat_template_kwargs: messages is set by each conversation");
@@ -176,8 +179,8 @@ static void missing_control_tokens_and_dates_are_warned_of(void **state)
     static const char *const names[] = {"chatml", "llama3", "mistral"};
     struct dt_error err;
     struct dt_tokenizer *few = dt_tokenizer_load("byte", &err);
-    struct dt_tokenizer *all =
-        bytes_tokenizer("all", "<s>", "</s>", "{{ strftime_now('%d %b %Y') }}");
+    struct dt_tokenizer *all = bytes_tokenizer(
+        "all", "<s>", "</s>", "{{ strftime_now('%d %b %Y') }}{{ messages }}");
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct dt_chat *chat = dt_chat_create(names[i], NULL, all, &err);
@@ -199,6 +202,95 @@ static void missing_control_tokens_and_dates_are_warned_of(void **state)
     dt_chat_destroy(chat);
     dt_tokenizer_destroy(few);
     dt_tokenizer_destroy(all);
+}
+
+/* The warning for a template of the tokenizer's files, and the token that ends
+ * its answers.
+ */
+static const char *warned(const char *jinja, int32_t *end)
+{
+    static char text[DT_ERROR_TEXT_BYTES];
+    struct dt_error err;
+    struct dt_tokenizer *tokenizer =
+        bytes_tokenizer("warned", "<s>", "</s>", jinja);
+    struct dt_chat *chat = dt_chat_create("auto", NULL, tokenizer, &err);
+    if (!chat)
+        fail_msg("%s", err.text);
+    const char *warning = dt_chat_warning(chat);
+    snprintf(text, sizeof(text), "%s", warning ? warning : "");
+    *end = dt_chat_end(chat);
+    dt_chat_destroy(chat);
+    dt_tokenizer_destroy(tokenizer);
+    return text;
+}
+
+#define EACH(text) "{% for m in messages %}" text "{% endfor %}"
+
+/* Whatever a template is called; headers alone are text in many models. */
+static void an_end_of_answers_that_is_no_token_is_warned_of(void **state)
+{
+    static const struct {
+        const char *jinja;
+        int32_t end;
+    } good[] = {
+        {CHATML, 259},
+        {EACH("<|{{ m.role }}|>\n{{ m.content }}{{ eos_token }}\n"), 257},
+        {EACH("<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
+              "{{ m.content }}<|eot_id|>"),
+         264},
+        {EACH("{{ m.role }}: {{ m.content }}\n"), -1},
+        {EACH("[INST] {{ m.content }} [/INST]"), -1},
+        {"<tools></tools><|x|>" EACH("{{ m.content[0].text }} </s>"), 257},
+        {"{% if messages[0].role == 'system' %}" EACH(
+             "{{ m.content }}</s>") "{% endif %}",
+         257},
+        {"{{ raise_exception('no') }}", -1},
+    };
+    char expected[1024];
+    int32_t end;
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        const char *text = warned(good[i].jinja, &end);
+        if (text[0] || end != good[i].end)
+            fail_msg("%zu: %d, \"%s\"", i, end, text);
+    }
+    snprintf(
+        expected, sizeof(expected),
+        "the tokenizer has no single token for <|start|>, <|sep|>, <stop>, "
+        "which the chat template %s/tokenizer_config.json (chat_template) "
+        "writes: each becomes several tokens",
+        scratch_path("warned"));
+    assert_string_equal(
+        warned("<s><think>" EACH("<|start|>{{ m.role }}<|sep|><b>"
+                                 "{{ m.content }}<stop>\n"),
+               &end),
+        expected);
+    assert_int_equal(end, -1);
+}
+
+static void templates_that_ignore_the_messages_are_refused(void **state)
+{
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n"
+                                  "oid sha256:abc\nsize 12\n";
+    static const char *const ignore[] = {
+        "hello",
+        "{% for m in message %}{{ m.content }}{% endfor %}",
+        "{{ messages|length }}",
+    };
+    char path[600];
+    (void)state;
+    for (size_t i = 0; i < sizeof(ignore) / sizeof(ignore[0]); i++)
+        assert_non_null(strstr(
+            made(ignore[i], TURNS("u a"), 0),
+            "tokenizer_config.json (chat_template): the chat template writes "
+            "nothing of the messages: is it one, and does it go over "
+            "\"messages\"?"));
+    strcpy(path, scratch_write("ptr.jinja", pointer, sizeof(pointer) - 1));
+    assert_non_null(strstr(rendered(path, NULL, NULL, TURNS("u a"), 0),
+                           "/ptr.jinja: a pointer of git-lfs, not the file "
+                           "itself: run 'git lfs pull' in its repository"));
+    assert_non_null(strstr(made(pointer, TURNS("u a"), 0),
+                           "(chat_template): a pointer of git-lfs"));
 }
 
 static void missing_end_tokens_are_refused(void **state)
@@ -340,7 +432,7 @@ static void ambiguous_answers_are_refused(void **state)
          "nothing marks its beginning"},
         {"{% for m in messages %}{{ m.content|length }};{% endfor %}",
          "nothing marks its beginning"},
-        {"{% for m in messages %}<{{ m.role }}>{{ messages|length }}</s>"
+        {"{% for m in messages %}<{{ m.role }}>{{ messages[-1].content }}</s>"
          "{% endfor %}{{ '<assistant>' if add_generation_prompt }}",
          "the text before and behind it depends on the messages that follow"},
     };
@@ -354,7 +446,8 @@ static void ambiguous_answers_are_refused(void **state)
     json_object_set_new(json_array_get(messages, 0), "tool_calls",
                         json_pack("[{ss}]", "name", "f"));
     assert_non_null(strstr(
-        made("{{ messages[0].tool_calls }}</s>", messages, DT_CHAT_TRAINED),
+        made("{{ messages[0].tool_calls }}{{ messages[-1].content }}</s>",
+             messages, DT_CHAT_TRAINED),
         "message 1: in what the chat template makes of it, "
         "it is ambiguous what the assistant wrote: no "
         "message precedes it"));
@@ -380,6 +473,8 @@ int main(void)
         cmocka_unit_test(files_and_names_are_templates),
         cmocka_unit_test(variables_are_the_templates),
         cmocka_unit_test(missing_control_tokens_and_dates_are_warned_of),
+        cmocka_unit_test(an_end_of_answers_that_is_no_token_is_warned_of),
+        cmocka_unit_test(templates_that_ignore_the_messages_are_refused),
         cmocka_unit_test(missing_end_tokens_are_refused),
         cmocka_unit_test(roles_out_of_turn_are_refused),
         cmocka_unit_test(reasoning_since_the_last_question_is_shown),

@@ -303,6 +303,22 @@ static int teardown(void **state)
     return 0;
 }
 
+static void what_a_chat_template_lacks_is_noted(void **state)
+{
+    struct dt_prompts_options options = usual();
+    (void)state;
+    options.lines.chat_template = "llama3";
+    dt_prompts_close(open_good("{'prompt': 'a'}\n", &options));
+    assert_string_equal(notes, "");
+    struct dt_tokenizer *usual_one = tokenizer;
+    tokenizer = dt_tokenizer_load("byte", NULL);
+    dt_prompts_close(open_good("{'prompt': 'a'}\n", &options));
+    assert_non_null(strstr(notes, "the tokenizer has no single token for "
+                                  "<|start_header_id|>"));
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = usual_one;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +332,7 @@ int main(void)
         cmocka_unit_test(lines_that_are_no_prompt_are_refused),
         cmocka_unit_test(few_bad_lines_are_noted_if_allowed),
         cmocka_unit_test(shares_of_the_prompts_are_apart),
+        cmocka_unit_test(what_a_chat_template_lacks_is_noted),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
