@@ -129,8 +129,9 @@ struct adding {
     int result;
 };
 
-/* Adds the only example of a text file, of which the chosen range is a range of
- * tokens rather than of examples.
+/* Adds the only example of a text file, of which the chosen range, and what a
+ * weight has besides whole copies, are ranges of tokens rather than of
+ * examples.
  */
 static int add_text(const struct adding *a, const struct dt_rows_source *source)
 {
@@ -138,10 +139,14 @@ static int add_text(const struct adding *a, const struct dt_rows_source *source)
     const uint32_t *tokens = dt_example(source->examples, 0, &all);
     size_t first = (size_t)llround(a->options->begin * (double)all);
     size_t n = (size_t)llround(a->options->end * (double)all) - first;
-    for (size_t i = 0; i < (size_t)llround(source->weight); i++)
+    double whole = floor(source->weight);
+    size_t part = (size_t)llround((source->weight - whole) * (double)n);
+    for (size_t i = 0; i < (size_t)whole; i++)
         if (a->add(a->rows, tokens + first, n, 0, a->options, a->err) < 0)
             return -1;
-    return 0;
+    return part > 0
+               ? a->add(a->rows, tokens + first, part, 0, a->options, a->err)
+               : 0;
 }
 
 /* Adds the chosen range of a source, whose examples have the numbers from

@@ -31,7 +31,8 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
 
 /* One file of examples, of which an epoch has `weight` times as many as are
  * there: copies, and a random choice for the fraction, which depends on the
- * seed and on the place of the source.
+ * seed and on the place of the source. Of a wrapped file with one example the
+ * fraction is its first tokens.
  */
 struct dt_rows_source {
     const struct dt_examples *examples;

@@ -326,6 +326,30 @@ static void a_weight_says_how_often_examples_are_used(void **state)
     dt_rows_destroy(rows);
 }
 
+/* Of a text, which is one example, a weight is so many of its tokens. */
+static void a_weight_of_a_text_counts_its_tokens(void **state)
+{
+    static const struct {
+        double weight;
+        size_t tokens;
+    } cases[] = {{0.3, 3}, {0.5, 5}, {1, 10}, {1.5, 15}, {2, 20}, {2.4, 24}};
+    struct dt_examples text = make(1, (size_t[]){10});
+    struct dt_rows_source source = {&text, 1};
+    const struct dt_rows_options options = {.T = 2,
+                                            .packing = DT_PACK_WRAPPED,
+                                            .in_order = true,
+                                            .end = 1.0,
+                                            .vocab_size = 10000};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        source.weight = cases[i].weight;
+        struct dt_rows *rows = dt_rows_of_examples(&source, 1, &options, NULL);
+        assert_int_equal(dt_rows_stats(rows).tokens, cases[i].tokens);
+        assert_int_equal(dt_rows_count(rows), (cases[i].tokens - 1) / 2);
+        dt_rows_destroy(rows);
+    }
+}
+
 static void shares_neither_overlap_nor_omit_an_example(void **state)
 {
     struct dt_examples examples = make(5, (size_t[]){2, 2, 2, 2, 2});
@@ -456,6 +480,7 @@ int main(void)
         cmocka_unit_test(wrapping_loses_nothing_but_the_end),
         cmocka_unit_test(wrapped_in_order_the_rows_are_the_files),
         cmocka_unit_test(a_weight_says_how_often_examples_are_used),
+        cmocka_unit_test(a_weight_of_a_text_counts_its_tokens),
         cmocka_unit_test(shares_neither_overlap_nor_omit_an_example),
         cmocka_unit_test(a_single_text_is_divided_by_its_tokens),
         cmocka_unit_test(rows_that_cannot_be_learned_are_refused),
