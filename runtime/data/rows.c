@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +247,24 @@ static int wrap_pieces(struct dt_rows *rows, const struct dt_rows_options *opt,
     return 0;
 }
 
+/* Says why there is no row. */
+static int refuse_none(const struct dt_rows *rows, struct dt_error *err)
+{
+    const struct dt_rows_stats *s = &rows->stats;
+    if (s->examples == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "data: no example in this share of the files");
+    if (rows->piece_count > 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "data: %" PRIu64 " tokens are too few for a row of "
+                            "%zu + 1: give more data or a smaller max_length",
+                            s->tokens, rows->T);
+    return dt_error_set(err, EX_DATAERR,
+                        "data: none of %zu examples is left to train on (%zu "
+                        "have no target within max_length %zu)",
+                        s->examples, s->dropped, rows->T);
+}
+
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
                                     const struct dt_rows_options *options,
@@ -264,18 +283,8 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
         else if (options->packing != DT_PACK_NONE)
             result = pack_pieces(rows, err);
     }
-    if (result == 0 && rows->stats.examples == 0)
-        result = dt_error_set(err, EX_DATAERR,
-                              "data: no example in this share of the files");
-    else if (result == 0 && rows->count == 0)
-        result =
-            dt_error_set(err, EX_DATAERR,
-                         "data: none of %zu examples is left to train on "
-                         "(%zu have no target within max_length %zu)%s",
-                         rows->stats.examples, rows->stats.dropped, rows->T,
-                         rows->wrapped ? ", or together they are shorter "
-                                         "than one row"
-                                       : "");
+    if (result == 0 && rows->count == 0)
+        result = refuse_none(rows, err);
     if (result < 0) {
         dt_rows_destroy(rows);
         return NULL;

@@ -54,7 +54,8 @@ static void a_failed_open_leaves_nothing_behind(void **state)
         {"train: good.jsonl, max_length: 8, validation_split: 0.1",
          "no example in this share"},
         {"train: good.jsonl, max_length: 8, packing: wrapped",
-         "is left to train on"},
+         "data: 4 tokens are too few for a row of 8 + 1: give more data or a "
+         "smaller max_length"},
         {"train: good.jsonl, max_length: 1", "examples need at least 2"},
         {"train: good.jsonl, max_length: 8, cache_dir: good.txt/x",
          "no place for the tokens"},
