@@ -117,6 +117,11 @@ static bool filter_indent(const struct use *use)
                            "width, first, blank") ||
         !value_text(use, &text))
         return false;
+    if (use->value.kind == V_UNDEFINED)
+        return dt_tpl_fail_undefined(use->r, &use->value);
+    if (use->value.kind != V_STRING)
+        return dt_tpl_fail(use->r, "indent of %s",
+                           dt_tpl_kind_name(&use->value));
     times = width;
     if (width.kind != V_STRING &&
         !dt_tpl_binary(use->r, OP_MUL, &blank, &width, &times))
@@ -228,19 +233,37 @@ static bool filter_attr(const struct use *use)
 
 /* --- numbers --- */
 
+/* Copies a number without Python's underscores, each of which is between two
+ * digits. False: it is none, or too long.
+ */
+static bool copy_number(struct dt_tpl_text text, char *copy, size_t size)
+{
+    static const char digits[] = "0123456789";
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        const bool inside = i > 0 && i + 1 < text.n;
+        if (text.s[i] == '_' &&
+            (!inside || !memchr(digits, text.s[i - 1], 10) ||
+             !memchr(digits, text.s[i + 1], 10)))
+            return false;
+        if (text.s[i] != '_' && n + 1 < size)
+            copy[n++] = text.s[i];
+        else if (text.s[i] != '_')
+            return false;
+    }
+    copy[n] = '\0';
+    return n > 0;
+}
+
 /* A number that a text is, with Python's blanks and underscores. */
 static bool parse_number(struct dt_tpl_text text, bool whole,
                          struct dt_tpl_value *out)
 {
     char copy[64], *end;
     text = dt_tpl_strip(text, NULL, true, true);
-    if (text.n == 0 || text.n >= sizeof(copy) || memchr(text.s, '_', text.n) ||
-        memchr(text.s, 'x', text.n) || memchr(text.s, 'X', text.n) ||
-        memchr(text.s, '(', text.n))
+    if (!copy_number(text, copy, sizeof(copy)) || strpbrk(copy, "xX("))
         return false;
-    memcpy(copy, text.s, text.n);
-    copy[text.n] = '\0';
-    if (whole && text.n <= 18) {
+    if (whole && strlen(copy) <= 18) {
         *out = dt_tpl_int(strtoll(copy, &end, 10));
         if (*end == '\0')
             return true;
@@ -263,6 +286,8 @@ static bool filter_number(const struct use *use)
                            whole ? dt_tpl_int(0) : dt_tpl_float(0));
     if (!dt_tpl_check_args(use->r, use->args, "int or float", "default"))
         return false;
+    if (value.kind == V_UNDEFINED)
+        return dt_tpl_fail_undefined(use->r, &value);
     if (value.kind == V_STRING) {
         struct dt_tpl_value number;
         if (parse_number(value.text, whole, &number))

@@ -94,6 +94,31 @@ static bool call_raise(struct dt_tpl_run *r, const struct dt_tpl_args *args)
                        (int)(text.n < 400 ? text.n : 400), text.s);
 }
 
+/* Copies a format with what Python writes of midnight without a time zone where
+ * C writes something else: %f, and nothing for %z and %Z. False: no room.
+ */
+static bool copy_format(struct dt_tpl_text format, char *copy, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < format.n; i++) {
+        const bool two = format.s[i] == '%' && i + 1 < format.n;
+        const char kind = two ? format.s[i + 1] : '\0';
+        const char *as = kind == 'f' ? "000000" : "";
+        size_t m = strlen(as);
+        if (!strchr("fzZ", kind) || !two) {
+            as = format.s + i;
+            m = two ? 2 : 1;
+        }
+        if (n + m >= size)
+            return false;
+        memcpy(copy + n, as, m);
+        n += m;
+        i += two;
+    }
+    copy[n] = '\0';
+    return true;
+}
+
 /* Friday, 26 July 2024, the date that templates fall back to. */
 static bool call_strftime(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                           struct dt_tpl_value *out)
@@ -108,13 +133,11 @@ static bool call_strftime(struct dt_tpl_run *r, const struct dt_tpl_args *args,
     if (!text || !dt_tpl_check_args(r, args, "strftime_now", "format") ||
         !dt_tpl_text_arg(r, args, 0, "format", NULL, &format))
         return false;
-    if (format.n >= sizeof(copy))
+    if (!copy_format(format, copy, sizeof(copy)))
         return dt_tpl_fail(r, "a format of more than %zu bytes",
                            sizeof(copy) - 1);
-    memcpy(copy, format.s, format.n);
-    copy[format.n] = '\0';
     *out = dt_tpl_string((struct dt_tpl_text){
-        text, format.n ? strftime(text, 1024, copy, &day) : 0});
+        text, copy[0] ? strftime(text, 1024, copy, &day) : 0});
     return true;
 }
 

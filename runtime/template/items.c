@@ -51,6 +51,41 @@ static bool find_method(struct dt_tpl_run *r, const struct dt_tpl_value *value,
     return true;
 }
 
+/* Refuses what values have in Python and not here, which would be empty. */
+static bool check_attribute(struct dt_tpl_run *r,
+                            const struct dt_tpl_value *value,
+                            struct dt_tpl_text name)
+{
+    static const char *const numbers[] = {"real",
+                                          "imag",
+                                          "numerator",
+                                          "denominator",
+                                          "is_integer",
+                                          "bit_length",
+                                          "bit_count",
+                                          "to_bytes",
+                                          "from_bytes",
+                                          "conjugate",
+                                          "hex",
+                                          "fromhex",
+                                          "as_integer_ratio",
+                                          NULL};
+    static const char *const ranges[] = {"start", "stop", "step", NULL};
+    static const char *const views[] = {"isdisjoint", "mapping", NULL};
+    static const char *const macros[] = {"arguments",       "caller",
+                                         "catch_kwargs",    "catch_varargs",
+                                         "explicit_caller", NULL};
+    static const char *const *const all[] = {
+        [V_BOOL] = numbers, [V_INT] = numbers, [V_FLOAT] = numbers,
+        [V_RANGE] = ranges, [V_VIEW] = views,  [V_MACRO] = macros};
+    const char *const *names = value->kind <= V_MACRO ? all[value->kind] : NULL;
+    for (; names && *names; names++)
+        if (dt_tpl_text_is(name, *names))
+            return dt_tpl_fail(r, "the attribute '%s' of %s is not supported",
+                               *names, dt_tpl_kind_name(value));
+    return true;
+}
+
 bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                       struct dt_tpl_text name, struct dt_tpl_value *out)
 {
@@ -65,6 +100,8 @@ bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
         *out = dt_tpl_string(value->macro->node->text);
         return true;
     }
+    if (!check_attribute(r, value, name))
+        return false;
     if ((value->kind == V_NAMESPACE || value->kind == V_DICT) &&
         !dt_tpl_step(r, 8 * value->dict->count))
         return false;

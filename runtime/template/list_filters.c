@@ -107,6 +107,8 @@ static bool filter_sum(const struct use *use)
     struct dt_tpl_value total =
                             dt_tpl_arg(use->args, 1, "start", dt_tpl_int(0)),
                         item;
+    if (total.kind == V_STRING)
+        return dt_tpl_fail(use->r, "sum of strings: join adds them up");
     for (size_t i = 0; i < use->items->count; i++) {
         struct dt_tpl_value before = total;
         if (!value_at(use->r, use->items->items[i], &path, &item) ||

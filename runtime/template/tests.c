@@ -61,19 +61,19 @@ static bool is_mapping(const struct dt_tpl_value *v)
 static bool is_sequence(const struct dt_tpl_value *v)
 {
     return v->kind == V_STRING || v->kind == V_LIST || v->kind == V_TUPLE ||
-           v->kind == V_RANGE || v->kind == V_DICT;
+           v->kind == V_RANGE || v->kind == V_DICT || v->kind == V_UNDEFINED;
 }
 
 static bool is_iterable(const struct dt_tpl_value *v)
 {
     return is_sequence(v) || v->kind == V_VIEW || v->kind == V_GENERATOR ||
-           v->kind == V_UNDEFINED || v->kind == V_LOOP;
+           v->kind == V_LOOP;
 }
 
 static bool is_callable(const struct dt_tpl_value *v)
 {
     return v->kind == V_MACRO || v->kind == V_FUNCTION || v->kind == V_METHOD ||
-           v->kind == V_LOOP;
+           v->kind == V_LOOP || v->kind == V_UNDEFINED;
 }
 
 static const struct {

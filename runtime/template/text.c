@@ -212,16 +212,17 @@ static bool add_case(struct dt_tpl_builder *b, uint32_t c, enum dt_tpl_case to)
     char bytes[4];
     if (to == CASE_SWAP)
         to = is_upper(c) ? CASE_LOWER : CASE_UPPER;
-    if (to == CASE_UPPER && c == 0xdf) {
-        dt_tpl_add_string(b, "SS");
+    if ((to == CASE_UPPER || to == CASE_TITLE) && c == 0xdf) {
+        dt_tpl_add_string(b, to == CASE_UPPER ? "SS" : "Ss");
         return true;
     }
     if (c >= 0x80 && has_special_case(c, to))
         return dt_tpl_fail(b->run, "the other case of U+%04X is not supported",
                            c);
     utf8proc_int32_t other = (utf8proc_int32_t)c;
-    other =
-        to == CASE_UPPER ? utf8proc_toupper(other) : utf8proc_tolower(other);
+    other = to == CASE_UPPER   ? utf8proc_toupper(other)
+            : to == CASE_TITLE ? utf8proc_totitle(other)
+                               : utf8proc_tolower(other);
     dt_tpl_add(b, bytes, dt_tpl_write((uint32_t)other, bytes));
     return true;
 }
@@ -243,6 +244,7 @@ bool dt_tpl_change_case(struct dt_tpl_run *r, struct dt_tpl_text text,
 bool dt_tpl_title(struct dt_tpl_run *r, struct dt_tpl_text text, bool method,
                   struct dt_tpl_text *out)
 {
+    const enum dt_tpl_case first = method ? CASE_TITLE : CASE_UPPER;
     struct dt_tpl_builder b = {.run = r};
     bool begins = true;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at)) {
@@ -250,7 +252,7 @@ bool dt_tpl_title(struct dt_tpl_run *r, struct dt_tpl_text text, bool method,
         bool between = method ? !is_cased(c)
                               : dt_tpl_is_space(c) ||
                                     (c < 0x80 && c && strchr("-({[<", (int)c));
-        if (!add_case(&b, c, begins ? CASE_UPPER : CASE_LOWER))
+        if (!add_case(&b, c, begins ? first : CASE_LOWER))
             return false;
         begins = between;
     }
@@ -263,7 +265,7 @@ bool dt_tpl_capitalize(struct dt_tpl_run *r, struct dt_tpl_text text,
     struct dt_tpl_builder b = {.run = r};
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at))
         if (!add_case(&b, dt_tpl_code_point(text, at),
-                      at == 0 ? CASE_UPPER : CASE_LOWER))
+                      at == 0 ? CASE_TITLE : CASE_LOWER))
             return false;
     return dt_tpl_built(&b, out);
 }

@@ -210,7 +210,7 @@ size_t dt_tpl_find(struct dt_tpl_text text, struct dt_tpl_text what,
                    size_t from);
 size_t dt_tpl_find_last(struct dt_tpl_text text, struct dt_tpl_text what);
 
-enum dt_tpl_case { CASE_UPPER, CASE_LOWER, CASE_SWAP, CASE_FOLD };
+enum dt_tpl_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_SWAP, CASE_FOLD };
 /* The text in another case. */
 bool dt_tpl_change_case(struct dt_tpl_run *r, struct dt_tpl_text text,
                         enum dt_tpl_case to, struct dt_tpl_text *out);

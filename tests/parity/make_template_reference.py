@@ -10,7 +10,7 @@ refused), the conversations, and for each file of FOLDER/templates what apply_ch
 renders of them: the XXH3 of the text, "+" and the bytes that the template marks
 if it does, or "refused". The templates are written for this test in the ways
 that those of published models are; strftime_now tells the 26th of July 2024
-there as here. Written with transformers 5.23 and jinja2 3.1.6.
+there as here. Written with transformers 5.24 and jinja2 3.1.6.
 """
 
 import datetime

@@ -90,6 +90,13 @@ static void errors_name_line_and_column(void **state)
          "t.jinja:1:6: the method 'encode' of strings is not supported"},
         {"{{ [1].append(2) }}",
          "t.jinja:1:8: the method 'append' of a list is not allowed"},
+        {"{{ n.real }}", "t.jinja:1:6: the attribute 'real' of an integer is "
+                         "not supported"},
+        {"{{ range(3).stop }}",
+         "t.jinja:1:13: the attribute 'stop' of a range is not supported"},
+        {"{% macro m(a) %}{% endmacro %}{{ m.arguments }}",
+         "t.jinja:1:36: the attribute 'arguments' of a macro is not "
+         "supported"},
         {"{{ n() }}", "t.jinja:1:4: an integer cannot be called"},
         {"{% for x in n %}{% endfor %}",
          "t.jinja:1:13: an integer has no items to go over"},
