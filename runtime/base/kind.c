@@ -2,6 +2,7 @@
 /* kind.c - known beginnings of files, and what follows from them */
 #include "config.h"
 
+#include <ctype.h>
 #include <endian.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -17,6 +18,9 @@
 enum {
     HEAD_BYTES = 4096,
     SURE_BYTES = 4,  /* of a signature: raw tokens do not begin so by chance */
+    GZIP_BYTES = 18, /* the least that a file of gzip has */
+    TEXT_BYTES = 64, /* of ASCII are no ids, */
+    JSON_BYTES = 8,  /* and of JSON, so many */
     LLMC_YEAR = 2024 /* magic numbers of llm.c are dates, 20240520 */
 };
 
@@ -147,7 +151,9 @@ static enum dt_form find_table(const struct head *head)
     const char *end = strrchr(head->name, '.');
     if (end && strcasecmp(end, ".csv") == 0)
         return DT_FORM_CSV;
-    return end && strcasecmp(end, ".tsv") == 0 ? DT_FORM_TSV : DT_FORM_PLAIN;
+    return end && (strcasecmp(end, ".tsv") == 0 || strcasecmp(end, ".tab") == 0)
+               ? DT_FORM_TSV
+               : DT_FORM_PLAIN;
 }
 
 /* The first byte that is neither white space nor a byte order mark. */
@@ -156,6 +162,56 @@ static const char *first_byte(const struct head *head)
     const char *text = (const char *)head->bytes;
     text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     return text + strspn(text, " \t\r\n");
+}
+
+/* Whether a line is the names of columns with this separator, and one of them
+ * is one that is read.
+ */
+static bool is_header(const char *line, size_t n, char separator)
+{
+    static const char *const known[] = {
+        "text",   "prompt",   "completion",  "messages",  "conversations",
+        "chosen", "rejected", "instruction", "output",    "response",
+        "label",  "answer",   "question",    "input_ids", "content"};
+    size_t fields = 0, found = 0;
+    for (size_t at = 0, m; at <= n; at += m + 1, fields++) {
+        const char *name = line + at;
+        const char *end = memchr(name, separator, n - at);
+        m = end ? (size_t)(end - name) : n - at;
+        const bool quoted = m > 2 && name[0] == '"' && name[m - 1] == '"';
+        for (size_t i = quoted; i < m - quoted; i++)
+            if (!isalnum((unsigned char)name[i]) && !strchr("_-.", name[i]))
+                return false;
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+            found += strlen(known[i]) == m - 2 * quoted &&
+                     strncasecmp(name + quoted, known[i], m - 2 * quoted) == 0;
+    }
+    return fields > 1 && found > 0;
+}
+
+/* Refuses text whose first line is that of a table: its rows would be trained
+ * on with their separators.
+ */
+static int check_header(const struct head *head, struct dt_error *err)
+{
+    static const struct {
+        char separator;
+        const char *what, *advice;
+    } tables[] = {
+        {',', "a table separated by commas", "let its name end in .csv"},
+        {'\t', "a table separated by tabs", "let its name end in .tsv"},
+        {';', "a table separated by semicolons",
+         "write it with commas, and let its name end in .csv"},
+    };
+    const char *line = first_byte(head);
+    const size_t n = strcspn(line, "\r\n");
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        if (line[n] && is_header(line, n, tables[i].separator))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: its first line is that of %s: %s, or, if "
+                                "it is a text, say so: data.format: text",
+                                head->path, tables[i].what, tables[i].advice);
+    return 0;
 }
 
 /* Text or rows, and of which form? Text with commas is text, unless it calls
@@ -263,6 +319,41 @@ static int refuse_packed(const struct head *head, struct dt_error *err)
                         head->path, name, name);
 }
 
+/* Whether the beginning is that of gzip as programs write it: known flags, a
+ * level and an operating system.
+ */
+static bool is_gzip(const struct head *head)
+{
+    const unsigned char *b = head->bytes;
+    return head->count >= GZIP_BYTES && memcmp(b, "\x1f\x8b\x08", 3) == 0 &&
+           b[3] < 0x20 && (b[8] == 0 || b[8] == 2 || b[8] == 4) &&
+           (b[9] < 14 || b[9] == 0xff);
+}
+
+/* Refuses to take text or a compressed file for ids, which have bytes of any
+ * value.
+ */
+static int check_ids(const struct head *head, struct dt_error *err)
+{
+    const char *first = first_byte(head);
+    const bool json = !strncmp(first, "{\"", 2) || !strncmp(first, "[{", 2);
+    size_t ascii = 0;
+    while (ascii < head->count &&
+           (isprint(head->bytes[ascii]) ||
+            memchr("\t\r\n\xef\xbb\xbf", head->bytes[ascii], 6)))
+        ascii++;
+    if (is_gzip(head))
+        return refuse(head, "compressed with gzip, and no token ids",
+                      "unpack it with `gzip -d`", err);
+    if (json && ascii >= JSON_BYTES)
+        return refuse(head, "JSON, and no token ids",
+                      "let its name end in .jsonl", err);
+    if (ascii >= TEXT_BYTES)
+        return refuse(head, "text, and no token ids",
+                      "let its name end in .txt", err);
+    return 0;
+}
+
 int dt_kind_find(const char *path, enum dt_kind_asked asked,
                  struct dt_found *found, struct dt_error *err)
 {
@@ -285,12 +376,17 @@ int dt_kind_find(const char *path, enum dt_kind_asked asked,
     const struct signature *known = find_signature(&head, raw);
     if (known)
         return refuse(&head, known->what, known->advice, err);
+    if (raw && check_ids(&head, err) < 0)
+        return -1;
     found->kind = DT_KIND_TOKENS;
     if (raw || (asked == DT_ASKED_AUTO && is_llmc(&head)))
         return head.codec ? refuse_packed(&head, err) : 0;
     if (check_nul(&head, err) < 0)
         return -1;
     find_textual(&head, asked, found);
+    if (found->kind == DT_KIND_TEXT && asked == DT_ASKED_AUTO &&
+        check_header(&head, err) < 0)
+        return -1;
     if (head.codec && found->kind != DT_KIND_LINES)
         return refuse_packed(&head, err);
     return 0;

@@ -49,11 +49,13 @@ enum dt_kind_asked dt_kind_asked_by(enum dt_format format);
 
 /* Sets *found. Lines of JSON begin with an object, or their name ends in .jsonl
  * or .json; an array begins with [ and an object, or has such a name; a table
- * has a name that ends in .csv or .tsv; tokens have a header of llm.c, or a
- * name that ends in .bin. All rows may be compressed; .gz or .zst behind a name
- * does not count. -1: as dt_file_peek; EX_DATAERR if the file is empty or holds
- * something that is not read here (a tar archive, UTF-16, a Git LFS pointer
- * ...), and the text says what to do; EX_CONFIG, a codec that this build lacks.
+ * has a name that ends in .csv, .tsv or .tab; tokens have a header of llm.c, or
+ * a name that ends in .bin. All rows may be compressed; .gz or .zst behind a
+ * name does not count. -1: as dt_file_peek; EX_DATAERR if the file is empty or
+ * holds something that is not read here (a tar archive, UTF-16, a Git LFS
+ * pointer
+ * ...) or is called something else (a table as text, JSON as tokens), and the
+ * text says what to do; EX_CONFIG, a codec that this build lacks.
  */
 int dt_kind_find(const char *path, enum dt_kind_asked asked,
                  struct dt_found *found, struct dt_error *err);

@@ -38,6 +38,10 @@ static const struct {
     {"a.txt", BYTES("[Verse 1]\n"), DT_ASKED_AUTO, DT_KIND_TEXT},
     {"a.txt", BYTES("{"), DT_ASKED_AUTO, DT_KIND_TEXT},
     {"a.bin", BYTES("ab"), DT_ASKED_TEXT, DT_KIND_TEXT},
+    {"a.txt", BYTES("prompt,completion\na,b\n"), DT_ASKED_TEXT, DT_KIND_TEXT},
+    {"a.txt", BYTES("Question, answer\n"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("text\nand more\n"), DT_ASKED_AUTO, DT_KIND_TEXT},
+    {"a.txt", BYTES("text,output"), DT_ASKED_AUTO, DT_KIND_TEXT},
     /* lines of JSON by what they are, under any name */
     {"a.txt", BYTES("{\"text\": \"a\"}\n"), DT_ASKED_AUTO, DT_KIND_LINES},
     {"a.ndjson", BYTES("{\"text\": \"a\"}\n"), DT_ASKED_AUTO, DT_KIND_LINES},
@@ -55,6 +59,10 @@ static const struct {
     /* tokens that look like two bytes of something */
     {"a.bin", BYTES("\x1f\x8b\x08\0"), DT_ASKED_AUTO, DT_KIND_TOKENS},
     {"a.bin", BYTES("\xff\xfe\x41\0"), DT_ASKED_AUTO, DT_KIND_TOKENS},
+    {"a.bin", BYTES("{\"\x01\0\x02\0\x03\0\x04\0\x05\0\x06\0\x07\0"),
+     DT_ASKED_AUTO, DT_KIND_TOKENS},
+    {"a.bin", BYTES("\x1f\x8b\x08\xe0\0\0\0\0\0\xff\x01\x02\0\xfd\xff\0\0\0"),
+     DT_ASKED_AUTO, DT_KIND_TOKENS},
 };
 
 /* Rows that become lines of JSON. */
@@ -69,6 +77,7 @@ static const struct {
     {"a.csv", BYTES("a,b\n1,2\n"), DT_ASKED_AUTO, DT_FORM_CSV, DT_CODEC_NONE},
     {"a.CSV", BYTES("a,b\n1,2\n"), DT_ASKED_TEXT, DT_FORM_CSV, DT_CODEC_NONE},
     {"a.b.tsv", BYTES("a\tb\n"), DT_ASKED_LINES, DT_FORM_TSV, DT_CODEC_NONE},
+    {"a.TAB", BYTES("a\tb\n"), DT_ASKED_AUTO, DT_FORM_TSV, DT_CODEC_NONE},
     {"a.json", BYTES(" [\"a\"]"), DT_ASKED_AUTO, DT_FORM_ARRAY, DT_CODEC_NONE},
     {"a.txt", BYTES("[\n {\"text\": 1}]"), DT_ASKED_AUTO, DT_FORM_ARRAY,
      DT_CODEC_NONE},
@@ -137,6 +146,31 @@ static const struct {
      ": byte 9 is NUL: this is binary, not text; raw token ids need a name "
      "that ends in .bin, or format tokens_bin"},
     {"a.jsonl", "", 0, DT_ASKED_AUTO, ": empty"},
+    /* tables that do not call themselves so */
+    {"a.txt", BYTES("\xef\xbb\xbfprompt\tcompletion\r\na\tb\r\n"),
+     DT_ASKED_AUTO,
+     ": its first line is that of a table separated by tabs: let its name end "
+     "in .tsv, or, if it is a text, say so: data.format: text"},
+    {"a.csv.bak", BYTES("id,\"Text\"\n1,\"a\"\n"), DT_ASKED_AUTO,
+     ": its first line is that of a table separated by commas: let its name "
+     "end in .csv, or"},
+    {"a.txt", BYTES("instruction;output\na;b\n"), DT_ASKED_AUTO,
+     ": its first line is that of a table separated by semicolons: write it "
+     "with commas, and let its name end in .csv, or"},
+    /* and what is no ids */
+    {"a.bin", BYTES("{\"text\": \"caf\xc3\xa9\"}\n"), DT_ASKED_AUTO,
+     ": this is JSON, and no token ids: let its name end in .jsonl"},
+    {"a.bin", BYTES("{\"text\": \"a\"}\n"), DT_ASKED_TOKENS,
+     ": this is JSON, and no token ids"},
+    {"a.bin",
+     BYTES("Call me Ishmael. Some years ago - never mind how long precisely - "
+           "having little or no money in my purse"),
+     DT_ASKED_AUTO,
+     ": this is text, and no token ids: let its name end in "
+     ".txt"},
+    {"a.bin", BYTES(GZIP_OBJECT), DT_ASKED_AUTO,
+     ": this is compressed with gzip, and no token ids: unpack it with `gzip "
+     "-d`"},
 };
 
 static void content_and_name_decide_the_kind_of_file(void **state)
