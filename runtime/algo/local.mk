@@ -7,6 +7,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/agree.c \
 	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
+	runtime/algo/answers.c \
 	runtime/algo/algo.h \
 	runtime/algo/alignment.c \
 	runtime/algo/alignment.h \

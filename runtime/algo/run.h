@@ -139,6 +139,11 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
+/* answers.c: warns if the data's chat template ends answers with a token at
+ * which `disttrain generate` would not stop.
+ */
+void dt_run_warn_answers(const struct dt_run *run);
+
 /* setup.c: the model of model.path, model.config_path, or the inline keys of
  * the model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
  * dt_model_config_fini in any case.

@@ -421,6 +421,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
+    if (run->rank == 0)
+        dt_run_warn_answers(run);
     if ((run->algo->begin && run->algo->begin(run, err) < 0) ||
         dt_run_samples_init(run, &options, err) < 0)
         return -1;

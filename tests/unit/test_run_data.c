@@ -294,6 +294,54 @@ static void another_seed_makes_other_rows(void **state)
     }
 }
 
+/* What a run with these conversations warns of. */
+static const char *warned(const char *section, int32_t eos)
+{
+    static char text[2048];
+    struct dt_conf *conf = load(section, "tokenizer_name: tok");
+    struct dt_run run = {.conf = *conf};
+    int saved = dup(2);
+    FILE *file = tmpfile();
+    open_data(&run.data, conf);
+    run.learner.model_config.vocab_size = VOCAB;
+    run.learner.model_config.eos[0] = eos;
+    run.learner.model_config.eos_count = 1;
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    dt_run_warn_answers(&run);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    rewind(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    dt_run_data_fini(&run.data);
+    dt_conf_destroy(conf);
+    return text;
+}
+
+/* Of the tokenizer, of config.json or of generation_config.json. */
+static void an_end_of_answers_that_is_no_end_of_the_model_is_said(void **state)
+{
+    static const char chat[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"u\"}, "
+        "{\"role\": \"assistant\", \"content\": \"a\"}]}\n";
+    (void)state;
+    write_text("end.jsonl", chat);
+    write_text("plain.jsonl", "{\"text\": \"a\"}\n");
+#define WITH(file, template)                                                   \
+    "train: " file ", max_length: 60, chat_template: " template
+    assert_non_null(
+        strstr(warned(WITH("end.jsonl", "chatml"), 1),
+               "the chat template ends answers with <|im_end|>, token 259, "
+               "which is no end token of the model: `disttrain generate` will "
+               "not stop there unless it is named in eos_token_id of "
+               "generation_config.json\n"));
+    assert_string_equal(warned(WITH("end.jsonl", "chatml"), 259), "");
+    assert_string_equal(warned(WITH("end.jsonl", "mistral"), 1), "");
+    assert_string_equal(warned(WITH("plain.jsonl", "auto"), 1), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +353,7 @@ int main(void)
         cmocka_unit_test(tokenized_text_is_cut_into_rows_and_split),
         cmocka_unit_test(the_data_seed_alone_decides_the_order),
         cmocka_unit_test(another_seed_makes_other_rows),
+        cmocka_unit_test(an_end_of_answers_that_is_no_end_of_the_model_is_said),
     };
     return cmocka_run_group_tests(tests, write_tokenizer, NULL);
 }
