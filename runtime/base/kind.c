@@ -399,8 +399,13 @@ const char *dt_kind_mark(const struct dt_found *found)
     return lines ? ":" : ": row ";
 }
 
-const char *dt_kind_name(enum dt_kind kind)
+const char *dt_kind_name(const struct dt_found *found)
 {
-    static const char *const names[] = {"text", "lines of JSON", "tokens"};
-    return names[kind];
+    static const char *const forms[] = {
+        [DT_FORM_PLAIN] = "lines of JSON", [DT_FORM_ARRAY] = "a JSON array",
+        [DT_FORM_CSV] = "a table",         [DT_FORM_TSV] = "a table",
+        [DT_FORM_PARQUET] = "Parquet",     [DT_FORM_ARROW] = "Arrow"};
+    return found->kind == DT_KIND_LINES  ? forms[found->form]
+           : found->kind == DT_KIND_TEXT ? "text"
+                                         : "tokens";
 }

@@ -60,8 +60,8 @@ enum dt_kind_asked dt_kind_asked_by(enum dt_format format);
 int dt_kind_find(const char *path, enum dt_kind_asked asked,
                  struct dt_found *found, struct dt_error *err);
 
-/* "text", "lines of JSON" or "tokens", for messages. */
-const char *dt_kind_name(enum dt_kind kind);
+/* "text", "tokens", "lines of JSON", "Parquet" and so on, for messages. */
+const char *dt_kind_name(const struct dt_found *found);
 
 /* What stands between the name of a file and the number of a line, ":", or of
  * a row, ": row ", in messages.

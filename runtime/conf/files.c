@@ -19,11 +19,13 @@ static enum dt_kind kind_asked(enum dt_kind_asked asked)
  * any other packing a text file would be a single example, cut to one row.
  */
 static void join_kinds(struct dt_conf_reader *reader, const char *key,
-                       const char *path, enum dt_kind kind, const char *first)
+                       const char *path, const struct dt_found *found,
+                       const char *first, const struct dt_found *first_found)
 {
     struct dt_conf *conf = reader->conf;
-    bool textual = kind != DT_KIND_TOKENS && conf->data.kind != DT_KIND_TOKENS;
-    if (kind == conf->data.kind)
+    bool textual =
+        found->kind != DT_KIND_TOKENS && conf->data.kind != DT_KIND_TOKENS;
+    if (found->kind == conf->data.kind)
         return;
     if (textual && conf->data.packing == DT_PACK_WRAPPED)
         conf->data.kind = DT_KIND_LINES;
@@ -31,7 +33,7 @@ static void join_kinds(struct dt_conf_reader *reader, const char *key,
         PROBLEM(reader, key,
                 "%s holds %s, but %s holds %s: a run reads one "
                 "kind of file%s",
-                path, dt_kind_name(kind), first, dt_kind_name(conf->data.kind),
+                path, dt_kind_name(found), first, dt_kind_name(first_found),
                 textual ? "; with data.packing: wrapped, both are one text"
                         : "");
 }
@@ -44,7 +46,7 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
     enum dt_kind_asked asked = dt_kind_asked_by(conf->data.format);
     const char *first = NULL;
     struct dt_error err;
-    struct dt_found found;
+    struct dt_found found, first_found;
     conf->data.kind = kind_asked(asked);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++) {
@@ -54,9 +56,10 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
                 continue;
             }
             if (first) {
-                join_kinds(reader, keys[k], path, found.kind, first);
+                join_kinds(reader, keys[k], path, &found, first, &first_found);
             } else {
                 conf->data.kind = found.kind;
+                first_found = found;
                 first = path;
             }
         }

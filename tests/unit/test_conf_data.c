@@ -217,6 +217,7 @@ static void files_of_mixed_or_unknown_kind_are_refused(void **state)
     const char *here = test_directory;
     (void)state;
     write_file("paper.pdf", "%PDF-1.7");
+    write_file("rows", "PAR1");
     snprintf(wanted[0], sizeof(wanted[0]),
              "t.yaml:4:15: data.train: %s/train.txt holds text, but "
              "%s/train.jsonl holds lines of JSON: a run reads one kind of "
@@ -236,15 +237,22 @@ static void files_of_mixed_or_unknown_kind_are_refused(void **state)
              "t.yaml:4:15: data.train: %s/paper.pdf: this is PDF: `pdftotext` "
              "makes text of it\n",
              here);
+    snprintf(wanted[4], sizeof(wanted[4]),
+             "t.yaml:4:15: data.train: %s/rows holds Parquet, but "
+             "%s/train.txt holds text: a run reads one kind of file; with "
+             "data.packing: wrapped, both are one text\n",
+             here, here);
     const struct broken cases[] = {
         {FILES("train: [train.jsonl, train.txt], packing: bfd"), wanted[0]},
         {FILES("train: train.txt, eval: train.jsonl"), wanted[1]},
         {FILES("train: [train.jsonl, tokens.bin], packing: wrapped"),
          wanted[2]},
         {FILES("train: paper.pdf"), wanted[3]},
+        {FILES("train: [train.txt, rows], packing: bfd"), wanted[4]},
     };
     CHECK_ALL(cases);
     unlink("paper.pdf");
+    unlink("rows");
 }
 
 /* Whether the files of data.train are these, in this order. */

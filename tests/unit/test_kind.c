@@ -185,7 +185,8 @@ static void content_and_name_decide_the_kind_of_file(void **state)
             fail_msg("%zu: %s", i, err.text);
         if (found.kind != good[i].kind || found.form || found.codec)
             fail_msg("%zu: %s is %s, not %s", i, good[i].name,
-                     dt_kind_name(found.kind), dt_kind_name(good[i].kind));
+                     dt_kind_name(&found),
+                     dt_kind_name(&(struct dt_found){.kind = good[i].kind}));
     }
 }
 
@@ -204,7 +205,7 @@ static void rows_are_found_in_tables_arrays_and_compressed_files(void **state)
         if (found.kind != DT_KIND_LINES || found.form != rows[i].form ||
             found.codec != rows[i].codec)
             fail_msg("%zu: %s is %s, form %d, codec %d", i, rows[i].name,
-                     dt_kind_name(found.kind), found.form, found.codec);
+                     dt_kind_name(&found), found.form, found.codec);
     }
 }
 
