@@ -63,6 +63,8 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
                 first = path;
             }
         }
+    if (!first && lists[0]->count > 0) /* of it nothing more is said */
+        conf->data.kind = DT_KIND_LINES;
 }
 
 /* Warns of keys that affect only JSON lines, which alone have columns and are

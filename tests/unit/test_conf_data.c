@@ -255,6 +255,20 @@ static void files_of_mixed_or_unknown_kind_are_refused(void **state)
     unlink("rows");
 }
 
+/* Whether keys have an effect is not known of a file that is refused. */
+static void a_file_that_is_refused_causes_no_warning(void **state)
+{
+    char *problems, *warnings;
+    (void)state;
+    write_file("paper.pdf", "%PDF-1.7");
+    assert_null(load_text(FILES("train: paper.pdf, chat_template: chatml"),
+                          &problems, &warnings));
+    assert_string_equal(warnings, "");
+    free(problems);
+    free(warnings);
+    unlink("paper.pdf");
+}
+
 /* Whether the files of data.train are these, in this order. */
 static void check_files(const char *data, const char *const *names,
                         size_t count)
@@ -386,6 +400,7 @@ int main(void)
         cmocka_unit_test(wrong_or_contradictory_values_are_refused),
         cmocka_unit_test(the_content_decides_what_a_file_holds),
         cmocka_unit_test(files_of_mixed_or_unknown_kind_are_refused),
+        cmocka_unit_test(a_file_that_is_refused_causes_no_warning),
         cmocka_unit_test(a_pattern_or_a_saved_dataset_names_several_files),
         cmocka_unit_test(a_pattern_or_directory_without_files_is_refused),
     };
