@@ -68,6 +68,13 @@ json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
     json_error_t why;
     if (dt_foreign_pointer(path, text, strlen(text), err) < 0)
         return NULL;
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
+        dt_error_set(err, EX_DATAERR,
+                     "%s: begins with a byte order mark, which JSON has not: "
+                     "`sed -i '1s/^\\xef\\xbb\\xbf//' FILE` removes it",
+                     path);
+        return NULL;
+    }
     json_t *root = json_loads(text, FLAGS, &why);
     if (!root && (json_error_code(&why) == json_error_numeric_overflow ||
                   json_error_code(&why) == json_error_null_byte_in_key))

@@ -17,8 +17,8 @@
  * json_string_length; in keys it is DT_JSON_NUL. An integer beyond 64 bits,
  * which Python writes for "no limit", becomes a real number near it: harmless
  * where nobody reads it, and of the wrong type where an integer is expected.
- * NULL and err: EX_OSERR, EX_DATAERR "<path>:<line>:<column>: <why>", or that
- * of dt_foreign_pointer.
+ * NULL and err: EX_OSERR, EX_DATAERR "<path>:<line>:<column>: <why>", a byte
+ * order mark, or that of dt_foreign_pointer.
  */
 json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err);
 

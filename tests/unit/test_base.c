@@ -418,6 +418,9 @@ static void json_may_hold_huge_integers_and_zero_characters(void **state)
         {"{\"\\u0000\": {\"\\u0000\" : 1}, \"limit\": 1}", "1"},
         {"{\"\\u0000\": 1, \"\\u0000\": 2}",
          "f:1:22: duplicate object key near '\"\\uFDD0\"'"},
+        {"\xef\xbb\xbf{\"limit\": 1}",
+         "f: begins with a byte order mark, which JSON has not: `sed -i "
+         "'1s/^\\xef\\xbb\\xbf//' FILE` removes it"},
         {"{\"n\": 1e999}", "f:1:11: real number overflow near '1e999'"},
         {"{\"n\": 1, \"n\": 2}", "f:1:12: duplicate object key near '\"n\"'"},
     };
