@@ -202,24 +202,27 @@ static int read_header(struct parquet_leaf *leaf, struct header *h,
 static int unpack(const struct parquet_leaf *leaf, const uint8_t *from,
                   size_t count, uint8_t *to, size_t bytes, struct dt_error *err)
 {
-    char text[100];
+    static const char *const names[] = {
+        [3] = "LZO", [4] = "brotli", [5] = "lz4", [7] = "lz4"};
+    const int codec = leaf->chunk.codec;
+    char text[120];
     struct dt_error why = {0};
     int rc;
-    switch (leaf->chunk.codec) {
+    switch (codec) {
     case SNAPPY:
         rc = dt_snappy_unpack(from, count, to, bytes);
         return rc < 0 ? bad(leaf, "a page is damaged (snappy)", err) : 0;
     case GZIP:
     case ZSTD:
-        rc = dt_codec_unpack(leaf->chunk.codec == GZIP ? DT_CODEC_GZIP
-                                                       : DT_CODEC_ZSTD,
+        rc = dt_codec_unpack(codec == GZIP ? DT_CODEC_GZIP : DT_CODEC_ZSTD,
                              from, count, to, bytes, &why);
         return rc < 0 ? bad(leaf, why.text, err) : 0;
     default:
         snprintf(text, sizeof(text),
-                 "compressed with codec %d of Parquet, of which none, snappy, "
-                 "gzip and zstd are read",
-                 leaf->chunk.codec);
+                 "compressed with %s (codec %d of Parquet), which is not read: "
+                 "write it with compression=\"zstd\"",
+                 codec > 0 && codec < 8 ? names[codec] : "another codec",
+                 codec);
         return bad(leaf, text, err);
     }
 }

@@ -189,6 +189,25 @@ static int check_name(const struct table *table, size_t i, struct dt_error *err)
     return 0;
 }
 
+/* One name with another separator in it is several. */
+static int check_separator(const struct table *table, struct dt_error *err)
+{
+    static const struct {
+        char separator;
+        const char *name;
+    } all[] = {{',', "commas"}, {'\t', "tabs"}, {';', "semicolons"}};
+    const struct record *r = &table->names;
+    char what[100];
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && r->fields == 1; i++)
+        if (memchr(r->text, all[i].separator, r->bytes)) {
+            snprintf(what, sizeof(what),
+                     "names of columns separated by %s, expected %s",
+                     all[i].name, all[table->separator == '\t'].name);
+            return fail(table, r->line, what, err);
+        }
+    return 0;
+}
+
 static int read_names(struct table *table, struct dt_error *err)
 {
     int rc = read_record(table, &table->names, err);
@@ -197,6 +216,8 @@ static int read_names(struct table *table, struct dt_error *err)
     if (rc > 0 && table->names.bytes == 0)
         return fail(table, table->names.line, "expected the names of columns",
                     err);
+    if (rc > 0 && check_separator(table, err) < 0)
+        return -1;
     for (size_t i = 0; rc > 0 && i < table->names.fields; i++)
         rc = check_name(table, i, err) < 0 ? -1 : 1;
     return rc < 0 ? -1 : 0;

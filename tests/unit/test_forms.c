@@ -197,6 +197,10 @@ static const struct {
     {"a.csv", "a,b,a\n", ":1: two columns of the name a"},
     {"a.csv", "\n\n", ":1: empty: expected the names of columns"},
     {"a.csv", ",\n1,2\n", ":1: expected the names of columns"},
+    {"a.csv", "text;x\na;b\n",
+     ":1: names of columns separated by semicolons, expected commas"},
+    {"a.tsv", "a,b\n",
+     ":1: names of columns separated by commas, expected tabs"},
     {"a.json", "[1]", ": row 1: line 1: expected an object in the JSON array"},
     {"a.json", "[{},\n {\"a\": 1}\n {}]",
      ": row 3: line 3: expected , or ] behind an object"},
@@ -385,8 +389,9 @@ static void columns_that_are_not_read_are_refused_by_name(void **state)
         {"delta.parquet", ": column text: encoding 7 of Parquet, of which "
                           "plain and dictionaries are read: pandas writes "
                           "them"},
-        {"brotli.parquet", ": column text: compressed with codec 4 of Parquet, "
-                           "of which none, snappy, gzip and zstd are read"},
+        {"brotli.parquet", ": column text: compressed with brotli (codec 4 of "
+                           "Parquet), which is not read: write it with "
+                           "compression=\"zstd\""},
         {"lz4.arrow", ": an Arrow file compressed with lz4, which is not "
                       "read: write it with compression=\"zstd\""},
         {"dictionary.arrow", ": column text: dictionary-encoded, which is not "
