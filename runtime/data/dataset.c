@@ -150,8 +150,9 @@ static int open_text(struct shard *shard, struct dt_error *err)
         return lost_file(shard, err);
     if (check.good < shard->map.bytes)
         return dt_error_set(err, EX_DATAERR,
-                            "%s: byte %zu (0x%02x): not "
-                            "UTF-8 text; token files end in .bin",
+                            "%s: byte %zu (0x%02x): not UTF-8 text: `iconv -f "
+                            "LATIN1 -t UTF-8` makes UTF-8 of Latin-1; token "
+                            "files end in .bin",
                             shard->path, check.good, check.bad);
     shard->data = shard->map.data;
     shard->width = 1;

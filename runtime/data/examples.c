@@ -45,7 +45,11 @@ static int find_in_lines(struct dt_make *make, const struct dt_map *lines,
     for (int i = 0; i < FIRST_LINES; i++) {
         line = dt_jsonl_next(lines->data, lines->bytes, &at, &number, &length);
         if (!line && i == 0)
-            dt_error_set(err, EX_DATAERR, "%s: empty", make->path);
+            dt_error_set(err, EX_DATAERR,
+                         make->found.form == DT_FORM_PLAIN
+                             ? "%s: empty"
+                             : "%s: it has no rows",
+                         make->path);
         if (!line)
             break;
         if (dt_jsonl_format(line, length, make->options, &make->format,
@@ -273,8 +277,9 @@ static int find_key(struct dt_make *make, uint64_t seed, struct dt_error *err)
     if (content.good == make->map.bytes)
         return 0;
     return dt_error_set(err, EX_DATAERR,
-                        "%s: byte %zu (0x%02x): not UTF-8 text", make->path,
-                        content.good, content.bad);
+                        "%s: byte %zu (0x%02x): not UTF-8 text: `iconv -f "
+                        "LATIN1 -t UTF-8` makes UTF-8 of Latin-1",
+                        make->path, content.good, content.bad);
 }
 
 /* Fills make->key and the paths of the cache. In cache_dir, files of different

@@ -18,15 +18,35 @@ void dt_line_printable(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
+/* What to do about what is no JSON; "": that is seen. */
+static const char *advice_of(const json_error_t *at)
+{
+    switch (json_error_code(at)) {
+    case json_error_invalid_utf8:
+        return ": not UTF-8: `iconv -f LATIN1 -t UTF-8` makes UTF-8 of Latin-1";
+    case json_error_premature_end_of_input:
+        return ": each line must be a whole object: `jq -c . FILE` makes such "
+               "lines";
+    default:
+        return strstr(at->text, "near 'NaN'") ||
+                       strstr(at->text, "near '-Infinity'") ||
+                       strstr(at->text, "near 'Infinity'")
+                   ? ": JSON has no such number: write null"
+                   : "";
+    }
+}
+
 static int syntax_error(const json_error_t *at, struct dt_error *err)
 {
     char text[JSON_ERROR_TEXT_LENGTH];
+    if (json_error_code(at) == json_error_null_character)
+        return dt_error_set(err, EX_DATAERR,
+                            "byte %d: U+0000 in a string (\\u0000) is not read "
+                            "here: remove it",
+                            at->position);
     dt_line_printable(at->text, text, sizeof(text));
-    return dt_error_set(err, EX_DATAERR, "byte %d: %s", at->position,
-                        json_error_code(at) == json_error_null_character
-                            ? "U+0000 in a string (\\u0000) is not read here: "
-                              "remove it"
-                            : text);
+    return dt_error_set(err, EX_DATAERR, "byte %d: %s%s", at->position, text,
+                        advice_of(at));
 }
 
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err)
@@ -53,8 +73,11 @@ json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err)
 
 const char *dt_line_kind(const json_t *value)
 {
+    const char *other = json_string_value(json_object_get(value, "not read"));
     if (!value)
         return "nothing";
+    if (other) /* of row_json_other */
+        return other;
     return dt_json_type_name(json_is_number(value) ? JSON_REAL
                                                    : json_typeof(value));
 }

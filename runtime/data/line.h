@@ -15,7 +15,7 @@
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err);
 
 /* What a value is: "a string", "nothing" if it is NULL; all numbers are "a
- * number".
+ * number"; what columns have and JSON has not is called as there.
  */
 const char *dt_line_kind(const json_t *value);
 

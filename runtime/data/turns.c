@@ -196,14 +196,24 @@ int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
     return 0;
 }
 
+/* Whether a value is the text of an array, as tables have it. */
+static bool is_json_text(const json_t *value)
+{
+    const char *s = json_is_string(value) ? json_string_value(value) : "";
+    return s[0] == '[' && strchr("{]", s[1 + strspn(s + 1, " \n")]);
+}
+
 int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
                  struct dt_error *err)
 {
     size_t n = json_array_size(array);
     if (!json_is_array(array))
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: expected an array of messages, got %s", key,
-                            dt_line_kind(array));
+        return dt_error_set(
+            err, EX_DATAERR, "%s: expected an array of messages, got %s%s", key,
+            dt_line_kind(array),
+            is_json_text(array) ? " with JSON in it: json.loads makes the "
+                                  "array of it"
+                                : "");
     if (n == 0)
         return dt_error_set(err, EX_DATAERR, "%s: no messages", key);
     for (size_t i = 0; i < n; i++)

@@ -88,8 +88,10 @@ static void text_is_read_as_bytes_with_document_ends(void **state)
     expect_bad(scratch_write("e.txt", "", 0), DT_FORMAT_AUTO, 257, "empty");
     expect_bad(scratch_path("missing"), DT_FORMAT_AUTO, 257,
                "cannot open: No such file");
-    expect_bad(scratch_write("u.txt", "ok \xe2\x82 no", 8), DT_FORMAT_AUTO, 257,
-               "byte 3 (0xe2): not UTF-8 text; token files end in .bin");
+    expect_bad(
+        scratch_write("u.txt", "ok \xe2\x82 no", 8), DT_FORMAT_AUTO, 257,
+        "byte 3 (0xe2): not UTF-8 text: `iconv -f LATIN1 -t UTF-8` makes "
+        "UTF-8 of Latin-1; token files end in .bin");
 }
 
 static void token_files_of_every_format_form_one_stream(void **state)

@@ -173,8 +173,11 @@ static void bad_files_are_refused_with_a_reason(void **state)
     } cases[] = {
         {"r.jsonl", "", "r.jsonl: empty"},
         {"r.jsonl", "\n \n", "r.jsonl: empty"},
+        {"r.csv", "text\n", "r.csv: it has no rows"},
         {"r.txt", "", "r.txt: empty"},
-        {"r.txt", "a\xff", "r.txt: byte 1 (0xff): not UTF-8 text"},
+        {"r.txt", "a\xff",
+         "r.txt: byte 1 (0xff): not UTF-8 text: `iconv -f LATIN1 -t UTF-8` "
+         "makes UTF-8 of Latin-1"},
         {"r.json", " [{\"text\": \"a\"},\n{\"txt\": 1}]",
          "r.json: row 2: text: expected a string, got nothing"},
         {"r.csv", "txt\na\n",

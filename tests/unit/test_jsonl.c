@@ -211,10 +211,20 @@ static const struct {
     enum dt_format format;
     const char *line, *text;
 } bad[] = {
-    {DT_FORMAT_TEXT, "{\"text\": \"a\"", "byte 12: '}' expected near end"},
+    {DT_FORMAT_TEXT, "{\"text\": \"a\"",
+     "byte 12: '}' expected near end of file: each line must be a whole "
+     "object: "
+     "`jq -c . FILE` makes such lines"},
+    {DT_FORMAT_TEXT, "{\"text\": \"a\", \"n\": NaN}",
+     "invalid token near 'NaN': JSON has no such number: write null"},
+    {DT_FORMAT_TEXT, "{\"n\": Infinity}",
+     "invalid token near 'Infinity': JSON has no such number: write null"},
     {DT_FORMAT_TEXT, "{\"text\": \"a\"} x", "end of file expected near 'x'"},
     {DT_FORMAT_TEXT, "{\"text\": \"\\ud800\"}", "invalid Unicode '\\uD800'"},
-    {DT_FORMAT_TEXT, "{\"text\": \"\xff\"}", "unable to decode byte 0xff"},
+    {DT_FORMAT_TEXT, "{\"text\": \"\xff\"}",
+     "unable to decode byte 0xff near '\"': not UTF-8: `iconv -f LATIN1 -t "
+     "UTF-8` "
+     "makes UTF-8 of Latin-1"},
     {DT_FORMAT_TEXT, "{\"text\": \"\\u0000\"}",
      "U+0000 in a string (\\u0000) is not read here: remove it"},
     {DT_FORMAT_TEXT, "{\"text\": \"a\x1b\"}",
@@ -224,6 +234,13 @@ static const struct {
     {DT_FORMAT_TEXT, "[1]", "expected an object, got an array"},
     {DT_FORMAT_TEXT, "{}", "text: expected a string, got nothing"},
     {DT_FORMAT_TEXT, "{\"text\": null}", "text: expected a string, got null"},
+    {DT_FORMAT_TEXT, "{\"text\": {\"not read\": \"a column of dates\"}}",
+     "text: expected a string, got a column of dates"},
+    {DT_FORMAT_MESSAGES, "{\"messages\": \"[{\\\"role\\\": \\\"user\\\"}]\"}",
+     "messages: expected an array of messages, got a string with JSON in it: "
+     "json.loads makes the array of it"},
+    {DT_FORMAT_MESSAGES, "{\"messages\": \"hi\"}",
+     "messages: expected an array of messages, got a string"},
     {DT_FORMAT_TEXT, "{\"text\": []}", "text: expected a string, got an array"},
     {DT_FORMAT_TEXT, "{\"text\": true}", "expected a string, got a boolean"},
     {DT_FORMAT_PROMPT_COMPLETION, "{\"prompt\": \"a\"}",

@@ -209,7 +209,9 @@ static const struct {
     const char *line, *text;
 } bad[] = {
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b'",
-     "byte 46: '}' expected near end of file"},
+     "byte 46: '}' expected near end of file: each line must be a whole "
+     "object: "
+     "`jq -c . FILE` makes such lines"},
     {"['a', 'b']", "expected an object, got an array"},
     {"{'prompt': 'p', 'chosen': 'a'}",
      "rejected is missing: a pair needs chosen and rejected"},
