@@ -21,7 +21,7 @@ enum {
     FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
     SEAM_SHARE = 100,  /* one in so many pairs may not join */
-    CHAT_VERSION = 1,  /* of what a chat template makes of messages */
+    CHAT_VERSION = 2,  /* of what a chat template makes of messages */
     LINES_VERSION = 1, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
 };
