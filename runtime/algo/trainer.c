@@ -315,6 +315,7 @@ static int end_unsaved(struct dt_run *run, struct dt_error *err)
 }
 
 static int end_stopped(const struct dt_run *run, bool saved,
+                       const struct dt_report_summary *summary,
                        struct dt_error *err)
 {
     const char *what = "the checkpoint is saved; resume with "
@@ -325,6 +326,8 @@ static int end_stopped(const struct dt_run *run, bool saved,
     else if (run->conf.checkpoint.only_model)
         what = "the weights are saved; checkpoint.only_model leaves no "
                "optimizer state to resume from";
+    if (run->report)
+        dt_report_explosion(run->report, summary);
     return dt_error_set(err, EX_TEMPFAIL,
                         "stopped by a signal after step %ld of %ld; %s",
                         run->progress.step, run->total_steps, what);
@@ -378,7 +381,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
         return -1;
     end_summary(run, &loop.line, summary);
     if (run->progress.step < run->total_steps)
-        return end_stopped(run, !loop.owes_save, err);
+        return end_stopped(run, !loop.owes_save, summary, err);
     if (loop.owes_save)
         return end_unsaved(run, err);
     dt_run_prune(run, run->progress.step);

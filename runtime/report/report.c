@@ -333,6 +333,30 @@ int dt_report_sync(struct dt_report *report, struct dt_error *err)
     return report->metrics ? dt_line_file_sync(report->metrics, err) : 0;
 }
 
+/* The first lines set the minimum, whatever they are. So a run that explodes
+ * within them is compared with its first loss, which is of one batch: that may
+ * be easy by chance, and gets a margin.
+ */
+void dt_report_explosion(struct dt_report *report,
+                         const struct dt_report_summary *summary)
+{
+    double lowest = report->lowest, limit = 2 * lowest + 1;
+    long step = report->lowest_step;
+    if (report->lines == 0 || strcmp(summary->measure, "loss") != 0)
+        return;
+    if (2 * (summary->first + 1) + 1 < limit) { /* not if it is NAN */
+        lowest = summary->first;
+        limit = 2 * (lowest + 1) + 1;
+        step = 1;
+    }
+    if (report->smooth > limit)
+        dt_report_note(report,
+                       "the loss exploded: it was %.4f about step %ld and is "
+                       "%.4f now; the model is not usable; lower "
+                       "optimizer.lr, or look at the data after that step",
+                       lowest, step, report->smooth);
+}
+
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary)
 {
@@ -350,13 +374,7 @@ void dt_report_summary(struct dt_report *report,
     if (isfinite(summary->first))
         dt_report_note(report, "%s %.4f -> %.4f%s", summary->measure,
                        summary->first, summary->last, kl);
-    if (!strcmp(summary->measure, "loss") &&
-        report->smooth > 2 * report->lowest + 1)
-        dt_report_note(report,
-                       "the loss exploded: it was %.4f about step %ld and is "
-                       "%.4f now; the model is not usable; lower "
-                       "optimizer.lr, or look at the data after that step",
-                       report->lowest, report->lowest_step, report->smooth);
+    dt_report_explosion(report, summary);
     if (isfinite(summary->eval_loss))
         dt_report_note(report, "held-out loss %.4f", summary->eval_loss);
     if (summary->output)

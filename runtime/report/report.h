@@ -121,10 +121,14 @@ struct dt_report_summary {
     const char *output; /* where the model is, may be NULL */
 };
 
-/* Prints the closing lines. If the loss is what is measured and, smoothed over
- * about ten lines of dt_report_step, is above twice its minimum plus 1, one of
- * them says that the loss has exploded.
+/* Says that the loss has exploded, if the loss is what is measured and,
+ * smoothed over about ten lines of dt_report_step, is above twice its minimum
+ * plus 1, or above twice summary->first plus 3.
  */
+void dt_report_explosion(struct dt_report *report,
+                         const struct dt_report_summary *summary);
+
+/* Prints the closing lines, with that of dt_report_explosion among them. */
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary);
 

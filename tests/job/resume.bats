@@ -907,3 +907,23 @@ trainer_state.json says: rename it back to checkpoint-4"* ]]
     mv other.out/checkpoints/checkpoint-{40,4}
     train 1 other
 }
+
+@test "a loss that exploded is said at the end, also after a signal" {
+    config blown "training: {train_batch_size: 4, max_steps: 40}" \
+        "optimizer: {lr: 1.0e+3}" "scheduler: {name: constant}" \
+        "logging: {steps: 5}"
+    run train 1 blown
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"the loss exploded: it was 5."*" about step 1 and is "* ]]
+    rm -r blown.out
+    sed -i 's/max_steps: 40/max_steps: 100000000/' blown.yaml
+    train 1 blown &>log &
+    dt_wait_for 60 grep -q '^step 60/' log
+    kill -TERM "$(holder_of blown.out/logs/metrics.jsonl)"
+    status=0
+    wait $! || status=$?
+    cat log
+    ((status == 75))
+    grep -q 'the loss exploded: it was 5\..* about step 1 and is ' log
+}

@@ -363,6 +363,41 @@ static void only_an_exploding_loss_is_reported(void **state)
     free(text);
 }
 
+static int logged;
+
+/* 20 lines: one of the first loss, and others. */
+static void print_early_explosion(void)
+{
+    struct dt_report *report = create(0, true);
+    const struct dt_report_summary summary = {.steps = 20 * logged,
+                                              .measure = "loss",
+                                              .first = 0.5,
+                                              .last = last_losses,
+                                              .eval_loss = NAN};
+    for (int n = 1; n <= 20; n++)
+        step(report, n * logged, n * logged == 1 ? 0.5 : last_losses);
+    dt_report_summary(report, &summary);
+    dt_report_destroy(report);
+}
+
+/* Whatever logging.steps is: 5 lines are of exploded losses alone. */
+static void a_loss_that_explodes_at_once_is_compared_with_the_first(
+    void **state)
+{
+    (void)state;
+    last_losses = 100;
+    for (logged = 1; logged <= 5; logged += 4) {
+        char *text = captured(STDOUT_FILENO, print_early_explosion);
+        assert_non_null(strstr(text, "\nthe loss exploded: it was 0.5000 about "
+                                     "step 1 and is "));
+        free(text);
+    }
+    last_losses = 2.9; /* the first batch was easy by chance */
+    char *text = captured(STDOUT_FILENO, print_early_explosion);
+    assert_null(strstr(text, "exploded"));
+    free(text);
+}
+
 static void print_failures(void)
 {
     struct dt_error err;
@@ -391,6 +426,8 @@ int main(void)
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
         cmocka_unit_test(a_run_that_samples_ends_with_its_reward),
         cmocka_unit_test(only_an_exploding_loss_is_reported),
+        cmocka_unit_test(
+            a_loss_that_explodes_at_once_is_compared_with_the_first),
         cmocka_unit_test(a_full_disk_loses_whole_lines_only),
         cmocka_unit_test(a_fifo_for_metrics_is_refused),
         cmocka_unit_test(a_failure_names_its_rank_among_several),
