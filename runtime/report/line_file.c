@@ -24,40 +24,73 @@ struct dt_line_file {
     long lost;   /* lines lost since the last one that was written */
 };
 
-/* The step in a line, or -1 if the line is damaged. */
-static long step_of(const char *line)
+/* The step in a line of n bytes, or -1 if the line is damaged. */
+static long step_of(const char *line, size_t n)
 {
-    json_t *object = json_loads(line, 0, NULL);
+    json_t *object = json_loadb(line, n, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     long number = json_is_integer(step) ? (long)json_integer_value(step) : -1;
     json_decref(object);
     return number;
 }
 
-/* The length of the file up to the last whole line with step <= last. */
-static off_t kept_bytes(FILE *file, const char *path, long last)
+/* Lines that are not as they should be. */
+struct odd_lines {
+    long count, first; /* the number of the first one */
+};
+
+static void count_odd(struct odd_lines *odd, long number)
 {
+    if (odd->count++ == 0)
+        odd->first = number;
+}
+
+static void tell_odd(const struct odd_lines *odd, const char *path,
+                     const char *what)
+{
+    if (odd->count > 0)
+        dt_log(DT_LOG_WARN, "report", "%s:%ld: %s%s", path, odd->first, what,
+               odd->count > 1 ? ", and others after it" : "");
+}
+
+/* Takes lines with step > last out of the file, in place. Returns its length up
+ * to the last whole line that stays, or -1 and errno. The later lines are at
+ * the end, unless a step is damaged or an older checkpoint was evaluated.
+ */
+static off_t keep_lines(FILE *file, const char *path, long last)
+{
+    struct odd_lines damaged = {0}, late = {0}, inside = {0}, above = {0};
     char *line = NULL;
     size_t size = 0;
     ssize_t n;
-    off_t kept = 0, here = 0;
-    long damaged = 0, told = 0, step = 0, first = 0;
-    for (long number = 1; step <= last && (n = getline(&line, &size, file)) > 0;
-         number++) {
-        step = line[n - 1] == '\n' ? step_of(line) : -1;
+    off_t here = 0, put = 0, kept = 0; /* read, written, up to a good line */
+    for (long number = 1; (n = getline(&line, &size, file)) > 0; number++) {
+        long step = line[n - 1] == '\n' ? step_of(line, (size_t)n) : -1;
         here += n;
-        if (step < 0 && damaged++ == 0)
-            first = number;
-        if (step < 0 || step > last)
+        if (step > last) {
+            count_odd(&late, number);
             continue;
-        kept = here;
-        told = damaged;
+        }
+        if (put < here - n && pwrite(fileno(file), line, (size_t)n, put) != n) {
+            kept = -1;
+            break;
+        }
+        put += n;
+        if (step < 0) {
+            count_odd(&damaged, number);
+            continue;
+        }
+        inside.count += damaged.count;
+        inside.first = inside.first ? inside.first : damaged.first;
+        damaged = (struct odd_lines){0};
+        above = late;
+        kept = put;
     }
     free(line);
-    if (told > 0)
-        dt_log(DT_LOG_WARN, "report",
-               "%s:%ld: not a line of JSON with a step, skipped%s", path, first,
-               told > 1 ? ", and others after it" : "");
+    tell_odd(&inside, path, "not a line of JSON with a step, skipped");
+    tell_odd(&above, path, "of a later step than a line below it, removed");
+    if (last > 0 && late.count == above.count) /* else it is written again */
+        tell_odd(&damaged, path, "not a line of JSON with a step, removed");
     return kept;
 }
 
@@ -87,8 +120,8 @@ static int open_file(struct dt_line_file *j, struct dt_error *err)
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return dt_error_set(err, EX_CANTCREAT, "%s: not a regular file",
                             j->path);
-    j->whole = kept_bytes(j->file, j->path, j->last);
-    if (ferror(j->file) || cut(j) < 0)
+    j->whole = keep_lines(j->file, j->path, j->last);
+    if (j->whole < 0 || ferror(j->file) || cut(j) < 0)
         return dt_error_set(err, EX_IOERR, "%s: cannot continue: %s", j->path,
                             strerror(errno));
     return 0;

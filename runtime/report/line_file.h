@@ -15,9 +15,11 @@
 
 struct dt_line_file;
 
-/* Opens `path` to append. Lines after the last whole one whose "step" is at
- * most `last` are removed: a crashed run wrote them after its checkpoint, and
- * they will be written again. Damaged lines before it stay, with a warning.
+/* Opens `path` to append. Lines whose "step" is above `last` are removed: a
+ * crashed run wrote them after its checkpoint, and they will be written again.
+ * So is what is damaged after the last whole line that stays; damaged lines
+ * before it stay. What is lost by that, or is not as a run writes it, gets a
+ * warning.
  * NULL and err: EX_CANTCREAT, EX_IOERR.
  */
 struct dt_line_file *dt_line_file_open(const char *path, long last,

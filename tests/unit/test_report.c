@@ -200,7 +200,7 @@ static void a_damaged_line_costs_nothing_but_itself(void **state)
 {
     static const char old[] = "{\"step\": 1}\n{\"step\": 2, \"lo\n{\"st\"\n"
                               "{\"step\": 3}\n\n{\"step\": 5}\n{\"step\": 6}\n"
-                              "{\"step\": 4}\n",
+                              "{\"step\": 4}\n{\"st\"\n",
                       kept[] = "{\"step\": 5}\n";
     struct dt_error err;
     (void)state;
@@ -211,13 +211,35 @@ static void a_damaged_line_costs_nothing_but_itself(void **state)
     char *said = captured(STDERR_FILENO, resume_damaged);
     assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of JSON with "
                                  "a step, skipped, and others after it\n"));
+    assert_non_null(strstr(said, "/metrics.jsonl:7: of a later step than a "
+                                 "line below it, removed\n"));
+    assert_non_null(strstr(said, "/metrics.jsonl:9: not a line of JSON with "
+                                 "a step, removed\n"));
     free(said);
     size_t n = (size_t)(strstr(old, kept) - old) + strlen(kept);
     char *text = dt_file_read(path, 4096, &err);
     assert_memory_equal(text, old, n);
+    n += strlen(kept);
+    assert_memory_equal(text + n - strlen(kept), "{\"step\": 4}\n", 12);
     assert_memory_equal(text + n, "{\"step\": 6, \"split\"", 19);
     assert_null(strchr(strchr(text + n, '\n') + 1, '\n'));
     free(text);
+}
+
+/* A NUL over the end of a line joins it with the next one. */
+static void a_nul_in_a_line_is_damage(void **state)
+{
+    static const char old[] = "{\"step\": 1}\n{\"step\": 2}\0{\"step\": 3}\n"
+                              "{\"step\": 4}\n";
+    (void)state;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fwrite(old, 1, sizeof(old) - 1, f);
+    fclose(f);
+    char *said = captured(STDERR_FILENO, resume_damaged);
+    assert_non_null(strstr(said, "/metrics.jsonl:2: not a line of JSON with "
+                                 "a step, skipped\n"));
+    free(said);
 }
 
 static void print_removed(void)
@@ -421,6 +443,7 @@ int main(void)
         cmocka_unit_test(steps_and_evaluations_are_lines_of_json),
         cmocka_unit_test(a_resumed_run_cuts_what_it_writes_again),
         cmocka_unit_test(a_damaged_line_costs_nothing_but_itself),
+        cmocka_unit_test(a_nul_in_a_line_is_damage),
         cmocka_unit_test(a_removed_file_is_made_anew),
         cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
