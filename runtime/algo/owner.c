@@ -104,6 +104,8 @@ static void describe_self(struct owner_record *record)
 static int create_file(const char *path, const struct owner_record *record)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        fchmod(fd, 0644); /* others read it too, whatever the umask is */
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file) {
         int why = errno;
@@ -125,20 +127,24 @@ static int create_file(const char *path, const struct owner_record *record)
     return bad;
 }
 
-/* Reads the file. false: there is none. */
-static bool read_file(const char *path, struct owner_record *record)
+/* Reads the file. 0; or errno: ENOENT if there is none, EISDIR for whatever is
+ * no regular file.
+ */
+static int read_file(const char *path, struct owner_record *record)
 {
     char text[MAX_BYTES];
-    struct stat st = {0};
+    struct stat st;
     *record = (struct owner_record){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno != ENOENT;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    text[n > 0 ? n : 0] = '\0';
-    if (fstat(fd, &st) == 0)
-        record->touched = st.st_mtim;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) /* ESTALE: it was replaced meanwhile, on NFS */
+        return errno == ESTALE ? ENOENT : errno == ELOOP ? EISDIR : errno;
+    ssize_t n = fstat(fd, &st) < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    int bad = n < 0 ? errno : S_ISREG(st.st_mode) ? 0 : EISDIR;
     close(fd);
+    if (bad)
+        return bad == ESTALE ? ENOENT : bad;
+    text[n] = '\0';
+    record->touched = st.st_mtim;
     if (sscanf(text,
                "job %95s\nstep %31s\nrestart %15s\nhost %255s\nboot %63s\n"
                "space %63s\npid %ld\nstart %llu\nsince %31[^\n]\nnonce %16s\n",
@@ -146,7 +152,7 @@ static bool read_file(const char *path, struct owner_record *record)
                record->boot, record->space, &record->pid, &record->start,
                record->since, record->nonce) != 10)
         record->nonce[0] = '\0';
-    return true;
+    return 0;
 }
 
 static bool same_word(const char *a, const char *b)
@@ -156,7 +162,7 @@ static bool same_word(const char *a, const char *b)
 
 /* --- has the other one ended? --- */
 
-enum verdict { GONE, ALIVE, UNKNOWN };
+enum verdict { GONE, ALIVE, UNKNOWN, STOPPED };
 
 static enum verdict judge_owner(const struct owner_record *other,
                                 const struct owner_record *self)
@@ -179,26 +185,48 @@ static enum verdict judge_owner(const struct owner_record *other,
     return UNKNOWN;
 }
 
-/* Waits for its file to be touched. GONE also if the file is another run's now.
- */
-static enum verdict watch_file(const struct dt_owner *owner,
-                               const struct owner_record *other)
+static void tell_watch(const struct dt_owner *owner,
+                       const struct owner_record *other)
 {
-    struct owner_record now;
-    double end = dt_clock_now() + BEATS * owner->beat_ms / 1e3;
+    const int seconds = BEATS * owner->beat_ms / 1000;
     if (other->nonce[0])
         dt_log(DT_LOG_INFO, "algo",
                "%s: is the run of process %ld on %s still alive? Checking "
                "for %d s",
-               owner->path, other->pid, other->host,
-               BEATS * owner->beat_ms / 1000);
-    while (dt_clock_now() < end) {
-        if (!read_file(owner->path, &now) ||
-            strcmp(now.nonce, other->nonce) != 0)
+               owner->path, other->pid, other->host, seconds);
+    else
+        dt_log(DT_LOG_INFO, "algo",
+               "%s: does not say which run wrote it; is that still alive? "
+               "Checking for %d s",
+               owner->path, seconds);
+}
+
+/* Waits for its file to be touched. GONE also if the file is another run's now;
+ * STOPPED: this run was told to stop.
+ */
+static enum verdict watch_file(const struct dt_owner *owner,
+                               const struct owner_record *other,
+                               bool (*stop)(void))
+{
+    struct owner_record now;
+    const double begin = dt_clock_now(), beat = owner->beat_ms / 1e3;
+    bool told = false;
+    while (dt_clock_now() < begin + BEATS * beat) {
+        /* most files without a name are being written */
+        if (!told && dt_clock_now() >= begin + (other->nonce[0] ? 0 : beat)) {
+            tell_watch(owner, other);
+            told = true;
+        }
+        int bad = read_file(owner->path, &now);
+        if (bad && bad != ENOENT)
+            return UNKNOWN;
+        if (bad || strcmp(now.nonce, other->nonce) != 0)
             return GONE;
         if (now.touched.tv_sec != other->touched.tv_sec ||
             now.touched.tv_nsec != other->touched.tv_nsec)
             return ALIVE;
+        if (stop && stop())
+            return STOPPED;
         dt_clock_sleep(0.02);
     }
     return GONE;
@@ -207,24 +235,34 @@ static enum verdict watch_file(const struct dt_owner *owner,
 /* --- taking the directory --- */
 
 /* Replaces a run that has ended. To be the only one, create a file named after
- * it first, and then check again. -1: another run was faster.
+ * it first, and then check again. 0; 1: another run was faster; -1.
  */
 static int replace_owner(const struct dt_owner *owner,
-                         const struct owner_record *other)
+                         const struct owner_record *other, struct dt_error *err)
 {
     char claim[PATH_MAX];
     struct owner_record now;
     snprintf(claim, sizeof(claim), "%s-after-%s", owner->path, other->nonce);
-    if (create_file(claim, &owner->record) != 0) {
-        if (read_file(claim, &now) && judge_owner(&now, &owner->record) == GONE)
+    int bad = create_file(claim, &owner->record);
+    if (bad == EEXIST) {
+        if (read_file(claim, &now) == 0 &&
+            judge_owner(&now, &owner->record) == GONE)
             unlink(claim); /* it ended before it used it */
-        return -1;
+        return 1;
     }
-    if (read_file(owner->path, &now) && !strcmp(now.nonce, other->nonce) &&
-        rename(claim, owner->path) == 0)
+    if (bad)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", claim,
+                            strerror(bad));
+    bool same = read_file(owner->path, &now) == 0 &&
+                strcmp(now.nonce, other->nonce) == 0;
+    if (same && rename(claim, owner->path) == 0)
         return 0;
+    if (same)
+        dt_error_set(err, EX_CANTCREAT,
+                     "%s: of a run that has ended, but cannot be replaced: %s",
+                     owner->path, strerror(errno));
     unlink(claim);
-    return -1;
+    return same ? -1 : 1;
 }
 
 static int refuse_dir(const struct dt_owner *owner,
@@ -246,25 +284,48 @@ static int refuse_dir(const struct dt_owner *owner,
                         cancel);
 }
 
-static int take_dir(struct dt_owner *owner, struct dt_error *err)
+/* For a file that cannot be read. */
+static int refuse_file(const struct dt_owner *owner, int bad,
+                       struct dt_error *err)
+{
+    return dt_error_set(
+        err, EX_CANTCREAT,
+        "%s: cannot tell whether another run writes to this "
+        "directory: %s; if none does, remove it",
+        owner->path, bad == EISDIR ? "expected a regular file" : strerror(bad));
+}
+
+/* One try. 0; 1: things have changed, look again; -1. */
+static int try_dir(struct dt_owner *owner, bool (*stop)(void),
+                   struct dt_error *err)
 {
     struct owner_record other;
+    int bad = create_file(owner->path, &owner->record);
+    if (bad == 0)
+        return 0;
+    if (bad != EEXIST)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
+                            owner->path, strerror(bad));
+    if ((bad = read_file(owner->path, &other)))
+        return bad == ENOENT ? 1 : refuse_file(owner, bad, err);
+    enum verdict verdict = judge_owner(&other, &owner->record);
+    if (verdict == UNKNOWN)
+        verdict = watch_file(owner, &other, stop);
+    if (verdict == STOPPED)
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal before the first step");
+    if (verdict == ALIVE && other.nonce[0])
+        return refuse_dir(owner, &other, err);
+    return verdict == GONE ? replace_owner(owner, &other, err) : 1;
+}
+
+static int take_dir(struct dt_owner *owner, bool (*stop)(void),
+                    struct dt_error *err)
+{
     for (int round = 0; round < ROUNDS; round++) {
-        int bad = create_file(owner->path, &owner->record);
-        if (bad == 0)
-            return 0;
-        if (bad != EEXIST)
-            return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
-                                owner->path, strerror(bad));
-        if (!read_file(owner->path, &other))
-            continue;
-        enum verdict verdict = judge_owner(&other, &owner->record);
-        if (verdict == UNKNOWN)
-            verdict = watch_file(owner, &other);
-        if (verdict == ALIVE && other.nonce[0])
-            return refuse_dir(owner, &other, err);
-        if (verdict == GONE && replace_owner(owner, &other) == 0)
-            return 0;
+        int result = try_dir(owner, stop, err);
+        if (result <= 0)
+            return result;
         dt_clock_sleep(0.02); /* a third run is replacing it */
     }
     return dt_error_set(err, EX_CANTCREAT,
@@ -278,7 +339,7 @@ static int take_dir(struct dt_owner *owner, struct dt_error *err)
 static bool is_ours(const struct dt_owner *owner, bool *there)
 {
     struct owner_record now;
-    *there = read_file(owner->path, &now);
+    *there = read_file(owner->path, &now) != ENOENT;
     return *there && strcmp(now.nonce, owner->record.nonce) == 0;
 }
 
@@ -314,7 +375,7 @@ static int start_heartbeat(struct dt_owner *owner, struct dt_error *err)
     return bad ? -1 : 0;
 }
 
-struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
+struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err)
 {
     struct dt_owner *owner = calloc(1, sizeof(*owner));
@@ -328,7 +389,7 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
     }
     owner->beat_ms = beat_ms;
     describe_self(&owner->record);
-    if (dt_file_mkdirs(dir, err) == 0 && take_dir(owner, err) == 0) {
+    if (dt_file_mkdirs(dir, err) == 0 && take_dir(owner, stop, err) == 0) {
         if (start_heartbeat(owner, err) == 0)
             return owner;
         unlink(owner->path);
@@ -348,7 +409,7 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
     if (!there && dt_file_mkdirs(owner->dir, NULL) == 0 &&
         create_file(owner->path, &owner->record) == 0)
         return 1;
-    return read_file(owner->path, &other) && other.nonce[0] &&
+    return read_file(owner->path, &other) == 0 && other.nonce[0] &&
                    strcmp(other.nonce, owner->record.nonce) != 0
                ? refuse_dir(owner, &other, err)
                : 0;

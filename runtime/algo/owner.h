@@ -11,17 +11,20 @@
 #ifndef DT_ALGO_OWNER_H
 #define DT_ALGO_OWNER_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 enum { DT_OWNER_BEAT_MS = 5000 };
 
 struct dt_owner;
 
-/* Makes this process the owner of `dir`, and creates it if needed. Waits at
- * most three beats, in the last case above. NULL and err: EX_CANTCREAT; another
- * run is named by job, host and process.
+/* Makes this process the owner of `dir`, and creates it if needed. Waits three
+ * beats in the last case above, unless `stop`, which may be NULL, is true. NULL
+ * and err: EX_CANTCREAT; another run is named by job, host and process.
+ * EX_TEMPFAIL: it was told to stop.
  */
-struct dt_owner *dt_owner_take(const char *dir, int beat_ms,
+struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err);
 
 /* Call it before writing. 0: no other run is seen to own the directory; 1:

@@ -190,12 +190,15 @@ static void offer_another(struct dt_error *err)
                      "training.resume");
 }
 
-/* Rank 0: finds what would prevent saving, and what to resume from. */
+/* Rank 0: takes the directory, and finds what would prevent saving, and what to
+ * resume from.
+ */
 static int choose_here(struct dt_run *run, struct chosen *chosen,
                        struct dt_error *err)
 {
     char *dir;
-    if (choose_checkpoint(run, &dir, err) < 0)
+    if (dt_run_take_output(run, err) < 0 ||
+        choose_checkpoint(run, &dir, err) < 0)
         return -1;
     int result = check_saving(run, err);
     if (result == 0) {
@@ -210,7 +213,7 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
     return result;
 }
 
-/* Whether rank 0 was told to stop while it read. */
+/* Whether rank 0 was told to stop while it waited or read. */
 static int share_stop(struct dt_run *run, bool stopped, struct dt_error *err)
 {
     double any = stopped;

@@ -466,17 +466,24 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run);
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
 
+/* output.c: rank 0 takes run.output_dir for this run, and makes it ready for
+ * what is written there. -1: EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told
+ * to stop while it looked whether the run before it has ended.
+ */
+int dt_run_take_output(struct dt_run *run, struct dt_error *err);
+
 /* restore.c: whether training.resume names a checkpoint, if it names a
  * directory. -1: EX_NOINPUT.
  */
 int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
 
-/* What dt_run_save will write, except for a few texts. */
+/* restore.c: what dt_run_save will write, except for a few texts. */
 size_t dt_run_checkpoint_bytes(struct dt_run *run);
 
 /* restore.c: the starting point, on every rank: weights, optimizer and progress
- * of the checkpoint that training.resume asks for, or of model.init. -1 on all
- * ranks with EX_TEMPFAIL if rank 0 was told to stop.
+ * of the checkpoint that training.resume asks for, or of model.init. Rank 0
+ * takes run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0 was
+ * told to stop.
  */
 int dt_run_restore(struct dt_run *run, struct dt_error *err);
 

@@ -2,8 +2,6 @@
 /* setup.c - creates all that a run needs, what may fail first */
 #include "config.h"
 
-#include <errno.h>
-#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +17,6 @@
 #include "algo/plan.h"
 #include "algo/run.h"
 #include "algo/same.h"
-#include "base/file.h"
 #include "base/log.h"
 
 /* --- what to train --- */
@@ -221,45 +218,6 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 /* --- where the results go (rank 0) --- */
 
-/* Ignores the owner's files. A directory that cannot be read does not count as
- * empty.
- */
-static bool directory_is_empty(const char *path)
-{
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
-    bool empty = dir || errno == ENOENT;
-    while (dir && empty && (entry = readdir(dir)))
-        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
-                !strncmp(entry->d_name, ".owner", 6);
-    if (dir)
-        closedir(dir);
-    return empty;
-}
-
-static int prepare_output(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_conf *conf = &run->conf;
-    const char *output = conf->run.output_dir;
-    bool fresh = conf->training.resume == DT_CONF_RESUME_NONE &&
-                 !conf->training.eval_only;
-    bool writes = !conf->training.eval_only || conf->logging.to_jsonl;
-    if (writes && !(run->owner = dt_owner_take(output, DT_OWNER_BEAT_MS, err)))
-        return -1;
-    if (fresh && !directory_is_empty(output)) {
-        if (!conf->run.overwrite)
-            return dt_error_set(err, EX_CANTCREAT,
-                                "%s: run.output_dir is not empty; set "
-                                "training.resume: auto to resume it, "
-                                "run.overwrite: true to start a new run, or "
-                                "name another directory",
-                                output);
-        if (dt_file_remove_tree(run->ckpt_root, err) < 0)
-            return -1;
-    }
-    return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
-}
-
 static int start_report(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
@@ -431,9 +389,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                              ? dt_prompts_stats(run->data.prompts).count
                              : dt_rows_count(run->data.train);
     run->learner.scaler = dt_run_scaler(conf);
-    if (run->rank == 0 &&
-        (prepare_output(run, err) < 0 ||
-         !(run->settings = dt_same_settings(&run->conf, err))))
+    if (run->rank == 0 && !(run->settings = dt_same_settings(&run->conf, err)))
         return -1;
     dt_live_phase(run->live, "loading weights");
     if (dt_run_restore(run, err) < 0)

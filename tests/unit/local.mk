@@ -100,6 +100,7 @@ check_PROGRAMS += \
 	tests/unit/test_overlap \
 	tests/unit/test_outcome \
 	tests/unit/test_connected \
+	tests/unit/test_output \
 	tests/unit/test_owner \
 	tests/unit/test_page \
 	tests/unit/test_pair_batches \
@@ -259,6 +260,7 @@ tests_unit_test_samples_SOURCES = tests/unit/test_samples.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
 tests_unit_test_trace_run_SOURCES = \
 	tests/unit/test_trace_run.c $(comm_world)
+tests_unit_test_output_SOURCES = tests/unit/test_output.c $(comm_world)
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c $(comm_world)
 
 # What test_backend loads: a module, and one of another version.

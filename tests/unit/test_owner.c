@@ -58,7 +58,7 @@ static void put(const char *name, const char *text)
 
 static struct dt_owner *must_take(int beat_ms)
 {
-    struct dt_owner *owner = dt_owner_take(dir, beat_ms, &err);
+    struct dt_owner *owner = dt_owner_take(dir, beat_ms, NULL, &err);
     if (!owner)
         fail_msg("%s", err.text);
     return owner;
@@ -99,7 +99,7 @@ static void a_directory_of_another_run_is_refused(void **state)
     char text[700], host[256];
     struct dt_owner *first = must_take(LONG);
     assert_true(exists(path));
-    assert_null(dt_owner_take(dir, LONG, &err));
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
     assert_int_equal(err.status, EX_CANTCREAT);
     gethostname(host, sizeof(host));
     snprintf(text, sizeof(text),
@@ -123,7 +123,7 @@ static void the_refusal_names_the_job_to_cancel(void **state)
     setenv("SLURM_STEP_ID", "3", 1);
     setenv("SLURM_CLUSTER_NAME", "big", 1);
     struct dt_owner *first = must_take(LONG);
-    assert_null(dt_owner_take(dir, LONG, &err));
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
     assert_non_null(strstr(err.text, "directory: job 12, step 3, process "));
     assert_non_null(strstr(err.text, "; wait until it ends or cancel it "
                                      "(scancel 12), or name another"));
@@ -167,6 +167,79 @@ static void a_silent_owner_is_replaced(void **state)
     dt_owner_release(must_take(SHORT));
 }
 
+static bool told(void)
+{
+    return true;
+}
+
+static void a_signal_ends_the_wait_for_another_run(void **state)
+{
+    (void)state;
+    put(path, record_with("boot", "another"));
+    assert_null(dt_owner_take(dir, LONG, told, &err));
+    assert_int_equal(err.status, EX_TEMPFAIL);
+    assert_string_equal(err.text, "stopped by a signal before the first step");
+    put(path, "what is this\n");
+    assert_null(dt_owner_take(dir, LONG, told, &err));
+    assert_int_equal(err.status, EX_TEMPFAIL);
+}
+
+/* --- what cannot be read --- */
+
+static void must_refuse(const char *why)
+{
+    char text[700];
+    snprintf(text, sizeof(text),
+             "%s: cannot tell whether another run writes to this directory: "
+             "%s; if none does, remove it",
+             path, why);
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_string_equal(err.text, text);
+}
+
+static void what_is_no_regular_file_is_refused_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_file_mkdirs(path, &err), 0);
+    must_refuse("expected a regular file");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    must_refuse("expected a regular file");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("nowhere", path), 0);
+    must_refuse("expected a regular file");
+}
+
+/* It says nothing about the run that wrote it, which may be alive. */
+static void an_unreadable_file_is_refused_at_once(void **state)
+{
+    (void)state;
+    const bool root = geteuid() == 0;
+    put(path, record_with("boot", "another"));
+    assert_int_equal(chmod(path, 0), 0);
+    assert_int_equal(chmod(scratch_path("."), 0755), 0);
+    assert_int_equal(chmod(dir, 0777), 0);
+    if (root)
+        assert_int_equal(seteuid(65534), 0);
+    must_refuse("Permission denied");
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_true(exists(path));
+}
+
+static void other_users_can_read_who_owns_a_directory(void **state)
+{
+    (void)state;
+    struct stat st;
+    mode_t before = umask(077);
+    struct dt_owner *owner = must_take(LONG);
+    umask(before);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644);
+    dt_owner_release(owner);
+}
+
 static atomic_bool done;
 
 static void *touch(void *arg)
@@ -188,7 +261,7 @@ static void an_owner_alive_on_another_node_is_respected(void **state)
     setenv("SLURM_JOB_ID", "13", 1);
     done = false;
     assert_int_equal(pthread_create(&thread, NULL, touch, NULL), 0);
-    assert_null(dt_owner_take(dir, LONG, &err));
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
     done = true;
     pthread_join(thread, NULL);
     assert_non_null(
@@ -251,7 +324,7 @@ static void a_path_under_a_file_is_refused(void **state)
     char under[400];
     put(dir, "a file");
     snprintf(under, sizeof(under), "%s/out", dir);
-    assert_null(dt_owner_take(under, LONG, &err));
+    assert_null(dt_owner_take(under, LONG, NULL, &err));
     assert_int_equal(err.status, EX_CANTCREAT);
     assert_non_null(strstr(err.text, "ot a directory"));
 }
@@ -267,7 +340,7 @@ static void *race(void *arg)
 {
     struct dt_error mine;
     pthread_barrier_wait(&barrier);
-    owners[(intptr_t)arg] = dt_owner_take(dir, LONG, &mine);
+    owners[(intptr_t)arg] = dt_owner_take(dir, LONG, NULL, &mine);
     pthread_barrier_wait(&barrier);
     return NULL;
 }
@@ -309,6 +382,12 @@ int main(void)
         cmocka_unit_test_setup(a_requeued_job_takes_its_directory_back, fresh),
         cmocka_unit_test_setup(a_silent_owner_is_replaced, fresh),
         cmocka_unit_test_setup(an_owner_alive_on_another_node_is_respected,
+                               fresh),
+        cmocka_unit_test_setup(a_signal_ends_the_wait_for_another_run, fresh),
+        cmocka_unit_test_setup(what_is_no_regular_file_is_refused_at_once,
+                               fresh),
+        cmocka_unit_test_setup(an_unreadable_file_is_refused_at_once, fresh),
+        cmocka_unit_test_setup(other_users_can_read_who_owns_a_directory,
                                fresh),
         cmocka_unit_test_setup(an_owner_keeps_its_file_fresh, fresh),
         cmocka_unit_test_setup(an_unfinished_claim_does_not_block_the_next,

@@ -300,62 +300,6 @@ static void a_resumed_run_detects_exploded_weights(void **state)
     assert_string_equal(target, "checkpoint-1");
 }
 
-/* --- the directory --- */
-
-static int save_removed(struct dt_run *run, void *arg)
-{
-    struct dt_report_step line = {0};
-    struct dt_error err = {0};
-    (void)arg;
-    TRY(small_step(run, &line, &err) == 0);
-    TRY(dt_file_remove_tree("out", &err) == 0);
-    TRY(dt_run_save(run, &err, &err) == 0);
-    dt_report_step(run->report, &line);
-    TRY(strcmp(saved_steps(), "1") == 0);
-    TRY(access("out/.owner", F_OK) == 0);
-    /* another run has begun there */
-    TRY(dt_file_remove_tree("out", &err) == 0);
-    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, &err);
-    TRY(other);
-    TRY(dt_run_save(run, &err, &err) == -1);
-    TRY(strstr(err.text, ": another run writes to this directory: process "));
-    TRY(strcmp(saved_steps(), "") == 0);
-    dt_owner_release(other);
-    return 0;
-}
-
-static void a_removed_directory_is_made_again_unless_taken(void **state)
-{
-    (void)state;
-    small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
-               save_removed, NULL);
-    assert_int_equal(access("out/.owner", F_OK), -1);
-}
-
-/* The directory is given up however a run ends. */
-static void a_run_owns_its_directory_until_it_ends(void **state)
-{
-    struct dt_error err;
-    (void)state;
-    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, &err);
-    assert_non_null(other);
-    train(1, FIVE);
-    assert_int_equal(trained.status, EX_CANTCREAT);
-    assert_non_null(strstr(trained.text, "/out: another run writes to this "));
-    assert_int_equal(access("out/logs", F_OK), -1);
-    dt_owner_release(other);
-    train(1, FIVE "checkpoint.steps: 1\n");
-    NO_ERROR();
-    assert_int_equal(access("out/.owner", F_OK), -1);
-    train(1, "training: {train_batch_size: 5, max_steps: 9}\n");
-    assert_non_null(strstr(trained.text, "/out: run.output_dir is not empty"));
-    assert_int_equal(access("out/.owner", F_OK), -1);
-    small_clean(NULL);
-    train(1, BLOWN "training.max_steps: 4\n");
-    assert_int_equal(trained.status, EX_DATAERR);
-    assert_int_equal(access("out/.owner", F_OK), -1);
-}
-
 /* --- saves, step by step --- */
 
 /* A checkpoint is good when the next step has shown it. */
@@ -482,10 +426,6 @@ int main(void)
         cmocka_unit_test_setup(infinite_weights_end_the_run_unsaved,
                                small_clean),
         cmocka_unit_test_setup(a_resumed_run_detects_exploded_weights,
-                               small_clean),
-        cmocka_unit_test_setup(a_removed_directory_is_made_again_unless_taken,
-                               small_clean),
-        cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
                                small_clean),
         cmocka_unit_test_setup(the_next_step_proves_a_checkpoint, small_clean),
         cmocka_unit_test_setup(a_checkpoint_that_is_not_finite_is_refused,

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_output.c - run.output_dir, which a run has for itself while it lasts */
+#include "config.h"
+
+#include "algo/trainer.h"
+#include "tests/unit/small_run.h"
+
+#define SAVED "out/checkpoints/checkpoint-"
+#define FIVE                                                                   \
+    EACH "training: {train_batch_size: 4, max_steps: 5, resume: auto}\n"
+
+#define BLOWN                                                                  \
+    "optimizer.lr: 1.0e+30\nscheduler.name: constant\n"                        \
+    "training.max_grad_norm: 0\ntraining.train_batch_size: 4\n"
+
+static struct dt_error trained;
+static bool told_to_stop;
+
+static bool stop(void)
+{
+    return told_to_stop;
+}
+
+static int train_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc =
+        comm ? dt_trainer_run(arg, &exec, comm, world->size, stop, &err) : -1;
+    dt_comm_destroy(comm);
+    if (world->rank == 0)
+        trained = err;
+    return rc < 0 && world->size > 1 && err.status != EX_TEMPFAIL ? -1 : 0;
+}
+
+/* Trains in out/, which is not removed; what went wrong is in `trained`. */
+static void train(int size, const char *lines)
+{
+    struct dt_conf *conf = small_conf(lines);
+    trained = (struct dt_error){0};
+    world_threads(size, train_rank, conf);
+    dt_conf_destroy(conf);
+}
+
+static int save_removed(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line = {0};
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(dt_file_remove_tree("out", &err) == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
+    dt_report_step(run->report, &line);
+    TRY(access(SAVED "1", F_OK) == 0);
+    TRY(access("out/.owner", F_OK) == 0);
+    /* another run has begun there */
+    TRY(dt_file_remove_tree("out", &err) == 0);
+    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, NULL, &err);
+    TRY(other);
+    TRY(dt_run_save(run, &err, &err) == -1);
+    TRY(strstr(err.text, ": another run writes to this directory: process "));
+    TRY(access("out/checkpoints", F_OK) == -1);
+    dt_owner_release(other);
+    return 0;
+}
+
+static void a_removed_directory_is_made_again_unless_taken(void **state)
+{
+    (void)state;
+    small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+               save_removed, NULL);
+    assert_int_equal(access("out/.owner", F_OK), -1);
+}
+
+/* The directory is given up however a run ends. */
+static void a_run_owns_its_directory_until_it_ends(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, NULL, &err);
+    assert_non_null(other);
+    train(1, FIVE);
+    assert_int_equal(trained.status, EX_CANTCREAT);
+    assert_non_null(strstr(trained.text, "/out: another run writes to this "));
+    assert_int_equal(access("out/logs", F_OK), -1);
+    dt_owner_release(other);
+    train(1, FIVE "checkpoint.steps: 1\n");
+    assert_string_equal(trained.text, "");
+    assert_int_equal(access("out/.owner", F_OK), -1);
+    train(1, "training: {train_batch_size: 5, max_steps: 9}\n");
+    assert_non_null(strstr(trained.text, "/out: run.output_dir is not empty"));
+    assert_int_equal(access("out/.owner", F_OK), -1);
+    small_clean(NULL);
+    train(1, BLOWN "training.max_steps: 4\n");
+    assert_int_equal(trained.status, EX_DATAERR);
+    assert_int_equal(access("out/.owner", F_OK), -1);
+}
+
+/* Rank 0 is told to stop while it waits, and both ranks end. */
+static void a_signal_ends_the_wait_for_the_directory(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_file_mkdirs("out", &err), 0);
+    assert_int_equal(dt_file_replace("out/.owner", "?\n", 2, &err), 0);
+    told_to_stop = true;
+    train(2, FIVE);
+    told_to_stop = false;
+    assert_int_equal(trained.status, EX_TEMPFAIL);
+    assert_string_equal(trained.text,
+                        "stopped by a signal before the first step");
+    assert_int_equal(access("out/.owner", F_OK), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_removed_directory_is_made_again_unless_taken,
+                               small_clean),
+        cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
+                               small_clean),
+        cmocka_unit_test_setup(a_signal_ends_the_wait_for_the_directory,
+                               small_clean),
+    };
+    return cmocka_run_group_tests_name("output", tests, small_enter,
+                                       small_leave);
+}
