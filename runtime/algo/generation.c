@@ -63,6 +63,8 @@ static int make_generation(struct dt_run *run, struct dt_error *err)
     int rc = sample_and_score(run, err);
     if (rc != 0)
         return rc;
+    if (dt_run_keep_output(run, err) < 0)
+        return -1;
     s->position += s->sampled;
     s->generation++;
     dt_run_make_numbers(run);

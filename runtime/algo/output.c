@@ -8,6 +8,7 @@
 
 #include "algo/run.h"
 #include "base/file.h"
+#include "base/log.h"
 
 /* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.
@@ -47,4 +48,34 @@ int dt_run_take_output(struct dt_run *run, struct dt_error *err)
             return -1;
     }
     return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
+}
+
+/* Another run writes there: nothing of this one is written any more. */
+static int leave_output(struct dt_run *run)
+{
+    dt_report_destroy(run->report);
+    run->report = NULL;
+    return -1;
+}
+
+int dt_run_check_output(struct dt_run *run, struct dt_error *err)
+{
+    int found = run->owner ? dt_owner_check(run->owner, err) : 0;
+    if (found == 1)
+        dt_log(DT_LOG_WARN, "algo",
+               "%s: was removed or moved during the run; it is created "
+               "again, without the checkpoints that were in it",
+               run->conf.run.output_dir);
+    return found < 0 ? leave_output(run) : 0;
+}
+
+bool dt_run_holds_output(void *run)
+{
+    struct dt_owner *owner = ((struct dt_run *)run)->owner;
+    return !owner || dt_owner_holds(owner);
+}
+
+int dt_run_keep_output(struct dt_run *run, struct dt_error *err)
+{
+    return dt_run_holds_output(run) ? 0 : dt_run_check_output(run, err);
 }

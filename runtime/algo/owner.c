@@ -40,9 +40,12 @@ struct dt_owner {
     struct owner_record record;
     int beat_ms;
     pthread_t thread;
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* of all below */
     pthread_cond_t ended;
     bool end;
+    double looked; /* when the file was last seen not to be another run's */
+    bool lost;     /* it was seen to be */
+    struct owner_record other; /* whose; no nonce: of a run that has ended */
 };
 
 /* --- this process --- */
@@ -336,23 +339,42 @@ static int take_dir(struct dt_owner *owner, bool (*stop)(void),
 
 /* --- while the run is alive --- */
 
-static bool is_ours(const struct dt_owner *owner, bool *there)
+enum found { OURS, NONE, LOST, UNSEEN };
+
+/* Looks at the file. Another run may also have taken the directory and given it
+ * up: while this process was stopped for so long, for nobody else removes the
+ * file and leaves the directory.
+ */
+static enum found look_at_file(struct dt_owner *owner)
 {
+    /* the file may be older than this when a stopped process has read it */
+    const double begin = dt_clock_now();
     struct owner_record now;
-    *there = read_file(owner->path, &now) != ENOENT;
-    return *there && strcmp(now.nonce, owner->record.nonce) == 0;
+    int bad = read_file(owner->path, &now);
+    bool there = bad == 0 && now.nonce[0];
+    bool other = there && strcmp(now.nonce, owner->record.nonce) != 0;
+    pthread_mutex_lock(&owner->mutex);
+    bool slept = begin - owner->looked >= BEATS * owner->beat_ms / 1e3;
+    if (other)
+        owner->other = now;
+    if (other || (bad == ENOENT && slept && access(owner->dir, F_OK) == 0))
+        owner->lost = true;
+    if (!owner->lost && begin > owner->looked)
+        owner->looked = begin;
+    bool lost = owner->lost;
+    pthread_mutex_unlock(&owner->mutex);
+    return lost ? LOST : there ? OURS : bad == ENOENT ? NONE : UNSEEN;
 }
 
 static void *run_heartbeat(void *arg)
 {
     struct dt_owner *owner = arg;
-    bool there;
     pthread_mutex_lock(&owner->mutex);
     while (!owner->end) {
         struct timespec next = dt_clock_in(CLOCK_MONOTONIC, owner->beat_ms);
         pthread_cond_timedwait(&owner->ended, &owner->mutex, &next);
         pthread_mutex_unlock(&owner->mutex);
-        if (is_ours(owner, &there))
+        if (look_at_file(owner) == OURS)
             utimensat(AT_FDCWD, owner->path, NULL, 0);
         pthread_mutex_lock(&owner->mutex);
     }
@@ -368,6 +390,7 @@ static int start_heartbeat(struct dt_owner *owner, struct dt_error *err)
     pthread_cond_init(&owner->ended, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&owner->mutex, NULL);
+    owner->looked = dt_clock_now();
     int bad = pthread_create(&owner->thread, NULL, run_heartbeat, owner);
     if (bad)
         dt_error_set(err, EX_OSERR, "%s: cannot start a thread: %s",
@@ -400,24 +423,40 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
     return NULL;
 }
 
+bool dt_owner_holds(struct dt_owner *owner)
+{
+    pthread_mutex_lock(&owner->mutex);
+    double silent = dt_clock_now() - owner->looked;
+    bool holds = !owner->lost && silent < (BEATS - 1) * owner->beat_ms / 1e3;
+    pthread_mutex_unlock(&owner->mutex);
+    return holds;
+}
+
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 {
-    struct owner_record other;
-    bool there;
-    if (is_ours(owner, &there))
+    enum found found = look_at_file(owner);
+    if (found == NONE && dt_file_mkdirs(owner->dir, NULL) == 0) {
+        if (create_file(owner->path, &owner->record) == 0)
+            return 1;
+        found = look_at_file(owner); /* another run may have been faster */
+    }
+    if (found != LOST)
         return 0;
-    if (!there && dt_file_mkdirs(owner->dir, NULL) == 0 &&
-        create_file(owner->path, &owner->record) == 0)
-        return 1;
-    return read_file(owner->path, &other) == 0 && other.nonce[0] &&
-                   strcmp(other.nonce, owner->record.nonce) != 0
-               ? refuse_dir(owner, &other, err)
-               : 0;
+    pthread_mutex_lock(&owner->mutex);
+    const struct owner_record other = owner->other;
+    pthread_mutex_unlock(&owner->mutex);
+    if (other.nonce[0])
+        return refuse_dir(owner, &other, err);
+    return dt_error_set(err, EX_CANTCREAT,
+                        "%s: while this run was stopped, another one may have "
+                        "written to this directory, as .owner was removed; "
+                        "resume from the newest checkpoint with "
+                        "training.resume: auto",
+                        owner->dir);
 }
 
 void dt_owner_release(struct dt_owner *owner)
 {
-    bool there;
     if (!owner)
         return;
     pthread_mutex_lock(&owner->mutex);
@@ -425,7 +464,7 @@ void dt_owner_release(struct dt_owner *owner)
     pthread_cond_signal(&owner->ended);
     pthread_mutex_unlock(&owner->mutex);
     pthread_join(owner->thread, NULL);
-    if (is_ours(owner, &there))
+    if (look_at_file(owner) == OURS)
         unlink(owner->path);
     pthread_mutex_destroy(&owner->mutex);
     pthread_cond_destroy(&owner->ended);

@@ -6,7 +6,8 @@
  * with O_EXCL, which works on NFS too, and touched every beat while the run is
  * alive. A run that finds the file of another one replaces it if that run has
  * ended: its process is gone, or its job was requeued since, or the file was
- * not touched for three beats while this run watched.
+ * not touched for three beats while this run watched. So a run that is stopped
+ * for longer (SIGSTOP) may have lost its directory when it continues.
  */
 #ifndef DT_ALGO_OWNER_H
 #define DT_ALGO_OWNER_H
@@ -27,9 +28,15 @@ struct dt_owner;
 struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err);
 
-/* Call it before writing. 0: no other run is seen to own the directory; 1:
- * somebody had removed it, and it was created again. -1: EX_CANTCREAT, another
- * run owns it.
+/* Whether no other run can have the directory, as far as is known without a
+ * look at the file: this process was not stopped, nor its disk, since the last
+ * beat but one. Ask it before anything is written; if not, dt_owner_check.
+ */
+bool dt_owner_holds(struct dt_owner *owner);
+
+/* Looks at the file. 0: no other run is seen to own the directory; 1: somebody
+ * had removed the file, and it was created again. -1: EX_CANTCREAT, another run
+ * owns it, or may have owned it while this process was stopped; so it stays.
  */
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err);
 

@@ -472,6 +472,21 @@ int dt_run_wait(struct dt_run *run, struct dt_error *err);
  */
 int dt_run_take_output(struct dt_run *run, struct dt_error *err);
 
+/* output.c: looks whether run.output_dir is still there, and still this run's;
+ * one that was removed is made again, with a warning. -1: EX_CANTCREAT, another
+ * run has it; run->report is destroyed, and nothing more may be written.
+ */
+int dt_run_check_output(struct dt_run *run, struct dt_error *err);
+
+/* output.c: the same before anything is written, after a wait of any length.
+ * Looks only if this process was stopped, or its heartbeat has seen another
+ * run: no step costs a system call.
+ */
+int dt_run_keep_output(struct dt_run *run, struct dt_error *err);
+
+/* output.c: dt_owner_holds, for whoever writes beside the steps. */
+bool dt_run_holds_output(void *run);
+
 /* restore.c: whether training.resume names a checkpoint, if it names a
  * directory. -1: EX_NOINPUT.
  */

@@ -395,10 +395,11 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (dt_run_restore(run, err) < 0)
         return -1;
     if (conf->logging.to_jsonl) /* a run that is refused changes no file */
-        dt_live_publish(run->live, conf->logging.dir);
+        dt_live_publish(run->live, conf->logging.dir, dt_run_holds_output, run);
     if ((run->algo->prepare && run->algo->prepare(run, err) < 0) ||
         (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
-        plan_steps(run, err) < 0 || dt_facts_begin(run, err) < 0)
+        plan_steps(run, err) < 0 || dt_run_keep_output(run, err) < 0 ||
+        dt_facts_begin(run, err) < 0)
         return -1;
     if (run->rank == 0) {
         if (start_report(run, err) < 0)

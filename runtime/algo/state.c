@@ -301,18 +301,6 @@ static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
 
 /* --- saving together --- */
 
-/* Is run.output_dir still there, and still ours? */
-static int check_owner(struct dt_run *run, struct dt_error *err)
-{
-    int found = run->owner ? dt_owner_check(run->owner, err) : 0;
-    if (found == 1)
-        dt_log(DT_LOG_WARN, "algo",
-               "%s: was removed or moved during the run; it is created "
-               "again, without the checkpoints that were in it",
-               run->conf.run.output_dir);
-    return found < 0 ? -1 : 0;
-}
-
 #define ANOTHER "another rank cannot write its files, as its message says"
 
 /* Whether a rank has failed: 1 or 0. -1: a peer is lost. */
@@ -371,6 +359,10 @@ static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
         dt_ckpt_abandon(writer);
         return 1;
     }
+    if (dt_run_keep_output(run, err) < 0) {
+        dt_ckpt_abandon(writer);
+        return -1;
+    }
     /* dt_run_judge removes older ones when this one is known to be good */
     return dt_ckpt_commit(writer, why) < 0;
 }
@@ -386,7 +378,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
 {
     struct dt_ckpt_writer *writer;
     bool lost = false;
-    if (check_owner(run, err) < 0)
+    if (dt_run_check_output(run, err) < 0)
         return -1;
     int result = begin(run, &writer, why, err);
     if (result != 0) {

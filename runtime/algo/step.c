@@ -382,6 +382,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
     current->open = false;
     if (run->algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
         return -1;
+    if (dt_run_keep_output(run, err) < 0)
+        return -1;
     double sum = run->algo->loss ? metrics->loss : scalars[DT_STEP_LOSS];
     if (settle_all(run, number, err) < 0)
         return dt_run_give_up(run, err);

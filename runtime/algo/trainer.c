@@ -99,6 +99,8 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
         line.of = run->algo->loss ? DT_REPORT_PAIRS : DT_REPORT_TOKENS;
         line.values = report_values(run, &metrics);
     }
+    if (dt_run_keep_output(run, err) < 0)
+        return -1;
     summary->eval_loss = line.loss;
     if (run->report)
         dt_report_eval(run->report, &line);
@@ -393,12 +395,15 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_error *err)
 {
     struct dt_run run = {.stop = stop};
+    struct dt_error late;
     struct dt_report_summary summary = {
         .measure = "loss", .first = NAN, .last = NAN, .eval_loss = NAN};
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
         result = run_steps(&run, stop, &summary, err);
+        if (dt_run_keep_output(&run, result < 0 ? &late : err) < 0)
+            result = -1;
         dt_run_live_end(&run, result, err);
         dt_events_end(&run, result, err);
         summary.seconds = dt_clock_now() - start;
@@ -417,7 +422,6 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     run.owner = NULL;
     /* No rank leaves while rank 0 writes the last checkpoint. */
     if (result == 0 || err->status == EX_TEMPFAIL) {
-        struct dt_error late;
         if (dt_comm_barrier(comm, &late) < 0 && result == 0) {
             *err = late;
             result = -1;

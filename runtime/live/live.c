@@ -41,6 +41,9 @@ struct dt_live {
     char **hosts;
     size_t host_count;
     char *dir;        /* NULL: nothing is published yet */
+    bool (*mine)(void *ctx); /* is dir still this run's? NULL: yes */
+    void *ctx;
+    bool left;        /* the thread hangs, and was left behind */
     char *prometheus; /* a directory, or NULL */
     bool end;
 
@@ -124,6 +127,15 @@ static void export_state(struct dt_live *live, const struct dt_live_state *copy,
     }
 }
 
+static bool may_write(struct dt_live *live)
+{
+    pthread_mutex_lock(&live->lock);
+    bool may =
+        live->dir && !live->left && (!live->mine || live->mine(live->ctx));
+    pthread_mutex_unlock(&live->lock);
+    return may;
+}
+
 static void write_files(struct dt_live *live, const struct dt_live_state *copy)
 {
     struct dt_error err;
@@ -162,7 +174,7 @@ static void *write_state(void *arg)
     for (bool end = !copy; !end;)
         if (next_copy(live, next, copy, &end)) {
             next = dt_clock_now() + DT_LIVE_INTERVAL - DRAW_MS / 2e3;
-            if (live->dir)
+            if (may_write(live))
                 write_files(live, copy);
             export_state(live, copy, end);
         }
@@ -250,6 +262,9 @@ void dt_live_destroy(struct dt_live *live)
             dt_log(DT_LOG_WARN, "live",
                    "%s/status.json: not written within %d s: the disk hangs",
                    live->dir ? live->dir : "", END_S);
+            pthread_mutex_lock(&live->lock);
+            live->left = true; /* what `mine` asks may end now */
+            pthread_mutex_unlock(&live->lock);
             pthread_detach(live->thread);
             return; /* the thread still uses it */
         }
@@ -264,13 +279,16 @@ void dt_live_destroy(struct dt_live *live)
     free(live);
 }
 
-void dt_live_publish(struct dt_live *live, const char *dir)
+void dt_live_publish(struct dt_live *live, const char *dir,
+                     bool (*mine)(void *ctx), void *ctx)
 {
     if (!live)
         return;
     pthread_mutex_lock(&live->lock);
     if (!live->dir)
         live->dir = strdup(dir);
+    live->mine = mine;
+    live->ctx = ctx;
     pthread_cond_signal(&live->wake);
     pthread_mutex_unlock(&live->lock);
 }

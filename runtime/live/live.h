@@ -39,9 +39,11 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
 void dt_live_destroy(struct dt_live *live);
 
 /* From now on status.json in `dir` has the state of the run, two seconds old at
- * most.
+ * most. It is written only if `mine` of `ctx` says that the directory is still
+ * this run's, which is asked under a lock; NULL: it is.
  */
-void dt_live_publish(struct dt_live *live, const char *dir);
+void dt_live_publish(struct dt_live *live, const char *dir,
+                     bool (*mine)(void *ctx), void *ctx);
 
 /* Why nobody knows how much energy the run takes. */
 void dt_live_no_energy(struct dt_live *live, const char *problem);

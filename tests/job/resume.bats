@@ -927,3 +927,30 @@ trainer_state.json says: rename it back to checkpoint-4"* ]]
     ((status == 75))
     grep -q 'the loss exploded: it was 5\..* about step 1 and is ' log
 }
+
+@test "a run that was stopped does not write to what another one has taken" {
+    need_faults
+    ((EUID == 0)) && unshare -pf true || skip "cannot separate processes"
+    local pid before
+    config taken "training: {train_batch_size: 4, max_steps: 8, resume: auto}" \
+        "checkpoint: {steps: 3}"
+    # its process is not seen from here, as if it were on another node
+    DISTTRAIN_FAULT=train.step:step=5:stop dt_background log \
+        unshare -pf --mount-proc sh -c "'$DT_BUILDDIR/disttrain' train \
+taken.yaml; exit \$?"
+    dt_wait_for 60 grep -q 'rank 0, step 5: train.step' log
+    pid=$(holder_of taken.out/logs/metrics.jsonl)
+    run train 1 taken
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"is the run of process "*" still alive? Checking for 15 s"*\
+"resuming from "*"/checkpoint-3"* ]]
+    before=$(find taken.out -type f -exec cksum {} +)
+    kill -CONT "$pid"
+    status=0
+    wait $! || status=$?
+    cat log
+    ((status == 73))
+    grep -q 'taken.out: while this run was stopped, another one may have' log
+    [[ $(find taken.out -type f -exec cksum {} +) == "$before" ]]
+}

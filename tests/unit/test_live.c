@@ -63,7 +63,7 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     setenv("SLURM_JOB_ID", "123", 1);
     setenv("SLURM_STEP_ID", "4", 1);
     struct dt_live *live = create(2);
-    dt_live_publish(live, dir);
+    dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 10, 100);
     dt_live_step(live, 11, 100);
     dt_live_numbers(live, &(struct dt_live_numbers){11, 0.5, 2.25, 1234, 5e9,
@@ -108,7 +108,7 @@ static void only_the_newest_points_and_events_are_kept(void **state)
     const char *dir = make_dir("newest");
     (void)state;
     struct dt_live *live = create(1);
-    dt_live_publish(live, dir);
+    dt_live_publish(live, dir, NULL, NULL);
     for (long i = 1; i <= 100; i++) {
         dt_live_numbers(
             live, &(struct dt_live_numbers){.step = i, .loss = (double)i});
@@ -131,7 +131,7 @@ static void what_is_left_follows_the_median_step(void **state)
     const char *dir = make_dir("median");
     (void)state;
     struct dt_live *live = create(1);
-    dt_live_publish(live, dir);
+    dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 0, 1000);
     for (long i = 1; i <= 20; i++) {
         dt_clock_sleep(i == 7 ? 0.5 : 0.002);
@@ -150,7 +150,7 @@ static void phases_between_steps_count_for_what_is_left_alone(void **state)
     const char *dir = make_dir("phases");
     (void)state;
     struct dt_live *live = create(1);
-    dt_live_publish(live, dir);
+    dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 0, 10);
     for (long i = 1; i <= 2; i++) {
         dt_live_phase(live, "evaluating");
@@ -169,7 +169,7 @@ static void before_step_1_the_phase_is_known(void **state)
     const char *dir = make_dir("phase");
     (void)state;
     struct dt_live *live = create(1);
-    dt_live_publish(live, dir);
+    dt_live_publish(live, dir, NULL, NULL);
     dt_live_phase(live, "loading weights");
     dt_live_destroy(live);
     const struct dt_live_state *s = read_state(dir);
@@ -205,7 +205,7 @@ static void a_large_world_fits_the_file(void **state)
     }
     for (size_t count = 256; count <= 4096; count += 3840) {
         struct dt_live *live = create((int)count);
-        dt_live_publish(live, dir);
+        dt_live_publish(live, dir, NULL, NULL);
         dt_live_hosts(live, hosts, count);
         for (long i = 0; i < 100; i++)
             dt_live_numbers(live, &(struct dt_live_numbers){.step = 1000000 + i,
@@ -360,7 +360,7 @@ static void the_file_for_prometheus_goes_with_the_run(void **state)
     unsetenv("SLURM_JOB_ID");
     unsetenv("SLURM_STEP_ID");
     snprintf(path, sizeof(path), "%s/disttrain_8_1.prom", dir);
-    dt_live_publish(live, logs);
+    dt_live_publish(live, logs, NULL, NULL);
     for (int i = 0; i < 1000 && access(path, F_OK) != 0; i++)
         dt_clock_sleep(0.01);
     assert_int_equal(access(path, F_OK), 0);

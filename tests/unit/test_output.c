@@ -2,7 +2,9 @@
 /* test_output.c - run.output_dir, which a run has for itself while it lasts */
 #include "config.h"
 
+#include "algo/facts.h"
 #include "algo/trainer.h"
+#include "base/clock.h"
 #include "tests/unit/small_run.h"
 
 #define SAVED "out/checkpoints/checkpoint-"
@@ -97,6 +99,51 @@ static void a_run_owns_its_directory_until_it_ends(void **state)
     assert_int_equal(access("out/.owner", F_OK), -1);
 }
 
+/* A heartbeat has seen that another run owns the directory. */
+static int step_when_lost(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line = {.step = 1};
+    struct dt_error err = {0};
+    char *before, *after;
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    dt_report_step(run->report, &line);
+    char *record = dt_file_read("out/.owner", 4096, &err);
+    TRY(record);
+    char *nonce = strstr(record, "\nnonce ") + 7;
+    *nonce = *nonce == '0' ? '1' : '0';
+    dt_owner_release(run->owner);
+    run->owner = dt_owner_take("out", 20, NULL, &err);
+    TRY(run->owner);
+    TRY(dt_file_replace("out/.owner", record, strlen(record), &err) == 0);
+    free(record);
+    while (dt_run_holds_output(run))
+        dt_clock_sleep(0.01);
+    TRY((before = dt_file_read("out/logs/metrics.jsonl", 4096, &err)));
+    TRY(small_step(run, &line, &err) == -1);
+    TRY(strstr(err.text, ": another run writes to this directory: process "));
+    TRY(unlink("out/logs/status.json") == 0);
+    dt_events_end(run, -1, &err);
+    dt_live_destroy(run->live);
+    run->live = NULL;
+    TRY(access("out/logs/status.json", F_OK) == -1);
+    TRY(!run->report);
+    TRY((after = dt_file_read("out/logs/metrics.jsonl", 4096, &err)));
+    TRY(strcmp(before, after) == 0);
+    free(after);
+    free(before);
+    TRY(access("out/checkpoints/checkpoint-1", F_OK) == -1);
+    return 0;
+}
+
+static void a_run_that_lost_its_directory_writes_nothing_more(void **state)
+{
+    (void)state;
+    small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+               step_when_lost, NULL);
+    assert_int_equal(access("out/.owner", F_OK), 0);
+}
+
 /* Rank 0 is told to stop while it waits, and both ranks end. */
 static void a_signal_ends_the_wait_for_the_directory(void **state)
 {
@@ -120,6 +167,8 @@ int main(void)
                                small_clean),
         cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
                                small_clean),
+        cmocka_unit_test_setup(
+            a_run_that_lost_its_directory_writes_nothing_more, small_clean),
         cmocka_unit_test_setup(a_signal_ends_the_wait_for_the_directory,
                                small_clean),
     };

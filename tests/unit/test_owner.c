@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -109,6 +110,7 @@ static void a_directory_of_another_run_is_refused(void **state)
     assert_memory_equal(err.text, text, strlen(text));
     assert_non_null(strstr(err.text, "; wait until it ends, or name another "
                                      "run.output_dir"));
+    assert_true(dt_owner_holds(first));
     assert_int_equal(dt_owner_check(first, &err), 0);
     dt_owner_release(first);
     assert_false(exists(path));
@@ -318,6 +320,100 @@ static void a_removed_directory_is_claimed_again(void **state)
     assert_false(exists(path));
 }
 
+/* --- one that is stopped for a while --- */
+
+/* A run that is stopped, and sees then what `meanwhile` has done. Returns what
+ * dt_owner_check said, with its error in err; 2: it did not see the need to
+ * look.
+ */
+static int stop_during(void (*meanwhile)(void))
+{
+    int ends[2], status, result = 3;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct dt_owner *owner = dt_owner_take(dir, SHORT, NULL, &err);
+        raise(SIGSTOP);
+        if (owner)
+            result = dt_owner_holds(owner) ? 2 : dt_owner_check(owner, &err);
+        _exit(write(ends[1], &result, sizeof(result)) < 0 ||
+              write(ends[1], &err, sizeof(err)) < 0);
+    }
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+    dt_clock_sleep(5 * SHORT / 1e3);
+    meanwhile();
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(read(ends[0], &result, sizeof(result)), sizeof(result));
+    assert_int_equal(read(ends[0], &err, sizeof(err)), sizeof(err));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    close(ends[0]);
+    close(ends[1]);
+    return result;
+}
+
+static void do_nothing(void)
+{
+}
+
+static char other_record[2048];
+
+static void take_over(void)
+{
+    put(path, other_record);
+}
+
+static void take_and_give_up(void)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+static void remove_all(void)
+{
+    assert_int_equal(dt_file_remove_tree(dir, &err), 0);
+}
+
+static void a_stopped_run_looks_whether_it_lost_its_directory(void **state)
+{
+    (void)state;
+    char text[400];
+    snprintf(other_record, sizeof(other_record), "%s",
+             record_with("host", "elsewhere"));
+    assert_int_equal(stop_during(do_nothing), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(stop_during(remove_all), 1);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(stop_during(take_over), -1);
+    assert_int_equal(err.status, EX_CANTCREAT);
+    assert_non_null(strstr(err.text, ": another run writes to this directory"));
+    assert_non_null(strstr(err.text, " on elsewhere, since 2"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(stop_during(take_and_give_up), -1);
+    assert_int_equal(err.status, EX_CANTCREAT);
+    snprintf(text, sizeof(text),
+             "%s: while this run was stopped, another one may have written",
+             dir);
+    assert_memory_equal(err.text, text, strlen(text));
+    assert_false(exists(path));
+}
+
+/* Whatever has become of it then. */
+static void a_run_that_lost_its_directory_does_not_get_it_back(void **state)
+{
+    (void)state;
+    snprintf(other_record, sizeof(other_record), "%s",
+             record_with("host", "elsewhere"));
+    struct dt_owner *owner = must_take(SHORT);
+    put(path, other_record);
+    while (dt_owner_holds(owner) || dt_owner_check(owner, &err) == 0)
+        dt_clock_sleep(0.01);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(dt_owner_check(owner, &err), -1);
+    assert_non_null(strstr(err.text, " on elsewhere, since 2"));
+    dt_owner_release(owner);
+    assert_false(exists(path));
+}
+
 static void a_path_under_a_file_is_refused(void **state)
 {
     (void)state;
@@ -393,6 +489,10 @@ int main(void)
         cmocka_unit_test_setup(an_unfinished_claim_does_not_block_the_next,
                                fresh),
         cmocka_unit_test_setup(a_removed_directory_is_claimed_again, fresh),
+        cmocka_unit_test_setup(
+            a_stopped_run_looks_whether_it_lost_its_directory, fresh),
+        cmocka_unit_test_setup(
+            a_run_that_lost_its_directory_does_not_get_it_back, fresh),
         cmocka_unit_test_setup(a_path_under_a_file_is_refused, fresh),
         cmocka_unit_test_setup(only_one_of_many_runs_gets_the_directory, fresh),
     };
