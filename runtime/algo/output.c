@@ -5,10 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "algo/facts.h"
 #include "algo/run.h"
 #include "base/file.h"
-#include "base/log.h"
 
 /* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.
@@ -58,15 +59,34 @@ static int leave_output(struct dt_run *run)
     return -1;
 }
 
+/* `found` is of dt_owner_check. The directory of checkpoints is there since the
+ * run began, so without it all that a run could resume from is gone.
+ */
+static void tell_removed(struct dt_run *run, int found)
+{
+    const bool gone = access(run->ckpt_root, F_OK) < 0 && errno == ENOENT;
+    if (gone) {
+        dt_run_warn(run,
+                    "%s: was removed or moved during the run; it is created "
+                    "again, without the checkpoints that were in it",
+                    found == 1 ? run->conf.run.output_dir : run->ckpt_root);
+        dt_file_mkdirs(run->ckpt_root, NULL); /* else the save says why not */
+    } else if (found == 1) {
+        dt_run_warn(run,
+                    "%s/.owner: was removed during the run; it is created "
+                    "again, but another run could have begun meanwhile",
+                    run->conf.run.output_dir);
+    }
+}
+
 int dt_run_check_output(struct dt_run *run, struct dt_error *err)
 {
     int found = run->owner ? dt_owner_check(run->owner, err) : 0;
-    if (found == 1)
-        dt_log(DT_LOG_WARN, "algo",
-               "%s: was removed or moved during the run; it is created "
-               "again, without the checkpoints that were in it",
-               run->conf.run.output_dir);
-    return found < 0 ? leave_output(run) : 0;
+    if (found < 0)
+        return leave_output(run);
+    if (run->owner && !run->conf.training.eval_only)
+        tell_removed(run, found);
+    return 0;
 }
 
 bool dt_run_holds_output(void *run)

@@ -170,15 +170,26 @@ static int make_parent(const char *path, struct dt_error *err)
     return rc;
 }
 
-/* Creates the file again if it was removed; lines written to a removed file
- * would be lost silently. False: it cannot be created, and the line is lost.
+/* Whether the file was removed, or moved with its directory. That its path
+ * names another file now does not count: numbers of files are not stable
+ * everywhere.
+ */
+static bool is_gone(const struct dt_line_file *j)
+{
+    struct stat st;
+    if (fstat(fileno(j->file), &st) == 0 && st.st_nlink == 0)
+        return true;
+    return stat(j->path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* Creates the file again if it is gone; lines written to a removed file would
+ * be lost silently. False: it cannot be created, and the line is lost.
  */
 static bool find_again(struct dt_line_file *j)
 {
-    struct stat st;
     struct dt_error err;
     FILE *removed = j->file;
-    if (fstat(fileno(removed), &st) < 0 || st.st_nlink > 0)
+    if (!is_gone(j))
         return true;
     if (make_parent(j->path, &err) < 0 || open_file(j, &err) < 0) {
         if (j->file && j->file != removed)
@@ -189,8 +200,8 @@ static bool find_again(struct dt_line_file *j)
     }
     fclose(removed);
     dt_log(DT_LOG_WARN, "report",
-           "%s: was removed during the run; it is created again, without the "
-           "lines before this one",
+           "%s: was removed or moved during the run; it is created again, "
+           "without the lines before this one",
            j->path);
     return true;
 }

@@ -99,6 +99,50 @@ static void a_run_owns_its_directory_until_it_ends(void **state)
     assert_int_equal(access("out/.owner", F_OK), -1);
 }
 
+static bool was_said(const char *text)
+{
+    struct dt_error err;
+    char *events = dt_file_read("out/logs/events.jsonl", 1 << 20, &err);
+    bool found = events && strstr(events, text);
+    free(events);
+    return found;
+}
+
+#define GONE                                                                   \
+    ": was removed or moved during the run; it is created again, without the " \
+    "checkpoints that were in it"
+
+static int save_without(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line = {0};
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
+    TRY(!was_said("removed"));
+    TRY(unlink("out/.owner") == 0);
+    TRY(dt_run_check_output(run, &err) == 0);
+    TRY(was_said("/out/.owner: was removed during the run; it is created "
+                 "again, but another run could have begun meanwhile"));
+    TRY(access("out/.owner", F_OK) == 0 && !was_said(GONE));
+    TRY(dt_file_remove_tree("out/checkpoints", &err) == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
+    TRY(was_said("/out/checkpoints" GONE) && !was_said("/out" GONE));
+    TRY(access(SAVED "1", F_OK) == 0);
+    TRY(rename("out", "moved") == 0);
+    TRY(dt_run_save(run, &err, &err) == 0);
+    TRY(was_said("/out" GONE) && access(SAVED "1", F_OK) == 0);
+    TRY(dt_file_remove_tree("moved", &err) == 0);
+    return 0;
+}
+
+static void what_is_removed_during_a_run_is_named(void **state)
+{
+    (void)state;
+    small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+               save_without, NULL);
+}
+
 /* A heartbeat has seen that another run owns the directory. */
 static int step_when_lost(struct dt_run *run, void *arg)
 {
@@ -166,6 +210,8 @@ int main(void)
         cmocka_unit_test_setup(a_removed_directory_is_made_again_unless_taken,
                                small_clean),
         cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
+                               small_clean),
+        cmocka_unit_test_setup(what_is_removed_during_a_run_is_named,
                                small_clean),
         cmocka_unit_test_setup(
             a_run_that_lost_its_directory_writes_nothing_more, small_clean),

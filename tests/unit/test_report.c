@@ -242,27 +242,39 @@ static void a_nul_in_a_line_is_damage(void **state)
     free(said);
 }
 
+static const char *goes_to;
+
 static void print_removed(void)
 {
     struct dt_report *report = create(0, false);
     step(report, 1, 1.0);
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(goes_to ? rename(path, goes_to) : unlink(path), 0);
     step(report, 2, 1.0);
     step(report, 3, 1.0);
     dt_report_destroy(report);
 }
 
-static void a_removed_file_is_made_anew(void **state)
+static void a_removed_or_moved_file_is_made_anew(void **state)
 {
+    char moved[128];
     struct dt_error err;
     (void)state;
-    char *said = captured(STDERR_FILENO, print_removed);
-    assert_non_null(strstr(said, "/metrics.jsonl: was removed during the run; "
-                                 "it is created again, without"));
-    free(said);
-    char *text = dt_file_read(path, 4096, &err);
-    assert_memory_equal(text, "{\"step\": 2,", 11);
-    assert_non_null(strstr(text, "\n{\"step\": 3,"));
+    snprintf(moved, sizeof(moved), "%s/moved", dir);
+    for (int i = 0; i < 2; i++) {
+        goes_to = i ? moved : NULL;
+        char *said = captured(STDERR_FILENO, print_removed);
+        assert_non_null(
+            strstr(said, "/metrics.jsonl: was removed or moved during the run; "
+                         "it is created again, without"));
+        free(said);
+        char *text = dt_file_read(path, 4096, &err);
+        assert_memory_equal(text, "{\"step\": 2,", 11);
+        assert_non_null(strstr(text, "\n{\"step\": 3,"));
+        free(text);
+    }
+    char *text = dt_file_read(moved, 4096, &err);
+    assert_memory_equal(text, "{\"step\": 1,", 11);
+    assert_null(strstr(text, "\n{"));
     free(text);
 }
 
@@ -444,7 +456,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_cuts_what_it_writes_again),
         cmocka_unit_test(a_damaged_line_costs_nothing_but_itself),
         cmocka_unit_test(a_nul_in_a_line_is_damage),
-        cmocka_unit_test(a_removed_file_is_made_anew),
+        cmocka_unit_test(a_removed_or_moved_file_is_made_anew),
         cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
         cmocka_unit_test(a_run_that_samples_ends_with_its_reward),
