@@ -474,8 +474,8 @@ int dt_run_take_output(struct dt_run *run, struct dt_error *err);
 
 /* output.c: looks whether run.output_dir is still there, and still this run's;
  * if it or its checkpoints were removed, they are made again with a warning.
- * -1: EX_CANTCREAT, another
- * run has it; run->report is destroyed, and nothing more may be written.
+ * -1: EX_CANTCREAT, another run has it; run->report is destroyed, and nothing
+ * more may be written.
  */
 int dt_run_check_output(struct dt_run *run, struct dt_error *err);
 
