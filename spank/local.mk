@@ -31,6 +31,8 @@ spank_libdtspank_la_SOURCES = \
 	runtime/contract/variables.h \
 	spank/srun/advice.c \
 	spank/srun/advice.h \
+	spank/srun/apply.c \
+	spank/srun/apply.h \
 	spank/srun/argv.c \
 	spank/srun/argv.h \
 	spank/srun/change.c \

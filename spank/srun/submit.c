@@ -18,6 +18,7 @@
 #include "spank/options.h"
 #include "spank/siteconf.h"
 #include "spank/srun/advice.h"
+#include "spank/srun/apply.h"
 #include "spank/srun/argv.h"
 #include "spank/srun/change.h"
 #include "spank/srun/check.h"
@@ -126,37 +127,12 @@ static int check_config(const char *value, char **words)
     return 0;
 }
 
-/* Whether the config sets anything that srun itself reads. */
-static bool has_srun_input(void)
-{
-    for (size_t i = 0; i < submit.contract.srun_count; i++)
-        if (strncmp(submit.contract.srun[i], DT_ENV_PREFIX,
-                    strlen(DT_ENV_PREFIX)) != 0)
-            return true;
-    return false;
-}
-
-static int set_variable(const char *prefix, const char *assignment)
-{
-    char *name = NULL;
-    if (asprintf(&name, "%s%s", prefix, assignment) < 0)
-        return -1;
-    char *equals = strchr(name, '=');
-    *equals = '\0';
-    int rc = setenv(name, equals + 1, 1);
-    free(name);
-    return rc;
-}
-
-/* Sets prefix + NAME for each NAME=value. */
 static int set_variables(const char *prefix, char **list, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (set_variable(prefix, list[i]) != 0) {
-            slurm_error("disttrain: out of memory");
-            return -1;
-        }
-    return 0;
+    if (dtspank_apply_set(prefix, list, count) == 0)
+        return 0;
+    slurm_error("disttrain: out of memory");
+    return -1;
 }
 
 static bool trains_natively(void)
@@ -188,7 +164,7 @@ static int set_srun_input(void)
  */
 static int withdraw_option(struct dt_error *err)
 {
-    if (has_srun_input())
+    if (dtspank_apply_has_input(&submit.contract))
         return dt_error_set(
             err, EX_USAGE,
             "--disttrain=%s is an argument of the command %s, but srun read "
@@ -363,7 +339,7 @@ static int check_late(void)
         return -1;
     if (!submit.in_srun)
         return 0;
-    if (has_srun_input()) {
+    if (dtspank_apply_has_input(&submit.contract)) {
         dt_error_set(&err, EX_USAGE,
                      "--disttrain=%s comes too late for what the file sets in "
                      "launch: write it before the command, as the first and "
@@ -388,13 +364,7 @@ static int count_components(void)
  */
 static void forget_srun_input(void)
 {
-    for (size_t i = 0; i < submit.contract.srun_count; i++) {
-        char *entry = submit.contract.srun[i];
-        if (strncmp(entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) != 0) {
-            entry[strcspn(entry, "=")] = '\0';
-            unsetenv(entry);
-        }
-    }
+    dtspank_apply_forget_input(&submit.contract);
     if (submit.kills)
         unsetenv("SLURM_KILL_BAD_EXIT");
 }
