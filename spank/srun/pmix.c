@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pmix.c - finds out whether Slurm can start a step with PMIx
- *
- * Slurm does not tell plugins its PluginDir, but srun has already loaded
- * plugins of its own from there (auth, hash), so we look in the directory of
- * every loaded object. Debian and others keep libslurmfull.so there as well,
- * but Slurm 26.05 can be built without that library.
- */
+/* pmix.c - finds out whether Slurm can start a step with PMIx */
 #include "config.h"
 
+#include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <slurm/slurm.h>
+
 #include "spank/srun/pmix.h"
 
-/* Called for each loaded object; a result other than 0 ends the search. */
-static int look_beside(struct dl_phdr_info *object, size_t size, void *unused)
+/* Slurm's own plugins read slurm.conf in this variable, so srun has it in all
+ * releases: in libslurmfull.so or, without that library, in srun itself.
+ */
+static const char *plugin_dirs(void)
 {
-    char path[PATH_MAX];
-    const char *slash = strrchr(object->dlpi_name, '/');
-    (void)size;
-    (void)unused;
-    if (!slash)
-        return 0;
-    int n = snprintf(path, sizeof(path), "%.*s/mpi_pmix.so",
-                     (int)(slash - object->dlpi_name), object->dlpi_name);
-    return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
+    const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");
+    return conf ? conf->plugindir : NULL;
 }
 
 bool dtspank_pmix_is_there(void)
 {
-    return dl_iterate_phdr(look_beside, NULL) != 0;
+    const char *dir = plugin_dirs();
+    while (dir) {
+        char path[PATH_MAX];
+        size_t len = strcspn(dir, ":");
+        int n = snprintf(path, sizeof(path), "%.*s/mpi_pmix.so", (int)len, dir);
+        if (n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0)
+            return true;
+        dir = dir[len] ? dir + len + 1 : NULL;
+    }
+    return false;
 }

@@ -360,7 +360,7 @@ tests_unit_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_check_LDADD = $(spank_test_libs)
 tests_unit_test_spank_cpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_cpu_LDADD = $(spank_test_libs) runtime/libdisttrain.a
-# These two stand in for Slurm's library, where dlsym() looks.
+# These, and test_spank_pmix, stand in for Slurm's library, where dlsym() looks.
 tests_unit_test_spank_deadline_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_deadline_LDADD = $(spank_test_libs)
 tests_unit_test_spank_deadline_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
@@ -373,6 +373,7 @@ tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_limits_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_pmix_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_pmix_LDADD = $(spank_test_libs) runtime/libdisttrain.a
+tests_unit_test_spank_pmix_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_spank_ports_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_ports_LDADD = $(spank_test_libs)
 tests_unit_test_spank_program_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

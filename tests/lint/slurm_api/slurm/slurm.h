@@ -19,6 +19,10 @@ typedef struct {
     uint32_t step_id;
 } slurm_step_id_t;
 
+typedef struct {
+    char *plugindir;
+} slurm_conf_t;
+
 typedef struct slurm_step_layout {
     uint32_t node_cnt;
     char *node_list;
