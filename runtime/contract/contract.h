@@ -7,7 +7,7 @@
  * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
  * user, before anything is queued; the WORDs are srun's options.
  * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
- * WORD...`; an empty SCRIPT is none.
+ * WORD...`; an empty SCRIPT is none (salloc, sbatch --wrap).
  * If the config has no mistake, the exit status is 0 and stdout has lines of
  * the form
  *

@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/slurm/script.h \
 	runtime/slurm/settings.c \
 	runtime/slurm/settings.h \
+	runtime/slurm/size.c \
+	runtime/slurm/size.h \
 	runtime/slurm/submission.c \
 	runtime/slurm/submission.h \
 	# End of runtime/slurm

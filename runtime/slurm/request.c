@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - finds the job size that sbatch or salloc has been asked for */
+/* request.c - the size of a job, and the one that sbatch or salloc asks for */
 #include "config.h"
 
+#include <ctype.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,54 +15,121 @@
 
 enum { WORDS_MAX = 1024 };
 
-/* option is NULL if no option sets the variable; a job has it nevertheless. */
-static const struct {
-    const char *option;
-    char letter;
-    const char *variable;
-} sizes[] = {
-    {"nodes", 'N', "SLURM_JOB_NUM_NODES"},
-    {"ntasks", 'n', "SLURM_NTASKS"},
-    {"ntasks-per-node", 0, "SLURM_NTASKS_PER_NODE"},
-    {"gpus-per-node", 0, "SLURM_GPUS_PER_NODE"},
-    {"cpus-per-task", 'c', "SLURM_CPUS_PER_TASK"},
-    {"partition", 'p', "SLURM_JOB_PARTITION"},
-    {NULL, 0, "SLURM_GPUS_ON_NODE"},
-    {NULL, 0, "SLURM_JOB_CPUS_PER_NODE"},
-};
-enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-/* Returns the value that `word`, or the word after it, gives to an option;
- * NULL: none.
+/* Short options of sbatch and salloc without a value, or with an optional one
+ * in the same word; every other takes the rest of the word or the next word.
  */
-static const char *option_value(const char *word, const char *next,
-                                const char *option, char letter)
+#define ALONE "hHOQsuvVW"
+#define SAME_WORD "IkK"
+
+enum option {
+    NODES,
+    NODELIST,
+    NODEFILE,
+    NTASKS,
+    NTASKS_PER_NODE,
+    NTASKS_PER_GPU,
+    CPUS_PER_TASK,
+    CPUS_PER_GPU,
+    TRES_PER_TASK,
+    GPUS,
+    GPUS_PER_NODE,
+    GPUS_PER_TASK,
+    GPUS_PER_SOCKET,
+    GRES,
+    EXCLUSIVE,
+    PARTITION,
+    OPTIONS,
+};
+
+static const struct {
+    const char *name;
+    char letter;
+    bool same_word;       /* the value is optional, and not the next word */
+    const char *variable; /* after SBATCH_ or SALLOC_; NULL: none */
+} options[OPTIONS] = {
+    [NODES] = {"nodes", 'N', false, NULL},
+    [NODELIST] = {"nodelist", 'w', false, NULL},
+    [NODEFILE] = {"nodefile", 'F', false, NULL},
+    [NTASKS] = {"ntasks", 'n', false, NULL},
+    [NTASKS_PER_NODE] = {"ntasks-per-node", 0, false, NULL},
+    [NTASKS_PER_GPU] = {"ntasks-per-gpu", 0, false, "NTASKS_PER_GPU"},
+    [CPUS_PER_TASK] = {"cpus-per-task", 'c', false, NULL},
+    [CPUS_PER_GPU] = {"cpus-per-gpu", 0, false, "CPUS_PER_GPU"},
+    [TRES_PER_TASK] = {"tres-per-task", 0, false, "TRES_PER_TASK"},
+    [GPUS] = {"gpus", 'G', false, "GPUS"},
+    [GPUS_PER_NODE] = {"gpus-per-node", 0, false, "GPUS_PER_NODE"},
+    [GPUS_PER_TASK] = {"gpus-per-task", 0, false, "GPUS_PER_TASK"},
+    [GPUS_PER_SOCKET] = {"gpus-per-socket", 0, false, "GPUS_PER_SOCKET"},
+    [GRES] = {"gres", 0, false, "GRES"},
+    [EXCLUSIVE] = {"exclusive", 0, true, "EXCLUSIVE"},
+    [PARTITION] = {"partition", 'p', false, "PARTITION"},
+};
+
+/* Returns the option that `--name`, of `len` characters, stands for: by its
+ * name or, as for getopt_long, its beginning; OPTIONS if it is another one.
+ * What could be several options, Slurm refuses.
+ */
+static enum option find_long(const char *name, size_t len)
 {
-    size_t n = strlen(option);
-    if (letter && word[0] == '-' && word[1] == letter)
-        return word[2] ? word + 2 : next;
-    if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, option, n) != 0)
-        return NULL;
-    if (word[2 + n] == '=')
-        return word + 3 + n;
-    return word[2 + n] == '\0' ? next : NULL;
+    enum option found = OPTIONS;
+    for (int i = 0; i < OPTIONS; i++) {
+        if (len < 3 || strncmp(name, options[i].name, len) != 0)
+            continue;
+        if (options[i].name[len] == '\0')
+            return (enum option)i;
+        found = (enum option)i;
+    }
+    return found;
 }
 
-/* Sets the variables that are not set yet. A range such as 2-4 does not
- * determine a size, so it is ignored.
- */
-static void export_sizes(char *const *word, int count)
+static enum option find_short(char letter)
 {
-    for (int i = 0; i < count; i++)
-        for (size_t s = 0; s < SIZES; s++) {
-            const char *value =
-                sizes[s].option
-                    ? option_value(word[i], i + 1 < count ? word[i + 1] : NULL,
-                                   sizes[s].option, sizes[s].letter)
-                    : NULL;
-            if (value && (sizes[s].letter == 'p' || !strchr(value, '-')))
-                setenv(sizes[s].variable, value, 0);
+    int i = 0;
+    while (i < OPTIONS && options[i].letter != letter)
+        i++;
+    return (enum option)i;
+}
+
+/* Keeps the values of the options among the words; later ones replace earlier
+ * ones. A value belongs to the words.
+ */
+static void read_words(char *const *word, int count, const char **value)
+{
+    for (int i = 0; i < count; i++) {
+        enum option option;
+        const char *text;
+        bool next = false;
+        if (word[i][0] != '-' || word[i][1] == '\0')
+            continue;
+        if (word[i][1] == '-') {
+            size_t len = strcspn(word[i] + 2, "=");
+            text = word[i][2 + len] ? word[i] + 3 + len : "";
+            option = find_long(word[i] + 2, len);
+            next = option < OPTIONS && word[i][2 + len] == '\0' &&
+                   !options[option].same_word;
+        } else {
+            text = word[i] + 1 + strspn(word[i] + 1, ALONE);
+            option = *text ? find_short(*text) : OPTIONS;
+            next = *text && !strchr(SAME_WORD, *text) && text[1] == '\0';
+            text += *text != '\0';
         }
+        if (next && ++i == count)
+            break;
+        if (option < OPTIONS)
+            value[option] = next ? word[i] : text;
+    }
+}
+
+static void read_variables(const char *prefix, const char **value)
+{
+    char name[64];
+    for (int i = 0; i < OPTIONS; i++) {
+        if (!options[i].variable)
+            continue;
+        snprintf(name, sizeof(name), "%s%s", prefix, options[i].variable);
+        if (getenv(name))
+            value[i] = getenv(name);
+    }
 }
 
 static bool is_separator(const char *word)
@@ -69,10 +138,10 @@ static bool is_separator(const char *word)
            strcmp(word, "packjob") == 0;
 }
 
-/* Opens the script if it is a regular file: sbatch has already read it, and a
- * pipe would be empty now.
+/* Opens a regular file: sbatch has read its script already, and a pipe would be
+ * empty now. NULL: it is none.
  */
-static FILE *open_script(const char *path)
+static FILE *open_regular(const char *path)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -83,56 +152,194 @@ static FILE *open_script(const char *path)
     return NULL;
 }
 
-static void drop_quotes(char *word)
+/* sbatch looks for a script in the current directory, then in PATH. */
+static FILE *open_script(const char *script)
 {
-    char *to = word;
-    for (; *word; word++)
-        if (*word != '"' && *word != '\'')
-            *to++ = *word;
+    const char *dir = getenv("PATH");
+    char path[PATH_MAX];
+    FILE *file = open_regular(script);
+    while (!file && dir && !strchr(script, '/')) {
+        size_t len = strcspn(dir, ":");
+        snprintf(path, sizeof(path), "%.*s/%s", (int)len, dir, script);
+        file = len > 0 ? open_regular(path) : NULL;
+        dir = dir[len] ? dir + len + 1 : NULL;
+    }
+    return file;
+}
+
+/* Takes the next word of a line, as sbatch does: quotes and backslashes count,
+ * and a # begins a comment. Returns the rest of the line; NULL: no more words.
+ */
+static char *next_word(char *line, char **word)
+{
+    char *to, quote = '\0';
+    while (isspace((unsigned char)*line))
+        line++;
+    if (*line == '\0' || *line == '#')
+        return NULL;
+    for (*word = to = line; *line; line++) {
+        if (*line == '\\' && line[1])
+            *to++ = *++line;
+        else if (quote ? *line == quote : strchr("'\"", *line) != NULL)
+            quote = quote ? '\0' : *line;
+        else if (!quote && (isspace((unsigned char)*line) || *line == '#'))
+            break;
+        else
+            *to++ = *line;
+    }
+    char *rest = line + (isspace((unsigned char)*line) ? 1 : strlen(line));
     *to = '\0';
+    return rest;
 }
 
 /* Reads the words of the #SBATCH lines, which end at the first command. The
- * caller frees each word. Returns their number.
+ * caller frees each word. Returns their number; -1: the script cannot be read.
  */
 static int read_script(const char *path, char **word)
 {
+    static const char magic[] = "#SBATCH";
     char *line = NULL;
     size_t size = 0;
     int count = 0;
-    FILE *script = path[0] ? open_script(path) : NULL;
-    while (script && getline(&line, &size, script) >= 0 &&
-           strchr("#\n", line[0])) {
-        if (strncmp(line, "#SBATCH", strlen("#SBATCH")) != 0)
+    FILE *script = open_script(path);
+    if (!script)
+        return -1;
+    while (getline(&line, &size, script) >= 0) {
+        char *next, *rest = line + strlen(magic);
+        char first = line[strspn(line, " \t\r\n\v\f")];
+        if (first != '#' && first != '\0')
+            break;
+        if (strncmp(line, magic, strlen(magic)) != 0)
             continue;
-        char *rest = line + strlen("#SBATCH");
-        for (char *w = strtok(rest, " \t\r\n");
-             w && w[0] != '#' && count < WORDS_MAX; w = strtok(NULL, " \t\r\n"))
-            if ((word[count] = strdup(w)))
-                drop_quotes(word[count++]);
+        while (count < WORDS_MAX && (rest = next_word(rest, &next)))
+            if ((word[count] = strdup(next)))
+                count++;
     }
     free(line);
-    if (script)
-        fclose(script);
+    fclose(script);
     return count;
 }
 
-bool dt_submission_export_request(const char *script,
-                                  const struct dt_srun_words *words)
+/* Returns the number of a text that is one, or a range of one; otherwise 0. */
+static long one_number(const char *text)
+{
+    char *end;
+    long number = text ? strtol(text, &end, 10) : 0;
+    if (text && *end == '-' && strtol(end + 1, &end, 10) != number)
+        return 0;
+    return text && *end == '\0' && number > 0 ? number : 0;
+}
+
+/* Counts GPUs in a list of resources, such as "gpu:a100:4,tmp:5G". */
+static long count_gres(const char *text)
+{
+    long count = 0;
+    for (size_t len; text && *text; text += len + (text[len] == ',')) {
+        char entry[256];
+        len = strcspn(text, ",");
+        snprintf(entry, sizeof(entry), "%.*s", (int)len, text);
+        const char *item = strncmp(entry, "gres/", 5) ? entry : entry + 5;
+        if (strncmp(item, "gpu", 3) != 0 || !strchr(":=", item[3]))
+            continue; /* strchr finds the end as well */
+        count += item[3] ? dt_job_gpus(item + 4) : 1;
+    }
+    return count;
+}
+
+/* Returns the number of hosts in what follows a "[", such as "2-4,7]", and goes
+ * to the "]"; 0: it cannot be told.
+ */
+static long count_range(const char **list)
+{
+    const char *at = *list;
+    long count = 0;
+    do {
+        char *end;
+        long first = strtol(at, &end, 10);
+        long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        if (end == at || last < first || last - first > INT_MAX)
+            return 0;
+        count += last - first + 1;
+        at = end;
+    } while (*at++ == ',');
+    *list = at - 1;
+    return **list == ']' ? count : 0;
+}
+
+/* Returns the number of hosts in "n1,n[2-4,7]"; 0: it cannot be told. */
+static long count_hosts(const char *list)
+{
+    long count = 0, hosts = 1;
+    for (; list && *list && hosts > 0; list++) {
+        if (strchr("/ \n", *list))
+            return 0; /* a file, or a form that is not known */
+        if (*list == ',') {
+            count += hosts;
+            hosts = 1;
+        } else if (*list == '[') {
+            list++;
+            hosts *= count_range(&list);
+        }
+    }
+    return list && hosts > 0 && hosts < INT_MAX ? count + hosts : 0;
+}
+
+/* Notes what nothing asks for. */
+static void find_open(const char *const *value, struct dt_job_size *size)
+{
+    bool shares = !value[EXCLUSIVE] || value[EXCLUSIVE][0] != '\0';
+    size->any_nodes = !value[NODES] && size->nodes == 0;
+    if (size->any_nodes &&
+        (size->ranks == 1 ||
+         (!value[NTASKS] && !value[GPUS] && !value[NODEFILE]))) {
+        size->one_node = !value[NODELIST];
+        size->any_nodes = !size->one_node;
+    }
+    size->no_ranks = shares && !value[NTASKS] && !value[NTASKS_PER_NODE] &&
+                     !value[NTASKS_PER_GPU];
+    size->no_cpus = shares && !value[CPUS_PER_TASK] && !value[CPUS_PER_GPU] &&
+                    !value[TRES_PER_TASK];
+    size->no_gpus = shares && size->gpus == 0 && size->gpus_per_node == 0 &&
+                    !value[GPUS_PER_TASK] && !value[GPUS_PER_SOCKET] &&
+                    !value[TRES_PER_TASK];
+}
+
+static void fill_size(const char *const *value, struct dt_job_size *size)
+{
+    size->nodes =
+        value[NODES] ? one_number(value[NODES]) : count_hosts(value[NODELIST]);
+    size->ranks = one_number(value[NTASKS]);
+    size->ranks_per_node = one_number(value[NTASKS_PER_NODE]);
+    size->cpus_per_rank = one_number(value[CPUS_PER_TASK]);
+    size->gpus = dt_job_gpus(value[GPUS]);
+    size->gpus_per_node = value[GPUS_PER_NODE]
+                              ? dt_job_gpus(value[GPUS_PER_NODE])
+                              : count_gres(value[GRES]);
+    if (value[PARTITION])
+        size->partition = strdup(value[PARTITION]);
+}
+
+bool dt_request_read(const char *script, const struct dt_srun_words *words,
+                     struct dt_job_size *size)
 {
     char *word[WORDS_MAX];
-    int count = read_script(script, word);
+    const char *value[OPTIONS] = {NULL};
+    bool wraps = dt_srun_has(words, "wrap", '\0');
+    int read = script[0] ? read_script(script, word) : 0;
+    int count = read > 0 ? read : 0;
     bool one = true;
+    *size = (struct dt_job_size){0};
     for (int i = 0; i < words->count; i++)
         one = one && !is_separator(words->word[i]);
     for (int i = 0; i < count; i++)
         one = one && !is_separator(word[i]);
-    for (size_t s = 0; one && s < SIZES; s++)
-        unsetenv(sizes[s].variable);
-    if (one) {
-        export_sizes(words->word, words->count);
-        export_sizes(word, count);
-    }
+    read_words(word, count, value);
+    read_variables(script[0] || wraps ? "SBATCH_" : "SALLOC_", value);
+    read_words(words->word, words->count, value);
+    if (one)
+        fill_size(value, size);
+    if (one && read >= 0)
+        find_open(value, size);
     while (count > 0)
         free(word[--count]);
     return one;

@@ -4,14 +4,15 @@
 #define DT_SLURM_REQUEST_H
 
 #include "slurm/settings.h"
+#include "slurm/size.h"
 
-/* Makes the environment of this process that of the job, as far as it is known:
- * sets the variables in which Slurm tells a job its size, and unsets those that
- * nobody has asked for. The words are the options of sbatch or salloc; they
- * override the #SBATCH lines of `script` ("": there is none). For a
- * heterogeneous job it changes nothing and returns false.
+/* Fills in the size that sbatch or salloc asks for. The words are its options;
+ * they override its environment, which overrides the #SBATCH lines of `script`
+ * ("": there is none, as for salloc). The caller frees the size with
+ * dt_job_size_fini. Returns false, with an unknown size, for a heterogeneous
+ * job.
  */
-bool dt_submission_export_request(const char *script,
-                                  const struct dt_srun_words *words);
+bool dt_request_read(const char *script, const struct dt_srun_words *words,
+                     struct dt_job_size *size);
 
 #endif /* DT_SLURM_REQUEST_H */

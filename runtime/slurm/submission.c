@@ -16,6 +16,7 @@
 #include "contract/contract.h"
 #include "slurm/request.h"
 #include "slurm/settings.h"
+#include "slurm/size.h"
 #include "slurm/submission.h"
 
 enum {
@@ -28,6 +29,7 @@ struct printer {
     const char *file;
     const struct dt_srun_words *words;
     const char *job; /* the job that srun runs in, for messages; or NULL */
+    struct dt_job_size size; /* of that job */
     FILE *out;
     int status;
 };
@@ -78,24 +80,6 @@ __attribute__((format(printf, 3, 4))) static void print_warning(
     dt_conf_print_problem(p->conf, p->file, key, text, stderr);
 }
 
-/* Returns the number of a variable: the last one of "4" or "a100:4", or the
- * smallest of "16(x2),8". 0 if it is not set or has no number.
- */
-static long smallest_number(const char *name)
-{
-    const char *text = getenv(name);
-    long smallest = 0;
-    while (text && *text) {
-        size_t len = strcspn(text, ",");
-        const char *colon = memrchr(text, ':', len);
-        long number = strtol(colon ? colon + 1 : text, NULL, 10);
-        if (number > 0 && (smallest == 0 || number < smallest))
-            smallest = number;
-        text += len + (text[len] == ',');
-    }
-    return smallest;
-}
-
 /* Whether srun's command line or, outside of a job, the user's environment has
  * already set it.
  */
@@ -135,38 +119,89 @@ static void check_equal(struct printer *p, const char *key, long wanted,
                        has);
 }
 
+/* The same for what the file says of a node, and the job has in total. */
+static void check_total(struct printer *p, const char *key, long wanted,
+                        long has, const char *what)
+{
+    long nodes = p->size.nodes ? p->size.nodes : p->conf->launch.nodes;
+    if (has == 0 || nodes == 0 || wanted == 0)
+        return;
+    if (has % nodes == 0)
+        check_equal(p, key, wanted, has / nodes, what);
+    else if (!is_settled_key(p, "launch.nodes") && !is_settled_key(p, key))
+        report_problem(p, key, "%ld %s are %ld on %ld nodes, but %s has %ld",
+                       wanted, what, wanted * nodes, nodes, p->job, has);
+}
+
+/* Says what sbatch or salloc is not asked for. It gets one node for sure. The
+ * rest it has nevertheless where jobs get whole nodes, as on many clusters.
+ */
+static void check_open(struct printer *p)
+{
+    static const char more[] =
+        "but this job does not ask for them: unless it gets whole nodes, add";
+    const struct dt_conf *conf = p->conf;
+    const struct dt_job_size *size = &p->size;
+    long nodes = conf->launch.nodes;
+    long ranks = conf->launch.ntasks_per_node;
+    long cpus = conf->launch.cpus_per_task;
+    long gpus = conf->launch.gpus_per_node;
+    if (size->one_node && nodes > 1)
+        report_problem(p, "launch.nodes",
+                       "%ld nodes, but %s asks for one: add --nodes=%ld", nodes,
+                       p->job, nodes);
+    if (size->any_nodes && nodes > 0)
+        print_warning(p, "launch.nodes",
+                      "%ld nodes, but %s may get another number: add "
+                      "--nodes=%ld",
+                      nodes, p->job, nodes);
+    if (size->no_ranks && ranks > 1)
+        print_warning(p, "launch.ntasks_per_node",
+                      "%ld ranks a node, %s --ntasks-per-node=%ld", ranks, more,
+                      ranks);
+    if (size->no_cpus && cpus > 1)
+        print_warning(p, "launch.cpus_per_task",
+                      "%ld CPUs a rank, %s --cpus-per-task=%ld", cpus, more,
+                      cpus);
+    if (size->no_gpus && gpus > 0)
+        print_warning(p, "launch.gpus_per_node",
+                      "%ld GPUs a node, %s --gpus-per-node=%ld", gpus, more,
+                      gpus);
+}
+
 /* In a job, srun uses the job's sizes or mixes both, so they must be the same.
  */
 static void check_allocation(struct printer *p)
 {
     const struct dt_conf *conf = p->conf;
-    long nodes = smallest_number("SLURM_JOB_NUM_NODES");
-    long tasks = smallest_number("SLURM_NTASKS_PER_NODE");
-    long cpus = smallest_number("SLURM_JOB_CPUS_PER_NODE");
-    long gpus = smallest_number("SLURM_GPUS_PER_NODE");
-    long all = smallest_number("SLURM_NTASKS");
-    long per_node = conf->launch.ntasks_per_node;
-    long per_task = conf->launch.cpus_per_task;
-    const char *partition = getenv("SLURM_JOB_PARTITION");
-    if (tasks == 0 && nodes > 0 && all % nodes == 0)
-        tasks = all / nodes;
-    check_equal(p, "launch.nodes", conf->launch.nodes, nodes, "nodes");
-    check_equal(p, "launch.ntasks_per_node", per_node, tasks, "ranks a node");
-    check_equal(p, "launch.gpus_per_node", conf->launch.gpus_per_node,
-                gpus ? gpus : smallest_number("SLURM_GPUS_ON_NODE"),
+    const struct dt_job_size *size = &p->size;
+    long ranks = conf->launch.ntasks_per_node;
+    long cpus = conf->launch.cpus_per_task;
+    long gpus = conf->launch.gpus_per_node;
+    check_equal(p, "launch.nodes", conf->launch.nodes, size->nodes, "nodes");
+    if (size->ranks > 0)
+        check_total(p, "launch.ntasks_per_node", ranks, size->ranks,
+                    "ranks a node");
+    else
+        check_equal(p, "launch.ntasks_per_node", ranks, size->ranks_per_node,
+                    "ranks a node");
+    if (size->gpus_per_node == 0)
+        check_total(p, "launch.gpus_per_node", gpus, size->gpus, "GPUs a node");
+    check_equal(p, "launch.gpus_per_node", gpus, size->gpus_per_node,
                 "GPUs a node");
-    check_equal(p, "launch.cpus_per_task", per_task,
-                smallest_number("SLURM_CPUS_PER_TASK"), "CPUs a rank");
-    if (cpus > 0 && per_node * per_task > cpus &&
+    check_equal(p, "launch.cpus_per_task", cpus, size->cpus_per_rank,
+                "CPUs a rank");
+    if (size->cpus_per_node > 0 && ranks * cpus > size->cpus_per_node &&
         !is_settled_key(p, "launch.ntasks_per_node") &&
         !is_settled_key(p, "launch.cpus_per_task"))
         report_problem(p, "launch.cpus_per_task",
                        "%ld ranks of %ld CPUs are %ld a node, but %s has %ld",
-                       per_node, per_task, per_node * per_task, p->job, cpus);
-    if (conf->launch.partition && partition &&
-        strcmp(conf->launch.partition, partition) != 0)
+                       ranks, cpus, ranks * cpus, p->job, size->cpus_per_node);
+    if (conf->launch.partition && size->partition &&
+        strcmp(conf->launch.partition, size->partition) != 0)
         print_warning(p, "launch.partition", "%s, but %s is in %s",
-                      conf->launch.partition, p->job, partition);
+                      conf->launch.partition, p->job, size->partition);
+    check_open(p);
 }
 
 /* Checks the batch sizes, which are final once the number of ranks is known. */
@@ -352,16 +387,20 @@ static void print_all(struct printer *p)
     print_env(p);
 }
 
-/* Returns how messages name the job with the sizes; NULL: there is none. */
-static const char *name_job(const char *script,
+/* Finds the size of the job and how messages name it; NULL: there is none. */
+static const char *find_job(const char *script,
                             const struct dt_srun_words *words,
-                            char job[JOB_BYTES])
+                            char job[JOB_BYTES], struct dt_job_size *size)
 {
     const char *id = getenv("SLURM_JOB_ID");
+    *size = (struct dt_job_size){0};
     if (script)
-        return dt_submission_export_request(script, words) ? "this job" : NULL;
-    snprintf(job, JOB_BYTES, "job %s", id ? id : "");
-    return id ? job : NULL;
+        return dt_request_read(script, words, size) ? "this job" : NULL;
+    if (!id)
+        return NULL;
+    dt_job_size_read(size);
+    snprintf(job, JOB_BYTES, "job %s", id);
+    return job;
 }
 
 int dt_submission_print(struct dt_conf *conf, const char *file,
@@ -374,10 +413,10 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     struct printer p = {.conf = conf,
                         .file = file,
                         .words = script ? &none : words,
-                        .job = name_job(script, words, job),
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
+    p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);
     check_world(&p, conf);
@@ -394,6 +433,7 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     }
     if (p.status == EX_OK)
         fwrite(text, 1, bytes, stdout);
+    dt_job_size_fini(&p.size);
     free(text);
     return p.status;
 }

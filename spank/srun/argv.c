@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spank/srun/argv.h"
 
@@ -183,11 +184,17 @@ int dtspank_argv_command(int argc, char **argv)
     return find_command(argc, argv, &sure);
 }
 
-const char *dtspank_argv_script(int argc, char **argv)
+const char *dtspank_argv_script(int argc, char **argv, int command)
 {
-    int command = dtspank_argv_command(argc, argv);
-    bool is_sbatch = argc > 0 && strcmp(base_name(argv[0]), "sbatch") == 0;
-    return is_sbatch && command < argc ? argv[command] : "";
+    static char input[32];
+    if (argc == 0 || strcmp(base_name(argv[0]), "sbatch") != 0)
+        return "";
+    if (command < argc)
+        return argv[command];
+    if (dtspank_argv_has(command, argv, '\0', "wrap"))
+        return "";
+    snprintf(input, sizeof(input), "/proc/%d/fd/0", (int)getpid());
+    return input;
 }
 
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,

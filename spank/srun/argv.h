@@ -41,10 +41,11 @@ bool dtspank_argv_names(int argc, char **argv, const char *path);
  */
 int dtspank_argv_command(int argc, char **argv);
 
-/* Returns the script that was given to sbatch; "" if there is none or if this
- * is another program.
+/* Returns the file that sbatch reads its script from, its standard input among
+ * them; "" with --wrap, or if this is another program. `command` is the index
+ * of the first word that is not sbatch's own. The text stays valid.
  */
-const char *dtspank_argv_script(int argc, char **argv);
+const char *dtspank_argv_script(int argc, char **argv, int command);
 
 /* Whether srun's own words argv[1..end) contain the option: `letter` in a word
  * of short options ('\0': it has none), or `name`, abbreviated as far as srun

@@ -108,13 +108,13 @@ static int check_value(const char *value)
     return report_error(&err);
 }
 
-/* Has the config checked; words are srun's own options, NULL: none. */
-static int check_config(const char *value, char **words)
+/* Has the config checked; words are srun's own options, NULL: none. With a
+ * script, they are those of sbatch or salloc.
+ */
+static int check_config(const char *value, char **words, const char *script)
 {
     struct dt_error err;
     bool no_file = strcmp(value, DTSPANK_NO_FILE) == 0;
-    const char *script =
-        submit.in_srun ? NULL : dtspank_argv_script(main_argc, main_argv);
     if (submit.runtime_error.text[0] != '\0')
         return report_error(&submit.runtime_error);
     dtspank_contract_fini(&submit.contract);
@@ -273,7 +273,7 @@ int dtspank_submit_prepare(void)
     const char *value = getenv(DTSPANK_PRESET);
     int rc = 0;
     if (is_active(value) && value[0] != '\0')
-        rc = check_value(value) == 0 && check_config(value, words) == 0
+        rc = check_value(value) == 0 && check_config(value, words, NULL) == 0
                  ? set_srun_input()
                  : -1;
     free(words);
@@ -330,15 +330,40 @@ static int export_contract(spank_t spank)
     return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);
 }
 
+static int count_components(void)
+{
+    int components = 1;
+    for (int i = 1; i < main_argc; i++)
+        components += strcmp(main_argv[i], ":") == 0;
+    return components;
+}
+
+/* sbatch and salloc have options that srun does not have, so their words are
+ * those that getopt has read. It reads each component by itself; for several,
+ * which are not compared, the words from before are good enough.
+ */
+static int check_request(void)
+{
+    int command = dtspank_argv_command(main_argc, main_argv);
+    if (count_components() == 1 && optind > 0 && optind <= main_argc) {
+        command = optind;
+        for (int i = 1; i < command; i++)
+            submit.words[i - 1] = main_argv[i];
+        submit.words[command - 1] = NULL;
+    }
+    return check_config(submit.value, submit.words,
+                        dtspank_argv_script(main_argc, main_argv, command));
+}
+
 /* Handles an option that was found only after srun had read its SLURM_* input.
  */
 static int check_late(void)
 {
     struct dt_error err;
-    if (check_config(submit.value, submit.words) != 0)
-        return -1;
     if (!submit.in_srun)
-        return 0;
+        return check_request();
+    if (check_config(submit.value, NULL, NULL) != 0)
+        return -1;
     if (dtspank_apply_has_input(&submit.contract)) {
         dt_error_set(&err, EX_USAGE,
                      "--disttrain=%s comes too late for what the file sets in "
@@ -348,14 +373,6 @@ static int check_late(void)
         return report_error(&err);
     }
     return set_variables("", submit.contract.srun, submit.contract.srun_count);
-}
-
-static int count_components(void)
-{
-    int components = 1;
-    for (int i = 1; i < main_argc; i++)
-        components += strcmp(main_argv[i], ":") == 0;
-    return components;
 }
 
 /* srun has read its input for the last component: a step that is started inside

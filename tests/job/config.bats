@@ -214,3 +214,23 @@ submitted: this step uses it as it is now"
     timeout 60 bash -c 'until grep -q ^done out; do sleep 0.1; done' 2>/dev/null
     [[ $(<out) == "$says"$'\n'done ]]
 }
+
+@test "sbatch's size is read as sbatch reads it" {
+    printf 'launch:\n  nodes: 2\n' >two.yaml
+    printf '#!/bin/sh\n \n  # x\n#SBATCH -N3\ntrue\n' >three.sh
+    printf '#!/bin/sh\n#SBATCH -N3\n#SBATCH -N2\ntrue\n' >last.sh
+    local says="two.yaml:2:10: launch.nodes: 2 nodes, but this job has 3"
+    run -1 dt_run sbatch --wait --disttrain=two.yaml three.sh
+    [[ $output == "$says"* ]]
+    run -1 dt_run sbatch --disttrain=two.yaml <three.sh
+    [[ $output == "$says"* ]]
+    mkdir bin
+    install -m 755 three.sh bin/found.sh
+    run -1 dt_run env PATH="$PATH:$(pwd)/bin" sbatch --disttrain=two.yaml found.sh
+    [[ $output == "$says"* ]]
+    run -1 dt_run salloc --disttrain=two.yaml true
+    [[ $output == "two.yaml:2:10: launch.nodes: 2 nodes, but this job asks for \
+one: add --nodes=2"* ]]
+    run -0 dt_run sbatch --hold --disttrain=two.yaml last.sh
+    dt_run scancel "${output##* }"
+}

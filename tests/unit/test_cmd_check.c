@@ -218,64 +218,162 @@ static void a_step_larger_than_its_job_is_refused(void **state)
     "t.yaml:1:37: launch.ntasks_per_node: 3 ranks a node, but this job "       \
     "has " #n "\n"
 
-/* What sbatch asks for is what the job has; what it does not ask for, and what
- * the shell says of another job, is nothing.
+#define ASKS                                                                   \
+    "t.yaml:1:17: launch.nodes: 2 nodes, but this job asks for one: "          \
+    "add --nodes=2\n"
+#define TOTAL(n)                                                               \
+    "t.yaml:1:37: launch.ntasks_per_node: 3 ranks a node are 6 on 2 nodes, "   \
+    "but this job has " #n "\n"
+
+/* Checks t.yaml for a job of these words and this script. */
+static void request(const char *words, const char *script, const char *says)
+{
+    char args[256], line[1024];
+    write_file("job.sh", script);
+    snprintf(args, sizeof(args), "--contract --allocation job.sh t.yaml -- %s",
+             words);
+    snprintf(line, sizeof(line), "%s", says);
+    int status = check(args);
+    assert_string_equal(errors, line);
+    bool fails = line[0] && strncmp(line, "warning", strlen("warning")) != 0;
+    assert_int_equal(status, fails ? EX_CONFIG : 0);
+}
+
+/* What sbatch asks for is what the job has, and what the shell says of another
+ * job is nothing. Of each option the last one counts, on the command line
+ * before the script.
  */
 static void launch_must_match_what_sbatch_asks_for(void **state)
 {
     static const struct {
         const char *words, *script, *says;
     } cases[] = {
-        {"", "", ""},
+        {"", "", ASKS},
         {"-N2 -n 6", "", ""},
         {"-N 4", "", NODES(4)},
         {"--nodes=4", "", NODES(4)},
         {"--nodes 4", "", NODES(4)},
-        {"-N", "", ""},
-        {"--nodes", "", ""},
-        {"--nodesx=4", "", ""},
+        {"-HN4", "", NODES(4)},
+        {"-N4-4", "", NODES(4)},
+        {"-w n1,n[2-3,07]", "", NODES(4)},
+        {"--nodel n[1-2]", "", ""},
+        {"-N2 -N4", "", NODES(4)},
+        {"-N4 -N2", "", ""},
+        {"-N", "", ASKS},
+        {"--nodesx=4 -N2", "", ""},
+        {"-J -N4 -N2 --comment --nodes=2", "", ""},
         {"-N1-4", "", ""},
         {"-N4 : -N2", "", ""},
         {"-N2 -n4", "", RANKS(2)},
-        {"-N2 -n5", "", ""},
-        {"--ntasks-per-node=2", "", RANKS(2)},
+        {"-N2 -n5", "", TOTAL(5)},
+        {"-N2 -n3 --ntasks-per-node=3", "", TOTAL(3)},
+        {"--ntasks-per-n=2 -N2", "", RANKS(2)},
         {"", "#!/bin/sh\n#SBATCH -N 4 # why\n", NODES(4)},
-        {"", "#!/bin/sh\n#SBATCH -c1 # -N 4\n", ""},
+        {"-N2", "#!/bin/sh\n#SBATCH -c1 # -N 4\n", ""},
         {"", "#!/bin/sh\n\n# x\n#SBATCH --nodes='4'\n", NODES(4)},
-        {"", "#!/bin/sh\ntrue\n#SBATCH -N4\n", ""},
+        {"", "#!/bin/sh\n \n  # x\n#SBATCH -N\\4#x\n", NODES(4)},
+        {"", "#!/bin/sh\n#SBATCH -N2 --comment \"a -N4 #\"\n", ""},
+        {"", "#!/bin/sh\ntrue\n#SBATCH -N4\n", ASKS},
+        {"", "#!/bin/sh\n#SBATCH -N4\n#SBATCH -N2\n", ""},
         {"-N2", "#!/bin/sh\n#SBATCH -N4\n", ""},
         {"", "#!/bin/sh\n#SBATCH -N4\n#SBATCH hetjob\n#SBATCH -N1\n", ""},
     };
-    char args[256], line[256];
+    char words[128];
     (void)state;
     setenv("SLURM_JOB_ID", "77", 1);
+    setenv("SLURM_JOB_NUM_NODES", "9", 1);
+    setenv("SLURM_GPUS_ON_NODE", "9", 1);
+    write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 3, "
+                         "gpus_per_node: 3}\n");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        setenv("SLURM_JOB_NUM_NODES", "9", 1);
-        setenv("SLURM_GPUS_ON_NODE", "9", 1);
-        write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 3, "
-                             "gpus_per_node: 3}\n");
-        write_file("job.sh", cases[i].script);
-        snprintf(args, sizeof(args),
-                 "--contract --allocation job.sh t.yaml -- %s", cases[i].words);
-        snprintf(line, sizeof(line), "%s", cases[i].says);
-        int status = check(args);
-        assert_string_equal(errors, line);
-        assert_int_equal(status, line[0] ? EX_CONFIG : 0);
+        snprintf(words, sizeof(words), "--exclusive %s", cases[i].words);
+        request(words, cases[i].script, cases[i].says);
     }
-    assert_int_equal(check("--contract --allocation no.sh t.yaml -- "
-                           "--gpus-per-node=a100:4 -c2 -p b"),
-                     EX_CONFIG);
-    assert_string_equal(errors, "t.yaml:1:55: launch.gpus_per_node: 3 GPUs a "
-                                "node, but this job has 4\n");
     unsetenv("SLURM_JOB_ID");
     unsetenv("SLURM_JOB_NUM_NODES");
-    unsetenv("SLURM_NTASKS");
-    unsetenv("SLURM_NTASKS_PER_NODE");
-    unsetenv("SLURM_GPUS_PER_NODE");
-    unsetenv("SLURM_CPUS_PER_TASK");
-    unsetenv("SLURM_JOB_PARTITION");
+    unsetenv("SLURM_GPUS_ON_NODE");
     assert_int_equal(check("--allocation x t.yaml"), EX_USAGE);
     assert_int_equal(unlink("job.sh"), 0);
+}
+
+#define GPUS(n)                                                                \
+    "t.yaml:1:45: launch.gpus_per_node: 4 GPUs a node, but this job has " #n   \
+    "\n"
+
+static void gpus_are_counted_however_they_are_asked_for(void **state)
+{
+    static const struct {
+        const char *words, *says;
+    } cases[] = {
+        {"--gpus-per-node=a100:4", ""},
+        {"--gpus-per-node=a100:3,h100:1", ""},
+        {"--gpus-per-node=a100:3", GPUS(3)},
+        {"-G 8", ""},
+        {"-G 4", GPUS(2)},
+        {"--gpus=a100:7", "t.yaml:1:45: launch.gpus_per_node: 4 GPUs a node "
+                          "are 8 on 2 nodes, but this job has 7\n"},
+        {"--gres=tmp:5G,gpu:a100:4", ""},
+        {"--gres=gpu", GPUS(1)},
+        {"--gres=gres/gpu:2,gpux:4", GPUS(2)},
+        {"--gpus-per-task=1", ""},
+    };
+    char words[128];
+    (void)state;
+    write_file("t.yaml", "launch: {ntasks_per_node: 1, gpus_per_node: 4, "
+                         "nodes: 2}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(words, sizeof(words), "-N2 %s", cases[i].words);
+        request(words, "#!/bin/sh\n", cases[i].says);
+    }
+    setenv("SALLOC_GPUS_PER_NODE", "3", 1);
+    setenv("SBATCH_GPUS_PER_NODE", "2", 1);
+    request("-N2", "#!/bin/sh\n#SBATCH --gpus-per-node=4\n", GPUS(2));
+    request("-N2 --gpus-per-node=4", "#!/bin/sh\n", "");
+    unsetenv("SALLOC_GPUS_PER_NODE");
+    unsetenv("SBATCH_GPUS_PER_NODE");
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
+#define MORE                                                                   \
+    "but this job does not ask for them: unless it gets whole nodes, add "
+
+/* One node is certain. The rest is there where jobs get whole nodes. */
+static void what_nothing_asks_for_is_named(void **state)
+{
+    char script[512];
+    static const char ranks[] =
+        "warning: t.yaml:1:37: launch.ntasks_per_node: 2 ranks a "
+        "node, " MORE "--ntasks-per-node=2\n"
+        "warning: t.yaml:1:55: launch.cpus_per_task: 3 CPUs a "
+        "rank, " MORE "--cpus-per-task=3\n"
+        "warning: t.yaml:1:73: launch.gpus_per_node: 2 GPUs a "
+        "node, " MORE "--gpus-per-node=2\n";
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 2, "
+                         "cpus_per_task: 3, gpus_per_node: 2}\n");
+    request("-N2", "#!/bin/sh\n", ranks);
+    request("-N2 --exclusive", "#!/bin/sh\n", "");
+    request("-N2 --ntasks-per-gpu=1 --tres-per-task=cpu:3,gres/gpu:1",
+            "#!/bin/sh\n", "");
+    request("-n4 -c3 -G4", "#!/bin/sh\n",
+            "warning: t.yaml:1:17: launch.nodes: 2 nodes, but this job may get "
+            "another number: add --nodes=2\n");
+    /* a script that only sbatch can read says what is not known here */
+    assert_int_equal(check("--contract --allocation no.sh t.yaml"), 0);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--contract --allocation no.sh t.yaml -- -N3"),
+                     EX_CONFIG);
+    /* a script in PATH is found as sbatch finds it */
+    assert_int_equal(mkdir("bin", 0755), 0);
+    write_file("bin/there.sh", "#!/bin/sh\n#SBATCH -N3 --exclusive\n");
+    snprintf(script, sizeof(script), "%s", getenv("PATH"));
+    setenv("PATH", "/nowhere::bin", 1);
+    assert_int_equal(check("--contract --allocation there.sh t.yaml"),
+                     EX_CONFIG);
+    assert_string_equal(errors, NODES(3));
+    setenv("PATH", script, 1);
+    assert_int_equal(unlink("bin/there.sh") | rmdir("bin") | unlink("job.sh"),
+                     0);
 }
 
 static void a_file_keeps_its_sum_inside_the_job(void **state)
@@ -385,6 +483,8 @@ int main(void)
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
         cmocka_unit_test(a_step_larger_than_its_job_is_refused),
         cmocka_unit_test(launch_must_match_what_sbatch_asks_for),
+        cmocka_unit_test(gpus_are_counted_however_they_are_asked_for),
+        cmocka_unit_test(what_nothing_asks_for_is_named),
         cmocka_unit_test(a_file_keeps_its_sum_inside_the_job),
         cmocka_unit_test(mistakes_in_the_environment_are_warned_of),
         cmocka_unit_test(a_contract_beyond_its_limit_is_refused),

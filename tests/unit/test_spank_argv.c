@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -229,6 +230,20 @@ static void an_option_is_found_in_any_spelling(void **state)
     assert_true(dtspank_argv_has(3, argv, 'l', "label"));
 }
 
+static void sbatch_reads_its_script_from_a_file(void **state)
+{
+    char *named[] = {"/usr/bin/sbatch", "-N2", "job.sh", "--wrap=x", NULL};
+    char *wrapped[] = {"sbatch", "-N2", "--wrap=x", NULL};
+    char *other[] = {"salloc", "-N2", "sh", NULL};
+    char input[64];
+    (void)state;
+    assert_string_equal(dtspank_argv_script(4, named, 2), "job.sh");
+    assert_string_equal(dtspank_argv_script(3, wrapped, 3), "");
+    assert_string_equal(dtspank_argv_script(3, other, 2), "");
+    snprintf(input, sizeof(input), "/proc/%d/fd/0", (int)getpid());
+    assert_string_equal(dtspank_argv_script(2, named, 2), input);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +253,7 @@ int main(void)
         cmocka_unit_test(multi_prog_without_a_file_is_refused),
         cmocka_unit_test(the_command_begins_after_the_options_of_srun),
         cmocka_unit_test(an_option_is_found_in_any_spelling),
+        cmocka_unit_test(sbatch_reads_its_script_from_a_file),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);
 }

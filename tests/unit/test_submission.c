@@ -39,26 +39,36 @@ static void a_sum_covers_the_deepspeed_file(void **state)
         free(sums[i]);
 }
 
-/* A partition may have a hyphen, which in a size makes a range. */
-static void a_request_sets_sizes_and_the_partition(void **state)
+static void a_request_has_sizes_and_the_partition(void **state)
 {
     char *list[] = {"-p", "gpu-a100", "-N2-4", "--ntasks=8"};
     const struct dt_srun_words words = {.word = list, .count = 4};
+    struct dt_job_size size;
     (void)state;
     setenv("SLURM_JOB_NUM_NODES", "9", 1);
-    assert_true(dt_submission_export_request("", &words));
-    assert_string_equal(getenv("SLURM_JOB_PARTITION"), "gpu-a100");
-    assert_string_equal(getenv("SLURM_NTASKS"), "8");
-    assert_null(getenv("SLURM_JOB_NUM_NODES"));
-    unsetenv("SLURM_JOB_PARTITION");
-    unsetenv("SLURM_NTASKS");
+    setenv("SALLOC_GPUS_PER_NODE", "3", 1);
+    setenv("SBATCH_GPUS_PER_NODE", "2", 1);
+    assert_true(dt_request_read("", &words, &size));
+    assert_string_equal(size.partition, "gpu-a100");
+    assert_int_equal(size.ranks, 8);
+    assert_int_equal(size.nodes, 0);
+    assert_int_equal(size.gpus_per_node, 3);
+    dt_job_size_fini(&size);
+    list[0] = "--wrap=true"; /* of sbatch */
+    assert_true(dt_request_read("", &words, &size));
+    assert_int_equal(size.gpus_per_node, 2);
+    assert_null(size.partition);
+    dt_job_size_fini(&size);
+    unsetenv("SLURM_JOB_NUM_NODES");
+    unsetenv("SALLOC_GPUS_PER_NODE");
+    unsetenv("SBATCH_GPUS_PER_NODE");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sum_covers_the_deepspeed_file),
-        cmocka_unit_test(a_request_sets_sizes_and_the_partition),
+        cmocka_unit_test(a_request_has_sizes_and_the_partition),
     };
     return cmocka_run_group_tests_name("submission", tests, enter_directory,
                                        leave_pair);
