@@ -386,6 +386,17 @@ static void forget_srun_input(void)
         unsetenv("SLURM_KILL_BAD_EXIT");
 }
 
+/* Whether the value is the config of the first component: as it was written, or
+ * by the absolute path that sbatch and salloc have put into the environment,
+ * where the next component finds it.
+ */
+static bool is_committed(const char *value)
+{
+    const char *path = submit.contract.config;
+    return strcmp(submit.committed, value) == 0 ||
+           (path && strcmp(path, value) == 0);
+}
+
 int dtspank_submit_post_opt(spank_t spank)
 {
     struct dt_error err;
@@ -396,7 +407,7 @@ int dtspank_submit_post_opt(spank_t spank)
     if (!submit.value)
         return 0;
     if (submit.committed) {
-        if (strcmp(submit.committed, submit.value) == 0)
+        if (is_committed(submit.value))
             return 0;
         dt_error_set(&err, EX_USAGE,
                      "the components of a job share one config, but there are "
