@@ -363,16 +363,17 @@ char *dt_submission_sum(const struct dt_conf *conf)
     return text;
 }
 
-/* Prints the sum in a job, or before the job exists: see DT_ENV_SUM. */
+/* See DT_ENV_SUM. */
 static void print_sum(struct printer *p)
 {
-    char *sum = p->job ? dt_submission_sum(p->conf) : NULL;
+    char *sum = dt_submission_sum(p->conf);
     if (sum)
         print_srun(p, DT_ENV_SUM, sum);
     free(sum);
 }
 
-static void print_all(struct printer *p)
+/* Prints the contract, with the sum in a job or before the job exists. */
+static void print_all(struct printer *p, bool with_sum)
 {
     const struct dt_conf *conf = p->conf;
     const char *runs = conf->launch.command.count > 0 ? "command"
@@ -383,7 +384,8 @@ static void print_all(struct printer *p)
     fprintf(p->out, "\n" DT_CONTRACT_RUNS "%s\n", runs);
     print_settings(p);
     print_step(p);
-    print_sum(p);
+    if (with_sum)
+        print_sum(p);
     print_env(p);
 }
 
@@ -421,7 +423,7 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
         check_allocation(&p);
     check_world(&p, conf);
     lint_environment(&p);
-    print_all(&p);
+    print_all(&p, script || p.job);
     if (ferror(p.out))
         p.status = EX_OSERR;
     if (fclose(p.out) != 0 || !text)

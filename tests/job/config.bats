@@ -234,3 +234,13 @@ one: add --nodes=2"* ]]
     run -0 dt_run sbatch --hold --disttrain=two.yaml last.sh
     dt_run scancel "${output##* }"
 }
+
+@test "components of a batch job share a relative file, and what becomes of it" {
+    local file
+    file=$(pwd)/shared.yaml
+    printf 'launch:\n  nodes: 1\n' >shared.yaml
+    printf '#!/bin/sh\necho "# mine" >>shared.yaml\nsrun -Q true\n' >job.sh
+    run -0 dt_run sbatch -Q --wait --disttrain=shared.yaml -N1 -o out : -N1 job.sh
+    [[ $(<out) == "disttrain: warning: $file has changed since the job was \
+submitted: this step uses it as it is now" ]]
+}

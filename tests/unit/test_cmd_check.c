@@ -388,6 +388,10 @@ static void a_file_keeps_its_sum_inside_the_job(void **state)
     assert_non_null(line);
     snprintf(sum, sizeof(sum), "%.*s", (int)strcspn(line, "\n"), line);
     assert_non_null(strstr(sum, "/t.yaml"));
+    assert_int_equal(
+        check("--contract --allocation job.sh t.yaml -- -N1 : -N1"),
+        0); /* a heterogeneous job */
+    assert_non_null(strstr(out, sum));
     setenv("SLURM_JOB_ID", "77", 1);
     assert_int_equal(check("--contract t.yaml"), 0);
     assert_non_null(strstr(out, sum));
