@@ -231,7 +231,8 @@ static void judge_absent(struct dt_doctor_report *report)
         if (!node->address)
             dt_doctor_report_add(report, (int)i, DT_DOCTOR_BAD,
                                  "no answer: see scontrol show node, and "
-                                 "slurmd's log there");
+                                 "slurmd's log there; if it has no disttrain, "
+                                 "install it");
         else
             dt_doctor_report_add(report, (int)i, DT_DOCTOR_BAD,
                                  "its checks stopped at %s: run disttrain "

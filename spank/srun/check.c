@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,6 +52,17 @@ static int read_answer(int fd, int64_t deadline, char *text,
     return 0;
 }
 
+/* A batch script may be on a node that lacks the runtime. */
+static int refuse_runtime(int error, struct dt_error *err)
+{
+    char host[HOST_NAME_MAX + 1] = "?";
+    gethostname(host, sizeof(host) - 1);
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "%s (runtime= in plugstack.conf): install disttrain "
+                        "on %s",
+                        strerror(error), host);
+}
+
 /* Runs argv to its end, with its stdout in text and its wait status in *status.
  */
 static int run_child(char *const argv[], int deadline_ms, char *text,
@@ -65,8 +77,7 @@ static int run_child(char *const argv[], int deadline_ms, char *text,
     close(fd[1]);
     if (rc != 0) {
         close(fd[0]);
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s (runtime= in plugstack.conf)", strerror(rc));
+        return refuse_runtime(rc, err);
     }
     rc = read_answer(fd[0], deadline, text, err);
     close(fd[0]);

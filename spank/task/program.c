@@ -36,12 +36,52 @@ static bool is_runtime(const char *program, const char *runtime)
     return strcmp(base_name(program), base_name(runtime)) == 0;
 }
 
+/* Finds the path that the task's execvp will find. */
+static bool find_program(spank_t spank, const char *program,
+                         char path[PATH_MAX])
+{
+    if (strchr(program, '/'))
+        return snprintf(path, PATH_MAX, "%s", program) < PATH_MAX;
+    const char *dir = dtspank_task_getenv(spank, "PATH");
+    while (dir) {
+        size_t len = strcspn(dir, ":"); /* 0: the directory of the task */
+        int n = snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dir,
+                         len > 0 ? "/" : "", program);
+        if (n > 0 && n < PATH_MAX && access(path, X_OK) == 0)
+            return true;
+        dir = dir[len] ? dir + len + 1 : NULL;
+    }
+    return false;
+}
+
+/* The runtime by its name alone, as batch scripts write it. */
+static int check_name(spank_t spank, const char *program, const char *runtime,
+                      struct dt_error *err)
+{
+    char path[PATH_MAX];
+    const char *node = dtspank_task_node(spank);
+    if (!dtspank_task_getenv(spank, "PATH") ||
+        find_program(spank, program, path))
+        return 0;
+    if (access(runtime, X_OK) == 0)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "no %s in PATH on %s: write %s", program, node,
+                            runtime);
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "no %s in PATH on %s, and no runtime at %s: install "
+                        "disttrain there",
+                        program, node, runtime);
+}
+
 int dtspank_program_check(spank_t spank, const char *runtime,
                           struct dt_error *err)
 {
     const char *program = get_program(spank);
-    if (!program || program[0] != '/' || !is_runtime(program, runtime) ||
-        access(program, X_OK) == 0)
+    if (!program || !is_runtime(program, runtime))
+        return 0;
+    if (!strchr(program, '/'))
+        return check_name(spank, program, runtime, err);
+    if (program[0] != '/' || access(program, X_OK) == 0)
         return 0;
     if (errno == ENOENT)
         return dt_error_set(err, EX_UNAVAILABLE,
@@ -66,24 +106,6 @@ static bool get_users_program(spank_t spank, const char *runtime,
     memcpy(program, word, len);
     program[len] = '\0';
     return true;
-}
-
-/* Finds the path that the task's execvp will find. */
-static bool find_program(spank_t spank, const char *program,
-                         char path[PATH_MAX])
-{
-    if (strchr(program, '/'))
-        return snprintf(path, PATH_MAX, "%s", program) < PATH_MAX;
-    const char *dir = dtspank_task_getenv(spank, "PATH");
-    while (dir) {
-        size_t len = strcspn(dir, ":"); /* 0: the directory of the task */
-        int n = snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dir,
-                         len > 0 ? "/" : "", program);
-        if (n > 0 && n < PATH_MAX && access(path, X_OK) == 0)
-            return true;
-        dir = dir[len] ? dir + len + 1 : NULL;
-    }
-    return false;
 }
 
 /* MPI libraries find their rank in these; with MPI, one of them is always set.

@@ -476,7 +476,7 @@ force=NAME=VALUE, allow_runtime=DIR or off=PART" ]]
         "required $DT_BUILDDIR/spank/.libs/spank_disttrain.so runtime=/x/y" \
         -- --disttrain=c.yaml
     [[ $output == "srun: error: disttrain: /x/y check: No such file or \
-directory (runtime= in plugstack.conf)" ]]
+directory (runtime= in plugstack.conf): install disttrain on "* ]]
 }
 
 @test "a node without the runtime is named" {

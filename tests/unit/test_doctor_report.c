@@ -234,7 +234,7 @@ static void nodes_that_do_not_answer_are_bad(void **state)
     expect_part("\nn1: its checks stopped at rdma: run disttrain doctor on "
                 "that node\n");
     expect_part("\nn2: no answer: see scontrol show node, and slurmd's log "
-                "there\n");
+                "there; if it has no disttrain, install it\n");
     expect_part("\nbad nodes: n1,n2\n");
 }
 

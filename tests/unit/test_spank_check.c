@@ -142,14 +142,18 @@ static void a_broken_runtime_is_refused_with_the_reason(void **state)
 {
     struct dtspank_contract contract;
     struct dt_error err;
+    char host[256] = "", text[512];
     (void)state;
     assert_string_equal(run_fails("kill -9 $$", 10000), "killed by signal 9");
     assert_int_equal(dtspank_check_run("/nonexistent", "c", NULL, NULL, 1000,
                                        &contract, &err),
                      -1);
-    assert_string_equal(
-        err.text, "/nonexistent check: No such file or directory (runtime= "
-                  "in plugstack.conf)");
+    gethostname(host, sizeof(host) - 1);
+    snprintf(text, sizeof(text),
+             "/nonexistent check: No such file or directory (runtime= in "
+             "plugstack.conf): install disttrain on %s",
+             host);
+    assert_string_equal(err.text, text);
     assert_string_equal(run_fails("sleep 60", 100), "no answer in time");
     /* it has to close its stdout before the deadline */
     assert_string_equal(run_fails("exec >/dev/null; sleep 60", 2000),

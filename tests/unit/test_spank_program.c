@@ -215,8 +215,31 @@ static void a_runtime_that_cannot_run_names_its_node(void **state)
     check(path, problem);
     assert_int_equal(chmod(path, 0755), 0);
     check(path, "");
-    check("disttrain", "");    /* PATH is asked */
+    check("disttrain", "");    /* PATH is not known */
     check("/no/bin/prog", ""); /* Slurm says it well enough */
+}
+
+/* As batch scripts name it. */
+static void a_runtime_that_is_not_in_path_names_its_node(void **state)
+{
+    const char *path = scratch_write("disttrain", "", 0);
+    struct dt_error err;
+    char dirs[1024], problem[1024];
+    (void)state;
+    snprintf(dirs, sizeof(dirs), "/nowhere:%.*s",
+             (int)(strlen(path) - strlen("/disttrain")), path);
+    spank_setenv(NULL, "PATH", "/nowhere", 1);
+    check("disttrain", "no disttrain in PATH on n2, and no runtime at "
+                       "/opt/bin/disttrain: install disttrain there");
+    assert_int_equal(chmod(path, 0755), 0);
+    stub.argv[0] = "disttrain";
+    assert_int_equal(dtspank_program_check(NULL, path, &err), -1);
+    snprintf(problem, sizeof(problem), "no disttrain in PATH on n2: write %s",
+             path);
+    assert_string_equal(err.text, problem);
+    spank_setenv(NULL, "PATH", dirs, 1);
+    check("disttrain", "");
+    check("other", "");
 }
 
 int main(void)
@@ -231,6 +254,7 @@ int main(void)
         TEST(the_warning_looks_at_the_configured_command),
         TEST(a_step_with_mpi_brings_no_warning),
         TEST(a_runtime_that_cannot_run_names_its_node),
+        TEST(a_runtime_that_is_not_in_path_names_its_node),
     };
     return cmocka_run_group_tests_name("spank_program", tests, NULL, NULL);
 }
