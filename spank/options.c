@@ -49,3 +49,19 @@ int dtspank_options_register(spank_t spank, int (*take)(const char *value))
     }
     return 0;
 }
+
+/* getopt takes the next word as the value, whatever it is. */
+int dtspank_options_check(const char *value, struct dt_error *err)
+{
+    if (value[0] == '\0')
+        return dt_error_set(err, EX_USAGE,
+                            "--disttrain: expected a file, \"" DTSPANK_NO_FILE
+                            "\" or \"" DTSPANK_OFF "\", got nothing");
+    if (value[0] == '-')
+        return dt_error_set(
+            err, EX_USAGE,
+            "--disttrain needs a value: FILE.yaml or " DTSPANK_NO_FILE
+            "; here it is followed by %s",
+            value);
+    return 0;
+}

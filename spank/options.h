@@ -5,6 +5,8 @@
 
 #include <slurm/spank.h>
 
+#include "base/error.h"
+
 /* Slurm keeps a job's option in its job control environment under this name,
  * made from the names of the plugin and the option.
  */
@@ -27,5 +29,8 @@
  * Returns 0, or -1 after a message.
  */
 int dtspank_options_register(spank_t spank, int (*take)(const char *value));
+
+/* Refuses a value that no configuration has: nothing, or another option. */
+int dtspank_options_check(const char *value, struct dt_error *err);
 
 #endif /* DTSPANK_OPTIONS_H */

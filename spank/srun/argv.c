@@ -209,6 +209,7 @@ void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
         if (is_option(argv[i])) {
             const char *equals = strchr(argv[i], '=');
             found->value = equals ? equals + 1 : argv[i + 1];
+            found->next_word = !equals;
             found->option = found->option > 0 ? found->option : i;
             continue;
         }
@@ -218,6 +219,15 @@ void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
     words[count] = NULL;
     bool at_dashes = end < argc && strcmp(argv[end], "--") == 0;
     found->has_command = end + at_dashes < argc;
+}
+
+bool dtspank_argv_took_word(const struct dtspank_argv *found, const char *value)
+{
+    const char *dot = strrchr(value, '.');
+    return found->next_word && found->value &&
+           strcmp(found->value, value) == 0 &&
+           (!dot || (strcmp(dot, ".yaml") != 0 && strcmp(dot, ".yml") != 0 &&
+                     strcmp(dot, ".json") != 0));
 }
 
 bool dtspank_argv_has(int end, char **argv, char letter, const char *name)

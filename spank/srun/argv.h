@@ -18,6 +18,7 @@
 struct dtspank_argv {
     int option;        /* index of the first --disttrain; 0: there is none */
     const char *value; /* of the last --disttrain, inside argv; NULL: none */
+    bool next_word;    /* that value is a word of its own */
     bool has_command;
     bool sure; /* false: a word may be the value of an unknown option */
 };
@@ -29,6 +30,12 @@ struct dtspank_argv {
  */
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
                        char **words);
+
+/* Whether the value, which is no good configuration, may be a word that getopt
+ * has taken because the value was forgotten, such as the command.
+ */
+bool dtspank_argv_took_word(const struct dtspank_argv *found,
+                            const char *value);
 
 /* Whether a word of argv has the same last path component as path. */
 bool dtspank_argv_names(int argc, char **argv, const char *path);

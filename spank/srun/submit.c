@@ -90,22 +90,10 @@ static bool is_active(const char *value)
     return value && strcmp(value, DTSPANK_OFF) != 0;
 }
 
-/* getopt takes the next word as the value, whatever it is. */
 static int check_value(const char *value)
 {
     struct dt_error err;
-    if (value[0] == '\0')
-        dt_error_set(&err, EX_USAGE,
-                     "--disttrain: expected a file, \"" DTSPANK_NO_FILE
-                     "\" or \"" DTSPANK_OFF "\", got nothing");
-    else if (value[0] == '-')
-        dt_error_set(&err, EX_USAGE,
-                     "--disttrain needs a value: FILE.yaml or " DTSPANK_NO_FILE
-                     "; here it is followed by %s",
-                     value);
-    else
-        return 0;
-    return report_error(&err);
+    return dtspank_options_check(value, &err) == 0 ? 0 : report_error(&err);
 }
 
 /* Has the config checked; words are srun's own options, NULL: none. With a
@@ -122,9 +110,15 @@ static int check_config(const char *value, char **words, const char *script)
         return -1;
     if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
                           words, script, CHECK_DEADLINE_MS, &submit.contract,
-                          &err) != 0)
-        return report_error(&err);
-    return 0;
+                          &err) == 0)
+        return 0;
+    if (err.status == EX_CONFIG && dtspank_argv_took_word(&submit.argv, value))
+        dt_error_set(&err, EX_USAGE,
+                     "%s: nothing is submitted; it is the value of "
+                     "--disttrain: write --disttrain=FILE.yaml or "
+                     "--disttrain=" DTSPANK_NO_FILE " before it",
+                     value);
+    return report_error(&err);
 }
 
 static int set_variables(const char *prefix, char **list, size_t count)

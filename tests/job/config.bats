@@ -244,3 +244,9 @@ one: add --nodes=2"* ]]
     [[ $(<out) == "disttrain: warning: $file has changed since the job was \
 submitted: this step uses it as it is now" ]]
 }
+
+@test "a word that was taken for a forgotten value is named" {
+    run -1 dt_run srun --disttrain hostname -s
+    [[ $output == *"disttrain: hostname: nothing is submitted; it is the value of \
+--disttrain: write --disttrain=FILE.yaml or --disttrain=env before it" ]]
+}

@@ -230,6 +230,30 @@ static void an_option_is_found_in_any_spelling(void **state)
     assert_true(dtspank_argv_has(3, argv, 'l', "label"));
 }
 
+static void a_word_may_stand_where_a_value_was_forgotten(void **state)
+{
+    static const struct {
+        const char *line, *value;
+        bool may;
+    } cases[] = {
+        {"srun --disttrain python3 t.py", "python3", true},
+        {"srun --disttrain ./t.sh", "./t.sh", true},
+        {"srun --disttrain python3 t.py", "other", false},
+        {"srun --disttrain c.yaml t.py", "c.yaml", false},
+        {"srun --disttrain=python3 t.py", "python3", false},
+        {"srun --disttrain", "python3", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[128], *argv[WORDS_MAX], *words[WORDS_MAX];
+        struct dtspank_argv found;
+        snprintf(line, sizeof(line), "%s", cases[i].line);
+        dtspank_argv_scan(split(line, argv), argv, &found, words);
+        assert_int_equal(dtspank_argv_took_word(&found, cases[i].value),
+                         cases[i].may);
+    }
+}
+
 static void sbatch_reads_its_script_from_a_file(void **state)
 {
     char *named[] = {"/usr/bin/sbatch", "-N2", "job.sh", "--wrap=x", NULL};
@@ -253,6 +277,7 @@ int main(void)
         cmocka_unit_test(multi_prog_without_a_file_is_refused),
         cmocka_unit_test(the_command_begins_after_the_options_of_srun),
         cmocka_unit_test(an_option_is_found_in_any_spelling),
+        cmocka_unit_test(a_word_may_stand_where_a_value_was_forgotten),
         cmocka_unit_test(sbatch_reads_its_script_from_a_file),
     };
     return cmocka_run_group_tests_name("spank_argv", tests, NULL, NULL);

@@ -113,23 +113,13 @@ static int components_body(void)
     EXPECT(dtspank_submit_option("c.yaml") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(dtspank_submit_option("/abs/c.yaml") == 0); /* from sbatch */
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(dtspank_submit_option("d.yaml") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == -1);
     EXPECT(strcmp(stub.said,
                   "disttrain: the components of a job share one "
                   "config, but there are two: c.yaml and d.yaml\n") == 0);
-    return 0;
-}
-
-/* sbatch finds what it has exported for the first component. */
-static int absolute_body(void)
-{
-    EXPECT(dtspank_submit_option("c.yaml") == 0);
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(dtspank_submit_option("/abs/c.yaml") == 0);
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(dtspank_submit_option("/abs/d.yaml") == 0);
-    EXPECT(dtspank_submit_post_opt(NULL) == -1);
     return 0;
 }
 
@@ -215,8 +205,6 @@ static void components_of_a_job_share_one_config(void **state)
 {
     (void)state;
     run_case(S_CTX_LOCAL, components_body);
-    run_case(S_CTX_ALLOCATOR, components_body);
-    run_case(S_CTX_ALLOCATOR, absolute_body);
 }
 
 static void a_refused_config_submits_nothing(void **state)
