@@ -152,6 +152,33 @@ static int find_nodes(spank_t spank, struct dtspank_facts *facts)
  */
 static uint32_t skipped;
 
+/* Whether the step's ports are free, with those of so many TensorFlow workers.
+ */
+static bool are_free(const struct dtspank_ports *ports, uint32_t workers)
+{
+    for (uint32_t i = 0; i < workers && ports->tf > 0; i++)
+        if (!dtspank_port_is_free(ports->tf + i))
+            return false;
+    return dtspank_port_is_free(ports->master) &&
+           dtspank_port_is_free(ports->jax) && dtspank_port_is_free(ports->ras);
+}
+
+/* Finds the first slot with free ports. */
+static bool find_slot(const struct dtspank_siteconf *conf, uint32_t job,
+                      uint32_t id, uint32_t tasks, uint32_t workers)
+{
+    for (uint32_t i = 0; i < PLACES_MAX; i++) {
+        struct dtspank_ports ports;
+        dtspank_port_choose(conf->port_first, conf->port_last, job, id + i,
+                            tasks, &ports);
+        if (are_free(&ports, workers)) {
+            skipped = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 void dtspank_facts_skip_taken_ports(spank_t spank,
                                     const struct dtspank_siteconf *conf)
 {
@@ -168,17 +195,9 @@ void dtspank_facts_skip_taken_ports(spank_t spank,
         here != world || dtspank_task_getenv(spank, "MASTER_PORT") ||
         dtspank_task_getenv(spank, "SLURM_STEP_RESV_PORTS"))
         return;
-    for (uint32_t i = 0; i < PLACES_MAX; i++) {
-        struct dtspank_ports ports;
-        dtspank_port_choose(conf->port_first, conf->port_last, job, id + i,
-                            here, &ports);
-        if (dtspank_port_is_free(ports.master) &&
-            dtspank_port_is_free(ports.jax) &&
-            dtspank_port_is_free(ports.ras)) {
-            skipped = i;
-            return;
-        }
-    }
+    /* most steps have no TensorFlow, and need the other ports nevertheless */
+    if (!find_slot(conf, job, id, here, here))
+        find_slot(conf, job, id, here, 0);
 }
 
 /* A heterogeneous step has one reservation per component, so it uses none. */

@@ -218,8 +218,10 @@ int dtspank_port_test(const char *variable, unsigned port, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "%s: cannot listen on port %u: %s",
                             variable, port, strerror(status));
     name_holder(port, holder, sizeof(holder));
+    bool is_port = strstr(variable, "_PORT") != NULL; /* and not a whole list */
     return dt_error_set(err, EX_UNAVAILABLE,
                         "%s: port %u is taken%s; end that program, start the "
-                        "step again for another port, or set %s to a free one",
-                        variable, port, holder, variable);
+                        "step again for another port, or set %s %s",
+                        variable, port, holder, variable,
+                        is_port ? "to a free one" : "yourself");
 }

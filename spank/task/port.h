@@ -37,7 +37,7 @@ void dtspank_port_reserve(const char *reserved, uint32_t tasks,
 bool dtspank_port_is_free(unsigned port);
 
 /* Fails if a program could not listen on port; the message says who holds it
- * and that the user can set `variable` to another port.
+ * and that the user can set `variable`, to another port or with one in it.
  */
 int dtspank_port_test(const char *variable, unsigned port,
                       struct dt_error *err);

@@ -130,6 +130,7 @@ static void a_taken_tensorflow_port_stops_one_worker(void **state)
     set("SLURM_LOCALID", "1");
     assert_int_equal(dtspank_step_task_init(NULL), -1);
     assert_non_null(strstr(stub.said, "rank 1: TF_CONFIG: port "));
+    assert_non_null(strstr(stub.said, ", or set TF_CONFIG yourself"));
     again("torch");
     set("SLURM_PROCID", "1");
     set("SLURM_LOCALID", "1");
@@ -138,11 +139,40 @@ static void a_taken_tensorflow_port_stops_one_worker(void **state)
     close(fd);
 }
 
+/* One node can agree on others, for all of its workers. */
+static void one_node_uses_the_next_tensorflow_ports(void **state)
+{
+    unsigned port[2];
+    int fd = -1;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        again("tensorflow");
+        set("SLURM_STEP_NUM_TASKS", "2");
+        set("SLURM_STEP_NUM_NODES", "1");
+        set("SLURM_STEP_NODELIST", "n07");
+        set("SLURM_STEP_TASKS_PER_NODE", "2");
+        stub.component_tasks = 2;
+        dtspank_step_user_init(NULL);
+        set("SLURM_PROCID", "1");
+        set("SLURM_LOCALID", "1");
+        assert_int_equal(dtspank_step_task_init(NULL), 0);
+        const char *config = stub_getenv("TF_CONFIG");
+        assert_non_null(config);
+        port[i] =
+            (unsigned)strtoul(strchr(strstr(config, "n07"), ':') + 1, NULL, 10);
+        if (i == 0)
+            fd = listen_on(port[0] + 1);
+    }
+    assert_true(port[1] > port[0] + 1 || port[1] + 1 < port[0]);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_taken_port_stops_only_its_framework),
         cmocka_unit_test(a_taken_tensorflow_port_stops_one_worker),
+        cmocka_unit_test(one_node_uses_the_next_tensorflow_ports),
     };
     return cmocka_run_group_tests_name("spank_ports", tests, NULL, NULL);
 }
