@@ -112,7 +112,8 @@
 #define DT_ENV_CARRY "SLURM_DISTTRAIN_ENV_"
 
 /* Space-separated NAME=value: the variables in this task (RANK and so on) that
- * were set by the plugin and not by the user.
+ * were set by the plugin and not by the user. Within a value a blank is
+ * written as \s, a newline as \n and a backslash as \\.
  */
 #define DT_ENV_EXPORTED "SLURM_DISTTRAIN_EXPORTED"
 

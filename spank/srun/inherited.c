@@ -3,12 +3,28 @@
 #include "config.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "contract/contract.h"
 #include "spank/srun/inherited.h"
+
+/* Undoes the escapes of DT_ENV_EXPORTED in place. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (; *text; text++) {
+        bool escaped = text[0] == '\\' && text[1] != '\0';
+        text += escaped;
+        *to++ = (char)(!escaped       ? *text
+                       : *text == 's' ? ' '
+                       : *text == 'n' ? '\n'
+                                      : *text);
+    }
+    *to = '\0';
+}
 
 void dtspank_inherited_forget_exported(void)
 {
@@ -20,6 +36,7 @@ void dtspank_inherited_forget_exported(void)
         if (!value)
             continue;
         *value++ = '\0';
+        unescape(value);
         const char *now = getenv(name);
         if (now && strcmp(now, value) == 0)
             unsetenv(name);

@@ -48,6 +48,32 @@ struct export
     char list[EXPORTED_BYTES]; /* "NAME=value NAME=value" */
 };
 
+/* Appends a character; false: the list is full. */
+static bool export_char(struct export *export, char c)
+{
+    bool fits = export->used + 1 < sizeof(export->list);
+    if (fits)
+        export->list[export->used++] = c;
+    return fits;
+}
+
+/* Appends NAME=value, escaped as DT_ENV_EXPORTED specifies. */
+static bool export_entry(struct export *export, const char *name,
+                         const char *value)
+{
+    bool fits = export->used == 0 || export_char(export, ' ');
+    for (; *name; name++)
+        fits = fits && export_char(export, *name);
+    fits = fits && export_char(export, '=');
+    for (; *value && fits; value++) {
+        char c = *value == ' ' ? 's' : *value == '\n' ? 'n' : *value;
+        if (c != *value || c == '\\')
+            fits = export_char(export, '\\');
+        fits = fits && export_char(export, c);
+    }
+    return fits;
+}
+
 /* Sets a variable of the table and adds it to the list of those that we set. If
  * the user has set a fixed variable to something else, that is an error; any
  * other variable stays as the user set it.
@@ -65,12 +91,8 @@ static int export_variable(void *context, const char *name, const char *value,
                             "the environment has %s=%.32s, but this task has "
                             "%s; unset %s before srun",
                             name, users, value, name);
-    size_t left = sizeof(export->list) - export->used;
-    int n = snprintf(export->list + export->used, left, "%s%s=%s",
-                     export->used ? " " : "", name, value);
-    if (n < 0 || (size_t)n >= left)
+    if (!export_entry(export, name, value))
         return dt_error_set(err, EX_SOFTWARE, "%s: too many variables", name);
-    export->used += (size_t)n;
     return dtspank_task_setenv(export->spank, name, value, err);
 }
 

@@ -327,6 +327,7 @@ spank_tests = \
 	tests/unit/test_spank_deadline \
 	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_limits \
+	tests/unit/test_spank_nested \
 	tests/unit/test_spank_pmix \
 	tests/unit/test_spank_ports \
 	tests/unit/test_spank_program \
@@ -371,6 +372,8 @@ tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
 tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_limits_LDADD = $(spank_test_libs) runtime/libdisttrain.a
+tests_unit_test_spank_nested_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_nested_LDADD = $(spank_test_libs)
 tests_unit_test_spank_pmix_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_pmix_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_test_spank_pmix_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
