@@ -135,16 +135,17 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
 }
 
 /* Warns of a launcher in launch.command: it would start its own ranks in every
- * task.
+ * task. One on each node is left alone.
  */
 void dt_conf_check_command(struct dt_conf_reader *reader)
 {
     const struct dt_conf_list *words = &reader->conf->launch.command;
     struct dt_launcher launcher;
-    if (dt_launcher_find((const char *const *)words->text, words->count,
+    if (reader->conf->launch.ntasks_per_node != 1 &&
+        dt_launcher_find((const char *const *)words->text, words->count,
                          &launcher))
         WARNING(reader, "launch.command",
-                "%s %s; srun has started them already: write the program "
+                "%s %s%s; srun has started them already: write the program "
                 "alone, such as [python3, train.py]",
-                launcher.name, launcher.does);
+                launcher.name, launcher.does, launcher.also);
 }

@@ -2,6 +2,7 @@
 /* advice.c - warns about a launcher inside the launcher */
 #include "config.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "base/launcher.h"
 #include "spank/srun/advice.h"
+#include "spank/srun/argv.h"
 
 /* Writes a word, quoted for a shell if necessary. */
 static void write_word(const char *word, FILE *out)
@@ -26,16 +28,35 @@ static void write_word(const char *word, FILE *out)
     putc(' ', out);
 }
 
-/* Writes the command line without the launcher. */
+static void write_words(char **argv, int first, int end, FILE *out)
+{
+    for (int i = first; i < end; i++)
+        write_word(argv[i], out);
+}
+
+/* Whether srun has been told of MPI. By now it has set the variable itself. */
+static bool has_mpi(char **argv, int command)
+{
+    const char *type = getenv("SLURM_MPI_TYPE");
+    return (type && strcmp(type, "none") != 0) ||
+           dtspank_argv_has(command, argv, '\0', "mpi");
+}
+
+/* Writes the command line without the launcher, for MPI programs with what
+ * tells them their ranks.
+ */
 static void write_line(int argc, char **argv, int command,
                        const struct dt_launcher *launcher, FILE *out)
 {
     int program = command + (int)launcher->program;
-    for (int i = 0; i < command; i++)
-        write_word(argv[i], out);
+    bool at_dashes = strcmp(argv[command - 1], "--") == 0;
+    bool adds_mpi = launcher->mpi && !has_mpi(argv, command);
+    write_words(argv, 0, command - at_dashes, out);
+    if (adds_mpi)
+        fputs("--mpi=pmix ", out);
+    write_words(argv, command - at_dashes, command + (int)launcher->first, out);
     fputs(program < argc ? launcher->python : "PROGRAM ARGUMENT... ", out);
-    for (int i = program; i < argc; i++)
-        write_word(argv[i], out);
+    write_words(argv, program, argc, out);
 }
 
 void dtspank_advice_launcher(int argc, char **argv, int command, uint32_t tasks,
@@ -44,7 +65,7 @@ void dtspank_advice_launcher(int argc, char **argv, int command, uint32_t tasks,
     struct dt_launcher launcher;
     char *line = NULL;
     size_t bytes;
-    if (command >= argc || tasks <= nodes ||
+    if (command < 1 || command >= argc || tasks <= nodes ||
         !dt_launcher_find((const char *const *)argv + command,
                           (size_t)(argc - command), &launcher))
         return;
@@ -54,9 +75,10 @@ void dtspank_advice_launcher(int argc, char **argv, int command, uint32_t tasks,
     write_line(argc, argv, command, &launcher, out);
     if (fclose(out) == 0 && bytes > 0) {
         line[bytes - 1] = '\0';
-        slurm_spank_log("disttrain: warning: %s %s, %u of them: every task is "
-                        "a rank already; write: %s",
-                        launcher.name, launcher.does, (unsigned)tasks, line);
+        slurm_spank_log("disttrain: warning: %s %s, %u of them%s: every task "
+                        "is a rank already; write: %s",
+                        launcher.name, launcher.does, (unsigned)tasks,
+                        launcher.also, line);
     }
     free(line);
 }

@@ -363,8 +363,8 @@ every task, 2 of them: every task is a rank already; write: "
     [[ $output == *"${says}srun -n2 --disttrain=env python3 t.py --text 'a b'"* ]]
     [[ $(grep -c started <<<"$output") == 2 ]]
     run -0 dt_run srun -n2 --disttrain=env ./mpirun -np 2 ./a.out
-    [[ $output == *"warning: mpirun "*"write: srun -n2 --disttrain=env PROGRAM \
-ARGUMENT..."* ]]
+    [[ $output == *"warning: mpirun "*"write: srun -n2 --disttrain=env \
+--mpi=pmix ./a.out"* ]]
     run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=env ./torchrun t.py
     [[ $output == $'started\nstarted' ]]
 }
@@ -418,4 +418,19 @@ echo end' -n1 --disttrain=crash.yaml
     dt_wait_for 200 has_ended "$id" # Slurm may have to ask a busy node again
     run -0 dt_run scontrol --oneliner show job "$id"
     [[ $output == *JobState=CANCELLED*Restarts=0* ]]
+}
+
+@test "the right command keeps what is not the launcher's, and adds MPI" {
+    printf '#!/bin/sh\n' >accelerate
+    chmod 755 accelerate
+    cp accelerate mpirun
+    run -0 dt_run srun -n2 --disttrain=env env A=1 ./accelerate launch \
+        --num_processes 2 t.py
+    [[ $output == *"accelerate starts ranks of its own in every task, 2 of \
+them, and its --num_processes is the total of all machines: every task is a rank \
+already; write: srun -n2 --disttrain=env env A=1 python3 t.py"* ]]
+    run -0 dt_run srun -n2 --disttrain=env -- ./mpirun -n 2 python3 t.py
+    [[ $output == *"write: srun -n2 --disttrain=env --mpi=pmix -- python3 t.py"* ]]
+    run -0 dt_run srun -n2 --mpi=none --disttrain=env ./mpirun -n 2 python3 t.py
+    [[ $output == *"write: srun -n2 --mpi=none --disttrain=env python3 t.py"* ]]
 }

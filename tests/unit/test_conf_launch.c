@@ -244,6 +244,7 @@ static const struct {
     {"launch: {command: [env, A=1, colossalai, run, t.py]}\n",
      "t.yaml:1:19: launch.command: colossalai " TOO_MANY ALONE},
     {"launch: {command: [accelerate, config]}\n", ""},
+    {"launch: {command: [torchrun, t.py], ntasks_per_node: 1}\n", ""},
     {"env: {DEEPSPEED_LOG_LEVEL: info}\n",
      "t.yaml:1:7: env.DEEPSPEED_LOG_LEVEL: nothing reads it: give DeepSpeed "
      "programs --log_level, or set logging.level\n"},
