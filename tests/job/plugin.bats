@@ -499,3 +499,14 @@ this step has no MPI, and each rank may be alone: give srun --mpi=pmix"* ]]
     run -0 dt_run srun -n2 --disttrain=env sh -c true
     [[ $output != *"is linked with"* ]]
 }
+
+@test "a node whose PATH lacks the runtime is named" {
+    run ! dt_run env PATH=/usr/bin:/bin srun -w n4 --disttrain=c.yaml disttrain
+    [[ $output == *"disttrain: rank 0: no disttrain in PATH on n4: write \
+$WORK/disttrain"* ]]
+    dt_run --node n4 mount -t tmpfs none "$WORK"
+    run ! dt_srun -w n4 --disttrain=c.yaml --chdir=/ disttrain
+    dt_run --node n4 umount --lazy "$WORK"
+    [[ $output == *"disttrain: rank 0: no disttrain in PATH on n4, and no runtime \
+at $WORK/disttrain: install disttrain there"* ]]
+}
