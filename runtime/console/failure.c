@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 
 #include "base/rankset.h"
 #include "console/outcome.h"
@@ -228,6 +229,31 @@ static void print_lost(const struct dt_outcome *outcome, FILE *out)
     }
 }
 
+/* Whether the runtime may end a rank with this status: those of sysexits.h, and
+ * a shell's if launch.command cannot be run.
+ */
+static bool is_runtimes(int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return (code >= EX__BASE && code <= EX__MAX) || code == 126 || code == 127;
+}
+
+/* Whether the last line of the rank is the runtime's about a failure. The form
+ * "disttrain: rank 3 of 8 on n2" is the runtime's alone. Others may print a
+ * line that only begins with our name, as the plugin does when it warns: it
+ * counts if the rank then ended as the runtime does.
+ */
+static bool tells_failure(const struct dt_outcome *outcome,
+                          const struct rank *r, bool ends_alike)
+{
+    char form[64];
+    snprintf(form, sizeof(form), OURS "rank %" PRIu32 " of %" PRIu32 " on ",
+             (uint32_t)(r - outcome->ranks), outcome->count);
+    return dt_last_lines_ends_with(&r->err, form) ||
+           (ends_alike && is_runtimes(r->status) &&
+            dt_last_lines_ends_with(&r->err, OURS));
+}
+
 /* Our own runtime prints the cause once, and then all of its ranks exit with
  * the same status. The rank that prints it need not be the first to exit: Slurm
  * may even stop it, because of another rank's status, right after it has
@@ -236,11 +262,12 @@ static void print_lost(const struct dt_outcome *outcome, FILE *out)
 static const struct rank *find_cause(const struct dt_outcome *outcome,
                                      const struct rank *first)
 {
-    for (uint32_t i = 0; WIFEXITED(first->status) && i < outcome->count; i++) {
+    for (uint32_t i = 0; is_runtimes(first->status) && i < outcome->count;
+         i++) {
         const struct rank *r = &outcome->ranks[i];
         bool ends_alike = r->ended && r->status == first->status;
         bool stopped = r->ended && !has_failed(outcome, r);
-        if ((ends_alike || stopped) && dt_last_lines_ends_with(&r->err, OURS))
+        if ((ends_alike || stopped) && tells_failure(outcome, r, ends_alike))
             return r;
     }
     return NULL;

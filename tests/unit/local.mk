@@ -99,6 +99,7 @@ check_PROGRAMS += \
 	tests/unit/test_optim \
 	tests/unit/test_overlap \
 	tests/unit/test_outcome \
+	tests/unit/test_outcome_trust \
 	tests/unit/test_connected \
 	tests/unit/test_output \
 	tests/unit/test_owner \
