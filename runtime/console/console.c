@@ -204,6 +204,8 @@ static bool has_labels(const struct console *c)
 
 static enum dt_console_origin find_origin(const struct console *c, size_t label)
 {
+    if (c->step.labels == DT_LABELS_APART)
+        return DT_ORIGIN_SRUN;
     if (!has_labels(c))
         return DT_ORIGIN_UNKNOWN;
     return label > 0 ? DT_ORIGIN_TASK : DT_ORIGIN_SRUN;

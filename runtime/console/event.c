@@ -152,25 +152,40 @@ static void parse_srun(const char *text, struct dt_console_event *event)
         parse_tasks(text + strlen("error: "), event);
 }
 
-/* Whether the line is about another step than `id`: one that a task has
- * started.
- */
-static bool is_foreign(const char *text, const char *id)
+enum owner {
+    NO_OWNER, /* the line names no step */
+    OWN_STEP,
+    FOREIGN_STEP, /* one that a task has started */
+};
+
+/* Whose the line is, by the step or the job that it names. */
+static enum owner find_owner(const char *text, const char *id)
 {
-    static const char *const words[] = {"*** STEP ", "StepId="};
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-        const char *word = strstr(text, words[i]);
-        if (!word || id[0] == '\0')
+    const struct {
+        const char *word;
+        size_t id_bytes;
+    } names[] = {{"*** STEP ", strlen(id)},
+                 {"*** JOB ", strcspn(id, ".")},
+                 {"StepId=", strlen(id)}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const char *number = strstr(text, names[i].word);
+        size_t bytes = names[i].id_bytes;
+        if (!number || id[0] == '\0')
             continue;
-        word += strlen(words[i]);
-        return isdigit((unsigned char)word[0]) &&
-               (!starts_with(word, id) ||
-                isdigit((unsigned char)word[strlen(id)]));
+        number += strlen(names[i].word);
+        if (!isdigit((unsigned char)number[0]))
+            return NO_OWNER;
+        return strncmp(number, id, bytes) == 0 &&
+                       !isdigit((unsigned char)number[bytes])
+                   ? OWN_STEP
+                   : FOREIGN_STEP;
     }
-    return false;
+    return id[0] == '\0' ? OWN_STEP : NO_OWNER;
 }
 
-/* Parses a message of slurmstepd, with or without "slurmstepd: ". */
+/* Parses a message of slurmstepd about this step, with or without
+ * "slurmstepd: ".
+ */
 static void parse_stepd(const char *text, struct dt_console_event *event)
 {
     if (strstr(text, "*** ") && strstr(text, " CANCELLED AT ")) {
@@ -200,6 +215,7 @@ static void parse_slurm(const char *text, const struct dt_step_identity *step,
                         struct dt_console_event *event)
 {
     const char *said = skip_time(text);
+    enum owner owner = find_owner(said, step->id);
     bool timed = said != text;
     if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
         event->from_slurm = true;
@@ -207,10 +223,11 @@ static void parse_slurm(const char *text, const struct dt_step_identity *step,
     } else if (origin == DT_ORIGIN_SRUN && timed) {
         parse_srun(said, event);
     }
-    if (event->kind != DT_EVENT_NONE || is_foreign(said, step->id))
+    event->hearsay = origin == DT_ORIGIN_UNKNOWN && owner != OWN_STEP;
+    if (event->kind != DT_EVENT_NONE || owner == FOREIGN_STEP)
         return;
     bool stepd = starts_with(said, STEPD);
-    if (stepd || (timed && starts_with(said, "error: ")))
+    if (owner == OWN_STEP && (stepd || (timed && starts_with(said, "error: "))))
         parse_stepd(said, event);
     if (stepd || event->kind != DT_EVENT_NONE)
         event->from_slurm = true;

@@ -34,6 +34,9 @@ enum dt_console_event_kind {
 struct dt_console_event {
     enum dt_console_event_kind kind;
     bool from_slurm; /* the line is Slurm's or the plugin's, not a program's */
+    bool hearsay;    /* it may as well be about another step: nothing in the
+                      * line, or around it, says whose it is
+                      */
     size_t begin;    /* of a record: its offset in the line */
     uint32_t rank;
     uint32_t node;  /* position in the step's list of nodes */

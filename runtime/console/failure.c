@@ -61,19 +61,25 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
     return r->no_record ? r->end_ms : common_ms(outcome, r, r->end_ms);
 }
 
-/* Whether a rank failed by itself, before anybody stopped the step. Slurm stops
+/* Whether a rank ended by itself, before anybody stopped the step. Slurm stops
  * a step with SIGTERM, which a rank may turn into an exit status; since 26.05
  * with SIGKILL if nobody reads the output of srun.
  */
-static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)
+static bool ended_by_itself(const struct dt_outcome *outcome,
+                            const struct rank *r)
 {
     bool killed = WIFSIGNALED(r->status) && WTERMSIG(r->status) == SIGKILL;
     int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS
                     : outcome->killed && killed            ? KILLED_MS
                                                            : 0;
-    return r->ended && !was_told_to_end(r->status) &&
+    return !was_told_to_end(r->status) &&
            (outcome->stop_ms == 0 ||
             end_ms(outcome, r) <= outcome->stop_ms - early);
+}
+
+static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)
+{
+    return r->ended && ended_by_itself(outcome, r);
 }
 
 static const char *status_name(int status)
@@ -121,17 +127,37 @@ static double to_seconds(int64_t ms)
     return (double)ms / 1000.0;
 }
 
-/* Returns the rank that was first to fail by itself; NULL: none. */
-static const struct rank *find_first_failure(const struct dt_outcome *outcome)
+/* Whether a rank has failed, as far as srun's messages say. Without labels they
+ * may be of an srun that a task has started, and mean its tasks. So they count
+ * only in a step that is known to fail, because of the record of a rank, and
+ * for ranks without a record.
+ */
+static bool is_heard_to_fail(const struct dt_outcome *outcome,
+                             const struct rank *r)
+{
+    return r->heard && !r->ended && outcome->has_records &&
+           ended_by_itself(outcome, r);
+}
+
+static const struct rank *find_earliest(const struct dt_outcome *outcome,
+                                        bool (*fails)(const struct dt_outcome *,
+                                                      const struct rank *))
 {
     const struct rank *first = NULL;
     for (uint32_t i = 0; i < outcome->count; i++) {
         const struct rank *r = &outcome->ranks[i];
-        if (has_failed(outcome, r) &&
+        if (fails(outcome, r) &&
             (!first || end_ms(outcome, r) < end_ms(outcome, first)))
             first = r;
     }
     return first;
+}
+
+/* Returns the rank that was first to fail by itself; NULL: none. */
+static const struct rank *find_first_failure(const struct dt_outcome *outcome)
+{
+    const struct rank *first = find_earliest(outcome, has_failed);
+    return first ? first : find_earliest(outcome, is_heard_to_fail);
 }
 
 static void print_text(const struct dt_outcome *outcome, const struct rank *r,
@@ -205,6 +231,18 @@ static void print_others(const struct dt_outcome *outcome,
         fprintf(out, "disttrain: %" PRIu32 " rank%s ended by Slurm\n", by_slurm,
                 by_slurm == 1 ? " was" : "s were");
     dt_rankset_fini(&told);
+}
+
+/* Whether a node was lost. If that is hearsay the step must be known to fail,
+ * and the node silent.
+ */
+static bool has_lost_node(const struct dt_outcome *outcome)
+{
+    bool silent = true;
+    for (int i = 0; i < outcome->host_count; i++)
+        silent = silent && !(outcome->hosts[i].lost && outcome->hosts[i].ended);
+    return outcome->lost[0] &&
+           (!outcome->lost_heard || (outcome->has_records && silent));
 }
 
 static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
@@ -289,7 +327,7 @@ static void print_first(const struct dt_outcome *outcome,
 static void print_failure(const struct dt_outcome *outcome,
                           const struct rank *first, FILE *out)
 {
-    if (outcome->lost[0])
+    if (has_lost_node(outcome))
         print_lost(outcome, out);
     else if (first)
         print_first(outcome, first, out);
@@ -299,10 +337,9 @@ static void print_failure(const struct dt_outcome *outcome,
 
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 {
-    const struct rank *first =
-        outcome->lost[0] ? NULL : find_first_failure(outcome);
-    if (!outcome->lost[0] &&
-        (first ? find_cause(outcome, first) != NULL : !outcome->hang))
+    bool lost = has_lost_node(outcome);
+    const struct rank *first = lost ? NULL : find_first_failure(outcome);
+    if (!lost && (first ? find_cause(outcome, first) != NULL : !outcome->hang))
         return;
     fputs(OURS "first failure: ", out);
     print_failure(outcome, first, out);
@@ -314,7 +351,8 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 
 static bool is_clean(const struct dt_outcome *outcome)
 {
-    bool ended = outcome->lost[0] || outcome->hang || outcome->stop_ms != 0;
+    bool ended =
+        has_lost_node(outcome) || outcome->hang || outcome->stop_ms != 0;
     for (uint32_t i = 0; !ended && i < outcome->count; i++)
         ended = outcome->ranks[i].ended && outcome->ranks[i].status != 0;
     return !ended;
@@ -324,7 +362,7 @@ static void find_text(const struct dt_outcome *outcome,
                       const struct rank *first, char *text, size_t size)
 {
     const struct rank *cause =
-        first && !outcome->lost[0] ? find_cause(outcome, first) : NULL;
+        first && !has_lost_node(outcome) ? find_cause(outcome, first) : NULL;
     text[0] = '\0';
     if (cause) {
         dt_last_lines_last(&cause->err, text, size);
@@ -343,7 +381,7 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
                        struct dt_outcome_ending *ending)
 {
     const struct rank *first = find_first_failure(outcome);
-    const char *host = outcome->lost;
+    const char *host = has_lost_node(outcome) ? outcome->lost : "";
     *ending =
         (struct dt_outcome_ending){.status = "failed", .rank = DT_NO_RANK};
     if (is_clean(outcome))
@@ -364,7 +402,7 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
 
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
 {
-    if (outcome->lost[0] || find_first_failure(outcome))
+    if (has_lost_node(outcome) || find_first_failure(outcome))
         return false;
     for (uint32_t i = 0; i < outcome->count; i++)
         if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
@@ -389,5 +427,5 @@ bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
 {
     const struct rank *first = find_first_failure(outcome);
     return first ? !is_users_mistake(first->status)
-                 : !outcome->lost[0] && outcome->hang != NULL;
+                 : !has_lost_node(outcome) && outcome->hang != NULL;
 }

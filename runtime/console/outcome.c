@@ -72,7 +72,8 @@ static int add_host(struct dt_outcome *outcome, const char *name)
     char *copy = strdup(name);
     if (!copy)
         return NO_HOST;
-    outcome->hosts[outcome->host_count] = (struct host){.name = copy};
+    outcome->hosts[outcome->host_count] =
+        (struct host){.name = copy, .first = DT_NO_RANK};
     return outcome->host_count++;
 }
 
@@ -94,9 +95,11 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
     int index = rc == 0 ? add_host(outcome, host) : NO_HOST;
     if (rc == 0 && index == NO_HOST)
         rc = dt_error_set(err, EX_OSERR, "out of memory");
-    for (uint32_t i = 0; rc == 0 && i < set.size; i++)
-        if (set.has[i])
+    for (uint32_t i = set.size; rc == 0 && i-- > 0;)
+        if (set.has[i]) {
             outcome->ranks[i].host = index;
+            outcome->hosts[index].first = i;
+        }
     dt_rankset_fini(&set);
     return rc;
 }
@@ -137,7 +140,7 @@ static void note_oom(struct dt_outcome *outcome, uint32_t rank)
 }
 
 /* Notes the end of ranks that srun reports. If there is a record, its time is
- * better.
+ * better. What may be about the ranks of another step is no end.
  */
 static void note_ended_tasks(struct dt_outcome *outcome,
                              const struct dt_console_event *event,
@@ -152,7 +155,8 @@ static void note_ended_tasks(struct dt_outcome *outcome,
         if (!set.has[i])
             continue;
         if (!r->ended) {
-            r->ended = true;
+            r->ended = !event->hearsay;
+            r->heard = event->hearsay;
             r->no_record = true;
             r->end_ms = now_ms;
             r->status = event->status;
@@ -165,16 +169,19 @@ static void note_ended_tasks(struct dt_outcome *outcome,
 
 /* A user's Ctrl-C right after a rank has ended is not a reaction to that end.
  * The message that says who stopped the step may come after the message that
- * the step is stopped.
+ * the step is stopped. By hearsay it does not stop the step.
  */
 static void note_stop(struct dt_outcome *outcome,
                       const struct dt_console_event *event, int64_t now_ms)
 {
-    if (outcome->stop_ms == 0) {
+    if (event->kind == DT_EVENT_ASKED)
+        outcome->asked_ms = now_ms;
+    if (outcome->stop_ms == 0 && !event->hearsay) {
         outcome->stop_ms = now_ms;
         outcome->killed = event->status == SIGKILL;
     }
-    if (event->kind == DT_EVENT_ASKED && now_ms - outcome->stop_ms < ASKED_MS &&
+    if (outcome->asked_ms != 0 && outcome->stop_ms != 0 &&
+        llabs(outcome->asked_ms - outcome->stop_ms) < ASKED_MS &&
         (outcome->first_end_ms == 0 ||
          outcome->stop_ms - outcome->first_end_ms < ASKED_MS))
         outcome->asked = true;
@@ -188,28 +195,47 @@ static void note_lost_node(struct dt_outcome *outcome,
         host = (int)event->node;
     if (host != NO_HOST)
         outcome->hosts[host].lost = true;
-    if (outcome->lost[0])
+    if (outcome->lost[0] && (!outcome->lost_heard || event->hearsay))
         return;
+    outcome->lost_heard = event->hearsay;
     snprintf(outcome->lost, sizeof(outcome->lost), "%s",
              host != NO_HOST ? outcome->hosts[host].name : event->host);
     outcome->lost_ms = now_ms;
 }
 
-/* Whether a record came from a stream on which it can appear: that of the task
- * that starts, or, for an exit, of a task on the same node, to which slurmstepd
- * writes.
+/* Whether an event came from a stream on which it can appear: a start on that
+ * of the task, and what slurmstepd says on that of its node's first task. Where
+ * srun does not label its output, or the step's nodes are not known, we cannot
+ * tell: then whoever knows the token, or the number of the step, is believed.
  */
 static bool is_plausible(const struct dt_outcome *outcome,
                          const struct dt_console_event *event, uint32_t label)
 {
-    if (event->rank >= outcome->count)
+    bool exit = event->kind == DT_EVENT_EXIT;
+    if ((exit || event->kind == DT_EVENT_START) &&
+        event->rank >= outcome->count)
         return false;
-    if (label >= outcome->count || label == event->rank)
+    if (label >= outcome->count)
         return true;
-    int host = outcome->ranks[event->rank].host;
-    int written_on = outcome->ranks[label].host;
-    return event->kind == DT_EVENT_EXIT &&
-           (host == NO_HOST || written_on == NO_HOST || host == written_on);
+    if (event->kind == DT_EVENT_START)
+        return label == event->rank;
+    if (!exit && event->kind != DT_EVENT_STOP && event->kind != DT_EVENT_OOM)
+        return true;
+    int host = outcome->ranks[exit ? event->rank : label].host;
+    uint32_t first = host == NO_HOST ? DT_NO_RANK : outcome->hosts[host].first;
+    return first == DT_NO_RANK || label == first;
+}
+
+static void note_exit(struct dt_outcome *outcome, struct rank *r,
+                      const struct dt_console_event *event)
+{
+    r->ended = true;
+    r->no_record = false;
+    r->end_ms = event->ms;
+    r->status = event->status;
+    outcome->has_records = true;
+    if (r->host != NO_HOST)
+        outcome->hosts[r->host].ended = true;
 }
 
 void dt_outcome_event(struct dt_outcome *outcome,
@@ -217,14 +243,15 @@ void dt_outcome_event(struct dt_outcome *outcome,
                       int64_t now_ms)
 {
     bool record = event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT;
-    if (record && !is_plausible(outcome, event, rank))
+    if (!is_plausible(outcome, event, rank))
         return;
     struct rank *r = &outcome->ranks[record ? event->rank : outcome->count];
     if (record) {
         r->seen = true;
         update_clock(outcome, r, event, now_ms);
     }
-    bool end = event->kind == DT_EVENT_EXIT || event->kind == DT_EVENT_TASKS;
+    bool end = event->kind == DT_EVENT_EXIT ||
+               (event->kind == DT_EVENT_TASKS && !event->hearsay);
     if (end && outcome->first_end_ms == 0)
         outcome->first_end_ms = now_ms;
     switch (event->kind) {
@@ -233,10 +260,7 @@ void dt_outcome_event(struct dt_outcome *outcome,
         r->start_ms = event->ms;
         break;
     case DT_EVENT_EXIT:
-        r->ended = true;
-        r->no_record = false;
-        r->end_ms = event->ms;
-        r->status = event->status;
+        note_exit(outcome, r, event);
         break;
     case DT_EVENT_TASKS:
         note_ended_tasks(outcome, event, now_ms);

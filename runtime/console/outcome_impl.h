@@ -19,6 +19,7 @@ struct rank {
     int host; /* index, or NO_HOST */
     bool seen;
     bool started, ended;
+    bool heard;               /* of the end, if not `ended`: by hearsay only */
     bool no_record;           /* of the end: end_ms is when srun reported it */
     int64_t start_ms, end_ms; /* on the host's clock */
     int status;
@@ -27,11 +28,15 @@ struct rank {
 
 struct host {
     char *name;
+    uint32_t first; /* its first rank, on whose stderr slurmstepd writes;
+                     * DT_NO_RANK: not known
+                     */
     bool has_clock;
     int64_t ahead_ms; /* upper bound of how far our clock is ahead of the host's
                        */
     bool oom;
     bool lost;
+    bool ended; /* a record says how a rank of it has ended */
 };
 
 struct dt_outcome {
@@ -42,11 +47,14 @@ struct dt_outcome {
     int64_t launch_ms;
     int64_t stop_ms;      /* 0: nobody has stopped the step */
     bool killed;          /* it was stopped by SIGKILL to every rank */
+    int64_t asked_ms;     /* when srun last said that it stops the step; or 0 */
     bool asked;           /* somebody asked to stop it, but not because a rank
                            * had ended
                            */
     int64_t first_end_ms; /* when the first end of a rank was reported; or 0 */
+    bool has_records;     /* of ranks that have not ended with status 0 */
     char lost[256];       /* node or nodes, as Slurm names them; empty: none */
+    bool lost_heard;      /* by hearsay only */
     int64_t lost_ms;
     char *hang; /* why the step was ended; NULL: not because of a hang */
 };

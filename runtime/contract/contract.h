@@ -80,8 +80,9 @@
  *
  * srun makes a random TOKEN for each step. A line without it comes from a
  * program. The plugin removes it from the environment before the user's program
- * runs. Users can still read it from the memory of their own srun: it protects
- * against mistakes, not against its owner.
+ * runs; the program of srun's --task-epilog has it. Users can also read it from
+ * the memory of their own srun: it protects against mistakes, not against its
+ * owner.
  */
 #ifndef DT_CONTRACT_CONTRACT_H
 #define DT_CONTRACT_CONTRACT_H

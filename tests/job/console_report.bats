@@ -296,3 +296,36 @@ END
     SETTINGS=SLURM_DISTTRAIN_HANG=1 PATH=$WORK/fake:$PATH run -0 dt_run \
         bash ask.sh
 }
+
+@test "a line that names no step, or another one, stops no step" {
+    local line
+    for line in 'slurmstepd: error: *** CANCELLED AT 2026-01-01T00:00:00 ***' \
+        '[2026-01-01T00:00:00.1] error: *** x CANCELLED AT now' \
+        'slurmstepd: error: *** STEP 999.0 ON n1 CANCELLED AT now ***'; do
+        run ! env LINE="$line" bash -c "$(declare -f train dt_srun dt_run)"'
+            train sh -c "[ \$RANK = 4 ] || exec sleep 30
+                echo \"\$LINE\" >&2; sleep 0.3; echo the culprit >&2; exit 3"'
+        report | grep '^disttrain: first failure: rank 4 on n3, exit status 3'
+    done
+}
+
+@test "without labels, an srun in a task does not fail the step" {
+    cat >nested.sh <<'END'
+[ $RANK = 1 ] || exit 0
+srun -Q --overlap -N1 -n1 sh -c 'exit 9'
+echo "nested: $?"
+echo "srun: error: Node failure on n2" >&2
+exit 0
+END
+    run -0 dt_run env SETTINGS=SLURM_DISTTRAIN_REQUEUE=1 salloc -Q -N2 -n4 \
+        srun -Qu --overlap -N2 -n2 --disttrain=c.yaml sh nested.sh
+    echo "$output"
+    [[ $output == *"Exited with exit code 9"* && $output == *"nested: 9"* ]]
+    [[ $output != *"disttrain: "* ]]
+    # and a rank that fails is named nevertheless
+    sed -i 's/^exit 0$/exit 4/' nested.sh
+    run ! dt_run salloc -Q -N2 -n4 srun -Qu --overlap -N2 -n2 \
+        --disttrain=c.yaml sh nested.sh
+    echo "$output"
+    [[ $output == *"disttrain: first failure: rank 1 on n"[1-4]", exit status 4, "* ]]
+}

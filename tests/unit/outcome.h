@@ -59,9 +59,9 @@ static inline void record(struct dt_outcome *o, int64_t came, const char *verb,
     char line[128];
     int n = snprintf(line, sizeof(line), RECORD "%s %u n%u %d.%03d", verb, rank,
                      rank / 2 + 1, (int)(ms / 1000), (int)(ms % 1000));
-    if (verb[0] == 'e')
+    if (verb[0] == 'e') /* slurmstepd says it on the node's first stderr */
         snprintf(line + n, sizeof(line) - (size_t)n, " %d", status);
-    say(o, rank, came, line);
+    say(o, verb[0] == 'e' ? rank / 2 * 2 : rank, came, line);
 }
 
 static inline void start_all(struct dt_outcome *o)

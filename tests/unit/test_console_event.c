@@ -109,6 +109,12 @@ static void the_origin_of_a_line_decides_its_meaning(void **state)
         {"slurmstepd: error: *** STEP 5.1 ON n1 CANCELLED AT now ***",
          {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
          {false, true, false}},
+        {"slurmstepd: error: *** JOB 51 ON n1 CANCELLED AT now ***",
+         {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
+         {false, true, false}},
+        {"slurmstepd: error: *** CANCELLED AT now ***",
+         {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
+         {true, true, true}},
         {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.01. x",
          {DT_EVENT_NONE, DT_EVENT_NONE, DT_EVENT_NONE},
          {false, true, false}},
@@ -124,6 +130,12 @@ static void the_origin_of_a_line_decides_its_meaning(void **state)
             assert_int_equal(n.kind, cases[i].kinds[origin]);
             assert_int_equal(n.from_slurm, cases[i].from_slurm[origin]);
         }
+    /* without labels a line is believed if it names the step */
+    assert_true(parse("srun: error: n3: task 5: Killed").hearsay);
+    assert_true(parse("srun: sending Ctrl-C to StepId=5.1").hearsay);
+    assert_false(parse("srun: sending Ctrl-C to StepId=5.0").hearsay);
+    assert_false(
+        parse_from(DT_ORIGIN_SRUN, "srun: error: n3: task 5: Killed").hearsay);
 }
 
 /* As recorded from Slurm 22.05, 24.11 and 26.05. */
@@ -142,7 +154,7 @@ static void recorded_slurm_messages_are_understood(void **state)
         {"slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT "
          "2026-11-20T13:18:32 ***\n",
          DT_EVENT_STOP, ""},
-        {"slurmstepd-n1: error: *** JOB 2 ON n1 CANCELLED AT "
+        {"slurmstepd-n1: error: *** JOB 5 ON n1 CANCELLED AT "
          "2026-11-20T13:18:32 DUE TO TIME LIMIT ***\n",
          DT_EVENT_STOP, ""},
         {"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0. Some "

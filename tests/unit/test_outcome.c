@@ -63,28 +63,6 @@ static void only_a_step_without_failure_asks_for_requeue(void **state)
     dt_outcome_destroy(o);
 }
 
-/* A record tells of the task on whose stream it has come, or, if slurmstepd has
- * written it, of one of that node.
- */
-static void a_record_on_a_foreign_stream_is_ignored(void **state)
-{
-    struct dt_outcome *o = step();
-    (void)state;
-    start_all(o);
-    say(o, 0, 105000, RECORD "exit 7 n4 103.000 256");
-    say(o, 6, 105000, RECORD "exit 5 n3 103.000 256");
-    say(o, 6, 105000, RECORD "exit 7 n4 104.000 512");
-    expect_report(o, "disttrain: first failure: rank 7 on n4, exit status 2, "
-                     "3.0 s after the start\n");
-    o = step();
-    say(o, 0, 101000, RECORD "start 7 n4 101.000");
-    say(o, 6, 101000, RECORD "start 7 n4 101.000");
-    assert_int_equal(dt_outcome_missing(o), 8);
-    say(o, 7, 101000, RECORD "start 7 n4 101.000");
-    assert_int_equal(dt_outcome_missing(o), 7);
-    dt_outcome_destroy(o);
-}
-
 static bool crashes_with(int status)
 {
     struct dt_outcome *o = step();
@@ -468,7 +446,6 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_the_first_failure),
         cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
         cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
-        cmocka_unit_test(a_record_on_a_foreign_stream_is_ignored),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
         cmocka_unit_test(mistakes_of_the_user_are_no_crash),
         cmocka_unit_test(a_run_ends_with_the_first_failure),
