@@ -134,6 +134,26 @@ static void parse_tasks(const char *text, struct dt_console_event *event)
         event->kind = DT_EVENT_TASKS;
 }
 
+/* Parses "task 5 launch failed: Plugin initialization failed" or "Task launch
+ * for StepId=5.0 failed on node n3: Invalid job credential".
+ */
+static void parse_launch(const char *text, struct dt_console_event *event)
+{
+    int used = 0;
+    event->host[0] = '\0';
+    if (sscanf(text, "task %639[0-9] launch failed: %n", event->list, &used) !=
+            1 ||
+        used == 0) {
+        event->list[0] = '\0';
+        if (sscanf(text, "Task launch for %*s failed on node %255[^: ]: %n",
+                   event->host, &used) != 1 ||
+            used == 0)
+            return;
+    }
+    event->kind = DT_EVENT_UNLAUNCHED;
+    snprintf(event->reason, sizeof(event->reason), "%s", text + used);
+}
+
 /* Parses a message of srun, without "srun: ". */
 static void parse_srun(const char *text, struct dt_console_event *event)
 {
@@ -150,6 +170,8 @@ static void parse_srun(const char *text, struct dt_console_event *event)
         event->kind = DT_EVENT_NODE_LOST;
     else if (starts_with(text, "error: "))
         parse_tasks(text + strlen("error: "), event);
+    if (event->kind == DT_EVENT_NONE && starts_with(text, "error: "))
+        parse_launch(text + strlen("error: "), event);
 }
 
 enum owner {

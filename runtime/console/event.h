@@ -19,16 +19,19 @@
 
 enum dt_console_event_kind {
     DT_EVENT_NONE,
-    DT_EVENT_START,     /* record: rank, host, ms */
-    DT_EVENT_EXIT,      /* record: rank, host, ms, status */
-    DT_EVENT_ABSENT,    /* record: hosts in list have not connected to port */
-    DT_EVENT_PROGRESS,  /* record: bar */
-    DT_EVENT_ENDED,     /* record: there is no bar any more */
-    DT_EVENT_TASKS,     /* srun: ranks have ended with status; host, oom */
-    DT_EVENT_STOP,      /* the step is ended; status: SIGKILL, if by that */
-    DT_EVENT_ASKED,     /* the same, because the user or a limit wants it */
-    DT_EVENT_OOM,       /* the kernel has killed a process on this host */
-    DT_EVENT_NODE_LOST, /* the node is lost: host or, if that is empty, node */
+    DT_EVENT_START,      /* record: rank, host, ms */
+    DT_EVENT_EXIT,       /* record: rank, host, ms, status */
+    DT_EVENT_ABSENT,     /* record: hosts in list have not connected to port */
+    DT_EVENT_PROGRESS,   /* record: bar */
+    DT_EVENT_ENDED,      /* record: there is no bar any more */
+    DT_EVENT_TASKS,      /* srun: ranks have ended with status; host, oom */
+    DT_EVENT_UNLAUNCHED, /* srun: these ranks, or those of host, cannot be
+                          * launched: reason
+                          */
+    DT_EVENT_STOP,       /* the step is ended; status: SIGKILL, if by that */
+    DT_EVENT_ASKED,      /* the same, because the user or a limit wants it */
+    DT_EVENT_OOM,        /* the kernel has killed a process on this host */
+    DT_EVENT_NODE_LOST,  /* the node is lost: host or, if that is empty, node */
 };
 
 struct dt_console_event {
@@ -48,6 +51,7 @@ struct dt_console_event {
     int waited_s;
     struct dt_bar bar;
     char list[640]; /* of ranks: "4-5,7"; of hosts: "n1,n2", or "-": none */
+    char reason[128];
 };
 
 /* Who may have written a line of stderr. */

@@ -251,6 +251,34 @@ static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
     return host != NO_HOST && outcome->hosts[host].lost;
 }
 
+/* A rank that has started was launched: the message was of another srun. */
+static bool is_unlaunched(const struct dt_outcome *outcome, uint32_t rank)
+{
+    return outcome->ranks[rank].unlaunched && !outcome->ranks[rank].started;
+}
+
+/* The first rank that was not launched; NULL: all were. */
+static const struct rank *find_unlaunched(const struct dt_outcome *outcome)
+{
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (is_unlaunched(outcome, i))
+            return &outcome->ranks[i];
+    return NULL;
+}
+
+/* Whether Slurm itself has failed the step. Then ranks fail because of that. */
+static bool has_slurm_failed(const struct dt_outcome *outcome)
+{
+    return find_unlaunched(outcome) || has_lost_node(outcome);
+}
+
+static void print_unlaunched(const struct dt_outcome *outcome, FILE *out)
+{
+    dt_outcome_print_by_host(outcome, is_unlaunched, out);
+    fprintf(out, " could not be launched, according to Slurm: %s",
+            outcome->reason);
+}
+
 /* We cannot know what happened to the ranks of a lost node. Other ranks fail
  * because of them and are often noticed first.
  */
@@ -327,7 +355,9 @@ static void print_first(const struct dt_outcome *outcome,
 static void print_failure(const struct dt_outcome *outcome,
                           const struct rank *first, FILE *out)
 {
-    if (has_lost_node(outcome))
+    if (find_unlaunched(outcome))
+        print_unlaunched(outcome, out);
+    else if (has_lost_node(outcome))
         print_lost(outcome, out);
     else if (first)
         print_first(outcome, first, out);
@@ -337,13 +367,17 @@ static void print_failure(const struct dt_outcome *outcome,
 
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 {
-    bool lost = has_lost_node(outcome);
-    const struct rank *first = lost ? NULL : find_first_failure(outcome);
-    if (!lost && (first ? find_cause(outcome, first) != NULL : !outcome->hang))
+    bool slurm = has_slurm_failed(outcome);
+    const struct rank *first = slurm ? NULL : find_first_failure(outcome);
+    if (!slurm && (first ? find_cause(outcome, first) != NULL : !outcome->hang))
         return;
     fputs(OURS "first failure: ", out);
     print_failure(outcome, first, out);
     fputc('\n', out);
+    if (find_unlaunched(outcome))
+        fputs(OURS "slurmd's log on that node says why; if a plugin has "
+                   "failed, run `disttrain doctor --plugin` there\n",
+              out);
     if (first)
         print_text(outcome, first, out);
     print_others(outcome, first, out);
@@ -352,7 +386,7 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 static bool is_clean(const struct dt_outcome *outcome)
 {
     bool ended =
-        has_lost_node(outcome) || outcome->hang || outcome->stop_ms != 0;
+        has_slurm_failed(outcome) || outcome->hang || outcome->stop_ms != 0;
     for (uint32_t i = 0; !ended && i < outcome->count; i++)
         ended = outcome->ranks[i].ended && outcome->ranks[i].status != 0;
     return !ended;
@@ -362,7 +396,7 @@ static void find_text(const struct dt_outcome *outcome,
                       const struct rank *first, char *text, size_t size)
 {
     const struct rank *cause =
-        first && !has_lost_node(outcome) ? find_cause(outcome, first) : NULL;
+        first && !has_slurm_failed(outcome) ? find_cause(outcome, first) : NULL;
     text[0] = '\0';
     if (cause) {
         dt_last_lines_last(&cause->err, text, size);
@@ -377,10 +411,17 @@ static void find_text(const struct dt_outcome *outcome,
     text[size - 1] = '\0';
 }
 
+static const char *host_name(const struct dt_outcome *outcome,
+                             const struct rank *r)
+{
+    return r->host == NO_HOST ? "" : outcome->hosts[r->host].name;
+}
+
 bool dt_outcome_ending(const struct dt_outcome *outcome,
                        struct dt_outcome_ending *ending)
 {
     const struct rank *first = find_first_failure(outcome);
+    const struct rank *unlaunched = find_unlaunched(outcome);
     const char *host = has_lost_node(outcome) ? outcome->lost : "";
     *ending =
         (struct dt_outcome_ending){.status = "failed", .rank = DT_NO_RANK};
@@ -392,9 +433,11 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
         snprintf(ending->text, sizeof(ending->text),
                  "from outside, by scancel, a time limit or a signal, before "
                  "it could save");
+    } else if (unlaunched) {
+        host = host_name(outcome, unlaunched);
     } else if (!host[0] && first) {
         ending->rank = (uint32_t)(first - outcome->ranks);
-        host = first->host == NO_HOST ? "" : outcome->hosts[first->host].name;
+        host = host_name(outcome, first);
     }
     snprintf(ending->host, sizeof(ending->host), "%s", host);
     return true;
@@ -402,7 +445,7 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
 
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
 {
-    if (has_lost_node(outcome) || find_first_failure(outcome))
+    if (has_slurm_failed(outcome) || find_first_failure(outcome))
         return false;
     for (uint32_t i = 0; i < outcome->count; i++)
         if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
@@ -427,5 +470,5 @@ bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
 {
     const struct rank *first = find_first_failure(outcome);
     return first ? !is_users_mistake(first->status)
-                 : !has_lost_node(outcome) && outcome->hang != NULL;
+                 : !has_slurm_failed(outcome) && outcome->hang != NULL;
 }

@@ -203,6 +203,25 @@ static void note_lost_node(struct dt_outcome *outcome,
     outcome->lost_ms = now_ms;
 }
 
+/* srun names ranks or, if a node has refused them all, the node. */
+static void note_unlaunched(struct dt_outcome *outcome,
+                            const struct dt_console_event *event)
+{
+    struct dt_rankset set;
+    int host = find_host(outcome, event->host);
+    if (dt_rankset_init(&set, outcome->count, NULL) != 0)
+        return;
+    dt_rankset_parse(&set, event->list, NULL);
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        struct rank *r = &outcome->ranks[i];
+        if (set.has[i] || (host != NO_HOST && r->host == host))
+            r->unlaunched = true;
+    }
+    if (!outcome->reason[0])
+        snprintf(outcome->reason, sizeof(outcome->reason), "%s", event->reason);
+    dt_rankset_fini(&set);
+}
+
 /* Whether an event came from a stream on which it can appear: a start on that
  * of the task, and what slurmstepd says on that of its node's first task. Where
  * srun does not label its output, or the step's nodes are not known, we cannot
@@ -264,6 +283,9 @@ void dt_outcome_event(struct dt_outcome *outcome,
         break;
     case DT_EVENT_TASKS:
         note_ended_tasks(outcome, event, now_ms);
+        break;
+    case DT_EVENT_UNLAUNCHED:
+        note_unlaunched(outcome, event);
         break;
     case DT_EVENT_STOP:
     case DT_EVENT_ASKED:

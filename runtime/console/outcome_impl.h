@@ -19,6 +19,7 @@ struct rank {
     int host; /* index, or NO_HOST */
     bool seen;
     bool started, ended;
+    bool unlaunched;          /* according to srun */
     bool heard;               /* of the end, if not `ended`: by hearsay only */
     bool no_record;           /* of the end: end_ms is when srun reported it */
     int64_t start_ms, end_ms; /* on the host's clock */
@@ -56,6 +57,8 @@ struct dt_outcome {
     char lost[256];       /* node or nodes, as Slurm names them; empty: none */
     bool lost_heard;      /* by hearsay only */
     int64_t lost_ms;
+    char reason[128]; /* why the first of the unlaunched ranks was not launched
+                       */
     char *hang; /* why the step was ended; NULL: not because of a hang */
 };
 

@@ -329,3 +329,16 @@ END
     echo "$output"
     [[ $output == *"disttrain: first failure: rank 1 on n"[1-4]", exit status 4, "* ]]
 }
+
+@test "ranks that cannot be launched are the first failure" {
+    local plugin=$DT_BUILDDIR/spank/.libs/spank_disttrain.so
+    touch none.so
+    dt_run --node n2 mount --bind none.so "$plugin"
+    run train true
+    dt_run --node n2 umount "$plugin"
+    grep '^srun: error: task 2 launch failed: Plugin' err
+    diff - <(report) <<'END'
+disttrain: first failure: ranks 2-3 on n2 could not be launched, according to Slurm: Plugin initialization failed
+disttrain: slurmd's log on that node says why; if a plugin has failed, run `disttrain doctor --plugin` there
+END
+}

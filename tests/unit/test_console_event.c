@@ -250,6 +250,28 @@ static void a_task_message_gives_ranks_and_status(void **state)
     }
 }
 
+static void a_failed_launch_has_ranks_or_a_host(void **state)
+{
+    struct dt_console_event n;
+    (void)state;
+    n = parse("srun: error: task 5 launch failed: Plugin initialization "
+              "failed\n");
+    assert_int_equal(n.kind, DT_EVENT_UNLAUNCHED);
+    assert_string_equal(n.list, "5");
+    assert_string_equal(n.host, "");
+    assert_string_equal(n.reason, "Plugin initialization failed");
+    n = parse("srun: error: Task launch for StepId=5.0 failed on node n3: "
+              "Invalid job credential\n");
+    assert_int_equal(n.kind, DT_EVENT_UNLAUNCHED);
+    assert_string_equal(n.list, "");
+    assert_string_equal(n.host, "n3");
+    assert_string_equal(n.reason, "Invalid job credential");
+    n = parse("srun: error: Application launch failed: Invalid credential\n");
+    assert_int_equal(n.kind, DT_EVENT_NONE);
+    n = parse_from(DT_ORIGIN_TASK, "srun: error: task 5 launch failed: x");
+    assert_int_equal(n.kind, DT_EVENT_NONE);
+}
+
 static void a_line_of_1024_bytes_is_not_read(void **state)
 {
     static const char said[] = "srun: Job step aborted";
@@ -271,6 +293,7 @@ int main(void)
         cmocka_unit_test(the_origin_of_a_line_decides_its_meaning),
         cmocka_unit_test(recorded_slurm_messages_are_understood),
         cmocka_unit_test(a_task_message_gives_ranks_and_status),
+        cmocka_unit_test(a_failed_launch_has_ranks_or_a_host),
         cmocka_unit_test(a_line_of_1024_bytes_is_not_read),
     };
     return cmocka_run_group_tests_name("notice", tests, NULL, NULL);

@@ -418,6 +418,12 @@ static void a_run_ends_with_the_first_failure(void **state)
                   "start: ranks 0-1 on n1");
 
     o = step();
+    say(o, DT_NO_RANK, 101000, "srun: error: task 3 launch failed: reason");
+    expect_ending(o, "failed", DT_NO_RANK, "n2",
+                  "rank 3 on n2 could not be launched, according to Slurm: "
+                  "reason");
+
+    o = step();
     start_all(o);
     dt_outcome_hang(o, "no rank has printed anything for 9 s", 110000);
     expect_ending(o, "failed", DT_NO_RANK, "",

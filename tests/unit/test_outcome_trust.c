@@ -203,6 +203,44 @@ static void a_record_on_a_foreign_stream_is_ignored(void **state)
     dt_outcome_destroy(o);
 }
 
+/* srun says it once, and may end with status 0. */
+static void a_rank_that_is_not_launched_is_the_first_failure(void **state)
+{
+    static const char advice[] =
+        "disttrain: slurmd's log on that node says why; if a plugin has "
+        "failed, run `disttrain doctor --plugin` there\n";
+    static const struct {
+        const char *line, *ranks, *reason;
+    } cases[] = {
+        {"srun: error: task 3 launch failed: Plugin initialization failed\n",
+         "rank 3 on n2", "Plugin initialization failed"},
+        {"srun: error: Task launch for StepId=7.0 failed on node n3: Invalid "
+         "job credential\n",
+         "ranks 4-5 on n3", "Invalid job credential"},
+    };
+    char want[512];
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_outcome *o = step();
+        record(o, 101000, "start", 0, 101000, 0);
+        say(o, DT_NO_RANK, 101000, cases[i].line);
+        record(o, 113500, "exit", 0, 113500, EXIT(69));
+        assert_false(dt_outcome_asks_requeue(o));
+        snprintf(want, sizeof(want),
+                 "disttrain: first failure: %s could not be launched, "
+                 "according to Slurm: %s\n%s"
+                 "disttrain: rank 0 on n1: exit status 69 (another rank or a "
+                 "service was lost), 12.5 s after the start\n",
+                 cases[i].ranks, cases[i].reason, advice);
+        expect_report(o, want);
+    }
+    /* an srun that a task has started speaks of others */
+    struct dt_outcome *o = step();
+    start_all(o);
+    say(o, DT_NO_RANK, 101000, cases[0].line);
+    expect_report(o, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +248,7 @@ int main(void)
         cmocka_unit_test(an_srun_in_a_task_does_not_fail_the_step),
         cmocka_unit_test(srun_is_heard_where_records_are_missing),
         cmocka_unit_test(a_record_on_a_foreign_stream_is_ignored),
+        cmocka_unit_test(a_rank_that_is_not_launched_is_the_first_failure),
         cmocka_unit_test(only_slurmstepd_says_that_the_step_is_stopped),
     };
     return cmocka_run_group_tests_name("trust", tests, NULL, NULL);
