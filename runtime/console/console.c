@@ -8,7 +8,6 @@
  */
 #include "config.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -32,24 +31,12 @@
 #include "console/outcome.h"
 #include "console/ranklogs.h"
 #include "console/run_end.h"
+#include "console/stream.h"
 #include "console/watch.h"
 #include "contract/contract.h"
 
 enum {
-    BUFFER_BYTES = 128 * 1024, /* twice what a pipe holds */
-    START_TIMEOUT_S = 30,      /* how long all ranks may take to start */
-};
-
-struct stream {
-    int in; /* -1: at its end */
-    int out;
-    bool is_stderr;
-    bool dead;     /* nobody reads what we write */
-    bool terminal; /* the bar may be below it */
-    bool mid_line; /* the last byte written was not a newline */
-    size_t used, shown;
-    char buf[BUFFER_BYTES];      /* read, but not yet processed */
-    char show[2 * BUFFER_BYTES]; /* to be written */
+    START_TIMEOUT_S = 30, /* how long all ranks may take to start */
 };
 
 struct console {
@@ -60,7 +47,7 @@ struct console {
     bool reported;        /* has named the ranks that have not started */
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not look for hangs */
-    struct stream streams[2];
+    struct dt_console_stream streams[2];
 };
 
 static int64_t now_ms(void)
@@ -68,45 +55,6 @@ static int64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Waits for the reader as long as necessary, as srun would. */
-static void write_stream(struct stream *s)
-{
-    size_t done = 0;
-    while (done < s->shown && !s->dead) {
-        ssize_t n = write(s->out, s->show + done, s->shown - done);
-        if (n >= 0)
-            done += (size_t)n;
-        else if (errno == EAGAIN)
-            poll(&(struct pollfd){.fd = s->out, .events = POLLOUT}, 1, -1);
-        else
-            s->dead = errno != EINTR;
-    }
-    s->shown = 0;
-}
-
-/* Writes what is to be shown, above the bar. */
-static void flush_stream(struct stream *s)
-{
-    if (s->shown == 0)
-        return;
-    s->mid_line = s->show[s->shown - 1] != '\n';
-    if (!s->terminal) {
-        write_stream(s);
-        return;
-    }
-    dt_footer_lift();
-    write_stream(s);
-    dt_footer_drop(s->mid_line);
-}
-
-static void show_text(struct stream *s, const char *text, size_t len)
-{
-    if (s->shown + len > sizeof(s->show))
-        flush_stream(s);
-    memcpy(s->show + s->shown, text, len);
-    s->shown += len;
 }
 
 /* Whether fd is a terminal that srun --pty has switched to raw mode. */
@@ -119,22 +67,22 @@ static bool is_raw(int fd)
 /* Prints a message of the console on stderr, on a line of its own. */
 static void print_message(struct console *c, const char *text)
 {
-    struct stream *s = &c->streams[1];
+    struct dt_console_stream *s = &c->streams[1];
     const char *newline = is_raw(s->out) ? "\r\n" : "\n";
-    flush_stream(s);
+    dt_console_stream_flush(s);
     if (s->mid_line)
-        show_text(s, newline, strlen(newline));
+        dt_console_stream_show(s, newline, strlen(newline));
     while (*text) {
         size_t len = strcspn(text, "\n");
-        len = len < BUFFER_BYTES ? len : BUFFER_BYTES;
-        show_text(s, text, len);
+        len = len < DT_CONSOLE_STREAM_BYTES ? len : DT_CONSOLE_STREAM_BYTES;
+        dt_console_stream_show(s, text, len);
         text += len;
         if (*text == '\n') {
-            show_text(s, newline, strlen(newline));
+            dt_console_stream_show(s, newline, strlen(newline));
             text++;
         }
     }
-    flush_stream(s);
+    dt_console_stream_flush(s);
 }
 
 /* Stops writing rank logs when one cannot be written; the run continues. */
@@ -211,8 +159,8 @@ static enum dt_console_origin find_origin(const struct console *c, size_t label)
     return label > 0 ? DT_ORIGIN_TASK : DT_ORIGIN_SRUN;
 }
 
-static void handle_line(struct console *c, struct stream *s, const char *line,
-                        size_t len, int64_t now)
+static void handle_line(struct console *c, struct dt_console_stream *s,
+                        const char *line, size_t len, int64_t now)
 {
     struct dt_error err;
     struct dt_console_event event = {.kind = DT_EVENT_NONE};
@@ -245,48 +193,23 @@ static void handle_line(struct console *c, struct stream *s, const char *line,
             return;
     }
     if (c->step.labels == DT_LABELS_STRIP)
-        show_text(s, text, bytes);
+        dt_console_stream_show(s, text, bytes);
     else
-        show_text(s, line, len);
+        dt_console_stream_show(s, line, len);
 }
 
-static void close_input(struct stream *s)
+/* Reads once and handles all lines. */
+static void handle_input(struct console *c, struct dt_console_stream *s)
 {
-    if (s->in >= 0)
-        close(s->in);
-    s->in = -1;
-}
-
-/* Reads once and handles all lines; a last line without a newline is handled at
- * once, too, unless the read filled the buffer.
- */
-static void handle_input(struct console *c, struct stream *s)
-{
-    size_t room = sizeof(s->buf) - s->used;
-    ssize_t n = read(s->in, s->buf + s->used, room);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (n <= 0) {
-        close_input(s);
-        n = 0;
-    }
+    const char *line;
+    size_t len;
+    dt_console_stream_read(s);
     int64_t now = now_ms();
-    size_t end = s->used + (size_t)n;
-    size_t begin = 0;
-    while (begin < end) {
-        const char *line = s->buf + begin;
-        const char *newline = memchr(line, '\n', end - begin);
-        if (!newline && n == (ssize_t)room && begin > 0)
-            break;
-        size_t len = newline ? (size_t)(newline + 1 - line) : end - begin;
+    while ((line = dt_console_stream_next(s, &len)))
         handle_line(c, s, line, len, now);
-        begin += len;
-    }
-    s->used = end - begin;
-    memmove(s->buf, s->buf + begin, s->used);
-    flush_stream(s);
+    dt_console_stream_flush(s);
     if (s->dead && !s->is_stderr && !c->logs)
-        close_input(s); /* srun learns that nobody reads it */
+        dt_console_stream_close(s); /* srun learns that nobody reads it */
 }
 
 static void flush_logs(struct console *c)
@@ -350,7 +273,7 @@ static int wait_ms(const struct console *c)
 
 static void run_loop(struct console *c)
 {
-    struct stream *s = c->streams;
+    struct dt_console_stream *s = c->streams;
     while (s[0].in >= 0 || s[1].in >= 0) {
         int doctor = c->hang ? dt_hang_fd(c->hang) : -1;
         struct pollfd p[3] = {{.fd = s[0].in, .events = POLLIN},
@@ -459,13 +382,10 @@ static struct console *create_console(void)
         return NULL;
     c->launched = dt_clock_now();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
-    c->streams[0].in = DT_CONSOLE_OUT_FD;
-    c->streams[0].out = STDOUT_FILENO;
-    c->streams[1].in = DT_CONSOLE_ERR_FD;
-    c->streams[1].out = STDERR_FILENO;
-    c->streams[1].is_stderr = true;
-    for (int i = 0; i < 2; i++)
-        c->streams[i].terminal = isatty(c->streams[i].out);
+    dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,
+                           false);
+    dt_console_stream_init(&c->streams[1], DT_CONSOLE_ERR_FD, STDERR_FILENO,
+                           true);
     return c;
 }
 

@@ -26,6 +26,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/console/ranklogs.h \
 	runtime/console/run_end.c \
 	runtime/console/run_end.h \
+	runtime/console/stream.c \
+	runtime/console/stream.h \
 	runtime/console/watch.c \
 	runtime/console/watch.h \
 	# End of runtime/console

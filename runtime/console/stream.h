@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.h - one of srun's two streams, on its way through the console */
+#ifndef DT_CONSOLE_STREAM_H
+#define DT_CONSOLE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    DT_CONSOLE_STREAM_BYTES = 128 * 1024, /* twice what a pipe holds */
+};
+
+struct dt_console_stream {
+    int in; /* -1: at its end */
+    int out;
+    bool is_stderr;
+    bool dead;     /* nobody reads what we write, or it cannot be written */
+    bool terminal; /* the bar may be below it */
+    bool mid_line; /* the last byte written was not a newline */
+    bool full;     /* the last read has filled the buffer */
+    size_t begin, used, shown;
+    char buf[DT_CONSOLE_STREAM_BYTES]; /* buf[begin..used): to be handled */
+    char show[2 * DT_CONSOLE_STREAM_BYTES]; /* to be written */
+};
+
+/* Begins to pass on what `in` has to `out`. There is nothing to free. */
+void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
+                            bool is_stderr);
+
+/* Reads once; at the end of the input, closes it. */
+void dt_console_stream_read(struct dt_console_stream *s);
+
+/* Returns the next line to handle, whose length becomes *len; NULL: none. A
+ * last line without a newline comes at once, too, unless the read has filled
+ * the buffer. The line is valid until the next call.
+ */
+const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len);
+
+/* Reads no more; once is enough. */
+void dt_console_stream_close(struct dt_console_stream *s);
+
+/* Adds text to what dt_console_stream_flush writes. */
+void dt_console_stream_show(struct dt_console_stream *s, const char *text,
+                            size_t len);
+
+/* Writes what is to be shown, above the bar. Waits for the reader as long as
+ * necessary, as srun would.
+ */
+void dt_console_stream_flush(struct dt_console_stream *s);
+
+#endif /* DT_CONSOLE_STREAM_H */
