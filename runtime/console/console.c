@@ -3,8 +3,7 @@
  * console.c - copies srun's output, sorts it by rank and reports failures
  *
  * A child of srun, between srun and its stdout and stderr. It passes bytes on
- * as they come. A read that does not fill the buffer ends where a write of srun
- * ended, so the console never waits for the rest of a line.
+ * as they come.
  */
 #include "config.h"
 
@@ -198,12 +197,11 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
         dt_console_stream_show(s, line, len);
 }
 
-/* Reads once and handles all lines. */
+/* Handles all lines that have come. */
 static void handle_input(struct console *c, struct dt_console_stream *s)
 {
     const char *line;
     size_t len;
-    dt_console_stream_read(s);
     int64_t now = now_ms();
     while ((line = dt_console_stream_next(s, &len)))
         handle_line(c, s, line, len, now);
@@ -266,6 +264,7 @@ static void watch_hang(struct console *c)
 static int wait_ms(const struct console *c)
 {
     double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
+    left = fmin(left, dt_console_stream_left(&c->streams[1]));
     if (!c->complete && !c->reported)
         left = fmin(left, c->launched + c->start_timeout - dt_clock_now());
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
@@ -280,9 +279,11 @@ static void run_loop(struct console *c)
                               {.fd = s[1].in, .events = POLLIN},
                               {.fd = doctor, .events = POLLIN}};
         int ready = poll(p, 3, wait_ms(c));
-        for (int i = 0; i < 2 && ready > 0; i++)
-            if (p[i].revents)
-                handle_input(c, &s[i]);
+        for (int i = 0; i < 2; i++) {
+            if (ready > 0 && p[i].revents)
+                dt_console_stream_read(&s[i]);
+            handle_input(c, &s[i]);
+        }
         flush_logs(c);
         watch_start(c);
         watch_hang(c);

@@ -286,3 +286,26 @@ void dt_console_event_parse(const char *line, size_t len,
     }
     parse_slurm(text, step, origin, event);
 }
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+bool dt_console_event_is_piece(const char *line, size_t len)
+{
+    static const char *const begins[] = {"srun: ", STEPD, DT_RECORD};
+    if (len == 0 || len >= LINE_BYTES)
+        return false;
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+        if (memcmp(line, begins[i], smaller(len, strlen(begins[i]))) == 0)
+            return true;
+    if (line[0] == '[' && (len == 1 || isalnum((unsigned char)line[1])))
+        return true; /* a time */
+    /* a record may come after the beginning of a program's line */
+    for (size_t i = 1; i < len; i++)
+        if (memcmp(line + i, DT_RECORD, smaller(len - i, strlen(DT_RECORD))) ==
+            0)
+            return true;
+    return false;
+}

@@ -79,4 +79,9 @@ void dt_console_event_parse(const char *line, size_t len,
                             enum dt_console_origin origin,
                             struct dt_console_event *event);
 
+/* Whether this may be the beginning of a line that dt_console_event_parse
+ * understands: it has no line end yet.
+ */
+bool dt_console_event_is_piece(const char *line, size_t len);
+
 #endif /* DT_CONSOLE_SLURM_MESSAGE_H */

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c - one of srun's two streams, on its way through the console */
+/*
+ * stream.c - one of srun's two streams, on its way through the console
+ *
+ * A read that does not fill the buffer ends where a write of srun ended. With
+ * --unbuffered that may be within a line: slurmstepd's own lines come in two
+ * pieces where its buffer wraps around.
+ */
 #include "config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/footer.h"
+#include "console/event.h"
 #include "console/stream.h"
+
+#define HOLD_S 0.2 /* the pieces of a line come within a millisecond */
 
 void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
                             bool is_stderr)
@@ -19,6 +30,7 @@ void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
     s->is_stderr = is_stderr;
     s->terminal = isatty(out);
     s->dead = s->mid_line = s->full = false;
+    s->held = 0;
     s->begin = s->used = s->shown = 0;
 }
 
@@ -50,13 +62,30 @@ static const char *stop_here(struct dt_console_stream *s)
     return NULL;
 }
 
+double dt_console_stream_left(const struct dt_console_stream *s)
+{
+    return s->held > 0 ? fmax(s->held + HOLD_S - dt_clock_now(), 0) : INFINITY;
+}
+
+/* Whether a line without a newline may be a piece of one that is not shown. */
+static bool is_held(struct dt_console_stream *s, const char *line, size_t len)
+{
+    if (!s->is_stderr || s->in < 0 || !dt_console_event_is_piece(line, len))
+        return false;
+    if (s->held == 0)
+        s->held = dt_clock_now();
+    return dt_console_stream_left(s) > 0;
+}
+
 const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len)
 {
     const char *line = s->buf + s->begin;
     size_t left = s->used - s->begin;
     const char *newline = memchr(line, '\n', left);
-    if (left == 0 || (!newline && s->full && s->begin > 0))
+    if (left == 0 || (!newline && s->full && s->begin > 0) ||
+        (!newline && is_held(s, line, left)))
         return stop_here(s);
+    s->held = 0;
     *len = newline ? (size_t)(newline + 1 - line) : left;
     s->begin += *len;
     return line;

@@ -18,6 +18,7 @@ struct dt_console_stream {
     bool terminal; /* the bar may be below it */
     bool mid_line; /* the last byte written was not a newline */
     bool full;     /* the last read has filled the buffer */
+    double held;   /* since when the last line is held back; 0: it is not */
     size_t begin, used, shown;
     char buf[DT_CONSOLE_STREAM_BYTES]; /* buf[begin..used): to be handled */
     char show[2 * DT_CONSOLE_STREAM_BYTES]; /* to be written */
@@ -32,9 +33,14 @@ void dt_console_stream_read(struct dt_console_stream *s);
 
 /* Returns the next line to handle, whose length becomes *len; NULL: none. A
  * last line without a newline comes at once, too, unless the read has filled
- * the buffer. The line is valid until the next call.
+ * the buffer, or on stderr the rest of the line decides whether it is to be
+ * shown: then for a moment we wait for the rest. The line is valid until the
+ * next call.
  */
 const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len);
+
+/* How many seconds a line may still be held back; INFINITY: none is. */
+double dt_console_stream_left(const struct dt_console_stream *s);
 
 /* Reads no more; once is enough. */
 void dt_console_stream_close(struct dt_console_stream *s);

@@ -342,3 +342,11 @@ disttrain: first failure: ranks 2-3 on n2 could not be launched, according to Sl
 disttrain: slurmd's log on that node says why; if a plugin has failed, run `disttrain doctor --plugin` there
 END
 }
+
+@test "without labels, no record is shown, though it comes in pieces" {
+    for _ in {1..12}; do
+        run ! dt_srun -u -N2 -n2 --disttrain=c.yaml sh -c \
+            '[ $RANK = 1 ] && exit 4; sleep 20'
+        [[ $output != *"disttrain: record"* ]]
+    done
+}

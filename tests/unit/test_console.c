@@ -2,6 +2,7 @@
 /* test_console.c - what srun prints is sorted by rank and kept */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "console/label.h"
 #include "console/last_lines.h"
 #include "console/ranklogs.h"
+#include "console/stream.h"
 
 static void only_valid_labels_name_a_rank(void **state)
 {
@@ -299,6 +301,69 @@ static void each_rank_gets_its_own_log(void **state)
     assert_int_equal(dt_file_remove_tree(dir, &err), 0);
 }
 
+static void put(int fd, const char *text)
+{
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* Reads a piece and checks the lines that come: "a|b|". */
+static void expect_lines(struct dt_console_stream *s, const char *want)
+{
+    char lines[256] = "";
+    const char *line;
+    size_t len;
+    dt_console_stream_read(s);
+    while ((line = dt_console_stream_next(s, &len)))
+        snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%.*s|",
+                 (int)len, line);
+    assert_string_equal(lines, want);
+}
+
+/* srun -u writes the two pieces of a record by themselves. */
+static void a_record_in_pieces_is_one_line(void **state)
+{
+    static const char record[] = "disttrain: record: a1b2 exit 0 n1 1.000 15\n";
+    static const char *const others[] = {"\r50%", "loss 3.1", "x"};
+    static struct dt_console_stream s;
+    char want[128], piece[64];
+    int fd[2];
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    dt_console_stream_init(&s, fd[0], STDERR_FILENO, true);
+    for (size_t cut = 1; cut < strlen(record); cut++) {
+        snprintf(piece, sizeof(piece), "a\n%.*s", (int)cut, record);
+        put(fd[1], piece);
+        expect_lines(&s, "a\n|");
+        assert_true(dt_console_stream_left(&s) <= 1);
+        put(fd[1], record + cut);
+        snprintf(want, sizeof(want), "%s|", record);
+        expect_lines(&s, want);
+        assert_true(isinf(dt_console_stream_left(&s)));
+    }
+    put(fd[1], "loss 3.1 disttra");
+    expect_lines(&s, "");
+    put(fd[1], record + strlen("disttra"));
+    snprintf(want, sizeof(want), "loss 3.1 %s|", record);
+    expect_lines(&s, want);
+    /* what cannot become a record is not held back, and nothing for long */
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        put(fd[1], others[i]);
+        snprintf(want, sizeof(want), "%s|", others[i]);
+        expect_lines(&s, want);
+    }
+    put(fd[1], "srun");
+    expect_lines(&s, "");
+    while (dt_console_stream_left(&s) > 0)
+        usleep(1000);
+    size_t len;
+    assert_non_null(dt_console_stream_next(&s, &len));
+    assert_int_equal(len, 4);
+    put(fd[1], "slurmstep");
+    close(fd[1]);
+    expect_lines(&s, "");
+    expect_lines(&s, "slurmstep|");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +375,7 @@ int main(void)
         cmocka_unit_test(the_tail_of_endless_output_stays_bounded),
         cmocka_unit_test(a_long_traceback_loses_its_middle),
         cmocka_unit_test(each_rank_gets_its_own_log),
+        cmocka_unit_test(a_record_in_pieces_is_one_line),
     };
     return cmocka_run_group_tests_name("console", tests, NULL, NULL);
 }
