@@ -400,6 +400,7 @@ int dt_console_run(FILE *settings)
     if (dt_console_step_read(&c->step, settings, now_ms(), &err) == 0) {
         apply_settings(c);
         run_loop(c);
+        dt_console_step_read_end(&c->step, settings);
         dt_footer_end();
         report_outcome(c);
         end_run(c);

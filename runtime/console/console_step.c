@@ -44,6 +44,7 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
     static const size_t step = sizeof(DT_CONSOLE_STEP) - 1;
     static const size_t token = sizeof(DT_CONSOLE_TOKEN) - 1;
     static const size_t progress = sizeof(DT_CONSOLE_PROGRESS) - 1;
+    static const size_t status = sizeof(DT_CONSOLE_STATUS) - 1;
     static const size_t node = sizeof(DT_CONSOLE_NODE) - 1;
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, DT_CONSOLE_LABELS, labels) == 0)
@@ -62,6 +63,10 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
     if (strncmp(line, DT_CONSOLE_PROGRESS, progress) == 0) {
         snprintf(s->identity.progress, sizeof(s->identity.progress), "%s",
                  line + progress);
+        return 0;
+    }
+    if (strncmp(line, DT_CONSOLE_STATUS, status) == 0 && s->outcome) {
+        dt_outcome_srun_ended(s->outcome, atoi(line + status));
         return 0;
     }
     char *blank = strrchr(line, ' ');
@@ -92,4 +97,14 @@ int dt_console_step_read(struct dt_console_step *s, FILE *in, int64_t now_ms,
         rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
                           s->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
     return rc;
+}
+
+void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
+{
+    char *line = NULL;
+    size_t size = 0;
+    clearerr(in);
+    while (getline(&line, &size, in) >= 0)
+        parse_fact(s, line, 0, NULL);
+    free(line);
 }

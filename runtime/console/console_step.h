@@ -34,4 +34,7 @@ struct dt_console_step {
 int dt_console_step_read(struct dt_console_step *step, FILE *in, int64_t now_ms,
                          struct dt_error *err);
 
+/* At the end: adds to the outcome how srun ends, if the plugin says it. */
+void dt_console_step_read_end(struct dt_console_step *step, FILE *in);
+
 #endif /* DT_CONSOLE_CONSOLE_STEP_H */

@@ -129,13 +129,12 @@ static double to_seconds(int64_t ms)
 
 /* Whether a rank has failed, as far as srun's messages say. Without labels they
  * may be of an srun that a task has started, and mean its tasks. So they count
- * only in a step that is known to fail, because of the record of a rank, and
- * for ranks without a record.
+ * only in a step that is known to fail, and for ranks without a record.
  */
 static bool is_heard_to_fail(const struct dt_outcome *outcome,
                              const struct rank *r)
 {
-    return r->heard && !r->ended && outcome->has_records &&
+    return r->heard && !r->ended && outcome->fails &&
            ended_by_itself(outcome, r);
 }
 
@@ -242,7 +241,7 @@ static bool has_lost_node(const struct dt_outcome *outcome)
     for (int i = 0; i < outcome->host_count; i++)
         silent = silent && !(outcome->hosts[i].lost && outcome->hosts[i].ended);
     return outcome->lost[0] &&
-           (!outcome->lost_heard || (outcome->has_records && silent));
+           (!outcome->lost_heard || (outcome->fails && silent));
 }
 
 static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)

@@ -252,7 +252,7 @@ static void note_exit(struct dt_outcome *outcome, struct rank *r,
     r->no_record = false;
     r->end_ms = event->ms;
     r->status = event->status;
-    outcome->has_records = true;
+    outcome->fails = true;
     if (r->host != NO_HOST)
         outcome->hosts[r->host].ended = true;
 }
@@ -303,6 +303,16 @@ void dt_outcome_event(struct dt_outcome *outcome,
     case DT_EVENT_NONE:
         break;
     }
+}
+
+void dt_outcome_srun_ended(struct dt_outcome *outcome, int status)
+{
+    outcome->fails = status != 0;
+    if (status == 0 || outcome->stop_ms != 0 || outcome->asked_ms == 0)
+        return;
+    outcome->stop_ms = outcome->asked_ms;
+    outcome->asked = outcome->first_end_ms == 0 ||
+                     outcome->stop_ms - outcome->first_end_ms < ASKED_MS;
 }
 
 void dt_outcome_hang(struct dt_outcome *outcome, const char *text,

@@ -47,6 +47,11 @@ void dt_outcome_event(struct dt_outcome *outcome,
                       const struct dt_console_event *event, uint32_t rank,
                       int64_t now_ms);
 
+/* srun ends with this exit status. Decides, with records, what is believed of
+ * its messages where anybody may have written them.
+ */
+void dt_outcome_srun_ended(struct dt_outcome *outcome, int status);
+
 /* Notes that the step is ended because of a hang. If no rank failed before, the
  * report has `text`, one line about it.
  */

@@ -53,7 +53,9 @@ struct dt_outcome {
                            * had ended
                            */
     int64_t first_end_ms; /* when the first end of a rank was reported; or 0 */
-    bool has_records;     /* of ranks that have not ended with status 0 */
+    bool fails; /* for sure, by a record or srun's exit status: what is
+                 * only heard may be true
+                 */
     char lost[256];       /* node or nodes, as Slurm names them; empty: none */
     bool lost_heard;      /* by hearsay only */
     int64_t lost_ms;

@@ -36,7 +36,7 @@
  * stdout and stderr, and from then on writes into two pipes, which the child
  * reads. The child's stdin has
  *
- *     DISTTRAIN_CONSOLE=3      first line: the version of this grammar
+ *     DISTTRAIN_CONSOLE=4      first line: the version of this grammar
  *     LABELS=none|strip|keep|apart
  *                              whether srun begins lines with the rank, and
  *                              whether the user wants to see it; apart: the
@@ -49,6 +49,8 @@
  *                              srun's terminal cannot show a bar
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
+ *     STATUS=N                 at the end, before srun closes the pipes: its
+ *                              exit status; none if the plugin cannot know it
  *
  * Its exit status is 75 (EX_TEMPFAIL) if a rank has exited with that status and
  * none has failed, or if one has crashed and DT_ENV_REQUEUE allows another
@@ -189,13 +191,14 @@
 /* The token of records of progress; absent: nobody draws a bar. */
 #define DT_ENV_PROGRESS "SLURM_DISTTRAIN_PROGRESS"
 
-#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=3"
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=4"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
 #define DT_CONSOLE_STEP "STEP="
 #define DT_CONSOLE_TOKEN "TOKEN="
 #define DT_CONSOLE_PROGRESS "PROGRESS="
 #define DT_CONSOLE_NODE "NODE "
+#define DT_CONSOLE_STATUS "STATUS="
 #define DT_RECORD "disttrain: record: "
 
 enum {

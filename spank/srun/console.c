@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,7 @@ static struct {
     pid_t srun;
     pid_t pid;    /* 0: not started */
     bool lost;    /* some output may have been lost */
+    int facts;    /* the console's stdin */
     int saved[2]; /* srun's own stdout and stderr */
 } console;
 
@@ -307,12 +309,28 @@ static bool wait_for_end(int *status)
     return false;
 }
 
+/* Tells the console srun's exit status, behind the rest, which it may not have
+ * read yet.
+ */
+static void tell_status(int status)
+{
+    char line[sizeof(DT_CONSOLE_STATUS) + 16];
+    struct stat file;
+    int bytes = snprintf(line, sizeof(line), DT_CONSOLE_STATUS "%d\n", status);
+    if (fstat(console.facts, &file) == 0 &&
+        pwrite(console.facts, line, (size_t)bytes, file.st_size) != bytes)
+        slurm_error("disttrain: cannot tell the console srun's status: %s",
+                    strerror(errno));
+}
+
 /* Lost output must not look like success. */
 static void finish_at_exit(int status, void *unused)
 {
     (void)unused;
     if (getpid() != console.srun)
         return;
+    if (console.pid != 0)
+        tell_status(status & 0xff);
     dtspank_console_finish();
     if (console.lost && (status & 0xff) == 0)
         exit(EX_IOERR); /* with glibc the remaining handlers still run */
@@ -337,6 +355,7 @@ static int start_console(const char *runtime, int facts, int out[2], int err[2])
         if (!is_apart())
             dup2(out[WRITE], STDOUT_FILENO);
         dup2(err[WRITE], STDERR_FILENO);
+        console.facts = facts;
         return 0;
     }
     console.pid = 0;
@@ -371,7 +390,8 @@ void dtspank_console_start(const char *runtime,
         rc = start_console(runtime, facts, out, err);
     else if (facts >= 0)
         rc = errno;
-    const int fds[] = {facts, out[READ], out[WRITE], err[READ], err[WRITE]};
+    const int fds[] = {rc == 0 ? -1 : facts, out[READ], out[WRITE], err[READ],
+                       err[WRITE]};
     for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -394,6 +414,7 @@ bool dtspank_console_finish(void)
         dup2(console.saved[i], STDOUT_FILENO + i);
         close(console.saved[i]);
     }
+    close(console.facts);
     bool ended = wait_for_end(&status);
     console.pid = 0;
     bool requeue =

@@ -348,5 +348,6 @@ END
         run ! dt_srun -u -N2 -n2 --disttrain=c.yaml sh -c \
             '[ $RANK = 1 ] && exit 4; sleep 20'
         [[ $output != *"disttrain: record"* ]]
+        [[ $output == *"disttrain: first failure: rank 1 on n"* ]]
     done
 }

@@ -115,6 +115,10 @@ static void an_srun_in_a_task_does_not_fail_the_step(void **state)
         record(o, 103100, "exit", 2, 103100, SIGTERM);
         expect_report(o, "disttrain: first failure: rank 5 on n3, exit status "
                          "3, 2.0 s after the start\n" LATER);
+        o = unlabelled_step();
+        print(o, DT_NO_RANK, 102000, lines[i]);
+        dt_outcome_srun_ended(o, 0);
+        expect_report(o, "");
     }
 }
 
@@ -134,6 +138,20 @@ static void srun_is_heard_where_records_are_missing(void **state)
     record(o, 102100, "exit", 0, 102100, SIGTERM);
     expect_report(o, "disttrain: first failure: node n2 was lost, according to "
                      "Slurm, 1.0 s after the start: ranks 2-3 on n2\n" LATER);
+    /* all records are missing, but srun's status is there */
+    o = unlabelled_step();
+    print(o, DT_NO_RANK, 102000,
+          "srun: error: n2: task 3: Exited with exit code 4");
+    print(o, DT_NO_RANK, 102050, "srun: error: n2: task 2: Terminated");
+    dt_outcome_srun_ended(o, 4);
+    expect_report(o, "disttrain: first failure: rank 3 on n2, exit status 4, "
+                     "1.0 s after the start\n");
+    o = unlabelled_step();
+    print(o, DT_NO_RANK, 102000, "srun: Job step aborted: Waiting up to 2 s");
+    print(o, DT_NO_RANK, 102050,
+          "srun: error: n2: task 3: Exited with exit code 1");
+    dt_outcome_srun_ended(o, 1);
+    expect_report(o, "");
     /* what was stopped from outside is no failure */
     o = unlabelled_step();
     print(o, DT_NO_RANK, 102000, "srun: Job step aborted: Waiting up to 2 s");
