@@ -46,6 +46,8 @@ struct console {
     bool reported;        /* has named the ranks that have not started */
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not look for hangs */
+    bool ends;            /* a rank has ended since the comment was set */
+    struct dt_job_comment comment;
     struct dt_console_stream streams[2];
 };
 
@@ -174,6 +176,9 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
         dt_console_event_parse(text, bytes, &c->step.identity,
                                find_origin(c, label), &event);
         dt_outcome_event(c->step.outcome, &event, rank, now);
+        c->ends = c->ends || event.kind == DT_EVENT_EXIT ||
+                  event.kind == DT_EVENT_TASKS ||
+                  event.kind == DT_EVENT_UNLAUNCHED;
     }
     bool record = take_record(c, &event);
     if (c->hang && (event.kind == DT_EVENT_START ||
@@ -270,6 +275,38 @@ static int wait_ms(const struct console *c)
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
 }
 
+/* Makes the first failure, as far as it is known, the comment of the job. */
+static void set_comment(struct console *c)
+{
+    struct dt_outcome_ending ending;
+    char text[sizeof(ending.text) + 64] = "";
+    if (getenv(DT_ENV_JOB_COMMENT))
+        return;
+    if (dt_outcome_ending(c->step.outcome, &ending) &&
+        strcmp(ending.status, "failed") == 0)
+        snprintf(text, sizeof(text), "disttrain: first failure: %s",
+                 ending.text);
+    dt_job_comment_set(&c->comment, c->step.identity.id, text);
+}
+
+/* As soon as a rank has ended: the allocation that srun has made by itself is
+ * gone when its output ends.
+ */
+static void watch_ends(struct console *c)
+{
+    if (c->ends)
+        set_comment(c);
+    c->ends = false;
+}
+
+/* At the end more is known, such as that somebody has stopped the step. */
+static void finish_comment(struct console *c)
+{
+    dt_job_comment_wait(&c->comment);
+    set_comment(c);
+    dt_job_comment_wait(&c->comment);
+}
+
 static void run_loop(struct console *c)
 {
     struct dt_console_stream *s = c->streams;
@@ -284,6 +321,7 @@ static void run_loop(struct console *c)
                 dt_console_stream_read(&s[i]);
             handle_input(c, &s[i]);
         }
+        watch_ends(c);
         flush_logs(c);
         watch_start(c);
         watch_hang(c);
@@ -301,8 +339,6 @@ static void report_outcome(struct console *c)
     fclose(out);
     if (bytes > 0)
         print_message(c, text);
-    if (bytes > 0 && !getenv(DT_ENV_JOB_COMMENT))
-        dt_job_comment_set(c->step.identity.id, text);
     free(text);
 }
 
@@ -403,6 +439,7 @@ int dt_console_run(FILE *settings)
         dt_console_step_read_end(&c->step, settings);
         dt_footer_end();
         report_outcome(c);
+        finish_comment(c);
         end_run(c);
         status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
     } else {

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/child.h"
 #include "base/clock.h"
@@ -13,7 +15,6 @@
 #define OURS "disttrain: "
 
 enum {
-    COMMENT_BYTES = 256,
     ANSWER_BYTES = 4096,
 };
 
@@ -41,18 +42,45 @@ static bool is_free(char *job, double deadline)
            strncmp(answer, OURS, strlen(OURS)) == 0;
 }
 
-void dt_job_comment_set(const char *step, const char *report)
+static void set_now(const char *step, const char *text)
 {
     char job[32];
     char id[sizeof(job) + sizeof("JobId=")];
-    char comment[COMMENT_BYTES];
+    char comment[DT_JOB_COMMENT_BYTES + sizeof("Comment=")];
     char answer[ANSWER_BYTES];
     char *const argv[] = {"scontrol", "update", id, comment, NULL};
     double deadline = dt_clock_now() + TIMEOUT_S;
     snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
     snprintf(id, sizeof(id), "JobId=%s", job);
-    snprintf(comment, sizeof(comment), "Comment=%.*s",
-             (int)strcspn(report, "\n"), report);
+    snprintf(comment, sizeof(comment), "Comment=%s", text);
     if (is_free(job, deadline))
         run_command(argv, deadline, answer);
+}
+
+void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
+                        const char *text)
+{
+    char line[DT_JOB_COMMENT_BYTES];
+    snprintf(line, sizeof(line), "%s", text);
+    if (comment->child > 0 &&
+        waitpid(comment->child, NULL, WNOHANG) == comment->child)
+        comment->child = 0;
+    if (comment->child > 0 || strcmp(line, comment->text) == 0)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        set_now(step, line);
+        _exit(0);
+    }
+    if (child < 0)
+        return;
+    comment->child = child;
+    strcpy(comment->text, line);
+}
+
+void dt_job_comment_wait(struct dt_job_comment *comment)
+{
+    if (comment->child > 0)
+        waitpid(comment->child, NULL, 0);
+    comment->child = 0;
 }

@@ -351,3 +351,45 @@ END
         [[ $output == *"disttrain: first failure: rank 1 on n"* ]]
     done
 }
+
+@test "the comment of srun's own allocation is set while ranks still end" {
+    local job
+    cat >slow_end.sh <<'END'
+[ $RANK = 0 ] || exit 4
+trap 'sleep 1; exit 1' TERM
+sleep 30 & wait
+END
+    chmod a+r slow_end.sh
+    # as above, a busy machine may be too slow
+    for _ in {1..5}; do
+        run ! dt_run --user dtuser srun -Q -J own -N2 -n2 --chdir=/tmp \
+            --disttrain="$WORK/c.yaml" sh "$WORK/slow_end.sh"
+        job=$(dt_run scontrol show job -o | grep ' JobName=own ' | tail -n 1)
+        echo "$job"
+        [[ $job != *" Comment="* ]] || break
+    done
+    [[ $job == *" Comment=disttrain: first failure: rank 1 on n"[1-4]", exit status 4, "* ]]
+}
+
+# comment_of_line LINE STATUS: prints the comment of a batch job with a rank that
+# prints the line and exits with the status, and leaves its output in line.out.
+comment_of_line() {
+    local job
+    job=$(dt_run sbatch --parsable --wait -n1 -o line.out \
+        --disttrain="$WORK/c.yaml" \
+        --wrap "srun sh -c 'echo \"$1\" >&2; sleep 0.3; exit $2'") || true
+    dt_run scontrol show job "$job" | sed -n 's/^ *Comment=\(.*[^ ]\) *$/\1/p'
+}
+
+@test "what disttrain has reported is the comment, and is not repeated" {
+    for _ in {1..5}; do
+        run comment_of_line "disttrain: run.output_dir: /x is not empty" 73
+        echo "<$output>"
+        [[ -z $output ]] || break
+    done
+    [[ $output == "disttrain: first failure: run.output_dir: /x is not empty" ]]
+    run ! grep 'first failure' line.out
+    # who is saved, and asks for a requeue, has not failed
+    run comment_of_line "disttrain: saved" 75
+    [[ -z $output ]]
+}
