@@ -86,6 +86,17 @@ static void print_message(struct console *c, const char *text)
     dt_console_stream_flush(s);
 }
 
+/* Says that the rest of a stream is lost; on stderr, if that still works. */
+static void tell_unwritten(struct console *c, const struct dt_console_stream *s)
+{
+    char line[160];
+    snprintf(line, sizeof(line),
+             "disttrain: %s of srun cannot be written: %s; the rest of it is "
+             "lost\n",
+             s->is_stderr ? "stderr" : "stdout", strerror(s->error));
+    print_message(c, line);
+}
+
 /* Stops writing rank logs when one cannot be written; the run continues. */
 static void lose_logs(struct console *c, const struct dt_error *err)
 {
@@ -210,7 +221,10 @@ static void handle_input(struct console *c, struct dt_console_stream *s)
     int64_t now = now_ms();
     while ((line = dt_console_stream_next(s, &len)))
         handle_line(c, s, line, len, now);
+    bool dead = s->dead;
     dt_console_stream_flush(s);
+    if (s->error && !dead)
+        tell_unwritten(c, s);
     if (s->dead && !s->is_stderr && !c->logs)
         dt_console_stream_close(s); /* srun learns that nobody reads it */
 }
@@ -375,6 +389,13 @@ static bool wants_requeue(struct console *c)
     return false;
 }
 
+static int find_status(struct console *c)
+{
+    if (wants_requeue(c))
+        return EX_TEMPFAIL;
+    return c->streams[0].error || c->streams[1].error ? EX_IOERR : EX_OK;
+}
+
 /* Applies what the config asks for. If any of it is not possible, the user
  * still gets the output.
  */
@@ -441,7 +462,7 @@ int dt_console_run(FILE *settings)
         report_outcome(c);
         finish_comment(c);
         end_run(c);
-        status = wants_requeue(c) ? EX_TEMPFAIL : EX_OK;
+        status = find_status(c);
     } else {
         fprintf(stderr, "disttrain console: %s\n", err.text);
         status = err.status;

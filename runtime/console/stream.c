@@ -30,6 +30,7 @@ void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
     s->is_stderr = is_stderr;
     s->terminal = isatty(out);
     s->dead = s->mid_line = s->full = false;
+    s->error = 0;
     s->held = 0;
     s->begin = s->used = s->shown = 0;
 }
@@ -100,8 +101,10 @@ static void write_all(struct dt_console_stream *s)
             done += (size_t)n;
         else if (errno == EAGAIN)
             poll(&(struct pollfd){.fd = s->out, .events = POLLOUT}, 1, -1);
-        else
-            s->dead = errno != EINTR;
+        else if (errno != EINTR) {
+            s->dead = true;
+            s->error = errno == EPIPE ? 0 : errno;
+        }
     }
     s->shown = 0;
 }

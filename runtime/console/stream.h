@@ -15,6 +15,7 @@ struct dt_console_stream {
     int out;
     bool is_stderr;
     bool dead;     /* nobody reads what we write, or it cannot be written */
+    int error;     /* why not; 0: nobody reads it, as behind `| head` */
     bool terminal; /* the bar may be below it */
     bool mid_line; /* the last byte written was not a newline */
     bool full;     /* the last read has filled the buffer */

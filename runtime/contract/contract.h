@@ -54,7 +54,8 @@
  *
  * Its exit status is 75 (EX_TEMPFAIL) if a rank has exited with that status and
  * none has failed, or if one has crashed and DT_ENV_REQUEUE allows another
- * restart; otherwise 0.
+ * restart; 74 (EX_IOERR) if srun's output cannot be written, which it says;
+ * otherwise 0.
  *
  * 4. Records: lines on stderr for the console, which does not show them. A task
  * that starts writes the first. slurmstepd writes the second for a task that

@@ -420,7 +420,8 @@ bool dtspank_console_finish(void)
     bool requeue =
         ended && WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
     console.lost = !ended || (status != 0 && !requeue);
-    if (ended && console.lost)
+    bool told = WIFEXITED(status) && WEXITSTATUS(status) == EX_IOERR;
+    if (ended && console.lost && !told)
         slurm_error("disttrain: the console has failed, with wait status %d: "
                     "some output may be lost",
                     status);

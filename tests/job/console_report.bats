@@ -393,3 +393,19 @@ comment_of_line() {
     run comment_of_line "disttrain: saved" 75
     [[ -z $output ]]
 }
+
+@test "output that cannot be written is an error, and srun says so" {
+    run dt_run sh -c 'srun -Q --disttrain=c.yaml -n1 sh -c \
+        "echo hi; sleep 1" 2>&1 >/dev/full'
+    ((status == 74))
+    [[ $output == "disttrain: stdout of srun cannot be written: No space left \
+on device; the rest of it is lost" ]]
+    run dt_run sh -c 'srun -Q --disttrain=c.yaml -n1 sh -c \
+        "echo hi >&2; sleep 1" 2>/dev/full'
+    ((status == 74))
+    # and srun keeps a status of its own
+    run dt_run sh -c 'srun -Q --disttrain=c.yaml -n1 sh -c \
+        "echo hi; sleep 1; exit 3" 2>err >/dev/full'
+    cat err
+    ((status == 3))
+}
