@@ -2,6 +2,7 @@
 /* generation.c - makes the generations that steps use */
 #include "config.h"
 
+#include "algo/output.h"
 #include "algo/run.h"
 
 /* All ranks have the same numbers, or they would train different models. */

@@ -69,6 +69,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/offload.h \
 	runtime/algo/old.c \
 	runtime/algo/output.c \
+	runtime/algo/output.h \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
 	runtime/algo/passes.c \

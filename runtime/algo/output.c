@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "algo/facts.h"
+#include "algo/output.h"
 #include "algo/run.h"
 #include "base/file.h"
 

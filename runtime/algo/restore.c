@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "algo/alignment.h"
+#include "algo/output.h"
 #include "algo/progress.h"
 #include "algo/run.h"
 #include "base/log.h"

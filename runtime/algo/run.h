@@ -466,28 +466,6 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run);
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
 
-/* output.c: rank 0 takes run.output_dir for this run, and makes it ready for
- * what is written there. -1: EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told
- * to stop while it looked whether the run before it has ended.
- */
-int dt_run_take_output(struct dt_run *run, struct dt_error *err);
-
-/* output.c: looks whether run.output_dir is still there, and still this run's;
- * if it or its checkpoints were removed, they are made again with a warning.
- * -1: EX_CANTCREAT, another run has it; run->report is destroyed, and nothing
- * more may be written.
- */
-int dt_run_check_output(struct dt_run *run, struct dt_error *err);
-
-/* output.c: the same before anything is written, after a wait of any length.
- * Looks only if this process was stopped, or its heartbeat has seen another
- * run: no step costs a system call.
- */
-int dt_run_keep_output(struct dt_run *run, struct dt_error *err);
-
-/* output.c: dt_owner_holds, for whoever writes beside the steps. */
-bool dt_run_holds_output(void *run);
-
 /* restore.c: whether training.resume names a checkpoint, if it names a
  * directory. -1: EX_NOINPUT.
  */

@@ -14,6 +14,7 @@
 #include "algo/generation_plan.h"
 #include "algo/numerics.h"
 #include "algo/offload.h"
+#include "algo/output.h"
 #include "algo/plan.h"
 #include "algo/run.h"
 #include "algo/same.h"

@@ -8,6 +8,7 @@
 
 #include "algo/costs.h"
 #include "algo/facts.h"
+#include "algo/output.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"

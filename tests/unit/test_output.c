@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "algo/facts.h"
+#include "algo/output.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "tests/unit/small_run.h"
