@@ -20,7 +20,10 @@ void dt_run_prune(const struct dt_run *run, long step)
     if (run->rank == 0 &&
         dt_ckpt_prune(run->ckpt_root, step,
                       (int)run->conf.checkpoint.total_limit, &err) < 0)
-        dt_log(DT_LOG_WARN, "ckpt", "old checkpoints are kept: %s", err.text);
+        dt_log(DT_LOG_WARN, "ckpt",
+               "an old checkpoint stays, and each save tries again to "
+               "remove it: %s",
+               err.text);
 }
 
 void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)

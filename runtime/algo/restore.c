@@ -46,7 +46,7 @@ static int check_saving(struct dt_run *run, struct dt_error *err)
 
 /* --- the checkpoint, on rank 0 --- */
 
-static void note_damaged(const char *text)
+static void warn(const char *text)
 {
     dt_log(DT_LOG_WARN, "ckpt", "%s", text);
 }
@@ -84,7 +84,7 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
 {
     const struct dt_conf *conf = &run->conf;
-    const struct dt_ckpt_watch watch = {note_damaged, run->stop};
+    const struct dt_ckpt_watch watch = {warn, run->stop};
     *dir = NULL;
     if (conf->training.resume == DT_CONF_RESUME_AUTO)
         return find_newest(run, &watch, dir, err);
@@ -282,6 +282,9 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     if (dt_run_wait(run, err) < 0 ||
         (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
+    /* now that no rank reads there any more */
+    if (run->rank == 0 && !run->conf.training.eval_only)
+        dt_ckpt_tidy(run->ckpt_root, warn);
     run->queued = run->unproven_step = run->progress.step;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         dt_parallel_resume(learner->parallel, (uint64_t)run->queued * run->A);

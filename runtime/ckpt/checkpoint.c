@@ -67,7 +67,7 @@ static int try_rename(const char *from, const char *to)
     return dt_fault("ckpt.rename") ? EIO : rename(from, to) < 0 ? errno : 0;
 }
 
-static int rename_path(const char *from, const char *to, struct dt_error *err)
+int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err)
 {
     int bad = try_rename(from, to);
     return bad ? rename_error(from, to, bad, err) : 0;
@@ -85,8 +85,8 @@ static int exchange_in_steps(const char *from, const char *to,
         dt_ckpt_format(err, "%.*s" OLD_PREFIX "%s", (int)(name - to), to, name);
     int rc = -1;
     if (old && dt_file_remove(old, err) == 0 &&
-        rename_path(to, old, err) == 0) {
-        rc = rename_path(from, to, err);
+        dt_ckpt_rename(to, old, err) == 0) {
+        rc = dt_ckpt_rename(from, to, err);
         /* If this fails, the next dt_ckpt_begin repairs it. */
         rename(old, rc < 0 ? to : from);
     }
@@ -111,62 +111,20 @@ static int replace_path(const char *from, const char *to, struct dt_error *err)
 
 /* --- begin --- */
 
-/* Calls `work` for every entry of root that `keep` accepts. */
-static int for_each(const char *root, int (*keep)(const struct dirent *),
-                    int (*work)(const char *root, const char *name,
-                                struct dt_error *err),
-                    struct dt_error *err)
+/* Makes an empty directory of writer->temp. */
+static int make_temp(const struct dt_ckpt_writer *writer, struct dt_error *err)
 {
-    struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, keep, err);
-    int rc = n < 0 ? -1 : 0;
-    for (int i = 0; i < n && rc == 0; i++)
-        rc = work(root, entries[i]->d_name, err);
-    dt_ckpt_free_list(entries, n);
-    return rc;
-}
-
-/* Cleans up after an exchange that was interrupted: restores the old checkpoint
- * if no new one took its place, else removes it.
- */
-static int settle_old(const char *root, const char *name, struct dt_error *err)
-{
-    char *old = dt_ckpt_format(err, "%s/%s", root, name);
-    char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
-    int rc = -1;
-    if (old && path)
-        rc = access(path, F_OK) < 0 && errno == ENOENT
-                 ? rename_path(old, path, err)
-                 : dt_file_remove(old, err);
-    free(path);
-    free(old);
-    return rc;
-}
-
-/* Cleans up after a save that was interrupted. If the save got as far as its
- * checkpoint, the temporary link becomes `latest`; all else is removed.
- */
-static int settle_temp(const char *root, const char *name, struct dt_error *err)
-{
-    char *temp = dt_ckpt_format(err, "%s/%s", root, name);
-    char *latest = dt_ckpt_format(err, "%s/latest", root);
-    int rc = -1;
-    if (temp && latest)
-        rc = strcmp(name, TEMP_LATEST) == 0 && access(temp, F_OK) == 0
-                 ? rename_path(temp, latest, err)
-                 : dt_file_remove(temp, err);
-    free(latest);
-    free(temp);
-    return rc;
+    return dt_ckpt_clear(writer->root, writer->temp, err) < 0
+               ? -1
+               : dt_file_mkdirs(writer->temp, err);
 }
 
 static int make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
 {
-    if (dt_file_mkdirs(writer->root, err) < 0 ||
-        for_each(writer->root, dt_ckpt_is_old, settle_old, err) < 0 ||
-        for_each(writer->root, dt_ckpt_is_temp, settle_temp, err) < 0)
+    if (dt_file_mkdirs(writer->root, err) < 0)
         return -1;
-    return dt_file_mkdirs(writer->temp, err);
+    dt_ckpt_tidy(writer->root, NULL);
+    return make_temp(writer, err);
 }
 
 /* A writer of <root>/<name>. Takes ownership of the malloc'ed `root` (which may
@@ -255,9 +213,7 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
         return NULL;
     writer->step = -1;
     writer->replace = replace;
-    if (dt_file_mkdirs(writer->root, err) == 0 &&
-        dt_file_remove(writer->temp, err) == 0 &&
-        dt_file_mkdirs(writer->temp, err) == 0)
+    if (dt_file_mkdirs(writer->root, err) == 0 && make_temp(writer, err) == 0)
         return writer;
     writer_free(writer);
     return NULL;
@@ -286,12 +242,14 @@ int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
 
 /* --- end --- */
 
-/* Creates the link to `path` that rename_latest turns into <root>/latest. */
+/* Creates the link to `path` that rename_latest turns into <root>/latest, in
+ * place of one that dt_ckpt_tidy could not bring there.
+ */
 static int link_latest(const char *root, const char *path, struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
-    int rc = temp ? 0 : -1;
-    if (temp && symlink(strrchr(path, '/') + 1, temp) < 0)
+    int rc = temp ? dt_file_remove(temp, err) : -1;
+    if (rc == 0 && symlink(strrchr(path, '/') + 1, temp) < 0)
         rc = dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
                           strerror(errno));
     free(temp);
@@ -302,7 +260,7 @@ static int rename_latest(const char *root, struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
     char *latest = dt_ckpt_format(err, "%s/latest", root);
-    int rc = temp && latest ? rename_path(temp, latest, err) : -1;
+    int rc = temp && latest ? dt_ckpt_rename(temp, latest, err) : -1;
     free(latest);
     free(temp);
     return rc < 0 ? -1 : sync_dir(root, err);
@@ -314,41 +272,11 @@ int dt_ckpt_retreat(const char *root, long step, char **path,
     if (dt_ckpt_find_below(root, step, path, err) < 0)
         return -1;
     if (!*path ||
-        (for_each(root, dt_ckpt_is_temp, settle_temp, err) == 0 &&
-         link_latest(root, *path, err) == 0 && rename_latest(root, err) == 0))
+        (link_latest(root, *path, err) == 0 && rename_latest(root, err) == 0))
         return 0;
     free(*path);
     *path = NULL;
     return -1;
-}
-
-static int remove_old(const char *root, const char *name, struct dt_error *err)
-{
-    char *path = dt_ckpt_format(err, "%s/%s", root, name);
-    char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
-    int rc = -1;
-    if (path && temp && rename_path(path, temp, err) == 0)
-        rc = dt_file_remove(temp, err);
-    free(temp);
-    free(path);
-    return rc;
-}
-
-int dt_ckpt_prune(const char *root, long step, int total_limit,
-                  struct dt_error *err)
-{
-    struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
-    int rc = n < 0 ? -1 : 0;
-    int excess = total_limit > 0 ? n - total_limit : 0;
-    for (int i = n - 1; i >= 0 && excess > 0 && rc == 0; i--) {
-        if (dt_ckpt_step_of(entries[i]->d_name) == step)
-            continue;
-        rc = remove_old(root, entries[i]->d_name, err);
-        excess--;
-    }
-    dt_ckpt_free_list(entries, n);
-    return rc;
 }
 
 static int publish_dir(const struct dt_ckpt_writer *writer, bool replace,
@@ -356,7 +284,7 @@ static int publish_dir(const struct dt_ckpt_writer *writer, bool replace,
 {
     if (sync_dir(writer->temp, err) < 0 ||
         (replace ? replace_path(writer->temp, writer->path, err)
-                 : rename_path(writer->temp, writer->path, err)) < 0)
+                 : dt_ckpt_rename(writer->temp, writer->path, err)) < 0)
         return -1;
     return sync_dir(writer->root, err);
 }

@@ -62,6 +62,15 @@ void dt_ckpt_free_list(struct dirent **entries, int n);
 int dt_ckpt_find_below(const char *root, long step, char **path,
                        struct dt_error *err);
 
+/* rename(2). -1: EX_IOERR. Fault point: ckpt.rename. */
+int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err);
+
+/* Makes sure that nothing is at `path`, which is in `root`: what cannot be
+ * removed, such as a directory of another user, is renamed out of the way.
+ * -1: EX_IOERR with the cause.
+ */
+int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err);
+
 /* Writes `text` to `file` in the temporary directory without listing it in
  * checksums.txt, and returns its checksum in *xxh3. -1: as dt_ckpt_add_text.
  */

@@ -31,10 +31,15 @@
 
 struct dt_ckpt_writer;
 
+/* Completes or removes what interrupted saves left under root. What cannot be
+ * removed stays, and saves work beside it; `note`, unless it is NULL, is told
+ * which entry that is, and why. Only one process may do this at a time.
+ */
+void dt_ckpt_tidy(const char *root, void (*note)(const char *text));
+
 /* Begins checkpoint-<step> (step >= 0) under root, which is created if needed,
- * and completes or removes what interrupted saves left there. Only one process
- * may do this at a time. The writer ends with dt_ckpt_commit or
- * dt_ckpt_abandon. NULL and err: EX_CANTCREAT, EX_IOERR.
+ * after dt_ckpt_tidy. Only one process may do this at a time. The writer ends
+ * with dt_ckpt_commit or dt_ckpt_abandon. NULL and err: EX_CANTCREAT, EX_IOERR.
  */
 struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
                                      struct dt_error *err);
@@ -114,7 +119,8 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err);
 
 /* Removes the lowest steps under root until `total_limit` are left (0: keeps
- * all), but never `step`. -1: EX_NOINPUT, EX_IOERR.
+ * all), but never `step`. -1: EX_NOINPUT; EX_IOERR, one could not be removed,
+ * and all others were. dt_ckpt_tidy tries again to remove what is left of it.
  */
 int dt_ckpt_prune(const char *root, long step, int total_limit,
                   struct dt_error *err);

@@ -15,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/safetensors_write.c \
 	runtime/ckpt/sink.c \
 	runtime/ckpt/sink.h \
+	runtime/ckpt/tidy.c \
 	runtime/ckpt/torch.c \
 	runtime/ckpt/torch_machine.c \
 	runtime/ckpt/torch_machine.h \

@@ -39,13 +39,13 @@ uses() {
 }
 
 # Values hold lists of values, and sections of them.
-# A checkpoint is one module in four files.
+# A checkpoint is one module in five files.
 # Templates: expressions hold expressions, macros have bodies, and filters apply
 # filters and tests, which know them.
 allowed() {
     grep -v -e '^runtime/conf/\(item\|list\|reward\|section\) runtime/conf/value$' \
         -e '^runtime/conf/reward runtime/conf/dump$' \
-        -e '^runtime/ckpt/\(add\|find\|verify\) runtime/ckpt/checkpoint$' \
+        -e '^runtime/ckpt/\(add\|find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/find runtime/ckpt/verify$' \
         -e '^runtime/template/parser runtime/template/precedence$' \
         -e '^runtime/template/call runtime/template/\(eval\|exec\)$' \

@@ -158,3 +158,17 @@ int symlink(const char *target, const char *path)
                ? -1
                : (int)syscall(SYS_symlinkat, target, AT_FDCWD, path);
 }
+
+int rmdir(const char *path)
+{
+    return is_refused("rmdir", path)
+               ? -1
+               : (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+int access(const char *path, int mode)
+{
+    return is_refused("access", path)
+               ? -1
+               : (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
+}

@@ -99,6 +99,45 @@ static void a_save_counts_although_the_old_one_stays(void **state)
     assert_latest("checkpoint-2");
 }
 
+static void what_cannot_be_removed_stops_no_save(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    must_save(1, 1, 0);
+    /* as NFS does while somebody has a file of it open */
+    disk_refuse("rmdir", ".tmp-checkpoint-1", ENOTEMPTY);
+    assert_int_equal(save(root, 2, 2, 1, &err), 1);
+    assert_non_null(strstr(err.text, ".tmp-checkpoint-1: cannot remove: Dir"));
+    assert_int_equal(save(root, 3, 3, 1, &err), 0);
+    assert_int_equal(temp_count(), 1);
+    assert_true(found_value() == 3);
+    notes[0] = '\0';
+    dt_ckpt_tidy(root, note);
+    assert_note("/.tmp-checkpoint-1: cannot remove: Directory not empty; left "
+                "by an earlier save; remove it by hand, or leave it: each");
+    /* also where the place of that very directory is needed */
+    assert_int_equal(save(root, 1, 11, 0, &err), 0);
+    assert_true(found_value() == 11);
+    disk_refuse(NULL, NULL, 0);
+    must_save(4, 4, 0);
+    assert_int_equal(temp_count(), 0);
+}
+
+static void one_that_cannot_be_removed_keeps_no_other(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    for (int step = 1; step <= 3; step++)
+        must_save(step, (float)step, 0);
+    disk_refuse("rename", ".tmp-checkpoint-1", EPERM);
+    assert_int_equal(save(root, 4, 4, 1, &err), 1);
+    disk_refuse(NULL, NULL, 0);
+    assert_true(exists("checkpoint-1"));
+    assert_false(exists("checkpoint-2"));
+    assert_false(exists("checkpoint-3"));
+    assert_non_null(strstr(err.text, "checkpoint-1: cannot rename to"));
+}
+
 /* NFS refuses RENAME_EXCHANGE. */
 static void a_checkpoint_is_replaced_without_exchange(void **state)
 {
@@ -199,6 +238,9 @@ int main(void)
                                setup),
         cmocka_unit_test_setup(a_failed_save_leaves_only_what_was_there, setup),
         cmocka_unit_test_setup(a_save_counts_although_the_old_one_stays, setup),
+        cmocka_unit_test_setup(what_cannot_be_removed_stops_no_save, setup),
+        cmocka_unit_test_setup(one_that_cannot_be_removed_keeps_no_other,
+                               setup),
         cmocka_unit_test_setup(a_checkpoint_is_replaced_without_exchange,
                                setup),
         cmocka_unit_test_setup(the_probe_finds_what_would_stop_a_save, setup),

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tidy.c - removes old checkpoints, and what interrupted saves left */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "ckpt/checkpoint_impl.h"
+
+/* --- what interrupted saves left --- */
+
+/* Cleans up after an exchange that was interrupted: restores the old checkpoint
+ * if no new one took its place, else removes it.
+ */
+static int settle_old(const char *root, const char *name, struct dt_error *err)
+{
+    char *old = dt_ckpt_format(err, "%s/%s", root, name);
+    char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
+    int rc = -1;
+    if (old && path)
+        rc = access(path, F_OK) < 0 && errno == ENOENT
+                 ? dt_ckpt_rename(old, path, err)
+                 : dt_file_remove(old, err);
+    free(path);
+    free(old);
+    return rc;
+}
+
+/* Cleans up after a save that was interrupted. If the save got as far as its
+ * checkpoint, the temporary link becomes `latest`; all else is removed.
+ */
+static int settle_temp(const char *root, const char *name, struct dt_error *err)
+{
+    char *temp = dt_ckpt_format(err, "%s/%s", root, name);
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
+    int rc = -1;
+    if (temp && latest)
+        rc = strcmp(name, TEMP_LATEST) == 0 && access(temp, F_OK) == 0
+                 ? dt_ckpt_rename(temp, latest, err)
+                 : dt_file_remove(temp, err);
+    free(latest);
+    free(temp);
+    return rc;
+}
+
+/* Calls `settle` for every entry of root that `keep` accepts. What it leaves is
+ * in nobody's way, and goes with one of the next saves or by hand.
+ */
+static void settle_all(const char *root, int (*keep)(const struct dirent *),
+                       int (*settle)(const char *root, const char *name,
+                                     struct dt_error *err),
+                       void (*note)(const char *text))
+{
+    struct dirent **entries;
+    struct dt_error why = {0};
+    int n = dt_ckpt_list(root, &entries, keep, &why);
+    if (n < 0 && note)
+        note(why.text);
+    for (int i = 0; i < n; i++)
+        if (settle(root, entries[i]->d_name, &why) < 0 && note) {
+            dt_error_add(&why, why.status,
+                         "left by an earlier save; remove it by hand, or leave "
+                         "it: each save tries again");
+            note(why.text);
+        }
+    dt_ckpt_free_list(entries, n);
+}
+
+void dt_ckpt_tidy(const char *root, void (*note)(const char *text))
+{
+    settle_all(root, dt_ckpt_is_old, settle_old, note);
+    settle_all(root, dt_ckpt_is_temp, settle_temp, note);
+}
+
+int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err)
+{
+    if (dt_file_remove(path, err) == 0)
+        return 0;
+    char *aside = dt_ckpt_format(NULL, "%s/" TEMP_PREFIX "aside-XXXXXX", root);
+    int rc = -1;
+    if (aside && mkdtemp(aside) && (rc = rename(path, aside)) < 0)
+        rmdir(aside);
+    free(aside);
+    return rc < 0 ? dt_error_add(err, EX_IOERR, "remove it by hand") : 0;
+}
+
+/* --- old checkpoints --- */
+
+/* Renames it first, so that nothing with the name of a checkpoint lacks files.
+ */
+static int remove_old(const char *root, const char *name, struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/%s", root, name);
+    char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
+    int rc = -1;
+    if (path && temp && dt_ckpt_clear(root, temp, err) == 0 &&
+        dt_ckpt_rename(path, temp, err) == 0)
+        rc = dt_file_remove(temp, err);
+    free(temp);
+    free(path);
+    return rc;
+}
+
+int dt_ckpt_prune(const char *root, long step, int total_limit,
+                  struct dt_error *err)
+{
+    struct dirent **entries;
+    struct dt_error why;
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    int rc = n < 0 ? -1 : 0;
+    int excess = total_limit > 0 ? n - total_limit : 0;
+    for (int i = n - 1; i >= 0 && excess > 0; i--) {
+        if (dt_ckpt_step_of(entries[i]->d_name) == step)
+            continue;
+        excess--;
+        if (remove_old(root, entries[i]->d_name, &why) < 0 && rc == 0) {
+            rc = -1;
+            if (err)
+                *err = why;
+        }
+    }
+    dt_ckpt_free_list(entries, n);
+    return rc;
+}
