@@ -34,7 +34,10 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
     run->health = !isfinite(loss)                             ? DT_NO_LOSS
                   : outcome == DT_STEP_OVERFLOW && !searching ? DT_NO_GRADIENT
                                                               : DT_WELL;
-    if (run->unproven_step == 0 || !isfinite(loss))
+    if (!isfinite(loss))
+        return;
+    run->save.maybe = 0;
+    if (run->unproven_step == 0)
         return;
     dt_run_prune(run, run->unproven_step);
     run->unproven_step = 0;
@@ -75,8 +78,10 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err)
 static int find_good(const struct dt_run *run, char **path,
                      struct dt_error *err)
 {
-    if (run->unproven_step > 0)
-        return dt_ckpt_retreat(run->ckpt_root, run->unproven_step, path, err);
+    long unproven =
+        run->unproven_step > 0 ? run->unproven_step : run->save.maybe;
+    if (unproven > 0)
+        return dt_ckpt_retreat(run->ckpt_root, unproven, path, err);
     return dt_ckpt_find(run->ckpt_root, NULL, path, err);
 }
 

@@ -110,6 +110,8 @@ struct dt_run {
     struct dt_run_save {
         int failures; /* saves in a row */
         long retry;   /* the step after which to try again, 0: all is well */
+        long maybe;   /* of a failed save that may have got as far as its
+                         checkpoint; 0: none, or a later loss was finite */
     } save;
 
     /* Stored in checkpoints along with tensors: dt_run_save, dt_run_restore. */

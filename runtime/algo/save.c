@@ -48,6 +48,7 @@ static void plan_retry(struct dt_run *run, const char *why, double seconds)
     long step = run->progress.step;
     run->save.failures++;
     run->save.retry = retry_step(run, step);
+    run->save.maybe = step;
     dt_run_event(run, "save_failed", seconds, "%s", why);
     if (run->rank == 0)
         dt_log(DT_LOG_WARN, "algo",

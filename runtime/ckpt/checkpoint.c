@@ -279,22 +279,23 @@ int dt_ckpt_retreat(const char *root, long step, char **path,
     return -1;
 }
 
-static int publish_dir(const struct dt_ckpt_writer *writer, bool replace,
+static int publish_dir(struct dt_ckpt_writer *writer, bool replace,
                        struct dt_error *err)
 {
     if (sync_dir(writer->temp, err) < 0 ||
         (replace ? replace_path(writer->temp, writer->path, err)
                  : dt_ckpt_rename(writer->temp, writer->path, err)) < 0)
         return -1;
+    writer->in_place = true;
     return sync_dir(writer->root, err);
 }
 
 /* Publishes a checkpoint, then `latest`. If there is no checkpoint of this step
  * yet, the temporary link is created first: if the save is interrupted between
- * the two renames, that link still says which checkpoint was saved last.
+ * the two renames, or the second one fails, that link still says which
+ * checkpoint was saved last.
  */
-static int publish_step(const struct dt_ckpt_writer *writer,
-                        struct dt_error *err)
+static int publish_step(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     const char *root = writer->root, *path = writer->path;
     bool first = access(path, F_OK) < 0;
@@ -374,7 +375,7 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
     /* Best effort: the next dt_ckpt_begin removes what is left. */
     if (writer->rank == 0) {
         char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
-        if (link && writer->step >= 0)
+        if (link && writer->step >= 0 && !writer->in_place)
             unlink(link);
         free(link);
         dt_file_remove(writer->temp, NULL);

@@ -27,6 +27,7 @@ struct dt_ckpt_writer {
     bool replace;    /* if step is -1: an existing path may be replaced */
     char *path;      /* <root>/<name> */
     char *temp;      /* <root>/.tmp-<name> */
+    bool in_place;   /* temp has become path: .tmp-latest must name it */
     char folder[32]; /* of the next files: "" or "<name>/" */
     char *sums;      /* the future checksums.txt, in the format of xxhsum -H3 */
 };

@@ -113,8 +113,9 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
                      const char *dir, size_t max_bytes, struct dt_error *err);
 
 /* Makes the directory durable and visible. A checkpoint of the same step is
- * replaced. Always frees the writer. -1: EX_IOERR; nothing temporary is left,
- * and every checkpoint that was whole still is.
+ * replaced. Always frees the writer. -1: EX_IOERR; every checkpoint that was
+ * whole still is, and nothing temporary is left, except for a link if only
+ * <root>/latest could not be replaced: by it dt_ckpt_find finds the new one.
  */
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err);
 

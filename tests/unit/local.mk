@@ -163,6 +163,7 @@ check_PROGRAMS += \
 	tests/unit/test_record \
 	tests/unit/test_refill \
 	tests/unit/test_rm \
+	tests/unit/test_run_save \
 	tests/unit/test_samples \
 	tests/unit/test_submission \
 	tests/unit/test_top \
@@ -259,6 +260,7 @@ tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
 tests_unit_test_samples_SOURCES = tests/unit/test_samples.c $(comm_world)
 tests_unit_test_rm_SOURCES = tests/unit/test_rm.c $(comm_world)
+tests_unit_test_run_save_SOURCES = tests/unit/test_run_save.c $(comm_world)
 tests_unit_test_trace_run_SOURCES = \
 	tests/unit/test_trace_run.c $(comm_world)
 tests_unit_test_output_SOURCES = tests/unit/test_output.c $(comm_world)

@@ -59,7 +59,6 @@ static void a_failed_save_leaves_only_what_was_there(void **state)
         {"close", "model.safetensors", EDQUOT},
         {"close", "state.json", EIO},
         {"rename", "checkpoint-2", EIO},
-        {"rename", "latest", ESTALE},
         {"symlink", ".tmp-latest", EDQUOT},
     };
     (void)state;
@@ -83,6 +82,26 @@ static void a_failed_save_leaves_only_what_was_there(void **state)
         must_save(2, 2, 0);
         assert_true(found_value() == 2);
     }
+}
+
+/* The new checkpoint is in its place, and the next save brings latest there. */
+static void a_save_that_cannot_replace_latest_is_found(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    must_save(1, 1, 0);
+    disk_refuse("rename", "latest", ESTALE);
+    for (int step = 2; step <= 3; step++) {
+        assert_int_equal(save(root, step, (float)step, 1, &err), -1);
+        assert_non_null(strstr(err.text, "/latest: Stale file handle"));
+        assert_int_equal(temp_count(), 1);
+        assert_true(found_value() == (float)step);
+        assert_latest("checkpoint-1");
+    }
+    disk_refuse(NULL, NULL, 0);
+    dt_ckpt_abandon(dt_ckpt_begin(root, 4, &err));
+    assert_latest("checkpoint-3");
+    assert_int_equal(temp_count(), 0);
 }
 
 static void a_save_counts_although_the_old_one_stays(void **state)
@@ -237,6 +256,8 @@ int main(void)
         cmocka_unit_test_setup(files_are_synced_before_they_take_their_place,
                                setup),
         cmocka_unit_test_setup(a_failed_save_leaves_only_what_was_there, setup),
+        cmocka_unit_test_setup(a_save_that_cannot_replace_latest_is_found,
+                               setup),
         cmocka_unit_test_setup(a_save_counts_although_the_old_one_stays, setup),
         cmocka_unit_test_setup(what_cannot_be_removed_stops_no_save, setup),
         cmocka_unit_test_setup(one_that_cannot_be_removed_keeps_no_other,

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_run_save.c - a save that fails, and what the run then resumes from */
+#include "config.h"
+
+#include "tests/unit/small_run.h"
+
+/* Step 2 is saved, and only latest cannot be replaced. Then the run diverges,
+ * behind a good step if `arg` is not NULL.
+ */
+static int save_without_latest(struct dt_run *run, void *arg)
+{
+    const char *const latest = "out/checkpoints/latest";
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(small_step(run, &line, &err) == 0);
+    TRY(unlink(latest) == 0 && mkdir(latest, 0777) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(run->save.failures == 1);
+    TRY(access("out/checkpoints/checkpoint-2", F_OK) == 0);
+    TRY(rmdir(latest) == 0 && symlink("checkpoint-1", latest) == 0);
+    TRY(!arg || small_step(run, &line, &err) == 0);
+    dt_error_set(&err, EX_DATAERR, "diverged");
+    TRY(dt_run_give_up(run, &err) == -1);
+    TRY(strstr(err.text, arg ? "/checkpoint-2: " : "/checkpoint-1: "));
+    return 0;
+}
+
+static void a_checkpoint_of_a_failed_save_needs_proof_too(void **state)
+{
+    static const char *const cases[] = {NULL, "proven"};
+    for (int i = 0; i < 2; i++) {
+        small_clean(state);
+        small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
+                   save_without_latest, (void *)cases[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_of_a_failed_save_needs_proof_too),
+    };
+    return cmocka_run_group_tests_name("run_save", tests, small_enter,
+                                       small_leave);
+}
