@@ -18,8 +18,7 @@
 #include "base/file.h"
 #include "base/guard.h"
 
-/* There is nothing of that name, as opposed to: nobody can say. */
-static bool is_missing(int bad)
+bool dt_file_is_missing(int bad)
 {
     return bad == ENOENT || bad == ENOTDIR || bad == ELOOP;
 }
@@ -35,7 +34,7 @@ static int open_regular(const char *path, struct stat *st, struct dt_error *err)
         close(fd);
     if (!bad)
         return dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
-    return dt_error_set(err, is_missing(bad) ? EX_NOINPUT : EX_IOERR,
+    return dt_error_set(err, dt_file_is_missing(bad) ? EX_NOINPUT : EX_IOERR,
                         "%s: cannot open: %s", path, strerror(bad));
 }
 

@@ -9,6 +9,11 @@
 
 #include "base/error.h"
 
+/* Whether this errno of a call with a path says that there is nothing of that
+ * name. Any other one says nothing about what is there.
+ */
+bool dt_file_is_missing(int bad);
+
 /* Opens the regular file `path`, or what a link to one names, to read it; a
  * FIFO or a device is refused at once. The descriptor, which the caller closes,
  * or -1: EX_NOINPUT if there is no such regular file, EX_IOERR if it cannot be

@@ -156,9 +156,10 @@ struct dt_ckpt_watch {
 /* Finds the checkpoint to resume from: the one saved last, which `latest`
  * names, if it is whole, else the whole one with the highest step under root.
  * *path is malloc'ed; if there is no checkpoint at all, it is NULL and the
- * result is 0. -1: EX_DATAERR, all checkpoints are damaged; EX_NOINPUT, root is
- * not a directory; EX_IOERR or EX_OSERR, root or a preferred checkpoint cannot
- * be read; EX_TEMPFAIL.
+ * result is 0. -1: EX_DATAERR, all checkpoints are damaged, or none is left but
+ * `latest` or one whose name was changed; EX_NOINPUT, root is not a directory;
+ * EX_IOERR or EX_OSERR, root, `latest` or a preferred checkpoint cannot be
+ * read; EX_TEMPFAIL.
  */
 int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err);

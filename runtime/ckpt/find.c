@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
 
 /* --- list --- */
@@ -112,25 +113,41 @@ static bool is_called(const char *name, const char *target)
            (is_old(name) && strcmp(name + strlen(OLD_PREFIX), target) == 0);
 }
 
-/* Moves the entry that the link <root>/<file> names to the front. */
-static void prefer_linked(const char *root, const char *file,
-                          struct dirent **entries, int n)
+/* Where the link <root>/<file> leads. 1; 0: there is no such link. -1:
+ * EX_IOERR, it cannot be read.
+ */
+static int read_link(const char *root, const char *file, char target[PATH_MAX],
+                     struct dt_error *err)
 {
-    char link[PATH_MAX], target[NAME_MAX + 1];
-    if (snprintf(link, sizeof(link), "%s/%s", root, file) >= (int)sizeof(link))
-        return;
-    ssize_t bytes = readlink(link, target, sizeof(target) - 1);
-    if (bytes < 0)
-        return;
-    target[bytes] = '\0';
-    for (int i = 0; i < n; i++) {
+    char *link = dt_ckpt_format(err, "%s/%s", root, file);
+    ssize_t bytes = link ? readlink(link, target, PATH_MAX - 1) : -1;
+    int rc = bytes >= 0 ? 1 : -1;
+    if (bytes >= 0)
+        target[bytes] = '\0';
+    else if (link && (dt_file_is_missing(errno) || errno == EINVAL))
+        rc = 0;
+    else if (link)
+        dt_error_set(err, EX_IOERR, "%s: cannot read this link: %s", link,
+                     strerror(errno));
+    free(link);
+    return rc;
+}
+
+/* Moves the entry that the link <root>/<file> names to the front. */
+static int prefer_linked(const char *root, const char *file,
+                         struct dirent **entries, int n, struct dt_error *err)
+{
+    char target[PATH_MAX];
+    int rc = read_link(root, file, target, err);
+    for (int i = 0; rc > 0 && i < n; i++) {
         struct dirent *entry = entries[i];
         if (!is_called(entry->d_name, target))
             continue;
         memmove(entries + 1, entries, (size_t)i * sizeof(*entries));
         entries[0] = entry;
-        return;
+        break;
     }
+    return rc;
 }
 
 /* Lists the checkpoints that could be resumed, the preferred one first. The one
@@ -142,9 +159,12 @@ static int list_candidates(const char *root, struct dirent ***entries,
                            struct dt_error *err)
 {
     int n = dt_ckpt_list(root, entries, is_candidate, err);
-    prefer_linked(root, "latest", *entries, n);
-    prefer_linked(root, TEMP_LATEST, *entries, n);
-    return n;
+    if (n <= 0 || (prefer_linked(root, "latest", *entries, n, err) >= 0 &&
+                   prefer_linked(root, TEMP_LATEST, *entries, n, err) >= 0))
+        return n;
+    dt_ckpt_free_list(*entries, n);
+    *entries = NULL;
+    return -1;
 }
 
 /* The path (malloc'ed) of the first whole one of n > 0 candidates. Damaged ones
@@ -174,6 +194,33 @@ static char *first_whole(const char *root, struct dirent **entries, int n,
     return NULL;
 }
 
+static int is_like_step(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, STEP_PREFIX, strlen(STEP_PREFIX)) == 0;
+}
+
+/* No checkpoint is there. Fails if something says that there was one, which
+ * somebody has renamed or removed: a run must not begin anew because of that.
+ */
+static int check_empty(const char *root, struct dt_error *err)
+{
+    struct dirent **entries;
+    char target[PATH_MAX];
+    int n = dt_ckpt_list(root, &entries, is_like_step, err);
+    int rc = n < 0 ? -1 : 0;
+    if (n > 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s/%s: its name is not " STEP_PREFIX
+                          "STEP, and no other checkpoint is here",
+                          root, entries[0]->d_name);
+    else if (rc == 0 && (rc = read_link(root, "latest", target, err)) > 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%s/latest: names %s, and no checkpoint is here",
+                          root, target);
+    dt_ckpt_free_list(entries, n);
+    return rc;
+}
+
 int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err)
 {
@@ -185,7 +232,7 @@ int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
     if (n > 0)
         *path = first_whole(root, entries, n, watch, err);
     dt_ckpt_free_list(entries, n);
-    return n == 0 || *path ? 0 : -1;
+    return n == 0 ? check_empty(root, err) : *path ? 0 : -1;
 }
 
 int dt_ckpt_check_path(const char *path, struct dt_error *err)

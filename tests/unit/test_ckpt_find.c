@@ -241,6 +241,31 @@ static void no_whole_checkpoint_is_an_error(void **state)
     assert_int_equal(dt_ckpt_find(root, NULL, &path, &err), -1);
 }
 
+static void expect_no_start(const char *expected)
+{
+    struct dt_error err = {0};
+    char *path;
+    assert_int_equal(dt_ckpt_find(root, NULL, &path, &err), -1);
+    assert_null(path);
+    assert_int_equal(err.status, EX_DATAERR);
+    if (!strstr(err.text, expected))
+        fail_msg("%s", err.text);
+}
+
+/* A new run would begin its metrics anew. */
+static void renamed_checkpoints_are_not_taken_for_none(void **state)
+{
+    (void)state;
+    must_save(4, 4, 0);
+    assert_int_equal(rename(in_root("checkpoint-4"), in_root("good-4")), 0);
+    expect_no_start("/latest: names checkpoint-4, and no checkpoint is here");
+    assert_int_equal(unlink(in_root("latest")), 0);
+    assert_true(found_value() == -1);
+    assert_int_equal(rename(in_root("good-4"), in_root("checkpoint-04")), 0);
+    expect_no_start("/checkpoint-04: its name is not checkpoint-STEP, and no "
+                    "other checkpoint is here");
+}
+
 static int asked;
 
 static bool stop_at_third(void)
@@ -328,6 +353,8 @@ int main(void)
                                setup),
         cmocka_unit_test_setup(an_interrupted_call_is_made_again, setup),
         cmocka_unit_test_setup(no_whole_checkpoint_is_an_error, setup),
+        cmocka_unit_test_setup(renamed_checkpoints_are_not_taken_for_none,
+                               setup),
         cmocka_unit_test_setup(a_search_stops_when_asked_to, setup),
         cmocka_unit_test_setup(the_link_of_a_killed_save_is_followed, setup),
         cmocka_unit_test_setup(a_directory_of_checkpoints_is_not_taken_for_one,
