@@ -147,7 +147,9 @@ int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err);
 
 /* Callbacks while checkpoints are read. Both may be NULL. */
 struct dt_ckpt_watch {
-    /* Told which damaged or temporary entry is passed over, and why. */
+    /* Told which entry is passed over, and why: it is damaged or temporary, or
+     * `latest` names another one, or nothing.
+     */
     void (*note)(const char *text);
     /* Called often; true ends the call with EX_TEMPFAIL. */
     bool (*stop)(void);

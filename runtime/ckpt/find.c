@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -133,38 +134,102 @@ static int read_link(const char *root, const char *file, char target[PATH_MAX],
     return rc;
 }
 
-/* Moves the entry that the link <root>/<file> names to the front. */
+/* Cuts the name of an entry of root out of the target of a link there, which
+ * may be spelled "checkpoint-2/", "./checkpoint-2" or as a whole path. NULL: it
+ * leads to another directory.
+ */
+static const char *name_of(const char *root, char *target)
+{
+    struct stat here, there;
+    char dir[2 * PATH_MAX];
+    size_t n = strlen(target);
+    while (n > 1 && target[n - 1] == '/')
+        target[--n] = '\0';
+    char *slash = strrchr(target, '/');
+    if (!slash)
+        return target;
+    *slash = '\0';
+    snprintf(dir, sizeof(dir), "%s/%s",
+             slash == target || *target == '/' ? "" : root, target);
+    return stat(root, &here) == 0 && stat(dir, &there) == 0 &&
+                   here.st_ino == there.st_ino && here.st_dev == there.st_dev
+               ? slash + 1
+               : NULL;
+}
+
+/* Moves the entry that the link <root>/<file> names to the front. 1; 0: there
+ * is no such link, or, which `note` is told unless it is NULL, no such entry.
+ * -1: EX_IOERR.
+ */
 static int prefer_linked(const char *root, const char *file,
-                         struct dirent **entries, int n, struct dt_error *err)
+                         struct dirent **entries, int n,
+                         void (*note)(const char *text), struct dt_error *err)
 {
     char target[PATH_MAX];
+    struct dt_error text;
     int rc = read_link(root, file, target, err);
-    for (int i = 0; rc > 0 && i < n; i++) {
+    if (rc <= 0)
+        return rc;
+    dt_error_set(&text, 0,
+                 "%s/%s: names %s, which is no checkpoint here; the one of the "
+                 "highest step is taken",
+                 root, file, target);
+    const char *name = name_of(root, target);
+    for (int i = 0; name && i < n; i++) {
         struct dirent *entry = entries[i];
-        if (!is_called(entry->d_name, target))
+        if (!is_called(entry->d_name, name))
             continue;
         memmove(entries + 1, entries, (size_t)i * sizeof(*entries));
         entries[0] = entry;
-        break;
+        return 1;
     }
-    return rc;
+    if (note)
+        note(text.text);
+    return 0;
 }
 
 /* Lists the checkpoints that could be resumed, the preferred one first. The one
  * that `latest` names comes before higher steps: after a run resumed from an
  * older checkpoint, higher steps may belong to the abandoned run. If a save was
- * interrupted, its temporary link may name a checkpoint that is newer still.
+ * interrupted, its temporary link may name a checkpoint that is newer still, or
+ * none yet. *linked: a link names the first one.
  */
 static int list_candidates(const char *root, struct dirent ***entries,
+                           bool *linked, void (*note)(const char *text),
                            struct dt_error *err)
 {
+    int latest = 0, temp = 0;
     int n = dt_ckpt_list(root, entries, is_candidate, err);
-    if (n <= 0 || (prefer_linked(root, "latest", *entries, n, err) >= 0 &&
-                   prefer_linked(root, TEMP_LATEST, *entries, n, err) >= 0))
+    if (n > 0)
+        latest = prefer_linked(root, "latest", *entries, n, note, err);
+    if (n > 0 && latest >= 0)
+        temp = prefer_linked(root, TEMP_LATEST, *entries, n, NULL, err);
+    *linked = latest > 0 || temp > 0;
+    if (latest >= 0 && temp >= 0)
         return n;
     dt_ckpt_free_list(*entries, n);
     *entries = NULL;
     return -1;
+}
+
+/* Tells that the first entry, which a link names, is taken before others. */
+static void note_passed(const char *root, struct dirent **entries, int n,
+                        void (*note)(const char *text))
+{
+    struct dt_error text;
+    int highest = 0;
+    for (int i = 1; i < n; i++)
+        if (dt_ckpt_step_of(entries[i]->d_name) >
+            dt_ckpt_step_of(entries[highest]->d_name))
+            highest = i;
+    if (highest == 0)
+        return;
+    dt_error_set(&text, 0,
+                 "%s/%s: passed over, because latest names %s; to resume from "
+                 "%s, make latest a link to it",
+                 root, entries[highest]->d_name, entries[0]->d_name,
+                 entries[highest]->d_name);
+    note(text.text);
 }
 
 /* The path (malloc'ed) of the first whole one of n > 0 candidates. Damaged ones
@@ -225,12 +290,17 @@ int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err)
 {
     struct dirent **entries;
+    void (*note)(const char *text) = watch ? watch->note : NULL;
+    bool linked;
     *path = NULL;
-    if (watch && watch->note && note_temps(root, watch->note, err) < 0)
+    if (note && note_temps(root, note, err) < 0)
         return -1;
-    int n = list_candidates(root, &entries, err);
+    int n = list_candidates(root, &entries, &linked, note, err);
     if (n > 0)
         *path = first_whole(root, entries, n, watch, err);
+    if (*path && note && linked &&
+        is_called(*path + strlen(root) + 1, entries[0]->d_name))
+        note_passed(root, entries, n, note);
     dt_ckpt_free_list(entries, n);
     return n == 0 ? check_empty(root, err) : *path ? 0 : -1;
 }

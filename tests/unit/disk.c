@@ -172,3 +172,10 @@ int access(const char *path, int mode)
                ? -1
                : (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
 }
+
+ssize_t readlink(const char *path, char *target, size_t bytes)
+{
+    return is_refused("readlink", path)
+               ? -1
+               : syscall(SYS_readlinkat, AT_FDCWD, path, target, bytes);
+}

@@ -3,7 +3,8 @@
  * disk.h - records or refuses the calls that make files durable
  *
  * In a program that links disk.c, these functions of libc are replaced: open,
- * read, write, fsync, close, rename, renameat2, symlink, rmdir, access.
+ * read, write, fsync, close, rename, renameat2, symlink, readlink, rmdir,
+ * access.
  */
 #ifndef TESTS_UNIT_DISK_H
 #define TESTS_UNIT_DISK_H

@@ -207,6 +207,8 @@ static void an_unreadable_checkpoint_is_not_passed_over(void **state)
     expect_unreadable("read", "model.safetensors", EIO);
     expect_unreadable("read", "state.json", ESTALE);
     assert_true(found_value() == 2);
+    expect_unreadable("readlink", "latest", EIO);
+    expect_unreadable("readlink", "latest", EACCES);
 }
 
 static void an_interrupted_call_is_made_again(void **state)
@@ -239,6 +241,44 @@ static void no_whole_checkpoint_is_an_error(void **state)
     assert_note("checkpoint-1/state.json: damaged");
     assert_note("checkpoint-2/state.json: damaged");
     assert_int_equal(dt_ckpt_find(root, NULL, &path, &err), -1);
+}
+
+static void point_latest(const char *target)
+{
+    unlink(in_root("latest"));
+    assert_int_equal(symlink(target, in_root("latest")), 0);
+}
+
+/* Somebody may have made the link by hand. */
+static void latest_may_be_spelled_in_any_way(void **state)
+{
+    char other[320];
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(2, 2, 0);
+    snprintf(other, sizeof(other), "%s/checkpoint-1", root);
+    const char *const targets[] = {"checkpoint-1//", "./checkpoint-1", other};
+    for (int i = 0; i < 3; i++) {
+        point_latest(targets[i]);
+        assert_true(found_value() == 1);
+        assert_note("/checkpoint-2: passed over, because latest names "
+                    "checkpoint-1; to resume from checkpoint-2, make latest a "
+                    "link to it");
+    }
+    point_latest("checkpoint-2");
+    assert_true(found_value() == 2);
+    assert_string_equal(notes, "");
+    point_latest("checkpoint-3");
+    assert_true(found_value() == 2);
+    assert_note("/latest: names checkpoint-3, which is no checkpoint here; the "
+                "one of the highest step is taken");
+    /* the same name elsewhere */
+    setup(state);
+    must_save(1, 11, 0);
+    must_save(2, 22, 0);
+    point_latest(other);
+    assert_true(found_value() == 22);
+    assert_note("/checkpoint-1, which is no checkpoint here; the one of");
 }
 
 static void expect_no_start(const char *expected)
@@ -353,6 +393,7 @@ int main(void)
                                setup),
         cmocka_unit_test_setup(an_interrupted_call_is_made_again, setup),
         cmocka_unit_test_setup(no_whole_checkpoint_is_an_error, setup),
+        cmocka_unit_test_setup(latest_may_be_spelled_in_any_way, setup),
         cmocka_unit_test_setup(renamed_checkpoints_are_not_taken_for_none,
                                setup),
         cmocka_unit_test_setup(a_search_stops_when_asked_to, setup),
