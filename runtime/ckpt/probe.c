@@ -3,7 +3,9 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,32 +32,48 @@ static int check_latest(const char *root, struct dt_error *err)
     return rc;
 }
 
+/* Writes it, then replaces it as the save of a step that was saved before. */
 static int try_directory(const char *root, struct dt_error *err)
 {
     char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "probe", root);
-    struct dt_ckpt_writer *writer =
-        path ? dt_ckpt_begin_dir(path, true, err) : NULL;
-    int rc = -1;
-    if (writer && dt_ckpt_add_text(writer, "probe", "probe\n", err) == 0)
-        rc = dt_ckpt_commit(writer, err);
-    else
-        dt_ckpt_abandon(writer);
+    int rc = path ? 0 : -1;
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        struct dt_ckpt_writer *writer = dt_ckpt_begin_dir(path, true, err);
+        rc = -1;
+        if (writer && dt_ckpt_add_text(writer, "probe", "probe\n", err) == 0)
+            rc = dt_ckpt_commit(writer, err);
+        else
+            dt_ckpt_abandon(writer);
+    }
     if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)
         rc = -1;
     free(path);
     return rc;
 }
 
+/* Makes a link and, if `latest` is there, replaces that by one that is equal.
+ */
 static int try_link(const char *root, struct dt_error *err)
 {
+    char target[PATH_MAX] = "checkpoint";
     char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "link", root);
-    int rc = path && dt_file_remove(path, err) == 0 ? 0 : -1;
-    if (rc == 0 && symlink("checkpoint", path) < 0)
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
+    int rc = path && latest ? dt_file_remove(path, err) : -1;
+    ssize_t n = rc == 0 ? readlink(latest, target, sizeof(target) - 1) : -1;
+    if (n >= 0)
+        target[n] = '\0';
+    if (rc == 0 && symlink(target, path) < 0)
         rc = dt_error_set(err, EX_CANTCREAT,
                           "%s: cannot make a symbolic link: %s", path,
                           strerror(errno));
-    if (rc == 0)
-        rc = dt_file_remove(path, err);
+    if (rc == 0 && n >= 0 && rename(path, latest) < 0)
+        rc = dt_error_set(err, EX_CANTCREAT,
+                          "%s: cannot be replaced, as each save does: %s; "
+                          "remove it, or have its owner do it",
+                          latest, strerror(errno));
+    if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)
+        rc = -1;
+    free(latest);
     free(path);
     return rc;
 }

@@ -220,8 +220,10 @@ static void the_probe_finds_what_would_stop_a_save(void **state)
     static const struct {
         const char *call, *name;
     } cases[] = {
-        {"open", "probe"},        {"write", "probe"},       {"fsync", "probe"},
-        {"rename", ".tmp-probe"}, {"symlink", ".tmp-link"},
+        {"open", "probe"},           {"write", "probe"},
+        {"fsync", "probe"},          {"rename", ".tmp-probe"},
+        {"renameat2", ".tmp-probe"}, {"symlink", ".tmp-link"},
+        {"rename", "latest"},
     };
     struct dt_error err = {0};
     (void)state;
@@ -236,6 +238,13 @@ static void the_probe_finds_what_would_stop_a_save(void **state)
         expect_obstacle("Read-only file system");
         disk_refuse(NULL, NULL, 0);
     }
+    assert_latest("checkpoint-1");
+    disk_refuse("rename", "latest", EPERM);
+    expect_obstacle("/latest: cannot be replaced, as each save does: Operation "
+                    "not permitted; remove it, or have its owner do it");
+    disk_refuse("renameat2", ".tmp-probe", EINVAL); /* as on NFS */
+    assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
+    disk_refuse(NULL, NULL, 0);
     /* what an interrupted save left is for the next save */
     assert_int_equal(symlink("checkpoint-1", in_root(".tmp-latest")), 0);
     assert_int_equal(dt_ckpt_probe(root, 1, &err), 0);
