@@ -298,7 +298,7 @@ static int publish_dir(struct dt_ckpt_writer *writer, bool replace,
 static int publish_step(struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     const char *root = writer->root, *path = writer->path;
-    bool first = access(path, F_OK) < 0;
+    bool first = access(path, F_OK) < 0 && errno == ENOENT;
     if ((first && link_latest(root, path, err) < 0) ||
         publish_dir(writer, true, err) < 0 ||
         (!first && link_latest(root, path, err) < 0))

@@ -13,6 +13,13 @@
 
 /* --- what interrupted saves left --- */
 
+static int unknown(const char *path, int bad, struct dt_error *err)
+{
+    return dt_error_set(err, EX_IOERR,
+                        "%s: cannot tell whether it is there: %s", path,
+                        strerror(bad));
+}
+
 /* Cleans up after an exchange that was interrupted: restores the old checkpoint
  * if no new one took its place, else removes it.
  */
@@ -21,10 +28,12 @@ static int settle_old(const char *root, const char *name, struct dt_error *err)
     char *old = dt_ckpt_format(err, "%s/%s", root, name);
     char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
     int rc = -1;
-    if (old && path)
-        rc = access(path, F_OK) < 0 && errno == ENOENT
-                 ? dt_ckpt_rename(old, path, err)
-                 : dt_file_remove(old, err);
+    if (old && path) {
+        int bad = access(path, F_OK) < 0 ? errno : 0;
+        rc = bad == ENOENT ? dt_ckpt_rename(old, path, err)
+             : bad         ? unknown(path, bad, err)
+                           : dt_file_remove(old, err);
+    }
     free(path);
     free(old);
     return rc;
@@ -38,10 +47,16 @@ static int settle_temp(const char *root, const char *name, struct dt_error *err)
     char *temp = dt_ckpt_format(err, "%s/%s", root, name);
     char *latest = dt_ckpt_format(err, "%s/latest", root);
     int rc = -1;
-    if (temp && latest)
-        rc = strcmp(name, TEMP_LATEST) == 0 && access(temp, F_OK) == 0
-                 ? dt_ckpt_rename(temp, latest, err)
-                 : dt_file_remove(temp, err);
+    if (temp && latest) {
+        bool link = strcmp(name, TEMP_LATEST) == 0;
+        int bad = link && access(temp, F_OK) < 0 ? errno : 0;
+        if (bad && bad != ENOENT)
+            rc = unknown(temp, bad, err);
+        else if (link && !bad)
+            rc = dt_ckpt_rename(temp, latest, err);
+        else
+            rc = dt_file_remove(temp, err);
+    }
     free(latest);
     free(temp);
     return rc;

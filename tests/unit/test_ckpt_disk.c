@@ -207,6 +207,31 @@ static void a_checkpoint_is_replaced_without_exchange(void **state)
     assert_true(found_value() == 46);
 }
 
+/* What cannot be looked at may be the only one. */
+static void only_what_is_known_to_be_replaced_is_removed(void **state)
+{
+    (void)state;
+    must_save(1, 1, 0);
+    must_save(4, 4, 0);
+    assert_int_equal(
+        rename(in_root("checkpoint-4"), in_root(".old-checkpoint-4")), 0);
+    disk_refuse("access", "checkpoint-4", EIO);
+    dt_ckpt_tidy(root, note);
+    disk_refuse(NULL, NULL, 0);
+    assert_note("/checkpoint-4: cannot tell whether it is there: Input/output");
+    assert_true(found_value() == 4);
+    dt_ckpt_tidy(root, NULL);
+    assert_true(exists("checkpoint-4"));
+    unlink(in_root("latest"));
+    assert_int_equal(symlink("checkpoint-1", in_root("latest")), 0);
+    assert_int_equal(symlink("checkpoint-4", in_root(".tmp-latest")), 0);
+    disk_refuse("access", ".tmp-latest", ESTALE);
+    dt_ckpt_tidy(root, note);
+    disk_refuse(NULL, NULL, 0);
+    assert_note("/.tmp-latest: cannot tell whether it is there: Stale file");
+    assert_true(found_value() == 4);
+}
+
 static void expect_obstacle(const char *expected)
 {
     struct dt_error err = {0};
@@ -272,6 +297,8 @@ int main(void)
         cmocka_unit_test_setup(one_that_cannot_be_removed_keeps_no_other,
                                setup),
         cmocka_unit_test_setup(a_checkpoint_is_replaced_without_exchange,
+                               setup),
+        cmocka_unit_test_setup(only_what_is_known_to_be_replaced_is_removed,
                                setup),
         cmocka_unit_test_setup(the_probe_finds_what_would_stop_a_save, setup),
     };
