@@ -23,6 +23,17 @@ bool dt_file_is_missing(int bad)
     return bad == ENOENT || bad == ENOTDIR || bad == ELOOP;
 }
 
+int dt_file_exists(const char *path, struct dt_error *err)
+{
+    if (access(path, F_OK) == 0)
+        return 1;
+    if (dt_file_is_missing(errno))
+        return 0;
+    return dt_error_set(err, EX_IOERR,
+                        "%s: cannot tell whether it is there: %s", path,
+                        strerror(errno));
+}
+
 /* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
 static int open_regular(const char *path, struct stat *st, struct dt_error *err)
 {

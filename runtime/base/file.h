@@ -14,6 +14,11 @@
  */
 bool dt_file_is_missing(int bad);
 
+/* Whether `path`, or what a link there names, is there: 1 or 0. -1: EX_IOERR,
+ * nobody can say.
+ */
+int dt_file_exists(const char *path, struct dt_error *err);
+
 /* Opens the regular file `path`, or what a link to one names, to read it; a
  * FIFO or a device is refused at once. The descriptor, which the caller closes,
  * or -1: EX_NOINPUT if there is no such regular file, EX_IOERR if it cannot be

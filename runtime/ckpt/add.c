@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
 #include "ckpt/sink.h"
 
@@ -137,8 +138,8 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
     else if (source && errno == ENOENT)
         rc = 0;
     else if (source)
-        dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", source,
-                     strerror(errno));
+        dt_error_set(err, dt_file_is_missing(errno) ? EX_NOINPUT : EX_IOERR,
+                     "%s: cannot open: %s", source, strerror(errno));
     if (fd >= 0)
         close(fd);
     free(source);

@@ -106,8 +106,8 @@ int dt_ckpt_add_shared(struct dt_ckpt_writer *writer, int world,
                        struct dt_error *err);
 
 /* Adds a copy of <dir>/<file>; does nothing if that does not exist. -1:
- * EX_DATAERR, not a regular file or larger than max_bytes; EX_NOINPUT, cannot
- * be opened; others as dt_ckpt_add_tensors.
+ * EX_DATAERR, not a regular file or larger than max_bytes; EX_NOINPUT,
+ * EX_IOERR, cannot be opened; others as dt_ckpt_add_tensors.
  */
 int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
                      const char *dir, size_t max_bytes, struct dt_error *err);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/foreign.h"
 #include "base/guard.h"
 #include "ckpt/safetensors_impl.h"
@@ -70,7 +71,7 @@ static int map_file(struct st_part *part, int fd, struct dt_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", part->path,
+        return dt_error_set(err, EX_IOERR, "%s: cannot open: %s", part->path,
                             strerror(errno));
     if (!S_ISREG(st.st_mode))
         return dt_error_set(err, EX_NOINPUT, "%s: not a regular file",
@@ -93,8 +94,9 @@ static int open_file(struct st_part *part, struct dt_error *err)
 {
     int fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", part->path,
-                            strerror(errno));
+        return dt_error_set(err,
+                            dt_file_is_missing(errno) ? EX_NOINPUT : EX_IOERR,
+                            "%s: cannot open: %s", part->path, strerror(errno));
     int rc = map_file(part, fd, err);
     close(fd);
     return rc;

@@ -2,13 +2,11 @@
 /* safetensors_model.c - opens the one file of a model, or all of its shards */
 #include "config.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/foreign.h"
@@ -170,9 +168,12 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
             dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
             return NULL;
         }
-        bool sharded = access(path, F_OK) == 0;
+        int sharded = dt_file_exists(path, err);
         snprintf(path, sizeof(path), "%s/%s", dir, store->single);
-        if (access(path, F_OK) == 0)
+        int single = sharded < 0 ? -1 : dt_file_exists(path, err);
+        if (single < 0)
+            return NULL;
+        if (single)
             return open_single(store, path, err);
         snprintf(path, sizeof(path), "%s/%s", dir, store->index);
         if (sharded)
@@ -180,9 +181,6 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
     }
     if (dt_foreign_weights(dir, err) < 0)
         return NULL;
-    snprintf(path, sizeof(path), "%s/%s", dir, stores[0].single);
-    if (access(path, F_OK) == 0 || errno != ENOENT)
-        return dt_safetensors_open(path, err);
     dt_error_set(err, EX_NOINPUT,
                  "%s: no weights here: expected model.safetensors or "
                  "pytorch_model.bin, or the index and the shards of either",

@@ -2,7 +2,6 @@
 /* tidy.c - removes old checkpoints, and what interrupted saves left */
 #include "config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +12,6 @@
 
 /* --- what interrupted saves left --- */
 
-static int unknown(const char *path, int bad, struct dt_error *err)
-{
-    return dt_error_set(err, EX_IOERR,
-                        "%s: cannot tell whether it is there: %s", path,
-                        strerror(bad));
-}
-
 /* Cleans up after an exchange that was interrupted: restores the old checkpoint
  * if no new one took its place, else removes it.
  */
@@ -29,10 +21,10 @@ static int settle_old(const char *root, const char *name, struct dt_error *err)
     char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
     int rc = -1;
     if (old && path) {
-        int bad = access(path, F_OK) < 0 ? errno : 0;
-        rc = bad == ENOENT ? dt_ckpt_rename(old, path, err)
-             : bad         ? unknown(path, bad, err)
-                           : dt_file_remove(old, err);
+        int there = dt_file_exists(path, err);
+        rc = there > 0    ? dt_file_remove(old, err)
+             : there == 0 ? dt_ckpt_rename(old, path, err)
+                          : -1;
     }
     free(path);
     free(old);
@@ -49,13 +41,10 @@ static int settle_temp(const char *root, const char *name, struct dt_error *err)
     int rc = -1;
     if (temp && latest) {
         bool link = strcmp(name, TEMP_LATEST) == 0;
-        int bad = link && access(temp, F_OK) < 0 ? errno : 0;
-        if (bad && bad != ENOENT)
-            rc = unknown(temp, bad, err);
-        else if (link && !bad)
-            rc = dt_ckpt_rename(temp, latest, err);
-        else
-            rc = dt_file_remove(temp, err);
+        int there = link ? dt_file_exists(temp, err) : 0;
+        rc = there > 0    ? dt_ckpt_rename(temp, latest, err)
+             : there == 0 ? dt_file_remove(temp, err)
+                          : -1;
     }
     free(latest);
     free(temp);

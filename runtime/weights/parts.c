@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 
@@ -207,14 +208,17 @@ static struct dt_safetensors *open_files(const char *dir,
     return st;
 }
 
-/* The files of all ranks in `dir`, in order; free_files. -1: EX_NOINPUT. */
+/* The files of all ranks in `dir`, in order; free_files. -1: EX_NOINPUT if
+ * there is no `dir`, EX_IOERR.
+ */
 static int list_files(const char *dir, struct dirent ***entries,
                       struct dt_error *err)
 {
     int count = scandir(dir, entries, is_part, alphasort);
     if (count < 0)
-        return dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s", dir,
-                            strerror(errno));
+        return dt_error_set(err,
+                            dt_file_is_missing(errno) ? EX_NOINPUT : EX_IOERR,
+                            "%s: cannot read: %s", dir, strerror(errno));
     return count;
 }
 

@@ -37,7 +37,8 @@ struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
                                      struct dt_error *err);
 void dt_parts_free_list(struct dt_ckpt_tensor *tensors, size_t count);
 
-/* Whether `dir` has such files: 1 or 0. -1: EX_NOINPUT. */
+/* Whether `dir` has such files: 1 or 0. -1: EX_NOINPUT, EX_IOERR.
+ */
 int dt_parts_exist(const char *dir, struct dt_error *err);
 
 struct dt_parts; /* the open files of a checkpoint */

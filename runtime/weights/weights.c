@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
 #include "model/adapter.h"
@@ -157,7 +157,10 @@ int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         int n = snprintf(path, sizeof(path), "%s%s", dir, files[i]);
-        if (n >= (int)sizeof(path) || access(path, F_OK) < 0)
+        int there = n < (int)sizeof(path) ? dt_file_exists(path, err) : 0;
+        if (there < 0)
+            return -1;
+        if (there == 0)
             continue;
         *strrchr(path, '/') = '\0';
         if (realpath(path, found))
@@ -237,7 +240,8 @@ struct dt_weights *dt_weights_open_adapter(const char *dir,
         dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
         return NULL;
     }
-    if (access(path, F_OK) < 0 && dt_foreign_adapter(dir, err) < 0)
+    int found = dt_file_exists(path, err);
+    if (found < 0 || (!found && dt_foreign_adapter(dir, err) < 0))
         return NULL;
     return match_files(dir, dt_safetensors_open(path, err), layout, false, err);
 }
@@ -269,8 +273,9 @@ static int open_value_head(struct dt_weights *w, int head, struct dt_error *err)
     if (snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, w->dir) >=
         (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", w->dir);
-    if (access(path, F_OK) < 0)
-        return 0;
+    int there = dt_file_exists(path, err);
+    if (there <= 0)
+        return there;
     w->sources[head] = SCORE;
     w->value_head = dt_safetensors_open(path, err);
     if (!w->value_head)

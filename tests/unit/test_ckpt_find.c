@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ckpt_root.h"
+#include "weights/weights.h"
 
 static void foreign_names_are_not_taken_for_checkpoints(void **state)
 {
@@ -211,6 +212,41 @@ static void an_unreadable_checkpoint_is_not_passed_over(void **state)
     expect_unreadable("readlink", "latest", EACCES);
 }
 
+/* A run that fails so is put back into the queue, and one with a mistake is
+ * not.
+ */
+static void a_failing_disk_is_no_missing_file(void **state)
+{
+    struct dt_error err = {0};
+    char dir[320], path[PATH_MAX];
+    (void)state;
+    must_save(1, 1, 0);
+    snprintf(dir, sizeof(dir), "%s/checkpoint-1", root);
+    snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+    disk_refuse("open", "model.safetensors", EIO);
+    assert_null(dt_safetensors_open(path, &err));
+    assert_int_equal(err.status, EX_IOERR);
+    disk_refuse("access", "model.safetensors", EIO);
+    assert_null(dt_safetensors_open_model(dir, &err));
+    assert_int_equal(err.status, EX_IOERR);
+    disk_refuse("access", "model.safetensors.index.json", ESTALE);
+    assert_null(dt_safetensors_open_model(dir, &err));
+    assert_int_equal(err.status, EX_IOERR);
+    disk_refuse("access", "config.json", EIO);
+    assert_int_equal(dt_weights_find(dir, path, &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    disk_refuse("open", "state.json", EIO);
+    struct dt_ckpt_writer *writer = dt_ckpt_begin(root, 2, &err);
+    assert_int_equal(dt_ckpt_add_copy(writer, "state.json", dir, 99, &err), -1);
+    assert_int_equal(err.status, EX_IOERR);
+    assert_int_equal(dt_ckpt_add_copy(writer, "none.json", dir, 99, &err), 0);
+    dt_ckpt_abandon(writer);
+    disk_refuse(NULL, NULL, 0);
+    snprintf(path, sizeof(path), "%s/none", dir);
+    assert_null(dt_safetensors_open(path, &err));
+    assert_int_equal(err.status, EX_NOINPUT);
+}
+
 static void an_interrupted_call_is_made_again(void **state)
 {
     static const char *calls[] = {"read", "write", "fsync", "close"};
@@ -391,6 +427,7 @@ int main(void)
         cmocka_unit_test_setup(only_regular_files_make_a_checkpoint, setup),
         cmocka_unit_test_setup(an_unreadable_checkpoint_is_not_passed_over,
                                setup),
+        cmocka_unit_test_setup(a_failing_disk_is_no_missing_file, setup),
         cmocka_unit_test_setup(an_interrupted_call_is_made_again, setup),
         cmocka_unit_test_setup(no_whole_checkpoint_is_an_error, setup),
         cmocka_unit_test_setup(latest_may_be_spelled_in_any_way, setup),
