@@ -186,7 +186,10 @@ int dt_file_mkdirs(const char *path, struct dt_error *err)
 int dt_file_sync_dir(const char *path, struct dt_error *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int bad = fd < 0 || fsync(fd) < 0 ? errno : 0;
+    int rc = fd;
+    while (fd >= 0 && (rc = fsync(fd)) < 0 && errno == EINTR)
+        ;
+    int bad = rc < 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
     if (bad)

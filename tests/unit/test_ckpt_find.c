@@ -257,6 +257,11 @@ static void an_interrupted_call_is_made_again(void **state)
         assert_true(found_value() == (float)i);
         disk_refuse(NULL, NULL, 0);
     }
+    disk_refuse("fsync", ".tmp-checkpoint-2", EINTR);
+    must_save(2, 5, 0);
+    disk_refuse("fsync", strrchr(root, '/') + 1, EINTR);
+    must_save(2, 6, 0);
+    disk_refuse(NULL, NULL, 0);
 }
 
 static void no_whole_checkpoint_is_an_error(void **state)
