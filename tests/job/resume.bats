@@ -954,3 +954,24 @@ taken.yaml; exit \$?"
     grep -q 'taken.out: while this run was stopped, another one may have' log
     [[ $(find taken.out -type f -exec cksum {} +) == "$before" ]]
 }
+
+@test "what other saves left, and cannot be removed, costs a warning" {
+    ((EUID == 0)) || skip "not root"
+    saved left
+    chown -R 65534:65534 "$WORK"
+    mkdir left.out/checkpoints/.tmp-checkpoint-6
+    touch left.out/checkpoints/.tmp-checkpoint-6/model.safetensors
+    chown -R 0:0 left.out/checkpoints/checkpoint-2
+    sed -i 's/steps: 2}/steps: 2, total_limit: 1}/' left.yaml
+    run setpriv --reuid=65534 --regid=65534 --clear-groups \
+        timeout 60 "$DT_BUILDDIR/disttrain" train left.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"/.tmp-checkpoint-6: cannot remove: Permission denied; left \
+by an earlier save; remove it by hand, or leave it: each save tries again"* ]]
+    [[ $output == *"an old checkpoint stays, and each save tries again to \
+remove it: "*"/.tmp-checkpoint-2: cannot remove: Permission denied"* ]]
+    [[ $output != *"could not be saved"* ]]
+    [[ $(readlink left.out/checkpoints/latest) == checkpoint-6 ]]
+    [[ ! -e left.out/checkpoints/checkpoint-4 ]]
+}
