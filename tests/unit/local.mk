@@ -205,6 +205,7 @@ EXTRA_DIST += \
 	tests/unit/sink_scene.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
+	tests/unit/turned_clock.h \
 	# End of tests/unit
 
 task_env = \

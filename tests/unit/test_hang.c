@@ -21,6 +21,7 @@
 #include "doctor/rank_states.h"
 #include "doctor/ranks.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/turned_clock.h"
 
 static char root[256];
 
@@ -405,11 +406,40 @@ static void the_doctor_is_asked_once_all_ranks_run(void **state)
     dt_outcome_destroy(outcome);
 }
 
+/* That of step 7.1 never speaks; its time is over when the clock says so. */
+static void a_doctor_that_does_not_answer_is_given_up(void **state)
+{
+    struct dt_error err;
+    struct dt_console_event start = {.kind = DT_EVENT_START, .host = "n1"};
+    struct dt_outcome *outcome = dt_outcome_create(1, 1000, &err);
+    struct dt_hang *hang = dt_hang_create("0.01", "7.1");
+    (void)state;
+    assert_non_null(hang);
+    dt_outcome_event(outcome, &start, 0, 1000);
+    while (dt_hang_fd(hang) < 0) {
+        assert_null(dt_hang_watch(hang, outcome, 2000));
+        dt_clock_sleep(0.01);
+    }
+    turned_s += 60;
+    assert_true(dt_hang_left(hang) == 0);
+    char *text = dt_hang_watch(hang, outcome, 2000);
+    assert_non_null(text);
+    assert_non_null(strstr(
+        text, "\n    unknown: disttrain doctor --ranks does not answer\n"));
+    assert_int_equal(dt_hang_fd(hang), -1);
+    turned_s = 0;
+    free(text);
+    dt_hang_destroy(hang);
+    dt_outcome_destroy(outcome);
+}
+
 /* What the console starts as `disttrain doctor --ranks --job=7.0` is this
  * program.
  */
 static int speak(const char *job)
 {
+    if (!strcmp(job, "--job=7.1"))
+        return pause();
     printf("%s\n", job);
     fflush(stdout);
     dt_clock_sleep(0.3);
@@ -433,6 +463,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lost_first_or_last_rank_is_named),
         cmocka_unit_test(the_wish_of_the_user_sets_the_limit),
         cmocka_unit_test(the_doctor_is_asked_once_all_ranks_run),
+        cmocka_unit_test(a_doctor_that_does_not_answer_is_given_up),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
 }
