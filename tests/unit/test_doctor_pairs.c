@@ -2,6 +2,7 @@
 /* test_doctor_pairs.c - what a node finds out about the others */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "doctor/pairs.h"
+#include "tests/unit/turned_clock.h"
 
 static char text[1024];
 
@@ -139,6 +141,31 @@ static void the_fastest_exchange_tells_the_clock(void **state)
     assert_true(error_s < 0.5); /* that of the late answer is 1 */
 }
 
+/* The peer's clock is an hour behind: what is told is off by half of a round
+ * trip at most, and by what six decimals cut off.
+ */
+static void a_wrong_clock_is_told_with_its_error(void **state)
+{
+    unsigned port;
+    struct dt_doctor_notes notes = {fmemopen(text, sizeof(text), "w"), 1};
+    struct dt_doctor_pairs *pairs = dt_doctor_pairs_create(1, NULL);
+    double ahead_s, error_s;
+    (void)state;
+    turned_s = -3600;
+    pid_t pid = start_peer(0, &port);
+    turned_s = 0;
+    dt_doctor_pairs_add(pairs, 0, "127.0.0.1", port, NULL);
+    dt_doctor_pairs_probe(pairs, 20000, &notes);
+    dt_doctor_pairs_destroy(pairs);
+    fclose(notes.file);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(
+        sscanf(strstr(text, "1 clock"), "1 clock %lf %lf", &ahead_s, &error_s),
+        2);
+    assert_true(fabs(ahead_s - 3600) <= error_s + 2e-6);
+}
+
 /* Somebody listens there and never says anything. */
 static void a_silent_peer_is_given_up_in_time(void **state)
 {
@@ -166,6 +193,7 @@ int main(void)
         cmocka_unit_test(a_probe_names_the_peers_it_cannot_reach),
         cmocka_unit_test(an_unreachable_first_or_last_node_is_noticed),
         cmocka_unit_test(the_fastest_exchange_tells_the_clock),
+        cmocka_unit_test(a_wrong_clock_is_told_with_its_error),
         cmocka_unit_test(a_silent_peer_is_given_up_in_time),
     };
     return cmocka_run_group_tests_name("doctor pairs", tests, NULL, NULL);
