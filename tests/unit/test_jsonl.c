@@ -290,6 +290,14 @@ static const struct {
      "3}]}",
      "an integer beyond 64 bits beside numbers in messages or tools: write it "
      "as a string"},
+    {DT_FORMAT_MESSAGES,
+     "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}], "
+     "\"system\": \"t\"}",
+     "system: the messages begin with a system message already"},
+    {DT_FORMAT_MESSAGES,
+     "{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}], "
+     "\"system\": \"t\"}",
+     "system: the messages begin with a system message already"},
     {DT_FORMAT_PROMPT_COMPLETION,
      "{\"prompt\": \"p\", \"completion\": \"c\", \"system\": \"s\"}",
      "system: a text has no place for it: give such lines as messages"},
