@@ -22,6 +22,7 @@
 #include "live/prometheus.h"
 #include "live/state.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/turned_clock.h"
 
 static struct dt_live *create(int world)
 {
@@ -56,13 +57,14 @@ static const struct dt_live_state *read_state(const char *dir)
 
 static void a_run_is_read_back_as_it_was_told(void **state)
 {
-    const double compute[] = {0.1, 0.3}, mem[] = {1 << 20, 2 << 20};
-    const char *const hosts[] = {"n1", "n2"};
+    const double compute[] = {0.1, 0.3, 0.2};
+    const double mem[] = {1 << 20, 2 << 20, 1 << 20};
+    const char *const hosts[] = {"n1", "n2", "n3"};
     const char *dir = make_dir("told");
     (void)state;
     setenv("SLURM_JOB_ID", "123", 1);
     setenv("SLURM_STEP_ID", "4", 1);
-    struct dt_live *live = create(2);
+    struct dt_live *live = create(3);
     dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 10, 100);
     dt_live_step(live, 11, 100);
@@ -72,13 +74,13 @@ static void a_run_is_read_back_as_it_was_told(void **state)
                                                   -1, NULL, "saved \033[31m"});
     dt_live_event(live,
                   &(struct dt_report_event){"straggler", 11, dt_clock_wall(),
-                                            NAN, NAN, 0, "n1", "slow"});
+                                            NAN, NAN, 1, "n2", "slow"});
     dt_live_event(live, &(struct dt_report_event){"straggler", 5, 1.7e9, NAN,
-                                                  NAN, 1, "n2", "long ago"});
-    dt_live_hosts(live, hosts, 2);
+                                                  NAN, 0, "n1", "long ago"});
+    dt_live_hosts(live, hosts, 3);
     dt_live_ranks(
         live, &(struct dt_report_ranks){
-                  .step = 11, .count = 2, .compute_s = compute, .mem = mem});
+                  .step = 11, .count = 3, .compute_s = compute, .mem = mem});
     dt_live_end(live, "failed", "rank 1 was lost");
     dt_live_destroy(live);
     unsetenv("SLURM_JOB_ID");
@@ -95,12 +97,13 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     assert_true(s->loss_count == 1 && s->losses[0].step == 11);
     assert_true(s->saved && s->save.step == 11 && s->save.seconds == 2.5);
     assert_string_equal(s->events[0].text, "saved ?[31m");
-    assert_int_equal(s->row_count, 2);
+    assert_int_equal(s->row_count, 3);
     assert_int_equal(s->rows[0].rank, 1); /* slowest first */
     assert_string_equal(s->rows[0].host, "n2");
     assert_true(s->rows[0].mem == 2 << 20 && isnan(s->rows[0].power_w));
     assert_true(s->goodput >= 0 && s->goodput <= 1);
-    assert_true(!s->rows[0].straggler && s->rows[1].straggler);
+    assert_true(s->rows[0].straggler && !s->rows[1].straggler);
+    assert_true(!s->rows[2].straggler);
 }
 
 static void only_the_newest_points_and_events_are_kept(void **state)
@@ -144,7 +147,9 @@ static void what_is_left_follows_the_median_step(void **state)
     assert_true(s->elapsed_s >= 0.5);
 }
 
-/* An evaluation is no part of a step, and of the time that is left it is. */
+/* An evaluation is no part of a step, also not of those that follow it, and of
+ * the time that is left it is: steps of 10 s, and two evaluations of 100 s.
+ */
 static void phases_between_steps_count_for_what_is_left_alone(void **state)
 {
     const char *dir = make_dir("phases");
@@ -152,16 +157,20 @@ static void phases_between_steps_count_for_what_is_left_alone(void **state)
     struct dt_live *live = create(1);
     dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 0, 10);
-    for (long i = 1; i <= 2; i++) {
-        dt_live_phase(live, "evaluating");
-        dt_clock_sleep(1);
-        dt_live_phase(live, NULL);
+    for (long i = 1; i <= 8; i++) {
+        if (i <= 2) {
+            dt_live_phase(live, "evaluating");
+            turned_s += 100;
+            dt_live_phase(live, NULL);
+        }
+        turned_s += 10;
         dt_live_step(live, i, 10);
     }
     dt_live_destroy(live);
+    turned_s = 0;
     const struct dt_live_state *s = read_state(dir);
-    assert_true(s->step_s < 0.5);
-    assert_true(s->left_s >= 8 * 0.9);
+    assert_true(s->step_s > 9 && s->step_s < 100);
+    assert_true(s->left_s > 2 * (9 + 200 / 8.0));
 }
 
 static void before_step_1_the_phase_is_known(void **state)
