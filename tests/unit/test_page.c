@@ -17,6 +17,7 @@
 
 #include "page/axis.h"
 #include "page/curve.h"
+#include "page/gather.h"
 #include "page/page.h"
 #include "page/style.h"
 #include "page/text.h"
@@ -256,6 +257,49 @@ static void eight_runs_are_compared_in_less_than_a_megabyte(void **state)
     assert_has(text, "id=\"loss-by-time-t\"");
 }
 
+/* The first run's loss scatters by 0.1. */
+static void a_loss_beyond_the_noise_is_told_in_both_directions(void **state)
+{
+    static const double losses[] = {2, 1.5, 2.5, 1.95};
+    char path[4][256], name[32], text[2048];
+    const char *runs[4];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "noise%d/metrics.jsonl", i);
+        snprintf(path[i], sizeof(path[i]), "%s", scratch_path(name));
+        *strrchr(path[i], '/') = '\0';
+        runs[i] = path[i];
+        mkdir(path[i], 0777);
+        text[0] = '\0';
+        for (int step = 1; step <= 20; step++)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                     "{\"step\": %d, \"split\": \"train\", \"loss\": %.3f}\n",
+                     step, losses[i] + (step % 2 ? 0.1 : -0.1));
+        write_text(name, text);
+    }
+    const char *html = write_page(runs, 4);
+    assert_has(html, "<td class=\"n\">-0.5</td>");
+    assert_has(html, "<td class=\"n\">+0.5</td>");
+    assert_has(html, "<td class=\"n\">-0.05 <span class=\"unit\">within");
+}
+
+/* Each start of a run counts its time from 0. */
+static void the_times_of_all_starts_add_up(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    forget_run();
+    write_text("run/metrics.jsonl",
+               "{\"step\": 1, \"split\": \"train\", \"time\": 300}\n"
+               "{\"step\": 2, \"split\": \"train\", \"time\": 20}\n"
+               "{\"step\": 3, \"split\": \"train\", \"time\": 50}\n"
+               "{\"step\": 4, \"split\": \"train\", \"time\": 7}\n");
+    struct dt_page_run *run = dt_page_gather(scratch_path("run"), &err);
+    assert_non_null(run);
+    assert_true(run->seconds == 300 + 50 + 7);
+    dt_page_run_destroy(run);
+}
+
 static void plots_are_files_of_svg_without_variables(void **state)
 {
     struct dt_error err;
@@ -348,6 +392,11 @@ static void ticks_are_round(void **state)
     dt_axis_init(&axis, 0.02, 900, 5, true, true);
     for (size_t i = 0; i < axis.count; i++)
         assert_true(fabs(remainder(log10(axis.tick[i]), 1)) < 1e-9);
+    dt_axis_init(&axis, 0, 4 * 0x1p30, 5, false, false);
+    dt_axis_binary(&axis, 5);
+    assert_int_equal(axis.count, 5);
+    for (size_t i = 0; i < axis.count; i++)
+        assert_true(axis.tick[i] == (double)i * 0x1p30);
 }
 
 static void numbers_are_short(void **state)
@@ -433,6 +482,8 @@ int main(void)
         cmocka_unit_test(
             a_run_may_have_one_point_or_none_or_none_that_is_finite),
         cmocka_unit_test(eight_runs_are_compared_in_less_than_a_megabyte),
+        cmocka_unit_test(a_loss_beyond_the_noise_is_told_in_both_directions),
+        cmocka_unit_test(the_times_of_all_starts_add_up),
         cmocka_unit_test(plots_are_files_of_svg_without_variables),
         cmocka_unit_test(a_page_that_cannot_be_written_names_its_file),
         cmocka_unit_test(a_curve_keeps_every_spike),
