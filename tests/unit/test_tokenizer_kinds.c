@@ -89,6 +89,10 @@ static void the_longest_piece_of_a_word_comes_first(void **state)
     assert_string_equal(encode(WORDPIECE(""), "unable"), "1@0-2 2@2-6");
     assert_string_equal(encode(WORDPIECE(""), "una"), "1@0-2 3@2-3");
     assert_string_equal(encode(WORDPIECE(""), "unablex"), "0@0-7");
+    /* no more characters, and too many */
+    assert_string_equal(
+        encode(WORDPIECE(", \"max_input_chars_per_word\": 6"), "unable"),
+        "1@0-2 2@2-6");
     assert_string_equal(
         encode(WORDPIECE(", \"max_input_chars_per_word\": 5"), "unable"),
         "0@0-6");
