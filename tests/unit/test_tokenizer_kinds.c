@@ -98,6 +98,28 @@ static void the_longest_piece_of_a_word_comes_first(void **state)
         "0@0-6");
 }
 
+#define SPLIT(behavior)                                                        \
+    "{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"?\": 0}, "            \
+    "\"unk_token\": \"?\"}, \"pre_tokenizer\": {\"type\": \"Split\", "         \
+    "\"pattern\": {\"String\": \"-\"}, \"behavior\": \"" behavior              \
+    "\", \"invert\": false}}"
+
+/* The example of the documentation of tokenizers. */
+static void matches_in_a_row_are_merged_as_tokenizers_does(void **state)
+{
+    static const char text[] = "the-final--countdown";
+    (void)state;
+    assert_string_equal(encode(SPLIT("Removed"), text), "0@0-3 0@4-9 0@11-20");
+    assert_string_equal(encode(SPLIT("Isolated"), text),
+                        "0@0-3 0@3-4 0@4-9 0@9-10 0@10-11 0@11-20");
+    assert_string_equal(encode(SPLIT("MergedWithPrevious"), text),
+                        "0@0-4 0@4-10 0@10-11 0@11-20");
+    assert_string_equal(encode(SPLIT("MergedWithNext"), text),
+                        "0@0-3 0@3-9 0@9-10 0@10-20");
+    assert_string_equal(encode(SPLIT("Contiguous"), text),
+                        "0@0-3 0@3-4 0@4-9 0@9-11 0@11-20");
+}
+
 /* A text is cut into these graphemes. */
 static void expect_graphemes(const char *text, const size_t *lengths)
 {
@@ -233,6 +255,7 @@ int main(void)
         cmocka_unit_test(the_best_sum_of_scores_wins),
         cmocka_unit_test(unknown_characters_in_a_row_are_one_token),
         cmocka_unit_test(the_longest_piece_of_a_word_comes_first),
+        cmocka_unit_test(matches_in_a_row_are_merged_as_tokenizers_does),
         cmocka_unit_test(text_is_cut_into_graphemes_as_unicode_says),
         cmocka_unit_test(a_charsmap_replaces_short_graphemes_as_a_whole),
         cmocka_unit_test(a_damaged_charsmap_is_refused),
