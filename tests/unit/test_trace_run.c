@@ -9,6 +9,7 @@
 #include "base/span.h"
 #include "protobuf_reader.h"
 #include "tests/unit/small_run.h"
+#include "trace/gather.h"
 #include "trace/request.h"
 
 enum {
@@ -345,6 +346,69 @@ static void a_trace_ends_with_the_run(void **state)
     free(reading);
 }
 
+/* --- gathering --- */
+
+enum { MANY = 50000 }; /* events, which travel in three pieces */
+
+/* A part of many events, numbered from 0, as of `rank`. */
+static void *make_part(int rank, size_t *bytes, struct dt_error *err)
+{
+    const struct dt_trace_head of = {.rank = rank};
+    void *data = NULL;
+    if (dt_trace_pack(&of, &data, bytes, err) < 0)
+        return NULL;
+    struct dt_trace_head *head =
+        realloc(data, sizeof(*head) + MANY * sizeof(struct dt_trace_event));
+    if (!head)
+        abort();
+    struct dt_trace_event *event = (struct dt_trace_event *)(head + 1);
+    for (uint32_t i = 0; i < MANY; i++)
+        event[i] = (struct dt_trace_event){.number = i, .name = DT_TRACE_NAMES};
+    head->lanes = 1;
+    head->events = MANY;
+    *bytes = sizeof(*head) + MANY * sizeof(*event);
+    return head;
+}
+
+static bool has_all(const struct dt_trace_part *part, int rank)
+{
+    bool all = part->head.rank == rank && part->head.events == MANY;
+    for (uint32_t i = 0; all && i < MANY; i++)
+        all = part->events[i].number == i;
+    return all;
+}
+
+static int gather_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    struct dt_trace_set set = {0};
+    struct dt_trace_gather gather = {
+        .comm = comm, .device = exec.device, .stream = exec.stream};
+    void *data = make_part(world->rank, &gather.bytes, &err);
+    (void)arg;
+    gather.data = data;
+    int rc = comm && data ? dt_trace_gather(&gather, &set, &err) : -1;
+    bool good = rc == 1;
+    if (good && world->rank == 0)
+        good = set.count == RANKS && has_all(&set.parts[0], 0) &&
+               has_all(&set.parts[1], 1);
+    dt_trace_set_fini(&set);
+    free(data);
+    dt_comm_destroy(comm);
+    return !good;
+}
+
+static void a_part_of_several_pieces_arrives_whole(void **state)
+{
+    int statuses[RANKS];
+    (void)state;
+    world_processes(RANKS, gather_rank, NULL, statuses);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
 /* A directory in the place of the file. */
 static void a_file_that_cannot_be_written_costs_no_run(void **state)
 {
@@ -371,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup(json_has_flows_from_the_first_rank_to_the_last,
                                small_clean),
         cmocka_unit_test_setup(a_trace_ends_with_the_run, small_clean),
+        cmocka_unit_test(a_part_of_several_pieces_arrives_whole),
         cmocka_unit_test_setup(a_file_that_cannot_be_written_costs_no_run,
                                small_clean),
     };
