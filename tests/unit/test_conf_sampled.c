@@ -327,6 +327,13 @@ static void generations_are_whole_steps_of_whole_groups(void **state)
         resolved(SAMPLED("grpo") "generation_batch_size: 64\n", 2, &conf), "");
     assert_int_equal(conf->grpo.steps_per_generation, 4);
     dt_conf_destroy(conf);
+    assert_string_equal(resolved(SAMPLED("grpo") "generation_batch_size: 64\n"
+                                                 "grad_accum: 2\n",
+                                 2, &conf),
+                        ""); /* two optimizer steps of two micro-batches */
+    assert_int_equal(conf->grpo.steps_per_generation, 4);
+    assert_int_equal(conf->grpo.generation_batch_size, 64);
+    dt_conf_destroy(conf);
     assert_string_equal(
         resolved(SAMPLED("grpo") "grad_accum: 2\nsteps_per_generation: 3\n", 1,
                  &conf),
