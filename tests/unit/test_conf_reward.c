@@ -48,6 +48,29 @@ static void functions_have_their_keys_and_defaults(void **state)
     dt_conf_destroy(conf);
 }
 
+/* A server may be started anew while a run goes on; a program may not. */
+static void a_server_is_asked_more_often_unless_told(void **state)
+{
+    static const struct {
+        const char *keys;
+        long retries;
+    } cases[] = {
+        {"", 3},
+        {", retries: 0", 0},
+        {", retries: 1", 1}, /* what other types have by default */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[128];
+        snprintf(text, sizeof(text),
+                 "reward.functions: [{type: http, url: ['http://a']%s}]\n",
+                 cases[i].keys);
+        struct dt_conf *conf = load_good(text, "");
+        assert_int_equal(conf->reward.functions[0].retries, cases[i].retries);
+        dt_conf_destroy(conf);
+    }
+}
+
 /* Reading the dump gives the same functions, whatever is in their texts. */
 static void a_dump_reads_back(void **state)
 {
@@ -242,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_have_their_keys_and_defaults),
+        cmocka_unit_test(a_server_is_asked_more_often_unless_told),
         cmocka_unit_test(a_dump_reads_back),
         cmocka_unit_test(every_mistake_has_its_place),
         cmocka_unit_test(the_number_of_rewards_has_a_limit),
