@@ -249,7 +249,9 @@ static int read_function(struct dt_conf_reader *reader,
     reader->values = reader->conf;
     if (reward->type == DT_CONF_REWARD_MODEL)
         reward->where = DT_CONF_ALL;
-    if (reward->type == DT_CONF_REWARD_HTTP && !child_of(item, "retries"))
+    const struct dt_tree *retries = child_of(item, "retries");
+    if (reward->type == DT_CONF_REWARD_HTTP &&
+        (!retries || dt_conf_is_null(retries)))
         reward->retries = HTTP_RETRIES;
     if (!reward->name)
         reward->name = strdup(dt_conf_reward_type_name(reward->type));

@@ -56,6 +56,7 @@ static void a_server_is_asked_more_often_unless_told(void **state)
         long retries;
     } cases[] = {
         {"", 3},
+        {", retries: null", 3},
         {", retries: 0", 0},
         {", retries: 1", 1}, /* what other types have by default */
     };
