@@ -107,11 +107,40 @@ static void a_batch_is_copied_before_its_staging_memory_is_used_again(void **s)
     dt_inputs_fini(&inputs);
 }
 
+/* In the first table of angles there is room for `longest` positions. */
+static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
+{
+    enum { N = 14, LONGEST = 3, ANGLES = 100 };
+    static const int32_t ids[N];
+    static const int32_t doc_start[N] = {0, 0, 0, 3, 3, 3, 3,
+                                         0, 0, 2, 2, 2, 5, 5};
+    static const int32_t expected[N] = {0, 1, 2, 100, 101, 102, 103,
+                                        0, 1, 0, 1,   2,   0,   1};
+    const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
+    const struct dt_inputs_limits limits = {
+        .B = 2, .N = N, .longest = LONGEST, .angles = ANGLES};
+    const struct dt_batch batch = {.B = 2,
+                                   .T = N / 2,
+                                   .inputs = ids,
+                                   .targets = ids,
+                                   .doc_start = doc_start};
+    struct dt_inputs inputs = {0};
+    struct dt_error err;
+    (void)s;
+    assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
+    assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
+    const int32_t *positions = inputs.buf->data;
+    assert_memory_equal(positions + inputs.positions.offset, expected,
+                        sizeof(expected));
+    dt_inputs_fini(&inputs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             a_batch_is_copied_before_its_staging_memory_is_used_again),
+        cmocka_unit_test(only_documents_beyond_the_limit_use_the_long_angles),
     };
     return cmocka_run_group_tests_name("model inputs", tests, NULL, NULL);
 }
