@@ -2,6 +2,7 @@
 /* test_cmd_trace.c - `disttrain trace` asks, waits, and says what came of it */
 #include "config.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -47,14 +49,26 @@ static void write_file(const char *path)
     assert_true(file && fclose(file) == 0);
 }
 
-/* What rank 0 does: takes the request and writes a file; the request. */
-static void *answer(void *arg)
+static void set_time(const char *path, time_t seconds, long nanoseconds)
 {
-    struct dt_trace_request *request = arg;
+    const struct timespec time = {seconds, nanoseconds};
+    assert_int_equal(
+        utimensat(AT_FDCWD, path, (struct timespec[]){time, time}, 0), 0);
+}
+
+static void take(struct dt_trace_request *request)
+{
     const double end = dt_clock_now() + 30;
     while (dt_trace_request_take("run/logs", request, NULL) == 0 &&
            dt_clock_now() < end)
         dt_clock_sleep(0.01);
+}
+
+/* What rank 0 does: takes the request and writes a file; the request. */
+static void *answer(void *arg)
+{
+    struct dt_trace_request *request = arg;
+    take(request);
     write_file(request->json ? "run/logs/trace-8.json"
                              : "run/logs/trace-8.pftrace");
     return NULL;
@@ -76,6 +90,37 @@ static void the_name_of_the_new_file_is_printed(void **state)
                                       : "run/logs/trace-8.pftrace\n");
         assert_int_equal(request.steps, json ? 7 : 3);
         assert_int_equal(request.json, json);
+    }
+}
+
+static void *renew(void *path)
+{
+    struct dt_trace_request request;
+    take(&request);
+    set_time(path, 2000, 0);
+    return NULL;
+}
+
+/* Whatever the order of the files in their directory. */
+static void the_newest_file_is_that_of_the_last_second(void **state)
+{
+    static char *const names[] = {"run/logs/trace-1.pftrace",
+                                  "run/logs/trace-2.pftrace"};
+    char said[64];
+    (void)state;
+    unlink("run/logs/trace-4.pftrace");
+    unlink("run/logs/trace-8.pftrace");
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        for (int k = 0; k < 2; k++) {
+            write_file(names[k]);
+            set_time(names[k], 1000, 999999999);
+        }
+        assert_int_equal(pthread_create(&thread, NULL, renew, names[i]), 0);
+        assert_int_equal(RUN("run", "--timeout", "30"), EX_OK);
+        pthread_join(thread, NULL);
+        snprintf(said, sizeof(said), "%s\n", names[i]);
+        assert_string_equal(out, said);
     }
 }
 
@@ -107,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_name_of_the_new_file_is_printed),
+        cmocka_unit_test(the_newest_file_is_that_of_the_last_second),
         cmocka_unit_test(a_run_that_is_over_takes_no_request),
         cmocka_unit_test(what_is_no_run_is_refused),
     };
