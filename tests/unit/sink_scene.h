@@ -105,8 +105,10 @@ static inline void find_name(const char *in, const char *prefix, int n,
     int count = scandir(in, &entries, NULL, alphasort);
     path[0] = '\0';
     for (int i = 0; i < count; i++) {
-        if (!strncmp(entries[i]->d_name, prefix, strlen(prefix)) && n-- == 0)
-            snprintf(path, PATH_MAX, "%s/%s", in, entries[i]->d_name);
+        if (!strncmp(entries[i]->d_name, prefix, strlen(prefix)) && n-- == 0 &&
+            snprintf(path, PATH_MAX, "%s/%s", in, entries[i]->d_name) >=
+                PATH_MAX)
+            path[0] = '\0';
         free(entries[i]);
     }
     free(entries);
