@@ -172,6 +172,21 @@ static void without_overlap_a_resumed_run_leaves_no_prompt_out(void **state)
     small_resume(1, STEP PRINTABLE, take_third, NULL);
 }
 
+/* Generations of four prompts, too, go on behind the two that were used. */
+static void other_sizes_resume_with_the_next_prompt(void **state)
+{
+    static const char *const others[] = {
+        "training: {train_batch_size: 32, max_steps: 9, resume: auto}\n"
+        "rollout.overlap: 1\n" PRINTABLE,
+        AHEAD "grpo.num_generations: 4\n" PRINTABLE,
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        small_runs(1, AHEAD PRINTABLE, save_two, NULL);
+        small_resume(1, others[i], take_third, NULL);
+    }
+}
+
 /* --- learning --- */
 
 static int learn(struct dt_run *run, void *arg)
@@ -205,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_run_resumes_at_every_step),
         cmocka_unit_test(a_run_that_was_stopped_in_a_rollout_resumes),
         cmocka_unit_test(without_overlap_a_resumed_run_leaves_no_prompt_out),
+        cmocka_unit_test(other_sizes_resume_with_the_next_prompt),
         cmocka_unit_test(rewards_rise),
     };
     return cmocka_run_group_tests(tests, prompts_enter, small_leave);
