@@ -10,7 +10,7 @@
 
 struct first {
     uint64_t hash;
-    double loss;
+    double loss, norm;
     size_t tokens;
 };
 
@@ -23,12 +23,13 @@ static int sample_first(struct dt_run *run, void *arg)
     if (run->rank == 0) {
         first->hash = dt_experience_hash(&run->samples.experience);
         first->tokens = run->samples.experience.tokens;
-        first->loss = run->progress.loss_sum;
+        first->loss = run->progress.loss_sum / run->progress.loss_tokens;
+        first->norm = line.grad_norm;
     }
     return 0;
 }
 
-static void tokens_rewards_and_advantages_are_those_of_any_world(void **state)
+static void completions_loss_and_gradient_are_those_of_any_world(void **state)
 {
     static const char *const slots[] = {
         [1] = STEP PRINTABLE,
@@ -44,6 +45,7 @@ static void tokens_rewards_and_advantages_are_those_of_any_world(void **state)
         assert_int_equal(here.hash, one.hash);
         assert_int_equal(here.tokens, one.tokens);
         assert_true(fabs(here.loss - one.loss) < 1e-4);
+        assert_true(near(here.norm, one.norm, 1e-3));
     }
 }
 
@@ -359,7 +361,7 @@ static void a_reference_that_followed_is_resumed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_rewards_and_advantages_are_those_of_any_world),
+        cmocka_unit_test(completions_loss_and_gradient_are_those_of_any_world),
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(the_data_seed_alone_decides_the_order_of_rows),
         cmocka_unit_test(equal_rewards_have_no_gradient),
