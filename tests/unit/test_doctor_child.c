@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,6 +39,40 @@ static void asking_a_program_always_ends_in_time(void **state)
     assert_int_equal(dt_child_ask(sleeps, 100, answer, 8, &err), -1);
     assert_string_equal(err.text, "sleep: it did not end in time");
     assert_true(dt_clock_now() - start < 5);
+}
+
+static volatile sig_atomic_t hours; /* that clocks are fast */
+
+/* Replaces that of libc. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+    now->tv_sec += 3600 * hours;
+    return rc;
+}
+
+static void pass_an_hour(int number)
+{
+    (void)number;
+    hours++;
+}
+
+/* Whoever says no more when the time is over is not waited for again. */
+static void a_program_has_one_deadline_to_talk_and_to_end(void **state)
+{
+    const struct sigaction action = {.sa_handler = pass_an_hour};
+    char *const lingers[] = {
+        "sh", "-c", "kill -USR1 $PPID; exec sleep 60 >/dev/null", NULL};
+    struct dt_error err = {0};
+    char answer[8];
+    (void)state;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    int rc = dt_child_ask(lingers, 600000, answer, sizeof(answer), &err);
+    assert_int_equal(hours, 1);
+    hours = 0;
+    signal(SIGUSR1, SIG_DFL);
+    assert_int_equal(rc, -1);
+    assert_string_equal(err.text, "sh: it did not end in time");
 }
 
 static void ignore(int number)
@@ -126,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asking_a_program_always_ends_in_time),
+        cmocka_unit_test(a_program_has_one_deadline_to_talk_and_to_end),
         cmocka_unit_test(a_signal_does_not_cut_an_answer_short),
         cmocka_unit_test(ending_the_asker_ends_its_children),
         cmocka_unit_test(gathering_does_not_block_on_unread_input),
