@@ -84,6 +84,46 @@ static void a_failed_save_leaves_only_what_was_there(void **state)
     }
 }
 
+static int count_fetch(void *ctx, const struct dt_ckpt_tensor *tensor,
+                       struct dt_view *view, struct dt_error *err)
+{
+    int *fetched = ctx;
+    (void)err;
+    *view = tensor->view;
+    ++*fetched;
+    return 0;
+}
+
+/* The other ranks, whose disks are not full, gather the same tensors. */
+static void what_cannot_be_written_is_fetched_all_the_same(void **state)
+{
+    enum { COUNT = 3 };
+    static const char *const calls[] = {"open", "write"};
+    static const char *const names[COUNT] = {"a", "b", "c"};
+    static float data[1 << 20]; /* more than is written at a time */
+    struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
+    struct dt_ckpt_tensor tensors[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        tensors[i] = (struct dt_ckpt_tensor){
+            names[i], 1, {1 << 20}, dt_view_of(&buf, DT_F32), DT_F32, false, 0};
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_error err = {0};
+        int fetched = 0;
+        const struct dt_ckpt_source source = {count_fetch, &fetched};
+        struct dt_ckpt_writer *writer = dt_ckpt_begin(root, 1, &err);
+        assert_non_null(writer);
+        disk_refuse(calls[i], "model.safetensors", ENOSPC);
+        assert_int_equal(dt_ckpt_add_tensors(writer, "model.safetensors",
+                                             tensors, COUNT, &source, &err),
+                         -1);
+        disk_refuse(NULL, NULL, 0);
+        assert_non_null(strstr(err.text, "No space left on device"));
+        assert_int_equal(fetched, COUNT);
+        dt_ckpt_abandon(writer);
+    }
+}
+
 /* The new checkpoint is in its place, and the next save brings latest there. */
 static void a_save_that_cannot_replace_latest_is_found(void **state)
 {
@@ -290,6 +330,8 @@ int main(void)
         cmocka_unit_test_setup(files_are_synced_before_they_take_their_place,
                                setup),
         cmocka_unit_test_setup(a_failed_save_leaves_only_what_was_there, setup),
+        cmocka_unit_test_setup(what_cannot_be_written_is_fetched_all_the_same,
+                               setup),
         cmocka_unit_test_setup(a_save_that_cannot_replace_latest_is_found,
                                setup),
         cmocka_unit_test_setup(a_save_counts_although_the_old_one_stays, setup),
