@@ -166,9 +166,10 @@ static void a_stop_string_ends_with_its_last_token(void **state)
     options.tokenizer = tokenizer;
     options.strings = strings;
     options.string_count = 3;
-    assert_int_equal(RUN(&options, "a", "xxx"), 0);
+    assert_int_equal(RUN(&options, "a", "xxx", "b"), 0);
     expect(0, 4, DT_END_STRING);
     expect(1, 4, DT_END_STRING); /* the prompt does not count */
+    expect(2, 4, DT_END_STRING); /* nor what its slot had before */
     options.string_count = 1;
     assert_int_equal(RUN(&options, "a"), 0);
     expect(0, 10, DT_END_LENGTH);
