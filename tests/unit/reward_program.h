@@ -50,15 +50,26 @@ static void hang(void)
         pause();
 }
 
-/* A process that outlives this one, holds its pipes and writes its number. */
+/* A process that outlives this one, holds its pipes and writes its number; only
+ * then does this one go on.
+ */
 static void leave_grandchild(void)
 {
+    int written[2];
+    char none;
+    if (pipe(written) < 0)
+        exit(9);
     if (fork() == 0) {
         FILE *file = fopen("pids", "a");
         fprintf(file, "%d\n", (int)getpid());
         fclose(file);
+        close(written[0]);
+        close(written[1]);
         hang();
     }
+    close(written[1]);
+    if (read(written[0], &none, 1) != 0)
+        exit(9);
 }
 
 /* Writes without ever ending the line. */

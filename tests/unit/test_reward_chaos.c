@@ -21,7 +21,7 @@ static int count_alive(void)
         struct dt_proc_stat stat;
         /* Whoever adopts a grandchild reaps it in its own time. */
         for (int i = 0; i < 1000; i++) {
-            if (!dt_proc_stat(&stat, "/proc/", pid) || stat.state == 'Z')
+            if (!dt_proc_stat(&stat, "", pid) || stat.state == 'Z')
                 break;
             dt_clock_sleep(0.005);
         }
