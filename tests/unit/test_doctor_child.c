@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +19,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "doctor/doctor.h"
+#include "tests/unit/turned_clock.h"
 
 static void asking_a_program_always_ends_in_time(void **state)
 {
@@ -41,20 +40,10 @@ static void asking_a_program_always_ends_in_time(void **state)
     assert_true(dt_clock_now() - start < 5);
 }
 
-static volatile sig_atomic_t hours; /* that clocks are fast */
-
-/* Replaces that of libc. */
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-    int rc = (int)syscall(SYS_clock_gettime, clock, now);
-    now->tv_sec += 3600 * hours;
-    return rc;
-}
-
 static void pass_an_hour(int number)
 {
     (void)number;
-    hours++;
+    turned_s += 3600;
 }
 
 /* Whoever says no more when the time is over is not waited for again. */
@@ -68,8 +57,8 @@ static void a_program_has_one_deadline_to_talk_and_to_end(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     int rc = dt_child_ask(lingers, 600000, answer, sizeof(answer), &err);
-    assert_int_equal(hours, 1);
-    hours = 0;
+    assert_int_equal(turned_s, 3600);
+    turned_s = 0;
     signal(SIGUSR1, SIG_DFL);
     assert_int_equal(rc, -1);
     assert_string_equal(err.text, "sh: it did not end in time");
