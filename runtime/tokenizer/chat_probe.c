@@ -57,8 +57,10 @@ static bool render_form(const struct dt_chat *chat, int form,
 /* The <...> at the beginning of a text; false: there is none. */
 static bool read_literal(const char *text, char literal[LITERAL_BYTES])
 {
+    if (text[0] != '<')
+        return false;
     size_t n = strcspn(text + 1, "< \t\r\n>") + 2;
-    if (text[0] != '<' || text[n - 1] != '>' || n >= LITERAL_BYTES)
+    if (text[n - 1] != '>' || n >= LITERAL_BYTES)
         return false;
     memcpy(literal, text, n);
     literal[n] = '\0';
