@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -162,10 +163,11 @@ static void misbehave(const char *mode, const json_t *request)
         leave_grandchild();
         exit(0);
     } else if (strcmp(mode, "memory") == 0) {
-        if (!calloc(2048, 1 << 20))
+        void *volatile memory = calloc(2048, 1 << 20); /* is not left out */
+        if (!memory)
             exit(9);
     } else if (strcmp(mode, "cpu") == 0) {
-        for (volatile unsigned i = 0;; i++)
+        while (clock() >= 0)
             continue;
     }
     hang(); /* also "hang" itself */
