@@ -20,7 +20,7 @@
 #include "console/event.h"
 #include "console/stream.h"
 
-#define HOLD_S 0.2 /* the pieces of a line come within a millisecond */
+#define HOLD_S 2.0 /* pieces come within a millisecond, if srun has a CPU */
 
 void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
                             bool is_stderr)
