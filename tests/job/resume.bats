@@ -696,11 +696,12 @@ and run.overwrite: true"* ]]
 continue, raise training.max_steps or training.epochs"* ]]
 }
 
-# holder_of FILE: waits for a process that has it open, and prints its id.
+# holder_of FILE: waits for a process that has it open, and prints its id. One
+# with other mounts is seen with a whole path, also from a chroot.
 holder_of() {
     local i
     for ((i = 0; i < 600; i++)); do
-        find /proc/[0-9]*/fd -lname "$PWD/*$1" 2>/dev/null | cut -d / -f 3 |
+        find /proc/[0-9]*/fd -lname "*$PWD/*$1" 2>/dev/null | cut -d / -f 3 |
             grep . && return
         sleep 0.1
     done
