@@ -19,7 +19,7 @@
 static struct dt_error trained;
 static bool told_to_stop;
 
-static bool stop(void)
+static bool is_told(void)
 {
     return told_to_stop;
 }
@@ -30,7 +30,7 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
     int rc =
-        comm ? dt_trainer_run(arg, &exec, comm, world->size, stop, &err) : -1;
+        comm ? dt_trainer_run(arg, &exec, comm, world->size, is_told, &err) : -1;
     dt_comm_destroy(comm);
     if (world->rank == 0)
         trained = err;
