@@ -147,7 +147,8 @@ static bool take_record(struct console *c, const struct dt_console_event *event)
         dt_footer_end();
         return true;
     default:
-        return event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT;
+        return event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT ||
+               event->kind == DT_EVENT_BROKEN;
     }
 }
 
@@ -213,13 +214,28 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
         dt_console_stream_show(s, line, len);
 }
 
+/* Returns the next line of a stream, put together of its pieces; NULL: none. */
+static const char *next_line(struct console *c, struct dt_console_stream *s,
+                             size_t *len)
+{
+    const char *line = dt_console_stream_next(s, len);
+    size_t piece = 0;
+    if (line && s->is_stderr && c->step.labels == DT_LABELS_NONE)
+        piece = dt_console_event_find_inner(line, *len, &c->step.identity);
+    if (piece == 0)
+        return line;
+    line = dt_console_stream_put_back(s, *len, piece);
+    *len -= piece;
+    return line;
+}
+
 /* Handles all lines that have come. */
 static void handle_input(struct console *c, struct dt_console_stream *s)
 {
     const char *line;
     size_t len;
     int64_t now = now_ms();
-    while ((line = dt_console_stream_next(s, &len)))
+    while ((line = next_line(c, s, &len)))
         handle_line(c, s, line, len, now);
     bool dead = s->dead;
     dt_console_stream_flush(s);

@@ -85,6 +85,16 @@ static bool parse_record(const char *text, const struct dt_step_identity *step,
                 : parse_progress(verb, text + used, event);
 }
 
+/* Whether a record of ours has lost its end, behind the token or within it. All
+ * lines with labels are whole.
+ */
+static bool is_broken(const char *text, const struct dt_step_identity *step)
+{
+    return has_token(text, step->token) || has_token(text, step->progress) ||
+           (text[0] && (starts_with(step->token, text) ||
+                        starts_with(step->progress, text)));
+}
+
 /* Returns where in the line a record begins. It follows slurmstepd's own
  * "slurmstepd: ", which may come after the beginning of a program's line.
  */
@@ -276,13 +286,17 @@ void dt_console_event_parse(const char *line, size_t len,
     text[len] = '\0';
     if (record) {
         size_t at = (size_t)(record - line);
-        if (parse_record(text + at + strlen(DT_RECORD), step, event)) {
+        const char *rest = text + at + strlen(DT_RECORD);
+        bool piece = origin == DT_ORIGIN_UNKNOWN && is_broken(rest, step);
+        if (!parse_record(rest, step, event))
+            *event = (struct dt_console_event){
+                .kind = piece ? DT_EVENT_BROKEN : DT_EVENT_NONE,
+                .from_slurm = origin == DT_ORIGIN_SRUN};
+        if (event->kind != DT_EVENT_NONE) {
             event->begin = find_begin(text, at);
             event->from_slurm = event->begin == 0;
             return;
         }
-        *event = (struct dt_console_event){.kind = DT_EVENT_NONE,
-                                           .from_slurm = event->from_slurm};
     }
     parse_slurm(text, step, origin, event);
 }
@@ -308,4 +322,34 @@ bool dt_console_event_is_piece(const char *line, size_t len)
             0)
             return true;
     return false;
+}
+
+/* Whether a whole line of Slurm, or a whole record, begins here. */
+static bool is_whole(const char *line, size_t len,
+                     const struct dt_step_identity *step)
+{
+    struct dt_console_event event;
+    dt_console_event_parse(line, len, step, DT_ORIGIN_UNKNOWN, &event);
+    return event.begin == 0 && event.kind != DT_EVENT_BROKEN &&
+           (event.kind != DT_EVENT_NONE || event.from_slurm);
+}
+
+size_t dt_console_event_find_inner(const char *line, size_t len,
+                                   const struct dt_step_identity *step)
+{
+    static const char *const begins[] = {"srun: ", STEPD, DT_RECORD};
+    struct dt_console_event event;
+    dt_console_event_parse(line, len, step, DT_ORIGIN_UNKNOWN, &event);
+    bool record = event.begin == 0 && event.kind >= DT_EVENT_START &&
+                  event.kind <= DT_EVENT_ENDED;
+    if (record || len == 0 || line[len - 1] != '\n')
+        return 0;
+    for (size_t i = 1; i < len && i < LINE_BYTES; i++)
+        for (size_t k = 0; k < sizeof(begins) / sizeof(*begins); k++)
+            if (len - i > strlen(begins[k]) &&
+                memcmp(line + i, begins[k], strlen(begins[k])) == 0 &&
+                dt_console_event_is_piece(line, i) &&
+                is_whole(line + i, len - i, step))
+                return i;
+    return 0;
 }

@@ -24,6 +24,7 @@ enum dt_console_event_kind {
     DT_EVENT_ABSENT,     /* record: hosts in list have not connected to port */
     DT_EVENT_PROGRESS,   /* record: bar */
     DT_EVENT_ENDED,      /* record: there is no bar any more */
+    DT_EVENT_BROKEN,     /* record: without labels, a part of it is missing */
     DT_EVENT_TASKS,      /* srun: ranks have ended with status; host, oom */
     DT_EVENT_UNLAUNCHED, /* srun: these ranks, or those of host, cannot be
                           * launched: reason
@@ -83,5 +84,12 @@ void dt_console_event_parse(const char *line, size_t len,
  * understands: it has no line end yet.
  */
 bool dt_console_event_is_piece(const char *line, size_t len);
+
+/* Without labels a line of Slurm may come between the two pieces of another
+ * node's line. Returns where in the line it begins, behind the first piece; 0:
+ * it does not.
+ */
+size_t dt_console_event_find_inner(const char *line, size_t len,
+                                   const struct dt_step_identity *step);
 
 #endif /* DT_CONSOLE_SLURM_MESSAGE_H */

@@ -300,6 +300,7 @@ void dt_outcome_event(struct dt_outcome *outcome,
     case DT_EVENT_ABSENT:
     case DT_EVENT_PROGRESS:
     case DT_EVENT_ENDED:
+    case DT_EVENT_BROKEN:
     case DT_EVENT_NONE:
         break;
     }

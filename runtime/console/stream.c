@@ -92,6 +92,26 @@ const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len)
     return line;
 }
 
+static void reverse_bytes(char *text, size_t len)
+{
+    for (size_t i = 0; i < len / 2; i++) {
+        char byte = text[i];
+        text[i] = text[len - 1 - i];
+        text[len - 1 - i] = byte;
+    }
+}
+
+const char *dt_console_stream_put_back(struct dt_console_stream *s, size_t len,
+                                       size_t piece)
+{
+    char *line = s->buf + s->begin - len;
+    reverse_bytes(line, piece);
+    reverse_bytes(line + piece, len - piece);
+    reverse_bytes(line, len);
+    s->begin -= piece;
+    return line;
+}
+
 static void write_all(struct dt_console_stream *s)
 {
     size_t done = 0;

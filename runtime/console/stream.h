@@ -40,6 +40,13 @@ void dt_console_stream_read(struct dt_console_stream *s);
  */
 const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len);
 
+/* Makes the line that dt_console_stream_next has just returned, of `len` bytes,
+ * begin `piece` bytes later: these are put back, in front of the next line.
+ * Returns it; it is valid until the next call.
+ */
+const char *dt_console_stream_put_back(struct dt_console_stream *s, size_t len,
+                                       size_t piece);
+
 /* How many seconds a line may still be held back; INFINITY: none is. */
 double dt_console_stream_left(const struct dt_console_stream *s);
 

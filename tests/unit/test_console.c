@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/rankset.h"
+#include "console/event.h"
 #include "console/label.h"
 #include "console/last_lines.h"
 #include "console/ranklogs.h"
@@ -364,6 +365,92 @@ static void a_record_in_pieces_is_one_line(void **state)
     expect_lines(&s, "slurmstep|");
 }
 
+/* The same where a line of another node, or of srun, comes between the pieces.
+ */
+static void a_line_between_two_pieces_of_a_record_comes_first(void **state)
+{
+    static const struct dt_step_identity step = {.token = "a1b2", .id = "5.0"};
+    static const char *const records[] = {
+        "disttrain: record: a1b2 exit 0 n1 1.000 15\n",
+        "slurmstepd: disttrain: record: a1b2 exit 0 n1 1.000 15\n"};
+    static const char *const inners[] = {
+        "disttrain: record: a1b2 exit 1 n2 1.000 1024\n",
+        "slurmstepd: disttrain: record: a1b2 start 1 n2 1.000\n",
+        "slurmstepd-n1: error: *** STEP 5.0 ON n1 CANCELLED AT now ***\n",
+        "srun: error: n2: task 1: Exited with exit code 4\n",
+        "srun: Terminating StepId=5.0\n"};
+    static struct dt_console_stream s;
+    char text[256];
+    int fd[2];
+    size_t len;
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    dt_console_stream_init(&s, fd[0], STDERR_FILENO, true);
+    for (size_t i = 0; i < 2 * sizeof(inners) / sizeof(*inners); i++) {
+        const char *record = records[i % 2], *inner = inners[i / 2];
+        for (size_t cut = 1; cut < strlen(record); cut++) {
+            if (record[cut] == 'd' && inner[0] == 'd')
+                continue; /* then the rest is a record, too */
+            snprintf(text, sizeof(text), "%.*s%s%s", (int)cut, record, inner,
+                     record + cut);
+            put(fd[1], text);
+            dt_console_stream_read(&s);
+            const char *line = dt_console_stream_next(&s, &len);
+            assert_int_equal(dt_console_event_find_inner(line, len, &step),
+                             cut);
+            line = dt_console_stream_put_back(&s, len, cut);
+            assert_memory_equal(line, inner, strlen(inner));
+            line = dt_console_stream_next(&s, &len);
+            assert_int_equal(len, strlen(record));
+            assert_memory_equal(line, record, len);
+            assert_int_equal(dt_console_event_find_inner(line, len, &step), 0);
+            assert_null(dt_console_stream_next(&s, &len));
+        }
+    }
+    close(fd[0]);
+    close(fd[1]);
+}
+
+/* What a program prints stays where it is, though it looks alike. */
+static void no_text_of_a_program_is_moved(void **state)
+{
+    static const struct dt_step_identity step = {.token = "a1b2", .id = "5.0"};
+    static const char *const lines[] = {
+        "loss 3.1 srun: error: n2: task 1: Exited with exit code 4\n",
+        "loss 3.1 slurmstepd: disttrain: record: a1b2 exit 0 n1 1.000 15\n",
+        "disttrain: record: c3d4disttrain: record: c3d4 exit 0 n1 1.000 15\n",
+        "disttrain: record: a1disttrain: record: a1b2 exit 0 n1 1.000 15",
+        "\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+        assert_int_equal(
+            dt_console_event_find_inner(lines[i], strlen(lines[i]), &step), 0);
+}
+
+static void a_record_without_its_end_is_not_shown(void **state)
+{
+    static const struct dt_step_identity step = {
+        .token = "a1b2", .progress = "c3d4", .id = "5.0"};
+    static const struct {
+        const char *line;
+        enum dt_console_event_kind kind;
+    } cases[] = {
+        {"slurmstepd: disttrain: record: a1b2 exit 0 n1 1.0", DT_EVENT_BROKEN},
+        {"disttrain: record: a1b2 exit", DT_EVENT_BROKEN},
+        {"disttrain: record: a1b", DT_EVENT_BROKEN},
+        {"disttrain: record: c", DT_EVENT_BROKEN},
+        {"disttrain: record: ", DT_EVENT_NONE},
+        {"disttrain: record: b1b2 exit 0 n1 1.0", DT_EVENT_NONE}};
+    struct dt_console_event event;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        dt_console_event_parse(cases[i].line, strlen(cases[i].line), &step,
+                               DT_ORIGIN_UNKNOWN, &event);
+        assert_int_equal(event.kind, cases[i].kind);
+        assert_int_equal(event.begin, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +463,9 @@ int main(void)
         cmocka_unit_test(a_long_traceback_loses_its_middle),
         cmocka_unit_test(each_rank_gets_its_own_log),
         cmocka_unit_test(a_record_in_pieces_is_one_line),
+        cmocka_unit_test(a_line_between_two_pieces_of_a_record_comes_first),
+        cmocka_unit_test(no_text_of_a_program_is_moved),
+        cmocka_unit_test(a_record_without_its_end_is_not_shown),
     };
     return cmocka_run_group_tests_name("console", tests, NULL, NULL);
 }

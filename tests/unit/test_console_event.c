@@ -77,7 +77,8 @@ static void only_whole_records_with_the_token_are_read(void **state)
         "",
     };
     for (size_t i = 0; i < sizeof(no_records) / sizeof(*no_records); i++)
-        assert_int_equal(parse(no_records[i]).kind, DT_EVENT_NONE);
+        assert_int_equal(parse_from(DT_ORIGIN_TASK, no_records[i]).kind,
+                         DT_EVENT_NONE);
 
     /* without a token in the console there are no records at all */
     const struct dt_step_identity none = {.token = ""};

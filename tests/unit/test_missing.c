@@ -95,9 +95,9 @@ static void nodes_that_have_not_connected_are_named(void **state)
                   "disttrain: all nodes have connected to rank 0, after 41 "
                   "s\n");
     assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41").kind,
-                     DT_EVENT_NONE);
+                     DT_EVENT_BROKEN);
     assert_int_equal(parse(RECORD "absent 0 n1 1.000 61234 41 a b").kind,
-                     DT_EVENT_NONE);
+                     DT_EVENT_BROKEN);
 }
 
 int main(void)
