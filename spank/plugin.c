@@ -10,9 +10,8 @@
  *   init_post_opt          sets what the tasks will need
  *   local_user_init        the step exists: examines the nodes (preflight),
  *                          starts the console and the deadline's thread
- *   on_exit                srun's status is known: ends the console, and requeues
- *                          the job if the config asks for it
- *   slurm_spank_exit       ends the console if on_exit has not
+ *   on_exit                srun's status is known: ends the console, and puts
+ *                          the job back into the queue if the config wants it
  *
  * In slurmstepd, on each node (task/):
  *   slurm_spank_init       as root: registers the option, keeps the site's keys
@@ -29,7 +28,6 @@
 
 #include <slurm/spank.h>
 
-#include "spank/srun/console.h"
 #include "spank/srun/submit.h"
 #include "spank/task/step.h"
 
@@ -85,17 +83,6 @@ int slurm_spank_local_user_init(spank_t spank, int ac, char *argv[])
     (void)ac;
     (void)argv;
     return dtspank_submit_step_created(spank);
-}
-
-/* Slurm calls this after a failure, too. */
-int slurm_spank_exit(spank_t spank, int ac, char *argv[])
-{
-    (void)spank;
-    (void)ac;
-    (void)argv;
-    if (spank_context() == S_CTX_LOCAL)
-        dtspank_console_finish();
-    return 0;
 }
 
 int slurm_spank_user_init(spank_t spank, int ac, char *argv[])

@@ -329,9 +329,7 @@ static void finish_at_exit(int status, void *unused)
     (void)unused;
     if (getpid() != console.srun)
         return;
-    if (console.pid != 0)
-        tell_status(status & 0xff);
-    dtspank_console_finish();
+    dtspank_console_finish(status);
     if (console.lost && (status & 0xff) == 0)
         exit(EX_IOERR); /* with glibc the remaining handlers still run */
 }
@@ -403,11 +401,12 @@ void dtspank_console_start(const char *runtime,
         tell_tasks();
 }
 
-bool dtspank_console_finish(void)
+bool dtspank_console_finish(int srun_status)
 {
     int status = 0;
     if (console.pid == 0)
         return false;
+    tell_status(srun_status & 0xff);
     fflush(stdout);
     fflush(stderr);
     for (int i = 0; i < 2; i++) {

@@ -3,11 +3,10 @@
  * requeue.c - launch.requeue: puts the batch job back into the queue
  *
  * srun's exit status is final only when it exits. No hook of Slurm gets it, but
- * on_exit(3) does, in every release; it runs before slurm_spank_exit and before
- * the plugin is unloaded, which srun registered earlier. The status alone is
- * not enough: the first rank that exits with EX_TEMPFAIL makes srun end the
- * others, and their SIGTERM then determines the status. The console knows how
- * every rank ended.
+ * on_exit(3) does, in every release; it runs before the plugin is unloaded,
+ * which srun registered earlier. The status alone is not enough: the first rank
+ * that exits with EX_TEMPFAIL makes srun end the others, and their SIGTERM then
+ * determines the status. The console knows how every rank ended.
  */
 #include "config.h"
 
@@ -110,7 +109,8 @@ static void requeue_at_exit(int status, void *unused)
     (void)unused;
     if (getpid() != requeue.srun)
         return;
-    bool asked = dtspank_console_finish() || (status & 0xff) == EX_TEMPFAIL ||
+    bool asked = dtspank_console_finish(status) ||
+                 (status & 0xff) == EX_TEMPFAIL ||
                  ((status & 0xff) != 0 && dtspank_deadline_passed());
     if (!asked)
         return;
