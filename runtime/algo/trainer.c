@@ -393,12 +393,13 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size, bool (*stop)(void),
-                   struct dt_error *err)
+                   bool *recorded, struct dt_error *err)
 {
     struct dt_run run = {.stop = stop};
     struct dt_error late;
     struct dt_report_summary summary = {
         .measure = "loss", .first = NAN, .last = NAN, .eval_loss = NAN};
+    bool recorded_end = false;
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {
         double start = dt_clock_now(), tokens = run.progress.tokens;
@@ -407,6 +408,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
             result = -1;
         dt_run_live_end(&run, result, err);
         dt_events_end(&run, result, err);
+        recorded_end = run.report != NULL;
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
         summary.peak_bytes = exec->device->peak_bytes();
@@ -421,6 +423,8 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     /* nothing is written after this */
     dt_owner_release(run.owner);
     run.owner = NULL;
+    if (recorded)
+        *recorded = recorded_end;
     /* No rank leaves while rank 0 writes the last checkpoint. */
     if (result == 0 || err->status == EX_TEMPFAIL) {
         if (dt_comm_barrier(comm, &late) < 0 && result == 0) {

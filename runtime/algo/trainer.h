@@ -15,11 +15,13 @@
  * if it is true on any rank, all ranks finish the steps in flight and rank 0
  * saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after such
  * a stop (the run can be resumed); any other status is a failure of this rank,
- * and the caller must tell the other ranks.
+ * and the caller must tell the other ranks. *recorded (may be NULL): run.json
+ * says how the run ended. It does not on other ranks than 0, nor if the run was
+ * refused or another one has its directory.
  */
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size, bool (*stop)(void),
-                   struct dt_error *err);
+                   bool *recorded, struct dt_error *err);
 
 /* Does what a run of `conf` does once before its first step, such as computing
  * what a reference gives to all pairs, and leaves run.output_dir alone. -1: as

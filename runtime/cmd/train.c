@@ -2,14 +2,11 @@
 /* train.c - `disttrain train FILE`: joins the world and trains */
 #include "config.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 
@@ -69,36 +66,16 @@ static void print_problems(const char *before,
         fprintf(stderr, "%s%s\n", before, problems->text[i]);
 }
 
-/* Of run.json, in which rank 0 says how a run ends: all 0 without such a file.
- */
-static void stat_facts(const struct dt_conf *conf, struct stat *facts)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/run.json", conf->logging.dir);
-    if (stat(path, facts) < 0)
-        memset(facts, 0, sizeof(*facts));
-}
-
-static bool is_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 /* Explains the run in report.html, by a process of its own, whose end is waited
- * for a short time. Only if run.json is another than the one `before` the run:
- * a run that was refused has nothing to explain.
+ * for a short time.
  */
-static void write_page(const struct dt_conf *conf, const struct stat *before)
+static void write_page(const struct dt_conf *conf)
 {
     char said[256];
-    struct stat facts;
     struct dt_error err = {.text = "it failed"};
     char *const argv[] = {"/proc/self/exe", "report", conf->logging.dir, NULL};
-    stat_facts(conf, &facts);
     if (!conf->logging.to_html || !conf->logging.to_jsonl ||
-        conf->training.eval_only || is_same_file(&facts, before))
+        conf->training.eval_only)
         return;
     if (dt_child_ask(argv, PAGE_MS, said, sizeof(said), &err) != 0)
         dt_log(
@@ -110,13 +87,12 @@ static void write_page(const struct dt_conf *conf, const struct stat *before)
 
 static int train(struct dt_conf *conf, struct dt_launch *launch)
 {
-    struct stat before;
     struct dt_exec exec;
     struct dt_error err;
+    bool recorded = false;
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
     dt_models_find(conf, true);
-    stat_facts(conf, &before);
     dt_join_threads(launch);
     const struct dt_backend *backend =
         dt_join_hardware(conf, launch, &exec, &err);
@@ -125,15 +101,15 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
                 : NULL;
     int rc =
         comm ? dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
-                              stop_asked, &err)
+                              stop_asked, &recorded, &err)
              : -1;
     /* the other ranks do not wait for the page */
     if (rc < 0)
         dt_join_tell(launch, comm, &err);
     else
         dt_comm_destroy(comm);
-    if (comm && dt_launch_rank(launch) == 0)
-        write_page(conf, &before);
+    if (recorded)
+        write_page(conf);
     if (rc < 0)
         return dt_join_end(launch, &err);
     exec.device->stream_destroy(exec.stream);

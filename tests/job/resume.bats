@@ -946,6 +946,7 @@ taken.yaml; exit \$?"
     ((status == 0))
     [[ $output == *"is the run of process "*" still alive? Checking for 15 s"*\
 "resuming from "*"/checkpoint-3"* ]]
+    echo "of the other run" >taken.out/logs/report.html
     before=$(find taken.out -type f -exec cksum {} +)
     kill -CONT "$pid"
     status=0
@@ -953,7 +954,7 @@ taken.yaml; exit \$?"
     cat log
     ((status == 73))
     grep -q 'taken.out: while this run was stopped, another one may have' log
-    [[ $(find taken.out -type f -exec cksum {} +) == "$before" ]]
+    diff - <(find taken.out -type f -exec cksum {} +) <<<"$before"
 }
 
 @test "what other saves left, and cannot be removed, costs a warning" {
