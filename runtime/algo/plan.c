@@ -52,10 +52,14 @@ static size_t total_with(const struct dt_run *run,
     return dt_plan_total(&plan);
 }
 
-/* The bytes of `left` that a rank may use, which those of a node share. */
+/* The bytes of `left` that a rank may use, which those of a node share. SIZE_MAX
+ * is no amount: it is not known.
+ */
 static size_t rank_share(const struct dt_run *run, size_t left, int local_size)
 {
-    return run->exec.device->is_host ? left / (size_t)local_size : left;
+    return run->exec.device->is_host && left != SIZE_MAX
+               ? left / (size_t)local_size
+               : left;
 }
 
 /* The first strategy that can do what is asked for. */
@@ -228,12 +232,14 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     return plan;
 }
 
-/* "1.23 GB" in one of a few static places. */
+/* "1.23 GB" in one of a few static places. SIZE_MAX: it is not known. */
 static const char *format_bytes(size_t bytes)
 {
     static char text[16][32];
     static unsigned turn;
     char *to = text[turn++ % 16];
+    if (bytes == SIZE_MAX)
+        return "an unknown amount";
     snprintf(to, sizeof(text[0]), bytes < 1000000000 ? "%.1f MB" : "%.2f GB",
              (double)bytes / (bytes < 1000000000 ? 1e6 : 1e9));
     return to;

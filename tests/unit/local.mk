@@ -193,6 +193,7 @@ EXTRA_DIST += \
 	tests/unit/adapter_scene.h \
 	tests/unit/generate_scene.h \
 	tests/unit/said.h \
+	tests/unit/stderr_text.h \
 	tests/unit/outcome.h \
 	tests/unit/dpo_run.h \
 	tests/unit/pair_run.h \

@@ -3,6 +3,8 @@
 #ifndef TESTS_UNIT_SAID_H
 #define TESTS_UNIT_SAID_H
 
+#include "tests/unit/stderr_text.h"
+
 /* What a run says that `runs` begins, small_runs or small_resume; rank 0 alone
  * speaks.
  */
@@ -11,20 +13,11 @@ static inline const char *said_by(void (*runs)(int, const char *, small_rank_f,
                                   int size, const char *lines, small_rank_f f)
 {
     static char text[8192];
-    int saved = dup(2);
-    FILE *file = tmpfile();
-    assert_true(file && saved >= 0);
-    fflush(stderr);
-    dup2(fileno(file), 2);
+    struct stderr_text log = stderr_text_begin();
     dt_log_init(0, DT_LOG_WARN);
     runs(size, lines, f, NULL);
     dt_log_init(0, DT_LOG_ERROR);
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    rewind(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
+    stderr_text_end(&log, text, sizeof(text));
     return text;
 }
 

@@ -4,8 +4,10 @@
 
 #include "algo/offload.h"
 #include "algo/plan.h"
+#include "base/log.h"
 #include "ops/workspace.h"
 #include "tests/unit/conf.h"
+#include "tests/unit/stderr_text.h"
 
 enum { ROWS = 24 };
 
@@ -156,9 +158,18 @@ static void every_part_of_the_memory_is_counted(void **state)
 static void a_run_that_fits_is_accepted(void **state)
 {
     (void)state;
+    char text[1024];
     size_t all = total(ROWS, false);
     assert_int_equal(dt_plan_check(&run, &options, all, 1, &err), 0);
     assert_int_equal(dt_plan_check(&run, &options, 3 * all, 3, &err), 0);
+    /* SIZE_MAX: nobody knows how much there is */
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    int rc = dt_plan_check(&run, &options, SIZE_MAX, 2, &err);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    assert_int_equal(rc, 0);
+    assert_non_null(strstr(text, " MB of an unknown amount\n"));
 }
 
 static void the_message_gives_the_size_of_each_part(void **state)
@@ -235,7 +246,6 @@ static void a_smaller_evaluation_batch_is_offered(void **state)
                         110);
     options.recompute = false;
     run.conf = *plain;
-    run.exec = dt_exec_cpu();
     run.eval_B = options.B = ROWS;
 }
 
@@ -401,21 +411,17 @@ static void auto_is_a_strategy_that_can_offload(void **state)
 static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
 {
     struct dt_device gpu = dt_cpu;
-    struct dt_offload offload;
     (void)state;
     gpu.is_host = false;
     run.exec.device = &gpu;
     run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
     run.nodes.most = 1;
-    offload = dt_run_offload(&run, DT_ZERO2);
-    assert_int_equal(offload.state, DT_TIER_HOST);
-    assert_int_equal(offload.compute, DT_OFFLOAD_HOST);
+    assert_int_equal(dt_run_offload(&run, DT_ZERO2).state, DT_TIER_HOST);
+    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_HOST);
     run.nodes.most = 8;
-    offload = dt_run_offload(&run, DT_ZERO2);
-    assert_int_equal(offload.compute, DT_OFFLOAD_STREAM);
+    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_STREAM);
     run.conf.distributed.offload_optimizer.compute = DT_CONF_COMPUTE_HOST;
-    offload = dt_run_offload(&run, DT_ZERO2);
-    assert_int_equal(offload.compute, DT_OFFLOAD_HOST);
+    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_HOST);
     assert_int_equal(dt_run_offload(&run, DT_DDP).state, DT_TIER_DEVICE);
     run.conf = *plain;
     run.exec = dt_exec_cpu();

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "tests/unit/run_data.h"
+#include "tests/unit/stderr_text.h"
 
 struct row {
     int32_t inputs[ROW], targets[ROW], doc_start[ROW];
@@ -300,21 +301,13 @@ static const char *warned(const char *section, int32_t eos)
     static char text[2048];
     struct dt_conf *conf = load(section, "tokenizer_name: tok");
     struct dt_run run = {.conf = *conf};
-    int saved = dup(2);
-    FILE *file = tmpfile();
     open_data(&run.data, conf);
     run.learner.model_config.vocab_size = VOCAB;
     run.learner.model_config.eos[0] = eos;
     run.learner.model_config.eos_count = 1;
-    fflush(stderr);
-    dup2(fileno(file), 2);
+    struct stderr_text log = stderr_text_begin();
     dt_run_warn_answers(&run);
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    rewind(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
+    stderr_text_end(&log, text, sizeof(text));
     dt_run_data_fini(&run.data);
     dt_conf_destroy(conf);
     return text;
