@@ -85,9 +85,7 @@ static bool parse_record(const char *text, const struct dt_step_identity *step,
                 : parse_progress(verb, text + used, event);
 }
 
-/* Whether a record of ours has lost its end, behind the token or within it. All
- * lines with labels are whole.
- */
+/* Whether a record of ours has lost its end, behind the token or within it. */
 static bool is_broken(const char *text, const struct dt_step_identity *step)
 {
     return has_token(text, step->token) || has_token(text, step->progress) ||
@@ -287,6 +285,7 @@ void dt_console_event_parse(const char *line, size_t len,
     if (record) {
         size_t at = (size_t)(record - line);
         const char *rest = text + at + strlen(DT_RECORD);
+        /* lines with labels are whole */
         bool piece = origin == DT_ORIGIN_UNKNOWN && is_broken(rest, step);
         if (!parse_record(rest, step, event))
             *event = (struct dt_console_event){

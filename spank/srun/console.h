@@ -33,13 +33,13 @@ struct dtspank_console_step {
 void dtspank_console_start(const char *runtime,
                            const struct dtspank_console_step *step);
 
-/* When srun exits with `status`: tells the console, restores srun's stdout and
- * stderr and waits until the console has written the rest. A console that does
- * not end is killed, after a message. Returns whether the console says that a
- * rank has requested a requeue and none has failed; false as well without a
- * console and on a second call. If srun exits with status 0 and output may be
- * lost, the status becomes EX_IOERR.
+/* When srun exits with `srun_status`: tells the console, restores srun's stdout
+ * and stderr and waits until the console has written the rest. A console that
+ * does not end is killed, after a message. Returns whether the console says
+ * that a rank has requested a requeue and none has failed; false as well
+ * without a console and on a second call. If srun exits with status 0 and
+ * output may be lost, the status becomes EX_IOERR.
  */
-bool dtspank_console_finish(int status);
+bool dtspank_console_finish(int srun_status);
 
 #endif /* DTSPANK_CONSOLE_H */

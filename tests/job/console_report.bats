@@ -154,7 +154,7 @@ END
         'test -t 0 && test -t 1 && test -t 2 && echo all terminals; exit 3'" \
         typescript
     echo "$output"
-    output=${output//^@/} # the terminal may show so that script's input ends
+    output=${output//^@/} # so a terminal may show the end of script's input
     [[ $output == *"all terminals"* ]]
     [[ $output == *$'\r\n'"disttrain: first failure: rank 0 on n"[1-4]", exit \
 status 3, "*" s after the start"$'\r'* ]]
