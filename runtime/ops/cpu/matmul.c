@@ -198,15 +198,17 @@ static void multiply_share(const struct dt_cpu_matmul *p)
     }
 }
 
-/* A loop of our own is faster than a library, except where that multiplies a
- * type natively and this does not, and for fp32 if b has to be packed.
+/* A loop of our own is about as fast as a library or faster, except where that
+ * multiplies bf16 natively and this does not. In fp32 oneDNN may give a row
+ * other bits beside other rows: its kernels for AVX2 sum the last rows in
+ * another order, and with few rows it splits sums over threads.
  */
 static bool has_some_rows(const struct dt_cpu_matmul *p)
 {
     if (p->M > DT_CPU_SOME_ROWS || p->a.transposed || p->accumulate)
         return false;
 #ifdef HAVE_ONEDNN
-    if (dt_onednn_fastest(p->type) && (p->type != DT_F32 || !p->b.transposed))
+    if (p->type == DT_BF16 && dt_onednn_fastest(p->type))
         return LANES == 16 && dt_cpu_has_pairs(p);
 #endif
     return true;
