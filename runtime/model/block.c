@@ -57,10 +57,17 @@ static void linear_forward(const struct dt_model *m, size_t u,
                            enum dt_role role, struct dt_view out,
                            struct dt_view x, size_t C, size_t OC)
 {
-    m->ops->linear_forward(m->stream, out, x, dt_model_weight(m, u, role),
-                           dt_model_weight(m, u, role + 1), weight_order(m),
-                           m->N, C, OC);
-    dt_low_rank_forward(m, u, role, out, x, OC);
+    const bool exact = m->options.exact_rows;
+    for (size_t n = 0, rows; n < m->N; n += rows) {
+        const size_t left = m->N - n;
+        rows = exact ? dt_ops_exact_rows(m->ops, x.dtype, left) : left;
+        const struct dt_view to = dt_view_slice(out, n * OC, rows * OC);
+        const struct dt_view from = dt_view_slice(x, n * C, rows * C);
+        m->ops->linear_forward(m->stream, to, from, dt_model_weight(m, u, role),
+                               dt_model_weight(m, u, role + 1), weight_order(m),
+                               rows, C, OC);
+        dt_low_rank_forward(m, u, role, to, from, rows, OC);
+    }
 }
 
 /* Where linear_backward puts the gradient of the bias behind `role`: absent if
@@ -108,7 +115,7 @@ static void last_linear_forward(const struct dt_model *m, size_t u,
     m->ops->linear_add_forward(
         m->stream, sum, base, x, dt_model_weight(m, u, role),
         dt_model_weight(m, u, role + 1), weight_order(m), m->N, width, C);
-    dt_low_rank_forward(m, u, role, sum, x, C);
+    dt_low_rank_forward(m, u, role, sum, x, m->N, C);
 }
 
 /* dx(N, C) and the gradients of w and b from dout(N, OC) */

@@ -39,6 +39,7 @@ static struct dt_model_options model_options(
         .T = options->tokens,
         .compute = options->compute,
         .documents = true,
+        .exact_rows = true,
         .decode = options->length,
         .table = options->rows * dt_decoder_most_blocks(options),
         .adapter = options->adapter,

@@ -54,7 +54,8 @@ bool dt_low_rank_any(const struct dt_model *m, size_t u, enum dt_role role)
 }
 
 void dt_low_rank_forward(const struct dt_model *m, size_t u, enum dt_role role,
-                         struct dt_view out, struct dt_view x, size_t OC)
+                         struct dt_view out, struct dt_view x, size_t N,
+                         size_t OC)
 {
     const struct dt_role_range range = params_of(m, u, role);
     size_t first = 0;
@@ -63,7 +64,7 @@ void dt_low_rank_forward(const struct dt_model *m, size_t u, enum dt_role role,
     for (size_t i = range.first; i < range.first + range.count; i++) {
         if (m->adapted[i].a >= 0) {
             const struct dt_low_rank pair = pair_of(m, i, OC, first);
-            m->ops->low_rank_forward(m->stream, out, x, &pair, m->N);
+            m->ops->low_rank_forward(m->stream, out, x, &pair, N);
         }
         first += dt_adapter_sizes_of(&m->config, &m->layout->params[i], 1).OC;
     }

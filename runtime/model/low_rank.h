@@ -9,7 +9,8 @@
  * make of x(N, C); nothing without any.
  */
 void dt_low_rank_forward(const struct dt_model *m, size_t u, enum dt_role role,
-                         struct dt_view out, struct dt_view x, size_t OC);
+                         struct dt_view out, struct dt_view x, size_t N,
+                         size_t OC);
 
 /* Adds to dx, and computes the gradients of the pairs. */
 void dt_low_rank_backward(const struct dt_model *m, size_t u, enum dt_role role,

@@ -258,6 +258,8 @@ struct dt_model_options {
     bool save_activations; /* save norms and activations of the MLP as well,
                               instead of recomputing them; on the CPU the same
                               bits */
+    bool exact_rows;       /* a row has the same bits wherever it is, among any
+                              others, at some cost; without save_activations */
     bool whole_head;       /* compute the logits of all rows at once, where that
                               is faster and takes more memory */
     bool dropout;          /* apply the config's, in training */

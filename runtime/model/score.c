@@ -21,8 +21,12 @@ void dt_score_forward(const struct dt_exec *exec, const struct dt_score *s,
 
     exec->ops->embedding_forward(exec->stream, s->h, s->rows, NONE, s->x, NONE,
                                  s->M, s->C, &dropout);
-    exec->ops->linear_forward(exec->stream, scores, s->h, s->w, NONE,
-                              DT_WEIGHT_OUT_IN, s->M, s->C, 1);
+    for (size_t m = 0, rows; m < s->M; m += rows) {
+        rows = dt_ops_exact_rows(exec->ops, s->h.dtype, s->M - m);
+        exec->ops->linear_forward(exec->stream, dt_view_slice(scores, m, rows),
+                                  dt_view_slice(s->h, m * s->C, rows * s->C),
+                                  s->w, NONE, DT_WEIGHT_OUT_IN, rows, s->C, 1);
+    }
 }
 
 void dt_score_backward(const struct dt_exec *exec, const struct dt_score *s,

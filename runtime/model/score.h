@@ -31,7 +31,9 @@ struct dt_score {
  */
 size_t dt_score_token(const int32_t *ids, size_t count, int32_t pad);
 
-/* scores(M), F32 */
+/* scores(M), F32; of fp32 the same bits whatever else is scored, if M is
+ * ops->few_rows or more
+ */
 void dt_score_forward(const struct dt_exec *exec, const struct dt_score *s,
                       struct dt_view scores);
 

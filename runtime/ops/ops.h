@@ -86,7 +86,8 @@ struct dt_ops {
     size_t few_rows;
 
     /* linear_forward of more rows than this may sum in another order than of
-     * as many, down to few_rows; 0: it does not.
+     * as many, down to few_rows, and in fp32 in one that depends on the row and
+     * on how many there are; 0: it does not.
      */
     size_t some_rows;
 
@@ -392,6 +393,20 @@ struct dt_ops {
                   struct dt_view m, struct dt_view v,
                   const struct dt_adamw *args);
 };
+
+/* How many of the next `left` rows to give to linear_forward, so that each has
+ * the bits that it has anywhere else: all, except in fp32. few_rows or more,
+ * unless fewer are left at first.
+ */
+static inline size_t dt_ops_exact_rows(const struct dt_ops *ops,
+                                       enum dt_dtype type, size_t left)
+{
+    const size_t most = ops->some_rows;
+
+    if (type != DT_F32 || most == 0 || left <= most)
+        return left;
+    return left < 2 * most ? left / 2 : most;
+}
 
 /* Where work runs: device, functions, and their stream. */
 struct dt_exec {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "data/examples.h"
+#include "model/decode.h"
 #include "model/model.h"
 #include "model/score.h"
 #include "reward/scorer.h"
@@ -48,6 +49,7 @@ static struct dt_model_options model_options(enum dt_dtype dtype,
         .T = longest > ROW_TOKENS ? longest : ROW_TOKENS,
         .compute = dtype,
         .documents = true,
+        .exact_rows = true,
         .values = true,
     };
 }
@@ -103,14 +105,25 @@ size_t dt_scorer_room(const struct dt_scorer *scorer)
     return scorer->T;
 }
 
-/* Texts of one token fill a row of the shape. */
-static void pad(struct dt_scorer *s)
+/* Texts of one token fill the row up to `end`. */
+static void fill_row(struct dt_scorer *s, size_t end)
 {
-    for (; s->used < s->shape; s->used++) {
+    for (; s->used < end; s->used++) {
         s->inputs[s->used] = 0;
         s->targets[s->used] = DT_IGNORE;
         s->doc_start[s->used] = (int32_t)s->used;
     }
+}
+
+/* Where a text of `count` tokens begins: in rows of one shape where it has the
+ * tiles of attention, and so the bits, that it has elsewhere.
+ */
+static size_t place_text(const struct dt_scorer *s, size_t count)
+{
+    const struct dt_ops *ops = s->engine->exec.ops;
+    return s->shape > 0 && ops->key_tile > 0
+               ? dt_decoder_place(&s->engine->config, ops, s->T, s->used, count)
+               : s->used;
 }
 
 /* All positions of a row have scores, since the bits of a product may depend on
@@ -121,7 +134,7 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
     const struct dt_exec *exec = &s->engine->exec;
     if (s->count == 0)
         return 0;
-    pad(s);
+    fill_row(s, s->shape);
     const struct dt_batch batch = {
         .B = 1,
         .T = s->used,
@@ -151,9 +164,10 @@ int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
                   struct dt_error *err)
 {
     size_t V = s->engine->config.vocab_size;
-    if (s->used + count > (s->shape > 0 ? s->shape : s->T) &&
+    if (place_text(s, count) + count > (s->shape > 0 ? s->shape : s->T) &&
         dt_scorer_flush(s, err) < 0)
         return -1;
+    fill_row(s, place_text(s, count));
     for (size_t t = 0; t < count; t++) {
         uint32_t id = tokens[t] & ~DT_TARGET_BIT;
         if (id >= V)

@@ -245,6 +245,42 @@ static void short_prompts_share_a_tile(void **state)
     end(&r, &s);
 }
 
+/* The most rows of a product since it was set to 0. */
+static size_t most_rows;
+
+static void record_rows(struct dt_stream *stream, struct dt_view out,
+                        struct dt_view x, struct dt_view w, struct dt_view b,
+                        enum dt_weight_order order, size_t N, size_t C,
+                        size_t OC)
+{
+    if (N > most_rows)
+        most_rows = N;
+    subject_exec()->ops->linear_forward(stream, out, x, w, b, order, N, C, OC);
+}
+
+/* More rows may have other bits, on other processors than this one, too. */
+static void products_of_fp32_have_few_rows(void **state)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, *state, DT_F32);
+    const struct dt_exec *exec = s.exec;
+    struct dt_ops ops = *exec->ops;
+    const struct dt_exec recording = {exec->device, &ops, exec->stream};
+    struct task task = {.options = with_slots(&s, 70, true), .step = 1};
+    struct completions *all = calloc(1, sizeof(*all));
+    if (ops.some_rows == 0)
+        skip();
+    ops.linear_forward = record_rows;
+    s.exec = &recording;
+    most_rows = 0;
+    completions_run(&s, &task, all);
+    assert_in_range(most_rows, ops.few_rows, ops.some_rows);
+    s.exec = exec;
+    free(all);
+    end(&r, &s);
+}
+
 static void slots_order_blocks_and_ranks_change_nothing(void **state)
 {
     check_bits(*state, DT_F32);
@@ -262,6 +298,7 @@ int main(void)
         REFERENCE_TESTS(decoding_is_close_to_it_in_bf16),
         REFERENCE_TESTS(slots_order_blocks_and_ranks_change_nothing),
         REFERENCE_TESTS(nor_in_bf16),
+        REFERENCE_TESTS(products_of_fp32_have_few_rows),
         REFERENCE_TESTS(one_slot_has_one_row),
         REFERENCE_TESTS(short_prompts_share_a_tile),
     };

@@ -2,6 +2,8 @@
 /* test_reward_model.c - reward models as reward functions */
 #include "config.h"
 
+#include <omp.h>
+
 #include "tests/unit/pair_run.h"
 
 #include "data/examples.h"
@@ -105,7 +107,7 @@ static void scores_are_those_of_training(void **state)
 }
 
 /* As many texts as fill several passes, in another order and in other calls:
- * ranks have other prompts each time.
+ * ranks have other prompts each time. Three threads have unequal shares.
  */
 static void scores_do_not_depend_on_the_texts_beside_them(void **state)
 {
@@ -114,13 +116,15 @@ static void scores_do_not_depend_on_the_texts_beside_them(void **state)
     struct dt_reward_sample samples[TEXTS];
     double values[TEXTS], again[TEXTS];
     struct dt_error err = {0};
+    const int threads = omp_get_max_threads();
     (void)state;
+    omp_set_num_threads(3);
     struct dt_conf *conf =
         pair_conf("reward.functions: [{type: model, path: " SAVED "}]\n");
     struct dt_rewards *rewards = open_model(conf, &err);
     for (size_t i = 0; i < TEXTS; i++) {
-        samples[i] = sample_of(letters + i % 20);
-        samples[i].completion_bytes = 1 + i % 3;
+        samples[i] = sample_of(letters + i % 5);
+        samples[i].completion_bytes = 1 + i % 17;
         assert_int_equal(dt_rewards_submit(rewards, 1, &samples[i], 1, &err),
                          0);
     }
@@ -136,6 +140,7 @@ static void scores_do_not_depend_on_the_texts_beside_them(void **state)
     assert_memory_equal(&values[7], again, sizeof(*values));
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
+    omp_set_num_threads(threads);
 }
 
 /* The positions of the model are 32: the end of a longer text counts. */
