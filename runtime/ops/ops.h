@@ -395,8 +395,8 @@ struct dt_ops {
 };
 
 /* How many of the next `left` rows to give to linear_forward, so that each has
- * the bits that it has anywhere else: all, except in fp32. few_rows or more,
- * unless fewer are left at first.
+ * the bits that it has anywhere else: all of them, except in fp32. The last
+ * call has few_rows or more, too, unless there are fewer in all.
  */
 static inline size_t dt_ops_exact_rows(const struct dt_ops *ops,
                                        enum dt_dtype type, size_t left)
