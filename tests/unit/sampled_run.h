@@ -11,7 +11,7 @@
     "rollout: {max_completion_length: 8}\n"                                    \
     "logging.report_to: jsonl\n"                                               \
     "scheduler.name: constant\n"                                               \
-    "optimizer: {lr: 0.01, weight_decay: 0}\n"
+    "optimizer: {lr: 0.005, weight_decay: 0}\n"
 
 #include "tests/unit/prompt_scene.h"
 
@@ -30,6 +30,50 @@ static inline int steps(struct dt_run *run, long last,
         if (small_step(run, line, err) < 0)
             return -1;
     return 0;
+}
+
+/* --- learning --- */
+
+#define LEARNING "training: {train_batch_size: 32, max_steps: 100}\n"
+
+struct learned {
+    double first, last; /* mean rewards of ten steps */
+};
+
+static inline int ten_steps(struct dt_run *run, double *mean)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    const long last = run->progress.step + 10;
+    double sum = 0;
+    while (run->progress.step < last) {
+        TRY(small_step(run, &line, &err) == 0);
+        sum += run->samples.numbers.value[0];
+    }
+    *mean = sum / 10;
+    return 0;
+}
+
+/* Ten steps are compared, since the 32 completions of one tell little. */
+static inline int learn(struct dt_run *run, void *arg)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    struct learned here;
+    TRY(ten_steps(run, &here.first) == 0);
+    TRY(steps(run, 90, &line, &err) == 0);
+    TRY(ten_steps(run, &here.last) == 0);
+    if (run->rank == 0)
+        *(struct learned *)arg = here;
+    return 0;
+}
+
+static inline void assert_learned(int size, const char *lines)
+{
+    struct learned learned;
+    small_runs(size, lines, learn, &learned);
+    assert_in_range((int)(100 * learned.first), 15, 60);
+    assert_in_range((int)(100 * learned.last), 75, 100);
 }
 
 /* --- saving --- */

@@ -189,26 +189,10 @@ static void other_sizes_resume_with_the_next_prompt(void **state)
 
 /* --- learning --- */
 
-static int learn(struct dt_run *run, void *arg)
-{
-    struct dt_report_step line;
-    struct dt_error err = {0};
-    double *reward = arg;
-    TRY(steps(run, 50, &line, &err) == 0);
-    if (run->rank == 0)
-        *reward = run->samples.numbers.value[0];
-    return 0;
-}
-
 static void rewards_rise(void **state)
 {
-    double reward;
     (void)state;
-    small_runs(2,
-               "training: {train_batch_size: 32, max_steps: 60}\n"
-               "rollout.overlap: 1\n" PRINTABLE,
-               learn, &reward);
-    assert_in_range((int)(100 * reward), 90, 100);
+    assert_learned(2, LEARNING "rollout.overlap: 1\n" PRINTABLE);
 }
 
 int main(void)
