@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include "spank/srun/child.h"
 #include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
 #include "spank/srun/requeue.h"
@@ -33,7 +33,7 @@ enum {
 
 static struct {
     pid_t srun;
-    time_t start;
+    int64_t start_ms;
     uint32_t id;
     char job[64]; /* "12" or, in an array, "12_3"; "": srun made its own
                    * allocation
@@ -105,7 +105,7 @@ static void requeue_at_exit(int status, void *unused)
 {
     const char *count = getenv("SLURM_RESTART_COUNT");
     long restarts = count ? strtol(count, NULL, 10) : 0;
-    long seconds = (long)(time(NULL) - requeue.start);
+    long seconds = (long)((dtspank_now_ms() - requeue.start_ms) / 1000);
     (void)unused;
     if (getpid() != requeue.srun)
         return;
@@ -145,7 +145,7 @@ static void requeue_at_exit(int status, void *unused)
 int dtspank_requeue_arm(bool in_job, struct dt_error *err)
 {
     requeue.srun = getpid();
-    requeue.start = time(NULL);
+    requeue.start_ms = dtspank_now_ms();
     if (in_job)
         set_job();
     if (on_exit(requeue_at_exit, NULL) != 0)
