@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# simt_collectives.sh - test_groups with the module for NVIDIA GPUs on the CPU
+# simt_groups.sh - test_groups with the module for NVIDIA GPUs on the CPU
 build=${DT_BUILDDIR:-$PWD}
 DT_TEST_DEVICE=cuda
 DISTTRAIN_CUDA_MODULE=$build/tests/simt/disttrain-cuda.so

@@ -11,7 +11,8 @@
 struct attention {
     const struct dt_attention *args;
     double *qkv, *dout, *out, *lse;
-    double *score; /* (T) */
+    double *score;   /* (T) */
+    double *factors; /* (B, NH, T, T), of dropout */
 };
 
 static size_t row_width(const struct dt_attention *a)
@@ -38,6 +39,7 @@ static void reference_query(const struct attention *r, size_t b, size_t h,
     const double *q = r->qkv + (b * a->T + t) * width + h * HS;
     const double *k =
         r->qkv + b * a->T * width + (a->NH + h / (a->NH / a->NKV)) * HS;
+    const double *factors = r->factors + ((b * a->NH + h) * a->T + t) * a->T;
     double *out = r->out + ((b * a->T + t) * a->NH + h) * HS;
     double most = -INFINITY, sum = 0.0;
 
@@ -48,12 +50,13 @@ static void reference_query(const struct attention *r, size_t b, size_t h,
                 (double)a->softcap * tanh(r->score[s] / (double)a->softcap);
         most = fmax(most, r->score[s]);
     }
-    for (size_t s = first_seen(a, b, t); s <= t; s++)
-        sum += exp(r->score[s] - most);
+    for (size_t s = first_seen(a, b, t); s <= t; s++) {
+        r->score[s] = exp(r->score[s] - most);
+        sum += r->score[s];
+    }
     memset(out, 0, HS * sizeof(*out));
     for (size_t s = first_seen(a, b, t); s <= t; s++) {
-        double p = exp(r->score[s] - most) / sum *
-                   dropout_factor(&a->dropout, b, (h * a->T + t) * a->T + s);
+        double p = r->score[s] / sum * factors[s];
         for (size_t d = 0; d < HS; d++)
             out[d] += p * k[s * width + a->NKV * HS + d];
     }
@@ -116,12 +119,16 @@ static void attention_case(enum dt_dtype type, struct sizes z)
     struct dt_view dqkv = tensor_of(type, qkv.count);
     struct dt_view dout = tensor_of(type, count);
     struct dt_view space = workspace(ops->attention_workspace(type, &a));
-    struct attention r = {
-        &a, NULL, doubles(dout), zeros(count), zeros(lse.count), zeros(z.T)};
+    struct attention r = {.args = &a,
+                          .dout = doubles(dout),
+                          .out = zeros(count),
+                          .lse = zeros(lse.count),
+                          .score = zeros(z.T)};
 
     for (size_t i = 0; i < qkv.count; i++)
         set_element(qkv, i, element(qkv, i) * (type == DT_F32 ? z.size : 1.0));
     r.qkv = doubles(qkv);
+    r.factors = dropout_factors(&a.dropout, z.B, z.NH * z.T * z.T);
     attention_loss(&r);
     ops->attention_forward(NULL, out, lse, qkv, &a);
     check_close("out", out, r.out, 3e-6 + inner(type));

@@ -15,15 +15,19 @@ struct dt_dropout dropout_of(double rate, size_t B)
                                .rows = tensor_rows(B)};
 }
 
-double dropout_factor(const struct dt_dropout *d, size_t b, uint64_t element)
+double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count)
 {
     const int64_t *rows = dt_view_data(d->rows);
-    uint32_t word =
-        dt_rng_dropout(d->seed, d->place, (uint64_t)rows[b], element);
+    double *factors = zeros(B * count);
 
-    if (d->rate == 0.0)
-        return 1.0;
-    return (double)word < d->rate * 0x1p32 ? 0.0 : 1.0 / (1.0 - d->rate);
+    for (size_t i = 0; i < B * count; i++) {
+        bool dropped =
+            d->rate > 0.0 &&
+            (double)dt_rng_dropout(d->seed, d->place, (uint64_t)rows[i / count],
+                                   i % count) < d->rate * 0x1p32;
+        factors[i] = dropped ? 0.0 : 1.0 / (1.0 - d->rate);
+    }
+    return factors;
 }
 
 struct sizes {
@@ -42,6 +46,7 @@ static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
     struct dt_view dwte = tensor(z.V * C), dwpe = tensor(z.P * C);
     struct dt_view dout = tensor_of(type, N * C);
     double *want = zeros(N * C), *token = doubles(dwte);
+    double *factors = dropout_factors(&dropout, z.B, z.T * C);
     double *position = accumulate ? doubles(dwpe) : zeros(z.P * C);
 
     ops->embedding_forward(NULL, out, ids, positions, wte, wpe, N, C, &dropout);
@@ -56,7 +61,7 @@ static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
             want[i] += element(wpe, p);
             position[p] += element(dout, i);
         }
-        want[i] *= dropout_factor(&dropout, n / z.T, i % (z.T * C));
+        want[i] *= factors[i];
     }
     check_close("out", out, want, 2e-7);
     check_close("dwte", dwte, token, 1e-6);
@@ -86,9 +91,10 @@ static void dropout_case(enum dt_dtype type, size_t B, size_t T, size_t C,
     struct dt_dropout dropout = dropout_of(rate, B);
     struct dt_view dout = tensor_of(type, N * C), dx = tensor_of(type, N * C);
     double *want = doubles(dout);
+    double *factors = dropout_factors(&dropout, B, T * C);
 
     for (size_t i = 0; i < N * C; i++)
-        want[i] *= dropout_factor(&dropout, i / (T * C), i % (T * C));
+        want[i] *= factors[i];
     ops->dropout_backward(NULL, dx, dout, N, C, &dropout);
     check_close("dx", dx, want, 1e-7);
     ops->dropout_backward(NULL, dout, dout, N, C, &dropout);

@@ -10,6 +10,7 @@ struct pair {
     size_t B, T, C, R, OC, width, first;
     double scale, rate;
     struct dt_dropout dropout;
+    double *factors;          /* (N, C), of dropout */
     double *x, *a, *b, *dout; /* dout(N, width) */
     double *out;              /* (N, width) */
 };
@@ -22,9 +23,7 @@ static void reference_pair(const struct pair *p)
             double low = 0;
             for (size_t c = 0; c < p->C; c++)
                 low += p->x[n * p->C + c] * p->a[r * p->C + c] *
-                       (p->rate > 0 ? dropout_factor(&p->dropout, n / p->T,
-                                                     n % p->T * p->C + c)
-                                    : 1);
+                       p->factors[n * p->C + c];
             for (size_t o = 0; o < p->OC; o++)
                 p->out[n * p->width + p->first + o] +=
                     p->scale * low * p->b[o * p->R + r];
@@ -68,6 +67,7 @@ static void pair_case(enum dt_dtype type, struct pair p, bool accumulate)
         .dropped = tensor_of(type, p.rate > 0 ? N * p.C : 0),
     };
 
+    p.factors = dropout_factors(&p.dropout, p.B, p.T * p.C);
     p.x = doubles(x);
     p.a = doubles(a);
     p.b = doubles(b);

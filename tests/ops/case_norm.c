@@ -46,10 +46,10 @@ static double norm_loss(void *context)
 static void add(struct norm *l, struct dt_view y, size_t B,
                 const struct dt_dropout *dropout)
 {
-    const size_t row = l->N / B * l->C;
+    double *factors = dropout_factors(dropout, B, l->N / B * l->C);
 
     for (size_t i = 0; i < l->N * l->C; i++)
-        l->x[i] += element(y, i) * dropout_factor(dropout, i / row, i % row);
+        l->x[i] += element(y, i) * factors[i];
 }
 
 /* Sums over rows of what dx has become. */

@@ -306,6 +306,7 @@ double dot(const double *a, const double *b, size_t count)
 {
     double sum = 0.0;
 
+#pragma omp simd reduction(+ : sum)
     for (size_t i = 0; i < count; i++)
         sum += a[i] * b[i];
     return sum;

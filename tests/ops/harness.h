@@ -91,11 +91,11 @@ void check_rough_gradient(const char *what, struct dt_view grad, double *x,
                           double (*loss)(void *context), void *context,
                           const double *before, double slack);
 
-/* Dropout of B rows, each with its own number, and the factor by which it
- * multiplies an element.
+/* Dropout of B rows, each with its own number, and the factors (B, count) by
+ * which it multiplies the elements of a row.
  */
 struct dt_dropout dropout_of(double rate, size_t B);
-double dropout_factor(const struct dt_dropout *d, size_t b, uint64_t element);
+double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count);
 
 /* `doc_start` of attention: documents of 1, 2, ... `longest` positions, 1, ...;
  * one row after another. None if longest is 0.
