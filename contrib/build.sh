@@ -11,7 +11,7 @@ libutf8proc-dev libdnnl-dev libgloo-dev liburing-dev
 libcurl4-openssl-dev zlib1g-dev libzstd-dev"
 packages_cluster="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 iproute2 procps"
-packages_test="libcmocka-dev bats shellcheck mandoc debhelper lintian rpm elfutils
+packages_test="libcmocka-dev bats shellcheck mandoc debhelper lintian rpm
 cpio clang libclang-rt-dev libomp-dev openmpi-bin python3 xxhash xz-utils"
 
 me=${0##*/}
