@@ -12,7 +12,7 @@ libcurl4-openssl-dev zlib1g-dev libzstd-dev"
 packages_cluster="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 iproute2 procps"
 packages_test="libcmocka-dev bats shellcheck mandoc debhelper lintian rpm
-cpio clang libclang-rt-dev libomp-dev openmpi-bin python3 xxhash xz-utils"
+cpio clang lld libclang-rt-dev libomp-dev openmpi-bin python3 xxhash xz-utils"
 
 me=${0##*/}
 source_dir=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
