@@ -26,8 +26,8 @@ AC_ARG_ENABLE([sanitizer],
         [compile with -fsanitize=LIST, e.g. thread @<:@address,undefined@:>@])],
     [], [enable_sanitizer=no])
 dt_unchecked=vptr
-# "address" checks what a pointer leads to; checks of its arithmetic and of NULL
-# as well would double the time to compile.
+# "address" checks what a pointer leads to. Checks of its arithmetic and of NULL
+# as well would nearly double the time to compile kernels.
 AS_IF([test "x$enable_sanitizer" = xyes], [
     enable_sanitizer=address,undefined
     dt_unchecked="$dt_unchecked,pointer-overflow,null"

@@ -204,7 +204,7 @@ deb_root() {
     need rpmbuild
     mkdir -p rpm/SOURCES
     tar -cJf "rpm/SOURCES/disttrain-$VERSION.tar.xz" "disttrain-$VERSION"
-    # what gcc makes of the flags of a release is tested above
+    # the Debian packages above are compiled with the flags of a release
     rpmbuild -bb --nodeps --define "_topdir $WORK/rpm" \
         --define "optflags -O0" --define "debug_package %{nil}" \
         "$TREE/contrib/packaging/disttrain.spec" >rpm.log 2>&1 ||
