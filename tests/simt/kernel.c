@@ -82,6 +82,19 @@ static void make_ready(struct simt_fiber *fiber)
     block.ready[at % SIMT_MAX_BLOCK] = fiber;
 }
 
+/* The lanes of a warp go on before other warps do, since their stacks are in the
+ * cache.
+ */
+static void make_warp_ready(const struct warp *warp)
+{
+    block.ready_first += SIMT_MAX_BLOCK - SIMT_LANES;
+    block.ready_first %= SIMT_MAX_BLOCK;
+    block.ready_count += SIMT_LANES;
+    for (unsigned i = 0; i < SIMT_LANES; i++)
+        block.ready[(block.ready_first + i) % SIMT_MAX_BLOCK] =
+            warp->waiting[i];
+}
+
 static struct simt_fiber *take_ready(void)
 {
     struct simt_fiber **first = &block.ready[block.ready_first];
@@ -178,8 +191,7 @@ const uint64_t *simt_gather(unsigned mask, uint64_t value)
     values[number % SIMT_LANES] = value;
     warp->waiting[warp->arrived++] = running;
     if (warp->arrived == SIMT_LANES) {
-        for (unsigned i = 0; i < SIMT_LANES; i++)
-            make_ready(warp->waiting[i]);
+        make_warp_ready(warp);
         warp->arrived = 0;
         warp->turn++;
     }
