@@ -13,7 +13,11 @@
 
 enum {
     MAX_TENSORS = 4096,
+#ifdef SANITIZER
+    MAX_DIFFERENCES = 20, /* the others run the same code */
+#else
     MAX_DIFFERENCES = 100,
+#endif
     FEW_DIFFERENCES = 20, /* where the bridge compares all elements */
 };
 

@@ -239,9 +239,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "gpt2"),
-        OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "llama"),
         OF(when_micro_batches_are_added_decides_the_bits, "gpt2"),
+#ifndef SANITIZER /* as in REFERENCE_LONG_TESTS */
+        OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "llama"),
         OF(when_micro_batches_are_added_decides_the_bits, "llama"),
+#endif
         OF(offloaded_state_of_a_hybrid_has_the_bits_of_ddp, "gpt2"),
         OF(without_groups_too, "gpt2"),
         OF(int8_has_the_same_bits_in_every_run, "gpt2"),

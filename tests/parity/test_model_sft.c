@@ -255,10 +255,10 @@ static void several_ranks_have_the_losses_of_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(losses_are_those_of_the_reference),
-        REFERENCE_TESTS(bf16_moves_losses_by_less_than_its_last_place),
-        REFERENCE_TESTS(fp16_moves_losses_by_less_than_its_last_place),
-        REFERENCE_TESTS(several_ranks_have_the_losses_of_the_reference),
+        REFERENCE_LONG_TESTS(losses_are_those_of_the_reference),
+        REFERENCE_LONG_TESTS(bf16_moves_losses_by_less_than_its_last_place),
+        REFERENCE_LONG_TESTS(fp16_moves_losses_by_less_than_its_last_place),
+        REFERENCE_LONG_TESTS(several_ranks_have_the_losses_of_the_reference),
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("model_sft", tests, NULL, NULL);

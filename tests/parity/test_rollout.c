@@ -294,13 +294,13 @@ static void nor_in_bf16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(decoding_is_the_forward_of_training),
-        REFERENCE_TESTS(decoding_is_close_to_it_in_bf16),
-        REFERENCE_TESTS(slots_order_blocks_and_ranks_change_nothing),
-        REFERENCE_TESTS(nor_in_bf16),
-        REFERENCE_TESTS(products_of_fp32_have_few_rows),
-        REFERENCE_TESTS(one_slot_has_one_row),
-        REFERENCE_TESTS(short_prompts_share_a_tile),
+        REFERENCE_LONG_TESTS(decoding_is_the_forward_of_training),
+        REFERENCE_LONG_TESTS(decoding_is_close_to_it_in_bf16),
+        REFERENCE_LONG_TESTS(slots_order_blocks_and_ranks_change_nothing),
+        REFERENCE_LONG_TESTS(nor_in_bf16),
+        REFERENCE_LONG_TESTS(products_of_fp32_have_few_rows),
+        REFERENCE_LONG_TESTS(one_slot_has_one_row),
+        REFERENCE_LONG_TESTS(short_prompts_share_a_tile),
     };
     return cmocka_run_group_tests_name("rollout", tests, NULL, NULL);
 }

@@ -171,12 +171,14 @@ static void every_tier_has_the_bits_of_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REFERENCE_TESTS(one_micro_batch),
-        REFERENCE_TESTS(several_micro_batches),
+        REFERENCE_LONG_TESTS(one_micro_batch),
+        REFERENCE_LONG_TESTS(several_micro_batches),
         {"every_tier_has_the_bits_of_none: gpt2",
          every_tier_has_the_bits_of_none, NULL, NULL, "gpt2"},
+#ifndef SANITIZER /* as in REFERENCE_LONG_TESTS */
         {"every_tier_has_the_bits_of_none: llama",
          every_tier_has_the_bits_of_none, NULL, NULL, "llama"},
+#endif
     };
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("zero", tests, NULL, NULL);

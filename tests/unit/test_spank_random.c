@@ -34,7 +34,7 @@
 #include "tests/unit/spank_stub.h"
 
 enum {
-    CASES = 10000,
+    CASES = 2000,
     WORDS = 16,     /* of srun's command line */
     SITE_WORDS = 5, /* of plugstack.conf */
     VALUE_BYTES = 70000,
