@@ -6,6 +6,11 @@ check_PROGRAMS += \
 	tests/comm/test_groups \
 	tests/comm/test_int8
 
+# They compute what they compare with: see cpu_cflags.
+tests_comm_test_collectives_CFLAGS = $(AM_CFLAGS) -O1
+tests_comm_test_groups_CFLAGS = $(AM_CFLAGS) -O1
+tests_comm_test_int8_CFLAGS = $(AM_CFLAGS) -O1
+
 comm_rank = \
 	tests/comm/rank.c \
 	tests/comm/rank.h \
@@ -42,6 +47,7 @@ tests_comm_test_faults_SOURCES = tests/comm/test_faults.c $(comm_scene)
 check_PROGRAMS += tests/comm/test_large tests/comm/test_large_faults \
 	tests/comm/test_links
 tests_comm_test_large_SOURCES = tests/comm/test_large.c $(comm_scene)
+tests_comm_test_large_CFLAGS = $(AM_CFLAGS) -O1
 tests_comm_test_large_faults_SOURCES = tests/comm/test_large_faults.c \
 	$(comm_scene)
 TESTS += $(comm_simt)

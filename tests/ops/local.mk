@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/ops/test_ops \
 	# End of tests/ops
+tests_ops_test_ops_CFLAGS = $(AM_CFLAGS) -O1
 tests_ops_test_ops_SOURCES = \
 	tests/ops/bridge.c \
 	tests/ops/bridge.h \
