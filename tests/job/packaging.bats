@@ -136,7 +136,7 @@ deb_root() {
     cp -r "$TREE" deb
     # all flags of a release except for the two that take most of the time
     DEB_BUILD_OPTIONS="parallel=$(nproc) noautodbgsym" \
-        DEB_CFLAGS_APPEND="-O1 -g0" DEB_CXXFLAGS_APPEND="-O1 -g0" env --chdir=deb \
+        DEB_CFLAGS_APPEND="-O0 -g0" DEB_CXXFLAGS_APPEND="-O0 -g0" env --chdir=deb \
         dpkg-buildpackage -us -uc -b -d >deb.log 2>&1 ||
         { tail -n 30 deb.log && return 1; }
     touch debs
