@@ -82,7 +82,7 @@ static void make_ready(struct simt_fiber *fiber)
     block.ready[at % SIMT_MAX_BLOCK] = fiber;
 }
 
-/* The lanes of a warp go on before other warps do, since their stacks are in the
+/* The lanes of a warp go on before other warps do: their stacks are in the
  * cache.
  */
 static void make_warp_ready(const struct warp *warp)
