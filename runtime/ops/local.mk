@@ -46,8 +46,8 @@ cpu_kernels = \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h
-# -O1, which CFLAGS can change: contrib/check optimizes nothing else when it tests
-# with sanitizers.
+# Kernels have -O1 unless CFLAGS say otherwise: contrib/check optimizes nothing
+# else when it tests with sanitizers.
 cpu_cflags = $(AM_CFLAGS) -O1 -fno-math-errno -fno-trapping-math \
 	$(DT_FP_CONTRACT)
 
