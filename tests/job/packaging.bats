@@ -206,7 +206,7 @@ deb_root() {
     tar -cJf "rpm/SOURCES/disttrain-$VERSION.tar.xz" "disttrain-$VERSION"
     # the Debian packages above are compiled with the flags of a release
     rpmbuild -bb --nodeps --define "_topdir $WORK/rpm" \
-        --define "optflags -O0" --define "debug_package %{nil}" \
+        --define "optflags -O0" --undefine=_enable_debug_packages \
         "$TREE/contrib/packaging/disttrain.spec" >rpm.log 2>&1 ||
         { tail -n 30 rpm.log && return 1; }
     run -0 rpm -qlp rpm/RPMS/*/disttrain-"$VERSION"*.rpm
