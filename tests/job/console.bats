@@ -163,8 +163,8 @@ for _ in range(300):
     print("x" * random.choice([0, 1, 80, 1023, 1024, 1025, 2048, 5000]))
 print("\0\r\x1b[1m\xff", end="\n")
 END
-    # srun may lose the end of what a task writes last, and Slurm kills a step if
-    # one node's ranks end before another's have begun
+    # srun may lose the end of what a task writes last, and a step has been killed,
+    # rarely, when all ranks of some nodes ended at once and others went on
     rm -f written
     run -0 train sh -c 'if [ $RANK != 3 ]; then
             until [ -e written ]; do sleep 0.1; done

@@ -204,7 +204,7 @@ deb_root() {
     need rpmbuild
     mkdir -p rpm/SOURCES
     tar -cJf "rpm/SOURCES/disttrain-$VERSION.tar.xz" "disttrain-$VERSION"
-    # the Debian packages above are compiled with the flags of a release
+    # the Debian packages above are compiled with most flags of a release
     rpmbuild -bb --nodeps --define "_topdir $WORK/rpm" \
         --define "optflags -O0" --undefine=_enable_debug_packages \
         "$TREE/contrib/packaging/disttrain.spec" >rpm.log 2>&1 ||

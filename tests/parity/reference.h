@@ -38,7 +38,7 @@ struct reference {
     }
 
 /* The same for tests that take long. With a sanitizer those are of the models
- * whose layers differ: the others run the same code on other numbers.
+ * whose layers differ most; shorter tests have all models.
  */
 #ifdef SANITIZER
 #define REFERENCE_LONG_TESTS(test)                                             \
