@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -130,10 +131,14 @@ static void write_record(const struct watch *w, double waited,
                          const char *names)
 {
     struct timespec now;
+    int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0)
+        return;
     clock_gettime(CLOCK_REALTIME, &now);
-    dprintf(STDERR_FILENO, DT_RECORD "%s absent 0 %s %jd.%03ld %u %.0f %s\n",
-            w->token, w->own, (intmax_t)now.tv_sec, now.tv_nsec / 1000000,
-            w->port, waited, names[0] ? names : "-");
+    dprintf(fd, DT_RECORD "%s absent 0 %s %jd.%03ld %u %.0f %s\n", w->token,
+            w->own, (intmax_t)now.tv_sec, now.tv_nsec / 1000000, w->port,
+            waited, names[0] ? names : "-");
+    close(fd);
 }
 
 static void watch_ports(struct watch *w, size_t others)

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,24 @@ static int fill_command(spank_t spank, const char *runtime, int pidfd,
     return dtspank_hostlist_expand(list, nodes, c->argv + WORDS_BEFORE);
 }
 
+/* The watch outlives rank 0 by a moment. If it then held the rank's output,
+ * slurmstepd would send the end of it late, could lose it by closing its
+ * connection, and srun would kill the step. So stderr is only the way (O_PATH)
+ * to that of the rank, and nothing else of slurmstepd's stays open.
+ */
+static bool leave_output(int pidfd)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int path = open("/proc/self/fd/2", O_PATH | O_CLOEXEC);
+    if (null < 0 || path < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(path, STDERR_FILENO) < 0)
+        return false;
+    if (pidfd > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)pidfd - 1, 0);
+    return close_range((unsigned)pidfd + 1, UINT_MAX, 0) == 0 &&
+           fcntl(pidfd, F_SETFD, 0) == 0;
+}
+
 /* Runs in a child of the task that exits at once, so that the task never finds
  * a child that it has not started. The token comes through stdin: others could
  * read it from a command line or an environment.
@@ -61,13 +80,10 @@ static int fill_command(spank_t spank, const char *runtime, int pidfd,
 static void run_watch(int pidfd, int token, char *const *argv)
 {
     char *const no_env[] = {NULL};
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fork() != 0)
+    if (dup2(token, STDIN_FILENO) < 0 || !leave_output(pidfd) || fork() != 0)
         _exit(0);
     setsid();
-    if (null >= 0 && dup2(token, STDIN_FILENO) >= 0 &&
-        dup2(null, STDOUT_FILENO) >= 0 && fcntl(pidfd, F_SETFD, 0) == 0)
-        execve(argv[0], argv, no_env);
+    execve(argv[0], argv, no_env);
     _exit(0);
 }
 
