@@ -25,7 +25,7 @@ teardown_file() {
 setup() {
     dt_setup
     cd "$WORK" || return
-    unset PYTHONUNBUFFERED PYTHONFAULTHANDLER OMP_NUM_THREADS
+    unset PYTHONUNBUFFERED PYTHONFAULTHANDLER
 }
 
 teardown() {

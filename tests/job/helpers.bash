@@ -14,6 +14,7 @@ bats_require_minimum_version 1.5.0
 : "${DT_SRCDIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 : "${DT_BUILDDIR:=$DT_SRCDIR}"
 export DT_SRCDIR DT_BUILDDIR
+unset OMP_NUM_THREADS # nproc would print it, and tasks get it
 
 # dt_cluster_lacks: prints why there can be no cluster here, or nothing.
 dt_cluster_lacks() {
