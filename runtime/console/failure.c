@@ -62,16 +62,17 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
 }
 
 /* Whether a rank ended by itself, before anybody stopped the step. Slurm stops
- * a step with SIGTERM, which a rank may turn into an exit status; since 26.05
- * with SIGKILL if nobody reads the output of srun.
+ * a step with SIGTERM, which a rank may turn into an exit status; with SIGKILL
+ * after two Ctrl-C and, since 26.05, if nobody reads the output of srun.
  */
 static bool ended_by_itself(const struct dt_outcome *outcome,
                             const struct rank *r)
 {
     bool killed = WIFSIGNALED(r->status) && WTERMSIG(r->status) == SIGKILL;
-    int64_t early = outcome->asked && WIFEXITED(r->status) ? ASKED_MS
-                    : outcome->killed && killed            ? KILLED_MS
-                                                           : 0;
+    bool asked = outcome->asked && (killed || WIFEXITED(r->status));
+    int64_t early = outcome->killed && killed ? KILLED_MS
+                    : asked                   ? ASKED_MS
+                                              : 0;
     return !was_told_to_end(r->status) &&
            (outcome->stop_ms == 0 ||
             end_ms(outcome, r) <= outcome->stop_ms - early);

@@ -213,6 +213,15 @@ static void a_step_stopped_on_request_reports_no_failure(void **state)
         record(o, 105100, "exit", rank, 104990, EXIT(1));
     expect_report(o, "");
 
+    /* ranks may be killed by two Ctrl-C before the message about it is read */
+    o = step();
+    start_all(o);
+    say(o, DT_NO_RANK, 105000, "srun: sending Ctrl-C to StepId=7.0");
+    say(o, DT_NO_RANK, 105000, "srun: forcing job termination");
+    for (uint32_t rank = 0; rank < 8; rank++)
+        record(o, 105100, "exit", rank, 104900, rank < 4 ? SIGKILL : SIGTERM);
+    expect_report(o, "");
+
     /* what failed long before somebody had enough of it is a failure */
     o = step();
     start_all(o);
