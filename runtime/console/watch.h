@@ -8,8 +8,8 @@
 /* Arguments: --watch PIDFD SECONDS PORT PORT RANK0_HOST HOST...; stdin has the
  * token of the records. Writes records for the console about hosts that have
  * not connected when rank 0 has listened for SECONDS on one of the ports (0:
- * none). They go to what stderr leads to, which is opened for each, so stderr
- * may be O_PATH. Returns the exit status.
+ * none). Opens the file behind stderr for each of them, so stderr may be an
+ * O_PATH descriptor. Returns the exit status.
  */
 int dt_console_watch(int argc, char **argv);
 

@@ -57,8 +57,8 @@ static int fill_command(spank_t spank, const char *runtime, int pidfd,
 
 /* The watch outlives rank 0 by a moment. If it then held the rank's output,
  * slurmstepd would send the end of it late, could lose it by closing its
- * connection, and srun would kill the step. So stderr is only the way (O_PATH)
- * to that of the rank, and nothing else of slurmstepd's stays open.
+ * connection, and srun would kill the step. So its stderr is an O_PATH
+ * descriptor of the rank's, and all other descriptors of slurmstepd are closed.
  */
 static bool leave_output(int pidfd)
 {

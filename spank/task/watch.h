@@ -6,9 +6,9 @@
 #include <slurm/spank.h>
 
 /* In the task of rank 0, if the step has several nodes and srun has a console:
- * starts `RUNTIME console --watch`, as the user. It ends with the task and
- * holds the task's stderr open until then. If the program or anything that it
- * needs is missing, nothing is started.
+ * starts `RUNTIME console --watch`, as the user. It ends with the task and does
+ * not hold the task's output open. If the program or anything that it needs is
+ * missing, nothing is started.
  */
 void dtspank_watch_start(spank_t spank, const char *runtime);
 

@@ -61,7 +61,7 @@ END
 }
 
 @test "the process beside rank 0 does not hold the rank's output" {
-    # Slurm waits for all who hold it, and kills the step if it loses its end.
+    # Slurm waits for every process that holds it, and may lose the end of it.
     cat >hold.sh <<'END'
 [ $RANK = 0 ] || exec sleep 1
 until pid=$(pgrep -f '^[^ ]*disttrain console --watch'); do
