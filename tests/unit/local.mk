@@ -178,6 +178,7 @@ EXTRA_DIST += \
 	tests/unit/command.h \
 	tests/unit/conf.h \
 	tests/unit/conf_pair.h \
+	tests/unit/count.h \
 	tests/unit/deepspeed \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \

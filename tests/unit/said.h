@@ -27,15 +27,4 @@ static inline const char *said(int size, const char *lines, small_rank_f f)
     return said_by(small_runs, size, lines, f);
 }
 
-/* How often a text has a part. */
-static inline size_t count_of(const char *text, const char *part)
-{
-    size_t count = 0;
-    while ((text = strstr(text, part)) != NULL) {
-        text += strlen(part);
-        count++;
-    }
-    return count;
-}
-
 #endif /* TESTS_UNIT_SAID_H */

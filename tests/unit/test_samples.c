@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "tests/unit/count.h"
 #include "tests/unit/sampled_run.h"
 #include "tests/unit/said.h"
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "count.h"
 #include "drive.h"
 
 /* What the file system is to say from now on; these functions of libc are
@@ -280,16 +281,6 @@ static void swap_with_limit(int bytes)
     limit_locked_memory(bytes);
     for (int i = 0; i < 2; i++)
         expect_swap(&options);
-}
-
-static size_t count_of(const char *text, const char *word)
-{
-    size_t count = 0;
-    while ((text = strstr(text, word))) {
-        count++;
-        text++;
-    }
-    return count;
 }
 
 static void without_locked_memory_it_goes_on_and_warns_once(void **state)
