@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <slurm/slurm.h>
@@ -368,6 +369,22 @@ static void tell_killed(spank_t spank, uint32_t task, int status)
                     strsignal(WTERMSIG(status)));
 }
 
+/* srun hears of a failed rank by another connection than its output, and ends
+ * the other ranks. When one of them has died of that, it drops what it has not
+ * read; and it begins to read 10 ms after the last node has connected. So the
+ * rank's last words and the record of its exit get a head start.
+ */
+static void let_output_arrive(int status)
+{
+    static bool waited; /* for the first one of this node that fails */
+    const struct timespec head_start = {.tv_nsec = 200L * 1000 * 1000};
+    if (waited || status == 0 ||
+        (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM))
+        return;
+    waited = true;
+    nanosleep(&head_start, NULL);
+}
+
 int dtspank_step_task_exit(spank_t spank)
 {
     int status = 0;
@@ -380,5 +397,6 @@ int dtspank_step_task_exit(spank_t spank)
         dtspank_record_exit(spank, task, status);
     else
         tell_killed(spank, task, status);
+    let_output_arrive(status);
     return 0;
 }
