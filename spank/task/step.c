@@ -369,14 +369,15 @@ static void tell_killed(spank_t spank, uint32_t task, int status)
                     strsignal(WTERMSIG(status)));
 }
 
-/* srun hears of a failed rank by another connection than its output, and ends
- * the other ranks. When one of them has died of that, it drops what it has not
- * read; and it begins to read 10 ms after the last node has connected. So the
- * rank's last words and the record of its exit get a head start.
+/* A rank's output and its exit reach srun over different connections. On a
+ * failed exit srun ends the other ranks, and once one of them has died of
+ * SIGTERM, it drops the output that it has not read. It starts to read only
+ * about 10 ms after the last node has connected. So the rank's last words and
+ * the record of its exit get a head start.
  */
 static void let_output_arrive(int status)
 {
-    static bool waited; /* for the first one of this node that fails */
+    static bool waited; /* for the first failed rank of this node */
     const struct timespec head_start = {.tv_nsec = 200L * 1000 * 1000};
     if (waited || status == 0 ||
         (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM))

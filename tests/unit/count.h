@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count.h - how often a text has a part */
+/* count.h - counts how often a text has a part */
 #ifndef TESTS_UNIT_COUNT_H
 #define TESTS_UNIT_COUNT_H
 
