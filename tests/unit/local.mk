@@ -331,6 +331,7 @@ spank_tests = \
 	tests/unit/test_spank_check \
 	tests/unit/test_spank_cpu \
 	tests/unit/test_spank_deadline \
+	tests/unit/test_spank_exit \
 	tests/unit/test_spank_gpu \
 	tests/unit/test_spank_limits \
 	tests/unit/test_spank_nested \
@@ -374,6 +375,8 @@ tests_unit_test_spank_deadline_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_spank_requeue_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_requeue_LDADD = $(spank_test_libs)
 tests_unit_test_spank_requeue_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_spank_exit_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_test_spank_exit_LDADD = $(spank_test_libs)
 tests_unit_test_spank_gpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_test_spank_gpu_LDADD = $(spank_test_libs)
 tests_unit_test_spank_limits_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)

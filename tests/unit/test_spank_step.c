@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -439,33 +438,6 @@ static void hostile_values_pass_or_get_a_short_message(void **state)
         }
 }
 
-/* Said once a process: what is told must come last. */
-static void a_killed_rank_is_reported_once(void **state)
-{
-    char expected[128], host[64];
-    (void)state;
-    stub_reset();
-    stub.task = 3;
-    stub.exit_status = SIGKILL; /* as wait() has it */
-    dtspank_step_task_exit(NULL);
-    assert_string_equal(stub.said, ""); /* not a step of ours */
-
-    spank_setenv(NULL, "SLURM_DISTTRAIN_CONFIG", "/c.yaml", 1);
-    stub.exit_status = 69 << 8;
-    dtspank_step_task_exit(NULL);
-    stub.exit_status = SIGTERM;
-    dtspank_step_task_exit(NULL);
-    assert_string_equal(stub.said, "");
-
-    stub.exit_status = SIGKILL;
-    dtspank_step_task_exit(NULL);
-    dtspank_step_task_exit(NULL);
-    gethostname(host, sizeof(host));
-    snprintf(expected, sizeof(expected),
-             "disttrain: rank 3 on %s was killed by signal 9 (Killed)\n", host);
-    assert_string_equal(stub.said, expected);
-}
-
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -491,7 +463,6 @@ int main(void)
         TEST(batch_interactive_and_extern_steps_are_left_alone),
         TEST(a_wrong_site_configuration_stops_only_tasks),
         TEST(hostile_values_pass_or_get_a_short_message),
-        TEST(a_killed_rank_is_reported_once),
     };
     return cmocka_run_group_tests_name("spank_step", tests, NULL, NULL);
 }
