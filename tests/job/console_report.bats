@@ -78,7 +78,7 @@ END
 }
 
 @test "the last words of a rank that fails at once are shown" {
-    # srun drops it now and then if the exit does not wait for the output.
+    # srun drops them now and then if the exit does not wait for the output.
     for _ in {1..30}; do
         run ! train -N2 -n2 --ntasks-per-node=1 sh -c '
             [ $RANK = 0 ] || exec sleep 30

@@ -145,7 +145,9 @@ void slurm_spank_log(const char *format, ...)
     va_end(ap);
 }
 
-/* Takes the place of libc's: the plugin waits for an srun that is not here. */
+/* Takes the place of libc's, and sleeps for a millisecond: no srun is here that
+ * the plugin could wait for.
+ */
 int nanosleep(const struct timespec *duration, struct timespec *left)
 {
     const struct timespec nap = {.tv_nsec = 1000000};

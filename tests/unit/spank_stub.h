@@ -20,7 +20,7 @@ struct spank_stub {
     uint32_t component_tasks;         /* S_JOB_TOTAL_TASK_COUNT */
     uint32_t task;                    /* S_TASK_GLOBAL_ID */
     int exit_status;                  /* S_TASK_EXIT_STATUS */
-    long slept_ms;                    /* that nanosleep was asked for */
+    long slept_ms;                    /* asked of nanosleep, in all */
     char *argv[2];                    /* S_JOB_ARGV, if argv[0] is set */
     char *env[STUB_ENV_MAX];          /* the task's environment */
     char job_option[STUB_TEXT_BYTES]; /* the last spank_job_control_setenv */
