@@ -13,12 +13,13 @@
 #include "conf/conf.h"
 #include "model/model.h"
 #include "slurm/submission.h"
+#include "slurm/world.h"
 #include "weights/weights.h"
 
 static const char help[] =
     "usage: disttrain check [--resolved] [--world N] FILE\n"
     "       disttrain check --contract [--allocation SCRIPT] FILE\n"
-    "                       [-- SLURM-OPTION...]\n"
+    "                       [-- SLURM-OPTION... [-- COMMAND...]]\n"
     "       disttrain check --explain KEY|FILE.json\n"
     "       disttrain check --keys\n"
     "\n"
@@ -28,7 +29,8 @@ static const char help[] =
     "\n"
     "  --resolved   print the final configuration with the source of each "
     "value\n"
-    "  --world N    also work out the batch sizes for N ranks\n"
+    "  --world N    work out the batch sizes for N ranks; the default is the\n"
+    "               ranks of launch:\n"
     "  --contract   print what the Slurm plugin needs\n"
     "  --allocation SCRIPT\n"
     "               with --contract: the options are those of sbatch with\n"
@@ -243,17 +245,15 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 
 static int check_loaded(const struct options *options, struct dt_conf *conf)
 {
-    struct dt_error err;
     if (dt_cmd_check_training(options->file, conf) != EX_OK)
         return EX_CONFIG;
-    if (options->world > 0 && conf->trains &&
-        dt_conf_resolve_batch(conf, options->world, &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
-        return err.status;
-    }
     if (options->contract)
         return dt_submission_print(conf, options->file, &options->words,
                                    options->script);
+    long world = options->world > 0 ? options->world : dt_world_launch(conf);
+    int status = dt_world_check(conf, world);
+    if (status != EX_OK)
+        return status;
     if (options->resolved)
         dt_conf_dump(conf, stdout);
     else

@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@
 #include "slurm/preview.h"
 #include "slurm/script.h"
 #include "slurm/settings.h"
-#include "slurm/submission.h"
+#include "slurm/world.h"
 
 static const char help[] =
     "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"
@@ -115,8 +114,6 @@ static int check_array(const struct options *options,
 
 static int check_config(const struct options *options, struct dt_conf *conf)
 {
-    struct dt_error err;
-    long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
     if (!conf->trains && conf->launch.command.count == 0)
         return dt_conf_print_problem(
             conf, options->file, "launch.command",
@@ -125,12 +122,13 @@ static int check_config(const struct options *options, struct dt_conf *conf)
         return dt_conf_print_problem(conf, options->file, "run.name",
                                      "expected a name without line breaks",
                                      stderr);
-    if (conf->trains && ranks > 0 && ranks <= INT_MAX &&
-        dt_conf_resolve_batch(conf, (int)ranks, &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
-        return err.status;
-    }
-    return options->script.array ? check_array(options, conf) : EX_OK;
+    int status = dt_cmd_check_training(options->file, conf);
+    if (status == EX_OK)
+        status =
+            dt_world_check(conf, dt_world_script(conf, &options->script.extra));
+    if (status == EX_OK && options->script.array)
+        status = check_array(options, conf);
+    return status;
 }
 
 /* Pipes the script to sbatch; returns its exit status. */

@@ -5,7 +5,8 @@
  * The plugin links nothing but libc, so this header holds names and no code.
  *
  * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
- * user, before anything is queued; the WORDs are srun's options.
+ * user, before anything is queued; the WORDs are srun's options, then "--" and
+ * the first words of the command, if there is one.
  * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
  * WORD...`; an empty SCRIPT is none (salloc, sbatch --wrap).
  * If the config has no mistake, the exit status is 0 and stdout has lines of

@@ -12,4 +12,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/slurm/size.h \
 	runtime/slurm/submission.c \
 	runtime/slurm/submission.h \
+	runtime/slurm/world.c \
+	runtime/slurm/world.h \
 	# End of runtime/slurm

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - the size of a job, and the one that sbatch or salloc asks for */
+/* request.c - the size that sbatch, salloc or srun asks for */
 #include "config.h"
 
 #include <ctype.h>
@@ -15,10 +15,11 @@
 
 enum { WORDS_MAX = 1024 };
 
-/* Short options of sbatch and salloc without a value, or with an optional one
- * in the same word; every other takes the rest of the word or the next word.
+/* Short options without a value, or with an optional one in the same word;
+ * every other takes the rest of the word or the next word.
  */
-#define ALONE "hHOQsuvVW"
+#define ALONE "hHOQsuvVW" /* of sbatch and salloc */
+#define ALONE_SRUN "EHOQVXZhlsuv"
 #define SAME_WORD "IkK"
 
 enum option {
@@ -91,9 +92,11 @@ static enum option find_short(char letter)
 }
 
 /* Keeps the values of the options among the words; later ones replace earlier
- * ones. A value belongs to the words.
+ * ones. A value belongs to the words. `alone` has short options without a
+ * value.
  */
-static void read_words(char *const *word, int count, const char **value)
+static void read_words(char *const *word, int count, const char *alone,
+                       const char **value)
 {
     for (int i = 0; i < count; i++) {
         enum option option;
@@ -108,7 +111,7 @@ static void read_words(char *const *word, int count, const char **value)
             next = option < OPTIONS && word[i][2 + len] == '\0' &&
                    !options[option].same_word;
         } else {
-            text = word[i] + 1 + strspn(word[i] + 1, ALONE);
+            text = word[i] + 1 + strspn(word[i] + 1, alone);
             option = *text ? find_short(*text) : OPTIONS;
             next = *text && !strchr(SAME_WORD, *text) && text[1] == '\0';
             text += *text != '\0';
@@ -130,12 +133,6 @@ static void read_variables(const char *prefix, const char **value)
         if (getenv(name))
             value[i] = getenv(name);
     }
-}
-
-static bool is_separator(const char *word)
-{
-    return strcmp(word, ":") == 0 || strcmp(word, "hetjob") == 0 ||
-           strcmp(word, "packjob") == 0;
 }
 
 /* Opens a regular file: sbatch has read its script already, and a pipe would be
@@ -304,6 +301,14 @@ static void find_open(const char *const *value, struct dt_job_size *size)
                     !value[TRES_PER_TASK];
 }
 
+/* Whether something is asked of ranks that is not their number. */
+static bool is_unclear(const char *const *value, const struct dt_job_size *size)
+{
+    return (value[NTASKS] && size->ranks == 0) ||
+           (value[NTASKS_PER_NODE] && size->ranks_per_node == 0) ||
+           value[NTASKS_PER_GPU];
+}
+
 static void fill_size(const char *const *value, struct dt_job_size *size)
 {
     size->nodes =
@@ -315,8 +320,34 @@ static void fill_size(const char *const *value, struct dt_job_size *size)
     size->gpus_per_node = value[GPUS_PER_NODE]
                               ? dt_job_gpus(value[GPUS_PER_NODE])
                               : count_gres(value[GRES]);
+    size->unclear_ranks = is_unclear(value, size);
     if (value[PARTITION])
         size->partition = strdup(value[PARTITION]);
+}
+
+/* Whether the words are those of one component of a job. */
+static bool is_one_component(char *const *word, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(word[i], ":") == 0 || strcmp(word[i], "hetjob") == 0 ||
+            strcmp(word[i], "packjob") == 0)
+            return false;
+    return true;
+}
+
+bool dt_request_read_step(const struct dt_srun_words *words,
+                          struct dt_job_size *size)
+{
+    const char *value[OPTIONS] = {NULL};
+    *size = (struct dt_job_size){0};
+    read_variables("SLURM_", value);
+    read_words(words->word, words->count, ALONE_SRUN, value);
+    fill_size(value, size);
+    return is_one_component(words->word, words->count) &&
+           !dt_srun_has(words, "jobid", '\0') &&
+           (size->ranks > 0 ||
+            (!size->unclear_ranks && !value[NODEFILE] &&
+             (value[NODES] ? size->nodes > 0 : !value[NODELIST])));
 }
 
 bool dt_request_read(const char *script, const struct dt_srun_words *words,
@@ -327,15 +358,12 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
     bool wraps = dt_srun_has(words, "wrap", '\0');
     int read = script[0] ? read_script(script, word) : 0;
     int count = read > 0 ? read : 0;
-    bool one = true;
+    bool one = is_one_component(words->word, words->count) &&
+               is_one_component(word, count);
     *size = (struct dt_job_size){0};
-    for (int i = 0; i < words->count; i++)
-        one = one && !is_separator(words->word[i]);
-    for (int i = 0; i < count; i++)
-        one = one && !is_separator(word[i]);
-    read_words(word, count, value);
+    read_words(word, count, ALONE, value);
     read_variables(script[0] || wraps ? "SBATCH_" : "SALLOC_", value);
-    read_words(words->word, words->count, value);
+    read_words(words->word, words->count, ALONE, value);
     if (one)
         fill_size(value, size);
     if (one && read >= 0)

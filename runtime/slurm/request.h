@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h - finds the job size that sbatch or salloc has been asked for */
+/* request.h - finds the size that sbatch, salloc or srun has been asked for */
 #ifndef DT_SLURM_REQUEST_H
 #define DT_SLURM_REQUEST_H
 
@@ -14,5 +14,13 @@
  */
 bool dt_request_read(const char *script, const struct dt_srun_words *words,
                      struct dt_job_size *size);
+
+/* The same for a step: what these words of srun ask for, and variables that
+ * have no option of the job behind them (SLURM_NTASKS_PER_GPU). Returns false
+ * if a number of ranks cannot be told from them, as for -N2-4, a heterogeneous
+ * job, or the step of another job.
+ */
+bool dt_request_read_step(const struct dt_srun_words *words,
+                          struct dt_job_size *size);
 
 #endif /* DT_SLURM_REQUEST_H */

@@ -2,8 +2,8 @@
 /* submission.c - prints what the Slurm plugin needs of a config */
 #include "config.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 #include "slurm/settings.h"
 #include "slurm/size.h"
 #include "slurm/submission.h"
+#include "slurm/world.h"
 
 enum {
     CONFIG_BYTES = 16 << 20,
@@ -204,19 +205,18 @@ static void check_allocation(struct printer *p)
     check_open(p);
 }
 
-/* Checks the batch sizes, which are final once the number of ranks is known. */
-static void check_world(struct printer *p, struct dt_conf *conf)
+/* Whether srun's command trains as this file says. */
+static bool trains(const struct printer *p, const struct dt_srun_words *command)
 {
-    struct dt_error err;
-    long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
-    if (!conf->trains || ranks <= 0 || ranks > INT_MAX ||
-        is_settled_key(p, "launch.nodes") ||
-        is_settled_key(p, "launch.ntasks_per_node"))
-        return;
-    if (dt_conf_resolve_batch(conf, (int)ranks, &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
-        p->status = err.status;
-    }
+    char *const *word = command->word;
+    int count = command->count;
+    if (count == 0)
+        return true;
+    const char *slash = strrchr(word[0], '/');
+    if (strcmp(slash ? slash + 1 : word[0], program_invocation_short_name) != 0)
+        return false;
+    return count == 1 || (strcmp(word[1], "train") == 0 &&
+                          (count == 2 || strcmp(word[2], p->file) == 0));
 }
 
 /* Warns of variables in the shell that srun was started from. */
@@ -405,23 +405,43 @@ static const char *find_job(const char *script,
     return job;
 }
 
+/* Divides what follows the file into srun's own words and, after "--", the
+ * command.
+ */
+static void split_words(const struct dt_srun_words *all,
+                        struct dt_srun_words *words,
+                        struct dt_srun_words *command)
+{
+    int i = 0;
+    while (i < all->count && strcmp(all->word[i], "--") != 0)
+        i++;
+    *words = (struct dt_srun_words){all->word, i};
+    i += i < all->count;
+    *command = (struct dt_srun_words){all->word + i, all->count - i};
+}
+
 int dt_submission_print(struct dt_conf *conf, const char *file,
-                        const struct dt_srun_words *words, const char *script)
+                        const struct dt_srun_words *all, const char *script)
 {
     static const struct dt_srun_words none;
+    struct dt_srun_words words, command;
     char job[JOB_BYTES];
     char *text = NULL;
     size_t bytes = 0;
     struct printer p = {.conf = conf,
                         .file = file,
-                        .words = script ? &none : words,
+                        .words = script ? &none : &words,
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
-    p.job = find_job(script, words, job, &p.size);
+    split_words(all, &words, &command);
+    p.job = find_job(script, &words, job, &p.size);
     if (p.job)
         check_allocation(&p);
-    check_world(&p, conf);
+    if (p.status == EX_OK && script)
+        p.status = dt_world_check(conf, dt_world_job(conf, &p.size));
+    else if (p.status == EX_OK && trains(&p, &command))
+        p.status = dt_world_check(conf, dt_world_srun(conf, &words));
     lint_environment(&p);
     print_all(&p, script || p.job);
     if (ferror(p.out))

@@ -197,6 +197,29 @@ const char *dtspank_argv_script(int argc, char **argv, int command)
     return input;
 }
 
+/* Adds the command that begins at argv[end], or after a "--" there, and NULL.
+ * Returns whether there is one.
+ */
+static bool add_command(int argc, char **argv, int end, char **words)
+{
+    int begin = end + (end < argc && strcmp(argv[end], "--") == 0);
+    int count = 0;
+    if (begin < argc)
+        words[count++] = "--";
+    for (int i = begin; i < argc && count <= DTSPANK_COMMAND_WORDS; i++)
+        words[count++] = argv[i];
+    words[count] = NULL;
+    return begin < argc;
+}
+
+void dtspank_argv_exact(int argc, char **argv, int end, char **words)
+{
+    end -= strcmp(argv[end - 1], "--") == 0;
+    for (int i = 1; i < end; i++)
+        words[i - 1] = argv[i];
+    add_command(argc, argv, end, words + end - 1);
+}
+
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
                        char **words)
 {
@@ -216,9 +239,7 @@ void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
         for (int w = 0; w < taken && i + w < end; w++)
             words[count++] = argv[i + w];
     }
-    words[count] = NULL;
-    bool at_dashes = end < argc && strcmp(argv[end], "--") == 0;
-    found->has_command = end + at_dashes < argc;
+    found->has_command = add_command(argc, argv, end, words + count);
 }
 
 bool dtspank_argv_took_word(const struct dtspank_argv *found, const char *value)

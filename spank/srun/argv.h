@@ -23,13 +23,23 @@ struct dtspank_argv {
     bool sure; /* false: a word may be the value of an unknown option */
 };
 
+enum {
+    DTSPANK_COMMAND_WORDS = 4, /* enough to see whether disttrain trains */
+};
+
 /* Finds --disttrain among srun's own words (see dtspank_argv_command), with
  * VALUE as "=VALUE" or as the next word, and the option abbreviated as far as
  * srun allows. words has room for argc + 1 pointers; it receives srun's own
- * words without --disttrain, followed by NULL.
+ * words without --disttrain, then "--" and the first DTSPANK_COMMAND_WORDS of
+ * the command, if there is one, then NULL.
  */
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
                        char **words);
+
+/* Fills words in the same way, with --disttrain, once it is known that srun's
+ * own words end before argv[end].
+ */
+void dtspank_argv_exact(int argc, char **argv, int end, char **words);
 
 /* Whether the value, which is no good configuration, may be a word that getopt
  * has taken because the value was forgotten, such as the command.

@@ -49,7 +49,7 @@ static struct {
     int components;  /* of a heterogeneous job; 1 for any other */
     int command;     /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
-    char **words; /* of sbatch or salloc, NULL at the end */
+    char **words; /* as dtspank_argv_scan finds them */
     bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
 } submit;
 
@@ -96,8 +96,8 @@ static int check_value(const char *value)
     return dtspank_options_check(value, &err) == 0 ? 0 : report_error(&err);
 }
 
-/* Has the config checked; words are srun's own options, NULL: none. With a
- * script, they are those of sbatch or salloc.
+/* Has the config checked; words are srun's own options and its command, NULL:
+ * none is known. With a script, they are those of sbatch or salloc.
  */
 static int check_config(const char *value, char **words, const char *script)
 {
@@ -239,10 +239,9 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
  * now that a value was forgotten, before sbatch misses the word that was taken
  * for it.
  */
-static int keep_request(char **words)
+static int check_early(void)
 {
     const char *value = submit.argv.value;
-    submit.words = words;
     return value && value[0] == '-' ? check_value(value) : 0;
 }
 
@@ -252,26 +251,24 @@ static int keep_request(char **words)
  */
 int dtspank_submit_prepare(void)
 {
-    char **words = calloc((size_t)main_argc + 1, sizeof(*words));
-    if (!words || keep_string(&submit.preset, getenv(DTSPANK_PRESET)) != 0) {
-        free(words);
+    submit.words = calloc((size_t)main_argc + 1, sizeof(*submit.words));
+    if (!submit.words ||
+        keep_string(&submit.preset, getenv(DTSPANK_PRESET)) != 0)
         return -1;
-    }
-    dtspank_argv_scan(main_argc, main_argv, &submit.argv, words);
+    dtspank_argv_scan(main_argc, main_argv, &submit.argv, submit.words);
     if (!submit.in_srun)
-        return keep_request(words);
+        return check_early();
     if (submit.argv.value) {
         setenv(DTSPANK_PRESET, submit.argv.value, 1);
         submit.option = submit.argv.option;
     }
     const char *value = getenv(DTSPANK_PRESET);
-    int rc = 0;
-    if (is_active(value) && value[0] != '\0')
-        rc = check_value(value) == 0 && check_config(value, words, NULL) == 0
-                 ? set_srun_input()
-                 : -1;
-    free(words);
-    return rc;
+    if (!is_active(value) || value[0] == '\0')
+        return 0;
+    return check_value(value) == 0 &&
+                   check_config(value, submit.words, NULL) == 0
+               ? set_srun_input()
+               : -1;
 }
 
 int dtspank_submit_option(const char *value)
@@ -332,31 +329,24 @@ static int count_components(void)
     return components;
 }
 
-/* sbatch and salloc have options that srun does not have, so their words are
- * those that getopt has read. It reads each component by itself; for several,
- * which are not compared, the words from before are good enough.
- */
-static int check_request(void)
-{
-    int command = dtspank_argv_command(main_argc, main_argv);
-    if (count_components() == 1 && optind > 0 && optind <= main_argc) {
-        command = optind;
-        for (int i = 1; i < command; i++)
-            submit.words[i - 1] = main_argv[i];
-        submit.words[command - 1] = NULL;
-    }
-    return check_config(submit.value, submit.words,
-                        dtspank_argv_script(main_argc, main_argv, command));
-}
-
-/* Handles an option that was found only after srun had read its SLURM_* input.
+/* Handles an option that was found only after srun had read its SLURM_* input,
+ * and that of sbatch and salloc, which have options that srun does not have:
+ * the words are now those that getopt has read. It reads each component by
+ * itself; for several, which are not compared, the words from before are good
+ * enough.
  */
 static int check_late(void)
 {
     struct dt_error err;
+    int command = dtspank_argv_command(main_argc, main_argv);
+    if (count_components() == 1 && optind > 0 && optind <= main_argc) {
+        command = optind;
+        dtspank_argv_exact(main_argc, main_argv, command, submit.words);
+    }
     if (!submit.in_srun)
-        return check_request();
-    if (check_config(submit.value, NULL, NULL) != 0)
+        return check_config(submit.value, submit.words,
+                            dtspank_argv_script(main_argc, main_argv, command));
+    if (check_config(submit.value, submit.words, NULL) != 0)
         return -1;
     if (dtspank_apply_has_input(&submit.contract)) {
         dt_error_set(&err, EX_USAGE,

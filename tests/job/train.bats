@@ -440,7 +440,10 @@ $job, step 0, process "*" on n1, since "*" or cancel it (scancel $job), or"* ]]
 @test "a mistake that all ranks find is reported once" {
     dt_need_pmix
     config three "training: {train_batch_size: 4, max_steps: 4}"
-    run dt_srun -N3 -n3 --disttrain=three.yaml
+    run dt_srun -N3 -n3 --disttrain=three.yaml # found before the job is
+    [[ $status == 1 && $output == *"E102 4 cannot be divided by 3 "* &&
+        $output == *"three.yaml: nothing is submitted" ]]
+    run dt_srun -N3 -n3 --mpi=pmix --disttrain=env disttrain train three.yaml
     echo "$output"
     ((status == 78))
     [[ $output == *"disttrain: rank 0 of 3 on n1 failed: "*"E102 4 cannot be "* ]]

@@ -140,6 +140,7 @@ check_PROGRAMS += \
 	tests/unit/test_variables \
 	tests/unit/test_wandb \
 	tests/unit/test_weights \
+	tests/unit/test_world \
 	tests/unit/test_frameworks \
 	tests/unit/test_generate \
 	tests/unit/test_graphs \

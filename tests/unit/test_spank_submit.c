@@ -420,18 +420,19 @@ static void only_options_before_the_command_count(void **state)
     srun_says("srun -n2 --disttrain=c", 3,
               "config /abs/c, told -n2, nodes -: -n2 RUN");
     srun_says("srun --disttrain=nodes -n 2 x --disttrain=y", 4,
-              "config /abs/nodes, told -n 2, nodes 2: --disttrain=nodes -n 2 x "
-              "--disttrain=y");
-    srun_says("srun --disttrain=c --disttrain=d x", 3,
-              "config /abs/d, told , nodes -: --disttrain=c --disttrain=d x");
+              "config /abs/nodes, told -n 2 -- x --disttrain=y, nodes 2: "
+              "--disttrain=nodes -n 2 x --disttrain=y");
+    srun_says(
+        "srun --disttrain=c --disttrain=d x", 3,
+        "config /abs/d, told -- x, nodes -: --disttrain=c --disttrain=d x");
     srun_says("srun --disttrain=none x", 2,
               "config -, told -, nodes -: --disttrain=none x");
     srun_says("srun x --disttrain=bad", 1,
               "config -, told -, nodes -: x --disttrain=bad");
     srun_says("srun --disttrain=env x", 2,
-              "config /abs//dev/null, told , nodes -: --disttrain=env x");
+              "config /abs//dev/null, told -- x, nodes -: --disttrain=env x");
     srun_says("srun --disttrain=nothing x", 2,
-              "config /abs/nothing, told , nodes -: --disttrain=nothing x");
+              "config /abs/nothing, told -- x, nodes -: --disttrain=nothing x");
 }
 
 static void a_command_line_that_cannot_run_is_refused(void **state)
@@ -465,7 +466,8 @@ static void options_of_the_command_are_ignored_or_refused(void **state)
               "the command, or give srun's long options as --name=value\n");
     setenv(DTSPANK_PRESET, "c", 1);
     srun_says("srun --new x --disttrain=d", 2,
-              "config /abs/c, told , nodes -: --new x --disttrain=d");
+              "config /abs/c, told --new -- x --disttrain=d, nodes -: --new x "
+              "--disttrain=d");
     setenv(DTSPANK_PRESET, "nodes", 1);
     srun_says("srun --new x --disttrain=d", 2,
               "disttrain: --disttrain=nodes comes too late for what the file "
