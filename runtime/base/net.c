@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - numeric addresses, and the one that packets to a host leave from */
+/* net.c - numeric addresses: how far they lead, which one packets leave from */
 #include "config.h"
 
 #include <arpa/inet.h>
@@ -9,6 +9,34 @@
 #include <unistd.h>
 
 #include "base/net.h"
+
+static enum dt_net_reach reach_v4(uint32_t address)
+{
+    if (address >> 24 == IN_LOOPBACKNET || address == INADDR_ANY)
+        return DT_NET_HOST;
+    return address >> 16 == 0xa9fe ? DT_NET_LINK : DT_NET_ROUTED;
+}
+
+enum dt_net_reach dt_net_reach(const struct sockaddr *address)
+{
+    union dt_net_address a;
+    if (address && address->sa_family == AF_INET) {
+        memcpy(&a.v4, address, sizeof(a.v4));
+        return reach_v4(ntohl(a.v4.sin_addr.s_addr));
+    }
+    if (!address || address->sa_family != AF_INET6)
+        return DT_NET_HOST;
+    memcpy(&a.v6, address, sizeof(a.v6));
+    if (IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr)) {
+        uint32_t v4;
+        memcpy(&v4, a.v6.sin6_addr.s6_addr + 12, sizeof(v4));
+        return reach_v4(ntohl(v4));
+    }
+    if (IN6_IS_ADDR_LOOPBACK(&a.v6.sin6_addr) ||
+        IN6_IS_ADDR_UNSPECIFIED(&a.v6.sin6_addr))
+        return DT_NET_HOST;
+    return IN6_IS_ADDR_LINKLOCAL(&a.v6.sin6_addr) ? DT_NET_LINK : DT_NET_ROUTED;
+}
 
 socklen_t dt_net_parse(union dt_net_address *address, const char *text,
                        unsigned port)
@@ -67,4 +95,38 @@ int dt_net_source(const struct sockaddr *to, socklen_t length,
         status = errno;
     close(fd);
     return status;
+}
+
+static int open_any(int family)
+{
+    const union dt_net_address any = {.any.sa_family = (sa_family_t)family};
+    const int off = 0;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (bind(fd, &any.any, sizeof(any)) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    int status = errno;
+    close(fd);
+    errno = status;
+    return -1;
+}
+
+int dt_net_listen(unsigned *port, struct dt_error *err)
+{
+    union dt_net_address own = {0};
+    socklen_t bytes = sizeof(own);
+    int fd = open_any(AF_INET6);
+    if (fd < 0) /* a kernel without IPv6 */
+        fd = open_any(AF_INET);
+    if (fd < 0 || getsockname(fd, &own.any, &bytes) != 0) {
+        dt_error_set(err, EX_OSERR, "cannot listen: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    *port = ntohs(own.v4.sin_port); /* IPv6 has it in the same place */
+    return fd;
 }

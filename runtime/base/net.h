@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.h - numeric addresses, and the one that packets to a host leave from */
+/* net.h - numeric addresses: how far they lead, which one packets leave from */
 #ifndef DT_BASE_NET_H
 #define DT_BASE_NET_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+
+#include "base/error.h"
 
 enum {
     DT_NET_ADDRESS_BYTES = INET6_ADDRSTRLEN,
@@ -16,6 +18,18 @@ union dt_net_address {
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 };
+
+/* Which hosts an address leads from to this one, the more the larger. */
+enum dt_net_reach {
+    DT_NET_HOST, /* this one: 127.0.0.0/8, ::1, or no address at all */
+    DT_NET_LINK, /* those on the same network: 169.254.0.0/16, fe80::/10 */
+    DT_NET_ROUTED,
+};
+
+/* The reach of an IPv4 or IPv6 address; NULL, as in a list of interfaces, and
+ * other families are no address.
+ */
+enum dt_net_reach dt_net_reach(const struct sockaddr *address);
 
 /* From numeric text and a port. Returns its length, or 0 if text is not
  * numeric.
@@ -38,5 +52,10 @@ bool dt_net_same_host(const union dt_net_address *address,
  */
 int dt_net_source(const struct sockaddr *to, socklen_t length,
                   union dt_net_address *source);
+
+/* Listens on a port that the kernel chooses, at every address of this host.
+ * Returns the socket, which does not block; -1: EX_OSERR.
+ */
+int dt_net_listen(unsigned *port, struct dt_error *err);
 
 #endif /* DT_BASE_NET_H */

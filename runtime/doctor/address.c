@@ -66,10 +66,14 @@ static void *question_ask(void *arg)
         want.ai_family = AF_INET6;
         q->rc = getaddrinfo(q->name, NULL, &want, &list);
     }
-    if (q->rc == 0) {
-        memcpy(&q->address, list->ai_addr, list->ai_addrlen);
+    const struct addrinfo *best = list;
+    for (const struct addrinfo *i = list; i; i = i->ai_next)
+        if (dt_net_reach(i->ai_addr) > dt_net_reach(best->ai_addr))
+            best = i;
+    if (best)
+        memcpy(&q->address, best->ai_addr, best->ai_addrlen);
+    if (list)
         freeaddrinfo(list);
-    }
     question_drop(q);
     return NULL;
 }
@@ -116,13 +120,6 @@ bool dt_doctor_resolve(const char *name, int timeout_ms,
     return found;
 }
 
-static bool is_loopback(const union dt_net_address *address)
-{
-    if (address->any.sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
-    return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
-}
-
 /* The source address of packets to `launcher`. */
 static bool source_towards(const char *launcher, union dt_net_address *address)
 {
@@ -141,7 +138,7 @@ void dt_doctor_own_address(const struct dt_doctor_notes *notes,
     const char *why;
     if (dt_doctor_resolve(name, RESOLVE_MS, &address, &why)) {
         dt_net_print(&address, text);
-        if (is_loopback(&address))
+        if (dt_net_reach(&address.any) == DT_NET_HOST)
             dt_doctor_bad(notes, DT_DOCTOR_INTERFACE,
                           "its own name resolves to %s there, where no other "
                           "node reaches it: correct /etc/hosts",

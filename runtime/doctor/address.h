@@ -13,8 +13,9 @@
 bool dt_doctor_interface(const union dt_net_address *address, char *name,
                          size_t size);
 
-/* Resolves the host `name`, preferring IPv4. False, with the reason in *why, if
- * there is no address within the time.
+/* Resolves the host `name`, preferring IPv4, and of several addresses the one
+ * with the largest reach. False, with the reason in *why, if there is no
+ * address within the time.
  */
 bool dt_doctor_resolve(const char *name, int timeout_ms,
                        union dt_net_address *address, const char **why);

@@ -51,6 +51,7 @@ struct peer {
 struct dt_doctor_pairs {
     int node;
     int listener;
+    unsigned port; /* where it listens */
     struct peer *peers;
     size_t peer_count;
     struct end *guests; /* nodes that connected to this one */
@@ -68,25 +69,13 @@ static int64_t now_ns(void)
 struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
 {
     struct dt_doctor_pairs *p = calloc(1, sizeof(*p));
-    union dt_net_address any = {.v6.sin6_family = AF_INET6};
-    int off = 0;
     if (!p) {
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
     p->node = node;
-    p->listener =
-        socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (p->listener >= 0) {
-        setsockopt(p->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    } else { /* a kernel without IPv6 */
-        any = (union dt_net_address){.v4.sin_family = AF_INET};
-        p->listener =
-            socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    }
-    if (p->listener < 0 || bind(p->listener, &any.any, sizeof(any)) != 0 ||
-        listen(p->listener, SOMAXCONN) != 0) {
-        dt_error_set(err, EX_OSERR, "cannot listen: %s", strerror(errno));
+    p->listener = dt_net_listen(&p->port, err);
+    if (p->listener < 0) {
         dt_doctor_pairs_destroy(p);
         return NULL;
     }
@@ -118,10 +107,7 @@ void dt_doctor_pairs_destroy(struct dt_doctor_pairs *p)
 
 unsigned dt_doctor_pairs_port(const struct dt_doctor_pairs *p)
 {
-    union dt_net_address address = {0};
-    socklen_t bytes = sizeof(address);
-    getsockname(p->listener, &address.any, &bytes);
-    return ntohs(address.v4.sin_port); /* IPv6 has it in the same place */
+    return p->port;
 }
 
 int dt_doctor_pairs_add(struct dt_doctor_pairs *p, int node,

@@ -64,6 +64,42 @@ static void an_address_is_the_same_on_any_port(void **state)
     assert_false(dt_net_same_host(&a, NULL));
 }
 
+static void an_address_leads_to_this_host_its_network_or_farther(void **state)
+{
+    const struct {
+        const char *text;
+        enum dt_net_reach reach;
+    } cases[] = {
+        {"127.0.0.1", DT_NET_HOST},
+        {"127.255.255.255", DT_NET_HOST},
+        {"0.0.0.0", DT_NET_HOST},
+        {"::1", DT_NET_HOST},
+        {"::", DT_NET_HOST},
+        {"::ffff:127.0.1.1", DT_NET_HOST},
+        {"126.255.255.255", DT_NET_ROUTED},
+        {"128.0.0.0", DT_NET_ROUTED},
+        {"169.254.0.0", DT_NET_LINK},
+        {"169.254.255.255", DT_NET_LINK},
+        {"::ffff:169.254.3.1", DT_NET_LINK},
+        {"169.253.255.255", DT_NET_ROUTED},
+        {"169.255.0.0", DT_NET_ROUTED},
+        {"fe80::1", DT_NET_LINK},
+        {"febf::1", DT_NET_LINK},
+        {"fec0::1", DT_NET_ROUTED},
+        {"fd00::1", DT_NET_ROUTED},
+        {"::2", DT_NET_ROUTED},
+    };
+    const struct sockaddr_un file = {.sun_family = AF_UNIX};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        union dt_net_address address = parse(cases[i].text, 1);
+        if (dt_net_reach(&address.any) != cases[i].reach)
+            fail_msg("%s", cases[i].text);
+    }
+    assert_int_equal(dt_net_reach(NULL), DT_NET_HOST);
+    assert_int_equal(dt_net_reach((const void *)&file), DT_NET_HOST);
+}
+
 static void packets_to_loopback_leave_from_it(void **state)
 {
     union dt_net_address to;
@@ -99,6 +135,7 @@ int main(void)
         cmocka_unit_test(addresses_are_parsed_and_printed),
         cmocka_unit_test(a_name_is_not_a_numeric_address),
         cmocka_unit_test(an_address_is_the_same_on_any_port),
+        cmocka_unit_test(an_address_leads_to_this_host_its_network_or_farther),
         cmocka_unit_test(packets_to_loopback_leave_from_it),
         cmocka_unit_test(an_unknown_family_is_an_error),
         /* last: it leaves this network */
