@@ -248,10 +248,11 @@ static void find_interface(struct dtspank_facts *facts)
         task->interface = facts->interface;
         task->rdma = dtspank_net_has_rdma("/sys/class/infiniband");
     } else if (task->local_rank == 0) {
-        dt_error_prefix(&err,
-                        "%s: NCCL_SOCKET_IFNAME and the like are not set, "
-                        "because this node cannot find MASTER_ADDR",
-                        facts->host);
+        struct dt_error why = err;
+        dt_error_set(&err, why.status,
+                     "%s: NCCL_SOCKET_IFNAME and the like are not set, because "
+                     "%s",
+                     facts->host, why.text);
         slurm_spank_log("disttrain: %s", dtspank_printable(err.text));
     }
 }
