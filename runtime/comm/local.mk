@@ -31,6 +31,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/pipeline.h \
 	runtime/comm/queue.c \
 	runtime/comm/queue.h \
+	runtime/comm/reach.c \
+	runtime/comm/reach.h \
 	runtime/comm/reduce.c \
 	runtime/comm/reduce.h \
 	runtime/comm/scatter_int8.c \
@@ -66,6 +68,7 @@ nccl_all = \
 	runtime/comm/nccl_wire.h \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
+	runtime/comm/reach.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all
 nccl_none = runtime/comm/nccl_none.c

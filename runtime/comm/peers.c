@@ -178,8 +178,10 @@ int dt_peers_connect(struct dt_peers *p, int peer, const void *addresses,
                      size_t bytes, struct dt_error *err)
 {
     if (dt_transport_connect(p->transport, peer, addresses, bytes, err) < 0)
-        return dt_error_prefix(err, "connecting to rank %d on %s", peer,
-                               p->hosts[peer]);
+        return dt_error_prefix(err,
+                               "connecting to rank %d on %s "
+                               "(distributed.interface chooses the network)",
+                               peer, p->hosts[peer]);
     p->other_buffers[peer] = dt_transport_buffer_create(
         p->transport, &p->others[peer], sizeof(p->others[peer]), err);
     if (!p->other_buffers[peer])
@@ -227,11 +229,28 @@ static int allocate(struct dt_peers *p, struct dt_error *err)
     return p->own_buffer ? 0 : -1;
 }
 
+static int connect_all(struct dt_peers *p, const struct dt_comm_world *world,
+                       const struct dt_comm_options *options,
+                       struct dt_error *err)
+{
+    char address[DT_ADDRESS_BYTES];
+    struct dt_door *door;
+    int rc = dt_address_choose(world, options, address, &door, err);
+    if (rc == 0) {
+        p->transport =
+            dt_transport_create(p->rank, p->size, address, p->timeout_ms, err);
+        rc = p->transport && allocate(p, err) == 0
+                 ? connect_links(p, world, err)
+                 : -1;
+    }
+    dt_door_close(door);
+    return rc;
+}
+
 int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
                   const struct dt_comm_options *options, bool all,
                   struct dt_error *err)
 {
-    char address[DT_ADDRESS_BYTES];
     *p = (struct dt_peers){
         .rank = world->rank,
         .size = world->size,
@@ -243,14 +262,9 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
             return dt_error_set(err, EX_OSERR, "no memory");
     if (!p->hosts)
         return dt_error_set(err, EX_OSERR, "no memory");
-    if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0 ||
-        dt_address_choose(world, options, address, err) < 0)
+    if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0)
         return -1;
-    p->transport =
-        dt_transport_create(p->rank, p->size, address, p->timeout_ms, err);
-    if (!p->transport || allocate(p, err) < 0)
-        return -1;
-    return connect_links(p, world, err);
+    return connect_all(p, world, options, err);
 }
 
 void dt_peers_fini(struct dt_peers *p)

@@ -162,7 +162,9 @@
      .help = "library for collectives; auto is nccl on cuda and gloo on cpu, "
              "and no other combination works"},
     {"distributed.interface", DT_CONF_STRING, AT(distributed.interface),
-     .help = "network interface; the default is the one that reaches rank 0"},
+     .help = "network interface; the default is the one towards rank 0: that "
+             "of GLOO_SOCKET_IFNAME, which the plugin sets, then others, those "
+             "with a link-local address last, until one answers"},
     {"distributed.timeout_s", DT_CONF_INT, AT(distributed.timeout_s),
      .fallback = "1800", .min = 1, .max = 1e6, .unit = "seconds",
      .aliases = ALSO("ddp_timeout"),

@@ -21,6 +21,7 @@ job_tests = \
 	tests/job/generate.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \
+	tests/job/network.bats \
 	tests/job/offload.bats \
 	tests/job/quickstart.bats \
 	tests/job/rlhf.bats \
