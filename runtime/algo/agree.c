@@ -1,36 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agree.c - checks that all ranks have the same configuration and data */
+/* agree.c - checks that all ranks have read the same configuration and data */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "algo/run.h"
+#include <xxhash.h>
 
-enum { HOST_BYTES = 64 };
+#include "algo/agree.h"
+#include "algo/gather.h"
+#include "base/secret.h"
 
 #define EXACT UINT64_C(0xffffffffffff) /* bits that a double holds */
 
-/* Fills `name` with "rank 3 on n2"; only that rank knows its host, and all
- * call this.
+/* Compares the `count` ids of each rank with those of rank 0. Sets *which to
+ * the first that differs, or `count`, and *rank to the first rank with another.
  */
-static int name_rank(struct dt_run *run, int rank, char *name, size_t bytes,
-                     struct dt_error *err)
+static int compare(struct dt_comm *comm, const uint64_t *ids, int count,
+                   int *which, int *rank, struct dt_error *err)
 {
-    char host[HOST_BYTES] = "";
-    double codes[HOST_BYTES];
-    if (run->rank == rank)
-        gethostname(host, sizeof(host) - 1);
-    for (size_t i = 0; i < sizeof(host); i++)
-        codes[i] = (unsigned char)host[i];
-    if (dt_comm_reduce_scalars(run->comm, codes, HOST_BYTES, DT_MAX, err) < 0)
+    enum { MOST = 8 };
+    const int mine = dt_comm_rank(comm), world = dt_comm_size(comm);
+    double first[MOST], other[MOST];
+    assert(count <= MOST);
+    for (int i = 0; i < count; i++)
+        first[i] = mine == 0 ? (double)(ids[i] & EXACT) : 0;
+    if (dt_comm_reduce_scalars(comm, first, (size_t)count, DT_MAX, err) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof(host); i++)
-        host[i] = (char)codes[i];
-    snprintf(name, bytes, "rank %d on %s", rank, host);
+    for (int i = 0; i < count; i++) /* the lowest rank wins */
+        other[i] = (double)(ids[i] & EXACT) != first[i] ? world - mine : 0;
+    if (dt_comm_reduce_scalars(comm, other, (size_t)count, DT_MAX, err) < 0)
+        return -1;
+    for (*which = 0; *which < count && other[*which] == 0;)
+        ++*which;
+    *rank = *which < count ? world - (int)other[*which] : 0;
     return 0;
 }
+
+/* --- the file --- */
+
+enum {
+    SHOWN_BYTES = 120, /* of a value */
+    LINE_BYTES = 512,
+    SUM_BYTES = 17, /* of a line: its sum and a space come first */
+};
+
+/* Prints a line `key: value` with a sum of all of it, and of the value only
+ * what may be shown.
+ */
+static int print_line(const char *line, size_t bytes, FILE *out)
+{
+    const char *colon = strstr(line, ": ");
+    char *key = strndup(line, (size_t)(colon - line));
+    char *value = strndup(colon + 2, bytes - (size_t)(colon + 2 - line));
+    char *clean = value ? dt_secret_remove(value) : NULL;
+    bool good = key && clean;
+    if (good)
+        fprintf(out, "%016" PRIx64 " %s: %.*s%s\n",
+                (uint64_t)XXH3_64bits(line, bytes), key, SHOWN_BYTES,
+                dt_secret_name(key) ? DT_SECRET_REMOVED : clean,
+                strlen(clean) > SHOWN_BYTES ? "..." : "");
+    free(clean);
+    free(value);
+    free(key);
+    return good ? 0 : -1;
+}
+
+/* The lines of all keys. The caller frees them; NULL and err: EX_OSERR. */
+static char *lines_of(const struct dt_conf *conf, struct dt_error *err)
+{
+    char *given = NULL, *lines = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&given, &bytes);
+    bool good = out;
+    if (out) {
+        dt_conf_print_given(conf, out);
+        good = fclose(out) == 0;
+    }
+    if (good && (out = open_memstream(&lines, &bytes))) {
+        for (const char *p = given, *end; (end = strchr(p, '\n')) && good;
+             p = end + 1)
+            good = print_line(p, (size_t)(end - p), out) == 0;
+        good = fclose(out) == 0 && good;
+    }
+    free(given);
+    if (good && lines)
+        return lines;
+    free(lines);
+    dt_error_set(err, EX_OSERR, "out of memory");
+    return NULL;
+}
+
+/* Copies the first line of `mine` that is another one in `first`, and that one,
+ * without their sums.
+ */
+static void find_difference(const char *mine, const char *first,
+                            char lines[2][LINE_BYTES])
+{
+    while (*mine && *first) {
+        const size_t a = strcspn(mine, "\n"), b = strcspn(first, "\n");
+        if (a != b || memcmp(mine, first, a) != 0) {
+            snprintf(lines[0], LINE_BYTES, "%.*s", (int)(a - SUM_BYTES),
+                     mine + SUM_BYTES);
+            snprintf(lines[1], LINE_BYTES, "%.*s", (int)(b - SUM_BYTES),
+                     first + SUM_BYTES);
+            return;
+        }
+        mine += a + 1;
+        first += b + 1;
+    }
+}
+
+/* Shares what `rank` has read in place of what rank 0 has. */
+static int share_difference(struct dt_comm *comm, const char *mine, int rank,
+                            char lines[2][LINE_BYTES], struct dt_error *err)
+{
+    const bool is_first = dt_comm_rank(comm) == 0;
+    double bytes = is_first ? (double)strlen(mine) + 1 : 0;
+    if (dt_comm_reduce_scalars(comm, &bytes, 1, DT_MAX, err) < 0)
+        return -1;
+    char *first = calloc((size_t)bytes, 1);
+    if (!first)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (is_first)
+        snprintf(first, (size_t)bytes, "%s", mine);
+    int rc = dt_gather_text_of(comm, 0, first, (size_t)bytes, err);
+    if (rc == 0 && dt_comm_rank(comm) == rank)
+        find_difference(mine, first, lines);
+    free(first);
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = dt_gather_text_of(comm, rank, lines[i], LINE_BYTES, err);
+    return rc;
+}
+
+int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
+                  struct dt_error *err)
+{
+    char lines[2][LINE_BYTES] = {"", ""};
+    int which, rank;
+    char *mine = dt_comm_size(comm) > 1 ? lines_of(conf, err) : NULL;
+    if (!mine)
+        return dt_comm_size(comm) > 1 ? -1 : 0;
+    const uint64_t sum = XXH3_64bits(mine, strlen(mine));
+    int rc = compare(comm, &sum, 1, &which, &rank, err);
+    if (rc == 0 && which == 0)
+        rc = share_difference(comm, mine, rank, lines, err);
+    free(mine);
+    if (rc < 0 || which > 0)
+        return rc;
+    return dt_error_set(err, EX_CONFIG,
+                        "%s: rank %d on %s has read \"%s\", and rank 0 on %s "
+                        "\"%s\": two versions of the file; start the run "
+                        "again when all nodes see the same one",
+                        conf->file, rank, dt_comm_host(comm, rank), lines[0],
+                        dt_comm_host(comm, 0), lines[1]);
+}
+
+/* --- the data --- */
 
 /* Of a model that is a checkpoint, which may be the newest one of another run,
  * its number.
@@ -48,7 +177,7 @@ static uint64_t rewards_id(const struct dt_conf_rewards *rewards)
     return id;
 }
 
-int dt_run_agree(struct dt_run *run, struct dt_error *err)
+int dt_agree_data(struct dt_run *run, struct dt_error *err)
 {
     static const char *const what[] = {
         "configuration", "data.train",           "data.eval",
@@ -64,28 +193,14 @@ int dt_run_agree(struct dt_run *run, struct dt_error *err)
                                  model_id(conf->model.reference_path),
                                  model_id(conf->adapter.path),
                                  rewards_id(&conf->reward)};
-    double first[COUNT], other[COUNT];
-    char names[2][HOST_BYTES + 32];
-    int i;
-    for (i = 0; i < COUNT; i++)
-        first[i] = run->rank == 0 ? (double)(ids[i] & EXACT) : 0;
-    if (dt_comm_reduce_scalars(run->comm, first, COUNT, DT_MAX, err) < 0)
+    int which, rank;
+    if (compare(run->comm, ids, COUNT, &which, &rank, err) < 0)
         return -1;
-    for (i = 0; i < COUNT; i++) /* the lowest rank wins */
-        other[i] =
-            (double)(ids[i] & EXACT) != first[i] ? run->world - run->rank : 0;
-    if (dt_comm_reduce_scalars(run->comm, other, COUNT, DT_MAX, err) < 0)
-        return -1;
-    for (i = 0; i < COUNT && other[i] == 0;)
-        i++;
-    if (i == COUNT)
+    if (which == COUNT)
         return 0;
-    if (name_rank(run, run->world - (int)other[i], names[0], sizeof(names[0]),
-                  err) < 0 ||
-        name_rank(run, 0, names[1], sizeof(names[1]), err) < 0)
-        return -1;
     return dt_error_set(err, EX_CONFIG,
-                        "%s: %s does not see the same %s as %s: are all files "
-                        "on a shared file system?",
-                        run->conf.file, names[0], what[i], names[1]);
+                        "%s: rank %d on %s does not see the same %s as rank 0 "
+                        "on %s: are all files on a shared file system?",
+                        conf->file, rank, dt_comm_host(run->comm, rank),
+                        what[which], dt_comm_host(run->comm, 0));
 }

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,5 +53,27 @@ int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
     for (size_t r = 0; rc == 0 && r < world; r++)
         unpack(all + r * n, n, texts + r * (bytes + 1));
     free(all);
+    return rc;
+}
+
+int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
+                      struct dt_error *err)
+{
+    const size_t n = (bytes + PACKED - 1) / PACKED;
+    double *numbers = calloc(n, sizeof(*numbers));
+    char *whole = malloc(n * PACKED + 1);
+    int rc = 0;
+    if (!numbers || !whole)
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    if (rc == 0 && dt_comm_rank(comm) == root)
+        pack(text, n, numbers);
+    if (rc == 0 && dt_comm_size(comm) > 1)
+        rc = dt_comm_reduce_scalars(comm, numbers, n, DT_MAX, err);
+    if (rc == 0) {
+        unpack(numbers, n, whole);
+        snprintf(text, bytes, "%s", whole);
+    }
+    free(whole);
+    free(numbers);
     return rc;
 }

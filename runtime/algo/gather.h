@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.h - a few numbers or a short text of each rank to all */
+/* gather.h - a few numbers or a short text of each rank, or of one, to all */
 #ifndef DT_ALGO_GATHER_H
 #define DT_ALGO_GATHER_H
 
@@ -18,5 +18,11 @@ int dt_gather(struct dt_comm *comm, const double *mine, size_t count,
  */
 int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
                     char *texts, struct dt_error *err);
+
+/* Copies the text of rank `root` into the `bytes` bytes of `text` on all ranks,
+ * which call it with the same `root` and `bytes`. -1: a peer failed, EX_OSERR.
+ */
+int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
+                      struct dt_error *err);
 
 #endif /* DT_ALGO_GATHER_H */

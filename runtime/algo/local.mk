@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/advantages.c \
 	runtime/algo/advantages.h \
 	runtime/algo/agree.c \
+	runtime/algo/agree.h \
 	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
 	runtime/algo/answers.c \

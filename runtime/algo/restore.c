@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "algo/alignment.h"
+#include "algo/gather.h"
 #include "algo/output.h"
 #include "algo/progress.h"
 #include "algo/run.h"
@@ -170,16 +171,11 @@ static void name_choice(const struct dt_run *run, const char *dir,
 static int share_choice(struct dt_run *run, struct chosen *chosen,
                         struct dt_error *err)
 {
-    double codes[NAME_BYTES + 1] = {chosen->resumes};
-    for (size_t i = 0; i < NAME_BYTES; i++)
-        codes[i + 1] = (unsigned char)chosen->name[i];
-    if (dt_comm_reduce_scalars(run->comm, codes, NAME_BYTES + 1, DT_MAX, err) <
-        0)
+    double resumes = chosen->resumes;
+    if (dt_comm_reduce_scalars(run->comm, &resumes, 1, DT_MAX, err) < 0)
         return -1;
-    chosen->resumes = codes[0] > 0;
-    for (size_t i = 0; i < NAME_BYTES; i++)
-        chosen->name[i] = (char)codes[i + 1];
-    return 0;
+    chosen->resumes = resumes > 0;
+    return dt_gather_text_of(run->comm, 0, chosen->name, NAME_BYTES, err);
 }
 
 /* For a checkpoint whose content is wrong. */

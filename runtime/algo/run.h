@@ -178,11 +178,6 @@ size_t dt_run_plannable(const struct dt_run *run, size_t left);
  */
 int dt_run_agree_strategy(struct dt_run *run, struct dt_error *err);
 
-/* agree.c: compares the configuration and the data of all ranks; all call it.
- * -1: EX_CONFIG with the names of two that differ, or a peer failed.
- */
-int dt_run_agree(struct dt_run *run, struct dt_error *err);
-
 /* run.c: rank 0 warns of what the operations have to say since the last call.
  */
 void dt_run_pass_notices(const struct dt_run *run);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/agree.h"
 #include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/generation_plan.h"
@@ -375,8 +376,9 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->world = dt_comm_size(comm);
     if (run->rank == 0 && dt_run_live_begin(run, err) < 0)
         return -1;
-    if (probe_rank0_first(run, &options, local_size, err) < 0 ||
-        dt_run_agree(run, err) < 0 || dt_run_agree_strategy(run, err) < 0 ||
+    if (dt_agree_conf(comm, conf, err) < 0 ||
+        probe_rank0_first(run, &options, local_size, err) < 0 ||
+        dt_agree_data(run, err) < 0 || dt_run_agree_strategy(run, err) < 0 ||
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);

@@ -458,6 +458,13 @@ int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx);
  */
 void dt_conf_print_results(const struct dt_conf *conf, FILE *out);
 
+/* Prints what the file gives of every key of the schema, one line `key: value`
+ * each, or `key: (not given)`; then the variables of env, as they are. Where
+ * files are is left out, as `(a path)`: ${NAME} may be another directory on
+ * each node. Ranks that have read the same file print the same text.
+ */
+void dt_conf_print_given(const struct dt_conf *conf, FILE *out);
+
 /* Prints the schema, one line for each key with tabs between: path, what it
  * expects, default ("-" for none), aliases (space-separated, "-" for none),
  * help. For a key that is not supported yet, the second field is "later" and

@@ -329,6 +329,82 @@ int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx)
     return 0;
 }
 
+/* --- what a file gives --- */
+
+static bool is_path(const struct dt_conf_key *key, const void *values)
+{
+    switch (key->type) {
+    case DT_CONF_DIR:
+    case DT_CONF_OLD_DIR:
+        return true;
+    case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
+        return *(const int *)field_of(values, key->offset) == key->other;
+    default:
+        return false;
+    }
+}
+
+/* How many files there are, and what those weigh that have weights. */
+static void print_file_weights(const struct dt_conf_list *list, FILE *out)
+{
+    fprintf(out, "%zu files", list->count);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->weight[i] > 0)
+            fprintf(out, ", weight %.17g", list->weight[i]);
+}
+
+/* Each key of each function has a line, so that a difference names it. */
+static void print_given_rewards(const struct dt_conf_rewards *rewards,
+                                FILE *out)
+{
+    fprintf(out, "%zu functions\n", rewards->count);
+    for (size_t i = 0; i < rewards->count; i++) {
+        const struct dt_conf_reward *reward = &rewards->functions[i];
+        for (size_t k = 0; k < dt_conf_reward_key_count; k++) {
+            const struct dt_conf_key *key = &dt_conf_reward_keys[k].key;
+            fprintf(out, "reward.functions[%zu].%s: ", i,
+                    strrchr(key->path, '.') + 1);
+            if (!dt_conf_value_known(reward, key))
+                fputs("(not given)", out);
+            else if (is_path(key, reward))
+                fputs("(a path)", out);
+            else
+                dt_conf_value_print(reward, key, out);
+            putc('\n', out);
+        }
+    }
+}
+
+void dt_conf_print_given(const struct dt_conf *conf, FILE *out)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        const struct dt_conf_key *key = &dt_conf_keys[i];
+        fprintf(out, "%s: ", key->path);
+        if (key->type == DT_CONF_REWARDS) {
+            print_given_rewards(&conf->reward, out);
+            continue;
+        }
+        if (conf->place[i].line <= 0)
+            fputs("(not given)", out);
+        else if (is_path(key, conf))
+            fputs("(a path)", out);
+        else if (key->type == DT_CONF_FILES)
+            print_file_weights(field_of(conf, key->offset), out);
+        else
+            dt_conf_value_print(conf, key, out);
+        putc('\n', out);
+    }
+    fprintf(out, "env: %zu variables\n", conf->env_count);
+    for (size_t i = 0; i < conf->env_count; i++) {
+        fprintf(out, "env.%s: ", conf->env[i].name);
+        dt_conf_string_print(conf->env[i].value, out);
+        putc('\n', out);
+    }
+}
+
+/* --- the schema and the results --- */
+
 static void print_names(const char *const *names, FILE *out)
 {
     if (!names || !*names)

@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/unit/test_adapter \
 	tests/unit/test_adapter_run \
 	tests/unit/test_advantages \
+	tests/unit/test_agree \
 	tests/unit/test_backend \
 	tests/unit/test_base \
 	tests/unit/test_base_net \
@@ -248,6 +249,7 @@ tests_unit_test_scoring_stop_SOURCES = \
 tests_unit_test_costs_SOURCES = tests/unit/test_costs.c $(comm_world)
 tests_unit_test_events_SOURCES = tests/unit/test_events.c $(comm_world)
 tests_unit_test_least_SOURCES = tests/unit/test_least.c $(comm_world)
+tests_unit_test_agree_SOURCES = tests/unit/test_agree.c $(comm_world)
 tests_unit_test_run_open_SOURCES = tests/unit/test_run_open.c $(comm_world)
 tests_unit_test_backend_SOURCES = tests/unit/test_backend.c $(comm_world)
 tests_unit_test_step_SOURCES = tests/unit/test_step.c $(comm_world)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agree.h - checks that all ranks read the same files (private to algo/) */
+#ifndef DT_ALGO_AGREE_H
+#define DT_ALGO_AGREE_H
+
+#include "algo/run.h"
+
+/* Compares all keys of the file as each rank has read it, before anything that
+ * ranks do together depends on one; all call it. -1: EX_CONFIG, the first key
+ * that differs with both values and hosts; EX_OSERR; a peer failed.
+ */
+int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
+                  struct dt_error *err);
+
+/* Compares what the configuration has become and the data of all ranks; all
+ * call it. -1: EX_CONFIG with the names of two that differ, or a peer failed.
+ */
+int dt_agree_data(struct dt_run *run, struct dt_error *err);
+
+#endif /* DT_ALGO_AGREE_H */

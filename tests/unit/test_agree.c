@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_agree.c - what ranks compare before they do anything together */
+#include "config.h"
+
+#include "algo/agree.h"
+#include "conf/schema.h"
+#include "tests/unit/run_data.h"
+#include "tests/unit/world.h"
+
+#ifdef HAVE_GLOO
+
+static struct dt_comm *connect(const struct dt_comm_world *world)
+{
+    const struct dt_comm_options options = {.interface = "lo",
+                                            .timeout_ms = 30000};
+    struct dt_error err;
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
+    if (!comm)
+        fprintf(stderr, "%s\n", err.text);
+    return comm;
+}
+
+/* A copy whose values and places can be set; it owns nothing. */
+struct copy {
+    struct dt_conf conf;
+    struct dt_conf_place places[1024];
+};
+
+static void copy_conf(struct copy *copy, const struct dt_conf *conf)
+{
+    copy->conf = *conf;
+    assert(dt_conf_key_count <= 1024);
+    memcpy(copy->places, conf->place,
+           dt_conf_key_count * sizeof(copy->places[0]));
+    copy->conf.place = copy->places;
+}
+
+/* The value of the first word, or of the first one of another value. */
+static int word(const struct dt_conf_key *key, int which)
+{
+    const struct dt_conf_word *w = key->words;
+    while (which && (w->value == key->words->value || w->waits))
+        w++;
+    return (int)w->value;
+}
+
+/* Gives a key the first (0) or the second (1) of two values. */
+static void give(struct copy *copy, size_t row, int which)
+{
+    static char *texts[] = {"one", "two"}, *files[] = {"one"};
+    static double weights[] = {2, 3};
+    static struct dt_conf_reward functions[2] = {
+        {.type = DT_CONF_REWARD_EXACT, .name = "exact", .weight = 1},
+        {.type = DT_CONF_REWARD_EXACT, .name = "exact", .weight = 2}};
+    const struct dt_conf_key *key = &dt_conf_keys[row];
+    void *at = (char *)&copy->conf + key->offset;
+    copy->places[row].line = 1;
+    switch (key->type) {
+    case DT_CONF_BOOL:
+        *(bool *)at = which;
+        break;
+    case DT_CONF_SET:
+        *(bool *)((char *)&copy->conf + key->words[0].value) = which;
+        break;
+    case DT_CONF_INT:
+    case DT_CONF_SIZE:
+    case DT_CONF_COUNT:
+    case DT_CONF_INT_OR_WORD:
+    case DT_CONF_RANGE:
+        *(long *)at = (long)key->min + 1 + which;
+        break;
+    case DT_CONF_U64:
+        *(uint64_t *)at = (uint64_t)which;
+        break;
+    case DT_CONF_FLOAT:
+    case DT_CONF_BETAS:
+        *(double *)at = which;
+        break;
+    case DT_CONF_ENUM:
+    case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
+        *(int *)at = word(key, which);
+        break;
+    case DT_CONF_BOOL_OR_WORD:
+        *(int *)at = which;
+        break;
+    case DT_CONF_STRING:
+    case DT_CONF_FREE:
+    case DT_CONF_DIR:
+    case DT_CONF_OLD_DIR:
+        *(char **)at = texts[which];
+        break;
+    case DT_CONF_FILES:
+    case DT_CONF_STRINGS:
+    case DT_CONF_WEIGHTS:
+        *(struct dt_conf_list *)at = (struct dt_conf_list){
+            .text = key->type == DT_CONF_FILES ? files : texts + which,
+            .weight = weights + which,
+            .count = 1};
+        break;
+    case DT_CONF_REWARDS:
+        copy->conf.reward = (struct dt_conf_rewards){functions + which, 1};
+        break;
+    case DT_CONF_IGNORED:
+    case DT_CONF_UNUSED:
+        break;
+    }
+}
+
+/* Keys whose value may differ. */
+static bool may_differ(enum dt_conf_type type)
+{
+    return type == DT_CONF_DIR || type == DT_CONF_OLD_DIR ||
+           type == DT_CONF_IGNORED || type == DT_CONF_UNUSED;
+}
+
+/* Each rank has another value of a key; one that may differ, rank 1 alone. */
+static int compare_keys(const struct dt_comm_world *world, void *arg)
+{
+    struct dt_comm *comm = connect(world);
+    struct copy copy;
+    struct dt_error err;
+    if (!comm)
+        return -1;
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        const char *path = dt_conf_keys[i].path;
+        bool rewards = dt_conf_keys[i].type == DT_CONF_REWARDS;
+        char wanted[128];
+        snprintf(wanted, sizeof(wanted), "rank 1 on h1 has read \"%s%s: ", path,
+                 rewards ? "[0].weight" : "");
+        copy_conf(&copy, arg);
+        give(&copy, i, world->rank);
+        err.text[0] = '\0';
+        int rc = dt_agree_conf(comm, &copy.conf, &err);
+        if (rc != (may_differ(dt_conf_keys[i].type) ? 0 : -1) ||
+            (rc < 0 && !strstr(err.text, wanted)))
+            return fprintf(stderr, "%s: %d, \"%s\"\n", path, rc, err.text);
+        if (!may_differ(dt_conf_keys[i].type))
+            continue;
+        copy_conf(&copy, arg);
+        copy.places[i].line = 0;
+        if (world->rank == 1)
+            give(&copy, i, 0);
+        rc = dt_agree_conf(comm, &copy.conf, &err);
+        if (rc == 0 || !strstr(err.text, path))
+            return fprintf(stderr, "%s, once: %d, %s\n", path, rc, err.text);
+    }
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static void a_difference_in_any_key_is_named(void **state)
+{
+    struct dt_conf *conf = load("max_length: 4, train: a.txt", "");
+    (void)state;
+    world_threads(2, compare_keys, conf);
+    dt_conf_destroy(conf);
+}
+
+/* Configurations of rank 0 and of rank 1. */
+static int compare_files(const struct dt_comm_world *world, void *arg)
+{
+    struct dt_conf **conf = arg;
+    struct dt_comm *comm = connect(world);
+    char wanted[512];
+    struct dt_error err;
+    if (!comm)
+        return -1;
+    for (int i = 0; i < 6; i += 2) {
+        static const char *const lines[] = {
+            "checkpoint.steps: 20", "checkpoint.steps: 10",
+            "env.MY_TOKEN: (removed)", "env.MY_TOKEN: (removed)",
+            "env: 1 variables", "env: 2 variables"};
+        snprintf(wanted, sizeof(wanted),
+                 "%s: rank 1 on h1 has read \"%s\", and rank 0 on h0 \"%s\": "
+                 "two versions of the file; start the run again when all nodes "
+                 "see the same one",
+                 conf[i]->file, lines[i], lines[i + 1]);
+        if (dt_agree_conf(comm, conf[i + world->rank], &err) == 0 ||
+            strcmp(err.text, wanted) != 0)
+            return fprintf(stderr, "expected \"%s\", got \"%s\"\n", wanted,
+                           err.text);
+    }
+    int rc = dt_agree_conf(comm, conf[0], &err);
+    dt_comm_destroy(comm);
+    return rc;
+}
+
+static void both_versions_of_a_line_are_shown_without_secrets(void **state)
+{
+    static const char *const more[] = {
+        "checkpoint: {steps: 10}",   "checkpoint: {steps: 20}",
+        "env: {MY_TOKEN: s3cret}",   "env: {MY_TOKEN: another}",
+        "env: {FIRST: 1, SECOND: 2}", "env: {SECOND: 2}"};
+    struct dt_conf *conf[6];
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        conf[i] = load("max_length: 4, train: a.txt", more[i]);
+    world_threads(2, compare_files, conf);
+    for (int i = 0; i < 6; i++)
+        dt_conf_destroy(conf[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_difference_in_any_key_is_named),
+        cmocka_unit_test(both_versions_of_a_line_are_shown_without_secrets),
+    };
+    write_text("a.txt", "abcdefghij");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    puts("1..0 # SKIP no gloo");
+    return 0;
+}
+
+#endif
