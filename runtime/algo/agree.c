@@ -204,3 +204,65 @@ int dt_agree_data(struct dt_run *run, struct dt_error *err)
                         conf->file, rank, dt_comm_host(run->comm, rank),
                         what[which], dt_comm_host(run->comm, 0));
 }
+
+/* --- the directory of checkpoints --- */
+
+/* Writes the hosts of the ranks that are `blind`, each once and at most four:
+ * "n2, n3 and 5 more".
+ */
+static void list_hosts(const struct dt_comm *comm, const double *blind,
+                       char *list, size_t bytes)
+{
+    enum { MOST = 4 };
+    const char *hosts[MOST];
+    size_t count = 0, used = 0;
+    int more = 0;
+    for (int r = 0; r < dt_comm_size(comm); r++) {
+        const char *host = dt_comm_host(comm, r);
+        bool known = blind[r] == 0;
+        for (size_t i = 0; i < count && !known; i++)
+            known = strcmp(hosts[i], host) == 0;
+        if (!known && count < MOST)
+            hosts[count++] = host;
+        else if (!known)
+            more++;
+    }
+    for (size_t i = 0; i < count && used < bytes; i++)
+        used += (size_t)snprintf(list + used, bytes - used, "%s%s",
+                                 i ? ", " : "", hosts[i]);
+    if (more > 0 && used < bytes)
+        snprintf(list + used, bytes - used, " and others (%d ranks)", more);
+}
+
+int dt_agree_directory(struct dt_comm *comm, const char *dir, int wait_ms,
+                       struct dt_error *err)
+{
+    const size_t world = (size_t)dt_comm_size(comm);
+    char name[DT_CKPT_MARK_BYTES] = "", hosts[256] = "";
+    bool first = dt_comm_rank(comm) == 0;
+    double *blind = calloc(world, sizeof(*blind)), any = 0;
+    int rc = blind ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+    if (rc == 0 && first)
+        rc = dt_ckpt_mark(dir, name, err);
+    if (rc == 0)
+        rc = dt_gather_text_of(comm, 0, name, sizeof(name), err);
+    if (rc == 0) {
+        const double mine = !first && !dt_ckpt_sees_mark(dir, name, wait_ms);
+        rc = dt_gather(comm, &mine, 1, blind, err);
+    }
+    if (first && *name)
+        dt_ckpt_unmark(dir, name);
+    for (size_t r = 0; rc == 0 && r < world; r++)
+        any += blind[r];
+    if (rc == 0 && any > 0) {
+        list_hosts(comm, blind, hosts, sizeof(hosts));
+        rc = dt_error_set(err, EX_CANTCREAT,
+                          "%s: what rank 0 on %s makes there is not seen on %s: "
+                          "each has a directory of its own. All ranks write "
+                          "checkpoints, so run.output_dir has to be on a file "
+                          "system that all nodes share",
+                          dir, dt_comm_host(comm, 0), hosts);
+    }
+    free(blind);
+    return rc;
+}

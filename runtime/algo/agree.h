@@ -17,4 +17,11 @@ int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
  */
 int dt_agree_data(struct dt_run *run, struct dt_error *err);
 
+/* Finds out whether the directory `dir`, in which rank 0 can write, is the same
+ * one on all hosts; all ranks call it, and wait up to `wait_ms` for a file of
+ * rank 0. -1: EX_CANTCREAT, the hosts that do not see it; a peer failed.
+ */
+int dt_agree_directory(struct dt_comm *comm, const char *dir, int wait_ms,
+                       struct dt_error *err);
+
 #endif /* DT_ALGO_AGREE_H */

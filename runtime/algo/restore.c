@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "algo/agree.h"
 #include "algo/alignment.h"
 #include "algo/gather.h"
 #include "algo/output.h"
@@ -223,11 +224,19 @@ static int share_stop(struct dt_run *run, bool stopped, struct dt_error *err)
     return 0;
 }
 
-/* All ranks write checkpoints where rank 0 does. */
+/* All ranks write checkpoints where rank 0 does. They wait less than the others
+ * wait for them.
+ */
 static int check_shared(const struct dt_run *run, struct dt_error *err)
 {
-    if (run->rank == 0 || run->conf.training.eval_only ||
-        access(run->ckpt_root, W_OK) == 0)
+    enum { SEEN_MS = 10000 };
+    const int quarter = dt_run_timeout_ms(run) / 4;
+    if (run->world == 1 || run->conf.training.eval_only)
+        return 0;
+    if (dt_agree_directory(run->comm, run->ckpt_root,
+                           quarter < SEEN_MS ? quarter : SEEN_MS, err) < 0)
+        return -1;
+    if (run->rank == 0 || access(run->ckpt_root, W_OK) == 0)
         return 0;
     return dt_error_set(err, EX_CANTCREAT,
                         "%s: rank 0 can write there, but this host cannot: %s; "

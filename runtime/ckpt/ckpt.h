@@ -145,6 +145,21 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
  */
 int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err);
 
+enum { DT_CKPT_MARK_BYTES = 32 };
+
+/* Makes an empty file of a new name under root, to see who else sees it.
+ * dt_ckpt_unmark removes it; one that stays goes with dt_ckpt_tidy. -1:
+ * EX_CANTCREAT.
+ */
+int dt_ckpt_mark(const char *root, char name[DT_CKPT_MARK_BYTES],
+                 struct dt_error *err);
+void dt_ckpt_unmark(const char *root, const char *name);
+
+/* Whether the file that another host has made is under root here, within
+ * `wait_ms`: caches of network file systems may show it later.
+ */
+bool dt_ckpt_sees_mark(const char *root, const char *name, int wait_ms);
+
 /* Callbacks while checkpoints are read. Both may be NULL. */
 struct dt_ckpt_watch {
     /* Told which entry is passed over, and why: it is damaged or temporary, or

@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
 
@@ -101,4 +102,47 @@ int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err)
         try_directory(root, err) < 0 || try_link(root, err) < 0)
         return -1;
     return check_space(root, bytes, err);
+}
+
+/* --- what other hosts see --- */
+
+int dt_ckpt_mark(const char *root, char name[DT_CKPT_MARK_BYTES],
+                 struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "mark-XXXXXX", root);
+    int fd = path ? mkstemp(path) : -1;
+    int rc = fd < 0 ? -1 : 0;
+    if (path && fd < 0)
+        dt_error_set(err, EX_CANTCREAT, "%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        snprintf(name, DT_CKPT_MARK_BYTES, "%s", strrchr(path, '/') + 1);
+    free(path);
+    return rc;
+}
+
+void dt_ckpt_unmark(const char *root, const char *name)
+{
+    char *path = dt_ckpt_format(NULL, "%s/%s", root, name);
+    if (path)
+        unlink(path);
+    free(path);
+}
+
+bool dt_ckpt_sees_mark(const char *root, const char *name, int wait_ms)
+{
+    const double end = dt_clock_now() + wait_ms / 1e3;
+    char *path = dt_ckpt_format(NULL, "%s/%s", root, name);
+    bool seen = path && access(path, F_OK) == 0;
+    for (double pause = 0.01; path && !seen && dt_clock_now() < end;
+         pause = pause < 0.5 ? 2 * pause : pause) {
+        dt_clock_sleep(pause);
+        DIR *dir = opendir(root); /* NFS then asks the server for its time */
+        if (dir)
+            closedir(dir);
+        seen = access(path, F_OK) == 0;
+    }
+    free(path);
+    return seen;
 }

@@ -2,7 +2,12 @@
 /* test_agree.c - what ranks compare before they do anything together */
 #include "config.h"
 
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
 #include "algo/agree.h"
+#include "base/clock.h"
 #include "conf/schema.h"
 #include "tests/unit/run_data.h"
 #include "tests/unit/world.h"
@@ -201,9 +206,100 @@ static void both_versions_of_a_line_are_shown_without_secrets(void **state)
         dt_conf_destroy(conf[i]);
 }
 
+/* Hosts of three ranks, of which two are on one. */
+static const char *host_of(void *ctx, int rank)
+{
+    static const char *const hosts[] = {"n1", "n2", "n2"};
+    (void)ctx;
+    return hosts[rank];
+}
+
+/* Directories of ranks; what all of them say, NULL: nothing. */
+struct place {
+    const char *dirs[3];
+    const char *wanted;
+    int wait_ms;
+};
+
+static int look(const struct dt_comm_world *world, void *arg)
+{
+    const struct place *place = arg;
+    struct dt_comm_world here = *world;
+    struct dt_error err = {0};
+    here.host = host_of;
+    struct dt_comm *comm = connect(&here);
+    if (!comm)
+        return -1;
+    int rc = dt_agree_directory(comm, place->dirs[world->rank], place->wait_ms,
+                                &err);
+    if (rc != (place->wanted ? -1 : 0) ||
+        (place->wanted && !strstr(err.text, place->wanted)))
+        return fprintf(stderr, "%d, \"%s\"\n", rc, err.text);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static size_t entries_in(const char *path)
+{
+    struct dirent **entries;
+    int n = scandir(path, &entries, NULL, NULL);
+    assert_true(n >= 2);
+    for (int i = 0; i < n; i++)
+        free(entries[i]);
+    free(entries);
+    return (size_t)n - 2;
+}
+
+static void a_directory_of_each_host_is_refused(void **state)
+{
+    char shared[256], local[256];
+    (void)state;
+    snprintf(shared, sizeof(shared), "%s", scratch_path("shared"));
+    snprintf(local, sizeof(local), "%s", scratch_path("local"));
+    mkdir(shared, 0777);
+    mkdir(local, 0777);
+    struct place own = {{shared, local, local},
+                        ": what rank 0 on n1 makes there is not seen on "
+                        "n2: each has a directory of its own. All ranks write "
+                        "checkpoints, so run.output_dir has to be on a file "
+                        "system that all nodes share",
+                        50};
+    world_threads(3, look, &own);
+    struct place same = {{shared, shared, shared}, NULL, 50};
+    world_threads(3, look, &same);
+    assert_int_equal(entries_in(shared) + entries_in(local), 0);
+}
+
+/* The other hosts' view of the directory is late. */
+static void *show(void *path)
+{
+    char *const *paths = path;
+    while (entries_in(paths[0]) == 0)
+        dt_clock_sleep(0.001);
+    dt_clock_sleep(0.05); /* they look in vain first */
+    assert_int_equal(symlink(paths[0], paths[1]), 0);
+    return NULL;
+}
+
+static void a_file_that_caches_show_later_is_waited_for(void **state)
+{
+    char shared[256], view[256], *paths[] = {shared, view};
+    pthread_t thread;
+    (void)state;
+    snprintf(shared, sizeof(shared), "%s", scratch_path("shared2"));
+    snprintf(view, sizeof(view), "%s", scratch_path("view"));
+    mkdir(shared, 0777);
+    struct place late = {{shared, view, view}, NULL, 60000};
+    pthread_create(&thread, NULL, show, paths);
+    world_threads(3, look, &late);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_directory_of_each_host_is_refused),
+        cmocka_unit_test(a_file_that_caches_show_later_is_waited_for),
         cmocka_unit_test(a_difference_in_any_key_is_named),
         cmocka_unit_test(both_versions_of_a_line_are_shown_without_secrets),
     };

@@ -234,6 +234,34 @@ static void ranks_that_read_two_versions_of_the_file_do_not_start(void **state)
 #endif
 }
 
+/* Each rank has a directory of its own, as on local disks. */
+static void ranks_that_would_save_in_different_places_do_not_start(void **state)
+{
+    struct start start = {0};
+    (void)state;
+#ifdef HAVE_GLOO
+    for (int rank = 0; rank < 2; rank++) {
+        char more[128];
+        snprintf(more, sizeof(more),
+                 "run: {output_dir: disk%d}\ndistributed.timeout_s: 1", rank);
+        mkdir(scratch_path(rank ? "disk1" : "disk0"), 0777);
+        start.conf[rank] = load("max_length: 4, train: 0.txt", more);
+    }
+    world_threads(2, start_rank, &start);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(start.result[rank], -1);
+        assert_non_null(strstr(start.err[rank].text,
+                               "/checkpoints: what rank 0 on h0 makes there is "
+                               "not seen on h1: each has a directory of its "
+                               "own. "));
+        dt_conf_destroy(start.conf[rank]);
+    }
+#else
+    (void)start;
+    skip();
+#endif
+}
+
 static struct dt_conf *load_run(void)
 {
     return load("max_length: 4, train: 0.txt",
@@ -306,6 +334,8 @@ int main(void)
         cmocka_unit_test(a_failed_open_leaves_nothing_behind),
         cmocka_unit_test(ranks_that_see_different_files_do_not_start),
         cmocka_unit_test(ranks_that_read_two_versions_of_the_file_do_not_start),
+        cmocka_unit_test(
+            ranks_that_would_save_in_different_places_do_not_start),
         cmocka_unit_test(ranks_that_found_different_checkpoints_do_not_start),
         cmocka_unit_test(ranks_with_different_reward_models_do_not_start),
     };
