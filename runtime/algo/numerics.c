@@ -50,9 +50,10 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
     };
 }
 
-void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
-                          size_t bytes)
+void dt_run_schedule_note(const struct dt_schedule *schedule, long max_steps,
+                          char *text, size_t bytes)
 {
+    bool told = max_steps > 0 && schedule->warmup > max_steps;
     long warmup = schedule->warmup, total = schedule->total, k = 0;
     text[0] = '\0';
     while (k < total && dt_schedule_lr(schedule, k) <= 0)
@@ -63,7 +64,7 @@ void dt_run_schedule_note(const struct dt_schedule *schedule, char *text,
                  "of %ld of the warm-up, and its learning rate is always 0; "
                  "train for more steps or lower scheduler.warmup_steps",
                  total, warmup);
-    else if (warmup >= total && schedule->name != DT_SCHEDULE_CONSTANT)
+    else if (!told && warmup >= total && schedule->name != DT_SCHEDULE_CONSTANT)
         snprintf(text, bytes,
                  "E110 the run ends after %ld of %ld steps of warm-up", total,
                  warmup);

@@ -212,7 +212,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     if (dt_run_schedules(run, err) < 0)
         return -1;
     shorten(run);
-    dt_run_schedule_note(&run->learner.schedule, note, sizeof(note));
+    dt_run_schedule_note(&run->learner.schedule, conf->training.max_steps, note,
+                         sizeof(note));
     if (note[0] && !conf->training.eval_only)
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
     return 0;

@@ -83,6 +83,12 @@ const char *dt_cmd_dtype_name(enum dt_dtype dtype);
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 
+/* Prints the warnings of a configuration, read as `file`, unless the check that
+ * srun has made before has printed the same (DT_ENV_WARNED).
+ */
+void dt_cmd_warn_once(const char *file,
+                      const struct dt_conf_problems *warnings);
+
 /* Checks a configuration against its model and tokenizer, and prints a problem
  * as dt_cmd_load does. Returns EX_OK, or EX_CONFIG if there is one.
  */

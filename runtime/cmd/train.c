@@ -58,12 +58,15 @@ static bool stop_asked(void)
     return sigtimedwait(&set, NULL, &now) > 0;
 }
 
-/* Prints all problems of the file, on one rank only. */
-static void print_problems(const char *before,
-                           const struct dt_conf_problems *problems, int rank)
+/* Prints what there is to say of the file, on one rank only. */
+static void print_notes(const char *path,
+                        const struct dt_conf_problems *warnings,
+                        const struct dt_conf_problems *problems, int rank)
 {
+    if (rank == 0)
+        dt_cmd_warn_once(path, warnings);
     for (size_t i = 0; rank == 0 && i < problems->count; i++)
-        fprintf(stderr, "%s%s\n", before, problems->text[i]);
+        fprintf(stderr, "%s\n", problems->text[i]);
 }
 
 /* Explains the run in report.html, by a process of its own, whose end is waited
@@ -129,8 +132,7 @@ static int load_and_train(const char *path)
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
     } else {
-        print_problems("warning: ", &warnings, dt_launch_rank(launch));
-        print_problems("", &problems, dt_launch_rank(launch));
+        print_notes(path, &warnings, &problems, dt_launch_rank(launch));
         if (conf && conf->trains)
             status = train(conf, launch);
         else if (conf && dt_launch_rank(launch) == 0)

@@ -127,6 +127,11 @@
  */
 #define DT_ENV_SUM "SLURM_DISTTRAIN_SUM"
 
+/* The hash of the config's warnings that the check has printed, which rank 0
+ * does not print again; absent: it has printed none.
+ */
+#define DT_ENV_WARNED "SLURM_DISTTRAIN_WARNED"
+
 /* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent if
  * the config does not set it.
  */

@@ -384,6 +384,8 @@ static void print_all(struct printer *p, bool with_sum)
     fprintf(p->out, "\n" DT_CONTRACT_RUNS "%s\n", runs);
     print_settings(p);
     print_step(p);
+    if (getenv(DT_ENV_WARNED))
+        print_srun(p, DT_ENV_WARNED, getenv(DT_ENV_WARNED));
     if (with_sum)
         print_sum(p);
     print_env(p);

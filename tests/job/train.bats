@@ -76,6 +76,7 @@ need_faults() {
         ((status == 0))
         [[ $output == *"1 rows per rank x 4 ranks"* ]]
         [[ $output == *"step 2/2  loss "* ]]
+        (($(grep -c "^warning: .* 4 is not a multiple of 8" <<<"$output") == 1))
         [[ $output != *$'\r'* && $output != *$'\e'* ]]
         grep -q "finished after step 2" spell.out/logs/report.html
         rm -r spell.out

@@ -159,10 +159,26 @@ static struct dt_schedule short_schedule(const char *lines, long total,
     struct dt_conf *conf = load_good(text, "");
     assert_int_equal(dt_conf_resolve_steps(conf, total, NULL), 0);
     struct dt_schedule schedule = dt_run_schedule(conf, 1, total);
-    dt_run_schedule_note(&schedule, note, sizeof(note));
+    dt_run_schedule_note(&schedule, conf->training.max_steps, note,
+                         sizeof(note));
     assert_string_equal(note, wanted);
     dt_conf_destroy(conf);
     return schedule;
+}
+
+static void what_the_file_is_warned_of_is_not_said_again(void **state)
+{
+    char note[256];
+    struct dt_conf *conf = load_good(
+        LEAST "warmup_steps: 5\nmax_steps: 3\n",
+        "t.yaml:5:15: scheduler.warmup_steps: E110 longer than the run of 3 "
+        "steps\n");
+    (void)state;
+    assert_int_equal(dt_conf_resolve_steps(conf, 3, NULL), 0);
+    struct dt_schedule schedule = dt_run_schedule(conf, 1, 3);
+    dt_run_schedule_note(&schedule, 3, note, sizeof(note));
+    assert_string_equal(note, "");
+    dt_conf_destroy(conf);
 }
 
 /* Warm-up begins at rate 0: a ratio of a short run must leave a step to learn
@@ -198,6 +214,8 @@ static void a_short_warm_up_still_leaves_a_step_to_learn_in(void **state)
                    "E110 the run ends after 5 of 5 steps of warm-up");
     short_schedule("scheduler: {name: nanogpt, warmup_steps: 5}\n", 3,
                    "E110 the run ends after 3 of 5 steps of warm-up");
+    short_schedule("warmup_steps: 5\nmax_steps: 5\n", 5,
+                   "E110 the run ends after 5 of 5 steps of warm-up");
     short_schedule("warmup_steps: 5\n", 6, "");
 }
 
@@ -209,6 +227,7 @@ int main(void)
         cmocka_unit_test(the_learning_rate_scales_with_the_world_size),
         cmocka_unit_test(schedules_of_deepspeed_keep_their_shape),
         cmocka_unit_test(a_short_warm_up_still_leaves_a_step_to_learn_in),
+        cmocka_unit_test(what_the_file_is_warned_of_is_not_said_again),
     };
     return cmocka_run_group_tests_name("schedules", tests, setup, teardown);
 }

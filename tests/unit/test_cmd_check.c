@@ -13,6 +13,7 @@
 #include "cmd/cmd.h"
 #include "command.h"
 #include "conf.h"
+#include "contract/contract.h"
 
 static int check(const char *args)
 {
@@ -177,6 +178,51 @@ static void srun_gets_the_settings_it_was_not_given(void **state)
     assert_int_equal(check("--contract /dev/null"), 0);
     assert_string_equal(out, "DISTTRAIN_CONTRACT=2\nCONFIG=/dev/null\n"
                              "RUNS=nothing\n");
+}
+
+/* What a rank says of the file argv[1]. */
+static int warn(int argc, char **argv)
+{
+    struct dt_conf_problems problems, warnings;
+    struct dt_conf *conf = dt_conf_load(argv[1], &problems, &warnings);
+    (void)argc;
+    dt_cmd_warn_once(argv[1], &warnings);
+    dt_conf_destroy(conf);
+    return 0;
+}
+
+#define OF_STEPS "scheduler.warmup_steps: E110 longer than the run of 3 steps\n"
+
+static void a_rank_does_not_repeat_what_the_check_has_warned_of(void **state)
+{
+    static const char name[] = "SRUN " DT_ENV_WARNED "=";
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/t.yaml", test_directory);
+    write_file("t.yaml", LEAST "max_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    char *sum = strstr(out, name);
+    assert_non_null(sum);
+    sum += strlen(name);
+    sum[strcspn(sum, "\n")] = '\0';
+    setenv(DT_ENV_WARNED, sum, 1);
+    assert_int_equal(run_words(warn, path), 0);
+    assert_string_equal(errors, "");
+    /* another file, or a file that has changed */
+    write_file("t.yaml", LEAST "\nmax_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(run_words(warn, "t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:7:15: " OF_STEPS);
+    /* whoever asks for a check gets an answer */
+    write_file("t.yaml", LEAST "max_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(check("t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    unsetenv(DT_ENV_WARNED);
+    assert_int_equal(run_words(warn, "t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, DT_ENV_WARNED));
 }
 
 /* A step larger than its job, and ranks that do not fit the batch. */
@@ -485,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
+        cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),
         cmocka_unit_test(a_step_larger_than_its_job_is_refused),
         cmocka_unit_test(launch_must_match_what_sbatch_asks_for),
         cmocka_unit_test(gpus_are_counted_however_they_are_asked_for),
