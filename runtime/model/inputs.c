@@ -72,7 +72,10 @@ static struct dt_view append_array(struct upload *upload, const void *data,
     return v;
 }
 
-/* The picked tokens, and the targets of these. */
+/* The picked tokens, and the targets of these. They come last: recorded graphs
+ * have the addresses of all other arrays, which depend on B and T alone, while
+ * the number of picked tokens is each batch's own.
+ */
 static void append_picked(struct upload *upload, const struct dt_batch *batch)
 {
     struct dt_inputs *inputs = upload->inputs;
@@ -138,7 +141,6 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
     inputs->targets = append_array(&upload, batch->targets, N, DT_I32);
     inputs->doc_start = append_array(&upload, batch->doc_start, N, DT_I32);
     append_cache(&upload, cache, N);
-    append_picked(&upload, batch);
     if (!positions) {
         int32_t *own = (int32_t *)(upload.host + upload.used);
         set_positions(own, batch);
@@ -148,6 +150,7 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
         positions = own;
     }
     inputs->positions = append_array(&upload, positions, N, DT_I32);
+    append_picked(&upload, batch);
     if (device->copy(inputs->exec.stream, inputs->buf->data, upload.host,
                      upload.used, err) < 0)
         return -1;

@@ -270,6 +270,44 @@ like_cpu() {
     like_cpu 3e-2 "algorithm: dpo" "precision: {compute: bf16}" "$short"
 }
 
+# Rows of one length, so that their passes are recorded once and run again, with
+# 10 and with 140 picked tokens in turn.
+@test "recorded passes have the bits of others, however many tokens are picked" {
+    local family graphs
+    local -A model=(
+        [gpt2]="{n_positions: 256, n_embd: 16, n_layer: 1, n_head: 2}"
+        [llama]="{config_path: llama, init: random, tokenizer: byte}")
+    mkdir -p llama
+    cat >llama/config.json <<END
+{"model_type": "llama", "vocab_size": 257, "hidden_size": 16,
+ "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+ "num_key_value_heads": 2, "max_position_embeddings": 256,
+ "rms_norm_eps": 1e-5, "tie_word_embeddings": true}
+END
+    awk 'BEGIN {
+        for (i = 0; i < 8; i++) {
+            learned = i % 2 ? 5 : 70
+            text = sprintf("%0110d", 7 ^ i)
+            prompt = substr(text, 1, 110 - learned)
+            side = substr(text, 111 - learned)
+            printf "{\"prompt\": \"%s\", \"chosen\": \"%s\", ", prompt, side
+            gsub("[0-9]", "x", side)
+            printf "\"rejected\": \"%s\"}\n", side
+        }
+    }' >even.jsonl
+    for family in gpt2 llama; do
+        for graphs in 0 1; do
+            config $family$graphs cuda "algorithm: dpo" \
+                "run: {name: x, output_dir: $family$graphs.out, device: cuda, deterministic: true}" \
+                "model: ${model[$family]}" \
+                "data: {train: even.jsonl, max_length: 128, shuffle: false}" \
+                "training: {per_device_batch_size: 1, max_steps: 6}"
+            DISTTRAIN_CUDA_GRAPHS=$graphs run -0 train $family$graphs
+        done
+        run -0 same_curve ${family}0 ${family}1 0
+    done
+}
+
 @test "a policy whose reference follows it resumes to the same bits" {
     local run="device: cuda, deterministic: true"
     local same=("$PAIRS" "algorithm: dpo" "precision: {compute: bf16}"

@@ -135,12 +135,59 @@ static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
     dt_inputs_fini(&inputs);
 }
 
+/* Recorded graphs keep the addresses of all arrays that are not of picked
+ * tokens, so the number of these must not move them.
+ */
+static void picked_tokens_move_no_other_array(void **s)
+{
+    enum { T = 512 };
+    static const size_t counts[] = {0, 1, 63, 64, 65, 128, 129, 511, 512};
+    static int32_t ids[T], picks[T];
+    const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
+    const struct dt_inputs_limits limits = {.B = 1, .N = T, .picks = true};
+    const int64_t rows[] = {7};
+    struct dt_inputs inputs = {0};
+    struct dt_error err;
+    (void)s;
+    for (int32_t n = 0; n < T; n++)
+        ids[n] = 1000 + (picks[n] = n);
+    assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        const size_t count = counts[i];
+        const struct dt_batch batch = {.B = 1,
+                                       .T = T,
+                                       .inputs = ids,
+                                       .targets = ids,
+                                       .doc_start = picks,
+                                       .rows = rows,
+                                       .picked = count > 0 ? picks : NULL,
+                                       .picked_count = count};
+        const int32_t *data = inputs.buf->data;
+        const struct dt_inputs before = inputs;
+        assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
+        assert_int_equal(inputs.picked.count, count);
+        assert_memory_equal(data + inputs.picked.offset, picks,
+                            count * sizeof(*picks));
+        assert_memory_equal(data + inputs.picked_targets.offset, ids,
+                            count * sizeof(*ids));
+        if (i == 0)
+            continue;
+        assert_int_equal(inputs.rows.offset, before.rows.offset);
+        assert_int_equal(inputs.ids.offset, before.ids.offset);
+        assert_int_equal(inputs.targets.offset, before.targets.offset);
+        assert_int_equal(inputs.doc_start.offset, before.doc_start.offset);
+        assert_int_equal(inputs.positions.offset, before.positions.offset);
+    }
+    dt_inputs_fini(&inputs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             a_batch_is_copied_before_its_staging_memory_is_used_again),
         cmocka_unit_test(only_documents_beyond_the_limit_use_the_long_angles),
+        cmocka_unit_test(picked_tokens_move_no_other_array),
     };
     return cmocka_run_group_tests_name("model inputs", tests, NULL, NULL);
 }
