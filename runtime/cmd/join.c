@@ -67,6 +67,7 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
     const struct dt_comm_options options = {
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
+        .outage_ms = (int)(conf->distributed.outage_s * 1000),
         .deterministic = conf->run.deterministic,
         .stream = stream,
     };

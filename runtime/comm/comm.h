@@ -47,12 +47,13 @@ struct dt_comm_world {
 };
 
 /* A rank that is late is waited for up to timeout_ms, counted again whenever
- * some of the data has come. One whose process or host is gone is noticed
- * within about three seconds whatever the time-out.
+ * some of the data has come. One whose process is gone is noticed at once, one
+ * whose host or network is silent after outage_ms whatever the time-out.
  */
 struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
+    int outage_ms;            /* 0: 15 s; never more than timeout_ms */
     bool deterministic;       /* NCCL adds in one order, by rings */
     struct dt_stream *stream; /* where the views are computed; cpu: NULL */
 };

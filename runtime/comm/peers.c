@@ -13,6 +13,7 @@
 
 enum {
     FAREWELL_MS = 300, /* for last words to get out */
+    OUTAGE_MS = 15000, /* by default */
 };
 
 static const uint64_t last_words_slot = UINT64_MAX;
@@ -233,12 +234,18 @@ static int connect_all(struct dt_peers *p, const struct dt_comm_world *world,
                        const struct dt_comm_options *options,
                        struct dt_error *err)
 {
+    struct dt_transport_times times = {
+        .connect_ms = options->timeout_ms,
+        .outage_ms = options->outage_ms ? options->outage_ms : OUTAGE_MS,
+    };
     char address[DT_ADDRESS_BYTES];
     struct dt_door *door;
+    if (times.outage_ms > options->timeout_ms)
+        times.outage_ms = options->timeout_ms;
     int rc = dt_address_choose(world, options, address, &door, err);
     if (rc == 0) {
         p->transport =
-            dt_transport_create(p->rank, p->size, address, p->timeout_ms, err);
+            dt_transport_create(p->rank, p->size, address, &times, err);
         rc = p->transport && allocate(p, err) == 0
                  ? connect_links(p, world, err)
                  : -1;

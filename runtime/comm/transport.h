@@ -30,15 +30,20 @@ enum dt_direction {
 };
 
 enum {
-    DT_TRANSPORT_SILENCE_MS = 3000,
     DT_TRANSPORT_ADDRESS_BYTES = 40,
+};
+
+struct dt_transport_times {
+    int connect_ms; /* longest wait for a connection */
+    int outage_ms;  /* longest silence of a peer's host */
 };
 
 /* Prepares to listen at the local address `address` (numeric). NULL:
  * EX_UNAVAILABLE.
  */
 struct dt_transport *dt_transport_create(int rank, int size,
-                                         const char *address, int timeout_ms,
+                                         const char *address,
+                                         const struct dt_transport_times *times,
                                          struct dt_error *err);
 
 /* Listens, once for each of peers[count], the ranks that are to connect.
@@ -51,9 +56,9 @@ const void *dt_transport_listen(struct dt_transport *transport,
                                 struct dt_error *err);
 
 /* Connects to `peer`, which listens at `addresses` and does the same; within
- * the time-out given to create. From then on a peer whose host stays silent is
- * given up after about DT_TRANSPORT_SILENCE_MS, even if nothing is sent; one
- * whose host answers never is, however late its process.
+ * connect_ms. From then on a peer whose host stays silent is given up after
+ * outage_ms, even if nothing is sent; one whose host answers never is, however
+ * late its process.
  */
 int dt_transport_connect(struct dt_transport *transport, int peer,
                          const void *addresses, size_t bytes,

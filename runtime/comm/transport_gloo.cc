@@ -56,6 +56,7 @@ struct dt_transport {
     std::shared_ptr<gloo::transport::Device> device;
     std::shared_ptr<tcp::Context> context;
     std::vector<dt_transport_address> addresses; /* of the last listen */
+    int outage_ms;
 };
 
 namespace
@@ -153,7 +154,7 @@ std::vector<char> unpack(const dt_transport_address &packed)
 /* Makes the kernel report a peer whose host is silent, whether or not data is
  * being sent. A host that answers is never given up, however late its process.
  */
-void notice_silence(gloo::transport::Pair &pair)
+void notice_silence(gloo::transport::Pair &pair, int outage_ms)
 {
     int fd = dynamic_cast<Pair &>(pair).socket();
     const struct {
@@ -161,7 +162,7 @@ void notice_silence(gloo::transport::Pair &pair)
     } options[] = {
         {IPPROTO_TCP, TCP_KEEPIDLE, 1},
         {IPPROTO_TCP, TCP_KEEPINTVL, 1},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, DT_TRANSPORT_SILENCE_MS},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, outage_ms},
         {SOL_SOCKET, SO_KEEPALIVE, 1},
     };
     for (const auto &o : options)
@@ -197,7 +198,8 @@ struct dt_transport_buffer : public tcp::UnboundBuffer {
 };
 
 struct dt_transport *dt_transport_create(int rank, int size,
-                                         const char *address, int timeout_ms,
+                                         const char *address,
+                                         const struct dt_transport_times *times,
                                          struct dt_error *err)
 {
     try {
@@ -209,7 +211,8 @@ struct dt_transport *dt_transport_create(int rank, int size,
             size);
         /* gloo waits five times as long for a connection */
         transport->context->setTimeout(
-            std::chrono::milliseconds(std::max(timeout_ms / 5, 1)));
+            std::chrono::milliseconds(std::max(times->connect_ms / 5, 1)));
+        transport->outage_ms = times->outage_ms;
         return transport.release();
     } catch (const std::exception &e) {
         set_error(err, e.what());
@@ -258,7 +261,7 @@ int dt_transport_connect(struct dt_transport *transport, int peer,
         SignalsBlocked guard;
         auto &pair = transport->context->getPair(peer);
         pair->connect(unpack(*ours));
-        notice_silence(*pair);
+        notice_silence(*pair, transport->outage_ms);
         return 0;
     } catch (const std::exception &e) {
         return set_error(err, e.what());

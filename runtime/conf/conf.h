@@ -252,7 +252,7 @@ struct dt_conf {
         } aio;
         int backend;     /* enum dt_conf_backend */
         char *interface; /* NULL: the interface that reaches rank 0 */
-        long timeout_s;
+        long timeout_s, outage_s;
         long bucket_cap_mb;
         int lr_scaling; /* enum dt_conf_lr_scaling */
         long lr_scaling_ref_world;

@@ -214,8 +214,21 @@ static void check_reduction(struct dt_conf_reader *reader)
                 "but distributed.reduction is flat: remove one of them");
 }
 
+static void check_outage(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    if (dt_conf_given(conf, "distributed.outage_s") &&
+        !has_failed(reader, "distributed.outage_s") &&
+        !has_failed(reader, "distributed.timeout_s") &&
+        conf->distributed.outage_s >= conf->distributed.timeout_s)
+        PROBLEM(reader, "distributed.outage_s",
+                "%ld must be less than distributed.timeout_s, which is %ld",
+                conf->distributed.outage_s, conf->distributed.timeout_s);
+}
+
 void dt_conf_check_distributed(struct dt_conf_reader *reader)
 {
+    check_outage(reader);
     check_offload_optimizer(reader);
     check_offload_param(reader);
     check_reduction(reader);

@@ -169,6 +169,13 @@
      .fallback = "1800", .min = 1, .max = 1e6, .unit = "seconds",
      .aliases = ALSO("ddp_timeout"),
      .help = "longest wait for another rank"},
+    {"distributed.outage_s", DT_CONF_INT, AT(distributed.outage_s),
+     .fallback = "15", .min = 1, .max = 1e6, .unit = "seconds",
+     .help = "how long the network may be silent before a rank counts as lost, "
+             "less than timeout_s; TCP sends again 3, 6 and 12.5 s after it was "
+             "cut, so that 15 survives an outage of about 12 s; connections "
+             "of NCCL have limits of their own, and a node that Slurm declares "
+             "down ends the step at once"},
     {"distributed.bucket_cap_mb", DT_CONF_INT, AT(distributed.bucket_cap_mb),
      .fallback = "25", .min = 1, .max = 4096, .unit = "MiB",
      .aliases = ALSO("ddp_bucket_cap_mb", "bucket_cap_mb"),

@@ -186,7 +186,7 @@ CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
 @test "all survivors name the rank of a node that lost power, even when idle" {
     dt_need_pmix
     dt_background "$BATS_TEST_TMPDIR/out" dt_srun --mpi=pmix -N4 -n4 \
-        --kill-on-bad-exit=0 "$probe" -n 60000 -t 50000 late
+        --kill-on-bad-exit=0 "$probe" -n 60000 -t 50000 -o 3000 late
     local job=$!
     dt_wait_for 40 dt_lines 1 running "$BATS_TEST_TMPDIR/out"
     sleep 1

@@ -2,7 +2,8 @@
 /*
  * comm_probe.c - one rank of a job that only communicates
  *
- * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-n COUNT] [-r RANK] WHAT
+ * Usage: comm_probe [-i INTERFACE] [-t TIMEOUT_MS] [-o OUTAGE_MS] [-n COUNT]
+ *     [-r RANK] WHAT
  *
  *   hello   joins, adds up ranks, prints which rank it is
  *   loop    reduces COUNT floats forever, until something fails
@@ -37,12 +38,10 @@ static int failed(void)
 }
 
 static struct dt_comm *join_world(struct dt_launch *launch,
-                                  const char *interface, int timeout_ms)
+                                  const struct dt_comm_options *options)
 {
     const struct dt_comm_world world = dt_world_of(launch);
-    const struct dt_comm_options options = {.interface = interface,
-                                            .timeout_ms = timeout_ms};
-    return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, &options,
+    return dt_comm_create(world.size > 1 ? "gloo" : "self", &world, options,
                           &err);
 }
 
@@ -97,15 +96,17 @@ static int probe(struct dt_launch *launch, struct dt_comm *comm,
 
 int main(int argc, char **argv)
 {
-    const char *interface = NULL;
-    int timeout_ms = 30000, count = 1000, option, rc;
+    struct dt_comm_options options = {.timeout_ms = 30000};
+    int count = 1000, option, rc;
     struct dt_launch *launch;
     struct dt_comm *comm;
-    while ((option = getopt(argc, argv, "i:t:n:r:")) != -1) {
+    while ((option = getopt(argc, argv, "i:t:o:n:r:")) != -1) {
         if (option == 'i')
-            interface = optarg;
+            options.interface = optarg;
         else if (option == 't')
-            timeout_ms = atoi(optarg);
+            options.timeout_ms = atoi(optarg);
+        else if (option == 'o')
+            options.outage_ms = atoi(optarg);
         else if (option == 'n')
             count = atoi(optarg);
         else if (option == 'r')
@@ -116,16 +117,16 @@ int main(int argc, char **argv)
     if (optind + 1 != argc)
         return EX_USAGE;
     started = dt_clock_now();
-    launch = dt_launch_create(timeout_ms, &err);
+    launch = dt_launch_create(options.timeout_ms, &err);
     if (!launch)
         return failed();
     dt_fault_rank(dt_launch_rank(launch));
     if (!strcmp(argv[optind], "absent") && dt_launch_rank(launch) == odd_rank) {
-        dt_clock_sleep(timeout_ms / 1000.0 + 4);
+        dt_clock_sleep(options.timeout_ms / 1000.0 + 4);
         dt_launch_destroy(launch);
         return 0;
     }
-    comm = join_world(launch, interface, timeout_ms);
+    comm = join_world(launch, &options);
     rc = comm ? probe(launch, comm, argv[optind], count) : failed();
     started = dt_clock_now();
     dt_comm_destroy(comm);

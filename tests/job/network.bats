@@ -34,6 +34,19 @@ two_ranks() {
     [[ $output == *"rank 1 of 2, local 0 of 1, on n2, pmix, gloo, sum 1"* ]]
 }
 
+# Rank 1 is late, so that rank 0 waits, says so, and goes on when packets of n2
+# arrive again.
+@test "an outage of the network that is shorter than outage_s is survived" {
+    dt_background "$BATS_TEST_TMPDIR/out" dt_srun -N2 -n2 --mpi=pmix \
+        "$probe" -n 6000 late
+    local job=$!
+    dt_wait_for 40 dt_lines 1 running "$BATS_TEST_TMPDIR/out"
+    dt_run ip route del 10.11.12.2 # packets are swallowed
+    sleep 4
+    dt_run ip route add 10.11.12.2 dev n2 src 10.11.12.254
+    wait "$job"
+}
+
 # As where routes to hosts come over BGP.
 @test "nodes whose addresses are on lo communicate" {
     local k

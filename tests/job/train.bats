@@ -325,7 +325,7 @@ equally many ranks on every node, but n"*" has 1 and n"*" has 2: "* ]]
     dt_need_pmix
     config cut "training: {train_batch_size: 8, max_steps: 1000000,
   resume: auto}" "checkpoint: {steps: 20, total_limit: 2}" \
-        "logging: {steps: 100000}"
+        "logging: {steps: 100000}" "distributed: {outage_s: 3}"
     dt_background cut.log dt_srun -N2 -n2 -w n3,n4 --disttrain=cut.yaml
     local srun=$! status=0
     dt_wait_for 40 test -e cut.out/checkpoints/latest

@@ -36,6 +36,7 @@ static void left_out_keys_let_the_engine_choose(void **state)
     assert_int_equal(conf->distributed.offload_optimizer.tile_size, 32 << 20);
     assert_int_equal(conf->distributed.offload_param.device,
                      DT_CONF_OFFLOAD_NONE);
+    assert_int_equal(conf->distributed.outage_s, 15);
     assert_int_equal(conf->distributed.aio.block_size, 1 << 20);
     assert_int_equal(conf->distributed.aio.queue_depth, 32);
     assert_int_equal(conf->distributed.aio.threads, 1);
@@ -214,6 +215,9 @@ static const struct broken contradictions[] = {
      "you mean distributed.offload_optimizer.device?\n"
      "t.yaml:5:49: distributed.aoi: unknown key; did you mean "
      "distributed.aio?\n"},
+    {LEAST "distributed: {outage_s: 20, timeout_s: 20}\n",
+     "t.yaml:5:25: distributed.outage_s: 20 must be less than "
+     "distributed.timeout_s, which is 20\n"},
     {LEAST "distributed: [ddp]\n",
      "t.yaml:5:14: distributed.enabled: expected true or false, got a list\n"},
 };
