@@ -107,22 +107,27 @@ static void share_act(struct dt_block *blocks, struct dt_view act,
         blocks[l].act = act;
 }
 
-/* The most that attention's backward pass needs, with and without a window. */
-static size_t attention_workspace_of(const struct dt_acts_for *plan, size_t N)
+/* The most that attention's backward pass needs, with and without a window, for
+ * the largest batch: smaller ones get as much, since a plan for fewer rows may
+ * want more.
+ */
+static size_t attention_workspace_of(const struct dt_acts_for *plan)
 {
     const struct dt_model_config *config = plan->config;
+    const struct dt_model_options *options = plan->options;
     struct dt_attention attention = {
-        .B = plan->B,
-        .T = plan->T,
+        .B = options->B,
+        .T = options->T,
         .NH = config->n_head,
         .NKV = config->n_kv_head,
         .HS = config->head_size,
         .scale = dt_model_attention_scale(config),
         .softcap = (float)config->attention_softcap,
-        .doc_start = {.count = plan->options->documents ? N : 0},
-        .dropout = {.rate = plan->options->dropout ? config->attn_dropout : 0},
+        .doc_start = {.count = options->documents ? options->B * options->T
+                                                  : 0},
+        .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
-    enum dt_dtype type = plan->options->compute;
+    enum dt_dtype type = options->compute;
     size_t most = 0;
     for (size_t u = 1; u <= config->n_layer && most == 0; u++)
         if (dt_model_window(config, u) == 0)
@@ -150,7 +155,7 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
         acts->d_attention = take_compute(arena, N, NH * HS);
         acts->d_qkv = take_compute(arena, N, (NH + 2 * NKV) * HS);
         acts->attention_workspace =
-            take_typed(arena, DT_F32, attention_workspace_of(plan, N), 1);
+            take_typed(arena, DT_F32, attention_workspace_of(plan), 1);
     }
 }
 
@@ -178,18 +183,21 @@ static void take_values(struct arena *arena, struct dt_acts *acts,
     }
 }
 
+/* The workspace of the loss is that of the largest batch, as attention's is. */
 static void take_head(struct arena *arena, struct dt_acts *acts,
                       const struct dt_acts_for *plan, size_t N)
 {
+    const struct dt_model_options *options = plan->options;
     size_t C = plan->config->n_embd, V = plan->config->vocab_size;
     if (!plan->config->scores) {
         size_t count = 0;
-        if (!plan->options->decode)
-            count = plan->ops->loss_workspace(plan->options->compute, N, C, V,
-                                              plan->options->whole_head);
+        if (!options->decode)
+            count = plan->ops->loss_workspace(options->compute,
+                                              options->B * options->T, C, V,
+                                              options->whole_head);
         acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
     }
-    if (plan->options->values)
+    if (options->values)
         take_values(arena, acts, plan, N);
 }
 
@@ -225,8 +233,9 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     const struct dt_model_config *config = plan->config;
     bool train = plan->options->train;
     struct arena arena = {.buf = buf, .compute = plan->options->compute};
-    size_t N, C = config->n_embd;
-    if (__builtin_mul_overflow(plan->B, plan->T, &N))
+    size_t N, most, C = config->n_embd;
+    if (__builtin_mul_overflow(plan->B, plan->T, &N) ||
+        __builtin_mul_overflow(plan->options->B, plan->options->T, &most))
         return SIZE_MAX;
     *acts = (struct dt_acts){0};
     acts->top = take_compute(&arena, N, C);

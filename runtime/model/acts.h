@@ -76,7 +76,8 @@ struct dt_acts_for {
 };
 
 /* Plans activations in buf. buf and blocks(n_layer) may be NULL, to count only.
- * Returns the bytes that they take, SIZE_MAX if that overflows.
+ * Returns the bytes that they take, SIZE_MAX if that overflows: for no batch of
+ * at most options->B * options->T tokens more than for the largest one.
  */
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan);

@@ -111,7 +111,8 @@ static struct dt_view view_at(struct dt_buffer *memory, size_t first,
                             dtype};
 }
 
-static void place_views(struct dt_decoder *d, struct dt_buffer *memory)
+static int place_views(struct dt_decoder *d, struct dt_buffer *memory,
+                       struct dt_error *err)
 {
     const struct dt_model_config *config = &d->model->config;
     const struct dt_decoder_options *options = &d->options;
@@ -119,7 +120,11 @@ static void place_views(struct dt_decoder *d, struct dt_buffer *memory)
     size_t rows = options->rows, V = config->vocab_size;
     size_t block = dt_decoder_block_bytes(config, options->compute) /
                    dt_dtype_bytes(options->compute);
-    assert(plan.end <= memory->bytes);
+    if (plan.end > memory->bytes)
+        return dt_error_set(err, EX_SOFTWARE,
+                            "a decoder of %zu rows takes %zu bytes, but %zu "
+                            "bytes are there: please report this",
+                            rows, plan.end, memory->bytes);
     d->logits = view_at(memory, plan.logits, rows * V, DT_F32);
     d->draws = view_at(memory, plan.draws, rows, DT_F64);
     d->seen = view_at(memory, plan.seen, rows * plan.words, DT_I32);
@@ -128,6 +133,7 @@ static void place_views(struct dt_decoder *d, struct dt_buffer *memory)
     d->cache.blocks = dt_decoder_most_blocks(options);
     d->cache.pool =
         view_at(memory, plan.pool, options->blocks * block, options->compute);
+    return 0;
 }
 
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
@@ -153,7 +159,10 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         return NULL;
     }
     d->model->cache = &d->cache;
-    place_views(d, memory);
+    if (place_views(d, memory, err) < 0) {
+        dt_decoder_destroy(d);
+        return NULL;
+    }
     return d;
 }
 
@@ -261,7 +270,11 @@ int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
     size_t n = rows->count, V = d->model->config.vocab_size;
     size_t words = rows->seen ? n * ((V + 31) / 32) : 0;
     size_t most = exec->ops->some_rows > 0 ? exec->ops->some_rows : n;
-    assert(n <= d->options.rows);
+    if (n > d->options.rows)
+        return dt_error_set(err, EX_SOFTWARE,
+                            "a step decodes %zu rows, but there is memory for "
+                            "%zu: please report this",
+                            n, d->options.rows);
     /* as many rows at a time as have the bits that they have with fewer */
     for (size_t first = 0; first < n; first += most)
         if (forward_rows(d, rows, first, n - first < most ? n - first : most,

@@ -40,7 +40,7 @@ size_t dt_decoder_most_blocks(const struct dt_decoder_options *options);
 
 /* A decoder in `memory`, not owned, of which it needs dt_decoder_bytes and
  * keeps nothing from one sequence to the next but the cache. NULL and err:
- * EX_OSERR.
+ * EX_OSERR, or EX_SOFTWARE if the memory is smaller.
  */
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_layout *layout,
@@ -64,7 +64,8 @@ size_t dt_decoder_place(const struct dt_model_config *config,
 
 /* Queues keys and values of prompts, one after another in ids(count);
  * doc_start(count) as in tensor/batch.h, places(count) as in ops.h. What is
- * between two prompts has the place -1. -1, here and below: the device failed.
+ * between two prompts has the place -1. -1, here and below: the device failed,
+ * or EX_SOFTWARE, more tokens or rows than the options say.
  */
 int dt_decoder_prefill(struct dt_decoder *decoder, const int32_t *ids,
                        const int32_t *doc_start, const int32_t *places,

@@ -2,7 +2,6 @@
 /* inputs.c - uploads a batch in one copy, from staging memory */
 #include "config.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "model/inputs.h"
@@ -80,8 +79,6 @@ static void append_picked(struct upload *upload, const struct dt_batch *batch)
 {
     struct dt_inputs *inputs = upload->inputs;
     size_t count = batch->picked_count;
-    assert(count <= inputs->limits.N);
-    assert(inputs->limits.picks || !batch->picked);
     inputs->picked = append_array(upload, batch->picked, count, DT_I32);
     int32_t *targets = (int32_t *)(upload->host + upload->used);
     for (size_t i = 0; i < count; i++)
@@ -113,16 +110,45 @@ static void move_long_documents(int32_t *positions, size_t count,
     }
 }
 
+/* Elements of a cache's table for N tokens. */
+static size_t table_count(const struct dt_cache *cache, size_t N)
+{
+    return cache && cache->table ? N * cache->blocks : 0;
+}
+
 static void append_cache(struct upload *upload, const struct dt_cache *cache,
                          size_t N)
 {
     struct dt_inputs *inputs = upload->inputs;
-    size_t count = cache && cache->table ? N * cache->blocks : 0;
-    assert(count <= inputs->limits.table);
+    size_t count = table_count(cache, N);
     inputs->places =
         append_array(upload, cache ? cache->places : NULL, N, DT_I32);
     inputs->table =
         append_array(upload, count > 0 ? cache->table : NULL, count, DT_I32);
+}
+
+static int check_limits(const struct dt_inputs *inputs,
+                        const struct dt_batch *batch,
+                        const struct dt_cache *cache, struct dt_error *err)
+{
+    const struct dt_inputs_limits *limits = &inputs->limits;
+    const size_t N = batch->B * batch->T, most = limits->picks ? N : 0;
+    const struct {
+        const char *what;
+        size_t count, most;
+    } sizes[] = {
+        {"tokens", N, limits->N},
+        {"numbered rows", batch->rows ? batch->B : 0, limits->B},
+        {"picked tokens", batch->picked_count, most},
+        {"places of a cache", table_count(cache, N), limits->table},
+    };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (sizes[i].count > sizes[i].most)
+            return dt_error_set(err, EX_SOFTWARE,
+                                "a batch has %zu %s, but there is memory for "
+                                "%zu: please report this",
+                                sizes[i].count, sizes[i].what, sizes[i].most);
+    return 0;
 }
 
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
@@ -132,9 +158,8 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
     size_t slot = inputs->uploads++ % DT_MODEL_BATCHES, N = batch->B * batch->T;
     struct upload upload = {inputs, inputs->staging[slot].data, 0};
     const int32_t *positions = cache ? cache->positions : NULL;
-    assert(!batch->rows || batch->B <= inputs->limits.B);
-    assert(N <= inputs->limits.N);
-    if (dt_event_wait(device, inputs->staging[slot].copied, err) < 0)
+    if (check_limits(inputs, batch, cache, err) < 0 ||
+        dt_event_wait(device, inputs->staging[slot].copied, err) < 0)
         return -1;
     inputs->rows = append_array(&upload, batch->rows, batch->B, DT_I64);
     inputs->ids = append_array(&upload, batch->inputs, N, DT_I32);

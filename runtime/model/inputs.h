@@ -65,7 +65,7 @@ void dt_inputs_fini(struct dt_inputs *inputs);
 
 /* Queues the copy of a batch, whose arrays may change afterwards, and of what
  * the cache says about it, unless it is NULL. If batch->rows is NULL, B limits
- * nothing. -1: the device failed.
+ * nothing. -1: the device failed, or EX_SOFTWARE, a batch beyond the limits.
  */
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err);

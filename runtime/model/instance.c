@@ -4,7 +4,6 @@
  */
 #include "config.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "model/instance.h"
@@ -61,12 +60,19 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
 }
 
 /* Assigns memory to the activations of a batch of this size. */
-static void plan_acts(struct dt_model *m, size_t B, size_t T)
+static int plan_acts(struct dt_model *m, size_t B, size_t T,
+                     struct dt_error *err)
 {
     const struct dt_acts_for plan = {&m->config, m->ops, &m->options, B, T};
     size_t bytes = dt_acts_plan(&m->acts, m->blocks, m->buf, &plan);
-    assert(bytes <= m->buf->bytes && T <= m->options.T);
-    (void)bytes;
+    if (bytes > m->buf->bytes || T > m->options.T)
+        return dt_error_set(
+            err, EX_SOFTWARE,
+            "a batch of %zu x %zu tokens takes %zu bytes of activations, but "
+            "%zu bytes are there, planned for %zu x %zu tokens: please report "
+            "this",
+            B, T, bytes, m->buf->bytes, m->options.B, m->options.T);
+    return 0;
 }
 
 /* Computes the tables of RoPE's angles and copies them to the device. */
@@ -117,8 +123,10 @@ static int allocate_model(struct dt_model *m, struct dt_error *err)
                  : dt_buffer_create(m->exec.device, bytes, "activations", err);
     if (!m->buf)
         return -1;
-    plan_acts(m, options->B, options->T);
-    return allocate_host(m, err) == 0 ? upload_rope(m, err) : -1;
+    if (plan_acts(m, options->B, options->T, err) < 0 ||
+        allocate_host(m, err) < 0)
+        return -1;
+    return upload_rope(m, err);
 }
 
 struct dt_model *dt_model_create(const struct dt_model_config *config,
@@ -246,7 +254,8 @@ struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
 int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
                   struct dt_error *err)
 {
-    plan_acts(m, batch->B, batch->T);
+    if (plan_acts(m, batch->B, batch->T, err) < 0)
+        return -1;
     m->B = batch->B;
     m->T = batch->T;
     m->N = batch->B * batch->T;

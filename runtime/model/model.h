@@ -322,7 +322,7 @@ enum { DT_MODEL_BATCHES = 2 };
  * large as options say, and its arrays may change on return. Waits until the
  * device has copied the batch DT_MODEL_BATCHES before this one. `train`: with
  * dropout, and a backward pass will follow. Token ids must be < V. -1: the
- * device failed.
+ * device failed, or EX_SOFTWARE, the batch is larger.
  */
 int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
                   bool train, struct dt_error *err);

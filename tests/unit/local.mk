@@ -91,6 +91,7 @@ check_PROGRAMS += \
 	tests/unit/test_model_init \
 	tests/unit/test_model_inputs \
 	tests/unit/test_model_layout \
+	tests/unit/test_model_plan \
 	tests/unit/test_model_refused \
 	tests/unit/test_models \
 	tests/unit/test_tensor_names \
