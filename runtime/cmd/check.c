@@ -12,6 +12,8 @@
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "model/model.h"
+#include "slurm/promise.h"
+#include "slurm/request.h"
 #include "slurm/submission.h"
 #include "slurm/world.h"
 #include "weights/weights.h"
@@ -48,9 +50,9 @@ struct options {
     bool contract, resolved, keys;
     int world; /* 0: not given */
     const char *file;
-    const char *script;         /* NULL: no allocation */
-    const char *explain;        /* a key; NULL: none */
-    struct dt_srun_words words; /* with contract */
+    const char *script;                  /* NULL: no allocation */
+    const char *explain;                 /* a key; NULL: none */
+    struct dt_srun_words words, command; /* with contract */
 };
 
 static int parse_world(const char *text, int *world)
@@ -105,9 +107,22 @@ static int parse_options(int argc, char **argv, struct options *options)
     if (argc - optind != 1 && !(options->contract && argc > optind))
         return dt_cmd_usage_error("check", "expected one FILE");
     options->file = argv[optind];
-    options->words.word = argv + optind + 1;
-    options->words.count = argc - optind - 1;
+    int from = optind + 1, to = from;
+    while (to < argc && strcmp(argv[to], "--") != 0)
+        to++;
+    options->words = (struct dt_srun_words){argv + from, to - from};
+    from = to < argc ? to + 1 : to;
+    options->command = (struct dt_srun_words){argv + from, argc - from};
     return DT_CMD_RUN;
+}
+
+/* Prints a problem, unless it is one of a file that only the job can name. */
+static int report(const struct dt_conf *conf, const char *file, const char *key,
+                  const char *text)
+{
+    return dt_conf_is_later(text)
+               ? EX_OK
+               : dt_conf_print_problem(conf, file, key, text, stderr);
 }
 
 static int check_weights(const struct dt_model_config *model, const char *dir,
@@ -150,7 +165,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
         return EX_OK;
     if (dt_run_model_config(conf, &model, &err) < 0 ||
         dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
-        status = dt_conf_print_problem(conf, file, key, err.text, stderr);
+        status = report(conf, file, key, err.text);
     } else if ((size_t)conf->data.max_length >
                dt_algo_positions(dt_algo_of(conf), &model)) {
         snprintf(text, sizeof(text),
@@ -162,10 +177,9 @@ static int check_model(const char *file, const struct dt_conf *conf,
             dt_conf_print_problem(conf, file, "data.max_length", text, stderr);
     } else if (!conf->model.random_init &&
                check_weights(&model, dir, &err) < 0) {
-        status = dt_conf_print_problem(conf, file, key, err.text, stderr);
+        status = report(conf, file, key, err.text);
     } else if (dt_adapter_check(conf, &model, &err) < 0) {
-        status = dt_conf_print_problem(conf, file, adapter_key(conf), err.text,
-                                       stderr);
+        status = report(conf, file, adapter_key(conf), err.text);
     }
     *vocab_size = model.vocab_size;
     dt_model_config_fini(&model);
@@ -193,10 +207,8 @@ static int check_reference(const char *file, const struct dt_conf *conf)
         result = check_weights(&reference, from, &err);
     dt_model_config_fini(&config);
     dt_model_config_fini(&reference);
-    return result == 0
-               ? EX_OK
-               : dt_conf_print_problem(conf, file, "model.reference_path",
-                                       err.text, stderr);
+    return result == 0 ? EX_OK
+                       : report(conf, file, "model.reference_path", err.text);
 }
 
 /* Checks that the critic reads what the model writes. */
@@ -215,8 +227,7 @@ static int check_critic(const char *file, const struct dt_conf *conf)
     dt_model_config_fini(&config);
     dt_model_config_fini(&critic);
     return result == 0 ? EX_OK
-                       : dt_conf_print_problem(conf, file, "model.value_path",
-                                               err.text, stderr);
+                       : report(conf, file, "model.value_path", err.text);
 }
 
 int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
@@ -235,12 +246,12 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
         check_reference(file, conf) != EX_OK ||
         check_critic(file, conf) != EX_OK)
         return EX_CONFIG;
-    if (dt_run_check_resume(conf, &err) < 0)
-        return dt_conf_print_problem(conf, file, "training.resume", err.text,
-                                     stderr);
-    if (dt_run_data_check(conf, vocab_size, &key, &err) < 0)
-        return dt_conf_print_problem(conf, file, key, err.text, stderr);
-    return EX_OK;
+    if (dt_run_check_resume(conf, &err) < 0 &&
+        report(conf, file, "training.resume", err.text) != EX_OK)
+        return EX_CONFIG;
+    return dt_run_data_check(conf, vocab_size, &key, &err) < 0
+               ? report(conf, file, key, err.text)
+               : EX_OK;
 }
 
 static int check_loaded(const struct options *options, struct dt_conf *conf)
@@ -249,7 +260,7 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
         return EX_CONFIG;
     if (options->contract)
         return dt_submission_print(conf, options->file, &options->words,
-                                   options->script);
+                                   &options->command, options->script);
     long world = options->world > 0 ? options->world : dt_world_launch(conf);
     int status = dt_world_check(conf, world);
     if (status != EX_OK)
@@ -262,9 +273,25 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
     return EX_OK;
 }
 
+/* Loads the file, for a job that sbatch or salloc asks for with what it will
+ * have there.
+ */
+static struct dt_conf *load(const struct options *options)
+{
+    struct dt_job_size size;
+    if (!options->script)
+        return dt_cmd_load("check", options->file, true);
+    dt_request_read(options->script, &options->words, &size);
+    dt_promise_begin(size.array);
+    struct dt_conf *conf = dt_cmd_load("check", options->file, true);
+    dt_promise_end();
+    dt_job_size_fini(&size);
+    return conf;
+}
+
 static int check_file(const struct options *options)
 {
-    struct dt_conf *conf = dt_cmd_load("check", options->file, true);
+    struct dt_conf *conf = load(options);
     int status = conf ? check_loaded(options, conf) : EX_CONFIG;
     dt_conf_destroy(conf);
     return status;

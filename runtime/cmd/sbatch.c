@@ -18,6 +18,7 @@
 #include "conf/conf.h"
 #include "contract/contract.h"
 #include "slurm/preview.h"
+#include "slurm/promise.h"
 #include "slurm/script.h"
 #include "slurm/settings.h"
 #include "slurm/world.h"
@@ -90,19 +91,18 @@ static int parse_options(int argc, char **argv, struct options *options)
     return parse_extra(&options->script.extra);
 }
 
-/* The jobs of an array must not overwrite each other's files: a second index
- * must give another directory.
- */
+static bool is_array(const struct dt_script *script)
+{
+    return script->array || dt_srun_has(&script->extra, "array", '\0');
+}
+
+/* The jobs of an array must not overwrite each other's files. */
 static int check_array(const struct options *options,
                        const struct dt_conf *conf)
 {
-    setenv("SLURM_ARRAY_TASK_ID", "1", 1);
-    struct dt_conf *other = dt_cmd_load("sbatch", options->file, false);
-    if (!other)
-        return EX_CONFIG;
-    unsetenv("SLURM_ARRAY_TASK_ID");
-    bool same = strcmp(conf->run.output_dir, other->run.output_dir) == 0;
-    dt_conf_destroy(other);
+    const char *dir = conf->run.output_dir;
+    bool same = !strstr(dir, "${SLURM_ARRAY_TASK_ID}") &&
+                !strstr(dir, "${SLURM_JOB_ID}");
     return same && conf->trains
                ? dt_conf_print_problem(
                      conf, options->file, "run.output_dir",
@@ -126,7 +126,7 @@ static int check_config(const struct options *options, struct dt_conf *conf)
     if (status == EX_OK)
         status =
             dt_world_check(conf, dt_world_script(conf, &options->script.extra));
-    if (status == EX_OK && options->script.array)
+    if (status == EX_OK && is_array(&options->script))
         status = check_array(options, conf);
     return status;
 }
@@ -193,9 +193,9 @@ int dt_cmd_sbatch(int argc, char **argv)
     int status = parse_options(argc, argv, &options);
     if (status != DT_CMD_RUN)
         return status;
-    if (options.script.array)
-        setenv("SLURM_ARRAY_TASK_ID", "0", 1);
+    dt_promise_begin(is_array(&options.script));
     struct dt_conf *conf = dt_cmd_load("sbatch", options.file, true);
+    dt_promise_end();
     status = conf ? check_config(&options, conf) : EX_CONFIG;
     if (status == EX_OK && options.dry_run)
         status = dt_preview(conf);

@@ -375,6 +375,11 @@ void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */
 /* True if the file gives the key `path`, which the schema must have. */
 bool dt_conf_given(const struct dt_conf *conf, const char *path);
 
+/* Whether a path, or a message that names one, has a variable that only the job
+ * will have (slurm/promise.h): it cannot be looked at before.
+ */
+bool dt_conf_is_later(const char *text);
+
 /* The place of the key in the file, or 1:1 if the file does not give it. */
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
                                       const char *path);

@@ -154,7 +154,9 @@ int dt_conf_add_files(struct dt_conf_reader *reader,
     int rc;
     if (!path)
         return -1;
-    if (stat(path, &st) < 0 && strpbrk(path, "*?["))
+    if (dt_conf_is_later(path))
+        rc = dt_conf_list_add(reader, list, path, weight);
+    else if (stat(path, &st) < 0 && strpbrk(path, "*?["))
         rc = add_matches(&item, path);
     else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         rc = add_saved(&item, path);

@@ -47,10 +47,15 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
     const char *first = NULL;
     struct dt_error err;
     struct dt_found found, first_found;
+    bool later = false; /* a file that is not known yet */
     conf->data.kind = kind_asked(asked);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++) {
             const char *path = lists[k]->text[i];
+            if (dt_conf_is_later(path)) {
+                later = true;
+                continue;
+            }
             if (dt_kind_find(path, asked, &found, &err) < 0) {
                 PROBLEM(reader, keys[k], "%s", err.text);
                 continue;
@@ -63,7 +68,8 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
                 first = path;
             }
         }
-    if (!first && lists[0]->count > 0) /* of it nothing more is said */
+    bool asked_for = later && asked != DT_ASKED_AUTO;
+    if (!first && !asked_for && lists[0]->count > 0) /* nothing more is said */
         conf->data.kind = DT_KIND_LINES;
 }
 

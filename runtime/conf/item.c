@@ -49,6 +49,8 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
 {
     struct stat st;
     struct dt_error foreign;
+    if (dt_conf_is_later(path))
+        return 0;
     const char *why =
         type == S_IFDIR ? "not a directory" : "not a regular file";
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)

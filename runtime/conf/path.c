@@ -113,6 +113,11 @@ static int append_variables(struct text *text, const char *from,
     return 0;
 }
 
+bool dt_conf_is_later(const char *text)
+{
+    return strstr(text, "${SLURM_") != NULL;
+}
+
 static bool is_directory(const char *path)
 {
     struct stat st;

@@ -148,7 +148,7 @@ static int check_program(struct dt_conf_reader *reader, const char *path,
         dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
     if (!file)
         return -1;
-    if (access(file, X_OK) < 0) {
+    if (!dt_conf_is_later(file) && access(file, X_OK) < 0) {
         dt_conf_note(&reader->problems, node->place, path,
                      "%s: cannot be executed: it must exist and have the "
                      "permission",

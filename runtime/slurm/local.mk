@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/slurm/preview.c \
 	runtime/slurm/preview.h \
+	runtime/slurm/promise.c \
+	runtime/slurm/promise.h \
 	runtime/slurm/request.c \
 	runtime/slurm/request.h \
 	runtime/slurm/script.c \

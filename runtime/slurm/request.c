@@ -39,6 +39,7 @@ enum option {
     GRES,
     EXCLUSIVE,
     PARTITION,
+    ARRAY,
     OPTIONS,
 };
 
@@ -64,6 +65,7 @@ static const struct {
     [GRES] = {"gres", 0, false, "GRES"},
     [EXCLUSIVE] = {"exclusive", 0, true, "EXCLUSIVE"},
     [PARTITION] = {"partition", 'p', false, "PARTITION"},
+    [ARRAY] = {"array", 'a', false, "ARRAY_INX"},
 };
 
 /* Returns the option that `--name`, of `len` characters, stands for: by its
@@ -321,6 +323,7 @@ static void fill_size(const char *const *value, struct dt_job_size *size)
                               ? dt_job_gpus(value[GPUS_PER_NODE])
                               : count_gres(value[GRES]);
     size->unclear_ranks = is_unclear(value, size);
+    size->array = value[ARRAY] != NULL;
     if (value[PARTITION])
         size->partition = strdup(value[PARTITION]);
 }

@@ -15,6 +15,7 @@ struct dt_job_size {
     long gpus;          /* on all nodes */
     long gpus_per_node;
     char *partition;
+    bool array;         /* a request is one of a job for each index */
     bool unclear_ranks; /* a request says of ranks what is not a number */
     /* what a request (request.h) does not ask for */
     bool one_node;  /* so it gets one node */

@@ -407,43 +407,27 @@ static const char *find_job(const char *script,
     return job;
 }
 
-/* Divides what follows the file into srun's own words and, after "--", the
- * command.
- */
-static void split_words(const struct dt_srun_words *all,
-                        struct dt_srun_words *words,
-                        struct dt_srun_words *command)
-{
-    int i = 0;
-    while (i < all->count && strcmp(all->word[i], "--") != 0)
-        i++;
-    *words = (struct dt_srun_words){all->word, i};
-    i += i < all->count;
-    *command = (struct dt_srun_words){all->word + i, all->count - i};
-}
-
 int dt_submission_print(struct dt_conf *conf, const char *file,
-                        const struct dt_srun_words *all, const char *script)
+                        const struct dt_srun_words *words,
+                        const struct dt_srun_words *command, const char *script)
 {
     static const struct dt_srun_words none;
-    struct dt_srun_words words, command;
     char job[JOB_BYTES];
     char *text = NULL;
     size_t bytes = 0;
     struct printer p = {.conf = conf,
                         .file = file,
-                        .words = script ? &none : &words,
+                        .words = script ? &none : words,
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
-    split_words(all, &words, &command);
-    p.job = find_job(script, &words, job, &p.size);
+    p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);
     if (p.status == EX_OK && script)
         p.status = dt_world_check(conf, dt_world_job(conf, &p.size));
-    else if (p.status == EX_OK && trains(&p, &command))
-        p.status = dt_world_check(conf, dt_world_srun(conf, &words));
+    else if (p.status == EX_OK && trains(&p, command))
+        p.status = dt_world_check(conf, dt_world_srun(conf, words));
     lint_environment(&p);
     print_all(&p, script || p.job);
     if (ferror(p.out))

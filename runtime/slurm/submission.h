@@ -10,12 +10,14 @@
  * command line or environment already sets. What contradicts the allocation
  * that srun runs in is a problem, printed on stderr as file:line:col: key:
  * text, and so are batch sizes that do not fit the ranks. `file` is the name
- * for messages; `all` are srun's words and, after "--", its command. With
+ * for messages; `command` are the first words of srun's command, or none. With
  * `script`, sbatch or salloc asks, and the allocation is the one that they
  * request (request.h). Returns an exit status.
  */
 int dt_submission_print(struct dt_conf *conf, const char *file,
-                        const struct dt_srun_words *all, const char *script);
+                        const struct dt_srun_words *words,
+                        const struct dt_srun_words *command,
+                        const char *script);
 
 /* Returns "HASH:PATH" of the configuration's file, and of its DeepSpeed file,
  * for DT_ENV_SUM, to be freed. NULL: they cannot be read.

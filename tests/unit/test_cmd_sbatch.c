@@ -94,7 +94,13 @@ static void jobs_of_an_array_share_no_directory(void **state)
     assert_non_null(strstr(out, "#SBATCH --array=0-3%2\n"));
     assert_non_null(strstr(out, "#SBATCH --output=run-%A_%a.out\n"));
     assert_non_null(strstr(out, "#SBATCH --no-requeue\n"));
+    assert_int_equal(RUN("t.yaml", "--", "--array=3"), 0);
     assert_int_equal(RUN("--array=a", "t.yaml"), 64);
+    assert_int_equal(RUN("t.yaml"), 78);
+    assert_string_equal(errors, "t.yaml:5:13: run.output_dir: the environment "
+                                "variable SLURM_ARRAY_TASK_ID is not set: set "
+                                "it, or write "
+                                "${SLURM_ARRAY_TASK_ID:-default}\n");
 }
 
 static void no_script_is_written_for_a_mistake(void **state)
