@@ -63,7 +63,8 @@ const struct dt_conf_key dt_conf_keys[] = {
     /* run */
     {"run.name", DT_CONF_STRING, AT(run.name), .fallback = "run",
      .aliases = ALSO("experiment_name", "exp_name", "run_name"),
-     .help = "name of the run and of its output directory"},
+     .help = "name of the run, of its output directory and of the job that "
+             "srun makes"},
     {"run.output_dir", DT_CONF_DIR, AT(run.output_dir),
      .aliases = ALSO("output_dir"),
      .help = "directory for everything that the run writes; the default is "

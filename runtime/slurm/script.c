@@ -2,7 +2,6 @@
 /* script.c - writes a batch script from `launch:` */
 #include "config.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,12 +79,14 @@ static void print_sum(const struct dt_conf *conf, FILE *out)
 void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
                      FILE *out)
 {
-    char text[PATH_MAX], number[DT_SETTING_BYTES];
+    char text[DT_NAME_BYTES + 16], name[DT_NAME_BYTES];
+    char number[DT_SETTING_BYTES];
+    dt_job_name(conf, name);
     fprintf(out, "#!/bin/bash\n# %s: ", PACKAGE_STRING);
     fputs("disttrain sbatch ", out);
     dt_shell_print(conf->file, out);
     putc('\n', out);
-    print_option("job-name", conf->run.name, out);
+    print_option("job-name", name, out);
     for (const struct dt_setting *s = dt_settings; s->key; s++) {
         const char *value = dt_setting_text(conf, s, number);
         if (value && !dt_srun_has(&script->extra, s->option, '\0'))
@@ -93,7 +94,7 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
     }
     if (script->array)
         print_option("array", script->array, out);
-    snprintf(text, sizeof(text), "%s-%s.out", conf->run.name,
+    snprintf(text, sizeof(text), "%s-%s.out", name,
              script->array ? "%A_%a" : "%j");
     print_option("output", text, out);
     print_option("open-mode", "append", out);

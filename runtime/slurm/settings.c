@@ -2,6 +2,7 @@
 /* settings.c - translates `launch:` into options and variables of Slurm */
 #include "config.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "slurm/settings.h"
@@ -60,6 +61,20 @@ const char *dt_setting_text(const struct dt_conf *conf,
         return NULL;
     snprintf(buffer, DT_SETTING_BYTES, "%ld", *(const long *)at);
     return buffer;
+}
+
+void dt_job_name(const struct dt_conf *conf, char name[DT_NAME_BYTES])
+{
+    snprintf(name, DT_NAME_BYTES, "%s", conf->run.name);
+    char *end = strstr(name, "${");
+    while (end && end > name && strchr("-_. ", end[-1]))
+        end--;
+    if (end)
+        *end = '\0';
+    for (char *c = name; *c; c++)
+        *c = iscntrl((unsigned char)*c) ? ' ' : *c;
+    if (name[0] == '\0')
+        snprintf(name, DT_NAME_BYTES, "disttrain");
 }
 
 void dt_shell_print(const char *word, FILE *out)

@@ -36,6 +36,13 @@ enum { DT_SETTING_BYTES = 24 }; /* room for any number, terminated */
 const char *dt_setting_text(const struct dt_conf *conf,
                             const struct dt_setting *setting, char *buffer);
 
+enum { DT_NAME_BYTES = 256 };
+
+/* Writes the name of a job: run.name, as far as it does not depend on what only
+ * the job will know; "disttrain" if nothing is left.
+ */
+void dt_job_name(const struct dt_conf *conf, char name[DT_NAME_BYTES]);
+
 /* Words that srun was given before its command. */
 struct dt_srun_words {
     char *const *word;

@@ -270,6 +270,17 @@ static void print_settings(struct printer *p)
     }
 }
 
+/* In a job, srun takes no name of a step from a variable. */
+static void print_name(struct printer *p)
+{
+    char name[DT_NAME_BYTES];
+    if (p->job || !dt_conf_given(p->conf, "run.name") ||
+        getenv("SLURM_JOB_NAME"))
+        return;
+    dt_job_name(p->conf, name);
+    print_srun(p, "SLURM_JOB_NAME", name);
+}
+
 /* Prints a list. Its words are escaped individually, and then again as part of
  * a line.
  */
@@ -382,6 +393,7 @@ static void print_all(struct printer *p, bool with_sum)
     fputs(DT_CONTRACT_VERSION_LINE "\n" DT_CONTRACT_CONFIG, p->out);
     print_escaped(conf->file, p->out);
     fprintf(p->out, "\n" DT_CONTRACT_RUNS "%s\n", runs);
+    print_name(p);
     print_settings(p);
     print_step(p);
     if (getenv(DT_ENV_WARNED))

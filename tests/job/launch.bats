@@ -120,15 +120,18 @@ show='echo $RANK/$WORLD_SIZE $SLURMD_NODENAME'
 @test "every setting becomes a default of srun" {
     config all "nodes: 1" "gpus_per_node: 2" "cpus_per_task: 2" \
         "partition: other" "account: a1" "time: 7" "mem: 100M"
+    echo "run.name: mine" >>all.yaml
     run -0 dt_srun --disttrain=all.yaml sh -c 'echo $CUDA_VISIBLE_DEVICES
         echo CPUS=$SLURM_CPUS_PER_TASK
         scontrol show job $SLURM_JOB_ID | tr " " "\n"'
     [[ $output == *0,1* && $output == *CPUS=2* ]]
     local line
     for line in Partition=other Account=a1 TimeLimit=00:07:00 \
-        MinMemoryNode=100M; do
+        MinMemoryNode=100M JobName=mine; do
         grep -qx "$line" <<<"$output"
     done
+    run -0 dt_srun -J other --disttrain=all.yaml sh -c 'echo $SLURM_JOB_NAME'
+    [[ $output == *other* && $output != *mine* ]]
 }
 
 @test "launch.container is the image of the step, and of no step inside it" {

@@ -180,6 +180,25 @@ static void srun_gets_the_settings_it_was_not_given(void **state)
                              "RUNS=nothing\n");
 }
 
+static void the_run_names_the_job_that_srun_makes(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "run.name: mine\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, "SRUN SLURM_JOB_NAME=mine\n"));
+    setenv("SLURM_JOB_NAME", "theirs", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+    unsetenv("SLURM_JOB_NAME");
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+    unsetenv("SLURM_JOB_ID");
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+}
+
 /* What a rank says of the file argv[1]. */
 static int warn(int argc, char **argv)
 {
@@ -531,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
+        cmocka_unit_test(the_run_names_the_job_that_srun_makes),
         cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),
         cmocka_unit_test(a_step_larger_than_its_job_is_refused),
         cmocka_unit_test(launch_must_match_what_sbatch_asks_for),

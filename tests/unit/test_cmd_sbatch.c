@@ -103,6 +103,31 @@ static void jobs_of_an_array_share_no_directory(void **state)
                                 "${SLURM_ARRAY_TASK_ID:-default}\n");
 }
 
+/* Inside a job its own number is not that of the next one. */
+static void what_only_the_job_knows_is_no_part_of_its_name(void **state)
+{
+    static const char *const names[][2] = {
+        {"x-${SLURM_JOB_ID}", "x"},
+        {"x_${SLURM_JOB_ID}-y", "x"},
+        {"${SLURM_JOB_ID}", "disttrain"},
+        {"x$ y", "'x$ y'"},
+    };
+    char text[256];
+    (void)state;
+    setenv("SLURM_JOB_ID", "77", 1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(text, sizeof(text),
+                 LEAST "run: {name: '%s', output_dir: 'o/${SLURM_JOB_ID}'}\n",
+                 names[i][0]);
+        write_file("t.yaml", text);
+        assert_int_equal(RUN("t.yaml"), 0);
+        snprintf(text, sizeof(text), "#SBATCH --job-name=%s\n", names[i][1]);
+        assert_non_null(strstr(out, text));
+        assert_null(strstr(out, "77"));
+    }
+    unsetenv("SLURM_JOB_ID");
+}
+
 static void no_script_is_written_for_a_mistake(void **state)
 {
     (void)state;
@@ -160,6 +185,7 @@ int main(void)
         cmocka_unit_test(the_script_merges_the_file_and_the_options),
         cmocka_unit_test(a_failed_step_is_restarted_unless_requeued),
         cmocka_unit_test(jobs_of_an_array_share_no_directory),
+        cmocka_unit_test(what_only_the_job_knows_is_no_part_of_its_name),
         cmocka_unit_test(no_script_is_written_for_a_mistake),
         cmocka_unit_test(a_dry_run_shows_every_rank_and_variable),
     };
