@@ -36,14 +36,16 @@ static bool is_runtime(const char *program, const char *runtime)
     return strcmp(base_name(program), base_name(runtime)) == 0;
 }
 
-/* Finds the path that the task's execvp will find. */
+/* Finds the path that Slurm will execute: without PATH, only what is in the
+ * directory of the task.
+ */
 static bool find_program(spank_t spank, const char *program,
                          char path[PATH_MAX])
 {
     if (strchr(program, '/'))
         return snprintf(path, PATH_MAX, "%s", program) < PATH_MAX;
     const char *dir = dtspank_task_getenv(spank, "PATH");
-    while (dir) {
+    for (dir = dir ? dir : ""; dir;) {
         size_t len = strcspn(dir, ":"); /* 0: the directory of the task */
         int n = snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dir,
                          len > 0 ? "/" : "", program);
@@ -60,9 +62,15 @@ static int check_name(spank_t spank, const char *program, const char *runtime,
 {
     char path[PATH_MAX];
     const char *node = dtspank_task_node(spank);
-    if (!dtspank_task_getenv(spank, "PATH") ||
-        find_program(spank, program, path))
+    bool has_path = dtspank_task_getenv(spank, "PATH") != NULL;
+    if (find_program(spank, program, path))
         return 0;
+    if (access(runtime, X_OK) == 0 && !has_path)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "the task has no PATH on %s, as with "
+                            "--export=NONE: write %s, or give srun "
+                            "--export=ALL",
+                            node, runtime);
     if (access(runtime, X_OK) == 0)
         return dt_error_set(err, EX_UNAVAILABLE,
                             "no %s in PATH on %s: write %s", program, node,

@@ -215,7 +215,6 @@ static void a_runtime_that_cannot_run_names_its_node(void **state)
     check(path, problem);
     assert_int_equal(chmod(path, 0755), 0);
     check(path, "");
-    check("disttrain", "");    /* PATH is not known */
     check("/no/bin/prog", ""); /* Slurm says it well enough */
 }
 
@@ -242,6 +241,32 @@ static void a_runtime_that_is_not_in_path_names_its_node(void **state)
     check("other", "");
 }
 
+/* As in a script with #SBATCH --export=NONE. */
+static void a_task_without_path_is_told_what_to_write(void **state)
+{
+    const char *path = scratch_write("disttrain", "", 0);
+    char problem[1024], dir[1024], before[1024];
+    struct dt_error err;
+    (void)state;
+    check("disttrain", "no disttrain in PATH on n2, and no runtime at "
+                       "/opt/bin/disttrain: install disttrain there");
+    assert_int_equal(chmod(path, 0755), 0);
+    stub.argv[0] = "disttrain";
+    assert_int_equal(dtspank_program_check(NULL, path, &err), -1);
+    snprintf(problem, sizeof(problem),
+             "the task has no PATH on n2, as with --export=NONE: write %s, or "
+             "give srun --export=ALL",
+             path);
+    assert_string_equal(err.text, problem);
+    /* what is in its directory, Slurm finds */
+    snprintf(dir, sizeof(dir), "%.*s",
+             (int)(strlen(path) - strlen("/disttrain")), path);
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(dir), 0);
+    check("disttrain", "");
+    assert_int_equal(chdir(before), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
@@ -255,6 +280,7 @@ int main(void)
         TEST(a_step_with_mpi_brings_no_warning),
         TEST(a_runtime_that_cannot_run_names_its_node),
         TEST(a_runtime_that_is_not_in_path_names_its_node),
+        TEST(a_task_without_path_is_told_what_to_write),
     };
     return cmocka_run_group_tests_name("spank_program", tests, NULL, NULL);
 }
