@@ -97,11 +97,27 @@ static int export_variable(void *context, const char *name, const char *value,
     return dtspank_task_setenv(export->spank, name, value, err);
 }
 
+/* Slurm leaves the number that srun or the job was given, even where the nodes
+ * of this step have other numbers. It is not the user's then.
+ */
+static void forget_stale_shape(spank_t spank, const struct dt_task_facts *facts)
+{
+    static const char name[] = "SLURM_NTASKS_PER_NODE";
+    uint32_t each = 0;
+    bool holds =
+        dtspank_task_number(spank, name, &each) && each == facts->local_size;
+    for (uint32_t i = 0; facts->tasks && i < facts->nodes; i++)
+        holds = holds && facts->tasks[i] == each;
+    if (!holds)
+        spank_unsetenv(spank, name);
+}
+
 static int export_facts(spank_t spank, const struct dt_task_facts *facts,
                         struct dt_error *err)
 {
     struct export export = {.spank = spank};
     const char *frameworks = dtspank_task_getenv(spank, DT_ENV_FRAMEWORKS);
+    forget_stale_shape(spank, facts);
     if (dt_variables_each(facts, frameworks, export_variable, &export, err) !=
         0)
         return -1;

@@ -95,6 +95,35 @@ static void a_task_gets_its_rank_sizes_and_master(void **state)
     assert_string_equal(stub.said, "");
 }
 
+/* Of a job whose steps have other shapes. */
+static void a_stale_number_of_tasks_is_removed(void **state)
+{
+    static const char *const stale[] = {"4", "3", "x"};
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* nodes have 3, 3 and 2 tasks */
+        set("SLURM_NTASKS_PER_NODE", stale[i]);
+        assert_int_equal(dtspank_step_task_init(NULL), 0);
+        assert_null(stub_getenv("SLURM_NTASKS_PER_NODE"));
+    }
+}
+
+static void a_stale_number_of_tasks_is_corrected(void **state)
+{
+    (void)state;
+    stub.component_tasks = 9;
+    set("SLURM_STEP_NUM_TASKS", "9");
+    set("SLURM_STEP_TASKS_PER_NODE", "3(x3)");
+    set("SLURM_NTASKS_PER_NODE", "4");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("SLURM_NTASKS_PER_NODE", "3");
+    set(DT_ENV_FRAMEWORKS, "jax"); /* nobody asks for it */
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("SLURM_NTASKS_PER_NODE", "3");
+    set("SLURM_NTASKS_PER_NODE", "4");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_null(stub_getenv("SLURM_NTASKS_PER_NODE"));
+}
+
 /* Without srun's answer the first node is taken. */
 static void the_first_node_is_the_default_master(void **state)
 {
@@ -443,6 +472,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_task_gets_its_rank_sizes_and_master),
+        TEST(a_stale_number_of_tasks_is_removed),
+        TEST(a_stale_number_of_tasks_is_corrected),
         TEST(the_first_node_is_the_default_master),
         TEST(the_first_component_has_the_master),
         TEST(rank_0_refuses_another_node_as_master),
