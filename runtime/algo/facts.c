@@ -101,6 +101,33 @@ static void add_key(void *ctx, const char *key, const char *value, bool given)
         json_array_append_new(c->given, json_string(key));
 }
 
+/* An override as given, without what looks like a secret; free it. NULL: out of
+ * memory.
+ */
+static char *clean_override(const char *text)
+{
+    char *key = strndup(text, strcspn(text, "=")), *clean = NULL;
+    if (key && dt_secret_name(key)) {
+        if (asprintf(&clean, "%s=%s", key, DT_SECRET_REMOVED) < 0)
+            clean = NULL;
+    } else if (key) {
+        clean = dt_secret_remove(text);
+    }
+    free(key);
+    return clean;
+}
+
+static json_t *overrides_json(const struct dt_conf *conf)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < conf->overrides.count; i++) {
+        char *clean = clean_override(conf->overrides.text[i]);
+        json_array_append_new(all, clean ? text_json(clean) : json_null());
+        free(clean);
+    }
+    return all;
+}
+
 /* --- the process and the job --- */
 
 /* The step of Slurm's job, "123.0"; null without one. */
@@ -115,8 +142,8 @@ static json_t *job_json(void)
     return text_json(text);
 }
 
-/* The words of the command; those of an option whose name is that of a secret
- * are removed.
+/* The words of the command; those of an option, or behind NAME=, whose name is
+ * that of a secret are removed.
  */
 static json_t *argv_json(void)
 {
@@ -126,11 +153,11 @@ static json_t *argv_json(void)
     bool secret = false;
     FILE *file = fopen("/proc/self/cmdline", "re");
     while (file && getdelim(&word, &size, '\0', file) > 0) {
-        char *is = word[0] == '-' ? strchr(word, '=') : NULL;
+        char *is = strchr(word, '=');
         bool option = word[0] == '-';
         if (is)
             *is = '\0';
-        bool named = option && dt_secret_name(word);
+        bool named = (option || is) && dt_secret_name(word);
         if (is)
             *is = '=';
         json_array_append_new(words, (secret && !option) || (is && named)
@@ -160,16 +187,28 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+static void put_overrides(FILE *out, const char *option,
+                          const struct dt_conf *conf)
+{
+    for (size_t i = 0; i < conf->overrides.count; i++) {
+        char *clean = clean_override(conf->overrides.text[i]);
+        fputs(option, out);
+        put_word(out, clean ? clean : "?");
+        free(clean);
+    }
+}
+
 /* The command that resumes the run from its newest checkpoint. */
 static json_t *resume_json(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
     char *text = NULL;
     size_t bytes = 0;
+    bool srun = getenv("SLURM_JOB_ID") && getenv("SLURM_STEP_ID");
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    if (getenv("SLURM_JOB_ID") && getenv("SLURM_STEP_ID"))
+    if (srun)
         fprintf(out, "srun -N%d -n%d --disttrain=", run->nodes.count,
                 run->world);
     else if (run->world > 1)
@@ -177,6 +216,7 @@ static json_t *resume_json(const struct dt_run *run)
     else
         fputs("disttrain train ", out);
     put_word(out, conf->file);
+    put_overrides(out, srun ? " --disttrain-set=" : " --set ", conf);
     if (conf->training.resume == DT_CONF_RESUME_NONE)
         fputs(" # with training.resume: auto", out);
     json_t *json = fclose(out) == 0 ? text_json(text) : NULL;
@@ -356,6 +396,7 @@ static void add_identity(const struct dt_run *run, json_t *facts)
     json_object_set_new(facts, "config_path", text_json(conf->file));
     json_object_set_new(facts, "config", c.values);
     json_object_set_new(facts, "given", c.given);
+    json_object_set_new(facts, "overrides", overrides_json(conf));
     json_object_set_new(facts, "config_hash", json_string(hash));
     json_object_set_new(facts, "model", model_json(run));
     json_object_set_new(facts, "data", data_json(run));

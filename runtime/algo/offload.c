@@ -20,7 +20,8 @@ static size_t choose_tile(const struct dt_run *run)
     size_t most = (size_t)conf->distributed.offload_optimizer.tile_size;
     size_t share = run->learner.layout->count / (size_t)run->world / TILES;
     /* sub_group_size of a DeepSpeed file is only a limit */
-    if (dt_conf_given(conf, key) && !dt_conf_place_of(conf, key).deepspeed)
+    if (dt_conf_given(conf, key) &&
+        dt_conf_place_of(conf, key).source != DT_CONF_OF_DEEPSPEED)
         return most;
     share = share > LEAST_TILE ? share : LEAST_TILE;
     return share < most ? share : most;

@@ -19,8 +19,10 @@
 #include "weights/weights.h"
 
 static const char help[] =
-    "usage: disttrain check [--resolved] [--world N] FILE\n"
-    "       disttrain check --contract [--allocation SCRIPT] FILE\n"
+    "usage: disttrain check [--resolved] [--world N] [--set KEY=VALUE]... "
+    "FILE\n"
+    "       disttrain check --contract [--allocation SCRIPT]\n"
+    "                       [--set KEY=VALUE]... FILE\n"
     "                       [-- SLURM-OPTION... [-- COMMAND...]]\n"
     "       disttrain check --explain KEY|FILE.json\n"
     "       disttrain check --keys\n"
@@ -33,6 +35,8 @@ static const char help[] =
     "value\n"
     "  --world N    work out the batch sizes for N ranks; the default is the\n"
     "               ranks of launch:\n"
+    "  --set KEY=VALUE\n"
+    "               take this value, whatever FILE says\n"
     "  --contract   print what the Slurm plugin needs\n"
     "  --allocation SCRIPT\n"
     "               with --contract: the options are those of sbatch with\n"
@@ -78,6 +82,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"world", required_argument, NULL, 'w'},
         {"explain", required_argument, NULL, 'e'},
         {"keys", no_argument, NULL, 'k'},
+        DT_CMD_SET_OPTION,
         {"help", no_argument, NULL, 'h'},
         {0},
     };

@@ -58,6 +58,25 @@ struct dt_cmd_line {
 
 enum { DT_CMD_RUN = -1 };
 
+/* --set KEY=VALUE, in the table of a command that reads a configuration. It may
+ * be given several times, and is kept by dt_cmd_next_option.
+ */
+enum { DT_CMD_SET = 1000 };
+#define DT_CMD_SET_OPTION                                                      \
+    {                                                                          \
+        "set", required_argument, NULL, DT_CMD_SET                             \
+    }
+
+/* What the options --set of the command say, for dt_conf_load. */
+const struct dt_conf_overrides *dt_cmd_overrides(void);
+
+/* Empties it; appends a word; puts a list of DT_ENV_OVERRIDES before the words.
+ * -1: EX_USAGE, something is no KEY=VALUE; EX_OSERR.
+ */
+void dt_cmd_overrides_clear(void);
+int dt_cmd_overrides_add(const char *word, struct dt_error *err);
+int dt_cmd_overrides_inherit(const char *list, struct dt_error *err);
+
 /* Returns the letter of the next option, as getopt_long does. -1: there are no
  * more, and argv[optind] is the first word; or else status is set, because the
  * help was printed (0) or an option is unknown or has no value (EX_USAGE, after

@@ -33,7 +33,8 @@ static const char help[] =
     "usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
     "       disttrain doctor --ranks --job=ID.STEP\n"
     "       disttrain doctor --plugin\n"
-    "       disttrain doctor --rates FILE [--drive DIR] [CONFIG]\n\n"
+    "       disttrain doctor --rates FILE [--drive DIR]\n"
+    "                        [--set KEY=VALUE]... [CONFIG]\n\n"
     "Examines each node of the job, or this machine if there is no job,\n"
     "prints a table, and says what to do about each problem.\n\n"
     "  --brief            print one line if no node is bad\n"
@@ -48,6 +49,8 @@ static const char help[] =
     "for\n"
     "                     disttrain plan, with the shapes of CONFIG\n"
     "  --drive DIR        with --rates: the drive of this directory too\n"
+    "  --set KEY=VALUE    with --rates: take this value, whatever CONFIG "
+    "says\n"
     "  --probe            what the command itself starts on each node\n"
     "  --help             this text\n\n"
     "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
@@ -65,6 +68,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"ranks", no_argument, NULL, 'r'},
         {"rates", required_argument, NULL, 'm'},
         {"drive", required_argument, NULL, 'd'},
+        DT_CMD_SET_OPTION,
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -86,6 +90,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         return line.status;
     if (options->rates.drive && !options->rates.file)
         return dt_cmd_usage_error("doctor", "--drive needs --rates");
+    if (dt_cmd_overrides()->count > 0 && !options->rates.file)
+        return dt_cmd_usage_error("doctor", "--set needs --rates");
     if (options->rates.file && optind < argc)
         options->rates.config = argv[optind++];
     if (optind < argc)

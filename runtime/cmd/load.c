@@ -52,7 +52,8 @@ void dt_cmd_warn_once(const char *file, const struct dt_conf_problems *warnings)
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
 {
     struct dt_conf_problems problems, warnings;
-    struct dt_conf *conf = dt_conf_load(file, &problems, &warnings);
+    struct dt_conf *conf =
+        dt_conf_load(file, dt_cmd_overrides(), &problems, &warnings);
     if (warn)
         print_warnings(file, &warnings);
     for (size_t i = 0; i < problems.count; i++)

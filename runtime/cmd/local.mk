@@ -19,6 +19,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/join.c \
 	runtime/cmd/join.h \
 	runtime/cmd/load.c \
+	runtime/cmd/overrides.c \
 	runtime/cmd/plan.c \
 	runtime/cmd/plan_json.c \
 	runtime/cmd/plan_out.h \

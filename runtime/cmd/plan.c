@@ -24,6 +24,7 @@ static const char help[] =
     "  --rates RATES        a file of rates, or a known device: h100, h200, "
     "a100\n"
     "                       or cpu\n"
+    "  --set KEY=VALUE      take this value, whatever FILE says\n"
     "  --json               print all numbers as JSON\n"
     "  --help               this text\n\n"
     "Exit status: 0; 78 if the run would not fit, or has a mistake.\n";
@@ -76,6 +77,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"gpu-memory", required_argument, NULL, 'g'},
         {"rates", required_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},
+        DT_CMD_SET_OPTION,
         {"help", no_argument, NULL, 'h'},
         {0},
     };

@@ -20,7 +20,8 @@
 #include "tokenizer/chat.h"
 
 static const char help[] =
-    "usage: disttrain prepare --config CONFIG [--reference] [--threads N]\n"
+    "usage: disttrain prepare --config CONFIG [--set KEY=VALUE]...\n"
+    "                         [--reference] [--threads N]\n"
     "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
     "\n"
     "Tokenizes data files (lines of JSON, or text) into the cache that "
@@ -28,6 +29,7 @@ static const char help[] =
     "with the same settings uses. A cache that matches is only checked.\n"
     "\n"
     "  --config CONFIG       take the files and settings of a configuration\n"
+    "  --set KEY=VALUE       take this value, whatever CONFIG says\n"
     "  --reference           also compute what the reference of algorithm dpo\n"
     "                        gives to the pairs, for dpo.reference.mode:\n"
     "                        precompute\n"
@@ -310,6 +312,8 @@ static int parse_options(struct request *request, int argc, char **argv)
                                   argv[optind]);
     if (!request->config && request->reference)
         return dt_cmd_usage_error("prepare", "--reference needs --config");
+    if (!request->config && dt_cmd_overrides()->count > 0)
+        return dt_cmd_usage_error("prepare", "--set needs --config");
     if (!request->config && optind == argc)
         return dt_cmd_usage_error("prepare", "expected a FILE");
     if (!request->config && !request->tokenizer)

@@ -19,7 +19,8 @@
 #include "reward/serve.h"
 
 static const char help[] =
-    "usage: disttrain reward serve FILE --listen unix:PATH\n"
+    "usage: disttrain reward serve FILE --listen unix:PATH [--set "
+    "KEY=VALUE]...\n"
     "       disttrain reward host LIBRARY\n\n"
     "serve scores completions for other programs with reward.functions of a\n"
     "configuration, over a socket, until SIGTERM or SIGINT, or until a "
@@ -27,6 +28,7 @@ static const char help[] =
     "fails. host answers on stdin and stdout with a library of type library:\n"
     "what a run starts for it, and a way to try one by hand.\n\n"
     "  --listen unix:PATH  the socket, which only this user may open\n"
+    "  --set KEY=VALUE     take this value, whatever FILE says\n"
     "  --help              this text\n";
 
 static volatile sig_atomic_t stopped;
@@ -155,6 +157,7 @@ int dt_cmd_reward(int argc, char **argv)
     static const struct option table[] = {
         {"help", no_argument, NULL, 'h'},
         {"listen", required_argument, NULL, 'l'},
+        DT_CMD_SET_OPTION,
         {0}};
     struct dt_cmd_line line = {"reward", help, table, .status = DT_CMD_RUN};
     const char *listen = NULL;

@@ -24,7 +24,8 @@
 #include "slurm/world.h"
 
 static const char help[] =
-    "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST] FILE\n"
+    "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST]\n"
+    "                        [--set KEY=VALUE]... FILE\n"
     "                        [-- --SBATCH-OPTION[=VALUE]...]\n"
     "\n"
     "Prints the batch script of the job that launch: in FILE describes.\n"
@@ -34,6 +35,8 @@ static const char help[] =
     "                instead; nothing is queued\n"
     "  --array=LIST  make one job for each index; run.output_dir in FILE must\n"
     "                contain ${SLURM_ARRAY_TASK_ID}\n"
+    "  --set KEY=VALUE\n"
+    "                take this value, whatever FILE says, now and in the job\n"
     "  --help        this text\n"
     "\n"
     "Options after -- are added to the script and override FILE.\n";
@@ -62,6 +65,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"submit", no_argument, NULL, 's'},
         {"dry-run", no_argument, NULL, 'd'},
         {"array", required_argument, NULL, 'a'},
+        DT_CMD_SET_OPTION,
         {"help", no_argument, NULL, 'h'},
         {0},
     };

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 
@@ -123,7 +124,8 @@ static int load_and_train(const char *path)
 {
     struct dt_conf_problems problems = {0}, warnings = {0};
     struct dt_error err;
-    struct dt_conf *conf = dt_conf_load(path, &problems, &warnings);
+    struct dt_conf *conf =
+        dt_conf_load(path, dt_cmd_overrides(), &problems, &warnings);
     int status = EX_CONFIG;
     struct dt_launch *launch = dt_launch_create(
         conf ? (int)(conf->distributed.timeout_s * 1000) : JOIN_TIMEOUT_MS,
@@ -148,18 +150,42 @@ static int load_and_train(const char *path)
 }
 
 static const char help[] =
-    "usage: disttrain train [FILE]\n\n"
+    "usage: disttrain train [--set KEY=VALUE]... [FILE]\n\n"
     "Trains a model as the configuration FILE describes, see\n"
     "disttrain.yaml(5). Under srun, mpirun or any other PMIx launcher\n"
     "every task is a rank; without a launcher there is one rank. FILE may\n"
     "be left out in a step of `srun --disttrain=FILE`.\n\n"
+    "  --set KEY=VALUE  take this value, whatever FILE says; it may be given\n"
+    "                   several times\n"
+    "  --help           this text\n\n"
     "On SIGTERM, SIGUSR1 or SIGINT it finishes the step, saves a\n"
     "checkpoint and exits with status 75.\n";
 
+/* Whether two paths lead to one file. */
+static bool same_file(const char *left, const char *right)
+{
+    struct stat a, b;
+    return stat(left, &a) == 0 && stat(right, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Takes what --disttrain-set says of the file of the step. */
+static int inherit_overrides(const char *path)
+{
+    struct dt_error err;
+    const char *config = getenv(DT_ENV_CONFIG);
+    const char *list = getenv(DT_ENV_OVERRIDES);
+    if (!config || !list || !same_file(path, config) ||
+        dt_cmd_overrides_inherit(list, &err) == 0)
+        return EX_OK;
+    fprintf(stderr, "disttrain train: --disttrain-set: %s\n", err.text);
+    return err.status;
+}
+
 int dt_cmd_train(int argc, char **argv)
 {
-    static const struct option table[] = {{"help", no_argument, NULL, 'h'},
-                                          {0}};
+    static const struct option table[] = {
+        DT_CMD_SET_OPTION, {"help", no_argument, NULL, 'h'}, {0}};
     struct dt_cmd_line line = {"train", help, table, .status = DT_CMD_RUN};
     hold_signals();
     dt_cmd_next_option(&line, argc, argv);
@@ -171,5 +197,6 @@ int dt_cmd_train(int argc, char **argv)
     if (argc > optind + 1)
         return dt_cmd_usage_error(
             "train", "expected one FILE, but got '%s' too", argv[optind + 1]);
-    return load_and_train(path);
+    int status = inherit_overrides(path);
+    return status == EX_OK ? load_and_train(path) : status;
 }

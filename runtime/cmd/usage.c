@@ -49,13 +49,23 @@ static bool has_letter(const struct option *table, int letter)
 int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv)
 {
     opterr = 0;
-    if (!line->begun)
+    if (!line->begun) {
         optind = 0; /* getopt begins anew */
+        dt_cmd_overrides_clear();
+    }
     line->begun = true;
+    struct dt_error err;
     char letters[32];
     snprintf(letters, sizeof(letters), ":h%s",
              line->letters ? line->letters : "");
     int c = getopt_long(argc, argv, letters, line->table, &line->index);
+    for (; c == DT_CMD_SET;
+         c = getopt_long(argc, argv, letters, line->table, &line->index))
+        if (dt_cmd_overrides_add(optarg, &err) < 0) {
+            line->status =
+                dt_cmd_usage_error(line->name, "--set: %s", err.text);
+            return -1;
+        }
     /* optind is not yet behind the word if this is the x of -xy */
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = optopt != 0 && !has_letter(line->table, optopt);

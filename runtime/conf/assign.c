@@ -13,7 +13,7 @@ static void note_clash(struct dt_conf_reader *reader,
                        const struct dt_tree *node, const char *now,
                        const char *old, struct dt_conf_place before)
 {
-    bool other = before.deepspeed != node->place.deepspeed;
+    bool other = before.source != node->place.source;
     dt_conf_note(&reader->problems, node->place, key->path,
                  "%s%.200s here (%.60s), but %.200s in %s%s",
                  key->clash ? key->clash : "", now, node->key, old,
@@ -26,8 +26,8 @@ static bool yields(const char *old, struct dt_conf_place before,
                    const struct dt_tree *node)
 {
     return strcmp(old, "deepspeed") == 0 ||
-           (strcmp(old, "auto") == 0 && !before.deepspeed &&
-            node->place.deepspeed);
+           (strcmp(old, "auto") == 0 && before.source == DT_CONF_OF_FILE &&
+            node->place.source == DT_CONF_OF_DEEPSPEED);
 }
 
 void dt_conf_set(struct dt_conf_reader *reader, int row,
@@ -35,6 +35,10 @@ void dt_conf_set(struct dt_conf_reader *reader, int row,
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
     struct dt_conf_place *place = &reader->conf->place[row], before = *place;
+    if (dt_conf_is_overridden(reader, row, node->place))
+        return;
+    if (node->place.source == DT_CONF_OF_OVERRIDE)
+        dt_conf_override(reader, row, node->place.line);
     if (dt_conf_is_null(node))
         return;
     *place = node->place;

@@ -66,8 +66,8 @@ static void derive_betas(struct dt_conf_reader *reader)
             &reader->conf->place[dt_conf_key_find(names[i])];
         if (one->line > 0 && pair_given)
             dt_conf_note(&reader->problems, *one, names[i],
-                         "given twice: optimizer.betas is in line %d",
-                         pair->line);
+                         "given twice: optimizer.betas is in %s",
+                         dt_conf_where(&reader->problems, *pair, *one));
         else if (one->line > 0)
             *pair = *one;
         one->line = 0;

@@ -122,6 +122,12 @@ enum dt_conf_lr_scaling {
     DT_CONF_LR_SQRT,
 };
 
+/* What is set beside the file: "KEY=VALUE" each, as given. Owned. */
+struct dt_conf_overrides {
+    char **text;
+    size_t count;
+};
+
 /* Fields are named like the keys. Strings are NUL-terminated and owned by the
  * configuration; NULL means not given. Paths are absolute. If the ratio beside
  * a number of steps is above 0, the number is ceil(ratio * all steps), set by
@@ -345,6 +351,7 @@ struct dt_conf {
     struct dt_conf_rewards reward;
     struct dt_conf_env *env;
     size_t env_count;
+    struct dt_conf_overrides overrides;
     bool trains; /* false: has only keys of launch, env, run and logging */
     uint64_t fingerprint;        /* hash of everything that changes the result,
                                     without paths; complete after
@@ -362,12 +369,27 @@ struct dt_conf_problems {
 /* Frees the texts and empties the list. */
 void dt_conf_problems_fini(struct dt_conf_problems *problems);
 
-/* Reads and checks `path`; /dev/null counts as a file without keys. NULL: the
- * file has problems, all of which are in *problems (no entry: out of memory).
+/* Appends a copy of KEY=VALUE. -1: EX_USAGE, it is something else; EX_OSERR. */
+int dt_conf_overrides_add(struct dt_conf_overrides *overrides, const char *text,
+                          struct dt_error *err);
+
+/* Appends those of DT_ENV_OVERRIDES, see contract/contract.h. -1: the same. */
+int dt_conf_overrides_decode(struct dt_conf_overrides *overrides,
+                             const char *list, struct dt_error *err);
+void dt_conf_overrides_fini(struct dt_conf_overrides *overrides);
+
+/* The first override of a key that only training looks at, or NULL. */
+const char *dt_conf_trained_override(const struct dt_conf *conf);
+
+/* Reads and checks `path`; /dev/null counts as a file without keys. A key of
+ * `overrides` (NULL: none) has the value that it has there, whatever the file
+ * says: the last one, if there are several; null is its default. NULL: the file
+ * has problems, all of which are in *problems (no entry: out of memory).
  * Warnings go to *warnings. The caller frees the result with dt_conf_destroy
  * and, in any case, both lists with dt_conf_problems_fini.
  */
 struct dt_conf *dt_conf_load(const char *path,
+                             const struct dt_conf_overrides *overrides,
                              struct dt_conf_problems *problems,
                              struct dt_conf_problems *warnings);
 void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */

@@ -177,7 +177,8 @@ static void take_false(struct taker *t, const struct given *g)
     char *now = dt_conf_given(reader->conf, g->key->key)
                     ? dt_conf_value_text(reader, ours(g))
                     : NULL;
-    if (now && !place.deepspeed && g->node->place.deepspeed &&
+    if (now && place.source == DT_CONF_OF_FILE &&
+        g->node->place.source == DT_CONF_OF_DEEPSPEED &&
         strcmp(now, g->key->value) == 0)
         dt_conf_note(&reader->problems, g->node->place, g->path,
                      "%sfalse here, but %s is %s in %s: write \"auto\" here "
@@ -203,6 +204,7 @@ static void take_switch(struct taker *t, const struct given *g)
     }
     /* What is offloaded is recomputed as well: this adds to `true`. */
     if (dt_conf_keys[row].type == DT_CONF_BOOL_OR_WORD &&
+        !dt_conf_is_overridden(t->reader, row, g->node->place) &&
         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_RECOMPUTE)
         conf->place[row].line = 0;
     set_value(t, g, g->key->value);
@@ -271,6 +273,9 @@ static void take_report(struct taker *t, const struct given *g)
         tell(t, g, "off", "");
         return;
     }
+    if (dt_conf_is_overridden(t->reader, dt_conf_key_find(g->key->key),
+                              g->node->place))
+        return;
     while (strcmp(word->name, g->key->value) != 0)
         word++;
     *(bool *)((char *)conf + word->value) = true;

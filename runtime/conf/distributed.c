@@ -61,7 +61,8 @@ static void drop_offload(struct dt_conf_reader *reader, const char *path,
 {
     int strategy = reader->conf->distributed.strategy;
     if (*device == DT_CONF_OFFLOAD_NONE || strategy == DT_CONF_AUTO_STRATEGY ||
-        strategy >= least || !dt_conf_place_of(reader->conf, path).deepspeed)
+        strategy >= least ||
+        dt_conf_place_of(reader->conf, path).source != DT_CONF_OF_DEEPSPEED)
         return;
     WARNING(reader, path, "no effect with %s, neither here nor in DeepSpeed",
             dt_conf_strategy_name(strategy));

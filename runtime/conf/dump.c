@@ -270,7 +270,9 @@ static bool has_value(const struct dt_conf *conf, size_t row)
 static void print_source(const struct dt_conf *conf, struct dt_conf_place place,
                          FILE *out)
 {
-    if (place.line > 0 && place.deepspeed) {
+    if (place.line > 0 && place.source == DT_CONF_OF_OVERRIDE) {
+        fputs("  # --set\n", out);
+    } else if (place.line > 0 && place.source == DT_CONF_OF_DEEPSPEED) {
         fprintf(out, "  # line %d of ", place.line);
         dt_conf_string_print(conf->distributed.deepspeed_config, out);
         putc('\n', out);

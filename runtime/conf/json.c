@@ -405,7 +405,7 @@ struct dt_tree *dt_tree_parse_json(const char *text, size_t bytes,
     struct json j = {
         .next = text,
         .end = text + bytes,
-        .place = {.line = 1, .column = 1, .deepspeed = true},
+        .place = {.line = 1, .column = 1, .source = DT_CONF_OF_DEEPSPEED},
         .notes = notes,
     };
     if (starts_with(&j, "\xef\xbb\xbf"))

@@ -48,17 +48,30 @@ static bool is_name(const char *text)
     return *text == '\0';
 }
 
+static bool has_variable(const struct dt_conf *conf, const char *name)
+{
+    for (size_t i = 0; i < conf->env_count; i++)
+        if (conf->env[i].name && strcmp(conf->env[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Takes variables, except for those that an override gives. */
 static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
 {
     struct dt_conf *conf = reader->conf;
-    size_t count = 0;
+    size_t count = conf->env_count;
     for (const struct dt_tree *c = map->child; c; c = c->next)
         count++;
-    conf->env = calloc(count + 1, sizeof(conf->env[0]));
-    reader->problems.out_of_memory |= !conf->env;
-    for (const struct dt_tree *c = map->child; c && conf->env; c = c->next) {
+    struct dt_conf_env *more =
+        reallocarray(conf->env, count + 1, sizeof(conf->env[0]));
+    conf->env = more ? more : conf->env;
+    reader->problems.out_of_memory |= !more;
+    for (const struct dt_tree *c = map->child; c && more; c = c->next) {
         char key[64];
         snprintf(key, sizeof(key), "env.%.50s", c->key);
+        if (has_variable(conf, c->key))
+            continue;
         if (!is_name(c->key)) {
             dt_conf_note(&reader->problems, c->key_place, key,
                          "not a name of a variable");
@@ -213,6 +226,38 @@ static void take_deepspeed(struct dt_conf_reader *reader)
     reader->conf->place[dt_conf_key_find(key)].line = 0;
 }
 
+/* Notes which algorithm a tree asks for. */
+static void find_algorithm(struct dt_conf_reader *reader,
+                           const struct dt_tree *tree)
+{
+    for (const struct dt_tree *c = tree->child; c; c = c->next)
+        if (c->kind == DT_TREE_SCALAR && strcmp(c->key, "algorithm") == 0)
+            reader->algorithm = c->text;
+}
+
+/* Stores the values of the overrides, the last one first, and of the file. */
+static void take_values(struct dt_conf_reader *reader,
+                        const struct dt_tree *tree)
+{
+    const struct dt_conf_overrides *overrides = &reader->conf->overrides;
+    struct dt_tree **set = calloc(overrides->count + 1, sizeof(*set));
+    reader->problems.out_of_memory |= !set;
+    find_algorithm(reader, tree);
+    for (size_t i = 0; set && i < overrides->count; i++) {
+        set[i] = dt_conf_override_tree(reader, overrides->text[i], (int)i + 1);
+        if (set[i])
+            find_algorithm(reader, set[i]);
+    }
+    for (size_t i = overrides->count; set && i-- > 0;)
+        if (set[i])
+            walk_tree(reader, set[i], "");
+    walk_tree(reader, tree, "");
+    reader->algorithm = NULL;
+    for (size_t i = 0; set && i < overrides->count; i++)
+        dt_tree_destroy(set[i]);
+    free(set);
+}
+
 /* Stores all values of the tree, then derives defaults and checks the rules,
  * which need every value.
  */
@@ -223,11 +268,7 @@ static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
                      "expected `key: value` lines");
         return;
     }
-    for (const struct dt_tree *c = tree->child; c; c = c->next)
-        if (c->kind == DT_TREE_SCALAR && strcmp(c->key, "algorithm") == 0)
-            reader->algorithm = c->text;
-    walk_tree(reader, tree, "");
-    reader->algorithm = NULL;
+    take_values(reader, tree);
     reader->conf->trains = has_training_key(reader->conf);
     take_deepspeed(reader);
     if (reader->problems.out_of_memory)
@@ -249,6 +290,7 @@ void dt_conf_destroy(struct dt_conf *conf)
         free(conf->env[i].value);
     }
     free(conf->env);
+    dt_conf_overrides_fini(&conf->overrides);
     free(conf->place);
     free(conf->file);
     free(conf);
@@ -286,9 +328,11 @@ static bool open_reader(struct dt_conf_reader *reader, const char *file)
 {
     reader->problems.file = reader->warnings.file = file;
     reader->failed = calloc(dt_conf_key_count, sizeof(reader->failed[0]));
+    reader->overridden =
+        calloc(dt_conf_key_count, sizeof(reader->overridden[0]));
     reader->values = reader->conf = create_conf(file);
     reader->directory = reader->conf ? directory_of(reader->conf->file) : NULL;
-    if (!reader->failed || !reader->directory)
+    if (!reader->failed || !reader->overridden || !reader->directory)
         return false;
     set_defaults(reader);
     return true;
@@ -302,17 +346,32 @@ static void close_reader(struct dt_conf_reader *reader, bool good)
         reader->conf = NULL;
     }
     free(reader->failed);
+    free(reader->overridden);
     free(reader->directory);
     free(reader->deepspeed);
 }
 
-struct dt_conf *dt_conf_load_text(const char *file, const char *text,
-                                  size_t bytes,
-                                  struct dt_conf_problems *problems,
-                                  struct dt_conf_problems *warnings)
+/* Gives the configuration a copy of the overrides. False: out of memory. */
+static bool copy_overrides(struct dt_conf *conf,
+                           const struct dt_conf_overrides *overrides)
+{
+    struct dt_error err;
+    for (size_t i = 0; overrides && i < overrides->count; i++)
+        if (dt_conf_overrides_add(&conf->overrides, overrides->text[i], &err) <
+            0)
+            return false;
+    return true;
+}
+
+static struct dt_conf *load_text(const char *file, const char *text,
+                                 size_t bytes,
+                                 const struct dt_conf_overrides *overrides,
+                                 struct dt_conf_problems *problems,
+                                 struct dt_conf_problems *warnings)
 {
     struct dt_conf_reader reader = {.conf = NULL};
-    bool good = open_reader(&reader, file);
+    bool good =
+        open_reader(&reader, file) && copy_overrides(reader.conf, overrides);
     struct dt_tree *tree =
         good ? dt_tree_parse(text, bytes, &reader.problems) : NULL;
     if (tree)
@@ -322,6 +381,14 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
     dt_conf_notes_move(&reader.problems, problems);
     dt_conf_notes_move(&reader.warnings, warnings);
     return reader.conf;
+}
+
+struct dt_conf *dt_conf_load_text(const char *file, const char *text,
+                                  size_t bytes,
+                                  struct dt_conf_problems *problems,
+                                  struct dt_conf_problems *warnings)
+{
+    return load_text(file, text, bytes, NULL, problems, warnings);
 }
 
 /* Notes in `tells` what becomes of each key, and what is wrong with it. */
@@ -373,6 +440,7 @@ int dt_conf_explain_deepspeed(const char *path, FILE *out, struct dt_error *err)
 }
 
 struct dt_conf *dt_conf_load(const char *path,
+                             const struct dt_conf_overrides *overrides,
                              struct dt_conf_problems *problems,
                              struct dt_conf_problems *warnings)
 {
@@ -382,7 +450,7 @@ struct dt_conf *dt_conf_load(const char *path,
                      : dt_file_read(path, DT_TREE_BYTES_MAX, &err);
     if (text) {
         struct dt_conf *conf =
-            dt_conf_load_text(path, text, strlen(text), problems, warnings);
+            load_text(path, text, strlen(text), overrides, problems, warnings);
         free(text);
         return conf;
     }

@@ -38,6 +38,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/notes.h \
 	runtime/conf/number.c \
 	runtime/conf/numerics.c \
+	runtime/conf/overrides.c \
 	runtime/conf/path.c \
 	runtime/conf/place.c \
 	runtime/conf/preference.c \

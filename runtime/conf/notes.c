@@ -29,9 +29,9 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
         notes->left_out++;
         return;
     }
-    int n = snprintf(text, sizeof(text) / 2, "%.500s:%d:%d: %.200s%s",
-                     place.deepspeed ? notes->deepspeed : notes->file,
-                     place.line, place.column, key ? key : "", key ? ": " : "");
+    int n = snprintf(text, sizeof(text) / 2, "%s: %.200s%s",
+                     dt_conf_place_text(place, notes->file, notes->deepspeed),
+                     key ? key : "", key ? ": " : "");
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
@@ -50,12 +50,11 @@ const char *dt_conf_where(const struct dt_conf_notes *notes,
                           struct dt_conf_place place, struct dt_conf_place here)
 {
     static _Thread_local char text[600];
-    if (place.deepspeed == here.deepspeed)
+    if (place.source == here.source && place.source != DT_CONF_OF_OVERRIDE)
         snprintf(text, sizeof(text), "line %d", place.line);
     else
-        snprintf(text, sizeof(text), "%.500s:%d:%d",
-                 place.deepspeed ? notes->deepspeed : notes->file, place.line,
-                 place.column);
+        snprintf(text, sizeof(text), "%s",
+                 dt_conf_place_text(place, notes->file, notes->deepspeed));
     return text;
 }
 
@@ -79,8 +78,8 @@ void dt_conf_notes_add(struct dt_conf_notes *to, struct dt_conf_notes *from)
 static int by_place(const void *left, const void *right)
 {
     const struct dt_conf_note *a = left, *b = right;
-    if (a->place.deepspeed != b->place.deepspeed)
-        return a->place.deepspeed ? 1 : -1;
+    if (a->place.source != b->place.source)
+        return a->place.source < b->place.source ? -1 : 1;
     if (a->place.line != b->place.line)
         return a->place.line < b->place.line ? -1 : 1;
     if (a->place.column != b->place.column)

@@ -27,6 +27,12 @@ struct dt_conf_notes {
     bool out_of_memory;
 };
 
+/* "file:line:col", or "--set" for an override; `deepspeed` is the name of that
+ * file, NULL if there is none. Valid until the next call.
+ */
+const char *dt_conf_place_text(struct dt_conf_place place, const char *file,
+                               const char *deepspeed);
+
 /* Adds "file:line:col: key: text"; key may be NULL. Control characters are
  * replaced, so that a file cannot write to the terminal.
  */

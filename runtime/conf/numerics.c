@@ -37,10 +37,10 @@ static void settle_opt_level(struct dt_conf_reader *reader)
     if (compute->line > 0 &&
         conf->precision.compute != conf->precision.opt_level)
         PROBLEM(reader, "precision.opt_level",
-                "E104 means %s, but precision.compute in line %d says "
+                "E104 means %s, but precision.compute in %s says "
                 "otherwise: remove one of them",
                 conf->precision.opt_level == DT_CONF_FP32 ? "fp32" : "fp16",
-                compute->line);
+                dt_conf_where(&reader->problems, *compute, *level));
     conf->precision.compute = conf->precision.opt_level;
     *compute = *level;
     level->line = 0;

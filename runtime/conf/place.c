@@ -5,12 +5,27 @@
 #include <stdarg.h>
 
 #include "conf/conf.h"
+#include "conf/notes.h"
 #include "conf/schema.h"
 
-static const char *file_of(const struct dt_conf *conf,
-                           struct dt_conf_place place, const char *file)
+const char *dt_conf_place_text(struct dt_conf_place place, const char *file,
+                               const char *deepspeed)
 {
-    return place.deepspeed ? conf->distributed.deepspeed_config : file;
+    static _Thread_local char text[600];
+    if (place.source == DT_CONF_OF_OVERRIDE)
+        return "--set";
+    snprintf(text, sizeof(text), "%.500s:%d:%d",
+             place.source == DT_CONF_OF_DEEPSPEED ? deepspeed : file,
+             place.line, place.column);
+    return text;
+}
+
+/* The place of a key in messages. */
+static const char *place_text(const struct dt_conf *conf, const char *path,
+                              const char *file)
+{
+    return dt_conf_place_text(dt_conf_place_of(conf, path), file,
+                              conf->distributed.deepspeed_config);
 }
 
 bool dt_conf_given(const struct dt_conf *conf, const char *path)
@@ -29,22 +44,18 @@ struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
 int dt_conf_error_set(const struct dt_conf *conf, const char *path,
                       struct dt_error *err, const char *fmt, ...)
 {
-    struct dt_conf_place place = dt_conf_place_of(conf, path);
     char text[sizeof(err->text)];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    return dt_error_set(err, EX_CONFIG, "%s:%d:%d: %s: %s",
-                        file_of(conf, place, conf->file), place.line,
-                        place.column, path, text);
+    return dt_error_set(err, EX_CONFIG, "%s: %s: %s",
+                        place_text(conf, path, conf->file), path, text);
 }
 
 int dt_conf_print_problem(const struct dt_conf *conf, const char *file,
                           const char *path, const char *text, FILE *out)
 {
-    struct dt_conf_place place = dt_conf_place_of(conf, path);
-    fprintf(out, "%s:%d:%d: %s: %s\n", file_of(conf, place, file), place.line,
-            place.column, path, text);
+    fprintf(out, "%s: %s: %s\n", place_text(conf, path, file), path, text);
     return EX_CONFIG;
 }

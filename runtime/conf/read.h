@@ -29,6 +29,8 @@ struct dt_conf_reader {
     char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
     const char *algorithm; /* as the file spells it, or NULL */
     bool *failed;          /* by row: the given value is bad */
+    int *overridden;       /* by row: the number of the last override; 0: none
+                            */
     struct dt_conf_notes problems, warnings;
 };
 
@@ -43,10 +45,25 @@ bool dt_conf_parse_number(const char *text, double *value);
 
 /* Stores the value of a key of the file, given by its name or an alias, and its
  * place. If the key is given before, the values must be equal, unless the first
- * one leaves the choice to a DeepSpeed file. null gives nothing.
+ * one leaves the choice to a DeepSpeed file, or is an override. null gives
+ * nothing.
  */
 void dt_conf_set(struct dt_conf_reader *reader, int row,
                  const struct dt_tree *node);
+
+/* The tree of an override, the `number`th of all, counted from 1, with its key
+ * in sections. NULL: noted.
+ */
+struct dt_tree *dt_conf_override_tree(struct dt_conf_reader *reader,
+                                      const char *text, int number);
+
+/* Lets override `number` decide a key: what comes from elsewhere is dropped. */
+void dt_conf_override(struct dt_conf_reader *reader, int row, int number);
+
+/* Whether a value at `place` is dropped, because an override decides the key.
+ */
+bool dt_conf_is_overridden(const struct dt_conf_reader *reader, int row,
+                           struct dt_conf_place place);
 
 /* Whether a value is null, which means the default, or is missing. */
 bool dt_conf_is_null(const struct dt_tree *node);

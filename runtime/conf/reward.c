@@ -270,11 +270,13 @@ static int check_names(struct dt_conf_reader *reader,
             const char *name = rewards->functions[j].name;
             if (!name || strcmp(name, now->name) != 0)
                 continue;
-            dt_conf_note(&reader->problems, now->place, "reward.functions.name",
-                         "\"%.*s\" is the function in line %d, too: give each "
-                         "a name of its own",
-                         DT_CONF_SHOWN_BYTES, name,
-                         rewards->functions[j].place.line);
+            dt_conf_note(
+                &reader->problems, now->place, "reward.functions.name",
+                "\"%.*s\" is the function in %s, too: give each a name "
+                "of its own",
+                DT_CONF_SHOWN_BYTES, name,
+                dt_conf_where(&reader->problems, rewards->functions[j].place,
+                              now->place));
             rc = -1;
             break;
         }

@@ -6,12 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A position: line and column (in characters), counted from 1, of the file, or
- * of the DeepSpeed file that distributed.deepspeed_config names.
+enum dt_conf_source {
+    DT_CONF_OF_FILE,
+    DT_CONF_OF_DEEPSPEED, /* the file of distributed.deepspeed_config */
+    DT_CONF_OF_OVERRIDE,  /* --set */
+};
+
+/* A position: line and column (in characters), counted from 1. The line of an
+ * override is its number among all of them.
  */
 struct dt_conf_place {
     int line, column;
-    bool deepspeed;
+    enum dt_conf_source source;
 };
 
 struct dt_conf_list {

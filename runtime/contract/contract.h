@@ -7,6 +7,7 @@
  * 1. The contract. srun runs `RUNTIME check --contract FILE -- WORD...` as the
  * user, before anything is queued; the WORDs are srun's options, then "--" and
  * the first words of the command, if there is one.
+ * Each --disttrain-set KEY=VALUE becomes --set KEY=VALUE before FILE.
  * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
  * WORD...`; an empty SCRIPT is none (salloc, sbatch --wrap).
  * If the config has no mistake, the exit status is 0 and stdout has lines of
@@ -131,6 +132,12 @@
  * does not print again; absent: it has printed none.
  */
 #define DT_ENV_WARNED "SLURM_DISTTRAIN_WARNED"
+
+/* Space-separated KEY=VALUE: what --disttrain-set says of the config, in the
+ * order in which it applies, absent if it says nothing; escaped like
+ * DT_ENV_EXPORTED.
+ */
+#define DT_ENV_OVERRIDES "SLURM_DISTTRAIN_OVERRIDES"
 
 /* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent if
  * the config does not set it.

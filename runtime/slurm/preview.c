@@ -187,6 +187,7 @@ static void print_srun(const struct dt_conf *conf)
     }
     fputs(" --disttrain=", stdout);
     dt_shell_print(conf->file, stdout);
+    dt_shell_print_overrides(conf, " --disttrain-set=", stdout);
     for (size_t i = 0; i < conf->launch.command.count; i++) {
         putchar(' ');
         dt_shell_print(conf->launch.command.text[i], stdout);

@@ -41,6 +41,7 @@ static void print_srun(const struct dt_script *script,
     }
     fputs(" --disttrain=", out);
     dt_shell_print(conf->file, out);
+    dt_shell_print_overrides(conf, " --disttrain-set=", out);
 }
 
 /* Prints a loop that restarts the step. Exit status 75 requests a requeue;
@@ -85,6 +86,7 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
     fprintf(out, "#!/bin/bash\n# %s: ", PACKAGE_STRING);
     fputs("disttrain sbatch ", out);
     dt_shell_print(conf->file, out);
+    dt_shell_print_overrides(conf, " --set ", out);
     putc('\n', out);
     print_option("job-name", name, out);
     for (const struct dt_setting *s = dt_settings; s->key; s++) {

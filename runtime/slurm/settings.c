@@ -91,6 +91,15 @@ void dt_shell_print(const char *word, FILE *out)
     putc('\'', out);
 }
 
+void dt_shell_print_overrides(const struct dt_conf *conf, const char *option,
+                              FILE *out)
+{
+    for (size_t i = 0; i < conf->overrides.count; i++) {
+        fputs(option, out);
+        dt_shell_print(conf->overrides.text[i], out);
+    }
+}
+
 bool dt_srun_has(const struct dt_srun_words *words, const char *option,
                  char letter)
 {

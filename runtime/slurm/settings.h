@@ -58,4 +58,10 @@ bool dt_srun_has(const struct dt_srun_words *words, const char *option,
  */
 void dt_shell_print(const char *word, FILE *out);
 
+/* Writes each override of the configuration as a word behind `option`, such as
+ * " --set ".
+ */
+void dt_shell_print_overrides(const struct dt_conf *conf, const char *option,
+                              FILE *out);
+
 #endif /* DT_SLURM_SETTINGS_H */

@@ -205,6 +205,13 @@ static void check_allocation(struct printer *p)
     check_open(p);
 }
 
+/* Whether a word of srun's command is this program. */
+static bool is_program(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+    return strcmp(slash ? slash + 1 : word, program_invocation_short_name) == 0;
+}
+
 /* Whether srun's command trains as this file says. */
 static bool trains(const struct printer *p, const struct dt_srun_words *command)
 {
@@ -212,11 +219,25 @@ static bool trains(const struct printer *p, const struct dt_srun_words *command)
     int count = command->count;
     if (count == 0)
         return true;
-    const char *slash = strrchr(word[0], '/');
-    if (strcmp(slash ? slash + 1 : word[0], program_invocation_short_name) != 0)
+    if (!is_program(word[0]))
         return false;
     return count == 1 || (strcmp(word[1], "train") == 0 &&
                           (count == 2 || strcmp(word[2], p->file) == 0));
+}
+
+/* Warns of an override that the command, another program, does not look at. */
+static void tell_unread(const struct printer *p,
+                        const struct dt_srun_words *command)
+{
+    const char *text = dt_conf_trained_override(p->conf);
+    for (int i = 0; i < command->count; i++)
+        if (is_program(command->word[i]))
+            return;
+    if (text && command->count > 0)
+        fprintf(stderr,
+                "warning: --set: %s: only disttrain reads it, and the command "
+                "is %s\n",
+                text, command->word[0]);
 }
 
 /* Warns of variables in the shell that srun was started from. */
@@ -440,6 +461,8 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
         p.status = dt_world_check(conf, dt_world_job(conf, &p.size));
     else if (p.status == EX_OK && trains(&p, command))
         p.status = dt_world_check(conf, dt_world_srun(conf, words));
+    if (!script)
+        tell_unread(&p, command);
     lint_environment(&p);
     print_all(&p, script || p.job);
     if (ferror(p.out))

@@ -53,7 +53,7 @@ expect() {
 }
 
 @test "options are those of the command" {
-    expect "disttrain check --" --allocation --contract --explain --help --keys --resolved --world
+    expect "disttrain check --" --allocation --contract --explain --help --keys --resolved --set --world
     expect "disttrain check --re" --resolved
     expect "disttrain sbatch --a" --array=
     [[ $(<.compopt) == "-o nospace" ]]
@@ -75,6 +75,8 @@ expect() {
     expect "disttrain plan --rates " a.yaml b.yml 'd e.yaml' configs model
     expect "disttrain check --explain run.o" run.output_dir run.overwrite
     expect "disttrain check --explain h." h.json
+    expect "disttrain train --set optimizer.l" optimizer.lr=
+    [[ $(<.compopt) == "-o nospace" ]]
     run -0 offers "disttrain check --explain "
     [[ $output == *launch.nodes* && $output == *optimizer.lr* ]]
     expect "disttrain sbatch --array ="

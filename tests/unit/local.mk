@@ -35,6 +35,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_json \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \
+	tests/unit/test_conf_overrides \
 	tests/unit/test_conf_preference \
 	tests/unit/test_conf_reward \
 	tests/unit/test_conf_sampled \

@@ -32,7 +32,7 @@ static inline struct dt_conf *load(const char *data, const char *more)
                  VOCAB, more,
                  strstr(data, "cache_dir") ? "" : "cache_dir: cache, ", data);
     struct dt_conf *conf = dt_conf_load(
-        scratch_write("t.yaml", text, (size_t)n), &problems, &warnings);
+        scratch_write("t.yaml", text, (size_t)n), NULL, &problems, &warnings);
     if (!conf)
         fail_msg("%s", problems.count ? problems.text[0] : "");
     dt_conf_problems_fini(&problems);

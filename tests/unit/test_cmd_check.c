@@ -107,6 +107,34 @@ static void mistakes_are_printed_with_their_place(void **state)
                                 "directory\n");
 }
 
+static void overrides_are_checked_with_the_file(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "lr: 1\n");
+    assert_int_equal(check("--set lr=fast t.yaml"), EX_CONFIG);
+    assert_string_equal(errors, "--set: optimizer.lr: expected a number > 0, "
+                                "got \"fast\"\n");
+    assert_int_equal(check("t.yaml --set=lr=2 --set lr=3 --resolved"), 0);
+    assert_non_null(strstr(out, "\n  lr: 3  # --set\n"));
+    assert_int_equal(check("--world 3 --set train_batch_size=8 t.yaml"),
+                     EX_CONFIG);
+    assert_string_equal(errors,
+                        "--set: training.train_batch_size: E102 8 cannot be "
+                        "divided by 6 (per device * world); nearest are 6 and "
+                        "12\n");
+    assert_int_equal(
+        check("--contract --set env.A=x --set lr=2 t.yaml -- -n2 -- x y"), 0);
+    assert_non_null(strstr(out, "\nENV A=x\n"));
+    assert_string_equal(errors, "warning: --set: lr=2: only disttrain reads "
+                                "it, and the command is x\n");
+    assert_int_equal(
+        check("--contract --set launch.nodes=2 t.yaml -- -- x y"), 0);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--set lr t.yaml"), EX_USAGE);
+    assert_string_equal(errors, "disttrain check: --set: expected KEY=VALUE, "
+                                "such as optimizer.lr=1e-5, got 'lr'" HINT);
+}
+
 static void a_run_to_resume_from_is_a_checkpoint(void **state)
 {
     (void)state;
@@ -203,7 +231,7 @@ static void the_run_names_the_job_that_srun_makes(void **state)
 static int warn(int argc, char **argv)
 {
     struct dt_conf_problems problems, warnings;
-    struct dt_conf *conf = dt_conf_load(argv[1], &problems, &warnings);
+    struct dt_conf *conf = dt_conf_load(argv[1], NULL, &problems, &warnings);
     (void)argc;
     dt_cmd_warn_once(argv[1], &warnings);
     dt_conf_destroy(conf);
@@ -547,6 +575,7 @@ int main(void)
         cmocka_unit_test(a_file_without_mistakes_passes),
         cmocka_unit_test(a_file_that_trains_nothing_needs_no_batch_size),
         cmocka_unit_test(mistakes_are_printed_with_their_place),
+        cmocka_unit_test(overrides_are_checked_with_the_file),
         cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),

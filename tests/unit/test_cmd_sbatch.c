@@ -80,6 +80,26 @@ static void a_failed_step_is_restarted_unless_requeued(void **state)
     assert_non_null(strstr(out, wanted));
 }
 
+/* sbatch, its script and each srun in it read the same values. */
+static void overrides_are_part_of_the_script(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "launch: {nodes: 1}\n");
+    assert_int_equal(
+        RUN("--set", "launch.nodes=3", "--set=run.name=a b", "t.yaml"), 0);
+    assert_non_null(strstr(out, "/t.yaml --set launch.nodes=3 --set "
+                                "'run.name=a b'\n#SBATCH --job-name='a b'\n"
+                                "#SBATCH --nodes=3\n"));
+    assert_non_null(strstr(out, "/t.yaml --disttrain-set=launch.nodes=3 "
+                                "--disttrain-set='run.name=a b'\n"));
+    assert_int_equal(RUN("--dry-run", "--set=launch.nodes=2", "t.yaml"), 0);
+    assert_non_null(strstr(out, "srun --nodes=2 --disttrain="));
+    assert_non_null(strstr(out, "/t.yaml --disttrain-set=launch.nodes=2\n"));
+    assert_int_equal(RUN("--array=0-1", "--set",
+                         "output_dir=o/${SLURM_ARRAY_TASK_ID}", "t.yaml"),
+                     0);
+}
+
 static void jobs_of_an_array_share_no_directory(void **state)
 {
     (void)state;
@@ -184,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_script_merges_the_file_and_the_options),
         cmocka_unit_test(a_failed_step_is_restarted_unless_requeued),
+        cmocka_unit_test(overrides_are_part_of_the_script),
         cmocka_unit_test(jobs_of_an_array_share_no_directory),
         cmocka_unit_test(what_only_the_job_knows_is_no_part_of_its_name),
         cmocka_unit_test(no_script_is_written_for_a_mistake),

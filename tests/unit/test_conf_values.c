@@ -396,18 +396,18 @@ static void only_regular_files_are_loaded(void **state)
     struct dt_conf_problems problems, warnings;
     (void)state;
     write_file("t.yaml", LEAST);
-    struct dt_conf *conf = dt_conf_load("t.yaml", &problems, &warnings);
+    struct dt_conf *conf = dt_conf_load("t.yaml", NULL, &problems, &warnings);
     assert_non_null(conf);
     assert_int_equal(problems.count, 0);
     dt_conf_destroy(conf);
     dt_conf_problems_fini(&problems);
     dt_conf_problems_fini(&warnings);
-    assert_null(dt_conf_load("none.yaml", &problems, &warnings));
+    assert_null(dt_conf_load("none.yaml", NULL, &problems, &warnings));
     assert_int_equal(problems.count, 1);
     assert_string_equal(problems.text[0], "none.yaml: cannot open: No such "
                                           "file or directory");
     dt_conf_problems_fini(&problems);
-    assert_null(dt_conf_load(".", &problems, &warnings));
+    assert_null(dt_conf_load(".", NULL, &problems, &warnings));
     assert_string_equal(problems.text[0], ".: not a regular file");
     dt_conf_problems_fini(&problems);
 }
@@ -447,7 +447,7 @@ static void oversized_or_deeply_nested_files_are_refused(void **state)
     for (int i = 0; i < 70000; i++)
         fputs("# a comment of a file\n", file);
     fclose(file);
-    assert_null(dt_conf_load("t.yaml", &problems, &warnings));
+    assert_null(dt_conf_load("t.yaml", NULL, &problems, &warnings));
     assert_string_equal(problems.text[0],
                         "t.yaml: 1540000 bytes; at most 1048576 are read");
     dt_conf_problems_fini(&problems);

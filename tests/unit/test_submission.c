@@ -14,7 +14,7 @@ static char *sum_of(const char *text)
 {
     struct dt_conf_problems problems, warnings;
     write_file("t.yaml", text);
-    struct dt_conf *conf = dt_conf_load("t.yaml", &problems, &warnings);
+    struct dt_conf *conf = dt_conf_load("t.yaml", NULL, &problems, &warnings);
     assert_non_null(conf);
     char *sum = dt_submission_sum(conf);
     assert_non_null(sum);
