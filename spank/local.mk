@@ -57,6 +57,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/hostlist.h \
 	spank/srun/inherited.c \
 	spank/srun/inherited.h \
+	spank/srun/overrides.c \
+	spank/srun/overrides.h \
 	spank/srun/layout.c \
 	spank/srun/layout.h \
 	spank/task/limits.c \

@@ -6,7 +6,7 @@
 
 #include "spank/options.h"
 
-static int (*take_value)(const char *value);
+static dtspank_options_take_f *take_value, *take_override;
 
 /* On a node the value is not used: srun has passed all that the tasks need in
  * the environment, and slurmstepd, which is root here, looks at none of it.
@@ -23,6 +23,14 @@ static int on_disttrain(int val, const char *value, int remote)
     return 0;
 }
 
+static int on_set(int val, const char *value, int remote)
+{
+    (void)val;
+    if (!remote && take_override(value) != 0)
+        exit(EXIT_FAILURE);
+    return 0;
+}
+
 static struct spank_option options[] = {
     {
         .name = "disttrain",
@@ -34,11 +42,21 @@ static struct spank_option options[] = {
         .has_arg = 1,
         .cb = on_disttrain,
     },
+    {
+        .name = "disttrain-set",
+        .arginfo = "KEY=VALUE",
+        .usage = "with --disttrain=FILE: take this value of a key, whatever "
+                 "FILE says; may be given several times",
+        .has_arg = 1,
+        .cb = on_set,
+    },
 };
 
-int dtspank_options_register(spank_t spank, int (*take)(const char *value))
+int dtspank_options_register(spank_t spank, dtspank_options_take_f *take,
+                             dtspank_options_take_f *take_set)
 {
     take_value = take;
+    take_override = take_set;
     for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
         spank_err_t rc = spank_option_register(spank, &options[i]);
         if (rc != ESPANK_SUCCESS) {

@@ -17,18 +17,28 @@
  */
 #define DTSPANK_PRESET "SLURM_SPANK_" DTSPANK_JOB_OPTION
 
+/* The same for the overrides, as one list (DT_ENV_OVERRIDES). They belong to
+ * the file of the job.
+ */
+#define DTSPANK_JOB_OVERRIDES "_SLURM_SPANK_OPTION_disttrain_disttrain_set"
+#define DTSPANK_PRESET_OVERRIDES "SLURM_SPANK_" DTSPANK_JOB_OVERRIDES
+
 /* The value that switches the plugin off. */
 #define DTSPANK_OFF "none"
 
 /* The value for a command that needs the variables but no config. */
 #define DTSPANK_NO_FILE "env"
 
+/* Takes the value of an option; returns 0, or -1 after a message. */
+typedef int dtspank_options_take_f(const char *value);
+
 /* Registers the option table; call it from slurm_spank_init, in every context.
- * srun, sbatch and salloc pass the value of --disttrain to `take`, which
- * returns 0, or -1 after a message; then they exit. In a task, `take` is NULL.
- * Returns 0, or -1 after a message.
+ * srun, sbatch and salloc pass the values of --disttrain to `take`, and those
+ * of --disttrain-set to `take_set`; if that fails, they exit. In a task, both
+ * are NULL. Returns 0, or -1 after a message.
  */
-int dtspank_options_register(spank_t spank, int (*take)(const char *value));
+int dtspank_options_register(spank_t spank, dtspank_options_take_f *take,
+                             dtspank_options_take_f *take_set);
 
 /* Refuses a value that no configuration has: nothing, or another option. */
 int dtspank_options_check(const char *value, struct dt_error *err);

@@ -9,14 +9,20 @@
 
 #include "spank/srun/argv.h"
 
-#define OPTION "--disttrain"
-#define SHORTEST "--distt" /* "--dist" could also mean --distribution */
+#define OPTION "--disttrain" /* no abbreviation: it could mean the next one */
+#define SET_OPTION "--disttrain-set"
 
 static bool is_option(const char *word)
 {
+    return strcspn(word, "=") == strlen(OPTION) &&
+           strncmp(word, OPTION, strlen(OPTION)) == 0;
+}
+
+static bool is_set_option(const char *word)
+{
     size_t len = strcspn(word, "=");
-    return len >= strlen(SHORTEST) && len <= strlen(OPTION) &&
-           strncmp(word, OPTION, len) == 0;
+    return len > strlen(OPTION) && len <= strlen(SET_OPTION) &&
+           strncmp(word, SET_OPTION, len) == 0;
 }
 
 static const char *base_name(const char *path)
@@ -160,7 +166,7 @@ static bool takes_next(char **argv, int i, bool *sure)
     }
     if (strchr(word, '=') || stands_alone(word + 2))
         return false;
-    if (is_option(word))
+    if (is_option(word) || is_set_option(word))
         return true;
     if (!next || next[0] == '-' || strcmp(next, ":") == 0)
         return false;
@@ -236,10 +242,27 @@ void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
             found->option = found->option > 0 ? found->option : i;
             continue;
         }
+        if (is_set_option(argv[i]))
+            continue;
         for (int w = 0; w < taken && i + w < end; w++)
             words[count++] = argv[i + w];
     }
     found->has_command = add_command(argc, argv, end, words + count);
+}
+
+const char *dtspank_argv_next_set(int argc, char **argv, int *at)
+{
+    bool sure;
+    int end = find_command(argc, argv, &sure);
+    while (*at < end) {
+        int i = *at;
+        *at += takes_next(argv, i, &sure) ? 2 : 1;
+        if (is_set_option(argv[i])) {
+            const char *equals = strchr(argv[i], '=');
+            return equals ? equals + 1 : argv[i + 1];
+        }
+    }
+    return NULL;
 }
 
 bool dtspank_argv_took_word(const struct dtspank_argv *found, const char *value)

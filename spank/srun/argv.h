@@ -28,10 +28,10 @@ enum {
 };
 
 /* Finds --disttrain among srun's own words (see dtspank_argv_command), with
- * VALUE as "=VALUE" or as the next word, and the option abbreviated as far as
- * srun allows. words has room for argc + 1 pointers; it receives srun's own
- * words without --disttrain, then "--" and the first DTSPANK_COMMAND_WORDS of
- * the command, if there is one, then NULL.
+ * VALUE as "=VALUE" or as the next word. words has room for argc + 1 pointers;
+ * it receives srun's own words without --disttrain and --disttrain-set, then
+ * "--" and the first DTSPANK_COMMAND_WORDS of the command, if there is one,
+ * then NULL.
  */
 void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
                        char **words);
@@ -40,6 +40,11 @@ void dtspank_argv_scan(int argc, char **argv, struct dtspank_argv *found,
  * own words end before argv[end].
  */
 void dtspank_argv_exact(int argc, char **argv, int end, char **words);
+
+/* The next value of --disttrain-set among srun's own words, as above. NULL:
+ * there is none. *at is where to look, 1 at first.
+ */
+const char *dtspank_argv_next_set(int argc, char **argv, int *at);
 
 /* Whether the value, which is no good configuration, may be a word that getopt
  * has taken because the value was forgotten, such as the command.

@@ -192,32 +192,45 @@ void dtspank_contract_fini(struct dtspank_contract *contract)
 
 /* Makes the argv of the check; the caller frees the array. NULL: out of memory.
  */
-static char **check_argv(const char *runtime, const char *file, char **words,
-                         const char *script)
+static char **check_argv(const char *runtime, const char *file,
+                         const struct dtspank_overrides *overrides,
+                         char **words, const char *script)
 {
-    const char *const head[] = {runtime, "check", "--contract", "--allocation",
-                                script,  file,    "--"};
-    enum { HEAD = sizeof(head) / sizeof(*head), ALLOCATION = 3, FILE_AT = 5 };
+    enum { OTHERS = 8 };
     size_t count = 0;
+    size_t sets = overrides ? overrides->count : 0;
     size_t used = 0;
     while (words && words[count])
         count++;
-    const char **argv = calloc(HEAD + count + 1, sizeof(*argv));
-    for (size_t i = 0; argv && i < HEAD; i++)
-        if (script || i < ALLOCATION || i >= FILE_AT)
-            argv[used++] = head[i];
-    for (size_t i = 0; argv && i < count; i++)
+    const char **argv = calloc(OTHERS + 2 * sets + count, sizeof(*argv));
+    if (!argv)
+        return NULL;
+    argv[used++] = runtime;
+    argv[used++] = "check";
+    argv[used++] = "--contract";
+    if (script) {
+        argv[used++] = "--allocation";
+        argv[used++] = script;
+    }
+    for (size_t i = 0; i < sets; i++) {
+        argv[used++] = "--set";
+        argv[used++] = overrides->text[i];
+    }
+    argv[used++] = file;
+    argv[used++] = "--";
+    for (size_t i = 0; i < count; i++)
         argv[used++] = words[i];
     return (char **)argv;
 }
 
-int dtspank_check_run(const char *runtime, const char *file, char **words,
+int dtspank_check_run(const char *runtime, const char *file,
+                      const struct dtspank_overrides *overrides, char **words,
                       const char *script, int deadline_ms,
                       struct dtspank_contract *contract, struct dt_error *err)
 {
     int status = 0;
     *contract = (struct dtspank_contract){0};
-    char **argv = check_argv(runtime, file, words, script);
+    char **argv = check_argv(runtime, file, overrides, words, script);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
     int rc = argv && text ? run_child(argv, deadline_ms, text, &status, err)
                           : dt_error_set(err, EX_OSERR, "out of memory");

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "spank/srun/overrides.h"
 
 struct dtspank_contract {
     char *text;         /* owned; the other strings point into it */
@@ -23,13 +24,14 @@ struct dtspank_contract {
 };
 
 /* Runs the check and fills contract on success; the caller calls
- * dtspank_contract_fini. words are the options of srun, sbatch or salloc,
- * ending with NULL; NULL means none. script is sbatch's script, "" if there is
- * none, and NULL for srun. The child writes its own messages to our stderr; err
- * says only that nothing is submitted, or why there was no answer. Waits at
- * most deadline_ms.
+ * dtspank_contract_fini. overrides apply to the file; NULL means none. words
+ * are the options of srun, sbatch or salloc, ending with NULL; NULL means none.
+ * script is sbatch's script, "" if there is none, and NULL for srun. The child
+ * writes its own messages to our stderr; err says only that nothing is
+ * submitted, or why there was no answer. Waits at most deadline_ms.
  */
-int dtspank_check_run(const char *runtime, const char *file, char **words,
+int dtspank_check_run(const char *runtime, const char *file,
+                      const struct dtspank_overrides *overrides, char **words,
                       const char *script, int deadline_ms,
                       struct dtspank_contract *contract, struct dt_error *err);
 

@@ -11,8 +11,7 @@
 #include "contract/contract.h"
 #include "spank/srun/inherited.h"
 
-/* Undoes the escapes of DT_ENV_EXPORTED in place. */
-static void unescape(char *text)
+void dtspank_inherited_unescape(char *text)
 {
     char *to = text;
     for (; *text; text++) {
@@ -36,7 +35,7 @@ void dtspank_inherited_forget_exported(void)
         if (!value)
             continue;
         *value++ = '\0';
-        unescape(value);
+        dtspank_inherited_unescape(value);
         const char *now = getenv(name);
         if (now && strcmp(now, value) == 0)
             unsetenv(name);

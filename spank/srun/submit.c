@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <slurm/slurm.h>
@@ -26,6 +27,7 @@
 #include "spank/srun/deadline.h"
 #include "spank/srun/inherited.h"
 #include "spank/srun/layout.h"
+#include "spank/srun/overrides.h"
 #include "spank/srun/pmix.h"
 #include "spank/srun/preflight.h"
 #include "spank/srun/requeue.h"
@@ -41,13 +43,15 @@ static struct {
     bool in_srun;                  /* rather than in sbatch or salloc */
     bool in_job;                   /* started in an allocation */
     struct dtspank_argv argv;      /* as parsed in slurm_spank_init */
-    int option;      /* index in main_argv, not yet confirmed; or 0 */
-    char *preset;    /* DTSPANK_PRESET as the user had it, or NULL */
-    char *value;     /* the last value of the option; NULL: not given */
-    char *checked;   /* the value whose answer is in contract, or NULL */
-    char *committed; /* the value that was exported */
-    int components;  /* of a heterogeneous job; 1 for any other */
-    int command;     /* index in main_argv, if there is one component */
+    int option;    /* index in main_argv, not yet confirmed; or 0 */
+    char *preset;  /* DTSPANK_PRESET as the user had it, or NULL */
+    char *value;   /* the last value of the option; NULL: not given */
+    char *checked; /* the value whose answer is in contract, or NULL */
+    struct dtspank_overrides overrides; /* of the command line */
+    struct dtspank_overrides applied;   /* that were checked with it */
+    char *committed;                    /* the value that was exported */
+    int components; /* of a heterogeneous job; 1 for any other */
+    int command;    /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
     bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
@@ -96,6 +100,43 @@ static int check_value(const char *value)
     return dtspank_options_check(value, &err) == 0 ? 0 : report_error(&err);
 }
 
+/* Whether a value names the file that sbatch or salloc has passed on. */
+static bool is_file_of_job(const char *value)
+{
+    struct stat a;
+    struct stat b;
+    return submit.preset &&
+           (strcmp(value, submit.preset) == 0 ||
+            (stat(value, &a) == 0 && stat(submit.preset, &b) == 0 &&
+             a.st_dev == b.st_dev && a.st_ino == b.st_ino));
+}
+
+/* Collects what applies to the file: what the job says of it, then our own
+ * command line. The caller frees it.
+ */
+static int find_overrides(const char *value, struct dtspank_overrides *found)
+{
+    const char *job = getenv(DTSPANK_PRESET_OVERRIDES);
+    int rc =
+        job && is_file_of_job(value) ? dtspank_overrides_decode(found, job) : 0;
+    for (size_t i = 0; rc == 0 && i < submit.overrides.count; i++)
+        rc = dtspank_overrides_add(found, submit.overrides.text[i]);
+    if (rc != 0)
+        slurm_error("disttrain: out of memory");
+    return rc;
+}
+
+/* Whether the config is checked, with what applies to it now. */
+static bool is_checked(const char *value)
+{
+    struct dtspank_overrides now = {0};
+    bool checked = submit.checked && strcmp(submit.checked, value) == 0 &&
+                   find_overrides(value, &now) == 0 &&
+                   dtspank_overrides_equal(&now, &submit.applied);
+    dtspank_overrides_fini(&now);
+    return checked;
+}
+
 /* Has the config checked; words are srun's own options and its command, NULL:
  * none is known. With a script, they are those of sbatch or salloc.
  */
@@ -106,11 +147,13 @@ static int check_config(const char *value, char **words, const char *script)
     if (submit.runtime_error.text[0] != '\0')
         return report_error(&submit.runtime_error);
     dtspank_contract_fini(&submit.contract);
-    if (keep_string(&submit.checked, value) != 0)
+    dtspank_overrides_fini(&submit.applied);
+    if (keep_string(&submit.checked, value) != 0 ||
+        (!no_file && find_overrides(value, &submit.applied) != 0))
         return -1;
     if (dtspank_check_run(submit.conf.runtime, no_file ? "/dev/null" : value,
-                          words, script, CHECK_DEADLINE_MS, &submit.contract,
-                          &err) == 0)
+                          &submit.applied, words, script, CHECK_DEADLINE_MS,
+                          &submit.contract, &err) == 0)
         return 0;
     if (err.status == EX_CONFIG && dtspank_argv_took_word(&submit.argv, value))
         dt_error_set(&err, EX_USAGE,
@@ -226,7 +269,8 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
     submit.in_job = getenv("SLURM_JOB_ID") != NULL;
     if (dtspank_siteconf_parse(ac, av, &submit.conf, &err) != 0)
         return report_error(&err);
-    if (dtspank_options_register(spank, dtspank_submit_option) != 0)
+    if (dtspank_options_register(spank, dtspank_submit_option,
+                                 dtspank_submit_override) != 0)
         return -1;
     choose_runtime();
     dtspank_change_keep();
@@ -243,6 +287,22 @@ static int check_early(void)
 {
     const char *value = submit.argv.value;
     return value && value[0] == '-' ? check_value(value) : 0;
+}
+
+/* Takes --disttrain-set from argv, ahead of srun. What is no KEY=VALUE is left
+ * to the callback.
+ */
+static int scan_overrides(void)
+{
+    int at = 1;
+    const char *text;
+    while ((text = dtspank_argv_next_set(main_argc, main_argv, &at)) != NULL)
+        if (strchr(text, '=') &&
+            dtspank_overrides_add(&submit.overrides, text) != 0) {
+            slurm_error("disttrain: out of memory");
+            return -1;
+        }
+    return 0;
 }
 
 /* srun reads its SLURM_* input right after this, before it has found out where
@@ -265,10 +325,13 @@ int dtspank_submit_prepare(void)
     const char *value = getenv(DTSPANK_PRESET);
     if (!is_active(value) || value[0] == '\0')
         return 0;
-    return check_value(value) == 0 &&
-                   check_config(value, submit.words, NULL) == 0
-               ? set_srun_input()
-               : -1;
+    int rc = check_value(value) == 0 && scan_overrides() == 0 &&
+                     check_config(value, submit.words, NULL) == 0
+                 ? set_srun_input()
+                 : -1;
+    /* from now on srun says what is its own */
+    dtspank_overrides_fini(&submit.overrides);
+    return rc;
 }
 
 int dtspank_submit_option(const char *value)
@@ -293,6 +356,52 @@ int dtspank_submit_option(const char *value)
     return keep_string(&submit.value, value);
 }
 
+/* Slurm reads the job's list as an option, too: what it has is known. */
+int dtspank_submit_override(const char *value)
+{
+    struct dt_error err;
+    const char *job = getenv(DTSPANK_PRESET_OVERRIDES);
+    if (job && strcmp(value, job) == 0)
+        return 0;
+    if (dtspank_overrides_check(value, &err) != 0)
+        return report_error(&err);
+    if (dtspank_overrides_add(&submit.overrides, value) == 0)
+        return 0;
+    slurm_error("disttrain: out of memory");
+    return -1;
+}
+
+/* Without a file there is nothing to override. */
+static int refuse_overrides(void)
+{
+    struct dt_error err;
+    dt_error_set(&err, EX_USAGE,
+                 "--disttrain-set %s: there is no file that it is of: add "
+                 "--disttrain=FILE",
+                 submit.overrides.text[0]);
+    return report_error(&err);
+}
+
+/* Passes the overrides on: to the tasks, or with the file to the job. */
+static int export_overrides(spank_t spank)
+{
+    char *list = dtspank_overrides_encode(&submit.applied);
+    bool any = submit.applied.count > 0;
+    int rc = list ? 0 : -1;
+    if (rc == 0 && submit.in_srun && any)
+        rc = setenv(DT_ENV_OVERRIDES, list, 1);
+    if (rc == 0 && !submit.in_srun && any &&
+        spank_job_control_setenv(spank, DTSPANK_JOB_OVERRIDES, list, 1) !=
+            ESPANK_SUCCESS)
+        rc = -1;
+    if (!submit.in_srun && !any)
+        unsetenv(DTSPANK_PRESET_OVERRIDES);
+    if (rc != 0)
+        slurm_error("disttrain: cannot pass --disttrain-set on");
+    free(list);
+    return rc;
+}
+
 /* srun's tasks get the contract. sbatch and salloc only pass the file on, by
  * its absolute path because the job may change its directory: each srun of the
  * job checks the config again.
@@ -301,6 +410,8 @@ static int export_contract(spank_t spank)
 {
     const struct dtspank_contract *contract = &submit.contract;
     bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
+    if (export_overrides(spank) != 0)
+        return -1;
     if (!submit.in_srun) {
         dtspank_change_leave(contract);
         spank_err_t rc = spank_job_control_setenv(
@@ -388,6 +499,10 @@ int dtspank_submit_post_opt(spank_t spank)
     submit.command = optind;
     if (submit.in_srun && submit.components == count_components())
         forget_srun_input();
+    bool has_file =
+        is_active(submit.value) && strcmp(submit.value, DTSPANK_NO_FILE) != 0;
+    if (submit.overrides.count > 0 && !has_file)
+        return refuse_overrides();
     if (!submit.value)
         return 0;
     if (submit.committed) {
@@ -403,8 +518,7 @@ int dtspank_submit_post_opt(spank_t spank)
         return -1;
     if (!is_active(submit.value))
         return 0;
-    bool checked = submit.checked && strcmp(submit.checked, submit.value) == 0;
-    if (!checked && check_late() != 0)
+    if (!is_checked(submit.value) && check_late() != 0)
         return -1;
     return export_contract(spank);
 }

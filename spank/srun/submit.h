@@ -22,6 +22,9 @@ int dtspank_submit_prepare(void);
 /* The option's callback. In srun, the first call may complete srun's argv. */
 int dtspank_submit_option(const char *value);
 
+/* The callback of --disttrain-set. */
+int dtspank_submit_override(const char *value);
+
 /* slurm_spank_init_post_opt: puts what the tasks need into the environment; has
  * the config checked first if that has not been done.
  */

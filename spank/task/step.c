@@ -258,7 +258,7 @@ int dtspank_step_init(spank_t spank, int ac, char **av)
 {
     if (dtspank_siteconf_parse(ac, av, &step.conf, &step.conf_error) != 0)
         slurm_error("disttrain: %s", dtspank_printable(step.conf_error.text));
-    return dtspank_options_register(spank, NULL);
+    return dtspank_options_register(spank, NULL, NULL);
 }
 
 /* False for the step of a batch script, an interactive shell or adopted
@@ -351,6 +351,7 @@ int dtspank_step_task_init(spank_t spank)
      * must not pass it on to the sruns that it starts.
      */
     spank_unsetenv(spank, DTSPANK_PRESET);
+    spank_unsetenv(spank, DTSPANK_PRESET_OVERRIDES);
     if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
     if (preflight_has_failed(spank))

@@ -30,6 +30,7 @@ if [ "$1 $2" != "check --contract" ]; then
     exit
 fi
 [ "$3" != --allocation ] || shift 2 # of sbatch and salloc
+while [ "$3" = --set ]; do shift 2; done
 case $3 in
 *bad*)
     echo "$3:2:3: model.layres: unknown key, did you mean layers?" >&2
@@ -119,6 +120,7 @@ batch() {
     for tool in srun sbatch salloc; do
         run -0 dt_run "$tool" --help
         [[ $output == *"--disttrain=FILE"*"check the configuration FILE"* ]]
+        [[ $output == *"--disttrain-set=KEY=VALUE"* ]]
     done
 }
 
@@ -198,7 +200,8 @@ MASTER_ADDR to the host of rank 0 before srun"* ]]
     for form in "-N2 -n4 --disttrain=c.yaml" "-N2 -n4 --disttrain c.yaml" \
         "-N2 -n 4 --disttrain=c.yaml" "--disttrain c.yaml -N 2 -n 4" \
         "--disttrain=c.yaml --nodes 2 --ntasks=4" \
-        "-N2 -n4 --disttrain=c.yaml --" "--distt=c.yaml -N2 -n4"; do
+        "-N2 -n4 --disttrain=c.yaml --" \
+        "--disttrain-set=run.name=x --disttrain=c.yaml -N2 -n4"; do
         # shellcheck disable=SC2086
         run -0 dt_srun --ntasks-per-node=2 $form
         expect "$want"
@@ -328,6 +331,18 @@ srun -n1 -N1 ./show --disttrain=x' --disttrain=c.yaml
     [[ ${lines[1]} == "- - - - - - - n"[1-4]" show " ]]
     [[ ${lines[2]} =~ ^"0 1 0 1 0 0 "(n[1-4])" "(n[1-4])" show --disttrain=x"$ ]]
     [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]
+}
+
+@test "overrides of sbatch reach the sruns of its file, which add their own" {
+    run -0 batch "#SBATCH --disttrain-set=a=1
+for file in c d; do
+    srun -n1 -N1 --disttrain=\$file.yaml --disttrain-set b=2 \
+        sh -c 'echo \$SLURM_DISTTRAIN_OVERRIDES'
+done" --disttrain=c.yaml --disttrain-set=c='x y'
+    [[ ${lines[0]} == 'a=1 c=x\sy b=2' && ${lines[1]} == b=2 ]]
+    run -1 dt_srun --disttrain-set=a=1 true
+    [[ $output == *"--disttrain-set a=1: there is no file that it is of: add \
+--disttrain=FILE" ]]
 }
 
 @test "an srun started in a task inherits nothing from its step" {

@@ -67,7 +67,8 @@ need_faults() {
     dt_need_pmix
     config spell "training: {train_batch_size: 4, max_steps: 2}"
     local line
-    for line in "--disttrain=spell.yaml" "--disttrain spell.yaml" \
+    for line in "--disttrain=spell.yaml" \
+        "--disttrain-set=env.A_KEY=b --disttrain spell.yaml --disttrain-set run.seed=7" \
         "--disttrain=spell.yaml $DT_BUILDDIR/disttrain train" \
         "--mpi=pmix $DT_BUILDDIR/disttrain train spell.yaml"; do
         # shellcheck disable=SC2086
@@ -79,6 +80,12 @@ need_faults() {
         (($(grep -c "^warning: .* 4 is not a multiple of 8" <<<"$output") == 1))
         [[ $output != *$'\r'* && $output != *$'\e'* ]]
         grep -q "finished after step 2" spell.out/logs/report.html
+        if [[ $line == *set* ]]; then
+            tr -d '\n ' <spell.out/logs/run.json >facts
+            grep -F '"overrides":["env.A_KEY=(removed)","run.seed=7"]' facts
+            grep -F '"run.seed":7' facts
+            grep -F -- '--disttrain-set=run.seed=7' facts
+        fi
         rm -r spell.out
     done
 }

@@ -112,6 +112,7 @@ spank_err_t spank_job_control_setenv(spank_t spank, const char *name,
 {
     (void)spank;
     (void)overwrite;
+    memcpy(stub.job_before, stub.job_option, sizeof(stub.job_before));
     snprintf(stub.job_option, sizeof(stub.job_option), "%s=%s", name, value);
     return ESPANK_SUCCESS;
 }

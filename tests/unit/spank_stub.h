@@ -24,6 +24,7 @@ struct spank_stub {
     char *argv[2];                    /* S_JOB_ARGV, if argv[0] is set */
     char *env[STUB_ENV_MAX];          /* the task's environment */
     char job_option[STUB_TEXT_BYTES]; /* the last spank_job_control_setenv */
+    char job_before[STUB_TEXT_BYTES]; /* the one before it */
     char said[STUB_TEXT_BYTES];       /* all messages, one on each line */
 };
 

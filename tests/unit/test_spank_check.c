@@ -49,7 +49,7 @@ static const char *run_fails(const char *body, int deadline_ms)
     static struct dt_error err;
     struct dtspank_contract contract;
     script(body);
-    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, NULL,
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, NULL, NULL,
                                        deadline_ms, &contract, &err),
                      -1);
     size_t len = strlen(runtime);
@@ -69,8 +69,8 @@ static void the_answer_of_the_runtime_is_read(void **state)
            "echo RUNS=command\n"
            "printf '%s\\n' 'SRUN S=1 2' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV "
            "C='");
-    assert_int_equal(dtspank_check_run(runtime, "a b.yaml", words, NULL, 10000,
-                                       &contract, NULL),
+    assert_int_equal(dtspank_check_run(runtime, "a b.yaml", NULL, words, NULL,
+                                       10000, &contract, NULL),
                      0);
     assert_string_equal(contract.config, "/x/a b.yaml");
     assert_string_equal(contract.runs, "command");
@@ -95,13 +95,13 @@ static void an_allocation_tells_the_runtime_of_its_script(void **state)
         "|| [ \"$*/$#\" = 'check --contract --allocation  c.yaml -- -N2/7' ] "
         "|| exit 9\n"
         "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x; echo RUNS=nothing\n");
-    assert_int_equal(dtspank_check_run(runtime, "c.yaml", words, "a b", 10000,
-                                       &contract, NULL),
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, words, "a b",
+                                       10000, &contract, NULL),
                      0);
     dtspank_contract_fini(&contract);
-    assert_int_equal(
-        dtspank_check_run(runtime, "c.yaml", words, "", 10000, &contract, NULL),
-        0);
+    assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, words, "",
+                                       10000, &contract, NULL),
+                     0);
     dtspank_contract_fini(&contract);
 }
 
@@ -116,8 +116,8 @@ static void a_hostile_file_name_reaches_the_runtime_intact(void **state)
            "printf %s \"$3\" | od -An -v -tx1 | tr -d ' \\n'; echo");
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct dtspank_contract contract;
-        assert_int_equal(dtspank_check_run(runtime, names[i], NULL, NULL, 30000,
-                                           &contract, NULL),
+        assert_int_equal(dtspank_check_run(runtime, names[i], NULL, NULL, NULL,
+                                           30000, &contract, NULL),
                          0);
         assert_int_equal(strlen(contract.config), 1 + 2 * strlen(names[i]));
         for (size_t b = 0; names[i][b]; b++) {
@@ -145,8 +145,8 @@ static void a_broken_runtime_is_refused_with_the_reason(void **state)
     char host[256] = "", text[512];
     (void)state;
     assert_string_equal(run_fails("kill -9 $$", 10000), "killed by signal 9");
-    assert_int_equal(dtspank_check_run("/nonexistent", "c", NULL, NULL, 1000,
-                                       &contract, &err),
+    assert_int_equal(dtspank_check_run("/nonexistent", "c", NULL, NULL, NULL,
+                                       1000, &contract, &err),
                      -1);
     gethostname(host, sizeof(host) - 1);
     snprintf(text, sizeof(text),

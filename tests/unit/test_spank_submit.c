@@ -34,15 +34,20 @@ static int setup(void **state)
     int fd = mkstemp(runtime);
     if (fd < 0)
         return -1;
-    dprintf(fd, "#!/bin/sh\n"
-                "runs=train; [ \"$3\" != --allocation ] || shift 2\n"
-                "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
-                "runs=nothing; esac\n"
-                "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
-                "echo CONFIG=/abs/$3\n"
-                "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
-                "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=$*\"\n"
-                "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
+    dprintf(
+        fd,
+        "#!/bin/sh\n"
+        "runs=train; [ \"$3\" != --allocation ] || shift 2\n"
+        "sets=; while [ \"$3\" = --set ]; do\n"
+        "sets=${sets:+$sets }$4; shift 2; done\n"
+        "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
+        "runs=nothing; esac\n"
+        "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
+        "echo CONFIG=/abs/$3\n"
+        "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
+        "case $sets in *name*) sets=; esac\n"
+        "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=${sets:+$sets }$*\"\n"
+        "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
     return fchmod(fd, 0700) == 0 ? close(fd) : -1;
 }
 
@@ -170,6 +175,91 @@ static int allocator_body(void)
     EXPECT(is_set(DT_ENV_CARRY "FOO", NULL));
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", NULL));
     return 0;
+}
+
+static int overrides_body(void)
+{
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    for (int i = 0; i < 2; i++) { /* the options are read twice */
+        EXPECT(dtspank_submit_override("lr=1") == 0);
+        EXPECT(dtspank_submit_override("run.name=a b\n\\") == 0);
+    }
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    if (stub.context == S_CTX_LOCAL)
+        EXPECT(is_set(DT_ENV_OVERRIDES, "lr=1 run.name=a\\sb\\n\\\\"));
+    else
+        EXPECT(strcmp(stub.job_before, DTSPANK_JOB_OVERRIDES
+                      "=lr=1 run.name=a\\sb\\n\\\\") == 0);
+    return 0;
+}
+
+static int no_file_body(void)
+{
+    EXPECT(dtspank_submit_override("lr=1") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == -1);
+    EXPECT(dtspank_submit_option("env") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == -1);
+    EXPECT(strcmp(stub.said,
+                  "disttrain: --disttrain-set lr=1: there is no file that it "
+                  "is of: add --disttrain=FILE\n"
+                  "disttrain: --disttrain-set lr=1: there is no file that it "
+                  "is of: add --disttrain=FILE\n") == 0);
+    return 0;
+}
+
+static int bad_override_body(void)
+{
+    EXPECT(dtspank_submit_override("-N2") == -1);
+    EXPECT(strcmp(stub.said,
+                  "disttrain: --disttrain-set: expected KEY=VALUE, such as "
+                  "optimizer.lr=1e-5, got \"-N2\"\n") == 0);
+    return 0;
+}
+
+/* In a job whose file is c.yaml. */
+static int job_overrides_body(void)
+{
+    EXPECT(dtspank_submit_override("lr=1 run.name=x") == 0); /* from Slurm */
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(dtspank_submit_override("lr=2") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set(DT_ENV_OVERRIDES, "lr=1 run.name=x lr=2"));
+    return 0;
+}
+
+static int other_file_body(void)
+{
+    EXPECT(dtspank_submit_override("lr=1 run.name=x") == 0);
+    EXPECT(dtspank_submit_option("d.yaml") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set(DT_ENV_OVERRIDES, NULL));
+    return 0;
+}
+
+static void overrides_reach_the_tasks_and_the_job(void **state)
+{
+    (void)state;
+    run_case(S_CTX_LOCAL, overrides_body);
+    run_case(S_CTX_ALLOCATOR, overrides_body);
+}
+
+static void overrides_of_a_job_belong_to_its_file(void **state)
+{
+    (void)state;
+    setenv(DTSPANK_PRESET, "c.yaml", 1);
+    setenv(DTSPANK_PRESET_OVERRIDES, "lr=1 run.name=x", 1);
+    run_case(S_CTX_LOCAL, job_overrides_body);
+    run_case(S_CTX_LOCAL, other_file_body);
+    unsetenv(DTSPANK_PRESET_OVERRIDES);
+    unsetenv(DTSPANK_PRESET);
+}
+
+static void overrides_without_a_file_are_refused(void **state)
+{
+    (void)state;
+    run_case(S_CTX_LOCAL, no_file_body);
+    run_case(S_CTX_ALLOCATOR, no_file_body);
+    run_case(S_CTX_LOCAL, bad_override_body);
 }
 
 /* `srun` alone in a batch job: srun ends with a message, we say why. */
@@ -364,15 +454,21 @@ static int play_srun(int argc, char **argv, int command)
     for (int i = 1; rc == 0 && i < command; i++)
         if (strncmp(argv[i], "--disttrain=", 12) == 0)
             rc = dtspank_submit_option(argv[i] + 12);
+    for (int i = 1; rc == 0 && i < command; i++)
+        if (strncmp(argv[i], "--disttrain-set=", 16) == 0)
+            rc = dtspank_submit_override(argv[i] + 16);
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
     if (rc == 0)
         rc = dtspank_submit_post_opt(NULL);
     const char *told = getenv(DT_ENV_FRAMEWORKS);
+    const char *set = getenv(DT_ENV_OVERRIDES);
     const char *config = getenv(DT_ENV_CONFIG);
     printf("%s", stub.said);
     if (rc == 0)
         printf("config %s, told %s, nodes %s:", config ? config : "-",
                told ? told : "-", nodes ? nodes : "-");
+    if (rc == 0 && set)
+        printf(" set %s:", set);
     for (int i = 1; rc == 0 && i < argc; i++)
         printf(" %s",
                strcmp(argv[i], getenv("TEST_RUNTIME")) ? argv[i] : "RUN");
@@ -435,6 +531,19 @@ static void only_options_before_the_command_count(void **state)
               "config /abs/nothing, told -- x, nodes -: --disttrain=nothing x");
 }
 
+static void overrides_are_checked_with_the_file(void **state)
+{
+    (void)state;
+    srun_says("srun --disttrain=c --disttrain-set=a=1 --disttrain-set=b=2 -l",
+              5,
+              "config /abs/c, told a=1 b=2 -l, nodes -: set a=1 b=2: "
+              "--disttrain-set=a=1 --disttrain-set=b=2 -l RUN");
+    srun_says("srun --disttrain=c --disttrain-set=a=1 x --disttrain-set=b=2", 3,
+              "config /abs/c, told a=1 -- x --disttrain-set=b=2, nodes -: set "
+              "a=1: --disttrain=c "
+              "--disttrain-set=a=1 x --disttrain-set=b=2");
+}
+
 static void a_command_line_that_cannot_run_is_refused(void **state)
 {
     (void)state;
@@ -494,6 +603,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_missing_command_is_explained),
         cmocka_unit_test(a_relative_path_to_the_runtime_is_refused),
         cmocka_unit_test(only_options_before_the_command_count),
+        cmocka_unit_test(overrides_are_checked_with_the_file),
+        cmocka_unit_test(overrides_reach_the_tasks_and_the_job),
+        cmocka_unit_test(overrides_of_a_job_belong_to_its_file),
+        cmocka_unit_test(overrides_without_a_file_are_refused),
         cmocka_unit_test(a_command_line_that_cannot_run_is_refused),
         cmocka_unit_test(options_of_the_command_are_ignored_or_refused),
         cmocka_unit_test(a_users_runtime_is_refused_only_where_used),
