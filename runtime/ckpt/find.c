@@ -250,8 +250,11 @@ static char *first_whole(const char *root, struct dirent **entries, int n,
                 *err = why;
             return NULL;
         }
-        if (watch && watch->note)
-            watch->note(why.text);
+        if (watch && watch->note) {
+            struct dt_error text = why;
+            dt_error_add(&text, 0, "%s is passed over", entries[i]->d_name);
+            watch->note(text.text);
+        }
     }
     dt_error_set(err, EX_DATAERR,
                  "%s: no checkpoint here is whole, the last one because of %s",

@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "ckpt/checkpoint_impl.h"
 
@@ -21,6 +22,7 @@ enum {
     MAX_SUMS_BYTES = 1 << 20,
     READ_BYTES = 1 << 20,
     SUM_DIGITS = 16,
+    MAX_INDEX_BYTES = 100 * 1000 * 1000,
 };
 
 /* The checksums.txt of the directory `dir`. */
@@ -191,16 +193,149 @@ static int check_folder(const struct sums *sums, const char *folder,
     return rc;
 }
 
-/* Checks that checksums.txt lists a model, and every file that a run reads. */
+/* --- files that belong together --- */
+
+enum { NAME_BYTES = 2 * NAME_MAX + 2 };
+
+/* Copies the name in the next line that has one, and moves *at behind it. False
+ * at the end.
+ */
+static bool next_name(const char **at, char name[NAME_BYTES])
+{
+    const char *open = strchr(*at, '('), *close;
+    if (!open || !(close = strstr(open, ") = ")))
+        return false;
+    snprintf(name, NAME_BYTES, "%.*s", (int)(close - open - 1), open + 1);
+    *at = close;
+    return true;
+}
+
+/* A file "<head>00000-of-00002<tail>"; `of` 0: it is of no series. */
+struct member {
+    char head[NAME_BYTES], tail[NAME_BYTES];
+    long of;
+};
+
+static struct member member_of(const char *name)
+{
+    static const char of[] = "-of-", digits[] = "0123456789";
+    struct member member = {"", "", 0};
+    const char *middle = strstr(name, of);
+    size_t head = middle ? (size_t)(middle - name) : 0;
+    while (head > 0 && strchr(digits, name[head - 1]))
+        head--;
+    if (!middle || name + head == middle ||
+        !strspn(middle + strlen(of), digits))
+        return member;
+    char *end;
+    member.of = strtol(middle + strlen(of), &end, 10);
+    snprintf(member.head, sizeof(member.head), "%.*s", (int)head, name);
+    snprintf(member.tail, sizeof(member.tail), "%s", end);
+    return member;
+}
+
+static bool is_same_series(const struct member *a, const struct member *b)
+{
+    return strcmp(a->head, b->head) == 0 && strcmp(a->tail, b->tail) == 0;
+}
+
+/* Checks that as many files of the series of `name` are listed as it says. */
+static int check_member(const struct sums *sums, const char *name,
+                        const struct member *member, struct dt_error *err)
+{
+    char other[NAME_BYTES];
+    long count = 0;
+    for (const char *at = sums->text; next_name(&at, other);) {
+        const struct member is = member_of(other);
+        count += is.of > 0 && is_same_series(&is, member);
+    }
+    if (count == member->of)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: not whole: %s is one of %ld files, and " SUMS_NAME
+                        " lists %ld of this kind",
+                        sums->dir, name, member->of, count);
+}
+
+/* Checks that the list has all files of each series: shards of a model, and
+ * what each rank has of the optimizer.
+ */
+static int check_series(const struct sums *sums, struct dt_error *err)
+{
+    char name[NAME_BYTES];
+    struct member last = {"", "", 0};
+    for (const char *at = sums->text; next_name(&at, name);) {
+        const struct member member = member_of(name);
+        bool known = member.of == last.of && is_same_series(&member, &last);
+        if (member.of > 0 && !known &&
+            check_member(sums, name, &member, err) < 0)
+            return -1;
+        last = member;
+    }
+    return 0;
+}
+
+/* Checks that every file that the index `name` tells tensors to be in is listed
+ * beside it.
+ */
+static int check_index(const struct sums *sums, const char *name,
+                       struct dt_error *err)
+{
+    const char *slash = strrchr(name, '/'), *tensor;
+    char file[NAME_BYTES];
+    json_t *value;
+    char *path = dt_ckpt_format(err, "%s/%s", sums->dir, name);
+    char *text = path ? dt_file_read(path, MAX_INDEX_BYTES, err) : NULL;
+    json_t *root = text ? dt_json_parse(path, text, err) : NULL;
+    int rc = root ? 0 : -1;
+    json_object_foreach(json_object_get(root, "weight_map"), tensor, value)
+    {
+        const char *is = json_string_value(value);
+        bool named = is && *is;
+        snprintf(file, sizeof(file), "%.*s%s",
+                 slash ? (int)(slash + 1 - name) : 0, name, named ? is : "");
+        if (rc == 0 && !(named && lists_file(sums, file)))
+            rc = dt_error_set(err, EX_DATAERR,
+                              "%s: not whole: %s has %s in %s, which " SUMS_NAME
+                              " does not list",
+                              sums->dir, name, tensor, named ? is : "no file");
+    }
+    json_decref(root);
+    free(text);
+    free(path);
+    return rc;
+}
+
+static int check_indices(const struct sums *sums, struct dt_error *err)
+{
+    char name[NAME_BYTES];
+    for (const char *at = sums->text; next_name(&at, name);)
+        if (dt_str_ends_with(name, ".safetensors.index.json") &&
+            check_index(sums, name, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Checks that checksums.txt lists a model, every file that a run reads, and
+ * all of those that belong together.
+ */
 static int check_list(const struct sums *sums, struct dt_error *err)
 {
-    int rc = check_folder(sums, "", err);
-    if (rc == 0 && !lists_file(sums, "model.safetensors") &&
+    if (check_folder(sums, "", err) < 0)
+        return -1;
+    if (!lists_file(sums, "model.safetensors") &&
         !lists_file(sums, "model.safetensors.index.json") &&
         !lists_file(sums, "adapter_model.safetensors"))
-        rc = dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,
-                          SUMS_NAME);
-    return rc;
+        return dt_error_set(err, EX_DATAERR, "%s/%s: lists no model", sums->dir,
+                            SUMS_NAME);
+    if (lists_file(sums, "trainer_state.json") &&
+        !strstr(sums->text, "(optim-rank-"))
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: not whole: " SUMS_NAME
+                            " lists trainer_state.json and no file of the "
+                            "optimizer",
+                            sums->dir);
+    return check_series(sums, err) < 0 ? -1 : check_indices(sums, err);
 }
 
 static int verify_files(const struct sums *sums,

@@ -151,6 +151,70 @@ static void a_checkpoint_with_unlisted_files_is_passed_over(void **state)
     free(sealed);
 }
 
+/* Saves a checkpoint of step 2 that has these files, too. */
+static void save_with(const char *const *files)
+{
+    float data[WEIGHTS];
+    struct dt_buffer buf = {data, sizeof(data), &dt_cpu};
+    struct dt_ckpt_tensor tensor = {
+        "w", 1, {WEIGHTS}, dt_view_of(&buf, DT_F32), DT_F32, false, 0};
+    struct dt_error err = {0};
+    for (int i = 0; i < WEIGHTS; i++)
+        data[i] = 2;
+    struct dt_ckpt_writer *writer = dt_ckpt_begin(root, 2, &err);
+    assert_non_null(writer);
+    if (dt_ckpt_add_tensors(writer, "model.safetensors", &tensor, 1, NULL,
+                            &err) < 0)
+        fail_msg("%s", err.text);
+    for (; *files; files += 2)
+        if (dt_ckpt_add_text(writer, files[0], files[1], &err) < 0)
+            fail_msg("%s", err.text);
+    if (dt_ckpt_commit(writer, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+#define RANK(rank, world) "optim-rank-0000" rank "-of-0000" world ".safetensors"
+#define INDEX "model.safetensors.index.json"
+
+static void a_checkpoint_that_lacks_files_of_a_series_is_passed_over(
+    void **state)
+{
+    static const struct {
+        const char *files[9], *note;
+    } cases[] = {
+        {{RANK("0", "2"), "a", RANK("1", "2"), "b", "trainer_state.json", "{}"},
+         NULL},
+        {{RANK("0", "2"), "a"},
+         "/checkpoint-2: not whole: " RANK(
+             "0", "2") " is one of 2 files, and checksums.txt lists 1 of this "
+                       "kind"},
+        {{RANK("0", "2"), "a", RANK("1", "2"), "b", RANK("0", "1"), "c"},
+         "is one of 2 files, and checksums.txt lists 3 of this kind"},
+        {{"trainer_state.json", "{}"},
+         "/checkpoint-2: not whole: checksums.txt lists trainer_state.json and "
+         "no file of the optimizer"},
+        {{INDEX, "{\"weight_map\": {\"w\": \"model.safetensors\"}}"}, NULL},
+        {{INDEX, "{\"weight_map\": {\"w\": \"model.safetensors\", \"v\": "
+                 "\"more.safetensors\"}}"},
+         "/checkpoint-2: not whole: " INDEX " has v in more.safetensors, which "
+         "checksums.txt does not list"},
+        {{INDEX, "{\"weight_map\": {\"w\": 1}}"},
+         INDEX " has w in no file, which checksums.txt does not list"},
+        {{"part-1-of-", "a", "-of-2", "b", "x1-of-y", "c", "cut-of-5", "d"},
+         NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        must_save(1, 1, 0);
+        save_with(cases[i].files);
+        assert_true(found_value() == (cases[i].note ? 1 : 2));
+        if (!cases[i].note)
+            continue;
+        assert_note(cases[i].note);
+        assert_note("; checkpoint-2 is passed over\n");
+    }
+}
+
 static void only_regular_files_make_a_checkpoint(void **state)
 {
     static const char *names[] = {"state.json", "model.safetensors",
@@ -429,6 +493,8 @@ int main(void)
         cmocka_unit_test_setup(a_damaged_checkpoint_is_passed_over, setup),
         cmocka_unit_test_setup(a_checkpoint_with_unlisted_files_is_passed_over,
                                setup),
+        cmocka_unit_test_setup(
+            a_checkpoint_that_lacks_files_of_a_series_is_passed_over, setup),
         cmocka_unit_test_setup(only_regular_files_make_a_checkpoint, setup),
         cmocka_unit_test_setup(an_unreadable_checkpoint_is_not_passed_over,
                                setup),
