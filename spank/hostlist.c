@@ -104,20 +104,37 @@ static int bracket_nth(const char *p, uint64_t n, char *text, size_t size)
     return snprintf(text, size, "%0*u", r.width, (unsigned)(r.first + n));
 }
 
-/* Writes host n of the valid name at p, which stands for count hosts. Returns
- * false if it does not fit.
+/* Counts the numbers of the last bracket of the valid name at p; 1: it has none.
  */
-static bool name_nth(const char *p, uint64_t count, uint64_t n, char *host,
-                     size_t size)
+static uint64_t last_count(const char *p)
 {
+    uint64_t count = 1;
+    while (*p != '\0' && *p != ',') {
+        if (*p == '[')
+            count = bracket_count(p, &p);
+        else
+            p++;
+    }
+    return count;
+}
+
+/* Writes host n of the valid name at p. As in Slurm, the last bracket varies
+ * fastest, and after it the first one, the second one and so on. Returns false
+ * if the host does not fit.
+ */
+static bool name_nth(const char *p, uint64_t n, char *host, size_t size)
+{
+    const uint64_t inner = last_count(p);
+    uint64_t outer = n / inner;
     size_t used = 0;
     while (*p != '\0' && *p != ',') {
         if (*p == '[') {
             const char *end;
             uint64_t numbers = bracket_count(p, &end);
-            count /= numbers;
-            used += (size_t)bracket_nth(p, n / count % numbers, host + used,
-                                        size - used);
+            bool last = !memchr(end, '[', strcspn(end, ","));
+            used += (size_t)bracket_nth(p, last ? n % inner : outer % numbers,
+                                        host + used, size - used);
+            outer /= last ? 1 : numbers;
             p = end;
         } else {
             host[used++] = *p++;
@@ -141,7 +158,7 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
             return dt_error_set(err, EX_DATAERR,
                                 "malformed host list at \"%.32s\"", p);
         if (left < count) {
-            if (!name_nth(p, count, left, host, size))
+            if (!name_nth(p, left, host, size))
                 return dt_error_set(err, EX_DATAERR,
                                     "host name longer than %zu at \"%.32s\"",
                                     size - 1, p);
@@ -156,54 +173,110 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
     }
 }
 
-struct expansion {
-    char **hosts;
-    uint32_t count; /* how many are wanted */
-    uint32_t done;
-    char host[DTSPANK_HOST_BYTES];
+/* A bracket, at one of its numbers. */
+struct wheel {
+    const char *bracket; /* where it begins */
+    const char *rest;    /* what follows the range */
+    struct range range;
+    uint32_t number;
 };
 
-/* Appends the hosts of the valid name that continues at p, after the first
- * `used` characters of to->host, until `count` hosts are done.
- */
-static int expand_name(struct expansion *to, const char *p, size_t used)
+static void wheel_begin(struct wheel *w)
 {
-    const char *end;
-    struct range r;
-    for (; *p != '\0' && *p != ',' && *p != '['; p++) {
-        if (used >= sizeof(to->host) - 1)
-            return -1;
-        to->host[used++] = *p;
+    w->rest = w->bracket + 1;
+    parse_range(&w->rest, &w->range);
+    w->number = w->range.first;
+}
+
+/* Turns it to the next number. False: it is back at the first one. */
+static bool wheel_turn(struct wheel *w)
+{
+    if (w->number < w->range.last) {
+        w->number++;
+        return true;
     }
-    to->host[used] = '\0';
-    if (*p != '[') {
-        to->hosts[to->done] = strdup(to->host);
-        return to->hosts[to->done++] ? 0 : -1;
+    if (*w->rest == ',') {
+        w->rest++;
+        parse_range(&w->rest, &w->range);
+        w->number = w->range.first;
+        return true;
     }
-    bracket_count(p, &end);
-    do {
-        p++;
-        parse_range(&p, &r);
-        for (uint32_t n = r.first; n <= r.last && to->done < to->count; n++) {
-            size_t left = sizeof(to->host) - used;
-            size_t digits = (size_t)snprintf(to->host + used, left, "%0*u",
-                                             r.width, (unsigned)n);
-            if (digits >= left || expand_name(to, end, used + digits) != 0)
-                return -1;
+    wheel_begin(w);
+    return false;
+}
+
+/* The brackets of a name, each of which is a digit of a host at least. */
+struct wheels {
+    struct wheel wheel[DTSPANK_HOST_BYTES];
+    size_t count;
+};
+
+/* False: there are too many for a host. */
+static bool wheels_begin(struct wheels *all, const char *p)
+{
+    for (all->count = 0; *p != '\0' && *p != ',';) {
+        if (*p++ != '[')
+            continue;
+        if (all->count == DTSPANK_HOST_BYTES)
+            return false;
+        all->wheel[all->count].bracket = p - 1;
+        wheel_begin(&all->wheel[all->count++]);
+        bracket_count(p - 1, &p);
+    }
+    return true;
+}
+
+/* In the order of name_nth. */
+static void wheels_turn(struct wheels *all)
+{
+    if (all->count == 0 || wheel_turn(&all->wheel[all->count - 1]))
+        return;
+    for (size_t i = 0; i + 1 < all->count; i++)
+        if (wheel_turn(&all->wheel[i]))
+            return;
+}
+
+/* The host at which the wheels of the name at p stand; NULL: it is too long, or
+ * memory is short.
+ */
+static char *wheels_host(const struct wheels *all, const char *p)
+{
+    char host[DTSPANK_HOST_BYTES];
+    size_t used = 0;
+    const struct wheel *w = all->wheel;
+    while (*p != '\0' && *p != ',') {
+        if (*p == '[') {
+            used += (size_t)snprintf(host + used, sizeof(host) - used, "%0*u",
+                                     w->range.width, (unsigned)w->number);
+            bracket_count(p, &p);
+            w++;
+        } else {
+            host[used++] = *p++;
         }
-    } while (*p == ',');
-    return 0;
+        if (used >= sizeof(host))
+            return NULL;
+    }
+    host[used] = '\0';
+    return strdup(host);
 }
 
 int dtspank_hostlist_expand(const char *list, uint32_t count, char **hosts)
 {
-    struct expansion to = {.hosts = hosts, .count = count};
-    while (to.done < count) {
+    struct wheels all;
+    uint32_t done = 0;
+    while (done < count) {
         const char *end = list;
-        if (name_count(list, &end) == 0 || expand_name(&to, list, 0) != 0)
+        uint64_t left = name_count(list, &end);
+        if (left == 0 || !wheels_begin(&all, list))
             return -1;
+        for (; left > 0 && done < count; left--) {
+            hosts[done] = wheels_host(&all, list);
+            if (!hosts[done++])
+                return -1;
+            wheels_turn(&all);
+        }
         if (*end == '\0')
-            return to.done == count ? 0 : -1;
+            return done == count ? 0 : -1;
         list = end + 1;
     }
     return 0;

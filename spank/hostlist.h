@@ -14,9 +14,9 @@ enum {
 
 /* Writes the n-th host (from 0) of a list such as "a,n[08-10,12],r[0-1]c[1-2]x"
  * to host[size], terminated. As in Slurm, the last bracket of a name varies
- * fastest and leading zeros are kept. Reads no further than that host. Fails if
- * the text is malformed, the list has fewer hosts, or the name does not fit;
- * host is then undefined.
+ * fastest, then the first, the second and so on, and leading zeros are kept.
+ * Reads no further than that host. Fails if the text is malformed, the list has
+ * fewer hosts, or the name does not fit; host is then undefined.
  */
 int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
                          struct dt_error *err);

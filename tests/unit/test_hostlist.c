@@ -17,7 +17,7 @@ static void the_hosts_of_a_list_come_in_order(void **state)
 {
     static const struct {
         const char *list;
-        const char *hosts[8];
+        const char *hosts[14];
     } cases[] = {
         {"a", {"a"}},
         {"a1,b[2-3],c", {"a1", "b2", "b3", "c"}},
@@ -29,6 +29,13 @@ static void the_hosts_of_a_list_come_in_order(void **state)
         {"n[01-02]-ib", {"n01-ib", "n02-ib"}},
         {"a-b.example.org,[3-4]", {"a-b.example.org", "3", "4"}},
         {"x[1]y[2]z[3-4]", {"x1y2z3", "x1y2z4"}},
+        /* as scontrol show hostnames prints them */
+        {"a[1-2]b[3,7-8]c[1-2]",
+         {"a1b3c1", "a1b3c2", "a2b3c1", "a2b3c2", "a1b7c1", "a1b7c2", "a2b7c1",
+          "a2b7c2", "a1b8c1", "a1b8c2", "a2b8c1", "a2b8c2"}},
+        {"a[1-2]b[1-2]c[1]d[1-2],x3",
+         {"a1b1c1d1", "a1b1c1d2", "a2b1c1d1", "a2b1c1d2", "a1b2c1d1",
+          "a1b2c1d2", "a2b2c1d1", "a2b2c1d2", "x3"}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -62,18 +69,20 @@ static void expanding_a_list_gives_the_same_hosts(void **state)
         "r[0-1]n[08-10]",
         "n[01-02]-ib",
         "x[1]y[2]z[3-4]",
+        "a[1-2]b[3,7-8]c[01-2]",
+        "a[1-2]b[1-2]c[1]d[1-2],x3",
         "a-b.example.org,[3-4]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         char host[64];
         uint32_t count = 0;
-        char *hosts[8] = {NULL};
+        char *hosts[16] = {NULL};
         while (dtspank_hostlist_nth(lists[i], count, host, sizeof(host),
                                     NULL) == 0)
             count++;
         for (uint32_t wanted = 1; wanted <= count; wanted++) {
-            char *some[8] = {NULL};
+            char *some[16] = {NULL};
             assert_int_equal(dtspank_hostlist_expand(lists[i], wanted, some),
                              0);
             for (uint32_t n = 0; n < wanted; n++) {
