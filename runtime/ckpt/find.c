@@ -57,7 +57,10 @@ static int is_candidate(const struct dirent *entry)
 
 int dt_ckpt_is_temp(const struct dirent *entry)
 {
-    return strncmp(entry->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
+    const char *name = entry->d_name;
+    if (is_old(name)) /* a probe was stopped while it was replaced */
+        name += strlen(OLD_PREFIX);
+    return strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
 }
 
 static int newest_first(const struct dirent **a, const struct dirent **b)

@@ -43,10 +43,12 @@ static void leftovers_of_an_interrupted_save_are_removed(void **state)
     assert_int_equal(mkdir(in_root(".tmp-checkpoint-2"), 0777), 0);
     put(".tmp-checkpoint-2/model.safetensors", "half");
     assert_int_equal(symlink("checkpoint-2", in_root(".tmp-latest")), 0);
+    assert_int_equal(mkdir(in_root(".old-.tmp-probe"), 0777), 0);
     assert_true(found_value() == 1);
     assert_note(".tmp-checkpoint-2: left by an interrupted save");
     must_save(2, 2, 0);
     assert_int_equal(temp_count(), 0);
+    assert_false(exists(".old-.tmp-probe"));
     assert_true(found_value() == 2);
     assert_string_equal(notes, "");
 }
