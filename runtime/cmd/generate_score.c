@@ -42,7 +42,9 @@ static int score_examples(struct dt_engine *engine,
         result = -1;
     for (size_t i = 0, count; i < n && result == 0; i++) {
         const uint32_t *tokens = dt_example(examples, i, &count);
-        result = dt_scorer_add(scorer, tokens, count, err);
+        result = dt_examples_check(examples, tokens, count, err);
+        if (result == 0)
+            result = dt_scorer_add(scorer, tokens, count, err);
         if (result < 0)
             dt_error_prefix(err, "text %zu", i + 1);
     }

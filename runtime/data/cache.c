@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,11 @@
 
 enum {
     WRITE_BYTES = 1 << 20, /* size of the write buffer */
-    SAMPLES = 64,          /* ranges of tokens that the checksum covers */
+    SAMPLES = 64,          /* ranges of tokens that are checked at once */
     SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a04) /* version 4 */
+#define MAGIC UINT64_C(0x534e4b5454440a05) /* version 5 */
 
 struct header {
     uint64_t magic, key, stamp;
@@ -36,6 +37,11 @@ static uint64_t header_hash(const struct header *header)
     return XXH3_64bits(header, offsetof(struct header, hash));
 }
 
+static uint64_t block_count(uint64_t tokens)
+{
+    return tokens / DT_CACHE_BLOCK_TOKENS + (tokens % DT_CACHE_BLOCK_TOKENS > 0);
+}
+
 /* Sets the pointers and counts of a mapped cache from its header. */
 static void locate_parts(struct dt_cache *cache, const struct header *header)
 {
@@ -45,18 +51,24 @@ static void locate_parts(struct dt_cache *cache, const struct header *header)
     cache->token_count = header->token_count;
     cache->notes_bytes = header->notes_bytes;
     cache->offsets = (const void *)body;
-    cache->tokens = (const void *)(cache->offsets + header->count + 1);
+    cache->sums = cache->offsets + header->count + 1;
+    cache->tokens =
+        (const void *)(cache->sums + block_count(header->token_count));
     cache->notes = (const char *)(cache->tokens + header->token_count);
 }
 
-/* XXH3 of the offsets, the notes and ranges of tokens spread over the file. */
+/* XXH3 of the offsets, the sums, the notes and ranges of tokens spread over the
+ * file: what can be made again is found before the run begins where that is
+ * quick.
+ */
 static uint64_t body_hash(const struct dt_cache *cache)
 {
     const uint64_t n = SAMPLE_TOKENS, tokens = cache->token_count;
     uint64_t samples = (tokens + n - 1) / n;
     samples = samples < SAMPLES ? samples : SAMPLES;
     uint64_t hash = XXH3_64bits(cache->offsets,
-                                (cache->count + 1) * sizeof(*cache->offsets));
+                                (const char *)cache->tokens -
+                                    (const char *)cache->offsets);
     hash = XXH3_64bits_withSeed(cache->notes, cache->notes_bytes, hash);
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t at = samples > 1 ? (tokens - n) * i / (samples - 1) : 0;
@@ -78,6 +90,10 @@ static bool sizes_fit(const struct header *header, size_t bytes)
     rest -= (header->count + 1) * sizeof(uint64_t);
     if (header->token_count > rest / sizeof(uint32_t))
         return false;
+    const uint64_t sums = block_count(header->token_count) * sizeof(uint64_t);
+    if (sums > rest - header->token_count * sizeof(uint32_t))
+        return false;
+    rest -= sums;
     return rest - header->token_count * sizeof(uint32_t) == header->notes_bytes;
 }
 
@@ -155,10 +171,48 @@ int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
         return -1;
     if (dt_guard_run(guarded_examine, &e) < 0)
         e.wrong = "cut short while it is read, or its disk fails";
-    if (!e.wrong)
+    if (e.wrong) {
+        dt_cache_close(cache);
+        return dt_error_set(err, EX_DATAERR, "%s: %s", path, e.wrong);
+    }
+    cache->path = strdup(path);
+    cache->checked = calloc(block_count(cache->token_count) + 1, 1);
+    if (cache->path && cache->checked)
         return 0;
     dt_cache_close(cache);
-    return dt_error_set(err, EX_DATAERR, "%s: %s", path, e.wrong);
+    return dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static uint64_t block_sum(const struct dt_cache *cache, uint64_t block)
+{
+    const uint64_t first = block * DT_CACHE_BLOCK_TOKENS;
+    const uint64_t left = cache->token_count - first;
+    return XXH3_64bits(cache->tokens + first,
+                       sizeof(*cache->tokens) * (left < DT_CACHE_BLOCK_TOKENS
+                                                     ? left
+                                                     : DT_CACHE_BLOCK_TOKENS));
+}
+
+int dt_cache_check(const struct dt_cache *cache, uint64_t first, uint64_t count,
+                   struct dt_error *err)
+{
+    const uint64_t end = block_count(first + count);
+    for (uint64_t b = first / DT_CACHE_BLOCK_TOKENS; b < end; b++) {
+        if (__atomic_load_n(&cache->checked[b], __ATOMIC_RELAXED))
+            continue;
+        if (block_sum(cache, b) != cache->sums[b])
+            return dt_error_set(
+                err, EX_DATAERR,
+                "%s: damaged: block %" PRIu64 " of %" PRIu64
+                ", at byte %" PRIu64 ", has another checksum: remove the file, "
+                "which is made again, and look at the disk that it is on",
+                cache->path, b + 1, block_count(cache->token_count),
+                (uint64_t)((const char *)(cache->tokens +
+                                          b * DT_CACHE_BLOCK_TOKENS) -
+                           (const char *)cache->map.data));
+        __atomic_store_n(&cache->checked[b], 1, __ATOMIC_RELAXED);
+    }
+    return 0;
 }
 
 bool dt_cache_key(const char *path, uint64_t stamp, uint64_t *key)
@@ -179,6 +233,8 @@ bool dt_cache_key(const char *path, uint64_t stamp, uint64_t *key)
 void dt_cache_close(struct dt_cache *cache)
 {
     dt_map_fini(&cache->map);
+    free(cache->checked);
+    free(cache->path);
     *cache = (struct dt_cache){0};
 }
 
@@ -188,6 +244,9 @@ struct sink {
     int fd;
     unsigned char *buffer; /* WRITE_BYTES */
     size_t held;
+    uint64_t *sums;      /* of the blocks of tokens so far */
+    uint64_t tokens;     /* so far */
+    XXH3_state_t *state; /* of the block that is not full yet */
 };
 
 static int write_all(int fd, const void *data, size_t bytes, off_t at)
@@ -271,20 +330,46 @@ static int put_offsets(struct sink *sink, const struct dt_cache *parts,
     return 0;
 }
 
+/* Writes tokens and sums up their blocks. */
+static int put_tokens(struct sink *sink, const uint32_t *tokens, uint64_t count)
+{
+    while (count > 0) {
+        const uint64_t in_block = sink->tokens % DT_CACHE_BLOCK_TOKENS;
+        uint64_t n = DT_CACHE_BLOCK_TOKENS - in_block;
+        n = n < count ? n : count;
+        if (in_block == 0)
+            XXH3_64bits_reset(sink->state);
+        XXH3_64bits_update(sink->state, tokens, n * sizeof(*tokens));
+        sink->sums[sink->tokens / DT_CACHE_BLOCK_TOKENS] =
+            XXH3_64bits_digest(sink->state);
+        if (put_bytes(sink, tokens, n * sizeof(*tokens)) < 0)
+            return -1;
+        sink->tokens += n;
+        tokens += n;
+        count -= n;
+    }
+    return 0;
+}
+
+/* The sums are written again when they are known. */
 static int put_body(struct sink *sink, const struct dt_cache *parts,
                     size_t part_count, bool one_example, size_t notes_limit,
                     struct header *header)
 {
-    if (put_offsets(sink, parts, part_count, header, one_example) < 0)
+    const size_t sums = block_count(header->token_count) * sizeof(*sink->sums);
+    if (put_offsets(sink, parts, part_count, header, one_example) < 0 ||
+        put_bytes(sink, sink->sums, sums) < 0)
         return -1;
     for (size_t i = 0; i < part_count; i++)
-        if (put_bytes(sink, parts[i].tokens,
-                      parts[i].token_count * sizeof(*parts[i].tokens)) < 0)
+        if (put_tokens(sink, parts[i].tokens, parts[i].token_count) < 0)
             return -1;
     if (put_notes(sink, parts, part_count, notes_limit, &header->notes_bytes) <
-        0)
+            0 ||
+        flush_sink(sink) < 0)
         return -1;
-    return flush_sink(sink);
+    return write_all(sink->fd, sink->sums, sums,
+                     (off_t)(sizeof(*header) +
+                             (header->count + 1) * sizeof(uint64_t)));
 }
 
 static struct header sum_up(uint64_t key, uint64_t stamp,
@@ -313,6 +398,7 @@ static int sum_body(const struct sink *sink, struct header *header)
     struct dt_cache cache = {.map.bytes =
                                  sizeof(*header) + header->notes_bytes};
     cache.map.bytes += (header->count + 1) * sizeof(*cache.offsets) +
+                       block_count(header->token_count) * sizeof(*cache.sums) +
                        header->token_count * sizeof(*cache.tokens);
     void *data =
         mmap(NULL, cache.map.bytes, PROT_READ, MAP_SHARED, sink->fd, 0);
@@ -333,7 +419,7 @@ static int write_cache(struct sink *sink, struct header header,
 {
     if (one_example)
         header.count = header.counts.lines = 1;
-    if (!sink->buffer || lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
+    if (!sink->buffer || !sink->sums || !sink->state || lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
         put_body(sink, parts, part_count, one_example, notes_limit, &header) <
             0 ||
         sum_body(sink, &header) < 0)
@@ -354,10 +440,15 @@ int dt_cache_write(const char *path, const char *temporary, uint64_t key,
     if (sink.fd < 0)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
                             temporary, strerror(errno));
+    const struct header header = sum_up(key, stamp, parts, part_count);
     sink.buffer = malloc(WRITE_BYTES);
-    int rc = write_cache(&sink, sum_up(key, stamp, parts, part_count), parts,
-                         part_count, one_example, notes_limit);
+    sink.sums = calloc(block_count(header.token_count) + 1, sizeof(*sink.sums));
+    sink.state = XXH3_createState();
+    int rc = write_cache(&sink, header, parts, part_count, one_example,
+                         notes_limit);
     int cause = errno;
+    XXH3_freeState(sink.state);
+    free(sink.sums);
     free(sink.buffer);
     if (close(sink.fd) < 0 && rc == 0) {
         rc = -1;

@@ -3,8 +3,9 @@
  * cache.h - the cache of a file's tokens on disk, and the parts it is made of
  *
  * A cache holds a header with checksums, the offset of each example and of the
- * end (in tokens), the tokens, and notes (NUL-terminated). Numbers are in the
- * byte order of this machine; a machine with the other order rejects the file.
+ * end (in tokens), a checksum of each block of tokens, the tokens, and notes
+ * (NUL-terminated). Numbers are in the byte order of this machine; a machine
+ * with the other order rejects the file.
  */
 #ifndef DT_DATA_CACHE_H
 #define DT_DATA_CACHE_H
@@ -26,9 +27,15 @@ struct dt_cache_counts {
     uint64_t targets; /* tokens with DT_TARGET_BIT */
 };
 
+/* A row costs the reading of the blocks that it is in, so they are small. */
+enum { DT_CACHE_BLOCK_TOKENS = 1 << 18 };
+
 /* Tokenized examples with their counts and notes, in memory or mapped. */
 struct dt_cache {
-    struct dt_map map; /* data is NULL if the cache is in memory */
+    struct dt_map map; /* data is NULL if the cache is in memory; then, too: */
+    char *path;
+    const uint64_t *sums;   /* of blocks */
+    unsigned char *checked; /* blocks that were found good */
     struct dt_cache_counts counts;
     uint64_t count, token_count, notes_bytes;
     const uint64_t *offsets; /* [count + 1], from 0 to token_count */
@@ -36,15 +43,23 @@ struct dt_cache {
     const char *notes; /* consecutive strings */
 };
 
-/* Maps a file and checks the whole header, offsets and notes. Of the tokens,
- * the checksum covers only up to 1M spread over the file, so that a file of any
- * size opens quickly; so the reader must check that ids are in range, and must
- * read in dt_guard_run. Release with dt_cache_close. -1: EX_NOINPUT, EX_IOERR,
- * EX_DATAERR (not a cache, damaged, or made with another key).
+/* Maps a file and checks the whole header, offsets, sums and notes. Of the
+ * tokens, it checks only up to 1M spread over the file, so that a file of any
+ * size opens quickly; so the reader must call dt_cache_check, check that ids
+ * are in range, and read in dt_guard_run. Release with dt_cache_close. -1:
+ * EX_NOINPUT, EX_IOERR, EX_DATAERR (not a cache, damaged, or made with another
+ * key), EX_OSERR.
  */
 int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
                   struct dt_error *err);
 void dt_cache_close(struct dt_cache *cache); /* a zeroed one is fine */
+
+/* Checks the blocks that `count` tokens from number `first` on are in, unless
+ * that was done before. Any threads may call it, in dt_guard_run. -1:
+ * EX_DATAERR, the file and the block, and what to do.
+ */
+int dt_cache_check(const struct dt_cache *cache, uint64_t first, uint64_t count,
+                   struct dt_error *err);
 
 /* Reads the key of the cache at `path` into *key. False unless it was written
  * with this stamp; a stamp of 0 never matches.

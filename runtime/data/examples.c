@@ -485,3 +485,12 @@ const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
     *count = offsets[i + 1] - offsets[i];
     return examples->cache.tokens + offsets[i];
 }
+
+int dt_examples_check(const struct dt_examples *examples,
+                      const uint32_t *tokens, size_t count,
+                      struct dt_error *err)
+{
+    return dt_cache_check(&examples->cache,
+                          (uint64_t)(tokens - examples->cache.tokens), count,
+                          err);
+}

@@ -61,9 +61,18 @@ uint64_t dt_examples_targets(const struct dt_examples *examples);
 uint64_t dt_examples_hash(const struct dt_examples *examples);
 
 /* All tokens of example i < count, valid until close. They are in the mapped
- * cache, so read them in dt_guard_run and check that ids are in range.
+ * cache, so read them in dt_guard_run after dt_examples_check, and check that
+ * ids are in range.
  */
 const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
                            size_t *count);
+
+/* Checks the blocks of the cache that these of its tokens are in, the first
+ * time that each is used. Any threads may call it, in dt_guard_run. -1:
+ * EX_DATAERR, the file is damaged.
+ */
+int dt_examples_check(const struct dt_examples *examples,
+                      const uint32_t *tokens, size_t count,
+                      struct dt_error *err);
 
 #endif /* DT_DATA_EXAMPLES_H */

@@ -60,6 +60,8 @@ static int add_pair(struct dt_rows *rows, const uint32_t *tokens, size_t count,
 {
     struct dt_pair pair;
     bool is_long = false, has_targets = true;
+    if (dt_rows_check(rows, tokens, count, err) < 0) /* the margin is in it */
+        return -1;
     if (!dt_pair_find(tokens, count, &pair))
         return dt_error_set(err, EX_DATAERR,
                             "data: example %zu of the cache is no preference "

@@ -23,6 +23,7 @@ void dt_rows_destroy(struct dt_rows *rows)
 {
     if (!rows)
         return;
+    free(rows->caches);
     free(rows->pieces);
     free(rows->order);
     free(rows->begin);
@@ -178,10 +179,28 @@ static int add_source(const struct adding *a,
     return 0;
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const struct dt_rows_cache *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static void list_caches(const struct adding *a)
+{
+    size_t tokens;
+    for (size_t i = 0; i < a->count; i++)
+        a->rows->caches[i] = (struct dt_rows_cache){
+            dt_example(a->sources[i].examples, 0, &tokens),
+            a->sources[i].examples};
+    qsort(a->rows->caches, a->count, sizeof(*a->rows->caches), by_address);
+    a->rows->cache_count = a->count;
+}
+
 static void add_sources(void *ctx)
 {
     struct adding *a = ctx;
     uint64_t number = 0;
+    list_caches(a);
     for (size_t i = 0; i < a->count && a->result == 0; i++) {
         a->result = add_source(a, &a->sources[i], CHOICE - 2 * i, number);
         number += dt_examples_count(a->sources[i].examples);
@@ -195,12 +214,28 @@ static int lost_cache(struct dt_error *err)
                         "read, or its disk fails");
 }
 
+int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
+                  size_t count, struct dt_error *err)
+{
+    size_t low = 0, high = rows->cache_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (rows->caches[middle].first <= tokens)
+            low = middle;
+        else
+            high = middle;
+    }
+    return dt_examples_check(rows->caches[low].examples, tokens, count, err);
+}
+
 int dt_rows_add_sources(struct dt_rows *rows,
                         const struct dt_rows_source *sources, size_t count,
                         const struct dt_rows_options *options,
                         dt_rows_add_f *add, struct dt_error *err)
 {
     struct adding adding = {rows, sources, count, options, add, err, 0};
+    if (!(rows->caches = calloc(count + 1, sizeof(*rows->caches))))
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
     return dt_guard_run(add_sources, &adding) < 0 ? lost_cache(err)
                                                   : adding.result;
 }
@@ -368,6 +403,15 @@ static int check_id(const struct dt_rows *rows, uint32_t token, int32_t *id,
                         *id, rows->vocab_size);
 }
 
+/* Checks at most `most` tokens of a piece, from number `inside` on. */
+static int check_rest(const struct dt_rows *rows, const struct dt_piece *piece,
+                      size_t inside, size_t most, struct dt_error *err)
+{
+    const size_t left = piece->count - inside;
+    return dt_rows_check(rows, piece->tokens + inside,
+                         left < most ? left : most, err);
+}
+
 static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
                         int32_t *targets, struct dt_error *err)
 {
@@ -377,7 +421,11 @@ static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
         int32_t id;
         for (; inside == piece_at(rows, k)->count; inside = 0)
             k++;
-        uint32_t token = piece_at(rows, k)->tokens[inside];
+        const struct dt_piece *piece = piece_at(rows, k);
+        if ((t == 0 || inside == 0) &&
+            check_rest(rows, piece, inside, rows->T + 1 - t, err) < 0)
+            return -1;
+        uint32_t token = piece->tokens[inside];
         if (check_id(rows, token, &id, err) < 0)
             return -1;
         if (t < rows->T)
@@ -397,6 +445,8 @@ static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
     for (size_t k = begin; k < end; k++) {
         const struct dt_piece *piece = piece_at(rows, k);
         size_t start = t;
+        if (dt_rows_check(rows, piece->tokens, piece->count, err) < 0)
+            return -1;
         for (size_t n = 0; n < piece->count; n++, t++) {
             uint32_t token = piece->tokens[n];
             if (check_id(rows, token, &inputs[t], err) < 0)

@@ -11,6 +11,12 @@ struct dt_piece {
     size_t count;
 };
 
+/* A source of pieces, by the address of its first token. */
+struct dt_rows_cache {
+    const uint32_t *first;
+    const struct dt_examples *examples;
+};
+
 struct dt_rows {
     size_t T, count;
     struct dt_rows_stats stats;
@@ -25,6 +31,8 @@ struct dt_rows {
      * wrapped, all pieces form one stream, in which piece order[i] starts at
      * token begin[i].
      */
+    struct dt_rows_cache *caches; /* in the order of addresses */
+    size_t cache_count;
     struct dt_piece *pieces;
     size_t piece_count, piece_room;
     size_t *order, *begin;
@@ -44,6 +52,12 @@ bool dt_rows_has_target(const uint32_t *tokens, size_t count);
 /* Appends a piece. -1: EX_OSERR. */
 int dt_rows_add_piece(struct dt_rows *rows, const uint32_t *tokens,
                       size_t count, struct dt_error *err);
+
+/* Checks the blocks of their cache that these tokens are in, in dt_guard_run.
+ * -1: EX_DATAERR, it is damaged.
+ */
+int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
+                  size_t count, struct dt_error *err);
 
 /* What becomes of an example: its pieces, if any. `number` counts the examples
  * of all sources. -1: EX_OSERR, EX_DATAERR.

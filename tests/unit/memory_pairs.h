@@ -29,6 +29,16 @@ const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
     return examples->words[i];
 }
 
+int dt_examples_check(const struct dt_examples *examples,
+                      const uint32_t *tokens, size_t count,
+                      struct dt_error *err)
+{
+    (void)err;
+    assert_true(tokens >= examples->words[0] &&
+                tokens + count <= examples->words[MAX_PAIRS]);
+    return 0;
+}
+
 /* Tokens of prompt, chosen and rejected completion. */
 struct lengths {
     size_t prompt, chosen, rejected;

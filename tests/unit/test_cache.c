@@ -202,6 +202,61 @@ static void a_cache_cut_short_in_use_is_noticed(void **state)
     dt_examples_close(examples);
 }
 
+/* A row is read after its cache was damaged: the check is of its first use. */
+static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
+{
+    static const struct {
+        const char *text;
+        enum dt_packing packing;
+        bool pairs;
+    } cases[] = {
+        {"{\"text\": \"one\"}\n{\"text\": \"two and three\"}", DT_PACK_NONE,
+         false},
+        {"{\"text\": \"one\"}\n{\"text\": \"two and three\"}", DT_PACK_WRAPPED,
+         false},
+        {"{\"prompt\": \"a\", \"chosen\": \"bc\", \"rejected\": \"d\"}",
+         DT_PACK_NONE, true},
+    };
+    struct dt_example_options options = usual();
+    char folder[512], file[1024];
+    int32_t in[16], out[16], starts[16];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const struct dt_rows_options row_options = {
+            .T = 8, .packing = cases[i].packing, .end = 1.0, .vocab_size = 300};
+        struct dt_error err = {0};
+        size_t count = 0;
+        char name[16];
+        snprintf(name, sizeof(name), "damage-%d", i);
+        snprintf(folder, sizeof(folder), "%s", scratch_path(name));
+        options.cache_dir = folder;
+        options.format =
+            cases[i].pairs ? DT_FORMAT_PREFERENCE : DT_FORMAT_AUTO;
+        scratch_write("d.jsonl", cases[i].text, strlen(cases[i].text));
+        struct dt_examples *examples =
+            open_good(scratch_path("d.jsonl"), &options);
+        const struct dt_rows_source source = {examples, 1.0};
+        struct dt_rows *rows =
+            cases[i].pairs
+                ? NULL
+                : dt_rows_of_examples(&source, 1, &row_options, &err);
+        assert_int_equal(files_in(folder, file, sizeof(file)), 1);
+        int fd = open(file, O_RDWR);
+        off_t end = lseek(fd, 0, SEEK_END);
+        assert_int_equal(pwrite(fd, "xy", 2, end - 6), 2);
+        close(fd);
+        if (cases[i].pairs)
+            assert_null(dt_rows_of_pairs(&source, 1, &row_options, &err));
+        else
+            assert_int_equal(dt_rows_read(rows, dt_rows_count(rows) - 1, 16, in,
+                                          out, starts, &count, &err),
+                             -1);
+        assert_non_null(strstr(err.text, ".tokens: damaged: block 1 of 1, at "));
+        dt_rows_destroy(rows);
+        dt_examples_close(examples);
+    }
+}
+
 static void an_impossible_cache_folder_is_refused(void **state)
 {
     struct dt_example_options options = usual();
@@ -477,6 +532,7 @@ int main(void)
         cmocka_unit_test(files_of_one_name_have_their_own_caches),
         cmocka_unit_test(a_rewritten_file_is_always_read_again),
         cmocka_unit_test(a_cache_cut_short_in_use_is_noticed),
+        cmocka_unit_test(damage_behind_an_open_cache_is_noticed_by_rows),
         cmocka_unit_test(a_source_cut_short_while_read_is_noticed),
     };
     tokenizer = bytes_tokenizer("tokenizer", NULL, "</s>", CHATML);

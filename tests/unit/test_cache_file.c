@@ -90,6 +90,88 @@ static void damage_to_a_summed_token_is_noticed(void **state)
     free(tokens);
 }
 
+/* Between the samples of a cache, a block is found to be damaged when it
+ * is used, and not again.
+ */
+static void damage_to_a_block_is_noticed_when_it_is_used(void **state)
+{
+    enum { SIZE = 8 * DT_CACHE_BLOCK_TOKENS };
+    uint32_t *tokens = calloc(SIZE, sizeof(*tokens));
+    const uint64_t offsets[] = {0, SIZE};
+    const struct dt_cache cache = {.counts.lines = 1,
+                                   .count = 1,
+                                   .token_count = SIZE,
+                                   .offsets = offsets,
+                                   .tokens = tokens,
+                                   .notes = ""};
+    const size_t at = DT_CACHE_BLOCK_TOKENS + 20000; /* no sample has it */
+    char path[512], wanted[1024];
+    struct dt_cache read;
+    struct dt_error err;
+    (void)state;
+    snprintf(path, sizeof(path), "%s", scratch_path("blocks"));
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0,
+                                    &cache, 1, false, 0, &err),
+                     0);
+    assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
+    assert_int_equal(dt_cache_check(&read, 0, SIZE, &err), 0);
+    const char *block = (const char *)(read.tokens + DT_CACHE_BLOCK_TOKENS);
+    const size_t from = (size_t)(block - (const char *)read.map.data);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(
+        pwrite(fd, "x", 1,
+               (const char *)(read.tokens + at) - (const char *)read.map.data),
+        1);
+    close(fd);
+    assert_int_equal(dt_cache_check(&read, 0, SIZE, &err), 0);
+    dt_cache_close(&read);
+    assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
+    assert_int_equal(dt_cache_check(&read, 0, DT_CACHE_BLOCK_TOKENS, &err), 0);
+    assert_int_equal(
+        dt_cache_check(&read, DT_CACHE_BLOCK_TOKENS - 1, 2, &err), -1);
+    snprintf(wanted, sizeof(wanted),
+             "%s: damaged: block 2 of 8, at byte %zu, has another checksum: "
+             "remove the file, which is made again, and look at the disk that "
+             "it is on",
+             path, from);
+    assert_string_equal(err.text, wanted);
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_int_equal(dt_cache_check(&read, SIZE - 1, 1, &err), 0);
+    dt_cache_close(&read);
+    free(tokens);
+}
+
+/* Blocks that parts begin and end in have the sums of the whole. */
+static void blocks_are_summed_over_parts(void **state)
+{
+    enum { PART = DT_CACHE_BLOCK_TOKENS / 2 + 7, PARTS = 5 };
+    uint32_t *tokens = calloc(PART, sizeof(*tokens));
+    const uint64_t offsets[] = {0, PART};
+    struct dt_cache parts[PARTS], read;
+    struct dt_error err;
+    char path[512];
+    (void)state;
+    snprintf(path, sizeof(path), "%s", scratch_path("joined"));
+    for (uint32_t i = 0; i < PART; i++)
+        tokens[i] = i;
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = (struct dt_cache){.counts.lines = 1,
+                                     .count = 1,
+                                     .token_count = PART,
+                                     .offsets = offsets,
+                                     .tokens = tokens,
+                                     .notes = ""};
+    assert_int_equal(dt_cache_write(path, scratch_path("temporary"), 3, 0,
+                                    parts, PARTS, false, 0, &err),
+                     0);
+    assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
+    assert_int_equal(read.token_count, PARTS * PART);
+    assert_int_equal(dt_cache_check(&read, 0, PARTS * PART, &err), 0);
+    assert_int_equal(read.tokens[4 * PART + 3], 3);
+    dt_cache_close(&read);
+    free(tokens);
+}
+
 static void a_cache_is_synced_before_it_takes_its_place(void **state)
 {
     struct dt_error err;
@@ -154,6 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_same_stamp_finds_the_key),
         cmocka_unit_test(damage_to_a_summed_token_is_noticed),
+        cmocka_unit_test(damage_to_a_block_is_noticed_when_it_is_used),
+        cmocka_unit_test(blocks_are_summed_over_parts),
         cmocka_unit_test(a_cache_is_synced_before_it_takes_its_place),
         cmocka_unit_test(a_cache_that_the_disk_refuses_leaves_the_old_one),
         cmocka_unit_test(a_cache_that_cannot_be_placed_leaves_nothing),

@@ -39,6 +39,16 @@ const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
     return examples->tokens[i];
 }
 
+int dt_examples_check(const struct dt_examples *examples,
+                      const uint32_t *tokens, size_t count,
+                      struct dt_error *err)
+{
+    (void)err;
+    assert_true(tokens >= examples->tokens[0] &&
+                tokens + count <= examples->tokens[MAX_EXAMPLES]);
+    return 0;
+}
+
 static struct dt_examples make(size_t count, const size_t *lengths)
 {
     struct dt_examples examples = {.count = count};
