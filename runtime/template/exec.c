@@ -334,27 +334,36 @@ static bool exec_with(struct dt_tpl_run *r, const struct dt_tpl_node *node)
     return done;
 }
 
+/* Adds a span of the text that ends here, and that takes in those which were
+ * added since there were `kept` of them.
+ */
+static bool add_span(struct dt_tpl_run *r, size_t begin, size_t kept)
+{
+    struct dt_template_text *out = r->out;
+    void *spans = out->spans;
+    out->span_count = kept;
+    if (!grow(r, &spans, &out->span_capacity, kept + 1, sizeof(*out->spans)))
+        return false;
+    out->spans = spans;
+    out->spans[out->span_count++] =
+        (struct dt_template_span){begin, out->bytes};
+    return true;
+}
+
 /* The body, and where it is in the text. Inside of what is put into a variable
  * or a macro's result nobody knows where that will be.
  */
 static bool exec_generation(struct dt_tpl_run *r,
                             const struct dt_tpl_node *node)
 {
-    struct dt_template_text *out = r->out;
     struct dt_tpl_frame *outer = r->frame;
-    void *spans = out->spans;
-    size_t begin = out->bytes;
+    const size_t begin = r->out->bytes, kept = r->out->span_count;
     if (r->captures > 0)
         return dt_tpl_fail(r, "generation inside of a macro or of a block that "
                               "is put into a variable is not supported");
     bool done = open_scope(r) && dt_tpl_exec(r, &node->body) &&
-                grow(r, &spans, &out->span_capacity, out->span_count + 1,
-                     sizeof(*out->spans));
+                add_span(r, begin, kept);
     r->frame = outer;
-    out->spans = spans;
-    if (done)
-        out->spans[out->span_count++] =
-            (struct dt_template_span){begin, out->bytes};
     return done;
 }
 

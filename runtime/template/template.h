@@ -46,7 +46,9 @@ const char *dt_template_source(const struct dt_template *template);
 /* Whether it has {% generation %}. */
 bool dt_template_has_marks(const struct dt_template *template);
 
-/* Bytes of a rendering that {% generation %} marks. */
+/* Bytes of a rendering that {% generation %} marks: the outermost one, where
+ * one is in another.
+ */
 struct dt_template_span {
     size_t begin, end;
 };
@@ -57,7 +59,7 @@ struct dt_template_work; /* memory that is used again */
 struct dt_template_text {
     char *text; /* NUL-terminated */
     size_t bytes, capacity;
-    struct dt_template_span *spans; /* in order */
+    struct dt_template_span *spans; /* in order, apart from each other */
     size_t span_count, span_capacity;
     struct dt_template_work *work;
 };

@@ -2,12 +2,15 @@
 /*
  * fuzz_template.c - any text as a chat template, and conversations through it
  *
- * What follows the first zero byte is the content of an answer.
+ * What follows the first zero byte is the content of an answer. After a first
+ * byte of 1, each byte opens a statement, ends the last one or is something to
+ * write, so that any input is a template of statements in each other.
  */
 #include "config.h"
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +25,18 @@ static void check_error(const struct dt_error *err)
         abort();
 }
 
-/* Marks are in order, and within the text. */
+/* Marks are in order, apart, and within the text. */
 static void check_text(const struct dt_template_text *out)
 {
     size_t at = 0;
     if (strlen(out->text) > out->bytes)
         abort();
     for (size_t i = 0; i < out->span_count; i++) {
-        if (out->spans[i].begin > out->spans[i].end ||
+        if (out->spans[i].begin < at ||
+            out->spans[i].begin > out->spans[i].end ||
             out->spans[i].end > out->bytes)
             abort();
-        at = out->spans[i].begin < at ? at : out->spans[i].begin;
+        at = out->spans[i].end;
     }
 }
 
@@ -71,6 +75,59 @@ static void render(const struct dt_template *template, const char *content,
     json_decref(messages);
 }
 
+/* --- statements in each other --- */
+
+enum { NESTED_BYTES = 1 << 12, NESTED = 12 };
+
+static const struct {
+    const char *begin, *end;
+} statements[] = {
+    {"{% for m in [1, 2] %}", "{% endfor %}"},
+    {"{% for m in [] %}{% else %}", "{% endfor %}"},
+    {"{% for m in [1, 2, 3] if m != 2 %}", "{% endfor %}"},
+    {"{% if m %}", "{% endif %}"},
+    {"{% if q %}{% else %}", "{% endif %}"},
+    {"{% set x %}", "{% endset %}{{ x }}"},
+    {"{% set y | upper %}", "{% endset %}{{ y }}"},
+    {"{% filter trim | upper %}", "{% endfilter %}"},
+    {"{% macro f(a) %}", "{% endmacro %}{{ f(1) }}"},
+    {"{% macro g() %}{{ caller(2) }}{% endmacro %}{% call(b) g() %}",
+     "{% endcall %}"},
+    {"{% with z = x %}", "{% endwith %}"},
+    {"{% generation %}", "{% endgeneration %}"},
+};
+static const char *const leaves[] = {
+    "text",        "{{ m }}{{ x }}{{ z }}", "{% set x = 1 %}",
+    "{% break %}", "{% continue %}",        "{{ loop.index }}",
+};
+
+/* The template that bytes stand for; the caller frees. */
+static char *make_nested(const uint8_t *data, size_t size)
+{
+    enum {
+        COUNT = sizeof(statements) / sizeof(statements[0]),
+        LEAVES = sizeof(leaves) / sizeof(leaves[0]),
+    };
+    size_t open[NESTED], depth = 0, bytes;
+    char *source;
+    FILE *f = open_memstream(&source, &bytes);
+    for (size_t i = 0; i < size && ftell(f) < NESTED_BYTES; i++) {
+        const size_t which = data[i] % (COUNT + LEAVES + 1);
+        if (which < COUNT && depth < NESTED)
+            fputs(statements[open[depth++] = which].begin, f);
+        else if (which == COUNT && depth > 0)
+            fputs(statements[open[--depth]].end, f);
+        else if (which > COUNT)
+            fputs(leaves[which - COUNT - 1], f);
+    }
+    while (depth > 0)
+        fputs(statements[open[--depth]].end, f);
+    fclose(f);
+    return source;
+}
+
+/* --- the target --- */
+
 /* Templates are given as UTF-8. */
 static int is_text(const uint8_t *data, size_t size)
 {
@@ -79,21 +136,32 @@ static int is_text(const uint8_t *data, size_t size)
     return text != NULL;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void try_template(const uint8_t *data, size_t size)
 {
     struct dt_error err = {0};
     const uint8_t *zero = size > 0 ? memchr(data, 0, size) : NULL;
     size_t bytes = zero ? (size_t)(zero - data) : size;
     if (!is_text(data, bytes))
-        return 0;
+        return;
     struct dt_template *template =
         dt_template_create("t", (const char *)data, bytes, &err);
     if (!template) {
         check_error(&err);
-        return 0;
+        return;
     }
     render(template, (const char *)data + bytes + (zero ? 1 : 0),
            zero ? size - bytes - 1 : 0);
     dt_template_destroy(template);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0 || data[0] != 1) {
+        try_template(data, size);
+        return 0;
+    }
+    char *source = make_nested(data + 1, size - 1);
+    try_template((const uint8_t *)source, strlen(source));
+    free(source);
     return 0;
 }

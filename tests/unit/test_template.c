@@ -162,11 +162,40 @@ static void marks_are_bytes_of_the_text(void **state)
                         "<[0]<[1]");
     assert_string_equal(rendered("{%- generation -%} a {%- endgeneration -%} "),
                         "[a]");
+    assert_string_equal(rendered("{% generation %}a{% generation %}{{ u }}"
+                                 "{% endgeneration %}b{% generation %}"
+                                 "{% endgeneration %}{% endgeneration %}c"
+                                 "{% generation %}d{% endgeneration %}"),
+                        "[a\u00e9b]c[d]");
     assert_string_equal(
         rendered("{% macro m() %}{% generation %}{% endgeneration %}"
                  "{% endmacro %}{{ m() }}"),
         "t.jinja:1:19: generation inside of a macro or of a block that is put "
         "into a variable is not supported");
+}
+
+/* The outer mark is added when those in it have moved the list of marks. */
+static void marks_in_a_mark_are_one(void **state)
+{
+    static const char source[] =
+        "{% generation %}{% for i in range(3000) %}<{% generation %}"
+        "{% generation %}.{% endgeneration %}{% endgeneration %}{% endfor %}"
+        "{% endgeneration %}{% generation %}!{% endgeneration %}";
+    struct dt_template_text out = {0};
+    struct dt_error err;
+    struct dt_template *template =
+        dt_template_create("t", source, sizeof(source) - 1, &err);
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dt_template_render(template, NULL, 0, &out, &err), 0);
+        assert_int_equal(out.span_count, 2);
+        assert_int_equal(out.spans[0].begin, 0);
+        assert_int_equal(out.spans[0].end, 6000);
+        assert_int_equal(out.spans[1].begin, 6000);
+        assert_int_equal(out.spans[1].end, 6001);
+    }
+    dt_template_text_fini(&out);
+    dt_template_destroy(template);
 }
 
 static void memory_is_used_again(void **state)
@@ -194,6 +223,7 @@ int main(void)
         cmocka_unit_test(errors_name_line_and_column),
         cmocka_unit_test(loops_calls_and_texts_without_end_are_stopped),
         cmocka_unit_test(marks_are_bytes_of_the_text),
+        cmocka_unit_test(marks_in_a_mark_are_one),
         cmocka_unit_test(memory_is_used_again),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
