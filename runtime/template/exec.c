@@ -190,6 +190,7 @@ static bool exec_for(struct dt_tpl_run *r, const struct dt_tpl_node *node)
         return false;
     loop->items = list;
     struct dt_tpl_value self = {.kind = V_LOOP, .loop = loop};
+    bool reached_end = false;
     for (size_t i = 0; i < list->count; i++) {
         loop->index = i;
         if (!dt_tpl_step(r, 0) || !open_scope(r) ||
@@ -199,11 +200,13 @@ static bool exec_for(struct dt_tpl_run *r, const struct dt_tpl_node *node)
             return false;
         r->frame = outer;
         bool leaves = r->control == BREAK;
+        reached_end |= r->control == GO_ON;
         r->control = GO_ON;
         if (leaves)
             break;
     }
-    if (list->count > 0 || node->other.count == 0)
+    /* as in jinja2: also where break or continue has left each body */
+    if (reached_end || node->other.count == 0)
         return true;
     bool done = open_scope(r) && dt_tpl_exec(r, &node->other);
     r->frame = outer;
@@ -241,7 +244,9 @@ static bool filter_text(struct dt_tpl_run *r, const struct dt_tpl_node *filter,
     return dt_tpl_filter(r, filter->text, value, &args, out);
 }
 
-/* A body in a scope of its own. */
+/* A body in a scope of its own. What break and continue leave is thrown away,
+ * and the caller is left, too.
+ */
 static bool capture_scope(struct dt_tpl_run *r, const struct dt_tpl_nodes *body,
                           struct dt_tpl_text *out)
 {
@@ -257,6 +262,8 @@ static bool exec_capture(struct dt_tpl_run *r, const struct dt_tpl_node *node)
     struct dt_tpl_value value;
     if (!capture_scope(r, &node->body, &text))
         return false;
+    if (r->control != GO_ON)
+        return true;
     value = dt_tpl_string(text);
     if (node->b && !filter_text(r, node->b, text, &value))
         return false;
@@ -267,8 +274,11 @@ static bool exec_filter(struct dt_tpl_run *r, const struct dt_tpl_node *node)
 {
     struct dt_tpl_text text;
     struct dt_tpl_value value;
-    return capture_scope(r, &node->body, &text) &&
-           filter_text(r, node->a, text, &value) &&
+    if (!capture_scope(r, &node->body, &text))
+        return false;
+    if (r->control != GO_ON)
+        return true;
+    return filter_text(r, node->a, text, &value) &&
            dt_tpl_show(r, &value, &text) && dt_tpl_put(r, text);
 }
 

@@ -105,6 +105,7 @@ EXTRA_DIST += \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_family_reference.py \
 	tests/parity/make_model_reference.py \
+	tests/parity/make_nesting_reference.py \
 	tests/parity/make_preference_reference.py \
 	tests/parity/make_preference_runs.py \
 	tests/parity/make_preference_tokens.py \
@@ -113,6 +114,7 @@ EXTRA_DIST += \
 	tests/parity/make_template_reference.py \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/models \
+	tests/parity/nesting.json \
 	tests/parity/pair_reference.json \
 	tests/parity/preference_runs.json \
 	tests/parity/preference_tokens.json \

@@ -2,7 +2,8 @@
 /*
  * test_template_parity.c - templates render what transformers renders
  *
- * make_template_reference.py has written template_reference.json.
+ * make_template_reference.py has written template_reference.json, and
+ * make_nesting_reference.py nesting.json.
  */
 #include "config.h"
 
@@ -30,13 +31,12 @@ static const char *file_here(const char *name)
     return path;
 }
 
-static json_t *load_reference(void)
+static json_t *load_reference(const char *name)
 {
     json_error_t at;
-    json_t *reference =
-        json_load_file(file_here("template_reference.json"), 0, &at);
+    json_t *reference = json_load_file(file_here(name), 0, &at);
     if (!reference)
-        fail_msg("template_reference.json:%d: %s", at.line, at.text);
+        fail_msg("%s:%d: %s", name, at.line, at.text);
     return reference;
 }
 
@@ -108,7 +108,7 @@ static void check_template(const char *name, const json_t *expected,
 
 static void conversations_are_rendered_as_by_transformers(void **state)
 {
-    json_t *reference = load_reference();
+    json_t *reference = load_reference("template_reference.json");
     json_t *results = json_object_get(reference, "results"), *expected;
     const json_t *conversations = json_object_get(reference, "conversations");
     struct dt_tokenizer *tokenizer =
@@ -160,7 +160,7 @@ static void check_snippet(const char *source, const char *expected,
 
 static void expressions_and_statements_mean_what_jinja_says(void **state)
 {
-    json_t *reference = load_reference(), *value;
+    json_t *reference = load_reference("template_reference.json"), *value;
     const json_t *snippets = json_object_get(reference, "snippets"), *snippet;
     struct dt_template_variable variables[VARIABLES];
     const char *name;
@@ -178,11 +178,103 @@ static void expressions_and_statements_mean_what_jinja_says(void **state)
     json_decref(reference);
 }
 
+/* --- statements in each other --- */
+
+enum { NESTED_BYTES = 1000 };
+
+/* Puts a text in place of each @ of a source. */
+static void put_in(char *source, const char *text)
+{
+    char old[NESTED_BYTES], *to = source;
+    strcpy(old, source);
+    for (const char *s = old; *s; s++)
+        to += snprintf(to, (size_t)(source + NESTED_BYTES - to), "%.*s",
+                       *s == '@' ? NESTED_BYTES : 1, *s == '@' ? text : s);
+}
+
+/* Adds to a hash what a source renders, as the script writes it. */
+static void hash_rendered(const char *source, struct dt_template_text *out,
+                          XXH3_state_t *hash)
+{
+    json_t *n = json_integer(5), *z = json_integer(0);
+    const struct dt_template_variable variables[] = {{"n", n}, {"z", z}};
+    struct dt_template *template =
+        dt_template_create("t", source, strlen(source), NULL);
+    bool done =
+        template && dt_template_render(template, variables, 2, out, NULL) == 0;
+    char mark[60];
+    XXH3_64bits_update(hash, done ? out->text : "refused",
+                       done ? out->bytes : strlen("refused"));
+    for (size_t i = 0, begin = 0; done && i < out->span_count; i++) {
+        const struct dt_template_span *span = &out->spans[i];
+        const bool first = i == 0 || span[-1].end < span->begin;
+        const bool last = i + 1 == out->span_count || span->end < span[1].begin;
+        begin = first ? span->begin : begin;
+        snprintf(mark, sizeof(mark), " +%zu-%zu", begin, span->end);
+        if (last)
+            XXH3_64bits_update(hash, mark, strlen(mark));
+    }
+    XXH3_64bits_update(hash, "\n", 1);
+    dt_template_destroy(template);
+    json_decref(n);
+    json_decref(z);
+}
+
+static void check_pair(const json_t *reference, const char *a, const char *b,
+                       struct dt_template_text *out)
+{
+    json_t *statements = json_object_get(reference, "statements"), *inner;
+    const json_t *leaves = json_object_get(reference, "leaves"), *leaf;
+    char source[NESTED_BYTES], found[17], pair[60];
+    XXH3_state_t *hash = XXH3_createState();
+    const char *name;
+    size_t i;
+    XXH3_64bits_reset(hash);
+    json_object_foreach(statements, name, inner)
+    {
+        json_array_foreach(leaves, i, leaf)
+        {
+            strcpy(source, "<@>{{ x }}{{ z }}");
+            put_in(source, json_string_value(json_object_get(statements, a)));
+            put_in(source, json_string_value(json_object_get(statements, b)));
+            put_in(source, json_string_value(inner));
+            put_in(source, json_string_value(leaf));
+            hash_rendered(source, out, hash);
+        }
+    }
+    snprintf(found, sizeof(found), "%016" PRIx64, XXH3_64bits_digest(hash));
+    snprintf(pair, sizeof(pair), "%s %s", a, b);
+    XXH3_freeState(hash);
+    const char *expected = json_string_value(
+        json_object_get(json_object_get(reference, "results"), pair));
+    if (strcmp(found, expected) != 0)
+        fail_msg("something in '%s' in '%s' is not rendered as by jinja2", b,
+                 a);
+}
+
+static void statements_nest_as_in_jinja(void **state)
+{
+    json_t *reference = load_reference("nesting.json"), *unused;
+    json_t *statements = json_object_get(reference, "statements");
+    struct dt_template_text out = {0};
+    const char *a, *b;
+    (void)state;
+    assert_in_range(json_object_size(statements), 11, 100);
+    json_object_foreach(statements, a, unused)
+    {
+        json_object_foreach(statements, b, unused)
+            check_pair(reference, a, b, &out);
+    }
+    dt_template_text_fini(&out);
+    json_decref(reference);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversations_are_rendered_as_by_transformers),
         cmocka_unit_test(expressions_and_statements_mean_what_jinja_says),
+        cmocka_unit_test(statements_nest_as_in_jinja),
     };
     return cmocka_run_group_tests_name("template parity", tests, NULL, NULL);
 }
