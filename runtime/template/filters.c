@@ -44,8 +44,10 @@ static bool filter_trim(const struct use *use)
         if (!dt_tpl_text_arg(use->r, use->args, 0, "chars", NULL, &set))
             return false;
     }
+    if (!dt_tpl_scan(use->r, text, chars ? 1 + set.n : 1))
+        return false;
     *use->out = dt_tpl_string(dt_tpl_strip(text, chars, true, true));
-    return dt_tpl_step(use->r, text.n);
+    return true;
 }
 
 static bool filter_case(const struct use *use)
@@ -127,6 +129,8 @@ static bool filter_indent(const struct use *use)
         !dt_tpl_binary(use->r, OP_MUL, &blank, &width, &times))
         return false;
     blanks = times.text;
+    if (!dt_tpl_scan(use->r, text, 1))
+        return false;
     if (text.n > 0 && text.s[text.n - 1] == '\r')
         text.n--; /* jinja2 adds a newline, which makes them one line end */
     for (size_t at = 0, line = 0; at <= text.n; line++) {
@@ -157,6 +161,8 @@ static bool filter_truncate(const struct use *use)
         !dt_tpl_int_arg(use->r, use->args, 3, "leeway", 5, &leeway))
         return false;
     int64_t kept = length - (int64_t)dt_tpl_characters(end);
+    if (!dt_tpl_scan(use->r, text, 1))
+        return false;
     if (kept < 0 || leeway < 0)
         return dt_tpl_fail(use->r, "truncate to less than its end");
     *use->out = dt_tpl_string(text);
@@ -177,7 +183,7 @@ static bool filter_wordcount(const struct use *use)
     int64_t count = 0;
     bool in_word = false;
     if (!dt_tpl_check_args(use->r, use->args, "wordcount", "") ||
-        !value_text(use, &text))
+        !value_text(use, &text) || !dt_tpl_scan(use->r, text, 1))
         return false;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at)) {
         uint32_t c = dt_tpl_code_point(text, at);
@@ -290,6 +296,8 @@ static bool filter_number(const struct use *use)
         return dt_tpl_fail_undefined(use->r, &value);
     if (value.kind == V_STRING) {
         struct dt_tpl_value number;
+        if (!dt_tpl_scan(use->r, value.text, 1))
+            return false;
         if (parse_number(value.text, whole, &number))
             *use->out = number;
     } else if (dt_tpl_is_number(&value)) {

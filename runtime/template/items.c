@@ -102,13 +102,11 @@ bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
     }
     if (!check_attribute(r, value, name))
         return false;
-    if ((value->kind == V_NAMESPACE || value->kind == V_DICT) &&
-        !dt_tpl_step(r, 8 * value->dict->count))
+    const struct dt_tpl_value key = dt_tpl_string(name);
+    if ((value->kind == V_NAMESPACE ||
+         (value->kind == V_DICT && !dt_tpl_has_method(V_DICT, name))) &&
+        !dt_tpl_dict_find(r, value->dict, &key, &found))
         return false;
-    if (value->kind == V_NAMESPACE)
-        found = dt_tpl_dict_get(value->dict, name);
-    if (value->kind == V_DICT && !dt_tpl_has_method(V_DICT, name))
-        found = dt_tpl_dict_get(value->dict, name);
     if (found) {
         *out = *found;
         return true;

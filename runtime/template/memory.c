@@ -83,23 +83,49 @@ void *dt_tpl_alloc(struct dt_tpl_run *r, size_t bytes)
     return at;
 }
 
+/* Makes room for more bytes; false: failed, now or before. */
+static bool reserve(struct dt_tpl_builder *b, size_t more)
+{
+    if (b->failed || more <= b->room - b->n)
+        return !b->failed;
+    size_t room = 2 * b->room + more + 32;
+    char *grown = dt_tpl_alloc(b->run, room);
+    b->failed = !grown;
+    if (b->failed)
+        return false;
+    if (b->n > 0)
+        memcpy(grown, b->s, b->n);
+    b->s = grown;
+    b->room = room;
+    return true;
+}
+
 void dt_tpl_add(struct dt_tpl_builder *b, const char *s, size_t n)
 {
-    if (b->failed || n == 0)
+    if (n == 0 || !reserve(b, n))
         return;
-    if (b->n + n > b->room) {
-        size_t room = 2 * b->room + n + 32;
-        char *grown = dt_tpl_alloc(b->run, room);
-        b->failed = !grown;
-        if (b->failed)
-            return;
-        if (b->n > 0)
-            memcpy(grown, b->s, b->n);
-        b->s = grown;
-        b->room = room;
-    }
     memcpy(b->s + b->n, s, n);
     b->n += n;
+}
+
+void dt_tpl_add_times(struct dt_tpl_builder *b, struct dt_tpl_text text,
+                      int64_t times)
+{
+    size_t bytes, done = text.n;
+    if (text.n == 0 || times <= 0)
+        return;
+    if (__builtin_mul_overflow(text.n, (size_t)times, &bytes) ||
+        bytes > DT_TEMPLATE_BYTES)
+        bytes = DT_TEMPLATE_BYTES; /* which there is no room for */
+    if (!reserve(b, bytes))
+        return;
+    char *to = b->s + b->n;
+    memcpy(to, text.s, text.n);
+    for (size_t n; done < bytes; done += n) {
+        n = done < bytes - done ? done : bytes - done;
+        memcpy(to + done, to, n);
+    }
+    b->n += bytes;
 }
 
 void dt_tpl_add_text(struct dt_tpl_builder *b, struct dt_tpl_text text)

@@ -10,6 +10,7 @@
 enum {
     DEPTH = 1000, /* of expressions and bodies that wait for each other */
     STEP_BYTES = 64,
+    SCAN_BYTES = 8,
 };
 
 /* Puts "<file>:<line>:<column>: " in front. */
@@ -69,6 +70,15 @@ bool dt_tpl_step(struct dt_tpl_run *r, size_t bytes)
     return r->steps <= DT_TEMPLATE_STEPS ||
            dt_tpl_fail(r, "more than %d steps: is there a loop without end?",
                        DT_TEMPLATE_STEPS);
+}
+
+bool dt_tpl_scan(struct dt_tpl_run *r, struct dt_tpl_text text, size_t work)
+{
+    const size_t each = STEP_BYTES / SCAN_BYTES;
+    size_t bytes;
+    return dt_tpl_step(r, __builtin_mul_overflow(text.n, work * each, &bytes)
+                              ? SIZE_MAX
+                              : bytes);
 }
 
 bool dt_tpl_deeper(struct dt_tpl_run *r)

@@ -149,12 +149,15 @@ static bool repeated(struct dt_tpl_run *r, const struct dt_tpl_value *a,
     struct dt_tpl_builder b = {.run = r};
     *out = *a;
     if (a->kind == V_STRING) {
-        for (int64_t i = 0; i < times && a->text.n > 0 && !b.failed; i++)
-            dt_tpl_add_text(&b, a->text);
+        dt_tpl_add_times(&b, a->text, times);
         return dt_tpl_built(&b, &out->text);
     }
-    struct dt_tpl_list *list = dt_tpl_list(r, a->kind, 0, out);
-    for (int64_t i = 0; list && i < times && a->list->count > 0; i++)
+    size_t count = 0;
+    if (times > 0 &&
+        __builtin_mul_overflow(a->list->count, (size_t)times, &count))
+        count = SIZE_MAX;
+    struct dt_tpl_list *list = dt_tpl_list(r, a->kind, count, out);
+    for (int64_t i = 0; list && i < times && count > 0; i++)
         for (size_t k = 0; k < a->list->count; k++)
             if (!dt_tpl_list_add(r, list, a->list->items[k]))
                 return false;
@@ -219,7 +222,7 @@ static bool contains(struct dt_tpl_run *r, const struct dt_tpl_value *in,
         return dt_tpl_fail(r, "'in' a string expects a string, got %s",
                            dt_tpl_kind_name(value));
     *out = dt_tpl_find(in->text, value->text, 0) != SIZE_MAX;
-    return dt_tpl_step(r, in->text.n);
+    return dt_tpl_scan(r, value->text, 1) && dt_tpl_step(r, in->text.n);
 }
 
 bool dt_tpl_compare(struct dt_tpl_run *r, enum dt_tpl_op op,
@@ -283,7 +286,8 @@ static bool slice_text(struct dt_tpl_run *r, struct dt_tpl_text text,
         size_t begin = dt_tpl_offset(text, (size_t)from);
         size_t end = to <= from ? begin : dt_tpl_offset(text, (size_t)to);
         *out = dt_tpl_string((struct dt_tpl_text){text.s + begin, end - begin});
-        return dt_tpl_step(r, text.n);
+        return dt_tpl_scan(r, (struct dt_tpl_text){text.s, end}, 1) &&
+               dt_tpl_step(r, text.n);
     }
     struct dt_tpl_value whole = dt_tpl_string(text);
     struct dt_tpl_list *all;

@@ -127,6 +127,7 @@ int dt_template_render(const struct dt_template *template,
                 define_variables(&run, variables, count);
     run.frame = &top;
     done = done && dt_tpl_exec(&run, &template->body);
+    out->steps = run.steps;
     dt_tpl_arena_reset(run.arena);
     if (!done && err)
         *err = here;

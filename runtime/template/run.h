@@ -45,8 +45,12 @@ bool dt_tpl_fail(struct dt_tpl_run *r, const char *format, ...)
 /* That a value is not defined. */
 bool dt_tpl_fail_undefined(struct dt_tpl_run *r,
                            const struct dt_tpl_value *value);
-/* Counts a step, and one more for every 64 bytes. */
+/* Counts a step, and one more for every 64 bytes: of work as fast as memcpy. */
 bool dt_tpl_step(struct dt_tpl_run *r, size_t bytes);
+/* Counts the steps of work on each character of a text, of which `work` says
+ * how much; 1 for a look at it, 4 for a table of Unicode.
+ */
+bool dt_tpl_scan(struct dt_tpl_run *r, struct dt_tpl_text text, size_t work);
 /* Zeroed memory of the rendering; NULL: failed. */
 void *dt_tpl_alloc(struct dt_tpl_run *r, size_t bytes);
 /* Counts a level of nesting; r->depth-- afterwards. */

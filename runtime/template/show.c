@@ -68,6 +68,9 @@ static void add_quoted(struct dt_tpl_builder *b, struct dt_tpl_text text)
     bool single = dt_tpl_find(text, TEXT("'"), 0) != SIZE_MAX;
     bool both = single && dt_tpl_find(text, TEXT("\""), 0) != SIZE_MAX;
     char quote = single && !both ? '"' : '\'', escape[16];
+    b->failed = b->failed || !dt_tpl_scan(b->run, text, 4);
+    if (b->failed)
+        return;
     dt_tpl_add(b, &quote, 1);
     for (size_t at = 0, n; at < text.n; at += n) {
         uint32_t c = dt_tpl_code_point(text, at);
@@ -185,6 +188,9 @@ static void json_string_value_of(struct json *json, struct dt_tpl_text text)
     static const char plain[] = "\b\f\n\r\t\"\\", escapes[] = "bfnrt\"\\";
     char escape[16];
     size_t from = 0;
+    json->b.failed = json->b.failed || !dt_tpl_scan(json->b.run, text, 1);
+    if (json->b.failed)
+        return;
     dt_tpl_add_string(&json->b, "\"");
     for (size_t at = 0, n; at < text.n; at += n) {
         uint32_t c = dt_tpl_code_point(text, at);

@@ -27,13 +27,15 @@ static bool is_method(const struct call *call, const char *name)
     return dt_tpl_text_is(call->name, name);
 }
 
-/* Counts the steps of a search for a text from the end, which may take the
+/* Counts the steps of a search for a text; one from the end may take the
  * product of both lengths.
  */
-static bool charge_search(const struct call *call, struct dt_tpl_text what)
+static bool charge_search(const struct call *call, struct dt_tpl_text what,
+                          bool from_end)
 {
-    size_t n = call->self.n, m = 1 + what.n / 16;
-    return dt_tpl_step(call->r, n > SIZE_MAX / m ? SIZE_MAX : n * m);
+    return from_end ? dt_tpl_scan(call->r, call->self, 1 + what.n / 16)
+                    : dt_tpl_scan(call->r, what, 1) &&
+                          dt_tpl_step(call->r, call->self.n);
 }
 
 /* --- strip, case --- */
@@ -49,6 +51,8 @@ static bool method_strip(const struct call *call)
         if (!dt_tpl_text_arg(call->r, call->args, 0, NULL, NULL, &set))
             return false;
     }
+    if (!dt_tpl_scan(call->r, call->self, chars ? 1 + set.n : 1))
+        return false;
     *call->out = dt_tpl_string(dt_tpl_strip(call->self, chars,
                                             !is_method(call, "rstrip"),
                                             !is_method(call, "lstrip")));
@@ -152,6 +156,8 @@ static bool method_split(const struct call *call)
         !dt_tpl_step(call->r, call->self.n))
         return false;
     if (sep.kind == V_NONE) {
+        if (!dt_tpl_scan(call->r, call->self, 1))
+            return false;
         if (last && most >= 0)
             return dt_tpl_fail(call->r, "rsplit needs a separator here");
         return split_space(call, most, list);
@@ -161,7 +167,7 @@ static bool method_split(const struct call *call)
     if (mark.n == 0)
         return dt_tpl_fail(call->r, "split with an empty separator");
     if (last)
-        return charge_search(call, mark) &&
+        return charge_search(call, mark, true) &&
                split_at_last(call, mark, most, list);
     return split_at(call, mark, most, list);
 }
@@ -171,7 +177,7 @@ static bool method_splitlines(const struct call *call)
     struct dt_tpl_list *list = dt_tpl_list(call->r, V_LIST, 0, call->out);
     bool keep = dt_tpl_true_arg(call->args, 0, "keepends");
     size_t begin = 0;
-    if (!list ||
+    if (!list || !dt_tpl_scan(call->r, call->self, 1) ||
         !dt_tpl_check_args(call->r, call->args, "splitlines", "keepends"))
         return false;
     for (size_t at = 0; at < call->self.n;) {
@@ -196,7 +202,7 @@ static bool method_partition(const struct call *call)
         return false;
     if (mark.n == 0)
         return dt_tpl_fail(call->r, "partition with an empty separator");
-    if (!charge_search(call, mark))
+    if (!charge_search(call, mark, last))
         return false;
     size_t at =
         last ? dt_tpl_find_last(self, mark) : dt_tpl_find(self, mark, 0);
@@ -212,35 +218,36 @@ static bool method_partition(const struct call *call)
 
 /* --- find --- */
 
-static bool at_end(const struct call *call, struct dt_tpl_text what)
+/* Whether a text is at the end that the method asks for. False: failed. */
+static bool at_end(const struct call *call, struct dt_tpl_text what, bool *out)
 {
-    if (call->self.n < what.n)
-        return false;
-    size_t at = is_method(call, "endswith") || is_method(call, "removesuffix")
-                    ? call->self.n - what.n
-                    : 0;
-    return dt_tpl_same_text((struct dt_tpl_text){call->self.s + at, what.n},
-                            what);
+    const bool last =
+        is_method(call, "endswith") || is_method(call, "removesuffix");
+    *out = call->self.n >= what.n;
+    if (!*out)
+        return true;
+    const char *s = call->self.s + (last ? call->self.n - what.n : 0);
+    *out = dt_tpl_same_text((struct dt_tpl_text){s, what.n}, what);
+    return dt_tpl_step(call->r, what.n);
 }
 
 static bool method_ends(const struct call *call)
 {
     struct dt_tpl_value what = dt_tpl_arg(call->args, 0, NULL, dt_tpl_none());
+    struct dt_tpl_list one = {.items = &what, .count = 1};
     bool holds = false;
     if (!dt_tpl_check_args(call->r, call->args, "this method", "text"))
         return false;
-    if (what.kind == V_STRING) {
-        holds = at_end(call, what.text);
-    } else if (what.kind == V_TUPLE) {
-        for (size_t i = 0; i < what.list->count && !holds; i++)
-            holds = what.list->items[i].kind == V_STRING &&
-                    at_end(call, what.list->items[i].text);
-    } else {
+    if (what.kind != V_STRING && what.kind != V_TUPLE)
         return dt_tpl_fail(call->r,
                            "expected a string or a tuple of strings, "
                            "got %s",
                            dt_tpl_kind_name(&what));
-    }
+    const struct dt_tpl_list *all = what.kind == V_STRING ? &one : what.list;
+    for (size_t i = 0; i < all->count && !holds; i++)
+        if (all->items[i].kind == V_STRING &&
+            !at_end(call, all->items[i].text, &holds))
+            return false;
     *call->out = dt_tpl_bool(holds);
     return true;
 }
@@ -248,10 +255,12 @@ static bool method_ends(const struct call *call)
 static bool method_remove(const struct call *call)
 {
     struct dt_tpl_text what;
+    bool there;
     if (!dt_tpl_check_args(call->r, call->args, "this method", "text") ||
-        !dt_tpl_text_arg(call->r, call->args, 0, NULL, NULL, &what))
+        !dt_tpl_text_arg(call->r, call->args, 0, NULL, NULL, &what) ||
+        !at_end(call, what, &there))
         return false;
-    if (!at_end(call, what))
+    if (!there)
         return give_text(call, call->self.s, call->self.n);
     return give_text(
         call, call->self.s + (is_method(call, "removeprefix") ? what.n : 0),
@@ -261,12 +270,13 @@ static bool method_remove(const struct call *call)
 static bool method_find(const struct call *call)
 {
     struct dt_tpl_text what;
+    const bool last = call->name.s[0] == 'r';
     if (!dt_tpl_check_args(call->r, call->args, "this method", "text") ||
         !dt_tpl_text_arg(call->r, call->args, 0, NULL, NULL, &what) ||
-        !charge_search(call, what))
+        !charge_search(call, what, last))
         return false;
-    size_t at = call->name.s[0] == 'r' ? dt_tpl_find_last(call->self, what)
-                                       : dt_tpl_find(call->self, what, 0);
+    size_t at = last ? dt_tpl_find_last(call->self, what)
+                     : dt_tpl_find(call->self, what, 0);
     bool finds = is_method(call, "find") || is_method(call, "rfind");
     if (at == SIZE_MAX && !finds)
         return dt_tpl_fail(call->r, "the text is not found");
@@ -283,11 +293,14 @@ static bool method_count(const struct call *call)
     int64_t count = 0;
     if (!dt_tpl_check_args(call->r, call->args, "count", "text") ||
         !dt_tpl_text_arg(call->r, call->args, 0, NULL, NULL, &what) ||
-        !dt_tpl_step(call->r, call->self.n))
+        !charge_search(call, what, false))
         return false;
-    for (size_t at = 0; what.n > 0; at += what.n, count++)
+    for (size_t at = 0; what.n > 0; at += what.n, count++) {
         if ((at = dt_tpl_find(call->self, what, at)) == SIZE_MAX)
             break;
+        if (!dt_tpl_step(call->r, 0))
+            return false;
+    }
     if (what.n == 0)
         count = (int64_t)dt_tpl_characters(call->self) + 1;
     *call->out = dt_tpl_int(count);
@@ -357,6 +370,8 @@ static bool method_format(const struct call *call)
     struct dt_tpl_builder b = {.run = call->r};
     struct dt_tpl_text self = call->self, text;
     size_t next = 0;
+    if (!dt_tpl_scan(call->r, self, 1))
+        return false;
     for (size_t at = 0; at < self.n; at++) {
         char c = self.s[at];
         bool twice = at + 1 < self.n && self.s[at + 1] == c;
@@ -404,11 +419,9 @@ static bool method_fill(const struct call *call)
         dt_tpl_add(&b, self.s, 1);
         self = (struct dt_tpl_text){self.s + 1, self.n - 1};
     }
-    for (int64_t i = 0; i < left && !b.failed; i++)
-        dt_tpl_add_text(&b, fill);
+    dt_tpl_add_times(&b, fill, left);
     dt_tpl_add_text(&b, self);
-    for (int64_t i = left; i < pad && !b.failed; i++)
-        dt_tpl_add_text(&b, fill);
+    dt_tpl_add_times(&b, fill, pad - left);
     call->out->kind = V_STRING;
     return dt_tpl_built(&b, &call->out->text);
 }
@@ -447,7 +460,7 @@ bool dt_tpl_string_method(struct dt_tpl_run *r, struct dt_tpl_text self,
             return methods[i].apply(&call);
     if (dt_tpl_text_test(self, name, &holds)) {
         *out = dt_tpl_bool(holds);
-        return dt_tpl_step(r, self.n);
+        return dt_tpl_scan(r, self, 4);
     }
     return dt_tpl_fail(r, "the method '%.*s' of strings is not supported",
                        (int)name.n, name.s);

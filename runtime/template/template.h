@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <jansson.h>
 
@@ -61,6 +62,7 @@ struct dt_template_text {
     size_t bytes, capacity;
     struct dt_template_span *spans; /* in order, apart from each other */
     size_t span_count, span_capacity;
+    uint64_t steps; /* that it took, of DT_TEMPLATE_STEPS */
     struct dt_template_work *work;
 };
 void dt_template_text_fini(struct dt_template_text *out); /* frees, zeroes */

@@ -178,7 +178,7 @@ static bool other_test(struct dt_tpl_run *r, struct dt_tpl_text name,
                          dt_tpl_text_is(name, "upper") ? TEXT("isupper")
                                                        : TEXT("islower"),
                          out);
-    return true;
+    return dt_tpl_scan(r, text, 4);
 }
 
 bool dt_tpl_test(struct dt_tpl_run *r, struct dt_tpl_text name,

@@ -150,11 +150,15 @@ bool dt_tpl_replace(struct dt_tpl_run *r, struct dt_tpl_text text,
 {
     struct dt_tpl_builder b = {.run = r};
     size_t from = 0, at = 0;
+    if (!dt_tpl_scan(r, old, 1))
+        return false;
     if (most != 0 && dt_tpl_find(text, old, 0) == SIZE_MAX) {
         *out = text;
         return dt_tpl_step(r, text.n);
     }
     for (; most != 0 && (at = dt_tpl_find(text, old, at)) != SIZE_MAX; most--) {
+        if (!dt_tpl_step(r, 0))
+            return false;
         dt_tpl_add(&b, text.s + from, at - from);
         dt_tpl_add_text(&b, new);
         from = at + old.n;
@@ -231,6 +235,8 @@ bool dt_tpl_change_case(struct dt_tpl_run *r, struct dt_tpl_text text,
                         enum dt_tpl_case to, struct dt_tpl_text *out)
 {
     struct dt_tpl_builder b = {.run = r};
+    if (!dt_tpl_scan(r, text, 4))
+        return false;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at)) {
         uint32_t c = dt_tpl_code_point(text, at);
         if (to == CASE_FOLD && c >= 0x80)
@@ -247,6 +253,8 @@ bool dt_tpl_title(struct dt_tpl_run *r, struct dt_tpl_text text, bool method,
     const enum dt_tpl_case first = method ? CASE_TITLE : CASE_UPPER;
     struct dt_tpl_builder b = {.run = r};
     bool begins = true;
+    if (!dt_tpl_scan(r, text, 4))
+        return false;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at)) {
         uint32_t c = dt_tpl_code_point(text, at);
         bool between = method ? !is_cased(c)
@@ -263,6 +271,8 @@ bool dt_tpl_capitalize(struct dt_tpl_run *r, struct dt_tpl_text text,
                        struct dt_tpl_text *out)
 {
     struct dt_tpl_builder b = {.run = r};
+    if (!dt_tpl_scan(r, text, 4))
+        return false;
     for (size_t at = 0; at < text.n; at += dt_tpl_sequence(text, at))
         if (!add_case(&b, dt_tpl_code_point(text, at),
                       at == 0 ? CASE_TITLE : CASE_LOWER))

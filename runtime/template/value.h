@@ -150,10 +150,7 @@ bool dt_tpl_list_add(struct dt_tpl_run *r, struct dt_tpl_list *list,
                      struct dt_tpl_value value);
 /* A new object. */
 bool dt_tpl_dict(struct dt_tpl_run *r, struct dt_tpl_value *out);
-/* The value of a key, NULL if there is none. */
-struct dt_tpl_value *dt_tpl_dict_get(const struct dt_tpl_dict *dict,
-                                     struct dt_tpl_text key);
-/* The same for a key of any kind to *out. */
+/* The value of a key of any kind to *out, NULL if there is none. */
 bool dt_tpl_dict_find(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
                       const struct dt_tpl_value *key,
                       struct dt_tpl_value **out);
@@ -182,6 +179,9 @@ struct dt_tpl_builder {
 void dt_tpl_add(struct dt_tpl_builder *b, const char *s, size_t n);
 void dt_tpl_add_text(struct dt_tpl_builder *b, struct dt_tpl_text text);
 void dt_tpl_add_string(struct dt_tpl_builder *b, const char *s);
+/* Appends a text many times; more than there may be fails before it is made. */
+void dt_tpl_add_times(struct dt_tpl_builder *b, struct dt_tpl_text text,
+                      int64_t times);
 /* The whole text. */
 bool dt_tpl_built(const struct dt_tpl_builder *b, struct dt_tpl_text *out);
 

@@ -138,7 +138,7 @@ struct dt_tpl_list *dt_tpl_list(struct dt_tpl_run *r, enum dt_tpl_kind kind,
     if (!list || count == 0)
         return list;
     if (count > DT_TEMPLATE_BYTES / sizeof(*list->items)) {
-        dt_tpl_fail(r, "a list of %zu items is too long", count);
+        dt_tpl_fail(r, "more than %d MiB are needed", DT_TEMPLATE_BYTES >> 20);
         return NULL;
     }
     list->items = dt_tpl_alloc(r, count * sizeof(*list->items));
@@ -233,22 +233,28 @@ bool dt_tpl_dict(struct dt_tpl_run *r, struct dt_tpl_value *out)
     return out->dict;
 }
 
-struct dt_tpl_value *dt_tpl_dict_get(const struct dt_tpl_dict *dict,
-                                     struct dt_tpl_text key)
+/* The value of a key that is a text, or NULL; adds the bytes compared. */
+static struct dt_tpl_value *find_text(const struct dt_tpl_dict *dict,
+                                      struct dt_tpl_text text, size_t *bytes)
 {
-    for (size_t i = 0; i < dict->count; i++)
-        if (dict->pairs[i].key.kind == V_STRING &&
-            dt_tpl_same_text(dict->pairs[i].key.text, key))
+    for (size_t i = 0; i < dict->count; i++) {
+        const struct dt_tpl_value *key = &dict->pairs[i].key;
+        if (key->kind != V_STRING || key->text.n != text.n)
+            continue;
+        *bytes += text.n;
+        if (dt_tpl_same_text(key->text, text))
             return &dict->pairs[i].value;
+    }
     return NULL;
 }
 
 bool dt_tpl_dict_find(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
                       const struct dt_tpl_value *key, struct dt_tpl_value **out)
 {
+    size_t bytes = 8 * dict->count;
     *out = NULL;
     if (key->kind == V_STRING)
-        *out = dt_tpl_dict_get(dict, key->text);
+        *out = find_text(dict, key->text, &bytes);
     else if (!dt_tpl_is_number(key) && key->kind != V_NONE &&
              key->kind != V_TUPLE && key->kind != V_UNDEFINED)
         return dt_tpl_fail(r, "%s cannot be a key", dt_tpl_kind_name(key));
@@ -259,7 +265,7 @@ bool dt_tpl_dict_find(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
         if (same)
             *out = &dict->pairs[i].value;
     }
-    return dt_tpl_step(r, 8 * dict->count);
+    return dt_tpl_step(r, bytes);
 }
 
 bool dt_tpl_dict_set(struct dt_tpl_run *r, struct dt_tpl_dict *dict,
@@ -331,7 +337,7 @@ static bool equal_values(struct dt_tpl_run *r, const struct dt_tpl_value *a,
         return true;
     else if (a->kind == V_STRING) {
         *out = dt_tpl_same_text(a->text, b->text);
-        return dt_tpl_step(r, *out ? a->text.n : 0);
+        return dt_tpl_step(r, a->text.n == b->text.n ? a->text.n : 0);
     } else if (a->kind == V_LIST || a->kind == V_TUPLE || a->kind == V_RANGE)
         return a->list == b->list ? (*out = true)
                                   : equal_lists(r, a->list, b->list, out);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+
 #include <cmocka.h>
 
 #include "template/template.h"
@@ -149,6 +151,115 @@ static void loops_calls_and_texts_without_end_are_stopped(void **state)
     assert_non_null(strstr(rendered(deep), "in each other"));
 }
 
+/* What would be too much is refused before it is made: in far less memory than
+ * there may be, of which nothing is written.
+ */
+static void much_is_refused_before_it_is_made(void **state)
+{
+    static const char *const cases[] = {
+        "{{ 'a' * 10000000000 }}",
+        "{{ [0, 1] * 10000000000 }}",
+        "{{ 'ab' * 900000000000000000 }}",
+        "{{ (n,) * 900000000000000000 }}",
+        "{{ 'a'.ljust(10000000000) }}",
+        "{{ 'a'.rjust(10000000000, '-') }}",
+        "{{ 'a'.center(10000000000) }}",
+        "{{ '1'.zfill(10000000000) }}",
+        "{{ 'a'|indent(10000000000) }}",
+        "{{ [n]|tojson(indent=9999999999) }}",
+    };
+    struct rusage before, after;
+    (void)state;
+    getrusage(RUSAGE_SELF, &before);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (!strstr(rendered(cases[i]), "more than 1024 MiB are needed"))
+            fail_msg("%s: %s", cases[i], rendered(cases[i]));
+    getrusage(RUSAGE_SELF, &after);
+    assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 100 << 10);
+    assert_string_equal(rendered("{{ 'ab' * 3 }}{{ 'a' * 0 }}{{ 'a' * -1 }}"
+                                 "{{ '' * 900000000000000000 }}"
+                                 "{{ [] * 900000000000000000 }}"
+                                 "{{ '-'.center(6, 'xy') }}"),
+                        "ababab[]xyxy-xyxyxy");
+}
+
+/* The steps of a template; -1 if it fails. */
+static long steps_of(const char *source)
+{
+    struct dt_template_text out = {0};
+    struct dt_template *template =
+        dt_template_create("t", source, strlen(source), NULL);
+    int rc = dt_template_render(template, NULL, 0, &out, NULL);
+    long steps = rc == 0 ? (long)out.steps : -1;
+    dt_template_text_fini(&out);
+    dt_template_destroy(template);
+    return steps;
+}
+
+/* Whatever looks at all of a text counts at least a step for 64 bytes. */
+static void work_on_long_texts_is_counted(void **state)
+{
+    static const char *const work[] = {
+        "x.title()",
+        "x|title",
+        "x|upper",
+        "x.lower()",
+        "x|capitalize",
+        "x.swapcase()",
+        "x.isupper()",
+        "x.isalnum()",
+        "x is lower",
+        "x.strip('ab ')",
+        "x.strip()",
+        "x.strip(x)",
+        "x|trim",
+        "x.splitlines()",
+        "x.split()",
+        "x.rsplit('q')",
+        "x.split('q')",
+        "x|wordcount",
+        "x.startswith(x)",
+        "x.endswith((x,))",
+        "x.removeprefix(x)",
+        "x.rfind('q')",
+        "x.find('q')",
+        "x.count('a')",
+        "x.partition('q')",
+        "x.replace('q','')",
+        "x|length",
+        "x|truncate(3)",
+        "x|indent",
+        "x.center(9)",
+        "x[-5:]",
+        "x[:5]",
+        "x[5]",
+        "x == y",
+        "x <= y",
+        "x in y",
+        "{x: 1}[y]",
+        "x|tojson",
+        "[x]|string",
+        "x.format()",
+        "x|list",
+        "x|int",
+    };
+    char source[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof(work) / sizeof(work[0]); i++) {
+        long steps[2];
+        for (int many = 0; many < 2; many++) {
+            snprintf(source, sizeof(source),
+                     "{%% set x = 'A b ' * %d %%}{%% set y = 'A b ' * %d %%}"
+                     "{%% if %s %%}{%% endif %%}",
+                     many ? 2000 : 1, many ? 2000 : 1, work[i]);
+            steps[many] = steps_of(source);
+        }
+        /* 2 x 125 are those of x and y */
+        if (steps[0] < 0 || steps[1] - steps[0] < 3 * 4 * 1999 / 64)
+            fail_msg("%s: %ld and %ld steps", work[i], steps[0], steps[1]);
+    }
+}
+
 /* Marks count bytes, and have a scope of their own, as in transformers. */
 static void marks_are_bytes_of_the_text(void **state)
 {
@@ -222,6 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_line_and_column),
         cmocka_unit_test(loops_calls_and_texts_without_end_are_stopped),
+        cmocka_unit_test(much_is_refused_before_it_is_made),
+        cmocka_unit_test(work_on_long_texts_is_counted),
         cmocka_unit_test(marks_are_bytes_of_the_text),
         cmocka_unit_test(marks_in_a_mark_are_one),
         cmocka_unit_test(memory_is_used_again),
