@@ -54,32 +54,64 @@ json_t *dt_tok_overrides(const char *directory, int *rc, struct dt_error *err)
     return NULL;
 }
 
-/* The place in a list of the token with this one's id and text, or its size. */
-static size_t find_token(const json_t *list, const json_t *token)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(list, i, item)
-    {
-        if (json_equal(json_object_get(item, "id"),
-                       json_object_get(token, "id")) &&
-            json_equal(json_object_get(item, "content"),
-                       json_object_get(token, "content")))
-            break;
-    }
-    return i;
-}
-
 static json_int_t token_id(const json_t *token)
 {
     return json_integer_value(json_object_get(token, "id"));
 }
 
+/* A list of tokens with the place of the first one of each id. */
+struct places {
+    json_t *list;
+    int32_t *first; /* by id; -1: no token has it */
+    size_t end;     /* of ids */
+};
+
+static bool has_place(const struct places *places, const json_t *token)
+{
+    return token_id(token) >= 0 && token_id(token) < (json_int_t)places->end;
+}
+
+static void note_place(struct places *places, size_t at)
+{
+    const json_t *token = json_array_get(places->list, at);
+    if (has_place(places, token) && places->first[token_id(token)] < 0)
+        places->first[token_id(token)] = (int32_t)at;
+}
+
+/* Makes room for the ids of the list and of tokens that will be added. */
+static int init_places(struct places *places, json_t *list,
+                       const json_t *overrides, struct dt_error *err)
+{
+    size_t end = 0;
+    dt_tok_added_end(list, &end);
+    dt_tok_added_end(overrides, &end);
+    *places = (struct places){list, malloc((end + 1) * sizeof(int32_t)), end};
+    if (!places->first)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memset(places->first, 0xff, (end + 1) * sizeof(int32_t));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        note_place(places, i);
+    return 0;
+}
+
+/* The place of the token with this one's id and text, or the list's size. */
+static size_t find_token(const struct places *places, const json_t *token)
+{
+    const int32_t at =
+        has_place(places, token) ? places->first[token_id(token)] : -1;
+    return at >= 0 && json_equal(json_object_get(
+                                     json_array_get(places->list, (size_t)at),
+                                     "content"),
+                                 json_object_get(token, "content"))
+               ? (size_t)at
+               : json_array_size(places->list);
+}
+
 /* Refuses tokens with ids that transformers would not give them: it appends
  * each to the vocabulary, whose next id is `next`.
  */
-static int check_ids(const json_t *list, const json_t *overrides, size_t next,
-                     struct dt_error *err)
+static int check_ids(const struct places *places, const json_t *overrides,
+                     size_t next, struct dt_error *err)
 {
     size_t i, last = next;
     json_t *token;
@@ -87,7 +119,7 @@ static int check_ids(const json_t *list, const json_t *overrides, size_t next,
     json_array_foreach(overrides, i, token)
     {
         if (token_id(token) < (json_int_t)next ||
-            find_token(list, token) < json_array_size(list))
+            find_token(places, token) < json_array_size(places->list))
             continue;
         last++;
         most = token_id(token) > most ? token_id(token) : most;
@@ -100,28 +132,39 @@ static int check_ids(const json_t *list, const json_t *overrides, size_t next,
                         (long long)most, next);
 }
 
+/* Puts a token in the place of the one that it is, or behind all others. */
+static int put_token(struct places *places, json_t *token)
+{
+    size_t at = find_token(places, token);
+    const json_t *old = json_array_get(places->list, at);
+    int rc = 0;
+    /* what was special once stays so */
+    if (json_is_true(json_object_get(old, "special")))
+        rc = json_object_set_new(token, "special", json_true());
+    if (rc == 0)
+        rc = old ? json_array_set(places->list, at, token)
+                 : json_array_append(places->list, token);
+    if (rc == 0)
+        note_place(places, at);
+    return rc;
+}
+
 int dt_tok_added_override(json_t *list, const json_t *overrides, size_t next,
                           struct dt_error *err)
 {
+    struct places places;
     size_t i;
     json_t *token;
-    if (check_ids(list, overrides, next, err) < 0)
+    if (init_places(&places, list, overrides, err) < 0)
         return -1;
+    int rc = check_ids(&places, overrides, next, err);
     json_array_foreach(overrides, i, token)
     {
-        size_t at = find_token(list, token);
-        const json_t *old = json_array_get(list, at);
-        int rc = 0;
-        /* what was special once stays so */
-        if (json_is_true(json_object_get(old, "special")))
-            rc = json_object_set_new(token, "special", json_true());
-        if (rc == 0)
-            rc = old ? json_array_set(list, at, token)
-                     : json_array_append(list, token);
-        if (rc < 0)
-            return dt_error_set(err, EX_OSERR, "out of memory");
+        if (rc == 0 && put_token(&places, token) < 0)
+            rc = dt_error_set(err, EX_OSERR, "out of memory");
     }
-    return 0;
+    free(places.first);
+    return rc;
 }
 
 void dt_tok_added_end(const json_t *list, size_t *end)

@@ -2,10 +2,12 @@
 /* test_tokenizer_files.c - what stands beside tokenizer.json, and is wrong */
 #include "config.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -90,12 +92,70 @@ static void a_name_that_another_file_replaces_is_no_mistake(void **state)
     unlink(scratch_path("files/special_tokens_map.json"));
 }
 
+static size_t looked_up;
+
+/* Takes the place of jansson's, and counts. */
+json_t *json_object_get(const json_t *object, const char *key)
+{
+    static json_t *(*real)(const json_t *object, const char *key);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "json_object_get");
+    looked_up++;
+    return real(object, key);
+}
+
+/* Writes a tokenizer whose two files have the same `count` added tokens, and
+ * returns how often a key of an object is looked up to load it.
+ */
+static size_t lookups_of(int count)
+{
+    struct dt_error err;
+    json_t *root =
+        json_pack("{s[], s{ss, s{si}, s[], ss}}", "added_tokens", "model",
+                  "type", "BPE", "vocab", "a", 0, "merges", "unk_token", "a");
+    json_t *decoder = json_object();
+    for (int i = 1; i <= count; i++) {
+        char id[20], text[100];
+        snprintf(id, sizeof(id), "%d", i);
+        snprintf(text, sizeof(text), "<%060d>", i);
+        json_t *token = json_pack("{ss, sb}", "content", text, "special", 1);
+        json_object_set_new(decoder, id, json_deep_copy(token));
+        json_object_set_new(token, "id", json_integer(i));
+        json_array_append_new(json_object_get(root, "added_tokens"), token);
+    }
+    json_t *config = json_pack("{so}", "added_tokens_decoder", decoder);
+    mkdir(scratch_path("many"), 0700);
+    assert_int_equal(
+        json_dump_file(root, scratch_path("many/tokenizer.json"), 0), 0);
+    assert_int_equal(
+        json_dump_file(config, scratch_path("many/tokenizer_config.json"), 0),
+        0);
+    json_decref(root);
+    json_decref(config);
+    looked_up = 0;
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(scratch_path("many"), &err);
+    assert_non_null(tokenizer);
+    assert_int_equal(dt_tokenizer_vocab_size(tokenizer), count + 1);
+    dt_tokenizer_destroy(tokenizer);
+    return looked_up;
+}
+
+static void the_work_of_loading_grows_with_the_tokens_alone(void **state)
+{
+    (void)state;
+    const size_t few = lookups_of(500), many = lookups_of(1500);
+    if (few < 500 || many > 3 * few)
+        fail_msg("%zu look-ups for 500 tokens, %zu for 1500", few, many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_begin_or_an_end_that_is_no_token_is_refused),
         cmocka_unit_test(tokens_that_are_not_named_or_not_used_are_no_mistake),
         cmocka_unit_test(a_name_that_another_file_replaces_is_no_mistake),
+        cmocka_unit_test(the_work_of_loading_grows_with_the_tokens_alone),
     };
     dt_tokenizer_destroy(bytes_tokenizer("files", NULL, "</s>", NULL));
     return cmocka_run_group_tests(tests, NULL, NULL);
