@@ -24,6 +24,8 @@
 
 struct dt_conf_env {
     char *name, *value;
+    char *written;              /* the value before variables were expanded, or
+                                   NULL */
     struct dt_conf_place place; /* where the name is */
 };
 

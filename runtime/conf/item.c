@@ -16,11 +16,14 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
                          const struct dt_tree *node)
 {
     struct dt_error err;
-    if (node->kind != DT_TREE_SCALAR) {
+    if (node->kind != DT_TREE_SCALAR || node->unknown) {
         dt_conf_expected(reader, key, node);
         return NULL;
     }
-    char *path = dt_conf_path(reader->directory, node->text, &err);
+    char *path = dt_conf_check_braces(
+                     node->written ? node->written : node->text, &err) == 0
+                     ? dt_conf_path(reader->directory, node->text, &err)
+                     : NULL;
     if (!path && err.status == EX_OSERR)
         reader->problems.out_of_memory = true;
     else if (!path)
@@ -28,18 +31,13 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
     return path;
 }
 
-/* Whether text, or the value of a variable in it, looks like the name of a
- * model on a hub, as organization/model.
+/* Whether text looks like the name of a model on a hub, as organization/model.
  */
-static bool is_hub_name(const char *text, const char *path,
-                        const char *directory)
+static bool is_hub_name(const char *text)
 {
-    size_t n = strlen(directory);
-    if (text[0] == '$' && strncmp(path, directory, n) == 0 && path[n] == '/')
-        text = path + n + 1;
     const char *slash = strchr(text, '/');
     return slash && slash > text && slash[1] && !strchr(slash + 1, '/') &&
-           !strchr("./~$", text[0]);
+           !strchr("./~", text[0]);
 }
 
 int dt_conf_check_exists(struct dt_conf_reader *reader,
@@ -60,8 +58,7 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
     else if (type == S_IFDIR && S_ISREG(st.st_mode) &&
              dt_foreign_file(path, &foreign) < 0)
         why = foreign.text + strlen(path) + strlen(": ");
-    bool hub =
-        type == S_IFDIR && is_hub_name(node->text, path, reader->directory);
+    bool hub = type == S_IFDIR && is_hub_name(node->text);
     dt_conf_note(&reader->problems, node->place, key->path, "%s%s: %s%s",
                  hub ? "E129 " : "", path, why,
                  hub ? " (names on a hub are not looked up)" : "");

@@ -100,14 +100,14 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
     return NULL;
 }
 
-/* Whether a shell would expand the value, as we do in paths. */
+/* Whether a shell would expand what is written, and we do not. */
 static bool wants_expansion(const char *value)
 {
     if (strncmp(value, "~/", 2) == 0)
         return true;
     while ((value = strchr(value, '$')) != NULL) {
         value++;
-        if (isalpha((unsigned char)*value) || *value == '_' || *value == '{')
+        if (isalpha((unsigned char)*value) || *value == '_')
             return true;
     }
     return false;
@@ -124,10 +124,10 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
         const char *text = dt_conf_lint_variable(env->name, env->value, trains,
                                                  conf->launch.nodes, &refused);
         snprintf(key, sizeof(key), "env.%.50s", env->name);
-        if (wants_expansion(env->value))
+        if (wants_expansion(env->written ? env->written : env->value))
             dt_conf_note(&reader->warnings, env->place, key,
-                         "exported as it is written: ~ and variables are "
-                         "expanded only in paths");
+                         "exported as it is written: only ${NAME} is expanded "
+                         "here");
         if (text)
             dt_conf_note(refused ? &reader->problems : &reader->warnings,
                          env->place, key, "%s", text);

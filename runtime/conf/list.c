@@ -68,7 +68,7 @@ static int add_text(struct dt_conf_reader *reader,
 {
     if (key->words && !dt_conf_parse_word(reader, key, item))
         return -1;
-    return item->kind == DT_TREE_SCALAR
+    return item->kind == DT_TREE_SCALAR && !item->unknown
                ? dt_conf_list_add(reader, list, item->text, 0.0)
                : dt_conf_expected(reader, key, item);
 }

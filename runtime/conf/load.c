@@ -70,7 +70,7 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
     for (const struct dt_tree *c = map->child; c && more; c = c->next) {
         char key[64];
         snprintf(key, sizeof(key), "env.%.50s", c->key);
-        if (has_variable(conf, c->key))
+        if (has_variable(conf, c->key) || c->unknown)
             continue;
         if (!is_name(c->key)) {
             dt_conf_note(&reader->problems, c->key_place, key,
@@ -83,6 +83,7 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
             struct dt_conf_env *env = &conf->env[conf->env_count++];
             env->name = strdup(c->key);
             env->value = strdup(c->text);
+            env->written = c->written ? strdup(c->written) : NULL;
             env->place = c->key_place;
             reader->problems.out_of_memory |= !env->name || !env->value;
         }
@@ -236,17 +237,19 @@ static void find_algorithm(struct dt_conf_reader *reader,
 }
 
 /* Stores the values of the overrides, the last one first, and of the file. */
-static void take_values(struct dt_conf_reader *reader,
-                        const struct dt_tree *tree)
+static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
 {
     const struct dt_conf_overrides *overrides = &reader->conf->overrides;
     struct dt_tree **set = calloc(overrides->count + 1, sizeof(*set));
     reader->problems.out_of_memory |= !set;
+    dt_conf_expand(reader, tree, "");
     find_algorithm(reader, tree);
     for (size_t i = 0; set && i < overrides->count; i++) {
         set[i] = dt_conf_override_tree(reader, overrides->text[i], (int)i + 1);
-        if (set[i])
+        if (set[i]) {
+            dt_conf_expand(reader, set[i], "");
             find_algorithm(reader, set[i]);
+        }
     }
     for (size_t i = overrides->count; set && i-- > 0;)
         if (set[i])
@@ -261,7 +264,7 @@ static void take_values(struct dt_conf_reader *reader,
 /* Stores all values of the tree, then derives defaults and checks the rules,
  * which need every value.
  */
-static void read_tree(struct dt_conf_reader *reader, const struct dt_tree *tree)
+static void read_tree(struct dt_conf_reader *reader, struct dt_tree *tree)
 {
     if (tree->kind != DT_TREE_MAP) {
         dt_conf_note(&reader->problems, tree->place, NULL,
@@ -288,6 +291,7 @@ void dt_conf_destroy(struct dt_conf *conf)
     for (size_t i = 0; i < conf->env_count; i++) {
         free(conf->env[i].name);
         free(conf->env[i].value);
+        free(conf->env[i].written);
     }
     free(conf->env);
     dt_conf_overrides_fini(&conf->overrides);

@@ -15,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/distributed.c \
 	runtime/conf/dump.c \
 	runtime/conf/expects.c \
+	runtime/conf/expand.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
 	runtime/conf/item.c \

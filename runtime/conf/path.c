@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.c - expands ~ and ${NAME} and makes paths absolute */
+/* path.c - expands ~ and makes paths absolute */
 #include "config.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,34 +28,6 @@ static int append_text(struct text *text, const char *from, size_t count,
     return 0;
 }
 
-/* Appends the value of ${...}; `body` is the text between the braces. */
-static int append_variable(struct text *text, const char *body, size_t count,
-                           struct dt_error *err)
-{
-    char name[256];
-    size_t n = 0;
-    while (n < count && n < sizeof(name) - 1 &&
-           (isalnum((unsigned char)body[n]) || body[n] == '_'))
-        n++;
-    memcpy(name, body, n);
-    name[n] = '\0';
-    bool has_default = count >= n + 2 && memcmp(body + n, ":-", 2) == 0;
-    if (n == 0 || (n < count && !has_default))
-        return dt_error_set(err, EX_CONFIG,
-                            "${%.*s}: expected ${NAME} or "
-                            "${NAME:-default}",
-                            (int)count, body);
-    const char *value = getenv(name);
-    if (has_default && (!value || !*value))
-        return append_text(text, body + n + 2, count - n - 2, err);
-    if (!value)
-        return dt_error_set(err, EX_CONFIG,
-                            "the environment variable %s is "
-                            "not set: set it, or write ${%s:-default}",
-                            name, name);
-    return append_text(text, value, strlen(value), err);
-}
-
 /* Appends `from`, which begins with ~. */
 static int append_home(struct text *text, const char *from,
                        struct dt_error *err)
@@ -74,43 +45,6 @@ static int append_home(struct text *text, const char *from,
     return append_text(text, home, strlen(home), err) < 0
                ? -1
                : append_text(text, from + 1, strlen(from + 1), err);
-}
-
-/* Refuses $NAME without braces, which would silently stay as it is. */
-static int bare_variable(const char *from, struct dt_error *err)
-{
-    int n = 1;
-    while (isalnum((unsigned char)from[n]) || from[n] == '_')
-        n++;
-    return dt_error_set(err, EX_CONFIG, "%.*s is not expanded: write ${%.*s}",
-                        n, from, n - 1, from + 1);
-}
-
-static int append_variables(struct text *text, const char *from,
-                            struct dt_error *err)
-{
-    while (*from) {
-        size_t plain = strcspn(from, "$");
-        if (append_text(text, from, plain, err) < 0)
-            return -1;
-        from += plain;
-        if (from[0] == '$' && from[1] == '{') {
-            const char *end = strchr(from, '}');
-            if (!end)
-                return dt_error_set(err, EX_CONFIG, "${ without }");
-            if (append_variable(text, from + 2, (size_t)(end - from) - 2, err) <
-                0)
-                return -1;
-            from = end + 1;
-        } else if (*from &&
-                   (isalpha((unsigned char)from[1]) || from[1] == '_')) {
-            return bare_variable(from, err);
-        } else if (*from) {
-            if (append_text(text, from++, 1, err) < 0)
-                return -1;
-        }
-    }
-    return 0;
 }
 
 bool dt_conf_is_later(const char *text)
@@ -155,10 +89,8 @@ static void shorten_path(char *path)
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err)
 {
-    struct text plain = {.count = 0}, home = {.count = 0}, whole = {.count = 0};
-    if (append_variables(&plain, text, err) < 0)
-        return NULL;
-    const char *rest = plain.bytes;
+    struct text home = {.count = 0}, whole = {.count = 0};
+    const char *rest = text;
     if (*rest == '~') { /* as written, or from the value of a variable */
         if (append_home(&home, rest, err) < 0)
             return NULL;

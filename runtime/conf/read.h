@@ -74,7 +74,7 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
                       const struct dt_tree *node);
 
-/* Notes "expected ..., got ..."; returns -1. */
+/* Notes "expected ..., got ...", unless the value is unknown; returns -1. */
 int dt_conf_expected(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 
@@ -152,9 +152,21 @@ char *dt_conf_value_text(struct dt_conf_reader *reader,
 /* Writes `text` as a double-quoted YAML string. */
 void dt_conf_string_print(const char *text, FILE *out);
 
-/* Expands ${NAME} and ${NAME:-default}, then a leading ~/, and makes the path
- * absolute, relative to `directory`. The result is malloc'ed. NULL and err:
- * EX_CONFIG, also for $NAME without braces; EX_OSERR.
+/* Expands ${NAME} and ${NAME:-default} in each value of a tree at `path` (""
+ * for the root) where it stands: a value that is nothing but one variable may
+ * be of any type, even in quotes. The words of launch.command stay as they are:
+ * they are the program's. What cannot be expanded is noted.
+ */
+void dt_conf_expand(struct dt_conf_reader *reader, struct dt_tree *tree,
+                    const char *path);
+
+/* Refuses $NAME without braces in the text of a path as it was written, where it
+ * would silently stay. -1: EX_CONFIG.
+ */
+int dt_conf_check_braces(const char *text, struct dt_error *err);
+
+/* Expands a leading ~/ and makes the path absolute, relative to `directory`. The
+ * result is malloc'ed. NULL and err: EX_CONFIG, EX_OSERR.
  */
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);

@@ -53,6 +53,8 @@ int dt_conf_expected(struct dt_conf_reader *reader,
 {
     char wanted[512];
     double number;
+    if (node->unknown)
+        return -1;
     dt_conf_key_expects(key, wanted, sizeof(wanted));
     if (node->kind != DT_TREE_SCALAR)
         dt_conf_note(&reader->problems, node->place, key->path,
@@ -354,10 +356,33 @@ static int set_old_or_word(struct dt_conf_reader *reader,
     return 0;
 }
 
+/* Whether a value other than a text has a variable that only the job has. */
+static bool is_later(const struct dt_conf_key *key, const struct dt_tree *node)
+{
+    if (node->kind != DT_TREE_SCALAR || !dt_conf_is_later(node->text))
+        return false;
+    switch (key->type) {
+    case DT_CONF_STRING:
+    case DT_CONF_DIR:
+    case DT_CONF_OLD_DIR:
+    case DT_CONF_FILES:
+    case DT_CONF_STRINGS:
+    case DT_CONF_OLD_OR_WORD:
+    case DT_CONF_FILE_OR_WORD:
+        return false;
+    default:
+        return true;
+    }
+}
+
 int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key, const struct dt_tree *node)
 {
     void *slot = field_of(reader->values, key->offset);
+    if (node->unknown)
+        return -1;
+    if (is_later(key, node))
+        return 0;
     switch (key->type) {
     case DT_CONF_BOOL:
         return dt_conf_bool(reader, key, node, slot);

@@ -108,6 +108,7 @@ void dt_tree_destroy(struct dt_tree *tree)
         dt_tree_destroy(tree->child);
         free(tree->key);
         free(tree->text);
+        free(tree->written);
         free(tree);
         tree = next;
     }

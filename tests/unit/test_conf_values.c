@@ -151,6 +151,72 @@ static void paths_expand_variables_and_the_home_directory(void **state)
     dt_conf_destroy(conf);
 }
 
+/* Numbers, words, lists, sections and variables of ranks, with the type of what
+ * the variable holds.
+ */
+static void variables_are_expanded_in_every_value(void **state)
+{
+    (void)state;
+    setenv("DT_LR", "2e-3", 1);
+    setenv("DT_NAME", "a b", 1);
+    unsetenv("DT_NONE");
+    struct dt_conf *conf = load_good(
+        "algorithm: sft\nmodel.n_embd: 96\n"
+        "training.per_device_batch_size: 2\ndata.train: train.jsonl\n"
+        "optimizer: {lr: \"${DT_LR}\", betas: [\"${DT_B:-0.8}\", 0.9]}\n"
+        "run: {name: \"x-${DT_NAME}\", seed: '${DT_NONE:-7}'}\n"
+        "precision: {compute: \"${DT_NONE:-fp32}\"}\n"
+        "report_to: [\"${DT_NONE:-tensorboard}\"]\n"
+        "chat_template_kwargs: {a: \"${DT_LR}\", b: \"${DT_NAME}\"}\n"
+        "logging.wandb.notes: costs $5 $${DT_LR}\n"
+        "env: {A: \"<${DT_NAME}>\", B: \"${DT_NONE:-}\"}\n"
+        "launch.command: [sh, -c, 'echo ${RANK} $${x}']\n",
+        "");
+    assert_true(conf->optimizer.lr == 2e-3 && conf->optimizer.beta1 == 0.8);
+    assert_string_equal(conf->run.name, "x-a b");
+    assert_int_equal(conf->run.seed, 7);
+    assert_int_equal(conf->precision.compute, DT_CONF_FP32);
+    assert_true(conf->logging.to_tensorboard);
+    assert_string_equal(conf->data.chat_template_kwargs,
+                        "{\"a\": 0.002, \"b\": \"a b\"}");
+    assert_string_equal(conf->logging.wandb.notes, "costs $5 ${DT_LR}");
+    assert_string_equal(conf->env[0].value, "<a b>");
+    assert_string_equal(conf->env[1].value, "");
+    assert_string_equal(conf->launch.command.text[2], "echo ${RANK} $${x}");
+    dt_conf_destroy(conf);
+    static const struct broken cases[] = {
+        {LEAST "lr: ${DT_NONE}\nenv: {A: \"${DT_NONE}\"}\nbf16: ${DT_NONE}\n",
+         "t.yaml:5:5: optimizer.lr: the environment variable DT_NONE is not "
+         "set: set it, or write ${DT_NONE:-default}\n"
+         "t.yaml:6:10: env.A: the environment variable DT_NONE is not set: set "
+         "it, or write ${DT_NONE:-default}\n"
+         "t.yaml:7:7: bf16: the environment variable DT_NONE is not set: set "
+         "it, or write ${DT_NONE:-default}\n"},
+        {LEAST "lr: ${DT_NAME}\n",
+         "t.yaml:5:5: optimizer.lr: expected a number > 0, got \"a b\"\n"},
+    };
+    CHECK_ALL(cases);
+    unsetenv("DT_LR");
+    unsetenv("DT_NAME");
+}
+
+/* A number of the job is not known before it: see slurm/promise.h. */
+static void values_that_only_the_job_has_are_left_for_it(void **state)
+{
+    (void)state;
+    setenv("SLURM_ARRAY_TASK_ID", "${SLURM_ARRAY_TASK_ID}", 1);
+    struct dt_conf *conf = load_more("seed: ${SLURM_ARRAY_TASK_ID}\n"
+                                     "run.name: r${SLURM_ARRAY_TASK_ID}\n");
+    assert_int_equal(conf->run.seed, 42);
+    assert_string_equal(conf->run.name, "r${SLURM_ARRAY_TASK_ID}");
+    dt_conf_destroy(conf);
+    setenv("SLURM_ARRAY_TASK_ID", "5", 1);
+    conf = load_more("seed: ${SLURM_ARRAY_TASK_ID}\n");
+    assert_int_equal(conf->run.seed, 5);
+    dt_conf_destroy(conf);
+    unsetenv("SLURM_ARRAY_TASK_ID");
+}
+
 /* $NAME is refused in every key that is a path, and noticed in values that are
  * given to the ranks.
  */
@@ -175,13 +241,13 @@ static void unbraced_variables_are_refused_in_paths(void **state)
     (void)state;
     CHECK_ALL(cases);
     dt_conf_destroy(load_good(
-        LEAST "env: {A: ~/x, B: \"x:${HOME}\", C: $HOME, D: a~b, E: 5$}\n",
-        "t.yaml:5:7: env.A: exported as it is written: ~ and variables are "
-        "expanded only in paths\n"
-        "t.yaml:5:15: env.B: exported as it is written: ~ and variables are "
-        "expanded only in paths\n"
-        "t.yaml:5:31: env.C: exported as it is written: ~ and variables are "
-        "expanded only in paths\n"));
+        LEAST "env: {A: ~/x, B: \"x:${DT_X:-$y}\", C: $HOME, D: a~b, E: 5$}\n",
+        "t.yaml:5:7: env.A: exported as it is written: only ${NAME} is "
+        "expanded here\n"
+        "t.yaml:5:15: env.B: exported as it is written: only ${NAME} is "
+        "expanded here\n"
+        "t.yaml:5:35: env.C: exported as it is written: only ${NAME} is "
+        "expanded here\n"));
 }
 
 /* Messages name paths as people write them, and the path is still the same:
@@ -461,6 +527,8 @@ int main(void)
         cmocka_unit_test(numbers_are_read_in_every_notation),
         cmocka_unit_test(keys_of_other_frameworks_are_understood),
         cmocka_unit_test(paths_expand_variables_and_the_home_directory),
+        cmocka_unit_test(variables_are_expanded_in_every_value),
+        cmocka_unit_test(values_that_only_the_job_has_are_left_for_it),
         cmocka_unit_test(unbraced_variables_are_refused_in_paths),
         cmocka_unit_test(shortened_paths_lead_to_the_same_place),
         cmocka_unit_test(environment_variables_keep_their_exact_text),

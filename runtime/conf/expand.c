@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* expand.c - puts the values of environment variables into those of a file */
+#include "config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/read.h"
+
+enum { NAME_BYTES = 256 };
+
+/* Prints the value of ${...}; `body` is the text between the braces. */
+static int print_variable(const char *body, size_t count, FILE *out,
+                          struct dt_error *err)
+{
+    char name[NAME_BYTES];
+    size_t n = 0;
+    while (n < count && n < sizeof(name) - 1 &&
+           (isalnum((unsigned char)body[n]) || body[n] == '_'))
+        n++;
+    memcpy(name, body, n);
+    name[n] = '\0';
+    bool has_default = count >= n + 2 && memcmp(body + n, ":-", 2) == 0;
+    if (n == 0 || (n < count && !has_default))
+        return dt_error_set(err, EX_CONFIG,
+                            "${%.*s}: expected ${NAME} or ${NAME:-default}, or "
+                            "$${ for ${ itself",
+                            (int)count, body);
+    const char *value = getenv(name);
+    if (has_default && (!value || !*value))
+        fwrite(body + n + 2, 1, count - n - 2, out);
+    else if (value)
+        fputs(value, out);
+    else
+        return dt_error_set(err, EX_CONFIG,
+                            "the environment variable %s is not set: set it, "
+                            "or write ${%s:-default}",
+                            name, name);
+    return 0;
+}
+
+static int print_expanded(const char *text, FILE *out, struct dt_error *err)
+{
+    while (*text) {
+        size_t plain = strcspn(text, "$");
+        fwrite(text, 1, plain, out);
+        text += plain;
+        if (strncmp(text, "$${", 3) == 0) {
+            fputs("${", out);
+            text += 3;
+        } else if (strncmp(text, "${", 2) == 0) {
+            const char *end = strchr(text, '}');
+            if (!end)
+                return dt_error_set(err, EX_CONFIG,
+                                    "${ without }: write $${ for ${ itself");
+            if (print_variable(text + 2, (size_t)(end - text) - 2, out, err) <
+                0)
+                return -1;
+            text = end + 1;
+        } else if (*text) {
+            putc(*text++, out);
+        }
+    }
+    return 0;
+}
+
+/* Returns the text with variables expanded, malloc'ed. NULL and err: EX_CONFIG,
+ * EX_OSERR.
+ */
+static char *expand(const char *text, struct dt_error *err)
+{
+    char *expanded = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&expanded, &bytes);
+    int rc = out ? print_expanded(text, out, err) : -1;
+    bool bad = !out || ferror(out);
+    bad |= out && fclose(out) != 0;
+    if (bad || !expanded)
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    if (rc == 0)
+        return expanded;
+    free(expanded);
+    return NULL;
+}
+
+/* Whether the text is nothing but one variable. */
+static bool is_one_variable(const char *text)
+{
+    const char *end = strchr(text, '}');
+    return strncmp(text, "${", 2) == 0 && end && end[1] == '\0';
+}
+
+static void expand_scalar(struct dt_conf_reader *reader, struct dt_tree *node,
+                          const char *path)
+{
+    struct dt_error err;
+    if (!strstr(node->text, "${"))
+        return;
+    char *text = expand(node->text, &err);
+    if (!text && err.status == EX_OSERR)
+        reader->problems.out_of_memory = true;
+    else if (!text)
+        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+    node->unknown = !text;
+    if (!text)
+        return;
+    if (is_one_variable(node->text) && *text)
+        node->quoted = false;
+    free(node->written);
+    node->written = node->text;
+    node->text = text;
+}
+
+void dt_conf_expand(struct dt_conf_reader *reader, struct dt_tree *tree,
+                    const char *path)
+{
+    char below[NAME_BYTES];
+    int row = dt_conf_key_match(path, 0);
+    const char *key = row < 0 ? path : dt_conf_keys[row].path;
+    if (strcmp(key, "launch.command") == 0)
+        return;
+    if (tree->kind == DT_TREE_SCALAR)
+        expand_scalar(reader, tree, key);
+    for (struct dt_tree *c = tree->child; c; c = c->next) {
+        snprintf(below, sizeof(below), "%s%s%s", path,
+                 *path && c->key ? "." : "", c->key ? c->key : "");
+        dt_conf_expand(reader, c, below);
+    }
+}
+
+int dt_conf_check_braces(const char *text, struct dt_error *err)
+{
+    for (const char *p = text; (p = strchr(p, '$')); p++) {
+        int n = 1;
+        if (!isalpha((unsigned char)p[1]) && p[1] != '_')
+            continue;
+        while (isalnum((unsigned char)p[n]) || p[n] == '_')
+            n++;
+        return dt_error_set(err, EX_CONFIG,
+                            "%.*s is not expanded: write ${%.*s}", n, p, n - 1,
+                            p + 1);
+    }
+    return 0;
+}
