@@ -221,8 +221,8 @@ END
     echo "required $plugin runtime=$WORK/disttrain" >"$conf/plugstack.conf"
     run -0 dt_srun -n 1 --disttrain=four.yaml -l true
     cp saved "$conf/plugstack.conf"
-    [[ $(<checks) == "check --contract four.yaml -- -n 1 -l" ||
-        $(<checks) == "check --contract four.yaml -- --quiet -n 1 -l" ]]
+    [[ $(<checks) == "check --contract four.yaml -- -n 1 -l -- true" ||
+        $(<checks) == "check --contract four.yaml -- --quiet -n 1 -l -- true" ]]
     run -1 dt_srun --disttrain=mistake.yaml true
     [[ $output == "mistake.yaml:2:3: launch.node: unknown key; did you mean \
 launch.nodes?"*"nothing is submitted" ]]
