@@ -102,6 +102,9 @@ const char *dt_cmd_dtype_name(enum dt_dtype dtype);
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 
+/* The same by dt_conf_load_rewards, with warnings. */
+struct dt_conf *dt_cmd_load_rewards(const char *name, const char *file);
+
 /* Prints the warnings of a configuration, read as `file`, unless the check that
  * srun has made before has printed the same (DT_ENV_WARNED).
  */

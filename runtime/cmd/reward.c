@@ -126,7 +126,7 @@ static int run_serve(const char *file, const char *listen)
     if (!listen || strncmp(listen, prefix, strlen(prefix)) != 0)
         return dt_cmd_usage_error("reward", "serve: expected --listen "
                                             "unix:PATH");
-    struct dt_conf *conf = dt_cmd_load("reward", file, true);
+    struct dt_conf *conf = dt_cmd_load_rewards("reward", file);
     int rc = conf ? serve(conf, file, listen + strlen(prefix)) : EX_CONFIG;
     dt_conf_destroy(conf);
     return rc;

@@ -28,6 +28,7 @@ struct dt_conf_reader {
     char *directory;       /* of the file; paths are relative to it */
     char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
     const char *algorithm; /* as the file spells it, or NULL */
+    bool scores;           /* it is read for its rewards, and does not train */
     bool *failed;          /* by row: the given value is bad */
     int *overridden;       /* by row: the number of the last override; 0: none
                             */

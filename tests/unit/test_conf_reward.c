@@ -262,6 +262,27 @@ static void keys_are_explained(void **state)
     free(text);
 }
 
+/* What serves rewards needs no model and no data, whatever else the file has. */
+static void who_scores_needs_no_keys_of_training(void **state)
+{
+    struct dt_conf_problems problems, warnings;
+    (void)state;
+    write_file("t.yaml", "algorithm: grpo\n"
+                         "reward.functions: [{type: exact}]\n");
+    struct dt_conf *conf =
+        dt_conf_load_rewards("t.yaml", NULL, &problems, &warnings);
+    assert_non_null(conf);
+    assert_int_equal(conf->reward.count, 1);
+    assert_false(conf->trains);
+    dt_conf_destroy(conf);
+    write_file("t.yaml", "algorithm: grpo\n"
+                         "reward.functions: [{type: exact, nam: x}]\n");
+    assert_null(dt_conf_load_rewards("t.yaml", NULL, &problems, &warnings));
+    assert_int_equal(problems.count, 1);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +293,7 @@ int main(void)
         cmocka_unit_test(the_number_of_rewards_has_a_limit),
         cmocka_unit_test(results_leave_out_how_programs_run),
         cmocka_unit_test(keys_are_explained),
+        cmocka_unit_test(who_scores_needs_no_keys_of_training),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
