@@ -221,6 +221,11 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
 
 /* --- folders --- */
 
+const char *dt_ckpt_folder(const struct dt_ckpt_writer *writer)
+{
+    return writer->folder;
+}
+
 int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
                   struct dt_error *err)
 {

@@ -28,7 +28,7 @@ struct dt_ckpt_writer {
     char *path;      /* <root>/<name> */
     char *temp;      /* <root>/.tmp-<name> */
     bool in_place;   /* temp has become path: .tmp-latest must name it */
-    char folder[32]; /* of the next files: "" or "<name>/" */
+    char folder[64]; /* of the next files: "" or "<name>/" */
     char *sums;      /* the future checksums.txt, in the format of xxhsum -H3 */
 };
 

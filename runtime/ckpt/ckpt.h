@@ -69,6 +69,11 @@ int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err);
 int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
                     struct dt_error *err);
 
+/* The folder of the directory that files are added to: "<name>/", or "" for the
+ * directory itself.
+ */
+const char *dt_ckpt_folder(const struct dt_ckpt_writer *writer);
+
 /* Files that are added from now on go into this folder of the directory, which
  * is created if needed; "" means the directory itself. -1: EX_CANTCREAT,
  * EX_IOERR; the caller then abandons the writer.

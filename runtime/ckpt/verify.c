@@ -112,12 +112,17 @@ static int cut_seal(struct sums *sums)
     return 0;
 }
 
-/* "file" or "folder/file", and nothing above the directory. */
+/* "file" or "folder/file", at any depth, and nothing above the directory. */
 static bool is_below(const char *name)
 {
-    const char *slash = strchr(name, '/');
-    return !slash || (slash > name && name[0] != '.' && slash[1] != '.' &&
-                      slash[1] && !strchr(slash + 1, '/'));
+    if (!strchr(name, '/'))
+        return true;
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += part > name;
+        if (*part == '.' || *part == '/' || *part == '\0')
+            return false;
+    }
+    return true;
 }
 
 /* Parses "XXH3 (NAME) = HEX" in place. -1: the line has another form. */

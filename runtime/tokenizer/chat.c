@@ -100,7 +100,6 @@ static int choose_auto(struct dt_chat *chat,
 {
     const char *text = dt_tokenizer_chat_template(tokenizer);
     const char *tools = dt_tokenizer_tool_template(tokenizer);
-    const char *file = dt_tokenizer_template_file(tokenizer);
     const struct dt_chat_named *training;
     if (!text)
         return dt_error_set(
@@ -108,9 +107,12 @@ static int choose_auto(struct dt_chat *chat,
             "messages need a chat template, and the tokenizer has none: name "
             "a file with one (data.chat_template, --chat-template), or one "
             "of " DT_CHAT_NAMES);
-    chat->template = make_template(file, text, err);
-    if (!chat->template ||
-        (tools && !(chat->with_tools = make_template(file, tools, err))))
+    chat->template =
+        make_template(dt_tokenizer_template_file(tokenizer), text, err);
+    if (!chat->template)
+        return -1;
+    if (tools && !(chat->with_tools = make_template(
+                       dt_tokenizer_tool_template_file(tokenizer), tools, err)))
         return -1;
     training = dt_chat_training_form(dt_template_source(chat->template));
     if (training && !(chat->training = make_named(training, err)))

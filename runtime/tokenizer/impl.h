@@ -203,8 +203,9 @@ struct dt_tokenizer {
     bool prefix_space; /* ByteLevel puts a space before a text */
     bool spm;          /* from a .model file of SentencePiece */
     int32_t special[DT_TOKEN_UNK + 1];
-    char *chat_template, *tool_template;
-    char *template_file; /* that has them */
+    struct dt_tok_template {
+        char *text, *file; /* NULL: there is none */
+    } chat_template, tool_template;
     uint64_t hash;
 };
 

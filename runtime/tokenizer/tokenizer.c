@@ -267,9 +267,10 @@ void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer)
     free(tokenizer->after);
     free(tokenizer->decoder.pattern);
     free(tokenizer->decoder.content);
-    free(tokenizer->chat_template);
-    free(tokenizer->tool_template);
-    free(tokenizer->template_file);
+    free(tokenizer->chat_template.text);
+    free(tokenizer->chat_template.file);
+    free(tokenizer->tool_template.text);
+    free(tokenizer->tool_template.file);
     free(tokenizer);
 }
 
@@ -297,17 +298,25 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
 
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer)
 {
-    return tokenizer->chat_template;
+    return tokenizer->chat_template.text;
 }
 
 const char *dt_tokenizer_tool_template(const struct dt_tokenizer *tokenizer)
 {
-    return tokenizer->tool_template;
+    return tokenizer->tool_template.text;
 }
 
 const char *dt_tokenizer_template_file(const struct dt_tokenizer *tokenizer)
 {
-    return tokenizer->template_file ? tokenizer->template_file : "";
+    const char *file = tokenizer->chat_template.file;
+    return file ? file : "";
+}
+
+const char *dt_tokenizer_tool_template_file(
+    const struct dt_tokenizer *tokenizer)
+{
+    const char *file = tokenizer->tool_template.file;
+    return file ? file : "";
 }
 
 bool dt_tokenizer_is_special(const struct dt_tokenizer *tokenizer, int32_t id)

@@ -57,14 +57,17 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer);
 
 /* The one for conversations with tools, if the files have one of its own
- * ("tool_use"), or NULL.
+ * (additional_chat_templates/tool_use.jinja, else "tool_use" of
+ * tokenizer_config.json), or NULL.
  */
 const char *dt_tokenizer_tool_template(const struct dt_tokenizer *tokenizer);
 
-/* Where they stand, for messages: "<path>/chat_template.jinja"; "" if there is
+/* Where each stands, for messages: "<path>/chat_template.jinja"; "" if there is
  * none.
  */
 const char *dt_tokenizer_template_file(const struct dt_tokenizer *tokenizer);
+const char *dt_tokenizer_tool_template_file(
+    const struct dt_tokenizer *tokenizer);
 
 /* Whether a token is marked as special; such are not parsed without
  * DT_ENCODE_SPECIAL.

@@ -102,23 +102,23 @@ static int check_cleanup(const struct dt_tokenizer *tokenizer,
                         path, key);
 }
 
-/* Keeps the templates of a file; NULL for one that it does not have. */
-static int keep_templates(struct dt_tokenizer *tokenizer, const char *directory,
-                          const char *name, const char *text, const char *tools,
-                          struct dt_error *err)
+/* Keeps a template in place of one that was read before; text NULL: none. */
+static int keep_template(struct dt_tok_template *template,
+                         const char *directory, const char *name,
+                         const char *text, struct dt_error *err)
 {
     char path[PATH_MAX];
-    free(tokenizer->chat_template);
-    free(tokenizer->tool_template);
-    free(tokenizer->template_file);
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    tokenizer->chat_template = strdup(text);
-    tokenizer->tool_template = tools ? strdup(tools) : NULL;
-    tokenizer->template_file = strdup(path);
-    if (tokenizer->chat_template && tokenizer->template_file &&
-        !tools == !tokenizer->tool_template)
+    free(template->text);
+    free(template->file);
+    *template = (struct dt_tok_template){NULL, NULL};
+    if (!text)
         return 0;
-    return dt_error_set(err, EX_OSERR, "out of memory");
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    template->text = strdup(text);
+    template->file = strdup(path);
+    return template->text && template->file
+               ? 0
+               : dt_error_set(err, EX_OSERR, "out of memory");
 }
 
 /* Reads "chat_template": a text, or a list of named texts, of which "default"
@@ -127,6 +127,7 @@ static int keep_templates(struct dt_tokenizer *tokenizer, const char *directory,
 static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
                          const json_t *root, struct dt_error *err)
 {
+    static const char file[] = "tokenizer_config.json (chat_template)";
     const json_t *value = json_object_get(root, "chat_template");
     const char *text = json_string_value(value), *tools = NULL;
     json_t *item;
@@ -142,9 +143,37 @@ static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
     }
     if (!text)
         return 0;
-    return keep_templates(tokenizer, directory,
-                          "tokenizer_config.json (chat_template)", text, tools,
-                          err);
+    return keep_template(&tokenizer->chat_template, directory, file, text,
+                         err) < 0
+               ? -1
+               : keep_template(&tokenizer->tool_template, directory, file,
+                               tools, err);
+}
+
+/* Reads templates that stand in files of their own, which hide all of those in
+ * tokenizer_config.json, as in transformers.
+ */
+static int read_template_files(struct dt_tokenizer *tokenizer,
+                               const char *directory, struct dt_error *err)
+{
+    static const char *const names[] = {
+        "chat_template.jinja", "additional_chat_templates/tool_use.jinja"};
+    struct dt_tok_template *const templates[] = {&tokenizer->chat_template,
+                                                 &tokenizer->tool_template};
+    for (int i = 0; i < 2; i++) {
+        char path[PATH_MAX], *text = NULL;
+        int rc = dt_tok_file_find(directory, names[i], path, err);
+        if (rc > 0 && !(text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err)))
+            rc = -1;
+        if (rc > 0 && i == 0)
+            rc = keep_template(templates[1], directory, names[1], NULL, err);
+        if (rc >= 0 && text)
+            rc = keep_template(templates[i], directory, names[i], text, err);
+        free(text);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* Reads one of the files that say what the tokens are for; NULL: there is none.
@@ -189,14 +218,5 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                 *err = unknown.role[role];
             return -1;
         }
-    rc = dt_tok_file_find(directory, "chat_template.jinja", path, err);
-    if (rc <= 0)
-        return rc;
-    char *text = dt_file_read(path, DT_TOK_FILE_MAX_BYTES, err);
-    if (!text)
-        return -1;
-    rc = keep_templates(tokenizer, directory, "chat_template.jinja", text, NULL,
-                        err);
-    free(text);
-    return rc;
+    return read_template_files(tokenizer, directory, err);
 }

@@ -2,11 +2,13 @@
 /* weights_save.c - writes model directories */
 #include "config.h"
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "model/adapter.h"
 #include "weights/weights.h"
 
@@ -47,7 +49,47 @@ static struct dt_ckpt_tensor *list_tensors(const struct dt_weights_files *files)
     return tensors;
 }
 
-/* Copies the files of the tokenizer, the chat template and the generation
+/* A template with a name that needs no quotes. */
+static int is_template(const struct dirent *entry)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const char *name = entry->d_name;
+    return name[0] != '.' && !name[strspn(name, letters)] &&
+           dt_str_ends_with(name, ".jinja");
+}
+
+/* Copies the chat templates that have a name, into a folder of their own. */
+static int add_templates(struct dt_ckpt_writer *writer, const char *source,
+                         struct dt_error *err)
+{
+    static const char folder[] = "additional_chat_templates";
+    struct dirent **entries = NULL;
+    char before[64], inside[128], *dir = NULL;
+    int rc = 0;
+    if (asprintf(&dir, "%s/%s", source, folder) < 0)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int n = scandir(dir, &entries, is_template, alphasort);
+    if (n > 0) {
+        snprintf(before, sizeof(before), "%s", dt_ckpt_folder(writer));
+        snprintf(inside, sizeof(inside), "%s%s", before, folder);
+        before[strcspn(before, "/")] = '\0';
+        rc = dt_ckpt_enter(writer, inside, err);
+    }
+    for (int i = 0; i < n; i++) {
+        if (rc == 0)
+            rc = dt_ckpt_add_copy(writer, entries[i]->d_name, dir,
+                                  COPY_MAX_BYTES, err);
+        free(entries[i]);
+    }
+    if (n > 0 && rc == 0)
+        rc = dt_ckpt_enter(writer, before, err);
+    free(entries);
+    free(dir);
+    return rc;
+}
+
+/* Copies the files of the tokenizer, the chat templates and the generation
  * settings.
  */
 static int add_copies(struct dt_ckpt_writer *writer, const char *source,
@@ -68,7 +110,7 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (dt_ckpt_add_copy(writer, names[i], source, COPY_MAX_BYTES, err) < 0)
             return -1;
-    return 0;
+    return add_templates(writer, source, err);
 }
 
 static int add_texts(struct dt_ckpt_writer *writer,

@@ -43,6 +43,9 @@ make_model() {
     cat >"$WORK/random/chat_template.jinja" <<'END'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
 END
+    mkdir "$WORK/random/additional_chat_templates"
+    cp "$WORK/random/chat_template.jinja" \
+        "$WORK/random/additional_chat_templates/tool_use.jinja"
     cat >"$WORK/random/config.json" <<'END'
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama",
  "vocab_size": 338, "hidden_size": 64, "intermediate_size": 128,
@@ -153,7 +156,8 @@ rank2_has() {
     [[ $output == "answers: "*" parameters in bf16, from "*"/checkpoint-60" ]]
     local file
     for file in config.json model.safetensors tokenizer.json \
-        tokenizer_config.json chat_template.jinja; do
+        tokenizer_config.json chat_template.jinja \
+        additional_chat_templates/tool_use.jinja; do
         [[ -s answers/$file ]]
     done
     cmp random/tokenizer.json answers/tokenizer.json

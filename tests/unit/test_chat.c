@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -112,6 +113,51 @@ static void named_templates_are_chosen_by_tools(void **state)
     assert_string_equal(out.whole.text, "1 tools");
     dt_chat_text_fini(&out);
     dt_chat_destroy(chat);
+    dt_tokenizer_destroy(tokenizer);
+    json_decref(messages);
+    json_decref(tools);
+}
+
+/* Templates in files of their own hide all of tokenizer_config.json. */
+static void templates_in_files_are_chosen_by_tools(void **state)
+{
+    static const char config[] =
+        "{\"chat_template\": [{\"name\": \"default\", \"template\": \"no\"}, "
+        "{\"name\": \"tool_use\", \"template\": \"old {{ tools|length }}\"}]}";
+    static const char *const files[][2] = {
+        {"filed/chat_template.jinja", "{{ messages[0].content }}"},
+        {"filed/additional_chat_templates/rag.jinja", "rag"},
+        {"filed/additional_chat_templates/tool_use.jinja",
+         "{{ tools|length }} tools"}};
+    static const char *const wanted[] = {"a", "1 tools"};
+    struct dt_error err = {0};
+    json_t *messages = TURNS("u a"), *tools = json_pack("[{ss}]", "name", "f");
+    struct dt_chat_input input = {.messages = messages, .count = 1};
+    (void)state;
+    dt_tokenizer_destroy(bytes_tokenizer("filed", NULL, NULL, NULL));
+    scratch_write("filed/tokenizer_config.json", config, sizeof(config) - 1);
+    mkdir(scratch_path("filed/additional_chat_templates"), 0777);
+    for (int i = 0; i < 3; i++)
+        scratch_write(files[i][0], files[i][1], strlen(files[i][1]));
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(scratch_path("filed"), &err);
+    struct dt_chat *chat = dt_chat_create("auto", NULL, tokenizer, &err);
+    assert_non_null(chat);
+    for (int i = 0; i < 2; i++) {
+        struct dt_chat_text out = {0};
+        input.tools = i > 0 ? tools : NULL;
+        assert_int_equal(dt_chat_render(chat, &input, 0, &out, &err), 0);
+        assert_string_equal(out.whole.text, wanted[i]);
+        dt_chat_text_fini(&out);
+    }
+    dt_chat_destroy(chat);
+    dt_tokenizer_destroy(tokenizer);
+    /* its place is that of its own file */
+    scratch_write(files[2][0], "{% if %}", 8);
+    tokenizer = dt_tokenizer_load(scratch_path("filed"), &err);
+    assert_null(dt_chat_create("auto", NULL, tokenizer, &err));
+    assert_non_null(strstr(err.text, "/additional_chat_templates/"
+                                     "tool_use.jinja:1:7: expected an "));
     dt_tokenizer_destroy(tokenizer);
     json_decref(messages);
     json_decref(tools);
@@ -469,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_template_of_the_files_is_rendered),
         cmocka_unit_test(named_templates_are_chosen_by_tools),
+        cmocka_unit_test(templates_in_files_are_chosen_by_tools),
         cmocka_unit_test(malformed_templates_are_refused_with_their_place),
         cmocka_unit_test(files_and_names_are_templates),
         cmocka_unit_test(variables_are_the_templates),

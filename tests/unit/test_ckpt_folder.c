@@ -23,6 +23,9 @@ static void save_with_folder(void)
         dt_ckpt_add_tensors(writer, "model.safetensors", &tensor, 1, NULL,
                             &err) < 0 ||
         dt_ckpt_add_text(writer, "config.json", "{}\n", &err) < 0 ||
+        dt_ckpt_enter(writer, "critic/templates", &err) < 0 ||
+        dt_ckpt_add_text(writer, "x.jinja", "x", &err) < 0 ||
+        dt_ckpt_enter(writer, "critic", &err) < 0 ||
         dt_ckpt_enter(writer, "", &err) < 0 ||
         dt_ckpt_add_text(writer, "state.json", "{}\n", &err) < 0 ||
         dt_ckpt_commit(writer, &err) < 0)
@@ -47,6 +50,7 @@ static void a_folder_is_listed_with_its_files(void **state)
     assert_non_null(strstr(sums, "\nXXH3 (state.json) = daa13e4f205dc5ba\n"));
     free(sums);
     assert_true(exists("checkpoint-1/critic/model.safetensors"));
+    assert_true(exists("checkpoint-1/critic/templates/x.jinja"));
     assert_true(exists("checkpoint-1/state.json"));
     assert_int_equal(verify(&err), 0);
 }
@@ -84,7 +88,8 @@ static void damage_in_a_folder_is_found(void **state)
 static void nothing_outside_of_the_checkpoint_is_listed(void **state)
 {
     static const char *const names[] = {"/etc/passwd", "../state.json",
-                                        "critic/../x", "a/b/c", "critic/"};
+                                        "critic/../x", "a//c", "a/b/../c",
+                                        "critic/"};
     struct dt_error err;
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
