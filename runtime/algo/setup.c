@@ -193,6 +193,25 @@ static void shorten(struct dt_run *run)
     run->total_steps = total > run->progress.step ? total : run->progress.step;
 }
 
+/* A step larger than the data is not what anybody means: its gradient is that
+ * of fewer samples, and an epoch is shorter than a step.
+ */
+static void warn_large_step(const struct dt_run *run)
+{
+    const bool samples = run->algo->advantages;
+    const uint64_t taken = samples
+                               ? run->samples.groups
+                               : run->B * run->A * (uint64_t)run->world;
+    if (taken <= run->epoch_samples || run->conf.training.eval_only)
+        return;
+    dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+           "a %s takes %" PRIu64 " %s, and the data has only %" PRIu64
+           ", so some are in it several times: give more data, or lower "
+           "training.train_batch_size",
+           samples ? "generation" : "step", taken,
+           samples ? "prompts" : "samples", run->epoch_samples);
+}
+
 /* Steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
@@ -211,6 +230,7 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
         return -1;
     if (dt_run_schedules(run, err) < 0)
         return -1;
+    warn_large_step(run);
     shorten(run);
     dt_run_schedule_note(&run->learner.schedule, conf->training.max_steps, note,
                          sizeof(note));

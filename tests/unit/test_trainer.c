@@ -4,6 +4,7 @@
 
 #include "algo/trainer.h"
 #include "tests/unit/small_run.h"
+#include "tests/unit/stderr_text.h"
 #include "weights/weights.h"
 
 static struct dt_error trained;
@@ -104,6 +105,36 @@ static void a_run_ends_after_its_epochs_or_steps(void **state)
     small_clean(NULL);
     train(1, EACH "training: {train_batch_size: 4, epochs: 0.5}\n");
     assert_string_equal(steps_of("train"), "1 2");
+}
+
+/* What a run in a new directory warns of. */
+static const char *warnings_of(const char *lines)
+{
+    static char text[4096];
+    small_clean(NULL);
+    dt_log_init(0, DT_LOG_WARN);
+    struct stderr_text said = stderr_text_begin();
+    train(1, lines);
+    stderr_text_end(&said, text, sizeof(text));
+    dt_log_init(0, DT_LOG_ERROR);
+    NO_ERROR();
+    return text;
+}
+
+static void a_step_larger_than_the_data_is_said_once(void **state)
+{
+    const char *wanted =
+        "a step takes 13 samples, and the data has only 12, so some are in it "
+        "several times: give more data, or lower training.train_batch_size\n";
+    (void)state;
+    assert_null(strstr(warnings_of("training: {train_batch_size: 12, "
+                                   "max_steps: 2}\n"),
+                       "a step takes"));
+    const char *said =
+        strstr(warnings_of("training: {train_batch_size: 13, max_steps: 2}\n"),
+               wanted);
+    assert_non_null(said);
+    assert_null(strstr(said + 1, wanted));
 }
 
 static void checkpoints_are_saved_and_kept_as_configured(void **state)
@@ -409,6 +440,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_run_ends_after_its_epochs_or_steps,
+                               small_clean),
+        cmocka_unit_test_setup(a_step_larger_than_the_data_is_said_once,
                                small_clean),
         cmocka_unit_test_setup(checkpoints_are_saved_and_kept_as_configured,
                                small_clean),
