@@ -20,7 +20,6 @@
 enum {
     FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
-    SEAM_SHARE = 100,  /* one in so many pairs may not join */
     CHAT_VERSION = 2,  /* of what a chat template makes of messages */
     LINES_VERSION = 1, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
@@ -341,15 +340,6 @@ static int check_quality(const struct dt_make *make,
     const struct dt_cache_counts *counts = &cache->counts;
     if ((double)counts->bad > make->options->bad_limit * (double)counts->lines)
         return too_many_bad(make, cache, err);
-    if (make->format != DT_FORMAT_PREFERENCE && /* which says where */
-        counts->seams > counts->pairs / SEAM_SHARE)
-        return dt_error_set(
-            err, EX_DATAERR,
-            "%s: in %" PRIu64 " of %" PRIu64 " lines a token spans the end of "
-            "the prompt and the start of the completion, so it is not clear "
-            "where the loss starts: let prompts end, or completions start, "
-            "with a blank or a new line, as the tokenizer expects it",
-            make->path, counts->seams, counts->pairs);
     if (cache->count == 0)
         return dt_error_set(err, EX_DATAERR, "%s: no example in it",
                             make->path);
@@ -375,8 +365,11 @@ static void report_notes(const struct dt_make *make,
                      make->path, cache->counts.renamed);
     if (cache->counts.seams > 0)
         dt_make_note(make,
-                     "%s: %" PRIu64 " of %" PRIu64 " prompts share a token "
-                     "with their completion",
+                     "%s: in %" PRIu64 " of %" PRIu64 " lines a token spans the "
+                     "end of the prompt and the start of the completion, so "
+                     "that the loss may begin a token early or late: let "
+                     "prompts end, or completions start, with a blank or a new "
+                     "line, as the tokenizer expects it",
                      make->path, cache->counts.seams, cache->counts.pairs);
 }
 

@@ -39,9 +39,8 @@ struct dt_examples; /* an open cache */
  * (temporary file, rename); one that was killed goes on from its last finished
  * part. *made: false if a fitting cache was there. NULL and err: EX_NOINPUT,
  * EX_DATAERR (file:line: what, of the first bad lines, when more than
- * bad_limit are bad; more than 1 % of the prompts do not join their completions
- * in tokens; the loss asked for does not fit the format), EX_CONFIG (the chat
- * template is unknown), EX_CANTCREAT, EX_IOERR.
+ * bad_limit are bad; the loss asked for does not fit the format), EX_CONFIG
+ * (the chat template is unknown), EX_CANTCREAT, EX_IOERR.
  */
 struct dt_examples *dt_examples_open(const char *path,
                                      const struct dt_tokenizer *tokenizer,

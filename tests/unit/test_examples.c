@@ -275,26 +275,20 @@ static void another_chat_template_makes_another_cache(void **state)
 }
 
 /* A control token that the prompt begins and the completion ends. */
-static void too_many_pairs_with_bad_seams_are_refused(void **state)
+static void pairs_with_bad_seams_are_counted(void **state)
 {
-    static const char seam[] =
-        "{\"prompt\": \"<|im_\", \"completion\": \"end|>\"}\n";
-    static const char good[] = "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    static const char text[] =
+        "{\"prompt\": \"<|im_\", \"completion\": \"end|>\"}\n"
+        "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
     struct dt_example_options options = usual();
-    char text[8192] = "";
     (void)state;
-    strcpy(text, seam);
-    for (int i = 0; i < 98; i++)
-        strcat(text, good);
-    assert_non_null(strstr(refusal("s.jsonl", text, &options, EX_DATAERR),
-                           "s.jsonl: in 1 of 99 lines a token spans the end of "
-                           "the prompt and the start of the completion"));
-    strcat(text, good);
     dt_examples_close(
         open_good(scratch_write("s.jsonl", text, strlen(text)), &options));
-    assert_non_null(strstr(notes,
-                           "s.jsonl: 1 of 100 prompts share a token with "
-                           "their completion\n"));
+    assert_non_null(strstr(
+        notes, "s.jsonl: in 1 of 2 lines a token spans the end of the prompt "
+               "and the start of the completion, so that the loss may begin a "
+               "token early or late: let prompts end, or completions start, "
+               "with a blank or a new line, as the tokenizer expects it\n"));
 }
 
 static void bad_lines_within_the_limit_are_noted(void **state)
@@ -359,7 +353,7 @@ int main(void)
         cmocka_unit_test(a_loss_that_does_not_fit_is_refused),
         cmocka_unit_test(messages_without_a_chat_template_are_refused),
         cmocka_unit_test(another_chat_template_makes_another_cache),
-        cmocka_unit_test(too_many_pairs_with_bad_seams_are_refused),
+        cmocka_unit_test(pairs_with_bad_seams_are_counted),
         cmocka_unit_test(bad_lines_within_the_limit_are_noted),
         cmocka_unit_test(a_tokenizer_without_an_end_is_noted),
     };

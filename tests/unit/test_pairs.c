@@ -128,11 +128,11 @@ static void a_prompt_ends_where_tokens_of_a_side_differ(void **state)
                "\"rejected\": \"x\"}",
                &options, "a[#$|a[<|im_x$");
     assert_non_null(strstr(plain(notes),
-                           "line.jsonl: 1 of 1 prompts share a token "
-                           "with their completion\n"));
+                           "line.jsonl: in 1 of 1 lines a token spans the end "
+                           "of the prompt and the start of the completion"));
     check_line("{\"chosen\": \"a<|im_end|>\", \"rejected\": \"a<|im_x\"}",
                &options, "a[#$|a[<|im_x$");
-    assert_null(strstr(notes, "share a token"));
+    assert_null(strstr(notes, "a token spans"));
 }
 
 static void counts_are_of_tokens_and_margins_are_kept(void **state)
