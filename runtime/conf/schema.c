@@ -152,7 +152,8 @@ const struct dt_conf_key dt_conf_keys[] = {
     {"training.label_smoothing", DT_CONF_FLOAT, AT(training.label_smoothing),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
      .aliases = ALSO("label_smoothing", "label_smoothing_factor"),
-     .help = "share of each target that is spread over the vocabulary"},
+     .help = "share of each target that is spread over the vocabulary, in "
+             "evaluations too, as in transformers"},
     {"training.eval_only", DT_CONF_BOOL, AT(training.eval_only),
      .fallback = "false", .aliases = ALSO("eval_only"),
      .help = "measure the held-out loss without training; mode: eval means "

@@ -333,8 +333,8 @@ void dt_model_forward(struct dt_model *model, size_t u);
 
 /* Queues forward and, in training, backward of the last unit (final norm, head,
  * loss): adds the sum of the token losses of the batch to `step` (ops.h), and
- * computes gradients of its loss scale times that sum. Without training there
- * is no label smoothing.
+ * computes gradients of its loss scale times that sum. Label smoothing is in
+ * the loss without training, too.
  */
 void dt_model_loss_and_backward(struct dt_model *model, struct dt_view step,
                                 bool accumulate);

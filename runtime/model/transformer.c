@@ -111,8 +111,8 @@ void dt_model_loss_and_backward(struct dt_model *m, struct dt_view step,
     m->ops->linear_cross_entropy(
         m->stream, step, dx, dw, a->norm.out,
         dt_model_weight(m, head_unit(m), head_role(m)), m->inputs.targets,
-        a->logits, &rule, m->train ? m->options.label_smoothing : 0.0f, m->N,
-        m->config.n_embd, m->config.vocab_size, accumulate);
+        a->logits, &rule, m->options.label_smoothing, m->N, m->config.n_embd,
+        m->config.vocab_size, accumulate);
     if (m->train) {
         m->ops->zero(m->stream, a->d_stream);
         dt_norm_backward(m, m->config.n_layer + 1, DT_NORM_F_W, &a->norm,

@@ -245,8 +245,10 @@ static int evaluate(struct dt_run *run, void *arg)
     return 0;
 }
 
-/* The held-out rows are those of one step: their mean loss is the step's. */
-static void evaluation_gives_the_mean_unsmoothed_loss(void **state)
+/* The held-out rows are those of one step: their mean loss is the step's, with
+ * its label smoothing.
+ */
+static void evaluation_gives_the_mean_loss_of_training(void **state)
 {
     (void)state;
     struct held_out held, smooth;
@@ -263,7 +265,7 @@ static void evaluation_gives_the_mean_unsmoothed_loss(void **state)
                "training: {train_batch_size: 12, max_steps: 9, "
                "label_smoothing: 0.5, per_device_eval_batch_size: 5}\n",
                evaluate, &smooth);
-    assert_true(near(held.loss, smooth.loss, 1e-6));
+    assert_true(near(smooth.loss, smooth.trained, 1e-6));
     assert_false(near(held.trained, smooth.trained, 1e-5));
 }
 
@@ -304,7 +306,7 @@ int main(void)
         cmocka_unit_test(the_learning_rate_follows_the_schedule),
         cmocka_unit_test(fifty_skipped_steps_in_succession_end_the_run),
         cmocka_unit_test(only_overflows_of_a_fixed_scale_are_unhealthy),
-        cmocka_unit_test(evaluation_gives_the_mean_unsmoothed_loss),
+        cmocka_unit_test(evaluation_gives_the_mean_loss_of_training),
         cmocka_unit_test(the_data_seed_matters_only_when_shuffling),
     };
     return cmocka_run_group_tests_name("step", tests, small_enter, small_leave);
