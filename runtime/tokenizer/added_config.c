@@ -32,10 +32,9 @@ static json_t *make_token(const char *key, json_t *value, struct dt_error *err)
     return NULL;
 }
 
-json_t *dt_tok_overrides(const char *directory, int *rc, struct dt_error *err)
+/* The tokens of added_tokens_decoder; NULL: there are none, or *rc is -1. */
+static json_t *list_decoder(const json_t *root, int *rc, struct dt_error *err)
 {
-    static const char name[] = "tokenizer_config.json";
-    json_t *root = dt_tok_file_load(directory, name, rc, err);
     json_t *decoder = json_object_get(root, "added_tokens_decoder");
     json_t *list = json_object_size(decoder) > 0 ? json_array() : NULL;
     json_t *value;
@@ -44,14 +43,142 @@ json_t *dt_tok_overrides(const char *directory, int *rc, struct dt_error *err)
     {
         json_t *token = *rc == 0 ? make_token(key, value, err) : NULL;
         if (*rc == 0 && json_array_append_new(list, token) < 0)
-            *rc = dt_error_prefix(err, "%s/%s: added_tokens_decoder", directory,
-                                  name);
+            *rc = dt_error_prefix(err, "added_tokens_decoder");
     }
-    json_decref(root);
-    if (*rc == 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    return list;
+}
+
+/* --- tokens that are only named --- */
+
+/* Appends a special token without an id: a text, or an object with "content".
+ * `role`: it is what a text begins or ends with and the like, which has to be in
+ * the vocabulary.
+ */
+static int add_name(json_t *named, const json_t *value, bool role,
+                    struct dt_error *err)
+{
+    json_t *token = json_is_object(value)
+                        ? json_copy((json_t *)value)
+                        : json_pack("{sO}", "content", (json_t *)value);
+    if (!json_is_string(json_object_get(token, "content"))) {
+        json_decref(token);
+        return dt_error_set(err, EX_DATAERR,
+                            "expected a string, or an object with \"content\"");
+    }
+    json_object_set_new(token, "special", json_true());
+    json_object_set_new(token, "role", json_boolean(role));
+    return json_array_append_new(named, token) == 0
+               ? 0
+               : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static int add_names(json_t *named, const json_t *root, struct dt_error *err)
+{
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token",
+                                        "sep_token", "pad_token", "cls_token",
+                                        "mask_token"};
+    static const char *const lists[] = {"additional_special_tokens",
+                                        "extra_special_tokens"};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        const json_t *value = json_object_get(root, roles[i]);
+        if (value && !json_is_null(value) && !json_is_false(value) &&
+            add_name(named, value, true, err) < 0)
+            return dt_error_prefix(err, "%s", roles[i]);
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        json_t *list = json_object_get(root, lists[i]), *value;
+        const char *key;
+        size_t k;
+        int rc = 0;
+        json_array_foreach(list, k, value)
+        {
+            if (rc == 0)
+                rc = add_name(named, value, false, err);
+        }
+        json_object_foreach(list, key, value)
+        {
+            if (rc == 0)
+                rc = add_name(named, value, false, err);
+        }
+        if (rc < 0)
+            return dt_error_prefix(err, "%s", lists[i]);
+    }
+    return 0;
+}
+
+int dt_tok_beside_load(struct dt_tok_beside *beside, const char *directory,
+                       struct dt_error *err)
+{
+    static const char *const names[] = {"tokenizer_config.json",
+                                        "special_tokens_map.json"};
+    *beside = (struct dt_tok_beside){.named = json_array()};
+    int rc = beside->named ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+    /* as in transformers, the second only if the first lists no tokens */
+    for (size_t i = 0; i < 2 && rc == 0 && !beside->decoder; i++) {
+        json_t *root = dt_tok_file_load(directory, names[i], &rc, err);
+        if (root && i == 0)
+            beside->decoder = list_decoder(root, &rc, err);
+        if (root && rc == 0)
+            rc = add_names(beside->named, root, err);
+        if (root && rc < 0)
+            dt_error_prefix(err, "%s/%s", directory, names[i]);
+        json_decref(root);
+    }
+    if (rc < 0)
+        dt_tok_beside_fini(beside);
+    return rc;
+}
+
+void dt_tok_beside_fini(struct dt_tok_beside *beside)
+{
+    json_decref(beside->decoder);
+    json_decref(beside->named);
+    *beside = (struct dt_tok_beside){NULL, NULL};
+}
+
+/* The texts of a list of tokens, as keys. NULL: out of memory. */
+static json_t *texts_of(const json_t *list)
+{
+    json_t *texts = json_object(), *token;
+    size_t i;
+    json_array_foreach(list, i, token)
+    {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        if (text && json_object_set_new(texts, text, json_true()) < 0) {
+            json_decref(texts);
+            return NULL;
+        }
+    }
+    return texts;
+}
+
+/* Appends the tokens that are only named, each once, with the ids that
+ * transformers gives them: those of the vocabulary, or the next ones.
+ */
+static int add_named(json_t *list, const json_t *named, const json_t *vocab,
+                     size_t next, struct dt_error *err)
+{
+    json_t *texts = texts_of(list), *token;
+    int rc = texts ? 0 : -1;
+    size_t i;
+    json_array_foreach(named, i, token)
+    {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        const json_t *id = json_object_get(vocab, text);
+        const bool role = json_is_true(json_object_get(token, "role"));
+        if (rc < 0 || json_object_get(texts, text) || (role && !id))
+            continue;
+        json_t *with_id = json_copy(token);
+        json_object_set_new(with_id, "id",
+                            json_integer(id ? json_integer_value(id)
+                                            : (json_int_t)next++));
+        rc = json_object_set_new(texts, text, json_true()) < 0 ||
+                     json_array_append_new(list, with_id) < 0
+                 ? -1
+                 : 0;
+    }
+    json_decref(texts);
+    return rc == 0 ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
 }
 
 static json_int_t token_id(const json_t *token)
@@ -149,8 +276,8 @@ static int put_token(struct places *places, json_t *token)
     return rc;
 }
 
-int dt_tok_added_override(json_t *list, const json_t *overrides, size_t next,
-                          struct dt_error *err)
+static int override(json_t *list, const json_t *overrides, size_t next,
+                    struct dt_error *err)
 {
     struct places places;
     size_t i;
@@ -165,6 +292,18 @@ int dt_tok_added_override(json_t *list, const json_t *overrides, size_t next,
     }
     free(places.first);
     return rc;
+}
+
+int dt_tok_added_override(json_t *list, const struct dt_tok_beside *beside,
+                          const json_t *vocab, size_t next,
+                          struct dt_error *err)
+{
+    if (!beside)
+        return 0;
+    if (beside->decoder && override(list, beside->decoder, next, err) < 0)
+        return -1;
+    dt_tok_added_end(list, &next);
+    return add_named(list, beside->named, vocab, next, err);
 }
 
 void dt_tok_added_end(const json_t *list, size_t *end)

@@ -65,11 +65,21 @@ int dt_tok_added_init(struct dt_tok_added *added); /* -1: out of memory */
 int dt_tok_added_put(struct dt_tok_added *added, const char *s, size_t n,
                      const struct dt_tok_leaf *leaf);
 
-/* Puts the tokens of `overrides` (NULL: none) into a list of added_tokens, in
- * place of those with the same id and text. `next` is the first id that has no
- * token. -1: EX_DATAERR, ids that would leave a gap; EX_OSERR.
+/* What the files beside that of the vocabulary say of tokens, as added_tokens
+ * has them.
  */
-int dt_tok_added_override(json_t *list, const json_t *overrides, size_t next,
+struct dt_tok_beside {
+    json_t *decoder; /* added_tokens_decoder; NULL: there is none */
+    json_t *named;   /* special tokens without an id */
+};
+
+/* Puts them (NULL: none) into a list of added_tokens: those with an id in place of those with
+ * the same id and text, and those that are only named behind all others, unless
+ * they are there. `vocab` has the ids of texts, and `next` is the first id that
+ * has no token. -1: EX_DATAERR, ids that would leave a gap; EX_OSERR.
+ */
+int dt_tok_added_override(json_t *list, const struct dt_tok_beside *beside,
+                          const json_t *vocab, size_t next,
                           struct dt_error *err);
 
 /* Raises *end above the ids of added_tokens that are in range. */
@@ -163,7 +173,7 @@ int dt_tok_decoder_read(struct dt_tokenizer *tokenizer, const json_t *value,
 
 /* Reads the data of a .model file. -1: EX_DATAERR, EX_OSERR. */
 int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
-                    size_t bytes, const json_t *overrides,
+                    size_t bytes, const struct dt_tok_beside *beside,
                     struct dt_error *err);
 
 /* ---- tokenizer_config.c, added_config.c: the files beside tokenizer.json ----
@@ -175,10 +185,12 @@ int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
 int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                       struct dt_error *err);
 
-/* A list of the tokens of added_tokens_decoder in tokenizer_config.json, as
- * added_tokens has them; release it. NULL: there are none, or *rc is -1.
+/* Reads tokenizer_config.json and special_tokens_map.json of a directory, either
+ * of which may be absent. -1: EX_DATAERR, EX_OSERR; nothing has to be released.
  */
-json_t *dt_tok_overrides(const char *directory, int *rc, struct dt_error *err);
+int dt_tok_beside_load(struct dt_tok_beside *beside, const char *directory,
+                       struct dt_error *err);
+void dt_tok_beside_fini(struct dt_tok_beside *beside);
 
 /* For a model of SentencePiece: which tokens begin and end a text, by the class
  * in tokenizer_config.json, or its add_bos_token and add_eos_token, which do

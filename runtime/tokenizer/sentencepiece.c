@@ -317,13 +317,35 @@ static int make_model(struct dt_tokenizer *t, const struct dt_spm *spm,
     }
 }
 
-static int make_tokenizer(struct dt_tokenizer *t, const struct dt_spm *spm,
-                          const json_t *overrides, struct dt_error *err)
+/* The ids of all pieces; NULL: out of memory. */
+static json_t *index_pieces(const struct dt_spm *spm)
 {
-    json_t *added = list_controls(spm);
-    int rc = added ? dt_tok_added_override(added, overrides, spm->count, err)
-                   : no_memory(err);
+    json_t *ids = json_object();
+    int rc = ids ? 0 : -1;
+    for (size_t i = 0; i < spm->count && rc == 0; i++) {
+        const struct dt_spm_piece *piece = &spm->pieces[i];
+        char *text = strndup(piece->text, piece->bytes);
+        rc = text ? json_object_set_new_nocheck(ids, text,
+                                                json_integer((json_int_t)i))
+                  : -1;
+        free(text);
+    }
+    if (rc == 0)
+        return ids;
+    json_decref(ids);
+    return NULL;
+}
+
+static int make_tokenizer(struct dt_tokenizer *t, const struct dt_spm *spm,
+                          const struct dt_tok_beside *beside,
+                          struct dt_error *err)
+{
+    json_t *added = list_controls(spm), *ids = index_pieces(spm);
+    int rc = added && ids ? dt_tok_added_override(added, beside, ids,
+                                                  spm->count, err)
+                          : no_memory(err);
     size_t end = spm->count;
+    json_decref(ids);
     if (rc == 0)
         rc = search_raw(added, spm, err);
     dt_tok_added_end(added, &end);
@@ -340,13 +362,14 @@ static int make_tokenizer(struct dt_tokenizer *t, const struct dt_spm *spm,
 }
 
 int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
-                    size_t bytes, const json_t *overrides, struct dt_error *err)
+                    size_t bytes, const struct dt_tok_beside *beside,
+                    struct dt_error *err)
 {
     struct dt_spm spm;
     int rc = dt_spm_parse(&spm, data, bytes, err);
     tokenizer->spm = true;
     if (rc == 0)
-        rc = make_tokenizer(tokenizer, &spm, overrides, err);
+        rc = make_tokenizer(tokenizer, &spm, beside, err);
     dt_spm_fini(&spm);
     return rc;
 }

@@ -55,33 +55,59 @@ static uint64_t hash_data(const void *data, size_t bytes)
     return XXH3_64bits_withSeed(data, bytes, XXH3_64bits(seed, strlen(seed)));
 }
 
-/* Puts overrides (not NULL) into added_tokens. */
-static int override_added(json_t *root, const json_t *overrides,
-                          struct dt_error *err)
+/* The ids of texts of a vocabulary that is a list of [text, score]. NULL: out of
+ * memory.
+ */
+static json_t *index_pieces(const json_t *vocab)
 {
-    const json_t *vocab =
-        json_object_get(json_object_get(root, "model"), "vocab");
-    json_t *added = json_object_get(root, "added_tokens");
-    size_t next =
-        json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab);
-    if (!json_is_array(added)) {
-        added = json_array();
-        if (json_object_set_new(root, "added_tokens", added) < 0)
-            return dt_error_set(err, EX_OSERR, "out of memory");
+    json_t *ids = json_object(), *piece;
+    size_t i;
+    json_array_foreach(vocab, i, piece)
+    {
+        const char *text = json_string_value(json_array_get(piece, 0));
+        if (text && json_object_set_new_nocheck(ids, text,
+                                                json_integer((json_int_t)i)) <
+                        0) {
+            json_decref(ids);
+            return NULL;
+        }
     }
-    dt_tok_added_end(added, &next);
-    return dt_tok_added_override(added, overrides, next, err);
+    return ids;
 }
 
-/* Reads tokenizer.json, with `overrides` (NULL: none) of another file. */
+/* Puts what stands beside the file into added_tokens. */
+static int override_added(json_t *root, const struct dt_tok_beside *beside,
+                          struct dt_error *err)
+{
+    json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
+    json_t *added = json_object_get(root, "added_tokens");
+    const bool list = json_is_array(vocab);
+    size_t next = list ? json_array_size(vocab) : json_object_size(vocab);
+    json_t *ids = list ? index_pieces(vocab) : json_incref(vocab);
+    if (!json_is_array(added)) {
+        added = json_array();
+        json_object_set_new(root, "added_tokens", added);
+    }
+    int rc = -1;
+    if (added && (ids || !list)) {
+        dt_tok_added_end(added, &next);
+        rc = dt_tok_added_override(added, beside, ids, next, err);
+    } else {
+        dt_error_set(err, EX_OSERR, "out of memory");
+    }
+    json_decref(ids);
+    return rc;
+}
+
+/* Reads tokenizer.json, with what stands beside it (NULL: nothing). */
 static int read_json(struct dt_tokenizer *tokenizer, const char *path,
-                     const char *text, const json_t *overrides,
+                     const char *text, const struct dt_tok_beside *beside,
                      struct dt_error *err)
 {
     json_t *root = dt_tok_json_parse(path, text, err);
     if (!root)
         return -1;
-    int rc = overrides ? override_added(root, overrides, err) : 0;
+    int rc = beside ? override_added(root, beside, err) : 0;
     if (rc == 0)
         rc = read_root(tokenizer, root, err);
     json_decref(root);
@@ -95,7 +121,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 static int read_file(struct dt_tokenizer *tokenizer, const char *path,
-                     const json_t *overrides, struct dt_error *err)
+                     const struct dt_tok_beside *beside, struct dt_error *err)
 {
     struct dt_map map;
     int rc;
@@ -105,7 +131,7 @@ static int read_file(struct dt_tokenizer *tokenizer, const char *path,
         tokenizer->hash = hash_data(map.data, map.bytes);
         rc = dt_foreign_pointer(path, map.data, map.bytes, err);
         if (rc == 0 &&
-            dt_tok_spm_read(tokenizer, map.data, map.bytes, overrides, err) < 0)
+            dt_tok_spm_read(tokenizer, map.data, map.bytes, beside, err) < 0)
             rc = dt_error_prefix(err, "%s", path);
         dt_map_fini(&map);
         return rc;
@@ -114,7 +140,7 @@ static int read_file(struct dt_tokenizer *tokenizer, const char *path,
     if (!text)
         return -1;
     tokenizer->hash = hash_data(text, strlen(text));
-    rc = read_json(tokenizer, path, text, overrides, err);
+    rc = read_json(tokenizer, path, text, beside, err);
     free(text);
     return rc;
 }
@@ -147,12 +173,16 @@ bool dt_tokenizer_in(const char *directory)
 }
 
 /* Mixes into the hash what other files say about tokens. */
-static void hash_files(struct dt_tokenizer *t, const json_t *overrides)
+static void hash_files(struct dt_tokenizer *t,
+                       const struct dt_tok_beside *beside)
 {
-    char *text = overrides ? json_dumps(overrides, JSON_SORT_KEYS) : NULL;
-    if (text)
-        t->hash = XXH3_64bits_withSeed(text, strlen(text), t->hash);
-    free(text);
+    const json_t *const lists[] = {beside->decoder, beside->named};
+    for (size_t i = 0; i < 2; i++) {
+        char *text = lists[i] ? json_dumps(lists[i], JSON_SORT_KEYS) : NULL;
+        if (text)
+            t->hash = XXH3_64bits_withSeed(text, strlen(text), t->hash);
+        free(text);
+    }
     t->hash = XXH3_64bits_withSeed(
         t->before, t->before_count * sizeof(t->before[0]), t->hash);
     t->hash = XXH3_64bits_withSeed(
@@ -186,16 +216,17 @@ static int read_directory(struct dt_tokenizer *tokenizer, const char *directory,
         snprintf(file, sizeof(file), "%s/%s", directory, file_names[0]);
     if (rc < 0)
         return -1;
-    json_t *overrides = dt_tok_overrides(directory, &rc, err);
-    if (rc == 0)
-        rc = read_file(tokenizer, file, overrides, err);
-    if (rc == 0 && tokenizer->spm && !overrides)
+    struct dt_tok_beside beside;
+    if (dt_tok_beside_load(&beside, directory, err) < 0)
+        return -1;
+    rc = read_file(tokenizer, file, &beside, err);
+    if (rc == 0 && tokenizer->spm && !beside.decoder)
         rc = refuse_old_tokens(directory, err);
     if (rc == 0)
         rc = dt_tok_files_read(tokenizer, directory, err);
     if (rc == 0)
-        hash_files(tokenizer, overrides);
-    json_decref(overrides);
+        hash_files(tokenizer, &beside);
+    dt_tok_beside_fini(&beside);
     return rc;
 }
 

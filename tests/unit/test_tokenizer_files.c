@@ -92,6 +92,58 @@ static void a_name_that_another_file_replaces_is_no_mistake(void **state)
     unlink(scratch_path("files/special_tokens_map.json"));
 }
 
+/* Ids of the texts, "270 -1", of tokens that are special; 1000 is added to those
+ * of others.
+ */
+static void check_ids_of(const char *config, const char *map,
+                         const char *const texts[2], const char *wanted)
+{
+    struct dt_error err;
+    char found[64];
+    long ids[2];
+    scratch_write("files/special_tokens_map.json", map, strlen(map));
+    struct dt_tokenizer *t = load_with("tokenizer_config.json", config, &err);
+    if (!t)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        ids[i] = dt_tokenizer_id(t, texts[i]);
+        if (ids[i] >= 0 && !dt_tokenizer_is_special(t, (int32_t)ids[i]))
+            ids[i] += 1000;
+    }
+    snprintf(found, sizeof(found), "%ld %ld", ids[0], ids[1]);
+    assert_string_equal(found, wanted);
+    dt_tokenizer_destroy(t);
+    unlink(scratch_path("files/special_tokens_map.json"));
+}
+
+/* As transformers 5.24 does. */
+static void special_tokens_that_are_only_named_are_appended(void **state)
+{
+    static const char *const tools[] = {"<tool>", "</tool>"};
+    static const char *const others[] = {"a", "[PAD]"};
+    (void)state;
+    check_ids_of("{}", "{}", tools, "-1 -1");
+    check_ids_of("{\"additional_special_tokens\": [\"<tool>\", {\"content\": "
+                 "\"</tool>\", \"lstrip\": true}, \"<tool>\"]}",
+                 "{}", tools, "270 271");
+    check_ids_of("{\"extra_special_tokens\": [\"</tool>\", \"<tool>\"]}", "{}",
+                 tools, "271 270");
+    check_ids_of("{\"extra_special_tokens\": {\"image\": \"<tool>\"}}",
+                 "{\"additional_special_tokens\": [\"</tool>\"]}", tools,
+                 "270 271");
+    /* that file is old: the list of the other one is whole */
+    check_ids_of("{\"added_tokens_decoder\": {\"270\": {\"content\": "
+                 "\"<tool>\"}}}",
+                 "{\"additional_special_tokens\": [\"</tool>\"]}", tools,
+                 "1270 -1");
+    /* what has a role is special, but not appended */
+    check_ids_of("{\"cls_token\": \"a\", \"pad_token\": \"[PAD]\"}", "{}",
+                 others, "97 -1");
+    check_refused("{\"extra_special_tokens\": [7]}",
+                  "extra_special_tokens: expected a string, or an object with "
+                  "\"content\"");
+}
+
 static size_t looked_up;
 
 /* Takes the place of jansson's, and counts. */
@@ -155,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_begin_or_an_end_that_is_no_token_is_refused),
         cmocka_unit_test(tokens_that_are_not_named_or_not_used_are_no_mistake),
         cmocka_unit_test(a_name_that_another_file_replaces_is_no_mistake),
+        cmocka_unit_test(special_tokens_that_are_only_named_are_appended),
         cmocka_unit_test(the_work_of_loading_grows_with_the_tokens_alone),
     };
     dt_tokenizer_destroy(bytes_tokenizer("files", NULL, "</s>", NULL));
