@@ -23,6 +23,7 @@ enum arrow_kind {
     ARROW_UNSIGNED,
     ARROW_FLOAT,
     ARROW_TEXT,       /* offsets of `width` bytes, bytes */
+    ARROW_JSON,       /* the same: a value of any type, as text */
     ARROW_BYTES,      /* the same, not read */
     ARROW_FIXED,      /* `width` bytes, not read: dates, decimals */
     ARROW_LIST,       /* offsets of `width` bytes, one child */

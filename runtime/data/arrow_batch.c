@@ -146,6 +146,7 @@ static int take_data(struct batch *b, size_t f, struct dt_error *err)
     case ARROW_FIXED:
         return take_buffer(b, field->count * field->width, &field->data, err);
     case ARROW_TEXT:
+    case ARROW_JSON:
     case ARROW_BYTES:
         if (take_offsets(b, field, err) < 0 ||
             take_buffer(b, 0, &field->data, err) < 0)
@@ -243,6 +244,18 @@ static int64_t integer_at(const struct arrow_field *field, uint64_t i)
     return (int64_t)(bits << shift) >> shift;
 }
 
+static void put_text(const struct arrow_field *field, uint64_t i,
+                     struct dt_line_out *out)
+{
+    const uint64_t begin = offset_at(field, i);
+    const size_t count = offset_at(field, i + 1) - begin;
+    const char *text = (const char *)field->data.at + begin;
+    if (field->kind == ARROW_JSON)
+        row_json_text(out, text, count);
+    else
+        dt_line_out_string(out, text, count);
+}
+
 static bool bit_at(const uint8_t *bits, uint64_t i)
 {
     return bits[i / 8] >> i % 8 & 1;
@@ -300,9 +313,8 @@ int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
         row_json_double(out, float_at(field, i));
         break;
     case ARROW_TEXT:
-        dt_line_out_string(out,
-                           (const char *)field->data.at + offset_at(field, i),
-                           offset_at(field, i + 1) - offset_at(field, i));
+    case ARROW_JSON:
+        put_text(field, i, out);
         break;
     case ARROW_LIST:
         return put_items(arrow, f, offset_at(field, i), offset_at(field, i + 1),

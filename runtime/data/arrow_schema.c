@@ -165,6 +165,25 @@ static int set_name(struct arrow *arrow, struct arrow_field *field,
     return 0;
 }
 
+static bool is_string(struct flat_table table, int field, const char *text)
+{
+    const struct flat_vector s = flat_vector(table, field, 1);
+    return s.count == strlen(text) &&
+           memcmp(s.buffer.bytes + s.at, text, s.count) == 0;
+}
+
+/* Whether the metadata of a field say that its texts are JSON. */
+static bool is_json(struct flat_table table)
+{
+    const struct flat_vector pairs = flat_vector(table, 6, 4);
+    for (size_t i = 0; i < pairs.count; i++) {
+        const struct flat_table pair = flat_item(pairs, i);
+        if (is_string(pair, 0, "ARROW:extension:name"))
+            return is_string(pair, 1, "arrow.json");
+    }
+    return false;
+}
+
 /* Adds a field and all below it. */
 static int add_field(struct arrow *arrow, struct flat_table table, int depth,
                      struct dt_error *err)
@@ -179,6 +198,8 @@ static int add_field(struct arrow *arrow, struct flat_table table, int depth,
         set_type(arrow, field, (int)flat_number(table, 2, 1, 0),
                  flat_child(table, 3), err) < 0)
         return -1;
+    if (field->kind == ARROW_TEXT && is_json(table))
+        field->kind = ARROW_JSON;
     if (flat_child(table, 4).at > 0)
         return refuse(arrow, field,
                       "dictionary-encoded, which is not read: write it as "

@@ -39,6 +39,7 @@ enum parquet_meaning {
     PARQUET_NUMBER,
     PARQUET_UNSIGNED,
     PARQUET_TEXT,
+    PARQUET_JSON,  /* a value of any type, as text */
     PARQUET_OTHER, /* dates, bytes, decimals: not read */
 };
 

@@ -41,8 +41,9 @@ static enum parquet_meaning meaning_of_converted(int converted)
         return PARQUET_UNSIGNED;
     case 0:  /* UTF8 */
     case 4:  /* ENUM */
-    case 19: /* JSON */
         return PARQUET_TEXT;
+    case 19: /* JSON */
+        return PARQUET_JSON;
     default:
         return PARQUET_OTHER;
     }
@@ -93,13 +94,16 @@ static void read_element(struct thrift *t, struct parquet_node *node,
 static void set_meaning(struct parquet_node *node, const struct element *e)
 {
     node->meaning = meaning_of_converted(e->converted);
-    if (e->logical == 1 || e->logical == 4 || e->logical == 12)
-        node->meaning = PARQUET_TEXT;             /* STRING, ENUM, JSON */
+    if (e->logical == 1 || e->logical == 4) /* STRING, ENUM */
+        node->meaning = PARQUET_TEXT;
+    else if (e->logical == 12)
+        node->meaning = PARQUET_JSON;
     else if (e->logical >= 0 && e->logical != 10) /* INTEGER */
         node->meaning = PARQUET_OTHER;
     node->is_list = (e->converted >= 1 && e->converted <= 3) ||
                     e->logical == 2 || e->logical == 3; /* MAP, LIST */
-    bool text = node->meaning == PARQUET_TEXT;
+    bool text =
+        node->meaning == PARQUET_TEXT || node->meaning == PARQUET_JSON;
     if (text != (node->type == PARQUET_BYTES) || node->type == PARQUET_INT96 ||
         node->type == PARQUET_FIXED_BYTES)
         node->meaning = PARQUET_OTHER;

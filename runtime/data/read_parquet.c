@@ -94,13 +94,15 @@ static int put_leaf(struct rows *rows, const struct parquet_node *node,
     struct parquet_leaf *leaf = first_leaf(rows, node, err);
     if (!leaf)
         return -1;
+    const char *text = (const char *)leaf->value.bytes;
     if (leaf->def < node->def)
         row_json_null(rows->out);
     else if (node->meaning == PARQUET_OTHER)
         row_json_other(rows->out, "a column of dates, bytes or decimals");
     else if (node->meaning == PARQUET_TEXT)
-        dt_line_out_string(rows->out, (const char *)leaf->value.bytes,
-                           leaf->value.count);
+        dt_line_out_string(rows->out, text, leaf->value.count);
+    else if (node->meaning == PARQUET_JSON)
+        row_json_text(rows->out, text, leaf->value.count);
     else
         put_number(rows->out, leaf);
     leaf->loaded = false;

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
+#include "data/quick_json.h"
 #include "data/row_json.h"
 
 void row_json_name(struct dt_line_out *out, const char *name, size_t bytes,
@@ -63,6 +66,36 @@ void row_json_double(struct dt_line_out *out, double value)
             break;
     }
     put_real(out, text);
+}
+
+/* Whether a text is one whole value. What else is wrong with a value, a key
+ * that occurs twice, or an escaped U+0000, is said when the row is read.
+ */
+static bool is_json(const char *text, size_t count)
+{
+    json_t *value = dt_quick_json(text, count);
+    if (!value)
+        value = json_loadb(
+            text, count,
+            JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+void row_json_text(struct dt_line_out *out, const char *text, size_t count)
+{
+    if (!is_json(text, count)) {
+        row_json_other(out, "a text in a column of JSON that is no JSON");
+        return;
+    }
+    while (count > 0) { /* a line break is between tokens, so a space will do */
+        const char *lf = memchr(text, '\n', count);
+        const size_t n = lf ? (size_t)(lf - text) : count;
+        dt_line_out_put(out, text, n);
+        dt_line_out_put(out, " ", lf != NULL);
+        text += n + (lf != NULL);
+        count -= n + (lf != NULL);
+    }
 }
 
 void row_json_other(struct dt_line_out *out, const char *type)

@@ -18,6 +18,11 @@ void row_json_unsigned(struct dt_line_out *out, uint64_t value);
 /* The shortest number that is the same double; null if it is not finite. */
 void row_json_double(struct dt_line_out *out, double value);
 
+/* The value that a text of a JSON column is, on one line. One that is no JSON
+ * stands for itself, as below.
+ */
+void row_json_text(struct dt_line_out *out, const char *text, size_t count);
+
 /* A value of a type that is not read stands for itself, so that whoever needs
  * it finds an object and no text.
  */

@@ -310,20 +310,38 @@ static void compare_lines(const struct dt_map *a, const struct dt_map *b,
     assert_null(dt_jsonl_next(b->data, b->bytes, &at[1], &number[1], &m));
 }
 
+static void expect_rows(const char *lines, const char *file)
+{
+    struct dt_map wanted, got;
+    read_file(lines, &wanted);
+    read_file(file, &got);
+    compare_lines(&wanted, &got, file);
+    dt_map_fini(&got);
+    dt_map_fini(&wanted);
+}
+
 static void every_type_of_a_column_becomes_its_json(void **state)
 {
-    static const char *const names[] = {"types.parquet", "types.arrow"};
-    struct dt_map wanted, got;
     (void)state;
-    read_file("types.jsonl", &wanted);
-    for (size_t i = 0; i < 2; i++) {
-        if (i == 1 && !dt_codec_is_built(DT_CODEC_ZSTD))
-            continue;
-        read_file(names[i], &got);
-        compare_lines(&wanted, &got, names[i]);
-        dt_map_fini(&got);
-    }
-    dt_map_fini(&wanted);
+    expect_rows("types.jsonl", "types.parquet");
+    if (dt_codec_is_built(DT_CODEC_ZSTD))
+        expect_rows("types.jsonl", "types.arrow");
+}
+
+static void texts_of_a_json_column_are_values(void **state)
+{
+    (void)state;
+    expect_rows("json.jsonl", "json.parquet");
+    expect_rows("json.jsonl", "json.arrow");
+}
+
+static void tool_conversations_are_read_as_datasets_keeps_them(void **state)
+{
+    (void)state;
+    expect_rows("tools.jsonl", "tools.parquet"); /* messages are JSON */
+    expect_rows("tools.jsonl", "tools.arrow");
+    expect_rows("calls.jsonl", "calls.parquet"); /* arguments are */
+    expect_rows("calls.jsonl", "calls.arrow");
 }
 
 static void the_shards_of_a_saved_dataset_are_its_rows(void **state)
@@ -351,9 +369,10 @@ static void the_shards_of_a_saved_dataset_are_its_rows(void **state)
 static void damaged_columns_are_refused_or_read(void **state)
 {
     static const char *const names[] = {"types.parquet", "types.arrow",
-                                        "alpaca.v2.parquet", "ids.arrow"};
+                                        "alpaca.v2.parquet", "ids.arrow",
+                                        "json.arrow"};
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         struct dt_map file, lines;
         struct dt_found found;
         struct dt_error err;
@@ -489,6 +508,8 @@ int main(void)
         cmocka_unit_test(a_malformed_file_is_refused_with_its_place),
         cmocka_unit_test(as_many_rows_are_read_as_wanted),
         cmocka_unit_test(every_type_of_a_column_becomes_its_json),
+        cmocka_unit_test(texts_of_a_json_column_are_values),
+        cmocka_unit_test(tool_conversations_are_read_as_datasets_keeps_them),
         cmocka_unit_test(the_shards_of_a_saved_dataset_are_its_rows),
         cmocka_unit_test(damaged_columns_are_refused_or_read),
         cmocka_unit_test(columns_that_are_not_read_are_refused_by_name),

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the same rows in every form that data files have.
 
-Run in this folder; needs pandas, pyarrow, datasets and zstandard. The tests
+Run in this folder; needs pandas, pyarrow, datasets 5 and zstandard. The tests
 read what it wrote and compare the tokens with those of the .jsonl files.
 """
 
 import gzip
 import io
 import json
+import shutil
+import tempfile
 
 import datasets
 import pandas
@@ -161,6 +163,67 @@ def write_types():
     write("types.jsonl", lines(rows))
 
 
+def json_type(texts):
+    return pyarrow.ExtensionArray.from_storage(
+        pyarrow.json_(texts.type), texts)
+
+
+def write_json():
+    """Columns of JSON: texts that are values, alone, in lists, in structures,
+    and in tool conversations as datasets writes them by itself."""
+    texts = ["1e2", '"a\\n"', " null", None, '{"a": [1,\n {}]}', "{", "",
+             '1}, "b": {', "[1] 2"]
+    column = json_type(pyarrow.array(texts))
+    table = pyarrow.table({
+        "one": column,
+        "large": json_type(pyarrow.array(texts, pyarrow.large_string())),
+        "list": pyarrow.ListArray.from_arrays(
+            pyarrow.array(range(len(texts) + 1), pyarrow.int32()), column),
+        "deep": pyarrow.StructArray.from_arrays([column], ["x"]),
+        "text": pyarrow.array(texts),
+    })
+    pyarrow.parquet.write_table(table, "json.parquet")
+    with pyarrow.ipc.new_stream("json.arrow", table.schema) as out:
+        out.write_table(table)
+    bad = {"not read": "a text in a column of JSON that is no JSON"}
+    values = [100.0, "a\n", None, None, {"a": [1, {}]}] + [bad] * 4
+    write("json.jsonl", lines(
+        {"one": v, "large": v, "list": [v], "deep": {"x": v}, "text": t}
+        for v, t in zip(values, texts)))
+
+
+def call(name, arguments):
+    return {"type": "function",
+            "function": {"name": name, "arguments": arguments}}
+
+
+def write_tools():
+    rows = [{"messages": [
+        {"role": "user", "content": "rain?"},
+        {"role": "assistant", "content": None,
+         "tool_calls": [call("sky", {"city": "Rome"})]},
+        {"role": "tool", "content": "wet"},
+        {"role": "assistant", "content": "Wet."}]},
+        {"messages": [
+            {"role": "user", "content": "add"},
+            {"role": "assistant", "content": None,
+             "tool_calls": [call("sum", {"a": 1, "b": [2.5, "x\ny"]})]},
+            {"role": "tool", "content": "1"},
+            {"role": "assistant", "content": "1"}]}]
+    full = [{"messages": [{"role": m["role"], "content": m["content"] or "",
+                           "tool_calls": m.get("tool_calls")}
+                          for m in row["messages"]]} for row in rows]
+    for name, kept in ("tools", rows), ("calls", full):
+        write(name + ".jsonl", lines(kept))
+        with tempfile.TemporaryDirectory() as cache:
+            data = datasets.load_dataset("json", data_files=name + ".jsonl",
+                                         split="train", cache_dir=cache)
+            data.to_parquet(name + ".parquet")
+            data.save_to_disk(cache + "/saved")
+            shutil.copy(cache + "/saved/data-00000-of-00001.arrow",
+                        name + ".arrow")
+
+
 def write_refused():
     table = pyarrow.table({"text": ["a", "b"]})
     put = pyarrow.parquet.write_table
@@ -185,4 +248,6 @@ for name, rows in ("alpaca", ALPACA), ("chats", CHATS), ("ids", IDS):
     write_parquet(name, rows)
     write_arrow(name, rows)
 write_types()
+write_json()
+write_tools()
 write_refused()
