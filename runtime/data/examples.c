@@ -20,8 +20,8 @@
 enum {
     FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
-    CHAT_VERSION = 2,  /* of what a chat template makes of messages */
-    LINES_VERSION = 1, /* of what readers of other forms make of rows */
+    CHAT_VERSION = 3,  /* of what a chat template makes of messages */
+    LINES_VERSION = 2, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
 };
 

@@ -174,20 +174,63 @@ static int encode_turns(struct dt_masker *masker, const struct dt_turns *turns,
                           out, err);
 }
 
-/* Keeps only the targets that hold a byte that the assistant wrote. */
-static void keep_trained(const struct dt_masker *masker, uint32_t *marked)
+/* Keeps only the targets that hold no byte of an answer that is not to be
+ * trained on, if there is one, and for assistant-only loss a byte of another.
+ */
+static void keep_trained(const struct dt_masker *masker,
+                         const struct dt_turns *turns, bool leaves_out,
+                         uint32_t *marked)
 {
     const struct dt_chat_text *chat = &masker->chat_text;
     const struct dt_tokens *tokens = &masker->tokens;
     size_t span = 0;
     for (size_t i = 0; i < tokens->count; i++) {
+        bool keep = masker->loss_on != DT_LOSS_ASSISTANT, left_out = false;
         while (span < chat->trained_count &&
                chat->trained[span].end <= tokens->begin[i])
             span++;
-        if (span == chat->trained_count ||
-            chat->trained[span].begin >= tokens->end[i])
+        for (size_t k = span;
+             k < chat->trained_count && chat->trained[k].begin < tokens->end[i];
+             k++) {
+            const char *key;
+            keep = true;
+            left_out |= leaves_out &&
+                        dt_turns_said(turns, chat->trained[k].message, &key) ==
+                            DT_SAID_NO;
+        }
+        if (!keep || left_out)
             marked[i] &= ~DT_TARGET_BIT;
     }
+}
+
+/* Compares what the file says of messages with what is trained on without it:
+ * *leaves_out tells whether an answer is to be left out. Other messages have no
+ * place in a rendering that is known.
+ */
+static int compare_said(const struct dt_masker *masker,
+                        const struct dt_record *record, bool *leaves_out,
+                        struct dt_error *err)
+{
+    const struct dt_turns *turns = &record->turns;
+    const bool all = masker->loss_on != DT_LOSS_ASSISTANT;
+    size_t i = masker->loss_on == DT_LOSS_FULL ? 0 : record->prompt_turns;
+    for (*leaves_out = false; i < turns->count; i++) {
+        const char *role = dt_turns_role(turns, i), *key;
+        const bool answer = strcmp(role, "assistant") == 0;
+        const enum dt_said said = dt_turns_said(turns, i, &key);
+        *leaves_out |= answer && said == DT_SAID_NO;
+        if (answer || said != (all ? DT_SAID_NO : DT_SAID_YES))
+            continue;
+        return dt_error_set(err, EX_DATAERR,
+                            "message %zu: %s says that this message of the "
+                            "role %s is %s: data.loss_on: %s",
+                            i + 1, key, role,
+                            all ? "not trained on, but all messages are"
+                                : "trained on, but only answers are",
+                            all ? "assistant trains on answers alone"
+                                : "full trains on all messages");
+    }
+    return 0;
 }
 
 static int add_turns(struct dt_masker *masker, const struct dt_record *record,
@@ -195,18 +238,23 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
 {
     const struct dt_turns *turns = &record->turns;
     size_t first_target = 0, at = out->count;
-    const bool assistant = masker->loss_on == DT_LOSS_ASSISTANT;
+    unsigned flags = masker->loss_on == DT_LOSS_ASSISTANT ? DT_CHAT_TRAINED : 0;
+    bool leaves_out;
     if (!masker->coder.chat) {
         if (err)
             *err = masker->no_chat;
         return -1;
     }
+    if (compare_said(masker, record, &leaves_out, err) < 0)
+        return -1;
+    if (leaves_out)
+        flags = DT_CHAT_TRAINED | DT_CHAT_OWNERS;
     if (record->prompt_turns > 0 &&
         encode_turns(masker, turns, record->prompt_turns, DT_CHAT_PROMPT,
                      &masker->prompt, err) < 0)
         return -1;
-    if (encode_turns(masker, turns, turns->count,
-                     assistant ? DT_CHAT_TRAINED : 0, &masker->tokens, err) < 0)
+    if (encode_turns(masker, turns, turns->count, flags, &masker->tokens, err) <
+        0)
         return -1;
     if (record->prompt_turns > 0) {
         *seam = !begins_with(&masker->tokens, &masker->prompt);
@@ -215,8 +263,8 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
     }
     if (add_tokens(masker, &masker->tokens, first_target, false, out, err) < 0)
         return -1;
-    if (assistant)
-        keep_trained(masker, out->tokens + at);
+    if (flags)
+        keep_trained(masker, turns, leaves_out, out->tokens + at);
     return 0;
 }
 

@@ -126,8 +126,15 @@ static int check_completion(const struct line *line,
                                 ends[i] + 1 -
                                     (p->implicit ? 0 : p->prompt_turns),
                                 dt_turns_role(turns, ends[i]));
-    for (size_t i = p->prompt_turns; i < turns->count; i++)
+    for (size_t i = p->prompt_turns; i < turns->count; i++) {
+        const char *key;
         empty &= dt_turns_is_empty(turns, i);
+        if (dt_turns_said(turns, i, &key) == DT_SAID_NO)
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: %s says that a message is not trained on, "
+                                "but pairs compare whole completions",
+                                line->key[side], key);
+    }
     return empty ? dt_error_set(err, EX_DATAERR, "%s: an empty completion",
                                 line->key[side])
                  : 0;

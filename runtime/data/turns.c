@@ -169,6 +169,26 @@ static json_t *make_message(const json_t *json, const char *role)
     return NULL;
 }
 
+/* The keys that say whether a message is trained on; the first is a number. */
+static const char *const said[] = {"weight", "train", "training", "loss"};
+enum { SAID = sizeof(said) / sizeof(said[0]) };
+
+static int check_said(const json_t *json, size_t n, struct dt_error *err)
+{
+    for (size_t i = 0; i < SAID; i++) {
+        const json_t *value = json_object_get(json, said[i]);
+        const double number = json_number_value(value);
+        bool good = i > 0 ? json_is_boolean(value)
+                          : json_is_number(value) && (!number || number == 1);
+        if (value && !json_is_null(value) && !good)
+            return dt_error_set(err, EX_DATAERR,
+                                "message %zu: %s: expected %s, whether it is "
+                                "trained on",
+                                n, said[i], i > 0 ? "true or false" : "0 or 1");
+    }
+    return 0;
+}
+
 static int read_message(const json_t *json, size_t n, struct dt_turns *turns,
                         struct dt_error *err)
 {
@@ -177,7 +197,8 @@ static int read_message(const json_t *json, size_t n, struct dt_turns *turns,
                             "message %zu: expected an object, got %s", n,
                             dt_line_kind(json));
     const char *role = read_role(json, n, turns, err);
-    if (!role || check_content(json, n, err) < 0)
+    if (!role || check_content(json, n, err) < 0 ||
+        check_said(json, n, err) < 0)
         return -1;
     if (!turns->messages)
         turns->messages = json_array();
@@ -346,6 +367,23 @@ const char *dt_turns_role(const struct dt_turns *turns, size_t i)
 {
     return json_string_value(
         json_object_get(json_array_get(turns->messages, i), "role"));
+}
+
+enum dt_said dt_turns_said(const struct dt_turns *turns, size_t i,
+                           const char **key)
+{
+    enum dt_said found = DT_SAID_NOTHING;
+    for (size_t k = 0; k < SAID && found != DT_SAID_NO; k++) {
+        const json_t *value =
+            json_object_get(json_array_get(turns->messages, i), said[k]);
+        if (!value)
+            continue;
+        *key = said[k];
+        found = json_is_true(value) || json_number_value(value) == 1
+                    ? DT_SAID_YES
+                    : DT_SAID_NO;
+    }
+    return found;
 }
 
 bool dt_turns_is_empty(const struct dt_turns *turns, size_t i)

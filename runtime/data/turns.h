@@ -61,6 +61,16 @@ int dt_turns_refuse_system(const json_t *line, struct dt_error *err);
 /* The role of message i. */
 const char *dt_turns_role(const struct dt_turns *turns, size_t i);
 
+/* Whether a file says that a message is to be trained on. */
+enum dt_said { DT_SAID_NOTHING, DT_SAID_YES, DT_SAID_NO };
+
+/* What it says of message i, by a weight of 0 or 1 (OpenAI's files) or by true
+ * or false for "train" or "training" (axolotl's) or "loss" (ms-swift's). *key
+ * is which of them; a no wins.
+ */
+enum dt_said dt_turns_said(const struct dt_turns *turns, size_t i,
+                           const char **key);
+
 /* Whether message i has no content and asks for no tool. */
 bool dt_turns_is_empty(const struct dt_turns *turns, size_t i);
 

@@ -67,12 +67,21 @@ enum dt_chat_flags {
                              the template has another: qwen3 keeps the reasoning
                              of every answer */
     DT_CHAT_TRAINED = 4,  /* find the bytes that the assistant wrote */
+    DT_CHAT_OWNERS = 8,   /* and which message each span of them is of, which
+                             {% generation %} does not say */
+};
+
+/* Bytes that the assistant wrote. */
+struct dt_chat_span {
+    size_t begin, end;
+    size_t message; /* number of the message from 0; with {% generation %} only
+                       where DT_CHAT_OWNERS asks for it */
 };
 
 /* A rendered conversation. Starts zeroed and may be used again. */
 struct dt_chat_text {
-    struct dt_template_text whole;    /* the text */
-    struct dt_template_span *trained; /* in order, with DT_CHAT_TRAINED */
+    struct dt_template_text whole; /* the text */
+    struct dt_chat_span *trained;  /* in order, with DT_CHAT_TRAINED */
     size_t trained_count, trained_capacity;
     struct dt_template_text other; /* to compare with */
 };

@@ -49,7 +49,8 @@ static int search_ambiguous(const struct search *s, size_t i, const char *why)
         i + 1, why);
 }
 
-static int add_span(const struct search *s, size_t begin, size_t end)
+static int add_span(const struct search *s, size_t message, size_t begin,
+                    size_t end)
 {
     struct dt_chat_text *out = s->out;
     if (out->trained_count == out->trained_capacity) {
@@ -61,7 +62,8 @@ static int add_span(const struct search *s, size_t begin, size_t end)
         out->trained = grown;
         out->trained_capacity = capacity;
     }
-    out->trained[out->trained_count++] = (struct dt_template_span){begin, end};
+    out->trained[out->trained_count++] =
+        (struct dt_chat_span){begin, end, message};
     return 0;
 }
 
@@ -340,7 +342,7 @@ static bool walk_ends(const struct search *s, const struct walk *w)
  * is not known where it begins.
  */
 static int widen_span(const struct search *s, size_t i, size_t from,
-                      struct dt_template_span *span)
+                      struct dt_chat_span *span)
 {
     const struct dt_template_text *whole = &s->out->whole;
     const size_t at = span->begin;
@@ -357,7 +359,7 @@ static int widen_span(const struct search *s, size_t i, size_t from,
         return search_ambiguous(s, i,
                                 "nothing ends the answer, so that the model "
                                 "would not learn to stop");
-    *span = (struct dt_template_span){begin, at + n};
+    *span = (struct dt_chat_span){begin, at + n, i};
     return 0;
 }
 
@@ -372,7 +374,7 @@ static int add_ends(const struct search *s, size_t first, size_t last)
             continue;
         if (!walk_to_mark(s, i, &w))
             return 1;
-        if (add_span(s, w.whole, w.whole) < 0)
+        if (add_span(s, i, w.whole, w.whole) < 0)
             return -1;
     }
     return walk_ends(s, &w) ? 0 : 1;
@@ -394,7 +396,7 @@ static int find_by_marks(struct search *s, size_t first, size_t last)
     for (size_t i = first; rc == 0 && i <= last; i++) {
         if (!is_answer(s, i))
             continue;
-        struct dt_template_span *span = &out->trained[answers++];
+        struct dt_chat_span *span = &out->trained[answers++];
         const size_t end = span->begin;
         rc = widen_span(s, i, from, span);
         from = end;
@@ -438,22 +440,58 @@ static int find_by_prefixes(const struct search *s, size_t first, size_t last)
                                     "the messages that follow");
         if (s->header_bytes == 0)
             return search_ambiguous(s, i, "nothing marks its beginning");
-        if (add_span(s, begin, end) < 0)
+        if (add_span(s, i, begin, end) < 0)
             return -1;
     }
     return 0;
 }
 
-/* --- all of it --- */
+/* --- what {% generation %} marks --- */
 
-static int copy_marks(const struct search *s)
+static int no_owner(const struct search *s, size_t i)
+{
+    return dt_error_set(s->err, EX_DATAERR,
+                        "message %zu: it is ambiguous what {%% generation %%} "
+                        "in the chat template marks of it, but some messages "
+                        "are not to be trained on: use a template that marks "
+                        "each answer once (data.chat_template)",
+                        i + 1);
+}
+
+/* Sets the messages of spans: that of the n-th answer is the n-th one, if there
+ * is one for each answer, and each answer's marker is within its own.
+ */
+static int find_owners(struct search *s)
+{
+    const struct dt_template_text *other = &s->out->other;
+    struct dt_chat_span *spans = s->out->trained;
+    const size_t count = s->input->count, span_count = s->out->trained_count;
+    size_t n = 0;
+    if (mark_messages(s) < 0 || render_other(s, s->marked, count, 0) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_answer(s, i))
+            continue;
+        const size_t at = find_mark(s, i, 0);
+        if (n == span_count || other->span_count != span_count ||
+            (at != SIZE_MAX &&
+             (at < other->spans[n].begin || at >= other->spans[n].end)))
+            return no_owner(s, i);
+        spans[n++].message = i;
+    }
+    return n == span_count ? 0 : no_owner(s, count - 1);
+}
+
+static int copy_marks(struct search *s)
 {
     const struct dt_template_text *whole = &s->out->whole;
     for (size_t i = 0; i < whole->span_count; i++)
-        if (add_span(s, whole->spans[i].begin, whole->spans[i].end) < 0)
+        if (add_span(s, 0, whole->spans[i].begin, whole->spans[i].end) < 0)
             return -1;
-    return 0;
+    return s->flags & DT_CHAT_OWNERS ? find_owners(s) : 0;
 }
+
+/* --- all of it --- */
 
 int dt_chat_find_trained(const struct dt_chat *chat,
                          const struct dt_template *template,
@@ -467,8 +505,11 @@ int dt_chat_find_trained(const struct dt_chat *chat,
                        .out = out,
                        .err = err};
     size_t first = 0, last = input->count;
-    if (dt_template_has_marks(template))
-        return copy_marks(&s);
+    if (dt_template_has_marks(template)) {
+        int rc = copy_marks(&s);
+        json_decref(s.marked);
+        return rc;
+    }
     while (first < input->count && !is_answer(&s, first))
         first++;
     if (first == input->count)

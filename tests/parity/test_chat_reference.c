@@ -31,7 +31,7 @@ static void check_trained(const struct dt_chat_text *out, const json_t *spans)
 {
     assert_int_equal(out->trained_count, json_array_size(spans));
     for (size_t i = 0; i < out->trained_count; i++) {
-        const struct dt_template_span *span = &out->trained[i];
+        const struct dt_chat_span *span = &out->trained[i];
         const json_t *expected = json_array_get(spans, i);
         assert_int_equal(span->end - span->begin, json_string_length(expected));
         assert_memory_equal(out->whole.text + span->begin,

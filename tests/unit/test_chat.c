@@ -50,7 +50,7 @@ static const char *rendered(const char *name, const char *jinja,
         rc = dt_chat_render(chat, &input, flags, &out, &err);
     size_t n = 0, from = 0;
     for (size_t i = 0; rc == 0 && i < out.trained_count; i++) {
-        const struct dt_template_span *span = &out.trained[i];
+        const struct dt_chat_span *span = &out.trained[i];
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s[%.*s]",
                               (int)(span->begin - from), out.whole.text + from,
                               (int)(span->end - span->begin),

@@ -137,6 +137,125 @@ static void control_tokens_in_content_are_parsed_if_asked(void **state)
                         "#user\n<|im_end|>#\n#assistant\n[</s>a#\n]");
 }
 
+/* --- messages that are not to be trained on --- */
+
+#define MARKING                                                                \
+    "{% for m in messages %}{{ m.role[0] }}{% if m.role == 'assistant' %}"     \
+    "{% generation %}{{ m.content }}.{% endgeneration %}{% endif %}"           \
+    "{% endfor %}"
+
+static void answers_that_the_file_leaves_out_are_no_targets(void **state)
+{
+    static const char *const nos[] = {"\"weight\": 0", "\"weight\": 0.0",
+                                      "\"train\": false", "\"loss\": false",
+                                      "\"training\": false"};
+    struct dt_example_options options = usual();
+    char line[500];
+    (void)state;
+    for (size_t i = 0; i < sizeof(nos) / sizeof(nos[0]); i++) {
+        snprintf(line, sizeof(line),
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"u\"}, "
+                 "{\"role\": \"assistant\", \"content\": \"a\", %s}, "
+                 "{\"role\": \"user\", \"content\": \"v\"}, {\"role\": "
+                 "\"assistant\", \"content\": \"b\", \"weight\": 1}]}",
+                 nos[i]);
+        options.loss_on = DT_LOSS_ASSISTANT;
+        assert_string_equal(shown_line(line, &options),
+                            "#user\nu#\n#assistant\na#\n#user\nv#\n"
+                            "#assistant\n[b#\n]");
+        options.loss_on = DT_LOSS_FULL;
+        assert_string_equal(shown_line(line, &options),
+                            "[#user\nu#\n#assistant\n]a#\n[#user\nv#\n"
+                            "#assistant\nb#\n]");
+    }
+}
+
+static void answers_of_a_completion_are_left_out(void **state)
+{
+    static const char line[] =
+        "{\"prompt\": [{\"role\": \"user\", \"content\": \"u\", \"train\": "
+        "false}], \"completion\": [{\"role\": \"assistant\", \"content\": "
+        "\"a\"}, {\"role\": \"user\", \"content\": \"v\"}, {\"role\": "
+        "\"assistant\", \"content\": \"b\", \"train\": false}]}";
+    struct dt_example_options options = usual();
+    (void)state;
+    assert_string_equal(shown_line(line, &options),
+                        "#user\nu#\n#assistant\n[a#\n#user\nv#\n#assistant\n]"
+                        "b#\n");
+    options.loss_on = DT_LOSS_ASSISTANT;
+    assert_string_equal(shown_line(line, &options),
+                        "#user\nu#\n#assistant\n[a#\n]#user\nv#\n#assistant\n"
+                        "b#\n");
+}
+
+static void answers_are_left_out_of_what_a_template_marks(void **state)
+{
+    static const char line[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"u\"}, {\"role\": "
+        "\"assistant\", \"content\": \"a\", \"weight\": 0}, {\"role\": "
+        "\"assistant\", \"content\": \"b\"}]}";
+    struct dt_example_options options = usual();
+    struct dt_tokenizer *usual_one = tokenizer;
+    (void)state;
+    tokenizer = bytes_tokenizer("marking", NULL, "</s>", MARKING);
+    assert_string_equal(shown_line(line, &options), "[ua]a.[ab.]");
+    options.loss_on = DT_LOSS_ASSISTANT;
+    assert_string_equal(shown_line(line, &options), "uaa.a[b.]");
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer =
+        bytes_tokenizer("twice", NULL, "</s>",
+                        MARKING "{% generation %}end{% endgeneration %}");
+    assert_non_null(strstr(
+        refusal("line.jsonl", line, &options, EX_DATAERR),
+        "message 3: it is ambiguous what {% generation %} in the chat template "
+        "marks of it, but some messages are not to be trained on: use a "
+        "template that marks each answer once (data.chat_template)"));
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = usual_one;
+}
+
+static void what_a_file_says_of_other_messages_is_not_ignored(void **state)
+{
+    static const struct {
+        enum dt_loss_on loss_on;
+        const char *said, *why;
+    } cases[] = {
+        {DT_LOSS_FULL, "\"train\": false",
+         "message 1: train says that this message of the role user is not "
+         "trained on, but all messages are: data.loss_on: assistant trains on "
+         "answers alone"},
+        {DT_LOSS_ASSISTANT, "\"weight\": 1",
+         "message 1: weight says that this message of the role user is "
+         "trained on, but only answers are: data.loss_on: full trains on all "
+         "messages"},
+        {DT_LOSS_FULL, "\"weight\": 0.5",
+         "messages: message 1: weight: expected 0 or 1, whether it is trained "
+         "on"},
+        {DT_LOSS_FULL, "\"train\": 0",
+         "messages: message 1: train: expected true or false, whether it is "
+         "trained on"},
+    };
+    struct dt_example_options options = usual();
+    char line[500];
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(line, sizeof(line),
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"u\", "
+                 "%s}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
+                 i % 2 ? "\"train\": null" : cases[i / 2].said);
+        options.loss_on = cases[i / 2].loss_on;
+        if (i % 2) {
+            shown_line(line, &options);
+            continue;
+        }
+        const char *why = refusal("line.jsonl", line, &options, EX_DATAERR);
+        if (!strstr(why, cases[i / 2].why))
+            fail_msg("'%s', not '%s'", why, cases[i / 2].why);
+    }
+}
+
+/* --- ids, and files --- */
+
 static void given_ids_and_labels_are_used_unchanged(void **state)
 {
     struct dt_example_options options = usual();
@@ -347,6 +466,10 @@ int main(void)
         cmocka_unit_test(targets_of_message_pairs_follow_the_loss_option),
         cmocka_unit_test(messages_are_written_by_the_chat_template),
         cmocka_unit_test(control_tokens_in_content_are_parsed_if_asked),
+        cmocka_unit_test(answers_that_the_file_leaves_out_are_no_targets),
+        cmocka_unit_test(answers_of_a_completion_are_left_out),
+        cmocka_unit_test(answers_are_left_out_of_what_a_template_marks),
+        cmocka_unit_test(what_a_file_says_of_other_messages_is_not_ignored),
         cmocka_unit_test(given_ids_and_labels_are_used_unchanged),
         cmocka_unit_test(a_text_file_without_objects_is_one_example),
         cmocka_unit_test(bad_files_are_refused_with_a_reason),

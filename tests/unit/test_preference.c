@@ -243,6 +243,10 @@ static const struct {
     {"{'prompt': " Q ", 'chosen': [{'role': 'assistant', 'content': ''}], "
      "'rejected': " B "}",
      "chosen: an empty completion"},
+    {"{'prompt': " Q ", 'chosen': " A ", 'rejected': [{'role': 'assistant', "
+     "'content': 'b', 'weight': 0}]}",
+     "rejected: weight says that a message is not trained on, but pairs "
+     "compare whole completions"},
     {"{'prompt': " Q ", 'chosen': [], 'rejected': " B "}",
      "chosen: no messages"},
     {"{'prompt': [], 'chosen': " A ", 'rejected': " B "}",
