@@ -176,6 +176,20 @@ static int find_prompt(const struct line *line, struct dt_preference *p,
     return 0;
 }
 
+/* Whether messages are those of a side, which many files have once more, for
+ * fine-tuning. What is wrong with them is said by whoever reads them.
+ */
+static bool is_side(const json_t *messages, const json_t *side)
+{
+    struct dt_turns a = {0}, b = {0};
+    bool same = dt_turns_add(&a, messages, "", NULL) == 0 &&
+                dt_turns_add(&b, side, "", NULL) == 0 && a.count == b.count &&
+                common_turns(&a, &b) == a.count;
+    dt_turns_fini(&a);
+    dt_turns_fini(&b);
+    return same;
+}
+
 /* The array of messages that is the prompt, and its *key; NULL: none. */
 static json_t *prompt_messages(const struct line *line, const char **key,
                                const struct dt_example_options *options)
@@ -187,7 +201,9 @@ static json_t *prompt_messages(const struct line *line, const char **key,
     for (int i = 0; i < 3; i++) {
         json_t *value = value_of(line->root, keys[i]);
         *key = keys[i];
-        if (value && !json_is_string(value))
+        if (value && !json_is_string(value) &&
+            (i == 0 || (!is_side(value, line->side[DT_CHOSEN]) &&
+                        !is_side(value, line->side[DT_REJECTED]))))
             return value;
     }
     return NULL;

@@ -145,6 +145,32 @@ static void implicit_prompts_are_what_sides_begin_with(void **state)
                &usual, true, "user=q|assistant=a|assistant=b");
 }
 
+#define SIDE(answer)                                                           \
+    "[{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': "     \
+    "'" answer "'}]"
+#define SHARED                                                                 \
+    "'conversations': [{'from': 'human', 'value': 'q'}, {'from': 'gpt', "      \
+    "'value': "
+
+/* As all columns of UltraFeedback. */
+static void a_copy_of_a_side_is_not_the_prompt(void **state)
+{
+    const struct dt_example_options chat = {.messages_key = "chat"};
+    static const char *const copies[] = {
+        "'messages': " SIDE("a"), "'messages': " SIDE("b"), SHARED "'a'}]",
+        "'chat': " SIDE("a"), "'messages': " SIDE("a") ", " SHARED "'b'}]"};
+    char line[600];
+    (void)state;
+    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
+        snprintf(line, sizeof(line),
+                 "{'prompt': 'q', 'chosen': " SIDE("a") ", 'rejected': " SIDE(
+                     "b") ", %s}",
+                 copies[i]);
+        check_line(line, i == 3 ? &chat : &usual, true,
+                   "user=q|assistant=a|assistant=b");
+    }
+}
+
 static void thoughts_tell_messages_apart(void **state)
 {
     (void)state;
@@ -273,6 +299,10 @@ static const struct {
      ", 'rejected': " B "}",
      "the last message of the prompt is the assistant's, so there is nothing "
      "left to answer"},
+    {"{'messages': " SIDE("c") ", 'chosen': " SIDE("a") ", 'rejected': " SIDE(
+         "b") "}",
+     "the last message of the prompt is the assistant's, so there is nothing "
+     "left to answer"},
     {"{'prompt': [{'role': 'boss', 'content': 'x'}], 'chosen': " A
      ", 'rejected': " B "}",
      "prompt: message 1: role 'boss': expected system, developer, user, "
@@ -355,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(explicit_prompts_stand_before_both_sides),
         cmocka_unit_test(implicit_prompts_are_what_sides_begin_with),
+        cmocka_unit_test(a_copy_of_a_side_is_not_the_prompt),
         cmocka_unit_test(thoughts_tell_messages_apart),
         cmocka_unit_test(other_projects_spellings_are_read),
         cmocka_unit_test(ids_are_taken_as_they_are),
