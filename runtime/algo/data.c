@@ -212,10 +212,11 @@ static void show_note(void *ctx, const char *text)
 
 /* `speaks`: this rank logs what it finds. */
 static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
-                      const struct dt_conf_list *files, bool speaks,
-                      struct dt_error *err)
+                      const struct dt_conf_list *files, size_t vocab_size,
+                      bool speaks, struct dt_error *err)
 {
     struct dt_example_options options = dt_run_example_options(conf);
+    options.vocab_size = vocab_size;
     for (size_t i = 0; i < files->count; i++) {
         struct display display = {files->text[i],
                                   dt_clock_now() + PROGRESS_SECONDS};
@@ -239,15 +240,15 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
 }
 
 static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
-                    bool speaks, struct dt_error *err)
+                    size_t vocab_size, bool speaks, struct dt_error *err)
 {
     size_t count = conf->data.train.count + conf->data.eval.count;
     data->examples = calloc(count, sizeof(struct dt_examples *));
     if (!data->examples)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    if (open_files(data, conf, &conf->data.train, speaks, err) < 0)
+    if (open_files(data, conf, &conf->data.train, vocab_size, speaks, err) < 0)
         return -1;
-    return open_files(data, conf, &conf->data.eval, speaks, err);
+    return open_files(data, conf, &conf->data.eval, vocab_size, speaks, err);
 }
 
 /* A file of plain text is one example, longer than any row. */
@@ -378,7 +379,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         return -1;
     if (conf->data.format == DT_FORMAT_PROMPT)
         return dt_run_prompts_open(data, conf, vocab_size, speaks, err);
-    if (open_all(data, conf, speaks, err) < 0)
+    if (open_all(data, conf, vocab_size, speaks, err) < 0)
         return -1;
     data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);
     if (!data->train)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "algo/data.h"
+#include "algo/run.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/prepare_reference.h"
@@ -154,6 +155,20 @@ static int compute_reference(const struct dt_conf *conf)
     return err.status;
 }
 
+/* The model's vocabulary is the limit of ids in the run, too. */
+static int find_vocabulary(const struct dt_conf *conf, size_t *vocab_size)
+{
+    struct dt_model_config config = {0};
+    struct dt_error err;
+    int rc = dt_run_model_config(conf, &config, &err);
+    if (rc < 0)
+        fprintf(stderr, "disttrain prepare: %s\n", err.text);
+    else
+        *vocab_size = config.vocab_size;
+    dt_model_config_fini(&config);
+    return rc < 0 ? err.status : EX_OK;
+}
+
 /* Prepares the files of a configuration with its settings. */
 static int prepare_config(struct request *request)
 {
@@ -171,6 +186,8 @@ static int prepare_config(struct request *request)
         request->options = dt_run_example_options(conf);
         request->options.threads = threads;
         status = dt_cmd_check_training(request->config, conf);
+        if (status == EX_OK)
+            status = find_vocabulary(conf, &request->options.vocab_size);
         if (status == EX_OK)
             status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
         if (status == EX_OK && request->reference)

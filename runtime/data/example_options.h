@@ -4,6 +4,7 @@
 #define DT_DATA_EXAMPLE_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/choices.h"
@@ -11,6 +12,8 @@
 struct dt_example_options {
     enum dt_format format; /* of lines; not TOKENS_BIN */
     enum dt_loss_on loss_on;
+    size_t vocab_size; /* of the model: ids in lines are smaller; 0: not known,
+                          than the tokenizer's */
     /* Names of keys; NULL: text, prompt, completion, messages, and, of
      * preference pairs, chosen, rejected, margin. */
     const char *text_key, *prompt_key, *completion_key, *messages_key;

@@ -21,7 +21,7 @@ enum {
     FIRST_LINES = 100, /* looked at for the format */
     SHOWN = 3,         /* bad lines in an error */
     CHAT_VERSION = 3,  /* of what a chat template makes of messages */
-    LINES_VERSION = 2, /* of what readers of other forms make of rows */
+    LINES_VERSION = 1, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
 };
 
@@ -219,6 +219,14 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
     if (!dt_make_is_plain(make)) {
         const uint64_t form[] = {LINES_VERSION, make->found.form};
         XXH3_64bits_update(state, form, sizeof(form));
+    }
+    /* lines of any other format have no ids */
+    if ((make->format == DT_FORMAT_TOKENIZED ||
+         make->format == DT_FORMAT_PREFERENCE) &&
+        options->vocab_size > 0 &&
+        options->vocab_size != dt_tokenizer_vocab_size(make->tokenizer)) {
+        const uint64_t limit = options->vocab_size;
+        XXH3_64bits_update(state, &limit, sizeof(limit));
     }
     if (make->chat) {
         const uint64_t chat[] = {CHAT_VERSION, dt_chat_hash(make->chat)};

@@ -56,6 +56,14 @@ static int note_bad(struct dt_draft *draft, uint64_t line,
     return 0;
 }
 
+/* What ids in lines are smaller than. */
+static size_t id_limit(const struct dt_make *make)
+{
+    return make->options->vocab_size > 0
+               ? make->options->vocab_size
+               : dt_tokenizer_vocab_size(make->tokenizer);
+}
+
 /* Appends the tokens of a line; its record decides how they are counted. */
 static int add_record(struct dt_draft *draft, const struct dt_make *make,
                       struct dt_masker *masker, const char *line, size_t length,
@@ -63,9 +71,8 @@ static int add_record(struct dt_draft *draft, const struct dt_make *make,
 {
     struct dt_record record;
     bool seam = false;
-    int rc =
-        dt_jsonl_read(line, length, make->format, make->options,
-                      dt_tokenizer_vocab_size(make->tokenizer), &record, err);
+    int rc = dt_jsonl_read(line, length, make->format, make->options,
+                           id_limit(make), &record, err);
     if (rc == 0)
         rc = dt_masker_add(masker, &record, &draft->marked, &seam, err);
     if (rc == 0) {
@@ -83,9 +90,8 @@ static int add_preference(struct dt_draft *draft, const struct dt_make *make,
 {
     struct dt_preference p;
     bool seam = false;
-    int rc =
-        dt_preference_read(line, length, make->options,
-                           dt_tokenizer_vocab_size(make->tokenizer), &p, err);
+    int rc = dt_preference_read(line, length, make->options, id_limit(make), &p,
+                                err);
     if (rc == 0)
         rc = dt_masker_add_preference(masker, &p, &draft->marked, &seam, err);
     if (rc == 0) {

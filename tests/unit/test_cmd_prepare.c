@@ -126,6 +126,26 @@ static void a_configuration_and_its_options_share_a_cache(void **state)
     assert_non_null(strstr(out, "prepared already"));
 }
 
+static void ids_are_prepared_for_the_model_of_a_configuration(void **state)
+{
+    static const char line[] = "{\"chosen_ids\": [5, 999], \"rejected_ids\": "
+                               "[5, 7]}\n";
+    static const char text[] = "algorithm: dpo\nrun.device: cpu\n"
+                               "model: {n_embd: 32, n_layer: 1, n_head: 2, "
+                               "vocab_size: 1000}\ntrain_batch_size: 2\n"
+                               "data: {train: ids.jsonl, cache_dir: k}\n";
+    (void)state;
+    scratch_write("ids.jsonl", line, sizeof(line) - 1);
+    scratch_write("c.yaml", text, sizeof(text) - 1);
+    assert_int_equal(RUN("--config=c.yaml"), EX_OK);
+    assert_non_null(strstr(out, "/ids.jsonl: 1 examples, "));
+    assert_int_equal(RUN("--tokenizer=byte", "--format=preference",
+                         "--cache-dir=k", "ids.jsonl"),
+                     EX_DATAERR);
+    assert_non_null(strstr(errors, "ids.jsonl:1: chosen_ids[1]: expected an "
+                                   "integer from 0 to 256"));
+}
+
 static void a_configuration_with_nothing_to_prepare_says_so(void **state)
 {
     (void)state;
@@ -257,6 +277,7 @@ int main(void)
         cmocka_unit_test(help_prints_the_usage),
         cmocka_unit_test(a_terminal_shows_progress_until_the_end),
         cmocka_unit_test(a_configuration_and_its_options_share_a_cache),
+        cmocka_unit_test(ids_are_prepared_for_the_model_of_a_configuration),
         cmocka_unit_test(a_configuration_with_nothing_to_prepare_says_so),
         cmocka_unit_test(a_reference_is_computed_for_later_runs),
     };

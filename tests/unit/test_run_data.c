@@ -212,6 +212,27 @@ static void tokenized_text_is_cut_into_rows_and_split(void **state)
     dt_conf_destroy(conf);
 }
 
+/* The bytes that stand in for a tokenizer have 257. */
+static void ids_may_be_any_of_the_models_vocabulary(void **state)
+{
+    struct dt_run_data data = {0};
+    struct dt_error err;
+    (void)state;
+    write_text("i.jsonl", "{\"input_ids\": [5, 257, 299, 7]}\n");
+    struct dt_conf *conf =
+        load("train: i.jsonl, format: tokenized, max_length: 8", "");
+    open_data(&data, conf);
+    assert_int_equal(read_row(data.train, 0).inputs[2], VOCAB - 1);
+    dt_run_data_fini(&data);
+    write_text("i.jsonl", "{\"input_ids\": [5, 300]}\n");
+    data = (struct dt_run_data){0};
+    assert_int_equal(dt_run_data_open(&data, conf, VOCAB, false, &err), -1);
+    assert_non_null(strstr(err.text, "i.jsonl:1: input_ids[1]: expected an "
+                                     "integer from 0 to 299"));
+    dt_run_data_fini(&data);
+    dt_conf_destroy(conf);
+}
+
 /* The first ids of 16 rows in the order in which a run learns them. */
 static void learned_order(const char *data, const char *more, int32_t order[16])
 {
@@ -344,6 +365,7 @@ int main(void)
         cmocka_unit_test(training_never_sees_the_held_out_stream),
         cmocka_unit_test(training_and_evaluation_read_their_own_files),
         cmocka_unit_test(tokenized_text_is_cut_into_rows_and_split),
+        cmocka_unit_test(ids_may_be_any_of_the_models_vocabulary),
         cmocka_unit_test(the_data_seed_alone_decides_the_order),
         cmocka_unit_test(another_seed_makes_other_rows),
         cmocka_unit_test(an_end_of_answers_that_is_no_end_of_the_model_is_said),
