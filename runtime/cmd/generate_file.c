@@ -225,10 +225,13 @@ static int read_lines(struct work *work, struct dt_error *err)
         return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", work->path,
                             strerror(errno));
     while (result == 0 && (bytes = getline(&text, &room, f)) > 0) {
-        work->number++;
-        if (!is_blank(text, (size_t)bytes) &&
+        const size_t mark =
+            work->number++ == 0 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3
+                                                                         : 0;
+        const size_t left = (size_t)bytes - mark;
+        if (!is_blank(text + mark, left) &&
             work->total++ % work->size == work->rank)
-            result = add_line(work, text, (size_t)bytes, err);
+            result = add_line(work, text + mark, left, err);
     }
     if (result == 0 && ferror(f))
         result = dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s",

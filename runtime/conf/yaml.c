@@ -296,13 +296,18 @@ static struct dt_tree *build_stream(struct builder *b)
 struct dt_tree *dt_tree_parse(const char *text, size_t bytes,
                               struct dt_conf_notes *notes)
 {
-    struct builder b = {.notes = notes, .text = text, .bytes = bytes};
+    /* libyaml would count a byte order mark as a column */
+    const size_t mark =
+        bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    struct builder b = {
+        .notes = notes, .text = text + mark, .bytes = bytes - mark};
     if (!yaml_parser_initialize(&b.parser)) {
         notes->out_of_memory = true;
         return NULL;
     }
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, bytes);
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)b.text,
+                                 b.bytes);
     const struct dt_conf_place start = {.line = 1, .column = 1};
     size_t notes_before = notes->count;
     struct dt_tree *tree = build_stream(&b);

@@ -56,7 +56,8 @@ generate() {
         generate "$ranks" --prompts "$WORK/prompts.jsonl" >shared
         cmp alone shared
     done
-    sed 3q prompts.jsonl >few.jsonl # two prompts for three ranks
+    # two prompts for three ranks, behind a byte order mark
+    { printf '\xef\xbb\xbf' && sed 3q prompts.jsonl; } >few.jsonl
     generate 3 --prompts "$WORK/few.jsonl" >shared
     cmp <(sed 2q alone) shared
     : >none.jsonl

@@ -5,9 +5,14 @@
 
 #include "conf.h"
 
+#define MARK "\xef\xbb\xbf" /* of byte order */
+
 static const struct broken structure[] = {
     {"", "t.yaml:1:1: the file is empty\n"},
     {"# nothing\n", "t.yaml:1:1: the file is empty\n"},
+    {MARK, "t.yaml:1:1: the file is empty\n"},
+    {MARK "a: @x\n", "t.yaml:1:4: YAML: found character that cannot start any "
+                     "token while scanning for the next token in line 1\n"},
     {"sft\n", "t.yaml:1:1: expected `key: value` lines\n"},
     {"- a\n- b\n", "t.yaml:1:1: expected `key: value` lines\n"},
     {"algorithm: sft\n---\nalgorithm: sft\n",

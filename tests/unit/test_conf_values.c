@@ -47,6 +47,12 @@ static void the_least_configuration_is_filled_with_defaults(void **state)
     dt_conf_destroy(NULL);
 }
 
+static void a_byte_order_mark_before_the_file_is_no_part_of_it(void **state)
+{
+    (void)state;
+    dt_conf_destroy(load_good("\xef\xbb\xbf" LEAST, ""));
+}
+
 static void numbers_are_read_in_every_notation(void **state)
 {
     struct dt_conf *conf =
@@ -524,6 +530,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_least_configuration_is_filled_with_defaults),
+        cmocka_unit_test(a_byte_order_mark_before_the_file_is_no_part_of_it),
         cmocka_unit_test(numbers_are_read_in_every_notation),
         cmocka_unit_test(keys_of_other_frameworks_are_understood),
         cmocka_unit_test(paths_expand_variables_and_the_home_directory),
