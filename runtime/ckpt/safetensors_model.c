@@ -29,9 +29,10 @@ enum {
     MAX_INDEX_BYTES = 100 * 1000 * 1000,
 };
 
-static const char *file_of(const struct st_part *part)
+/* Its name in the directory of the model. */
+static const char *file_of(const struct st_part *part, const char *dir)
 {
-    return strrchr(part->path, '/') + 1;
+    return part->path + strlen(dir) + 1;
 }
 
 /* Opens <dir>/<file> unless it is open already. */
@@ -40,20 +41,22 @@ static int add_file(struct dt_safetensors *st, const struct store *store,
 {
     char path[PATH_MAX];
     for (size_t i = 0; i < st->part_count; i++)
-        if (strcmp(file_of(&st->parts[i]), file) == 0)
+        if (strcmp(file_of(&st->parts[i], dir), file) == 0)
             return 0;
     if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
     return store->add(st, path, err);
 }
 
-/* Whether `file` is a plain name in the same directory that can be printed. */
-static bool is_plain(const char *file)
+/* Whether `file` is in the same directory or below it, by a name that can be
+ * printed.
+ */
+static bool is_below(const char *file)
 {
     for (const char *p = file; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '/')
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
             return false;
-    return *file && !strstr(file, "..");
+    return *file && *file != '/' && !strstr(file, "..");
 }
 
 /* Opens every file that `map` names. */
@@ -71,10 +74,10 @@ static int add_files(struct dt_safetensors *st, const struct store *store,
                                       "tensor \"%s\": expected the name of a "
                                       "file",
                                       name);
-        if (!is_plain(file))
+        if (!is_below(file))
             return dt_safetensors_bad(index, err,
-                                      "tensor \"%s\": \"%s\" is not a plain "
-                                      "file name",
+                                      "tensor \"%s\": \"%s\" is not the name "
+                                      "of a file beside or below the index",
                                       name, file);
         if (add_file(st, store, dir, file, err) < 0)
             return dt_error_prefix(err, "%s", index);
@@ -83,8 +86,8 @@ static int add_files(struct dt_safetensors *st, const struct store *store,
 }
 
 /* Checks that the index and the files list the same tensors. */
-static int check_map(const struct dt_safetensors *st, const char *index,
-                     json_t *map, struct dt_error *err)
+static int check_map(const struct dt_safetensors *st, const char *dir,
+                     const char *index, json_t *map, struct dt_error *err)
 {
     const char *name;
     json_t *value;
@@ -97,16 +100,16 @@ static int check_map(const struct dt_safetensors *st, const char *index,
                                       "tensor \"%s\" is not in %s, nor in any "
                                       "other file",
                                       name, file);
-        if (strcmp(file_of(entry->part), file) != 0)
+        if (strcmp(file_of(entry->part, dir), file) != 0)
             return dt_safetensors_bad(index, err,
                                       "tensor \"%s\" is in %s, not in %s", name,
-                                      file_of(entry->part), file);
+                                      file_of(entry->part, dir), file);
     }
     for (size_t i = 0; i < st->count; i++)
         if (!json_object_get(map, st->entries[i].name))
             return dt_safetensors_bad(
                 index, err, "tensor \"%s\" of %s is not listed",
-                st->entries[i].name, file_of(st->entries[i].part));
+                st->entries[i].name, file_of(st->entries[i].part, dir));
     return 0;
 }
 
@@ -122,7 +125,7 @@ static struct dt_safetensors *open_map(const struct store *store,
         dt_safetensors_create(json_object_size(map), err);
     if (st && add_files(st, store, dir, index, map, err) == 0 &&
         dt_safetensors_sort(st, err) == 0 &&
-        check_map(st, index, map, err) == 0)
+        check_map(st, dir, index, map, err) == 0)
         return st;
     dt_safetensors_close(st);
     return NULL;

@@ -81,6 +81,11 @@ static void match_names(struct dt_weights *m)
         else if (!is_buffer(name))
             m->unexpected[m->unexpected_count++] = name;
     }
+    /* either name of tied weights will do */
+    if (m->tied_head && m->layout->tied && !m->sources[0]) {
+        m->sources[0] = HEAD;
+        m->tied_head = false;
+    }
     for (size_t i = 0; i < m->layout->param_count; i++) {
         const char *name = m->layout->params[i].name;
         if (!m->sources[i] && !(m->trunk && !strcmp(name, SCORE)))
@@ -310,7 +315,10 @@ int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
     if (equal == 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: " HEAD
-                            " differs from %s, but config.json ties them",
+                            " differs from %s, but config.json ties them: "
+                            "write \"tie_word_embeddings\": false there if the "
+                            "model has a head of its own, or save the model "
+                            "without " HEAD " if its head is its embedding",
                             w->dir, w->layout->params[0].name);
     return equal < 0 ? -1 : 0;
 }
@@ -388,7 +396,8 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     bool found = false;
     for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
         const char *name = dt_safetensors_name(st, t);
-        if (find_param(layout, name) != 0 ||
+        if ((find_param(layout, name) != 0 &&
+             !(layout->tied && !strcmp(name, HEAD))) ||
             dt_safetensors_dtype(st, name, dtype) < 0)
             continue;
         if (*dtype == DT_F64)

@@ -86,6 +86,28 @@ static void an_index_joins_its_files_into_one_model(void **state)
     dt_safetensors_close(st);
 }
 
+static void shards_may_be_in_a_folder_below_the_index(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    mkdir(scratch_path("shards"), 0700);
+    write_file("shards/m-1.safetensors", (const char *const[]){"a", "c", NULL});
+    write_file("shards/m-2.safetensors", (const char *const[]){"b", NULL});
+    struct dt_safetensors *st =
+        open_index(MAP("\"a\": \"shards/m-1.safetensors\", \"c\": "
+                       "\"shards/m-1.safetensors\", \"b\": "
+                       "\"shards/m-2.safetensors\""),
+                   &err);
+    if (!st)
+        fail_msg("%s", err.text);
+    assert_true(read_one(st, "b") == 1 && read_one(st, "c") == 2);
+    dt_safetensors_close(st);
+    /* one of the same name is another file */
+    assert_null(
+        open_index(MAP("\"a\": \"shards/m-1.safetensors\", " B2 "," C1), &err));
+    assert_non_null(strstr(err.text, "/m-1.safetensors: tensor \"a\" is in "));
+}
+
 /* As the reference: the single file wins over an index left beside it. */
 static void a_single_file_wins_over_an_index(void **state)
 {
@@ -111,17 +133,33 @@ static const struct {
     {MAP(""), ": no weight_map", EX_DATAERR},
     {MAP("\"a\": 1"), ": tensor \"a\": expected the name of a file",
      EX_DATAERR},
-    {MAP("\"a\\n\": \"\""), ": tensor \"a?\": \"\" is not a plain file name",
+    {MAP("\"a\\n\": \"\""),
+     ": tensor \"a?\": \"\" is not the name of a file beside or below the "
+     "index",
      EX_DATAERR},
     {MAP("\"a\": \"/etc/passwd\""),
-     ": tensor \"a\": \"/etc/passwd\" is not a plain file name", EX_DATAERR},
+     ": tensor \"a\": \"/etc/passwd\" is not the name of a file beside or "
+     "below the index",
+     EX_DATAERR},
     {MAP("\"a\": \"../m-1.safetensors\""),
-     ": tensor \"a\": \"../m-1.safetensors\" is not a plain file name",
+     ": tensor \"a\": \"../m-1.safetensors\" is not the name of a file beside "
+     "or below the index",
      EX_DATAERR},
     {MAP("\"a\": \"a\\nb\""),
-     ": tensor \"a\": \"a?b\" is not a plain file name", EX_DATAERR},
-    {MAP("\"a\": \"..\""), ": tensor \"a\": \"..\" is not a plain file name",
+     ": tensor \"a\": \"a?b\" is not the name of a file beside or below the "
+     "index",
      EX_DATAERR},
+    {MAP("\"a\": \"..\""),
+     ": tensor \"a\": \"..\" is not the name of a file beside or below the "
+     "index",
+     EX_DATAERR},
+    {MAP("\"a\": \"sub/../../a\""),
+     ": tensor \"a\": \"sub/../../a\" is not the name of a file beside or "
+     "below the index",
+     EX_DATAERR},
+    {MAP("\"a\": \"sub/m-1.safetensors\""),
+     "/sub/m-1.safetensors: cannot open: No such file or directory",
+     EX_NOINPUT},
     {MAP("\"a\": \".\""), "/.: not a regular file", EX_NOINPUT},
     {MAP(A1 ", \"b\": \"m-3.safetensors\""),
      "/m-3.safetensors: cannot open: No such file or directory", EX_NOINPUT},
@@ -179,6 +217,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
         TEST(an_index_joins_its_files_into_one_model),
+        TEST(shards_may_be_in_a_folder_below_the_index),
         TEST(a_single_file_wins_over_an_index),
         TEST(a_wrong_index_is_refused_with_the_reason),
         TEST(a_tensor_in_two_files_is_refused),

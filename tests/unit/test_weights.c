@@ -134,7 +134,25 @@ static void names_without_a_prefix_fill_the_model(void **state)
     assert_int_equal(write_and_load(s, text), -1);
     assert_string_equal(text, ": lm_head.weight differs from "
                               "transformer.wte.weight, but config.json ties "
-                              "them");
+                              "them: write \"tie_word_embeddings\": false "
+                              "there if the model has a head of its own, or "
+                              "save the model without lm_head.weight if its "
+                              "head is its embedding");
+}
+
+static void either_name_of_tied_weights_fills_them(void **state)
+{
+    struct sample *s = *state;
+    char text[DT_ERROR_TEXT_BYTES];
+    enum dt_dtype dtype;
+    struct dt_error err;
+    for (size_t i = 0; i < s->count; i++)
+        if (!strcmp(s->tensors[i].name, "transformer.wte.weight"))
+            s->tensors[i].name = "lm_head.weight";
+    assert_int_equal(write_and_load(s, text), 0);
+    assert_int_equal(dt_weights_dtype(scratch_root, s->layout, &dtype, &err),
+                     0);
+    assert_int_equal(dtype, DT_F32);
 }
 
 static void missing_unexpected_and_misshapen_tensors_are_named(void **state)
@@ -404,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(prefixed_names_fill_the_model),
         TEST(names_without_a_prefix_fill_the_model),
+        TEST(either_name_of_tied_weights_fills_them),
         TEST(missing_unexpected_and_misshapen_tensors_are_named),
         TEST(eight_missing_tensors_are_named_and_more_counted),
         TEST(four_wrong_shapes_are_named_and_more_counted),
