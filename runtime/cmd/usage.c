@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
+#include "base/str.h"
 #include "cmd/cmd.h"
 
 static const char *const dtypes[] = {
@@ -46,6 +47,26 @@ static bool has_letter(const struct option *table, int letter)
     return table->name != NULL;
 }
 
+/* Names the option that was probably meant, such as that with - for _. */
+static int unknown_option(const struct dt_cmd_line *line, const char *word)
+{
+    const char *names[64], *nearest = NULL;
+    char text[64];
+    size_t n = 0;
+    for (const struct option *o = line->table; o->name && n < 64; o++)
+        names[n++] = o->name;
+    if (strncmp(word, "--", 2) == 0) {
+        snprintf(text, sizeof(text), "%.*s", (int)strcspn(word + 2, "="),
+                 word + 2);
+        nearest = dt_str_nearest(text, names, n);
+    }
+    if (nearest && strcmp(nearest, text) == 0) /* it takes no value */
+        nearest = NULL;
+    return dt_cmd_usage_error(line->name, "unknown option '%s'%s%s%s", word,
+                              nearest ? "; did you mean --" : "",
+                              nearest ? nearest : "", nearest ? "?" : "");
+}
+
 int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv)
 {
     opterr = 0;
@@ -71,8 +92,7 @@ int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv)
     bool is_letter = optopt != 0 && !has_letter(line->table, optopt);
     if (c == '?')
         line->status =
-            dt_cmd_usage_error(line->name, "unknown option '%s'",
-                               is_letter ? letter : argv[optind - 1]);
+            unknown_option(line, is_letter ? letter : argv[optind - 1]);
     else if (c == ':')
         line->status = dt_cmd_usage_error(line->name, "'%s' needs a value",
                                           argv[optind - 1]);

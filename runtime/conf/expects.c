@@ -32,7 +32,7 @@ static void append_range(const struct dt_conf_key *key, char *buffer,
                  key->type == DT_CONF_INT_OR_WORD;
     if (key->min == 0 && key->max == 0)
         return;
-    if (key->max >= 1e12)
+    if (key->max >= 1e12 || key->endless)
         APPEND(buffer, bytes, " %s %.17g",
                key->above_min ? ">" : ">=", key->min);
     else if (whole)

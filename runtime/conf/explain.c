@@ -90,6 +90,31 @@ static void explain_switch(const struct dt_conf_switch *s, FILE *out)
     explain_key(&dt_conf_keys[dt_conf_key_find(s->path)], out);
 }
 
+/* Explains all rows of a key of another trainer. */
+static bool explain_foreign(const char *name, FILE *out)
+{
+    char text[TEXT_BYTES];
+    bool found = false;
+    for (const struct dt_conf_foreign *f = dt_conf_foreigns; f->names; f++) {
+        const char *value = f->values ? f->values : "";
+        const char *colon = f->values ? ": " : "";
+        if (!dt_conf_foreign_has(f, name))
+            continue;
+        if (!found)
+            fprintf(out, "%s\n", name);
+        found = true;
+        if (f->path)
+            snprintf(text, sizeof(text), "%s means %s: %s", value, f->path,
+                     f->meant);
+        else
+            snprintf(text, sizeof(text), "%s%s%s%s", value, colon,
+                     f->meant ? "" : "no effect here: ",
+                     f->meant ? f->meant : f->unused);
+        print_sentence(text, out);
+    }
+    return found;
+}
+
 static void explain_later(const char *name, const char *waits, FILE *out)
 {
     char text[TEXT_BYTES];
@@ -168,7 +193,8 @@ int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
     int row = dt_conf_key_match(name, 0);
     const struct dt_conf_switch *s = dt_conf_switch_match(name);
     const char *waits = dt_conf_later_match(name);
-    if (row >= 0 && strcmp(name, "distributed") != 0) { /* a section, too */
+    bool section = dt_conf_section_match(name) && !dt_deepspeed_section(name);
+    if (row >= 0 && !section) {
         int first = row;
         for (; row >= 0; row = dt_conf_key_match(name, row + 1))
             explain_key(&dt_conf_keys[row], out);
@@ -187,11 +213,11 @@ int dt_conf_explain(const char *name, FILE *out, struct dt_error *err)
         print_sentence("variables and their values, as strings; they are "
                        "exported to every rank, unless the user has set them",
                        out);
-    } else if (dt_conf_section_match(name) && !dt_deepspeed_section(name)) {
+    } else if (section) {
         explain_section(name, out);
     } else if (dt_deepspeed_find("", name)) {
         explain_deepspeed(name, out);
-    } else {
+    } else if (!explain_foreign(name, out)) {
         const char *nearest = dt_conf_nearest(name, buffer, sizeof(buffer));
         return dt_error_set(err, EX_USAGE, "%s: unknown key%s%s%s", name,
                             nearest ? "; did you mean " : "",

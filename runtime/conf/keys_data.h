@@ -4,7 +4,7 @@
 
     /* model */
     {"model.path", DT_CONF_OLD_DIR, AT(model.path),
-     .aliases = ALSO("model_name_or_path", "sft_model_path"),
+     .aliases = ALSO("model_name_or_path", "sft_model_path", "base_model", "model"),
      .help = "Hugging Face model directory; without it the keys from type to "
              "initializer_range describe the model"},
     {"model.config_path", DT_CONF_OLD_DIR, AT(model.config_path),
@@ -131,7 +131,7 @@
      .help = "key of the text in a line of JSON"},
     {"data.prompt_column", DT_CONF_STRING, AT(data.prompt_column),
      .fallback = "prompt", .result = true,
-     .aliases = ALSO("data.columns.prompt"),
+     .aliases = ALSO("data.columns.prompt", "dataset_prompt_column"),
      .help = "key of the prompt in a line of JSON"},
     {"data.completion_column", DT_CONF_STRING, AT(data.completion_column),
      .fallback = "completion", .result = true,
@@ -166,7 +166,7 @@
                     {"llama3", DT_CONF_CHAT_LLAMA3, NULL},
                     {"llama3.1", DT_CONF_CHAT_LLAMA31, NULL},
                     {"mistral", DT_CONF_CHAT_MISTRAL, NULL}),
-     .aliases = ALSO("chat_template_path"),
+     .aliases = ALSO("chat_template_path", "chat_template"),
      .help = "template that turns conversations into text; auto is the one "
              "in the tokenizer's files; or give a file with a Jinja template"},
     {"data.chat_template_kwargs", DT_CONF_FREE, AT(data.chat_template_kwargs),
@@ -192,7 +192,7 @@
                     {"true", DT_PACK_BFD, NULL},
                     {"bfd_split", DT_PACK_BFD_SPLIT, NULL},
                     {"wrapped", DT_PACK_WRAPPED, NULL}),
-     .aliases = ALSO("packing", "packing_strategy"),
+     .aliases = ALSO("packing", "packing_strategy", "sample_packing"),
      .help = "put several examples into one row that do not see each other "
              "(bfd: best fit; bfd_split: long examples in pieces), or join "
              "everything into one text (wrapped)"},
@@ -221,7 +221,7 @@
     {"data.max_length", DT_CONF_INT, AT(data.max_length), .fallback = "1024",
      .min = 1, .max = 1 << 24, .result = true, .unit = "tokens",
      .aliases = ALSO("max_length", "max_seq_length", "cutoff_len",
-                     "block_size"),
+                     "block_size", "sequence_len"),
      .help = "length of a row; of a prompt and its completion together with "
              "algorithms ppo and grpo"},
     {"data.max_prompt_length", DT_CONF_INT, AT(data.max_prompt_length),
@@ -237,6 +237,7 @@
              "their beginning"},
     {"data.validation_split", DT_CONF_FLOAT, AT(data.validation_split),
      .fallback = "0", .min = 0, .max = 1, .below_max = true, .result = true,
+     .aliases = ALSO("val_size", "val_set_size"),
      .help = "share at the end of data.train to hold out when data.eval is "
              "not given"},
     {"data.shuffle", DT_CONF_BOOL, AT(data.shuffle), .fallback = "true",

@@ -167,7 +167,7 @@
              "with a link-local address last, until one answers"},
     {"distributed.timeout_s", DT_CONF_INT, AT(distributed.timeout_s),
      .fallback = "1800", .min = 1, .max = 1e6, .unit = "seconds",
-     .aliases = ALSO("ddp_timeout"),
+     .endless = true, .aliases = ALSO("ddp_timeout"),
      .help = "longest wait for another rank"},
     {"distributed.outage_s", DT_CONF_INT, AT(distributed.outage_s),
      .fallback = "15", .min = 1, .max = 1e6, .unit = "seconds",

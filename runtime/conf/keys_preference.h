@@ -29,7 +29,7 @@
                     {"bco_pair", 0, NULL}, {"sppo_hard", 0, NULL},
                     {"apo_zero", 0, NULL}, {"apo_down", 0, NULL},
                     {"sft", 0, NULL}),
-     .aliases = ALSO("loss_type"),
+     .aliases = ALSO("loss_type", "pref_loss"),
      .help = "loss of a pair, or a list of losses that are added, as in TRL; "
              "cdpo is sigmoid with label_smoothing, sft the mean loss of the "
              "tokens of the preferred completion"},
@@ -39,7 +39,7 @@
              "the default is 1 each"},
     {"dpo.beta", DT_CONF_FLOAT, AT(dpo.beta), .fallback = "0.1", .min = 0,
      .max = INFINITY, .above_min = true, .result = true,
-     .aliases = ALSO("beta"),
+     .aliases = ALSO("beta", "pref_beta"),
      .help = "how much a change of log-probabilities counts: with more of it "
              "the model stays closer to the reference"},
     {"dpo.label_smoothing", DT_CONF_FLOAT, AT(dpo.label_smoothing),

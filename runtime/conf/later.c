@@ -62,9 +62,7 @@ const struct dt_conf_later dt_conf_laters[] = {
      KEYS("quantization", "load_in_4bit", "load_in_8bit"),
      KEYS("load_in_4bit", "load_in_8bit")},
     {"", "other ways to shard a model (see distributed.strategy)",
-     KEYS("fsdp", "fsdp_config", "tensor_parallel", "pipeline_parallel"),
-     KEYS("fsdp", "fsdp_config", "tensor_parallel", "pipeline_parallel")},
-    {"", "a hub client (nothing is uploaded)",
-     KEYS("push_to_hub", "hub_model_id"), KEYS("push_to_hub", "hub_model_id")},
+     KEYS("tensor_parallel", "pipeline_parallel"),
+     KEYS("tensor_parallel", "pipeline_parallel")},
     {0},
 };

@@ -21,22 +21,81 @@ static bool is_switch(const struct dt_conf_switch *s,
                               strcasecmp(node->text, s->when) == 0));
 }
 
+/* Gives a key the value that another key stands for. */
+static void take_meant(struct dt_conf_reader *reader, const char *path,
+                       const char *value, const struct dt_tree *node)
+{
+    struct dt_tree meant = *node;
+    meant.text = strdup(value);
+    if (meant.text)
+        dt_conf_set(reader, dt_conf_key_find(path), &meant);
+    else
+        reader->problems.out_of_memory = true;
+    free(meant.text);
+}
+
 /* Stores the value that a switch such as `bf16: true` stands for. */
 static void take_switch(struct dt_conf_reader *reader,
                         const struct dt_conf_switch *s,
                         const struct dt_tree *node)
 {
-    struct dt_tree meant = *node;
     bool on = true;
     const struct dt_conf_key key = {.path = s->alias, .type = DT_CONF_BOOL};
-    if (!s->when && (dt_conf_bool(reader, &key, node, &on) < 0 || !on))
+    if (dt_conf_is_empty(node))
+        dt_conf_note(&reader->problems, node->key_place, s->alias,
+                     "no value: write null for the default");
+    else if (!dt_conf_is_null(node) &&
+             (s->when || (dt_conf_bool(reader, &key, node, &on) == 0 && on)))
+        take_meant(reader, s->path, s->value, node);
+}
+
+/* Takes a key of another trainer. */
+static void take_foreign(struct dt_conf_reader *reader,
+                         const struct dt_conf_foreign *f,
+                         const struct dt_tree *node, const char *path)
+{
+    size_t used = strlen(reader->unused);
+    if (dt_conf_is_null(node) || dt_conf_is_empty(node))
         return;
-    meant.text = strdup(s->value);
-    if (meant.text)
-        dt_conf_set(reader, dt_conf_key_find(s->path), &meant);
-    else
-        reader->problems.out_of_memory = true;
-    free(meant.text);
+    if (f->path) {
+        take_meant(reader, f->path, f->meant, node);
+        if (strcmp(node->key, "finetuning_type") == 0)
+            reader->lora_at = node->place;
+    } else if (f->meant) {
+        dt_conf_note(&reader->problems, node->key_place, path, "%s", f->meant);
+    } else {
+        if (used == 0)
+            reader->unused_at = node->key_place;
+        snprintf(reader->unused + used, sizeof(reader->unused) - used, "%s%s",
+                 used ? ", " : "", node->key);
+    }
+}
+
+/* Says which defaults are not those of LLaMA-Factory. */
+static void warn_of_lora(struct dt_conf_reader *reader)
+{
+    bool alpha = dt_conf_given(reader->conf, "adapter.alpha");
+    bool target = dt_conf_given(reader->conf, "adapter.target_modules");
+    if (reader->lora_at.line > 0 && (!alpha || !target))
+        dt_conf_note(&reader->warnings, reader->lora_at, "finetuning_type",
+                     "LLaMA-Factory's default of%s%s%s: write %s%s%s",
+                     alpha ? "" : " lora_alpha is twice lora_rank, 8 here",
+                     alpha || target ? "" : ", and that of",
+                     target ? ""
+                            : " lora_target is all, q_proj and v_proj here",
+                     alpha ? "" : "lora_alpha", alpha || target ? "" : " and ",
+                     target ? "" : "lora_target");
+}
+
+/* Warns of all keys without effect at once: a file often has a dozen. */
+static void warn_of_foreign(struct dt_conf_reader *reader)
+{
+    warn_of_lora(reader);
+    if (reader->unused[0])
+        dt_conf_note(&reader->warnings, reader->unused_at, NULL,
+                     "no effect here: %s; `disttrain check --explain KEY` says "
+                     "why",
+                     reader->unused);
 }
 
 static bool is_name(const char *text)
@@ -125,13 +184,17 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                  c->key);
         int row = match_row(reader, path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
+        const struct dt_conf_foreign *f = dt_conf_foreign_match(
+            path, c->kind == DT_TREE_SCALAR ? c->text : NULL);
         const char *waits = dt_conf_later_match(path);
-        bool section = c->kind == DT_TREE_MAP && dt_conf_section_match(path);
+        bool section = c->kind != DT_TREE_SCALAR && dt_conf_section_match(path);
         if (c->kind == DT_TREE_MAP && dt_deepspeed_section(path))
             dt_deepspeed_take_map(reader, c, path);
+        else if (f)
+            take_foreign(reader, f, c, path);
         else if (is_switch(s, c))
             take_switch(reader, s, c);
-        else if (row >= 0 && !section) /* `distributed` may be either */
+        else if (row >= 0 && !section) /* `optimizer` may be either */
             dt_conf_set(reader, row, c);
         else if (waits)
             dt_conf_note(&reader->problems, c->key_place, path,
@@ -231,9 +294,15 @@ static void take_deepspeed(struct dt_conf_reader *reader)
 static void find_algorithm(struct dt_conf_reader *reader,
                            const struct dt_tree *tree)
 {
-    for (const struct dt_tree *c = tree->child; c; c = c->next)
+    for (const struct dt_tree *c = tree->child; c; c = c->next) {
+        const struct dt_conf_foreign *f =
+            c->kind == DT_TREE_SCALAR ? dt_conf_foreign_match(c->key, c->text)
+                                      : NULL;
         if (c->kind == DT_TREE_SCALAR && strcmp(c->key, "algorithm") == 0)
             reader->algorithm = c->text;
+        else if (f && f->path && strcmp(f->path, "algorithm") == 0)
+            reader->algorithm = f->meant;
+    }
 }
 
 /* Stores the values of the overrides, the last one first, and of the file. */
@@ -255,6 +324,7 @@ static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
         if (set[i])
             walk_tree(reader, set[i], "");
     walk_tree(reader, tree, "");
+    warn_of_foreign(reader);
     reader->algorithm = NULL;
     for (size_t i = 0; set && i < overrides->count; i++)
         dt_tree_destroy(set[i]);

@@ -18,6 +18,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/expand.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
+	runtime/conf/foreign.c \
 	runtime/conf/item.c \
 	runtime/conf/json.c \
 	runtime/conf/keys_adapter.h \

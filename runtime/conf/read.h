@@ -30,6 +30,9 @@ struct dt_conf_reader {
     const char *algorithm; /* as the file spells it, or NULL */
     bool scores;           /* it is read for its rewards, and does not train */
     bool *failed;          /* by row: the given value is bad */
+    char unused[512]; /* names of keys of others without effect */
+    struct dt_conf_place unused_at; /* the first of them */
+    struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
     int *overridden;       /* by row: the number of the last override; 0: none
                             */
     struct dt_conf_notes problems, warnings;

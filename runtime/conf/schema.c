@@ -96,7 +96,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      AT(training.per_device_batch_size), .min = 1, .max = 1e6, .unit = "rows",
      .clash = "E103 ",
      .aliases = ALSO("per_device_train_batch_size", "micro_batch_size_per_gpu",
-                     "train_micro_batch_size_per_gpu"),
+                     "train_micro_batch_size_per_gpu", "micro_batch_size"),
      .help = "rows per rank and forward pass"},
     {"training.global_micro_batch_size", DT_CONF_INT,
      AT(training.global_micro_batch_size), .min = 1, .max = 1e6,
@@ -119,7 +119,7 @@ const struct dt_conf_key dt_conf_keys[] = {
              "global_micro_batch_size or train_batch_size"},
     {"training.per_device_eval_batch_size", DT_CONF_INT,
      AT(training.per_device_eval_batch_size), .min = 1, .max = 1e6,
-     .unit = "rows", .aliases = ALSO("per_device_eval_batch_size"),
+     .unit = "rows", .aliases = ALSO("per_device_eval_batch_size", "eval_batch_size"),
      .help = "rows per rank and forward pass in an evaluation; the default "
              "is per_device_batch_size"},
     {"training.gradient_accumulation_steps", DT_CONF_INT,
@@ -199,7 +199,7 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "interval between checkpoints; a ratio is a share of the run"},
     {"checkpoint.total_limit", DT_CONF_INT, AT(checkpoint.total_limit),
      .fallback = "0", .min = 0, .max = 1e6, .unit = "checkpoints",
-     .aliases = ALSO("save_total_limit"),
+     .endless = true, .aliases = ALSO("save_total_limit"),
      .help = "number of checkpoints to keep; older ones are removed only after "
              "a step after the newest has had a finite loss; 0 keeps all"},
     {"checkpoint.max_failures", DT_CONF_INT, AT(checkpoint.max_failures),

@@ -56,6 +56,7 @@ struct dt_conf_key {
     bool above_min, below_max;        /* excludes the limit itself */
     bool result;                      /* is part of the fingerprint */
     bool shape;                       /* cannot be used with model.path */
+    bool endless;                     /* a number above max means max */
     bool single;                      /* of a list of any text: one word may
                                          stand for it */
     int other;                        /* DT_CONF_OLD_OR_WORD */
@@ -98,6 +99,16 @@ struct dt_conf_switch {
 };
 extern const struct dt_conf_switch dt_conf_switches[];
 
+/* A key of another trainer that has no key of the same meaning here. */
+struct dt_conf_foreign {
+    const char *names;  /* with blanks between */
+    const char *values; /* these only, with blanks between; NULL: any value */
+    const char *path;   /* it means that this key has the value `meant`; or */
+    const char *meant;  /* without `path`: the line to write in its place */
+    const char *unused; /* why it has no effect here */
+};
+extern const struct dt_conf_foreign *const dt_conf_foreigns;
+
 /* Keys that are known but not supported yet: all `keys` of `section` need the
  * same feature.
  */
@@ -128,6 +139,15 @@ bool dt_conf_key_trains(const struct dt_conf_key *key);
 /* The same for the tables of switches and of later keys, or NULL. */
 const struct dt_conf_switch *dt_conf_switch_match(const char *path);
 const char *dt_conf_later_match(const char *path);
+
+/* Whether a row is about a key at top level or in `training`. */
+bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
+
+/* The row of a key at top level or in `training` that has this value, NULL for a
+ * list or a section. NULL: there is none.
+ */
+const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
+                                                    const char *value);
 
 /* True if `path` is below `section`, or below its part after `training.`. */
 bool dt_conf_path_below(const char *path, const char *section);

@@ -122,8 +122,10 @@ static int parse_int(struct dt_conf_reader *reader,
                      long *value)
 {
     long number;
-    if (is_plain(node) && dt_conf_parse_int(node->text, &number) &&
-        in_range(key, (double)number)) {
+    bool whole = is_plain(node) && dt_conf_parse_int(node->text, &number);
+    if (whole && key->endless && (double)number > key->max)
+        number = (long)key->max;
+    if (whole && in_range(key, (double)number)) {
         *value = number;
         return 0;
     }
@@ -338,6 +340,13 @@ static bool names_template(const struct dt_tree *node)
            (strchr(node->text, '/') || dt_str_ends_with(node->text, ".jinja"));
 }
 
+/* Whether a value is the text of a template, as other trainers take it. */
+static bool is_template(const struct dt_tree *node)
+{
+    return node->kind == DT_TREE_SCALAR &&
+           (strstr(node->text, "{%") || strstr(node->text, "{{"));
+}
+
 static int set_old_or_word(struct dt_conf_reader *reader,
                            const struct dt_conf_key *key,
                            const struct dt_tree *node)
@@ -347,6 +356,12 @@ static int set_old_or_word(struct dt_conf_reader *reader,
     if (word) {
         *value = (int)word->value;
         return 0;
+    }
+    if (key->type == DT_CONF_FILE_OR_WORD && is_template(node)) {
+        dt_conf_note(&reader->problems, node->place, key->path,
+                     "a template itself: write it to a file NAME.jinja, and "
+                     "the name here");
+        return -1;
     }
     if (key->type == DT_CONF_FILE_OR_WORD && !names_template(node))
         return dt_conf_expected(reader, key, node);

@@ -32,6 +32,7 @@ check_PROGRAMS += \
 	tests/unit/test_conf_deepspeed \
 	tests/unit/test_conf_device \
 	tests/unit/test_conf_distributed \
+	tests/unit/test_conf_foreign \
 	tests/unit/test_conf_json \
 	tests/unit/test_conf_launch \
 	tests/unit/test_conf_memory \

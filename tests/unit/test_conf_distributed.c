@@ -219,7 +219,7 @@ static const struct broken contradictions[] = {
      "t.yaml:5:25: distributed.outage_s: 20 must be less than "
      "distributed.timeout_s, which is 20\n"},
     {LEAST "distributed: [ddp]\n",
-     "t.yaml:5:14: distributed.enabled: expected true or false, got a list\n"},
+     "t.yaml:5:14: distributed: expected a section with keys\n"},
 };
 
 static void what_contradicts_itself_is_refused(void **state)

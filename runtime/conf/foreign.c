@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foreign.c - keys of other trainers that have no key of the same meaning here
+ *
+ * LLaMA-Factory, TRL with open-r1 and the alignment handbook, accelerate,
+ * axolotl. Where one has the same meaning, it is an alias in the schema.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "conf/schema.h"
+
+/* clang-format off */
+#define UNUSED(names, text) {names, NULL, NULL, NULL, text}
+#define UNUSED_IF(names, values, text) {names, values, NULL, NULL, text}
+#define MEANS(name, value, path, meant) {name, value, path, meant, NULL}
+#define WRITE(names, text) {names, NULL, NULL, text, NULL}
+/* clang-format on */
+#define OFF "false 0 no none null"
+
+/* The first row that has the name and the value counts. */
+static const struct dt_conf_foreign foreigns[] = {
+    /* algorithms */
+    MEANS("stage", "sft", "algorithm", "sft"),
+    MEANS("stage rl", "dpo", "algorithm", "dpo"),
+    MEANS("stage", "rm", "algorithm", "rm"),
+    MEANS("stage", "ppo", "algorithm", "ppo"),
+    MEANS("rl", "grpo", "algorithm", "grpo"),
+    WRITE("stage rl", "write algorithm: sft, rm, dpo, ppo or grpo; pt is sft "
+                      "with data.packing: wrapped"),
+    UNUSED("do_train do_predict", "the command says what is done"),
+    UNUSED("do_eval", "training.eval_strategy says when"),
+
+    /* models */
+    UNUSED("trust_remote_code", "code of models is never run"),
+    UNUSED("model_revision revision_of_model hub_model_revision use_auth_token "
+           "hf_use_auth_token hf_hub_token token low_cpu_mem_usage device_map "
+           "use_fast_tokenizer tokenizer_use_fast tokenizer_legacy",
+           "files are read as they are, and nothing is downloaded"),
+    UNUSED("model_type tokenizer_type processor_type is_llama_derived_model "
+           "is_mistral_derived_model is_qwen_derived_model "
+           "is_falcon_derived_model",
+           "config.json and the tokenizer's files say what the model is"),
+    MEANS("flash_attn", "auto", "model.attention", "auto"),
+    MEANS("flash_attn", "fa2", "model.attention", "flash_attention_2"),
+    MEANS("flash_attn", "fa3", "model.attention", "flash_attention_3"),
+    MEANS("flash_attn", "sdpa", "model.attention", "sdpa"),
+    MEANS("flash_attn", "disabled", "model.attention", "eager"),
+    MEANS("flash_attention", "true", "model.attention", "flash"),
+    UNUSED("flash_attention flash_attn xformers_attention sdp_attention "
+           "s2_attention flash_attn_cross_entropy flash_attn_rms_norm "
+           "flash_attn_fuse_qkv flash_attn_fuse_mlp flash_optimum",
+           "model.attention chooses who computes attention"),
+    UNUSED("use_liger_kernel enable_liger_kernel liger_rope liger_rms_norm "
+           "liger_rms_norm_gated liger_glu_activation liger_swiglu "
+           "liger_layer_norm liger_cross_entropy "
+           "liger_fused_linear_cross_entropy cut_cross_entropy use_unsloth "
+           "lora_mlp_kernel lora_qkv_kernel lora_o_kernel use_v1_kernels "
+           "use_kernels kernel_config torch_compile torch_compile_backend "
+           "torch_compile_mode plugins",
+           "kernels are built in"),
+    UNUSED("gradient_checkpointing_kwargs use_reentrant_gc",
+           "recomputation has one form"),
+    MEANS("disable_gradient_checkpointing", "true",
+          "model.gradient_checkpointing", "false"),
+    UNUSED("disable_gradient_checkpointing",
+           "model.gradient_checkpointing is false unless it is set"),
+    WRITE("dropout attn_pdrop resid_pdrop embd_pdrop attention_dropout "
+          "hidden_dropout",
+          "the model's config.json says it (attn_pdrop, resid_pdrop, "
+          "embd_pdrop ...); write adapter.dropout for that of LoRA, or "
+          "model.disable_dropout: true"),
+    WRITE("eos_token pad_token special_tokens tokens add_special_tokens "
+          "add_tokens eot_tokens",
+          "write it into the tokenizer's files, which say what its tokens are"),
+    UNUSED_IF("load_in_4bit load_in_8bit double_quantization use_dora", OFF,
+              "off here, too"),
+    WRITE("quantization_bit quantization_method double_quantization gptq "
+          "quant_config",
+          "quantized weights are not supported: remove it"),
+
+    /* adapters */
+    UNUSED_IF("finetuning_type", "full", "without adapter.type all is trained"),
+    MEANS("finetuning_type", "lora", "adapter.type", "lora"),
+    WRITE("finetuning_type", "write adapter.type: lora, or remove it"),
+    MEANS("lora_target", "all", "adapter.target_modules", "all-linear"),
+    MEANS("lora_target_linear", "true", "adapter.target_modules", "all-linear"),
+    UNUSED_IF("lora_target_linear lora_fan_in_fan_out", OFF,
+              "adapter.target_modules says which layers"),
+    UNUSED("lora_fan_in_fan_out", "the model's layers say it"),
+    UNUSED_IF("use_galore use_apollo use_badam use_adam_mini use_muon "
+              "use_llama_pro pissa_init use_kt",
+              OFF, "off here, too"),
+    WRITE("use_galore use_apollo use_badam use_adam_mini use_muon "
+          "use_llama_pro pissa_init loraplus_lr_ratio loraplus_lr_embedding "
+          "neftune_noise_alpha use_kt",
+          "not supported: remove it"),
+
+    /* data */
+    WRITE("dataset datasets dataset_mixture dataset_mixer train_dataset "
+          "pretraining_dataset",
+          "write data.train: FILE or a list of files"),
+    WRITE("test_datasets", "write data.eval: FILE or a list of files"),
+    UNUSED("dataset_dir dataset_config dataset_split dataset_splits "
+           "dataset_train_split dataset_test_split dataset_kwargs "
+           "skip_prepare_dataset",
+           "it is about data sets by name, and data.train has files"),
+    WRITE("template", "write data.chat_template: auto for the template of the "
+                      "model, a name or a file"),
+    MEANS("chat_template", "tokenizer_default", "data.chat_template", "auto"),
+    WRITE("max_samples",
+          "write it into the data: head -n N FILE.jsonl >SHORT.jsonl"),
+    WRITE("system_prompt default_system",
+          "write it into the data, as a message of the role system"),
+    UNUSED("preprocessing_num_workers dataset_num_proc dataset_processes "
+           "overwrite_cache dataset_prepared_path tokenized_path "
+           "preprocessing_batch_size shuffle_merged_datasets",
+           "the cache of tokens makes itself anew when something changes; see "
+           "data.cache_dir"),
+    UNUSED("remove_unused_columns",
+           "of each line the columns of its format are read"),
+    UNUSED("pad_to_sequence_len eval_sample_packing padding_free "
+           "group_by_length",
+           "rows are as short as their longest example; see data.packing"),
+    UNUSED_IF("average_tokens_across_devices", "true",
+              "the loss is always over all tokens of a step"),
+    WRITE("average_tokens_across_devices",
+          "the loss is always over all tokens of a step: remove it"),
+    UNUSED("image_max_pixels image_min_pixels video_max_pixels "
+           "video_min_pixels video_fps video_maxlen freeze_vision_tower "
+           "freeze_multi_modal_projector freeze_language_model",
+           "models of text are trained"),
+
+    /* rewards and sampling */
+    WRITE("reward_funcs reward_weights",
+          "write reward.functions: a list of {type: ..., weight: 1}"),
+    UNUSED("use_vllm vllm_mode vllm_device vllm_dtype vllm_server_host "
+           "vllm_server_port vllm_server_timeout vllm_tensor_parallel_size "
+           "vllm_gpu_memory_utilization vllm_max_model_len infer_backend vllm",
+           "the trainer itself samples completions"),
+    UNUSED("log_completions", "rollout.log_every says how often"),
+
+    /* steps, reports and checkpoints */
+    MEANS("bf16 fp16", "auto", "precision.compute", "auto"),
+    WRITE("pure_bf16 float16 bfloat16",
+          "write precision.compute: bf16; the optimizer's weights stay fp32"),
+    UNUSED_IF("logging_strategy", "steps", "logging.steps says how often"),
+    WRITE("logging_strategy", "write logging.steps: N"),
+    WRITE("saves_per_epoch", "write checkpoint.steps: N, or a share of the run "
+                             "such as 0.1"),
+    WRITE("evals_per_epoch", "write training.eval_strategy: epoch, or "
+                             "training.eval_steps: N"),
+    MEANS("auto_resume_from_checkpoints", "true", "training.resume", "auto"),
+    UNUSED_IF("auto_resume_from_checkpoints", OFF, "off here, too"),
+    WRITE("use_tensorboard", "write logging.report_to: [tensorboard]"),
+    UNUSED("plot_loss", "report.html has plots"),
+    UNUSED("wandb_watch wandb_log_model wandb_run_id eval_table_size "
+           "include_tokens_per_second include_num_input_tokens_seen "
+           "skip_memory_metrics loss_watchdog_threshold loss_watchdog_patience "
+           "strict callbacks benchmarks predict_with_generate",
+           "it reports what logs and report.html have, or nothing"),
+    UNUSED_IF("push_to_hub use_swanlab use_mlflow hub_always_push", OFF,
+              "off here, too"),
+    UNUSED("hub_model_id hub_strategy hub_private_repo hub_token "
+           "hub_always_push export_dir export_size export_device "
+           "export_legacy_format",
+           "nothing is uploaded; `disttrain export` writes the model"),
+    WRITE("push_to_hub",
+          "nothing is uploaded: remove it, and upload what `disttrain export` "
+          "writes"),
+
+    /* ranks */
+    UNUSED("compute_environment debug tpu_env tpu_use_cluster tpu_use_sudo "
+           "gpu_ids enable_cpu_affinity dynamo_backend dynamo_config "
+           "ray_run_name ray_storage_path "
+           "ray_num_workers resources_per_worker placement_strategy",
+           "srun starts the ranks"),
+    MEANS("use_cpu", "true", "run.device", "cpu"),
+    UNUSED("use_cpu", "run.device says it"),
+    UNUSED_IF("distributed_type", "no multi_gpu multi_cpu deepspeed",
+              "srun starts the ranks; see distributed.strategy"),
+    WRITE("distributed_type fsdp fsdp_config fsdp_version",
+          "write distributed.strategy: zero3 for FSDP's FULL_SHARD, zero2 for "
+          "its SHARD_GRAD_OP"),
+    WRITE("parallelism_config tensor_parallel_size context_parallel_size "
+          "dp_shard_size dp_replicate_size expert_parallel_size "
+          "tensor_model_parallel_size pipeline_model_parallel_size "
+          "expert_model_parallel_size cp_size sequence_parallel",
+          "other ways to divide a model are not supported: see "
+          "distributed.strategy"),
+    {0},
+};
+
+const struct dt_conf_foreign *const dt_conf_foreigns = foreigns;
+
+/* Whether a word is among those with blanks between. */
+static bool is_among(const char *words, const char *word)
+{
+    size_t n;
+    for (; *words; words += n + strspn(words + n, " ")) {
+        n = strcspn(words, " ");
+        if (strlen(word) == n && strncasecmp(words, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path)
+{
+    const char *name = strncmp(path, "training.", 9) == 0 ? path + 9 : path;
+    return is_among(row->names, name);
+}
+
+const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
+                                                    const char *value)
+{
+    for (const struct dt_conf_foreign *f = foreigns; f->names; f++)
+        if (dt_conf_foreign_has(f, path) &&
+            (!f->values || (value && is_among(f->values, value))))
+            return f;
+    return NULL;
+}
