@@ -440,6 +440,44 @@ static bool decides(const struct dt_tree *root, const char *name)
     return enabled && !is_word(enabled, "false");
 }
 
+/* Appends a sentence to those of a warning. */
+static void add_default(char *text, size_t bytes, const char *more)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s", used ? "; " : "", more);
+}
+
+/* Warns of what neither file gives, and DeepSpeed takes otherwise than we do.
+ */
+static void warn_of_defaults(struct dt_conf_reader *reader,
+                             const struct dt_tree *root)
+{
+    const struct dt_conf *conf = reader->conf;
+    const struct dt_tree *optimizer = child_of(root, "optimizer");
+    const struct dt_tree *params =
+        optimizer ? child_of(optimizer, "params") : NULL;
+    char text[512] = "";
+    if (!child_of(root, "gradient_clipping") &&
+        !dt_conf_given(conf, "training.max_grad_norm"))
+        add_default(text, sizeof(text),
+                    "without gradient_clipping it clips nothing, and "
+                    "training.max_grad_norm is 1");
+    if (optimizer && !is_word(params, "auto") &&
+        !(params && child_of(params, "lr")) &&
+        !dt_conf_given(conf, "optimizer.lr"))
+        add_default(text, sizeof(text),
+                    "without a rate it takes 0.001, and optimizer.lr is 2e-05");
+    if (!child_of(root, "scheduler") && !dt_conf_given(conf, "scheduler.name"))
+        add_default(text, sizeof(text),
+                    "without a scheduler its rate is constant, and "
+                    "scheduler.name is linear");
+    if (text[0])
+        dt_conf_note(&reader->warnings, root->place, NULL,
+                     "DeepSpeed has other defaults than those here: %s; write "
+                     "what you want in %.200s",
+                     text, reader->warnings.file);
+}
+
 void dt_deepspeed_take_file(struct dt_conf_reader *reader,
                             const struct dt_tree *root,
                             struct dt_conf_notes *tells)
@@ -452,6 +490,8 @@ void dt_deepspeed_take_file(struct dt_conf_reader *reader,
     }
     take_map(&t, root, "", "");
     warn_of_unused(&t);
+    if (!tells)
+        warn_of_defaults(reader, root);
     if (!tells && !dt_conf_given(reader->conf, "precision.compute") &&
         !decides(root, "fp16") && !decides(root, "bf16") &&
         !decides(root, "bfloat16"))

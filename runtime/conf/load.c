@@ -490,8 +490,8 @@ int dt_conf_explain_deepspeed_text(const char *file, const char *text,
     if (good)
         tell_deepspeed(&reader, text, &tells);
     bool failed = reader.problems.count > 0;
-    dt_conf_notes_add(&tells, &reader.problems);
-    dt_conf_notes_add(&tells, &reader.warnings);
+    dt_conf_notes_join(&tells, &reader.problems);
+    dt_conf_notes_join(&tells, &reader.warnings);
     good = good && !tells.out_of_memory;
     dt_conf_notes_move(&tells, &lines);
     for (size_t i = 0; i < lines.count && good; i++)

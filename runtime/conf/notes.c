@@ -58,9 +58,55 @@ const char *dt_conf_where(const struct dt_conf_notes *notes,
     return text;
 }
 
-void dt_conf_notes_add(struct dt_conf_notes *to, struct dt_conf_notes *from)
+/* What a note says, behind its place and key. */
+static const char *said_by(const struct dt_conf_notes *notes,
+                           const struct dt_conf_note *note)
+{
+    const char *text =
+        note->text +
+        strlen(dt_conf_place_text(note->place, notes->file, notes->deepspeed));
+    const char *key_end = strstr(text + strlen(": "), ": ");
+    return key_end ? key_end + strlen(": ") : text + strlen(": ");
+}
+
+/* Lets a note of `from` join one at the same place, and frees its text. False:
+ * it is a statement of its own.
+ */
+static bool join(struct dt_conf_notes *to, const struct dt_conf_notes *from,
+                 struct dt_conf_note *other)
+{
+    const struct dt_conf_place at = other->place;
+    const char *more = said_by(from, other);
+    bool unused = strncmp(more, "no effect", 9) == 0;
+    for (size_t i = 0; i < to->count; i++) {
+        struct dt_conf_note *note = &to->note[i];
+        const char *said = said_by(to, note);
+        bool becomes = strncmp(said, "becomes ", 8) == 0;
+        char *joined = note->text;
+        if (note->place.source != at.source || note->place.line != at.line ||
+            note->place.column != at.column || (!becomes && !unused))
+            continue;
+        if (becomes && unused &&
+            asprintf(&joined, "%.*s%s", (int)(said - note->text), note->text,
+                     more) < 0)
+            return false;
+        if (becomes && !unused &&
+            asprintf(&joined, "%s; %s", note->text, more) < 0)
+            return false;
+        if (joined != note->text)
+            free(note->text);
+        note->text = joined;
+        free(other->text);
+        return true;
+    }
+    return false;
+}
+
+void dt_conf_notes_join(struct dt_conf_notes *to, struct dt_conf_notes *from)
 {
     for (size_t i = 0; i < from->count; i++) {
+        if (join(to, from, &from->note[i]))
+            continue;
         if (to->count < DT_CONF_NOTES_MAX) {
             to->note[to->count] = from->note[i];
             to->note[to->count].order = to->count;

@@ -47,8 +47,11 @@ const char *dt_conf_where(const struct dt_conf_notes *notes,
                           struct dt_conf_place place,
                           struct dt_conf_place here);
 
-/* Moves the notes of `from` behind those of `to`. */
-void dt_conf_notes_add(struct dt_conf_notes *to, struct dt_conf_notes *from);
+/* Moves the notes of `from` behind those of `to`, so that a key has one: what is
+ * said of one that "becomes" something joins that, or takes its place if it has
+ * no effect.
+ */
+void dt_conf_notes_join(struct dt_conf_notes *to, struct dt_conf_notes *from);
 
 /* Moves the notes to *list in file order; notes is empty afterwards. */
 void dt_conf_notes_move(struct dt_conf_notes *notes,

@@ -21,13 +21,25 @@ static inline int leave_pair(void **state)
     return leave_directory(state);
 }
 
+/* Removes the warning of DeepSpeed's defaults, which has a test of its own. */
+static inline void drop_defaults(char *warnings)
+{
+    char *line = strstr(warnings, "DeepSpeed has other defaults");
+    while (line && line > warnings && line[-1] != '\n')
+        line--;
+    if (line)
+        memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n')));
+}
+
 static inline struct dt_conf *load_pair(const struct pair *pair,
                                         char **problems, char **warnings)
 {
     char text[1024];
     write_file("ds.json", pair->json);
     snprintf(text, sizeof(text), LEAST "%s", pair->lines);
-    return load_text(text, problems, warnings);
+    struct dt_conf *conf = load_text(text, problems, warnings);
+    drop_defaults(*warnings);
+    return conf;
 }
 
 static inline void check_pairs(const struct pair *pairs, size_t count)

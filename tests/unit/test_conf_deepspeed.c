@@ -109,6 +109,41 @@ static void a_file_gives_what_the_yaml_does_not(void **state)
     dt_conf_destroy(conf);
 }
 
+/* A pair whose warnings are not filtered. */
+static void check_defaults(const char *lines, const char *json,
+                           const char *warned)
+{
+    char text[512];
+    write_file("ds.json", json);
+    snprintf(text, sizeof(text), LEAST "deepspeed: ds.json\n%s", lines);
+    dt_conf_destroy(load_good(text, warned));
+}
+
+static void other_defaults_of_deepspeed_are_told_at_once(void **state)
+{
+    (void)state;
+    check_defaults(
+        "", "{" BF16 ", \"optimizer\": {\"type\": \"AdamW\"}}",
+        "ds.json:1:1: DeepSpeed has other defaults than those here: "
+        "without gradient_clipping it clips nothing, and "
+        "training.max_grad_norm is 1; without a rate it takes 0.001, "
+        "and optimizer.lr is 2e-05; without a scheduler its rate is "
+        "constant, and scheduler.name is linear; write what you "
+        "want in t.yaml\n");
+    check_defaults("scheduler.name: constant\n", "{" BF16 "}",
+                   "ds.json:1:1: DeepSpeed has other defaults than those here: "
+                   "without gradient_clipping it clips nothing, and "
+                   "training.max_grad_norm is 1; write what you want in "
+                   "t.yaml\n");
+    check_defaults("max_grad_norm: 2\nlr: 1e-4\nscheduler.name: linear\n",
+                   "{" BF16 ", \"optimizer\": {\"type\": \"AdamW\"}}", "");
+    check_defaults("",
+                   "{" BF16 ", \"gradient_clipping\": \"auto\",\n"
+                   "\"optimizer\": {\"params\": \"auto\"},\n"
+                   "\"scheduler\": {\"type\": \"WarmupLR\"}}",
+                   "");
+}
+
 static const struct pair agreements[] = {
     {"deepspeed: ds.json\nlr: 1e-4\nbf16: true\nzero_stage: 2\n"
      "max_grad_norm: 1\nper_device_train_batch_size: 2\n",
@@ -388,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_file_of_users_has_its_report),
         cmocka_unit_test(a_file_gives_what_the_yaml_does_not),
+        cmocka_unit_test(other_defaults_of_deepspeed_are_told_at_once),
         cmocka_unit_test(both_may_say_the_same_or_leave_it_to_the_other),
         cmocka_unit_test(contradictions_are_listed_at_once_with_both_places),
         cmocka_unit_test(what_has_no_effect_is_told),
@@ -397,5 +433,6 @@ int main(void)
         cmocka_unit_test(mistakes_in_yaml_are_at_their_place),
         cmocka_unit_test(blocks_are_gathered_ahead_within_both_limits),
     };
-    return cmocka_run_group_tests_name("conf deepspeed", tests, enter_directory, leave_pair);
+    return cmocka_run_group_tests_name("conf deepspeed", tests, enter_directory,
+                                       leave_pair);
 }

@@ -145,9 +145,9 @@ static void an_override_wins_over_a_deepspeed_file(void **state)
                "{\"zero_optimization\": {\"stage\": 2},\n"
                " \"gradient_clipping\": 0.5, \"bf16\": {\"enabled\": true},\n"
                " \"tensorboard\": {\"enabled\": true}}\n");
-    struct dt_conf *conf =
-        LOAD(LEAST, "deepspeed_config=ds.json", "max_grad_norm=2",
-             "distributed.strategy=zero1", "report_to=none");
+    struct dt_conf *conf = LOAD(LEAST, "deepspeed_config=ds.json",
+                                "max_grad_norm=2", "distributed.strategy=zero1",
+                                "report_to=none", "scheduler.name=linear");
     assert_true(conf->training.max_grad_norm == 2);
     assert_int_equal(conf->distributed.strategy, DT_CONF_ZERO1);
     assert_false(conf->logging.to_tensorboard);
