@@ -88,7 +88,7 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
 
     if (s[DT_STEP_OUTCOME] != DT_STEP_TAKEN)
         return;
-#pragma omp parallel
+#pragma omp parallel if (p.count > DT_CPU_SMALL)
     {
         size_t first, end;
         dt_cpu_share(p.count, &first, &end);

@@ -99,10 +99,11 @@ void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
                          bool accumulate);
 #endif
 
-/* Elements that a thread has computed by itself before another one that sleeps
- * is awake: operations on rows of so few have one thread.
+/* Elements, and products of a matrix multiplication, that a thread has computed
+ * by itself before another one that sleeps is awake: operations on so few have
+ * one thread. What is computed does not depend on it.
  */
-enum { DT_CPU_SMALL = 1 << 14 };
+enum { DT_CPU_SMALL = 1 << 14, DT_CPU_SMALL_MATMUL = 1 << 17 };
 
 /* The data of v, which must hold `count` floats. */
 static inline float *dt_cpu_f32(struct dt_view v, size_t count)

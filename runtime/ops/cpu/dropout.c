@@ -50,7 +50,7 @@ void DT_CPU(dropout_backward)(struct dt_stream *stream, struct dt_view dx,
     (void)stream;
     assert(dx.count == N * C && dout.count == N * C);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * C > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
             size_t at = n * C + c, count = dt_cpu_block(c, C);

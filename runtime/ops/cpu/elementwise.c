@@ -13,7 +13,7 @@ void DT_CPU(zero)(struct dt_stream *stream, struct dt_view x)
     char *to = dt_view_data(x);
     (void)stream;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
     for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK)
         memset(to + i * size, 0, dt_cpu_block(i, x.count) * size);
 }
@@ -25,7 +25,7 @@ void DT_CPU(convert)(struct dt_stream *stream, struct dt_view out,
     assert(out.count == x.count);
     assert(out.dtype == DT_F32 || x.dtype == DT_F32);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
     for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
         size_t count = dt_cpu_block(i, x.count);
         const void *from = dt_cpu_at(dt_view_data(x), x.dtype, i);
@@ -42,7 +42,7 @@ void DT_CPU(add)(struct dt_stream *stream, struct dt_view out, struct dt_view x)
     const float *from = dt_cpu_f32(x, out.count);
     (void)stream;
 
-#pragma omp parallel for simd schedule(static)
+#pragma omp parallel for simd schedule(static) if (out.count > DT_CPU_SMALL)
     for (size_t i = 0; i < out.count; i++)
         to[i] += from[i];
 }

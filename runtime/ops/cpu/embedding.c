@@ -80,7 +80,7 @@ void DT_CPU(embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
 
     if (position && !accumulate)
         DT_CPU(zero)(stream, dwpe);
-#pragma omp parallel
+#pragma omp parallel if (N * C > DT_CPU_SMALL)
     {
         size_t first, end;
         dt_cpu_share(C, &first, &end);

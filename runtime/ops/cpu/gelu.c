@@ -45,7 +45,7 @@ void DT_CPU(gelu_backward)(struct dt_stream *stream, struct dt_view dx,
     (void)stream;
     assert(dx.count == x.count && dout.count == x.count);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
     for (size_t i = 0; i < x.count; i += DT_CPU_BLOCK) {
         float input[DT_CPU_BLOCK], grad[DT_CPU_BLOCK], output[DT_CPU_BLOCK];
         size_t count = dt_cpu_block(i, x.count);

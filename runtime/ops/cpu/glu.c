@@ -93,7 +93,7 @@ void DT_CPU(glu_backward)(struct dt_stream *stream, struct dt_view dx,
     (void)stream;
     assert(dx.count == 2 * N * I && dout.count == N * I && x.count == dx.count);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * I > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t i = 0; i < I; i += DT_CPU_BLOCK)
             glu_backward_block(dx, dout, x, gate, n, i, I);

@@ -178,7 +178,7 @@ void DT_CPU(heads_norm_backward)(struct dt_stream *stream, struct dt_view dqkv,
     assert(dq_norm.count == 0 || dq_norm.count == h.parts[0].width);
     assert(dk_norm.count == 0 || dk_norm.count == h.parts[1].width);
 
-#pragma omp parallel
+#pragma omp parallel if (qkv.count > DT_CPU_SMALL)
     {
         for (size_t p = 0; p < 2; p++) {
             const struct dt_view dw = h.parts[p].dw;

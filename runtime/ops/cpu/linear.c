@@ -47,7 +47,7 @@ static void bias_backward(float *db, struct dt_view dout, size_t N, size_t OC,
 {
     enum { WIDTH = 256 };
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * OC > DT_CPU_SMALL)
     for (size_t first = 0; first < OC; first += WIDTH) {
         size_t count = OC - first < WIDTH ? OC - first : WIDTH;
         float buffer[WIDTH], sum[WIDTH];

@@ -123,7 +123,7 @@ static void reduce_strip(const struct reduction *p, float *sum, size_t k,
 
 static void reduce_rows(const struct reduction *p)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (p->N * p->count > DT_CPU_SMALL)
     for (size_t j = 0; j < p->count; j += STRIP) {
         const size_t columns = min_size(STRIP, p->count - j);
         for (size_t k = 0; k < p->R; k += DEPTH) {
@@ -233,7 +233,7 @@ static void add_dropped(struct dt_view dx, const struct dt_low_rank *pair,
 {
     const size_t C = pair->C, T = N / pair->dropout.rows.count;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (N * C > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++) {
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
             const size_t at = n * C + c, count = dt_cpu_block(c, C);

@@ -228,6 +228,6 @@ void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
     if (dt_onednn_fastest(p->type) && dt_onednn_matmul(p))
         return;
 #endif
-#pragma omp parallel
+#pragma omp parallel if (p->M * p->N * p->K > DT_CPU_SMALL_MATMUL)
     multiply_share(p);
 }

@@ -360,7 +360,7 @@ static void multiply_parts(const struct dt_cpu_matmul *p)
     const size_t vecs = divide_up(p->N, LANES);
     const size_t width = divide_up(vecs, divide_up(p->N, most)) * LANES;
 
-#pragma omp parallel
+#pragma omp parallel if (p->M * p->N * p->K > DT_CPU_SMALL_MATMUL)
     for (size_t first = 0; first < p->N; first += width) {
         const size_t count = min_size(width, p->N - first);
         const struct columns c = {p, first, count, width, sums};
@@ -381,6 +381,6 @@ void DT_CPU(matmul_few)(const struct dt_cpu_matmul *p)
         multiply_parts(p);
         return;
     }
-#pragma omp parallel
+#pragma omp parallel if (p->M * p->N * p->K > DT_CPU_SMALL_MATMUL)
     multiply_share(p);
 }

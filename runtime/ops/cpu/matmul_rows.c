@@ -338,7 +338,7 @@ void DT_CPU(matmul_rows)(const struct dt_cpu_matmul *p)
 {
     assert(p->M <= DT_CPU_SOME_ROWS && !p->a.transposed && !p->accumulate);
 
-#pragma omp parallel
+#pragma omp parallel if (p->M * p->N * p->K > DT_CPU_SMALL_MATMUL)
     {
         _Alignas(64) struct share s;
         size_t first, end;

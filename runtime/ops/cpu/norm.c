@@ -242,7 +242,7 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
     assert(sums.count == 0); /* they would be one more pass */
     assert(weight || !bias);
 
-#pragma omp parallel
+#pragma omp parallel if (N * C > DT_CPU_SMALL)
     {
         size_t first, end;
 #pragma omp for schedule(static) nowait

@@ -37,7 +37,7 @@ void DT_CPU(sum_of_squares)(struct dt_stream *stream, struct dt_view step,
     (void)stream;
     assert(step.count == DT_STEP_COUNT);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
     for (size_t i = 0; i < PARTS; i++) {
         size_t first = i * size < x.count ? i * size : x.count;
         size_t end = x.count - first < size ? x.count : first + size;

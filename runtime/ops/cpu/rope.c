@@ -176,7 +176,7 @@ void DT_CPU(rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
     assert(rope->R % 2 == 0 && rope->R <= HS && HS <= DT_MAX_HEAD_SIZE);
     assert(dqkv.count == N * (rotated_heads(rope) + rope->NKV) * HS);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (dqkv.count > DT_CPU_SMALL)
     for (size_t i = 0; i < PARTS; i++) {
         float *dw = parts + i * 2 * HS;
         memset(dw, 0, 2 * HS * sizeof(*dw));
