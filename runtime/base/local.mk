@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/clock.h \
 	runtime/base/codec.c \
 	runtime/base/codec.h \
+	runtime/base/cpus.c \
+	runtime/base/cpus.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
 	runtime/base/fault.c \

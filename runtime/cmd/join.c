@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <omp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -11,6 +10,7 @@
 
 #include "algo/world.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/log.h"
 #include "base/span.h"
 #include "cmd/join.h"
@@ -18,12 +18,17 @@
 
 void dt_join_threads(const struct dt_launch *launch)
 {
-    cpu_set_t cpus;
-    if (getenv("OMP_NUM_THREADS") ||
-        sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
-        return;
-    int share = CPU_COUNT(&cpus) / dt_launch_local_size(launch);
-    omp_set_num_threads(share > 1 ? share : 1);
+    const int cpus = dt_cpus_usable(""), asked = omp_get_max_threads();
+    const int share = cpus / dt_launch_local_size(launch);
+    if (!getenv("OMP_NUM_THREADS")) {
+        omp_set_num_threads(share > 1 ? share : 1);
+    } else if (asked > cpus) {
+        dt_log(dt_launch_rank(launch) == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "cmd",
+               "OMP_NUM_THREADS is %d, but a rank may use %d CPU%s here: it "
+               "has that many threads",
+               asked, cpus, cpus == 1 ? "" : "s");
+        omp_set_num_threads(cpus);
+    }
 }
 
 const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,

@@ -7,7 +7,9 @@
 #include "conf/conf.h"
 #include "launch/launch.h"
 
-/* Without OMP_NUM_THREADS, uses this rank's share of the CPUs it may run on. */
+/* Without OMP_NUM_THREADS, uses this rank's share of the CPUs it may run on;
+ * with it, at most these CPUs, and rank 0 logs that.
+ */
 void dt_join_threads(const struct dt_launch *launch);
 
 /* Opens the device that run.device names, with a stream for all work, and logs

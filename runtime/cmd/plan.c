@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "cmd/cmd.h"
 #include "cmd/plan_out.h"
 
@@ -188,7 +189,7 @@ static void choose_threads(const struct dt_conf *conf, int ranks)
 {
     long each = conf->launch.cpus_per_task;
     if (each == 0)
-        each = omp_get_num_procs() / ranks;
+        each = dt_cpus_usable("") / ranks;
     if (!getenv("OMP_NUM_THREADS"))
         omp_set_num_threads(each > 1 ? (int)each : 1);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "algo/data.h"
 #include "algo/run.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "cmd/cmd.h"
 #include "cmd/prepare_reference.h"
 #include "data/examples.h"
@@ -342,7 +342,7 @@ int dt_cmd_prepare(int argc, char **argv)
 {
     struct request request = {.options = {.chat_template = "auto",
                                           .parse_special = true,
-                                          .threads = omp_get_num_procs()}};
+                                          .threads = dt_cpus_usable("")}};
     int status = parse_options(&request, argc, argv);
     if (status != DT_CMD_RUN)
         return status;

@@ -254,7 +254,9 @@ void dt_doctor_check_load(const struct dt_doctor_notes *notes, const char *root,
     if (load > (double)cpus)
         dt_doctor_warn(notes, DT_DOCTOR_LOAD,
                        "the load is above the number of CPUs: another "
-                       "program uses the CPUs (see top)");
+                       "program uses the CPUs (see top), and ranks wait for "
+                       "them; a small model is then fastest with "
+                       "OMP_NUM_THREADS=1");
 }
 
 bool dt_doctor_dumps_to_file(const char *root)

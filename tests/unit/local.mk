@@ -71,6 +71,7 @@ check_PROGRAMS += \
 	tests/unit/test_forms \
 	tests/unit/test_examples \
 	tests/unit/test_join \
+	tests/unit/test_threads \
 	tests/unit/test_jsonl \
 	tests/unit/test_gguf_file \
 	tests/unit/test_grpo \

@@ -237,7 +237,8 @@ static void load_above_the_processor_count_is_reported(void **state)
     dt_doctor_check_load(&notes, root, 3);
     expect("3 cell load 4.0/3\n"
            "3 warn load the load is above the number of CPUs: another "
-           "program uses the CPUs (see top)\n");
+           "program uses the CPUs (see top), and ranks wait for them; a small "
+           "model is then fastest with OMP_NUM_THREADS=1\n");
 }
 
 /* Files of the tree belong to somebody who is not root. */
