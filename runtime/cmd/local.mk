@@ -33,6 +33,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/report_to.h \
 	runtime/cmd/reward.c \
 	runtime/cmd/sbatch.c \
+	runtime/cmd/spin.c \
+	runtime/cmd/spin.h \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
 	runtime/cmd/trace.c \

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/spin.h"
 #include "contract/contract.h"
 
 static const struct {
@@ -65,6 +67,13 @@ static int unknown_command(const char *name)
     return EX_USAGE;
 }
 
+/* Whether the command computes, with threads that wait for each other. */
+static bool computes(const char *name)
+{
+    return strcmp(name, "train") == 0 || strcmp(name, "generate") == 0 ||
+           strcmp(name, "reward") == 0;
+}
+
 int main(int argc, char **argv)
 {
     /* Who ignores it is not told how its children end, and a parent that did
@@ -75,9 +84,12 @@ int main(int argc, char **argv)
     /* Where srun's command is missing the plugin puts only the program's name;
      * the config is then in the environment.
      */
-    if (argc == 1 && getenv(DT_ENV_CONFIG) && getenv(DT_ENV_COMMAND))
+    bool trains = argc == 1 && getenv(DT_ENV_CONFIG);
+    if (trains && getenv(DT_ENV_COMMAND))
         return dt_cmd_command();
-    if (argc == 1 && getenv(DT_ENV_CONFIG))
+    if ((trains || (argc > 1 && computes(argv[1]))) && dt_cmd_spin_limit())
+        dt_cmd_spin_restart(argv);
+    if (trains)
         return dt_cmd_train(1, (char *[]){"train", NULL});
     if (argc == 1) {
         print_help(stderr);

@@ -13,6 +13,16 @@ disttrain() {
     timeout 60 "$DT_BUILDDIR/disttrain" "$@"
 }
 
+@test "threads that wait sleep soon, unless the environment says how long" {
+    local show=(env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose OMP_NUM_THREADS=2)
+    run -0 "${show[@]}" "$DT_BUILDDIR/disttrain" train --help
+    [[ $output == *GOMP_SPINCOUNT* ]] || skip "not GCC's OpenMP"
+    [[ ${output##*GOMP_SPINCOUNT = } == "'1000'"* ]]
+    run -0 "${show[@]}" OMP_WAIT_POLICY=passive \
+        "$DT_BUILDDIR/disttrain" train --help
+    [[ $output != *"'1000'"* ]]
+}
+
 @test "no command: the usage, exit status 64" {
     run -64 --separate-stderr disttrain
     [[ -z $output ]]

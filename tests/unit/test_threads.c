@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_threads.c - how many threads a rank has */
+/* test_threads.c - how many threads a rank has, and how long they spin */
 #include "config.h"
 
 #include <omp.h>
@@ -14,6 +14,7 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "cmd/join.h"
+#include "cmd/spin.h"
 #include "launch/launch_impl.h"
 #include "tests/unit/stderr_text.h"
 #include "tests/unit/sysfs.h"
@@ -90,11 +91,44 @@ static void a_rank_has_no_more_threads_than_processors(void **state)
     unsetenv("OMP_NUM_THREADS");
 }
 
+static void clear(void)
+{
+    unsetenv("OMP_WAIT_POLICY");
+    unsetenv("GOMP_SPINCOUNT");
+    unsetenv("KMP_BLOCKTIME");
+}
+
+static void waiting_threads_sleep_soon_unless_the_user_decides(void **state)
+{
+    static const char *const chosen[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+                                         "KMP_BLOCKTIME"};
+    (void)state;
+    clear();
+    omp_set_num_threads(2);
+    assert_true(dt_cmd_spin_limit()); /* and once more, with these: */
+    assert_string_equal(getenv("GOMP_SPINCOUNT"), "1000");
+    assert_string_equal(getenv("KMP_BLOCKTIME"), "1");
+    assert_null(getenv("OMP_WAIT_POLICY"));
+    assert_false(dt_cmd_spin_limit()); /* which its children do not get */
+    assert_null(getenv("GOMP_SPINCOUNT"));
+    assert_null(getenv("KMP_BLOCKTIME"));
+    for (int i = 0; i < 3; i++) {
+        setenv(chosen[i], "9", 1);
+        assert_false(dt_cmd_spin_limit());
+        assert_string_equal(getenv(chosen[i]), "9");
+        clear();
+    }
+    omp_set_num_threads(1); /* it waits for nobody */
+    assert_false(dt_cmd_spin_limit());
+    assert_null(getenv("GOMP_SPINCOUNT"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_of_cpu_time_is_a_number_of_processors),
         cmocka_unit_test(a_rank_has_no_more_threads_than_processors),
+        cmocka_unit_test(waiting_threads_sleep_soon_unless_the_user_decides),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }
