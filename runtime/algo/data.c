@@ -15,6 +15,7 @@
 #include "algo/data.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "tokenizer/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };
@@ -231,9 +232,10 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
         data->examples[data->example_count++] = examples;
         if (made)
             dt_log(DT_LOG_INFO, "data",
-                   "%s: %zu examples, %" PRIu64 " tokens, %" PRIu64
+                   "%s: %zu example%s, %" PRIu64 " tokens, %" PRIu64
                    " of them targets",
                    files->text[i], dt_examples_count(examples),
+                   dt_str_plural(dt_examples_count(examples)),
                    dt_examples_tokens(examples), dt_examples_targets(examples));
     }
     return 0;
@@ -350,9 +352,10 @@ static void log_rows(const char *what, const struct dt_rows *rows,
         return;
     }
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
-           "%s: %zu examples in %zu rows, %.1f %% of %zu positions used; %zu "
+           "%s: %zu example%s in %zu row%s, %.1f %% of %zu positions used; %zu "
            "cut, %zu dropped without a target",
-           what, s.examples, dt_rows_count(rows),
+           what, s.examples, dt_str_plural(s.examples), dt_rows_count(rows),
+           dt_str_plural(dt_rows_count(rows)),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
            s.truncated, s.dropped);
 }

@@ -8,6 +8,7 @@
 #include "algo/offload.h"
 #include "algo/plan.h"
 #include "base/log.h"
+#include "base/str.h"
 
 static size_t add_bytes(size_t a, size_t b)
 {
@@ -459,7 +460,7 @@ static int check_host(const struct dt_run *run, size_t host, int local_size,
         "%s left for %d rank%s: set distributed.offload_optimizer.device: nvme "
         "or a lower ratio, or model.gradient_checkpointing: true",
         run->conf.file, format_bytes(host), format_bytes(left), local_size,
-        local_size == 1 ? "" : "s");
+        dt_str_plural((uint64_t)local_size));
 }
 
 int dt_plan_check(const struct dt_run *run,
@@ -479,7 +480,7 @@ int dt_plan_check(const struct dt_run *run,
     char ranks[32] = "";
     if (shared)
         snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
-                 local_size == 1 ? "" : "s");
+                 dt_str_plural((uint64_t)local_size));
     return dt_error_set(err, EX_CONFIG,
                         "%s: this run needs %s of memory a rank (%sweights %s, "
                         "gradients %s, optimizer %s, activations %s), but the "

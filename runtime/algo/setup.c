@@ -20,6 +20,7 @@
 #include "algo/run.h"
 #include "algo/same.h"
 #include "base/log.h"
+#include "base/str.h"
 
 /* --- what to train --- */
 
@@ -263,9 +264,10 @@ static void print_banner(struct dt_run *run)
     char lr[160];
     const struct dt_model_config *config = &run->learner.model_config;
     const bool samples = run->algo->advantages;
-    const char *what = samples           ? "completions"
-                       : run->algo->pick ? "pairs"
-                                         : "rows";
+    const char *what = samples           ? "completion"
+                       : run->algo->pick ? "pair"
+                                         : "row";
+    const size_t taken = run->B * (size_t)run->world * run->A;
     dt_report_note(run->report,
                    "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
                    run->conf.run.name, dt_model_family_name(config->family),
@@ -277,11 +279,14 @@ static void print_banner(struct dt_run *run)
                        run->exec.ops->attention_library());
     dt_report_note(
         run->report,
-        "%zu %s per rank x %d ranks x %zu accumulation = %zu "
-        "samples of %zu tokens a step; %" PRIu64 " %s an epoch, %ld steps",
-        run->B, what, run->world, run->A, run->B * (size_t)run->world * run->A,
+        "%zu %s%s per rank x %d rank%s x %zu accumulation = %zu sample%s of "
+        "%zu tokens a step; %" PRIu64 " %s%s an epoch, %ld step%s",
+        run->B, what, dt_str_plural(run->B), run->world,
+        dt_str_plural((uint64_t)run->world), run->A, taken,
+        dt_str_plural(taken),
         run->algo->pick && !samples ? 2 * run->T : run->T, run->epoch_samples,
-        samples ? "prompts" : "samples", run->total_steps);
+        samples ? "prompt" : "sample", dt_str_plural(run->epoch_samples),
+        run->total_steps, dt_str_plural((uint64_t)run->total_steps));
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, run->learner.compute);
     if (run->learner.frozen.layout)

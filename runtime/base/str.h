@@ -26,4 +26,10 @@ const char *dt_str_nearest(const char *word, const char *const *names,
  */
 bool dt_str_next_range(const char **text, uint32_t *first, uint32_t *last);
 
+/* What follows a word that is counted: "s", or "" for one. */
+static inline const char *dt_str_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 #endif /* DT_BASE_STR_H */

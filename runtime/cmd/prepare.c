@@ -15,6 +15,7 @@
 #include "algo/run.h"
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/str.h"
 #include "cmd/cmd.h"
 #include "cmd/prepare_reference.h"
 #include "data/examples.h"
@@ -108,10 +109,12 @@ static int prepare_file(const char *path, const struct dt_tokenizer *tokenizer,
         return err.status;
     }
     uint64_t tokens = dt_examples_tokens(examples);
-    printf("%s: %zu examples, %" PRIu64 " tokens, %" PRIu64 " targets, %" PRIu64
-           " bad lines; ",
-           path, dt_examples_count(examples), tokens,
-           dt_examples_targets(examples), dt_examples_bad_lines(examples));
+    printf("%s: %zu example%s, %" PRIu64 " tokens, %" PRIu64
+           " targets, %" PRIu64 " bad line%s; ",
+           path, dt_examples_count(examples),
+           dt_str_plural(dt_examples_count(examples)), tokens,
+           dt_examples_targets(examples), dt_examples_bad_lines(examples),
+           dt_str_plural(dt_examples_bad_lines(examples)));
     if (made)
         printf("%.3g million tokens/s\n",
                1e-6 * (double)tokens / (dt_clock_now() - begin));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/str.h"
 #include "live/bar.h"
 #include "live/progress.h"
 #include "top/view.h"
@@ -36,7 +37,7 @@ static void draw_title(FILE *out, const struct dt_live_state *state,
     char line[LINE];
     int n =
         snprintf(line, sizeof(line), "%s  %s  %d rank%s", state->name,
-                 state->algorithm, state->world, state->world == 1 ? "" : "s");
+                 state->algorithm, state->world, dt_str_plural((uint64_t)state->world));
     if (state->job[0])
         n += snprintf(line + n, sizeof(line) - (size_t)n, "  job %s",
                       state->job);

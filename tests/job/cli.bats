@@ -89,7 +89,7 @@ training: {train_batch_size: 8, max_steps: 3}
 optimizer: {lr: 1.0e-2}
 END
     run -0 disttrain train one.yaml
-    [[ $output == *"8 rows per rank x 1 ranks"*"step 3/3  loss "* ]]
+    [[ $output == *"8 rows per rank x 1 rank"*"step 3/3  loss "* ]]
     run -0 disttrain generate --model outputs/one/checkpoints/latest \
         --prompt "The " --max-tokens 8
     [[ $output == "The "* ]]

@@ -77,7 +77,7 @@ need_faults() {
     config four "logging.trace.steps: [3, 4]"
     run -0 "$DT_BUILDDIR/disttrain" train one.yaml
     run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=four.yaml
-    [[ $output == *"1 rows per rank x 4 ranks x 1 accumulation"* ]]
+    [[ $output == *"1 row per rank x 4 ranks x 1 accumulation"* ]]
     [[ $output == *"steps 3 to 4 of all 4 ranks; clocks aligned to +-"* ]]
     run -0 agree one four
     # what the GPUs have told of the last steps, when none is in flight

@@ -103,7 +103,7 @@ sft() {
     [[ $(stat -c '%n %Y %i' .disttrain-cache/*) == "$made" ]]
     [[ $output == *"data.train: 285 examples in "*" rows, "* ]]
     [[ $output == *"held out: 15 examples in "*" rows, "* ]]
-    [[ $output == *"1 rows per rank x 4 ranks x 2 accumulation = 8 samples"* ]]
+    [[ $output == *"1 row per rank x 4 ranks x 2 accumulation = 8 samples"* ]]
     [[ $output == *"done: 60 steps"* ]]
 }
 

@@ -75,7 +75,7 @@ need_faults() {
         run dt_srun -N2 -n4 $line
         echo "$output"
         ((status == 0))
-        [[ $output == *"1 rows per rank x 4 ranks"* ]]
+        [[ $output == *"1 row per rank x 4 ranks"* ]]
         [[ $output == *"step 2/2  loss "* ]]
         (($(grep -c "^warning: .* 4 is not a multiple of 8" <<<"$output") == 1))
         [[ $output != *$'\r'* && $output != *$'\e'* ]]

@@ -41,7 +41,7 @@ static void a_file_is_prepared_once_and_counted(void **state)
                          "--threads", "2", "--cache-dir", "c", "a.jsonl"),
                      EX_OK);
     assert_non_null(
-        strstr(out, "a.jsonl: 2 examples, 5 tokens, 3 targets, 1 bad lines; "));
+        strstr(out, "a.jsonl: 2 examples, 5 tokens, 3 targets, 1 bad line; "));
     assert_non_null(strstr(out, " million tokens/s\n"));
     assert_string_equal(errors, "warning: a.jsonl:3: prompt and completion: "
                                 "expected two strings or two arrays of "
@@ -50,7 +50,7 @@ static void a_file_is_prepared_once_and_counted(void **state)
                          "--cache-dir", "c", "a.jsonl"),
                      EX_OK);
     assert_string_equal(out, "a.jsonl: 2 examples, 5 tokens, 3 targets, 1 bad "
-                             "lines; prepared already\n");
+                             "line; prepared already\n");
     assert_int_equal(RUN("--tokenizer=byte", "--bad-lines=0.5", "--cache-dir=c",
                          "--loss-on=full", "--format=prompt_completion",
                          "a.jsonl"),
@@ -64,7 +64,7 @@ static void a_format_may_be_written_in_british_english(void **state)
     scratch_write("i.jsonl", "{\"input_ids\": [1, 2]}", 21);
     assert_int_equal(RUN("--tokenizer=byte", "--format=tokenised", "i.jsonl"),
                      EX_OK);
-    assert_non_null(strstr(out, "i.jsonl: 1 examples, 2 tokens"));
+    assert_non_null(strstr(out, "i.jsonl: 1 example, 2 tokens"));
 }
 
 static void preference_pairs_are_prepared_when_asked_for(void **state)
@@ -77,7 +77,7 @@ static void preference_pairs_are_prepared_when_asked_for(void **state)
                          "--cache-dir", "c", "p.jsonl"),
                      EX_OK);
     assert_non_null(
-        strstr(out, "p.jsonl: 1 examples, 9 tokens, 5 targets, 0 bad lines; "));
+        strstr(out, "p.jsonl: 1 example, 9 tokens, 5 targets, 0 bad lines; "));
     assert_int_equal(RUN("--tokenizer", "byte", "--cache-dir", "c", "p.jsonl"),
                      EX_DATAERR);
     assert_non_null(
@@ -93,7 +93,7 @@ static void a_failed_file_does_not_stop_the_others(void **state)
                      EX_NOINPUT);
     assert_string_equal(errors, "disttrain prepare: nothing: cannot open: No "
                                 "such file or directory\n");
-    assert_non_null(strstr(out, "b.txt: 1 examples, 4 tokens, 4 targets, 0 "
+    assert_non_null(strstr(out, "b.txt: 1 example, 4 tokens, 4 targets, 0 "
                                 "bad lines; "));
 }
 
@@ -117,8 +117,8 @@ static void a_configuration_and_its_options_share_a_cache(void **state)
     write_config("data: {train: e.jsonl, eval: t.jsonl,"
                  " cache_dir: k, loss_on: full}");
     assert_int_equal(RUN("--config=c.yaml", "--threads", "1"), EX_OK);
-    assert_non_null(strstr(out, "/e.jsonl: 1 examples, 3 tokens, 3 targets"));
-    assert_non_null(strstr(out, "/t.jsonl: 1 examples, 4 tokens, 4 targets"));
+    assert_non_null(strstr(out, "/e.jsonl: 1 example, 3 tokens, 3 targets"));
+    assert_non_null(strstr(out, "/t.jsonl: 1 example, 4 tokens, 4 targets"));
     assert_null(strstr(out, "prepared already"));
     assert_int_equal(
         RUN("--tokenizer=byte", "--loss-on=full", "--cache-dir=k", "e.jsonl"),
