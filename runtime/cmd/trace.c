@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
+#include "top/find.h"
 #include "trace/request.h"
 
 static const char help[] =
@@ -100,6 +101,47 @@ static int find_logs(const char *run, char dir[PATH_MAX])
     return EX_NOINPUT;
 }
 
+/* --- whether the run is there --- */
+
+enum { SILENT_S = 30 }; /* status.json is written every two seconds */
+
+/* The time that status.json last had, and since when, on the monotonic clock:
+ * those of hosts differ.
+ */
+struct pulse {
+    double wall, since;
+};
+
+/* Whether the run cannot write a trace any more: says so. A run without a
+ * status.json may be running.
+ */
+static bool is_over(const struct wish *wish, struct pulse *pulse)
+{
+    char path[PATH_MAX + 16];
+    struct dt_error err;
+    struct dt_live_state *state = calloc(1, sizeof(*state));
+    const double now = dt_clock_now();
+    snprintf(path, sizeof(path), "%s/status.json", wish->dir);
+    bool read = state && dt_top_read(path, state, &err) == 0;
+    bool ended = read && state->status[0] != '\0' &&
+                 strcmp(state->status, "running") != 0;
+    if (!read || state->wall != pulse->wall)
+        *pulse = (struct pulse){read ? state->wall : 0, now};
+    bool silent = read && !ended && now - pulse->since > SILENT_S;
+    if (ended)
+        fprintf(stderr,
+                "disttrain trace: %s: the run has ended (%s): only steps to "
+                "come can be traced\n",
+                wish->dir, state->status);
+    else if (silent)
+        fprintf(stderr,
+                "disttrain trace: %s: the run was killed or hangs: it has "
+                "written nothing for %d seconds\n",
+                wish->dir, SILENT_S);
+    free(state);
+    return ended || silent;
+}
+
 /* --- the file that comes --- */
 
 /* A trace in the directory, and when it was written. */
@@ -155,14 +197,20 @@ static int give_up(const struct wish *wish)
     return EX_TEMPFAIL;
 }
 
-static int wait_for_file(const struct wish *wish, const struct newest *before)
+static int wait_for_file(const struct wish *wish, const struct newest *before,
+                         struct pulse *pulse)
 {
+    struct dt_trace_request request;
     const double end = dt_clock_now() + (double)wish->timeout;
     while (dt_clock_now() < end) {
         const struct newest now = find_newest(wish);
         if (is_later(now.time, before->time)) {
             printf("%s/%s\n", wish->dir, now.name);
             return dt_cmd_flush("trace", EX_OK);
+        }
+        if (is_over(wish, pulse)) {
+            dt_trace_request_take(wish->dir, &request, NULL);
+            return EX_NOINPUT;
         }
         dt_clock_sleep(look_s);
     }
@@ -182,10 +230,13 @@ int dt_cmd_trace(int argc, char **argv)
     status = find_logs(argv[optind], wish.dir);
     if (status != 0)
         return status;
+    struct pulse pulse = {.since = dt_clock_now()};
+    if (is_over(&wish, &pulse))
+        return EX_NOINPUT;
     const struct newest before = find_newest(&wish);
     if (dt_trace_request_write(wish.dir, &wish.request, &err) < 0) {
         fprintf(stderr, "disttrain trace: %s\n", err.text);
         return err.status;
     }
-    return wait_for_file(&wish, &before);
+    return wait_for_file(&wish, &before, &pulse);
 }

@@ -135,6 +135,45 @@ static void a_run_that_is_over_takes_no_request(void **state)
     assert_false(dt_trace_request_waits("run/logs"));
 }
 
+static void write_status(const char *status)
+{
+    FILE *file = fopen("run/logs/status.json", "w");
+    assert_true(
+        file && fprintf(file, "{\"version\": 1, \"status\": \"%s\"}", status) &&
+        fclose(file) == 0);
+}
+
+/* It ends while the request waits. */
+static void *end_run(void *unused)
+{
+    while (!dt_trace_request_waits("run/logs"))
+        dt_clock_sleep(0.01);
+    write_status("failed");
+    return unused;
+}
+
+static void a_run_that_has_ended_is_not_waited_for(void **state)
+{
+    static const char ended[] = "disttrain trace: run/logs: the run has ended "
+                                "(%s): only steps to come can be traced\n";
+    char said[256];
+    pthread_t thread;
+    (void)state;
+    write_status("finished");
+    assert_int_equal(RUN("run"), EX_NOINPUT);
+    snprintf(said, sizeof(said), ended, "finished");
+    assert_string_equal(errors, said);
+    assert_false(dt_trace_request_waits("run/logs"));
+    write_status("running");
+    assert_int_equal(pthread_create(&thread, NULL, end_run, NULL), 0);
+    assert_int_equal(RUN("run"), EX_NOINPUT);
+    pthread_join(thread, NULL);
+    snprintf(said, sizeof(said), ended, "failed");
+    assert_string_equal(errors, said);
+    assert_false(dt_trace_request_waits("run/logs"));
+    unlink("run/logs/status.json");
+}
+
 static void what_is_no_run_is_refused(void **state)
 {
     (void)state;
@@ -154,6 +193,7 @@ int main(void)
         cmocka_unit_test(the_name_of_the_new_file_is_printed),
         cmocka_unit_test(the_newest_file_is_that_of_the_last_second),
         cmocka_unit_test(a_run_that_is_over_takes_no_request),
+        cmocka_unit_test(a_run_that_has_ended_is_not_waited_for),
         cmocka_unit_test(what_is_no_run_is_refused),
     };
     return cmocka_run_group_tests(tests, enter, NULL);
