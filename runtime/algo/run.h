@@ -146,6 +146,12 @@ void dt_run_fini(struct dt_run *run);
  */
 void dt_run_warn_answers(const struct dt_run *run);
 
+/* setup.c: what an optimizer step takes of the data: samples, or prompts; and
+ * the steps of the whole run, 0: that depends on data that is not read yet.
+ */
+double dt_run_samples_of_step(const struct dt_run *run);
+long dt_run_count_steps(const struct dt_run *run);
+
 /* setup.c: the model of model.path, model.config_path, or the inline keys of
  * the model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
  * dt_model_config_fini in any case.

@@ -213,20 +213,30 @@ static void warn_large_step(const struct dt_run *run)
            samples ? "prompts" : "samples", run->epoch_samples);
 }
 
+double dt_run_samples_of_step(const struct dt_run *run)
+{
+    return run->algo->advantages
+               ? dt_run_prompts_of_step(run)
+               : (double)(run->B * run->A * (size_t)run->world);
+}
+
+long dt_run_count_steps(const struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->conf;
+    double samples = conf->training.epochs * (double)run->epoch_samples;
+    if (run->algo->critic_loss && conf->ppo.total_episodes > 0)
+        samples = (double)conf->ppo.total_episodes;
+    return conf->training.max_steps > 0
+               ? conf->training.max_steps
+               : (long)ceil(samples / dt_run_samples_of_step(run));
+}
+
 /* Steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
     char note[256];
     struct dt_conf *conf = &run->conf;
-    double per_step = (double)(run->B * run->A * (size_t)run->world);
-    double samples = conf->training.epochs * (double)run->epoch_samples;
-    if (run->algo->advantages)
-        per_step = dt_run_prompts_of_step(run);
-    if (run->algo->critic_loss && conf->ppo.total_episodes > 0)
-        samples = (double)conf->ppo.total_episodes;
-    run->total_steps = conf->training.max_steps > 0
-                           ? conf->training.max_steps
-                           : (long)ceil(samples / per_step);
+    run->total_steps = dt_run_count_steps(run);
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
     if (dt_run_schedules(run, err) < 0)

@@ -15,8 +15,9 @@
 static const char help[] =
     "usage: disttrain plan [OPTIONS] FILE\n\n"
     "Predicts memory, traffic and time of each strategy for a run of the\n"
-    "configuration FILE, from the file and the model's config.json alone:\n"
-    "without GPUs, weights and data.\n\n"
+    "configuration FILE, from the file and the model's config.json alone: no\n"
+    "GPU is needed, and weights and data are not read, though they must be\n"
+    "where FILE says.\n\n"
     "  --nodes N            number of nodes; the default is launch.nodes, or "
     "1\n"
     "  --ntasks-per-node N  ranks on each node; the default is that of\n"

@@ -116,6 +116,18 @@ static json_t *rates_of(const struct dt_rates *rates)
                      (int)rates->ranks_per_node, "values", of);
 }
 
+/* The optimizer steps of the whole run, and their seconds as predicted; null if
+ * that depends on the data.
+ */
+static json_t *whole_of(const struct dt_candidates *c)
+{
+    const long steps = dt_run_count_steps(&c->run);
+    return steps == 0 ? json_null()
+                      : json_pack("{sI sf}", "steps", (json_int_t)steps,
+                                  "seconds",
+                                  c->taken->step.seconds * (double)steps);
+}
+
 static json_t *batch_of(const struct dt_run *run)
 {
     const struct dt_step_shape shape = dt_step_shape_of(run);
@@ -129,11 +141,12 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
 {
     const struct dt_run *run = &c->run;
     json_t *all = json_pack(
-        "{ss ss so si si ss so so so so ss so so}", "file", file, "model",
+        "{ss ss so si si ss so so so so so ss so so}", "file", file, "model",
         dt_model_family_name(run->learner.model_config.family), "parameters",
         number_of(dt_learner_model_layout(&run->learner)->param_total), "nodes",
         c->size.nodes, "ranks_per_node", c->size.ranks, "device",
-        c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "memory",
+        c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "whole_run",
+        whole_of(c), "memory",
         number_of(c->size.memory), "memory_for_rank", number_of(c->share),
         "largest_micro_batch", number_of(c->most_rows), "guide",
         dt_candidate_name(c->guide), "rates", rates_of(&c->size.rates),

@@ -4,7 +4,9 @@
 
 #include <stdint.h>
 
+#include "base/str.h"
 #include "cmd/plan_out.h"
+#include "page/text.h"
 
 enum { BYTES_TEXT = 24 };
 
@@ -30,11 +32,6 @@ static const char *size_text(size_t bytes, char *text)
     return text;
 }
 
-static const char *plural(size_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void print_head(const struct dt_candidates *c, const char *file,
                        FILE *out)
 {
@@ -47,7 +44,7 @@ static void print_head(const struct dt_candidates *c, const char *file,
             "micro-batch%s a rank: %zu tokens a step\n",
             file, dt_model_family_name(run->learner.model_config.family),
             dt_learner_model_layout(&run->learner)->param_total, nodes,
-            plural(nodes), ranks, plural(ranks),
+            dt_str_plural(nodes), ranks, dt_str_plural(ranks),
             c->size.gpu ? "with a GPU each" : "on CPUs", shape.rows, shape.T,
             shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
             shape.rows * shape.T * shape.micro_batches * nodes * ranks);
@@ -109,19 +106,19 @@ static void print_row(const struct dt_candidates *c,
 {
     char total[BYTES_TEXT], node[BYTES_TEXT], network[BYTES_TEXT];
     const struct dt_timeline *step = &one->step;
-    char group[BYTES_TEXT] = "-";
+    char group[BYTES_TEXT] = "-", seconds[DT_PAGE_NUMBER_BYTES];
     if (one->group > 1)
         snprintf(group, sizeof(group), "%d", one->group);
     fprintf(out, "%-8s  %5s", dt_candidate_name(one->strategy), group);
     if (offload)
         print_offload(one, out);
     fprintf(
-        out, "  %11s  %9s  %11s  %8.3g s  %8.0f  %4.0f %%  ",
+        out, "  %11s  %9s  %11s  %10s  %8.0f  %4.0f %%  ",
         size_text(one->total, total),
         step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
         step->out_of_node > 0 ? dt_plan_out_bytes(step->out_of_node, network)
                               : "-",
-        step->seconds, one->tokens_a_second, 100 * waits(step) / step->seconds);
+        dt_page_duration(seconds, step->seconds), one->tokens_a_second, 100 * waits(step) / step->seconds);
     print_verdict(c, one, out);
 }
 
@@ -160,14 +157,17 @@ static void print_guide(const struct dt_candidates *c, FILE *out)
 static void print_between(const struct dt_candidate *one, FILE *out)
 {
     char native[BYTES_TEXT], packed[BYTES_TEXT];
+    char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES];
     const struct dt_timeline *plain = one->int8 ? &one->other : &one->step;
     const struct dt_timeline *int8 = one->int8 ? &one->step : &one->other;
     if (one->between_nodes)
         fprintf(out,
                 "distributed.reduce_between_nodes: native sends %s out of a "
-                "node, %.3g s a step; int8 %s, %.3g s, and adds noise\n",
-                dt_plan_out_bytes(plain->out_of_node, native), plain->seconds,
-                dt_plan_out_bytes(int8->out_of_node, packed), int8->seconds);
+                "node, %s a step; int8 %s, %s, and adds noise\n",
+                dt_plan_out_bytes(plain->out_of_node, native),
+                dt_page_duration(a, plain->seconds),
+                dt_plan_out_bytes(int8->out_of_node, packed),
+                dt_page_duration(b, int8->seconds));
 }
 
 /* What a micro-batch is counted in. */
@@ -190,24 +190,48 @@ static void print_generation(const struct dt_candidate *one, FILE *out)
                  {"decode", g->decode},
                  {"reward models", g->scoring},
                  {"passes before training", g->before}};
-    char bytes[BYTES_TEXT];
+    char bytes[BYTES_TEXT], seconds[DT_PAGE_NUMBER_BYTES];
     if (g->completions == 0)
         return;
     fprintf(out,
-            "a generation: %zu completion%s for %zu optimizer step%s, %.3g s",
-            g->completions, plural(g->completions), g->uses, plural(g->uses),
-            dt_generation_seconds(g));
+            "a generation: %zu completion%s for %zu optimizer step%s, %s",
+            g->completions, dt_str_plural(g->completions), g->uses, dt_str_plural(g->uses),
+            dt_page_duration(seconds, dt_generation_seconds(g)));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (parts[i].seconds > 0)
-            fprintf(out, ", %s %.3g s", parts[i].what, parts[i].seconds);
+            fprintf(out, ", %s %s", parts[i].what,
+                    dt_page_duration(seconds, parts[i].seconds));
     fprintf(out,
             "\nkeys and values of %zu slot%s of a rank: %s, in the memory of "
             "activations\n",
-            g->slots, plural(g->slots),
+            g->slots, dt_str_plural(g->slots),
             dt_plan_out_bytes((double)g->bytes, bytes));
     if (one->plan.rewards > 0)
         fprintf(out, "reward models: %s of the memory of a rank\n",
                 dt_plan_out_bytes((double)one->plan.rewards, bytes));
+}
+
+/* How long the run takes, or a part of it that does not depend on the data. */
+static void print_whole(const struct dt_candidates *c, FILE *out)
+{
+    enum { SAMPLES = 1000 };
+    const struct dt_run *run = &c->run;
+    const double step = c->taken->step.seconds;
+    const long steps = dt_run_count_steps(run);
+    char seconds[DT_PAGE_NUMBER_BYTES];
+    if (steps > 0)
+        fprintf(out,
+                "the whole run: %ld step%s, %s, without evaluations and "
+                "saves\n",
+                steps, dt_str_plural((uint64_t)steps),
+                dt_page_duration(seconds, step * (double)steps));
+    else
+        fprintf(out,
+                "the whole run depends on the data: %d %s take %s, without "
+                "evaluations and saves\n",
+                SAMPLES, run->algo->advantages ? "prompts" : "samples",
+                dt_page_duration(seconds, step * SAMPLES /
+                                              dt_run_samples_of_step(run)));
 }
 
 /* Then gradients stay whole until the last micro-batch. */
@@ -233,10 +257,11 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
     print_whole_gradients(c, out);
     print_between(taken, out);
     print_generation(taken, out);
+    print_whole(c, out);
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
         fprintf(out, "largest micro-batch that fits with %s: %zu %s%s\n",
                 dt_candidate_name(taken->strategy), c->most_rows,
-                rows_are(&c->run), plural(c->most_rows));
+                rows_are(&c->run), dt_str_plural(c->most_rows));
 }
 
 void dt_plan_out_table(const struct dt_candidates *c, const char *file,

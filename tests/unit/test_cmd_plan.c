@@ -78,20 +78,45 @@ static void the_table_is_that_of_the_manual(void **state)
         "\n"
         "strategy  group  memory/rank    in node  out of node        step  "
         "tokens/s  waits  fits\n"
-        "ddp           -      27.2 MB    3.38 MB      3.38 MB     0.036 s     "
+        "ddp           -      27.2 MB    3.38 MB      3.38 MB       36 ms     "
         "56814    21 %  yes  <- auto\n"
-        "zero1         -      22.2 MB    3.38 MB      3.38 MB    0.0306 s     "
+        "zero1         -      22.2 MB    3.38 MB      3.38 MB     30.6 ms     "
         "66830    10 %  yes\n"
-        "zero2         2      22.3 MB    3.38 MB      3.38 MB    0.0315 s     "
+        "zero2         2      22.3 MB    3.38 MB      3.38 MB     31.5 ms     "
         "64949    12 %  yes\n"
-        "zero3         2      23.2 MB    4.17 MB      3.38 MB    0.0323 s     "
+        "zero3         2      23.2 MB    4.17 MB      3.38 MB     32.3 ms     "
         "63427    13 %  yes\n"
         "\n"
         "by the number of parameters alone: ddp (fewer than 1e9 parameters)\n"
         "distributed.strategy: zero1 is predicted to be 18 % faster\n"
         "distributed.reduce_between_nodes: native sends 3.38 MB out of a node, "
-        "0.036 s a step; int8 2.13 MB, 0.0348 s, and adds noise\n"
+        "36 ms a step; int8 2.13 MB, 34.8 ms, and adds noise\n"
+        "the whole run depends on the data: 1000 samples take 2.25 s, without "
+        "evaluations and saves\n"
         "largest micro-batch that fits with ddp: 11 rows\n");
+    unlink("rates");
+}
+
+static void the_whole_run_is_timed_where_its_steps_are_known(void **state)
+{
+    (void)state;
+    setenv("OMP_NUM_THREADS", "1", 1);
+    write_file("rates", RATES);
+    write_file("t.yaml", SMALL "training.max_steps: 123456\n");
+    assert_int_equal(plan("--nodes 2 --ntasks-per-node 2 --rates rates t.yaml"),
+                     0);
+    assert_non_null(strstr(out, "\nthe whole run: 123456 steps, 1 h 14 min, "
+                                "without evaluations and saves\n"));
+    json_t *all = plan_json("--json --nodes 2 --ntasks-per-node 2 --rates "
+                            "rates t.yaml");
+    const json_t *whole = json_object_get(all, "whole_run");
+    assert_true(number(whole, "steps") == 123456);
+    assert_in_range(number(whole, "seconds"), 4440, 4500);
+    json_decref(all);
+    write_file("t.yaml", SMALL);
+    all = plan_json("--json t.yaml");
+    assert_true(json_is_null(json_object_get(all, "whole_run")));
+    json_decref(all);
     unlink("rates");
 }
 
@@ -415,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_arguments_point_to_the_help),
         cmocka_unit_test(the_table_is_that_of_the_manual),
+        cmocka_unit_test(the_whole_run_is_timed_where_its_steps_are_known),
         cmocka_unit_test(json_has_all_numbers_and_they_add_up),
         cmocka_unit_test(launch_gives_the_size_unless_an_option_does),
         cmocka_unit_test(a_world_of_one_has_no_other_strategies),
