@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "doctor/report.h"
 
 /* Columns that should be the same on all nodes. */
@@ -146,13 +147,6 @@ static void judge_misses(struct dt_doctor_report *report)
     free(losses);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void judge_clock(struct dt_doctor_report *report, int number,
                         double median_s)
 {
@@ -187,10 +181,10 @@ static void judge_clocks(struct dt_doctor_report *report)
         if (report->nodes[i].has_clock)
             ahead_s[count++] = report->nodes[i].ahead_s;
     if (count > 1) {
-        qsort(ahead_s, count, sizeof(*ahead_s), compare_doubles);
+        const double median_s = dt_median(ahead_s, count);
         for (size_t i = 0; i < report->node_count; i++)
             if (report->nodes[i].has_clock)
-                judge_clock(report, (int)i, ahead_s[(count - 1) / 2]);
+                judge_clock(report, (int)i, median_s);
     }
     free(ahead_s);
 }

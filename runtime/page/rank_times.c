@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "page/rank_times.h"
 
 void dt_rank_times_fini(struct dt_rank_times *times)
@@ -33,12 +34,6 @@ static int times_begin(struct dt_rank_times *times,
     return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of the finite values; NaN: none. */
 static double median_of(struct dt_rank_times *times, const double *value)
 {
@@ -46,10 +41,7 @@ static double median_of(struct dt_rank_times *times, const double *value)
     for (size_t i = 0; i < times->world; i++)
         if (isfinite(value[i]))
             times->sorted[n++] = value[i];
-    if (n == 0)
-        return NAN;
-    qsort(times->sorted, n, sizeof(*times->sorted), compare);
-    return (times->sorted[(n - 1) / 2] + times->sorted[n / 2]) / 2;
+    return n > 0 ? dt_median(times->sorted, n) : NAN;
 }
 
 /* Merges each pair of columns. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "top/view.h"
 
 #define SLOW 1.15 /* times the median: more is marked */
@@ -59,12 +60,6 @@ static size_t order_rows(const struct dt_live_state *state,
     return count;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static double median_compute(const struct dt_live_state *state)
 {
     double times[DT_LIVE_RANKS];
@@ -72,10 +67,7 @@ static double median_compute(const struct dt_live_state *state)
     for (size_t i = 0; i < state->row_count; i++)
         if (!isnan(state->rows[i].compute_s))
             times[n++] = state->rows[i].compute_s;
-    if (n == 0)
-        return NAN;
-    qsort(times, n, sizeof(*times), compare_times);
-    return times[n / 2];
+    return n > 0 ? dt_median(times, n) : NAN;
 }
 
 /* A time of a step in ms or s, or "-". */

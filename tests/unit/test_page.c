@@ -19,6 +19,7 @@
 #include "page/curve.h"
 #include "page/gather.h"
 #include "page/page.h"
+#include "page/rank_times.h"
 #include "page/style.h"
 #include "page/text.h"
 #include "tests/unit/count.h"
@@ -477,9 +478,25 @@ static void text_and_lines_have_contrast_in_light_and_dark(void **state)
     }
 }
 
+/* Of two ranks, the median is the time of the faster one. */
+static void the_slow_one_of_two_ranks_is_in_the_heat_map(void **state)
+{
+    double compute_s[] = {0.1, 0.15};
+    const struct dt_report_ranks ranks = {
+        .step = 1, .count = 2, .compute_s = compute_s};
+    struct dt_rank_times *times = calloc(1, sizeof(*times));
+    (void)state;
+    dt_rank_times_add(times, &ranks);
+    assert_true(fabs(times->cell[0][0].sum - 1) < 1e-9);
+    assert_true(fabs(times->cell[1][0].sum - 1.5) < 1e-9);
+    dt_rank_times_fini(times);
+    free(times);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slow_one_of_two_ranks_is_in_the_heat_map),
         cmocka_unit_test(an_older_run_has_its_four_curves_and_no_more),
         cmocka_unit_test(a_failed_run_says_so_with_the_command_to_resume),
         cmocka_unit_test(hostile_texts_are_escaped),

@@ -127,6 +127,17 @@ static void a_run_is_one_plain_table(void **state)
     assert_null(strchr(out, '\r'));
 }
 
+/* Of two ranks the median is the time of the faster one. */
+static void the_slow_one_of_two_ranks_is_seen(void **state)
+{
+    (void)state;
+    make_run(2, 1);
+    run.rows[1].compute_s = 0.141;
+    assert_int_equal(top("--once", write_run("two")), 0);
+    assert_non_null(strstr(out, "      1  n1              141 ms   +41 %"));
+    assert_non_null(strstr(out, "      0  n1              100 ms    +0 %"));
+}
+
 static void a_pipe_gets_the_same_without_being_asked(void **state)
 {
     (void)state;
@@ -473,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_one_plain_table),
+        cmocka_unit_test(the_slow_one_of_two_ranks_is_seen),
         cmocka_unit_test(a_pipe_gets_the_same_without_being_asked),
         cmocka_unit_test(json_is_the_file_itself),
         cmocka_unit_test(a_silent_run_is_asked_of_slurm),
