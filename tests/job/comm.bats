@@ -77,6 +77,10 @@ END
     cc -w -shared -fPIC -o "$1" "$1.c"
 }
 
+threads_of() {
+    sed -n 's/^pthread_create //p' "$1"
+}
+
 # The sixth argument of PMIx_Get_nb is the last one of these functions.
 @test "twice the ranks take no more threads, and no more look-ups of hosts" {
     dt_need_pmix
@@ -88,8 +92,9 @@ END
             -n$n env LD_PRELOAD="$dir/count.so" "$probe" hello
         (($(cat "$dir/$n/"* | grep -c "PMIx_Resolve_peers 4") == n))
     done
+    # rank 0 has one more than others: it answers where others look for it
     for f in "$dir/8/"[0-7]; do
-        diff <(grep pthread "$dir/4/0") <(grep pthread "$f")
+        (($(threads_of "$f") <= $(threads_of "$dir/4/0")))
     done
 }
 
