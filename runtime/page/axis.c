@@ -29,7 +29,10 @@ static double round_step(double range, unsigned ticks)
 static void axis_ticks(struct dt_axis *axis, unsigned ticks)
 {
     const double range = (axis->to - axis->from) / axis->unit;
-    const double step = round_step(range, ticks) * axis->unit;
+    double step = round_step(range, ticks) * axis->unit;
+    if (axis->whole && step < 1)
+        step = 1;
+    axis->step = step;
     const double first = ceil(axis->from / step - 1e-9);
     for (unsigned i = 0; i <= ticks; i++) {
         const double tick = (first + i) * step;
@@ -53,16 +56,29 @@ static void axis_log_ticks(struct dt_axis *axis, unsigned ticks)
     }
 }
 
-void dt_axis_init(struct dt_axis *axis, double least, double greatest,
-                  unsigned ticks, bool log, bool loose)
+/* Of a constant only its value is known, so no other is at the axis. */
+static void axis_constant(struct dt_axis *axis, double value)
 {
-    *axis =
-        (struct dt_axis){.from = least, .to = greatest, .log = log, .unit = 1};
+    const double room = value != 0 ? fabs(value) / 2 : 1;
+    axis->from = axis->log ? value / 2 : value - room;
+    axis->to = axis->log ? value * 2 : value + room;
+    axis->tick[axis->count++] = value;
+}
+
+void dt_axis_init(struct dt_axis *axis, double least, double greatest,
+                  unsigned ticks, unsigned kind)
+{
+    const bool log = kind & DT_AXIS_LOG, loose = kind & DT_AXIS_LOOSE;
+    *axis = (struct dt_axis){.from = least,
+                             .to = greatest,
+                             .log = log,
+                             .whole = kind & DT_AXIS_WHOLE,
+                             .unit = 1};
     if (!(greatest - least > 1e-12 * fabs(greatest))) {
-        const double room = greatest != 0 ? fabs(greatest) / 2 : 1;
-        axis->from = log ? least / 2 : least - room;
-        axis->to = log ? greatest * 2 : greatest + room;
-    } else if (loose && log) {
+        axis_constant(axis, least);
+        return;
+    }
+    if (loose && log) {
         const double room = pow(greatest / least, 0.04);
         axis->from /= room;
         axis->to *= room;
@@ -79,10 +95,20 @@ void dt_axis_init(struct dt_axis *axis, double least, double greatest,
 
 void dt_axis_binary(struct dt_axis *axis, unsigned ticks)
 {
+    if (axis->step == 0)
+        return; /* of a constant */
     while (axis->to >= 1024 * axis->unit)
         axis->unit *= 1024;
     axis->count = 0;
     axis_ticks(axis, ticks);
+}
+
+int dt_axis_digits(const struct dt_axis *axis)
+{
+    const double most = fmax(fabs(axis->from), fabs(axis->to));
+    return axis->step > 0
+               ? 1 + (int)floor(log10(most)) - (int)floor(log10(axis->step))
+               : 1;
 }
 
 double dt_axis_place(const struct dt_axis *axis, double value)

@@ -11,17 +11,28 @@ enum { DT_AXIS_TICKS = 12 };
 struct dt_axis {
     double from, to;   /* from < to; both > 0 if log */
     double begin, end; /* where they are in the picture */
-    bool log;
+    bool log, whole;
+    double step; /* between ticks; 0: a constant, or log */
     double unit; /* of the ticks: 1, or that of a power of 1024 */
     size_t count;
     double tick[DT_AXIS_TICKS]; /* at 1, 2 or 5 times a power of ten units */
 };
 
-/* An axis for values from `least` to `greatest`, which may be equal, with about
- * `ticks` ticks, at most DT_AXIS_TICKS. Leaves room beyond them if `loose`.
+enum {
+    DT_AXIS_LOG = 1 << 0,
+    DT_AXIS_LOOSE = 1 << 1, /* leave room beyond the values */
+    DT_AXIS_WHOLE = 1 << 2, /* ticks are whole numbers */
+};
+
+/* An axis for values from `least` to `greatest`, with about `ticks` ticks, at
+ * most DT_AXIS_TICKS; if they are equal, with that value as the only one.
+ * `kind` is a sum of the above.
  */
 void dt_axis_init(struct dt_axis *axis, double least, double greatest,
-                  unsigned ticks, bool log, bool loose);
+                  unsigned ticks, unsigned kind);
+
+/* The digits that tell two ticks apart; 1 if nothing has to be told. */
+int dt_axis_digits(const struct dt_axis *axis);
 
 /* Puts the ticks at round multiples of the greatest power of 1024 that fits. */
 void dt_axis_binary(struct dt_axis *axis, unsigned ticks);

@@ -164,6 +164,28 @@ static double room_for_names(const struct dt_plot *plot)
     return fmax(52, 14 + digit * (double)strlen(plot->format(text, end)));
 }
 
+/* Writes what stands at a tick of y: with more digits than usual where the
+ * ticks are close, and "" if a unit leaves no difference from the tick before.
+ */
+static const char *tick_label(const struct dt_plot *plot,
+                              const struct dt_axis *y, size_t i,
+                              char text[DT_PAGE_NUMBER_BYTES])
+{
+    enum { USUAL = 4, MOST = 15 };
+    char before[DT_PAGE_NUMBER_BYTES];
+    const int digits = dt_axis_digits(y);
+    plot->format(text, y->tick[i]);
+    if (plot->format == dt_page_number && digits > USUAL) {
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%#.*g",
+                 digits < MOST ? digits : MOST, y->tick[i]);
+        text[strlen(text) - (text[strlen(text) - 1] == '.')] = '\0';
+    } else if (i > 0 &&
+               strcmp(plot->format(before, y->tick[i - 1]), text) == 0) {
+        text[0] = '\0';
+    }
+    return text;
+}
+
 static void box_init(struct dt_plot_box *box, const struct dt_plot *plot)
 {
     double least, greatest;
@@ -178,17 +200,19 @@ static void box_init(struct dt_plot_box *box, const struct dt_plot *plot)
     const double top = plot->cut ? usual_top(plot) : NAN;
     box->cut = greatest > top ? greatest : NAN;
     greatest = greatest > top ? top : greatest;
-    dt_axis_init(&box->y, least, greatest, plot->wide ? 7 : 5, plot->log, true);
+    dt_axis_init(&box->y, least, greatest, plot->wide ? 7 : 5,
+                 DT_AXIS_LOOSE | (plot->log ? DT_AXIS_LOG : 0));
     if (plot->format == dt_page_bytes)
         dt_axis_binary(&box->y, plot->wide ? 7 : 5);
     for (size_t i = 0; i < box->y.count; i++) {
-        size_t n = strlen(plot->format(text, box->y.tick[i]));
+        size_t n = strlen(tick_label(plot, &box->y, i, text));
         longest = n > longest ? n : longest;
     }
     box->left = 14 + digit * (double)longest;
     box->right = room_for_names(plot);
     range_of_x(plot, &least, &greatest);
-    dt_axis_init(&box->x, least, greatest, plot->wide ? 10 : 6, false, false);
+    dt_axis_init(&box->x, least, greatest, plot->wide ? 10 : 6,
+                 plot->x_format == dt_page_count ? DT_AXIS_WHOLE : 0);
     box->x.begin = box->left;
     box->x.end = box->width - box->right;
     box->y.begin = box->height - box->bottom;
@@ -215,7 +239,7 @@ static void put_axes(FILE *out, const struct dt_plot *plot,
     for (size_t i = 0; i < box->y.count; i++)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", box->x.begin - 6,
                 dt_axis_place(&box->y, box->y.tick[i]) + 4,
-                plot->format(text, box->y.tick[i]));
+                tick_label(plot, &box->y, i, text));
     fputs("</g>\n<g class=\"mid\">", out);
     for (size_t i = 0; i < box->x.count; i++) {
         const double x = dt_axis_place(&box->x, box->x.tick[i]);

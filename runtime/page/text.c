@@ -139,6 +139,8 @@ const char *dt_page_duration(char *text, double seconds)
     const long s = (long)(seconds + 0.5);
     if (seconds == 0)
         strcpy(text, "0 s");
+    else if (seconds < 0.9995e-3)
+        snprintf(text, DT_PAGE_NUMBER_BYTES, "%.3g \u00b5s", 1e6 * seconds);
     else if (seconds < 0.9995)
         snprintf(text, DT_PAGE_NUMBER_BYTES, "%.3g ms", 1000 * seconds);
     else if (seconds < 59.95)

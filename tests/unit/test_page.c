@@ -155,6 +155,21 @@ static void an_older_run_has_its_four_curves_and_no_more(void **state)
     assert_null(strstr(text, "Where the time went"));
 }
 
+static void close_numbers_have_the_digits_that_tell_them_apart(void **state)
+{
+    (void)state;
+    forget_run();
+    write_text("run/metrics.jsonl",
+               "{\"step\": 1, \"split\": \"train\", \"loss\": 6.8938}\n"
+               "{\"step\": 3, \"split\": \"train\", \"loss\": 6.8942}\n");
+    const char *text = page_of_run();
+    assert_has(text, ">6.8938</text>");
+    assert_has(text, ">6.8940</text>");
+    assert_has(text, ">1</text><text");
+    assert_non_null(strstr(text, ">2</text>"));
+    assert_null(strstr(strstr(text, ">2</text>") + 1, ">2</text>"));
+}
+
 static void a_failed_run_says_so_with_the_command_to_resume(void **state)
 {
     (void)state;
@@ -389,15 +404,24 @@ static void ticks_are_round(void **state)
 {
     struct dt_axis axis;
     (void)state;
-    dt_axis_init(&axis, 0, 700, 10, false, false);
+    dt_axis_init(&axis, 0, 700, 10, 0);
     assert_int_equal(axis.count, 8);
     assert_true(axis.tick[0] == 0 && axis.tick[7] == 700);
-    dt_axis_init(&axis, 3, 3, 5, false, true);
-    assert_true(axis.from < 3 && axis.to > 3 && axis.count > 1);
-    dt_axis_init(&axis, 0.02, 900, 5, true, true);
+    dt_axis_init(&axis, 1, 5, 10, DT_AXIS_WHOLE); /* steps */
+    assert_int_equal(axis.count, 5);
+    dt_axis_init(&axis, 1, 5, 10, 0);
+    assert_int_equal(axis.count, 9);
+    for (double x = -3; x <= 3; x += 3) { /* a constant */
+        dt_axis_init(&axis, x, x, 5, DT_AXIS_LOOSE);
+        assert_true(axis.from < x && axis.to > x);
+        assert_true(axis.count == 1 && axis.tick[0] == x);
+    }
+    dt_axis_init(&axis, 6.8938, 6.8942, 5, 0);
+    assert_int_equal(dt_axis_digits(&axis), 5);
+    dt_axis_init(&axis, 0.02, 900, 5, DT_AXIS_LOG | DT_AXIS_LOOSE);
     for (size_t i = 0; i < axis.count; i++)
         assert_true(fabs(remainder(log10(axis.tick[i]), 1)) < 1e-9);
-    dt_axis_init(&axis, 0, 4 * 0x1p30, 5, false, false);
+    dt_axis_init(&axis, 0, 4 * 0x1p30, 5, 0);
     dt_axis_binary(&axis, 5);
     assert_int_equal(axis.count, 5);
     for (size_t i = 0; i < axis.count; i++)
@@ -416,6 +440,7 @@ static void numbers_are_short(void **state)
     assert_string_equal(dt_page_count(text, -1234567), "-1,234,567");
     assert_string_equal(dt_page_bytes(text, 1.25 * 0x1p30), "1.25 GiB");
     assert_string_equal(dt_page_duration(text, 0.85), "850 ms");
+    assert_string_equal(dt_page_duration(text, 6.52e-7), "0.652 \u00b5s");
     assert_string_equal(dt_page_duration(text, 200), "3 min 20 s");
     assert_string_equal(dt_page_duration(text, 18120), "5 h 02 min");
     assert_string_equal(dt_page_time(text, 0), "\u2013");
@@ -498,6 +523,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slow_one_of_two_ranks_is_in_the_heat_map),
         cmocka_unit_test(an_older_run_has_its_four_curves_and_no_more),
+        cmocka_unit_test(close_numbers_have_the_digits_that_tell_them_apart),
         cmocka_unit_test(a_failed_run_says_so_with_the_command_to_resume),
         cmocka_unit_test(hostile_texts_are_escaped),
         cmocka_unit_test(
