@@ -202,23 +202,56 @@ static void put_tile(FILE *out, const char *name, const char *value,
     fputs("</dd></div>\n", out);
 }
 
-static void put_losses(FILE *out, const struct dt_page_run *run)
+bool dt_page_samples(const struct dt_page_run *run)
+{
+    return dt_page_find(run, DT_SPLIT_TRAIN, "reward") ||
+           dt_page_find(run, DT_SPLIT_EVAL, "reward");
+}
+
+/* The last value of a curve of training, if it has one. */
+static void put_last(FILE *out, const struct dt_page_run *run,
+                     const char *value, const char *name, const char *unit)
 {
     char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES];
     char c[DT_PAGE_NUMBER_BYTES], note[128];
-    const struct dt_curve *loss = dt_page_find(run, DT_SPLIT_TRAIN, "loss");
-    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, "loss");
-    if (loss && loss->count > 0) {
-        const struct dt_curve_tail tail = dt_curve_tail(loss, 0.1);
-        snprintf(note, sizeof(note), "first %s, mean of the last tenth %s",
-                 dt_page_number(a, loss->first), dt_page_number(b, tail.mean));
-        put_tile(out, "Training loss", dt_page_number(c, loss->last), note);
+    const struct dt_curve *curve = dt_page_find(run, DT_SPLIT_TRAIN, value);
+    if (!curve || curve->count == 0)
+        return;
+    const struct dt_curve_tail tail = dt_curve_tail(curve, 0.1);
+    snprintf(note, sizeof(note), "%sfirst %s, mean of the last tenth %s", unit,
+             dt_page_number(a, curve->first), dt_page_number(b, tail.mean));
+    put_tile(out, name, dt_page_number(c, curve->last), note);
+}
+
+/* What a run that samples is about. */
+static void put_rewards(FILE *out, const struct dt_page_run *run)
+{
+    char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[128];
+    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, "reward");
+    if (!dt_page_samples(run))
+        return;
+    put_last(out, run, "reward", "Reward", "");
+    if (eval && eval->count > 0) {
+        snprintf(note, sizeof(note), "best %s at step %s",
+                 dt_page_number(a, eval->max), dt_page_count(b, eval->at_max));
+        put_tile(out, "Held-out reward", dt_page_number(a, eval->last), note);
     }
+    put_last(out, run, "kl", "KL divergence", "");
+    put_last(out, run, "objective/kl", "KL divergence", "");
+    put_last(out, run, "completions/mean_length", "Length of completions",
+             "tokens, ");
+}
+
+static void put_losses(FILE *out, const struct dt_page_run *run)
+{
+    char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[128];
+    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, "loss");
+    put_last(out, run, "loss", "Training loss", "");
     if (!eval || eval->count == 0)
         return;
     snprintf(note, sizeof(note), "best %s at step %s",
              dt_page_number(a, eval->min), dt_page_count(b, eval->at_min));
-    put_tile(out, "Held-out loss", dt_page_number(c, eval->last), note);
+    put_tile(out, "Held-out loss", dt_page_number(a, eval->last), note);
 }
 
 static void put_progress(FILE *out, const struct dt_page_run *run)
@@ -359,6 +392,7 @@ void dt_page_head(FILE *out, const struct dt_page_run *run, double now)
     fputs("</header>\n", out);
     put_problems(out, run);
     fputs("<dl class=\"tiles\">\n", out);
+    put_rewards(out, run);
     put_losses(out, run);
     put_progress(out, run);
     put_speed(out, run);

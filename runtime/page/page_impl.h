@@ -52,6 +52,11 @@ struct dt_page_verdict {
 /* `now` is in seconds since 1970. */
 struct dt_page_verdict dt_page_judge(const struct dt_page_run *run, double now);
 
+/* Whether the run samples completions and rewards them, of which it then tells
+ * before its losses.
+ */
+bool dt_page_samples(const struct dt_page_run *run);
+
 /* Name, verdict, numbers, where the time went, the command to resume. */
 void dt_page_head(FILE *out, const struct dt_page_run *run, double now);
 

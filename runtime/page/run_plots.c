@@ -46,6 +46,28 @@ static const char *const known[] = {
     "rank_step_s/argmax",
 };
 
+/* What a run that samples is about, before its losses. GRPO and PPO call the
+ * divergence by their own names.
+ */
+static const struct headline {
+    const char *name, *id, *title;
+} headlines[] = {
+    {"reward", "reward", "Reward"},
+    {"kl", "kl", "KL divergence from the reference"},
+    {"objective/kl", "objective-kl", "KL divergence from the reference"},
+    {"completions/mean_length", "mean-length", "Mean length of completions"},
+};
+
+enum { HEADLINES = sizeof(headlines) / sizeof(headlines[0]) };
+
+static bool is_headline(const struct dt_page_run *run, const char *name)
+{
+    for (size_t i = 0; i < HEADLINES; i++)
+        if (!strcmp(headlines[i].name, name))
+            return dt_page_samples(run);
+    return false;
+}
+
 static bool is_known(const char *name)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -144,6 +166,22 @@ static enum dt_plot_style style_of(const struct dt_page_run *run,
 {
     const struct dt_curve *curve = dt_page_find(run, DT_SPLIT_TRAIN, name);
     return curve && curve->count < 20 ? DT_PLOT_PLAIN : DT_PLOT_SMOOTH;
+}
+
+static void draw_headlines(struct dt_page_canvas *canvas,
+                           const struct dt_page_run *run,
+                           const struct marks *marks)
+{
+    for (size_t i = 0; i < HEADLINES && dt_page_samples(run); i++) {
+        const struct headline *h = &headlines[i];
+        struct dt_plot plot = plot_of(run, marks, h->id, h->title);
+        plot.wide = i == 0;
+        add_line(&plot, run, DT_SPLIT_TRAIN, h->name, "training",
+                 style_of(run, h->name), 1);
+        add_line(&plot, run, DT_SPLIT_EVAL, h->name, "held-out", DT_PLOT_POINTS,
+                 2);
+        dt_page_draw(canvas, &plot);
+    }
 }
 
 static void draw_loss(struct dt_page_canvas *canvas,
@@ -275,7 +313,7 @@ static void draw_others(struct dt_page_canvas *canvas,
         char id[ID_BYTES];
         const struct dt_page_curve *curve = run->curve[i];
         const bool flat = curve->by_step.min == 0 && curve->by_step.max == 0;
-        if (is_known(curve->name) ||
+        if (is_known(curve->name) || is_headline(run, curve->name) ||
             (flat && !strcmp(curve->name, "skipped")) ||
             (curve->split == DT_SPLIT_EVAL &&
              dt_page_find(run, DT_SPLIT_TRAIN, curve->name)))
@@ -298,6 +336,7 @@ void dt_page_plots(struct dt_page_canvas *canvas, const struct dt_page_run *run)
         return;
     }
     marks_init(marks, run);
+    draw_headlines(canvas, run, marks);
     draw_loss(canvas, run, marks);
     draw_rates(canvas, run, marks);
     draw_times(canvas, run, marks);

@@ -155,6 +155,35 @@ static void an_older_run_has_its_four_curves_and_no_more(void **state)
     assert_null(strstr(text, "Where the time went"));
 }
 
+/* Where `part` is in the page; it must be there. */
+static const char *place(const char *text, const char *part)
+{
+    assert_has(text, part);
+    return strstr(text, part);
+}
+
+static void a_run_that_samples_begins_with_its_reward(void **state)
+{
+    (void)state;
+    forget_run();
+    write_metrics("run", 30,
+                  ", \"reward\": 0.5, \"kl\": 0.01, "
+                  "\"completions/mean_length\": 42, \"entropy\": 1");
+    const char *text = page_of_run();
+    assert_has(text, "<dl class=\"tiles\">\n<div><dt>Reward</dt><dd>0.5");
+    assert_true(place(text, "<dt>Length of completions</dt><dd>42") <
+                place(text, "<dt>Training loss</dt>"));
+    assert_true(place(text, "id=\"reward-t\"") < place(text, "id=\"kl-t\""));
+    assert_true(place(text, "id=\"kl-t\"") <
+                place(text, "id=\"mean-length-t\""));
+    assert_true(place(text, "id=\"mean-length-t\"") <
+                place(text, "id=\"loss-t\""));
+    assert_has(text, "id=\"value-1-entropy-t\"");
+    assert_null(strstr(text, "value-2"));
+    /* of a constant only its value is at the axis */
+    assert_null(strstr(text, ">0.75</text>"));
+}
+
 static void close_numbers_have_the_digits_that_tell_them_apart(void **state)
 {
     (void)state;
@@ -523,6 +552,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slow_one_of_two_ranks_is_in_the_heat_map),
         cmocka_unit_test(an_older_run_has_its_four_curves_and_no_more),
+        cmocka_unit_test(a_run_that_samples_begins_with_its_reward),
         cmocka_unit_test(close_numbers_have_the_digits_that_tell_them_apart),
         cmocka_unit_test(a_failed_run_says_so_with_the_command_to_resume),
         cmocka_unit_test(hostile_texts_are_escaped),
