@@ -22,6 +22,8 @@ spank_libdtspank_la_SOURCES = \
 	runtime/base/launcher.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
+	runtime/base/secret.c \
+	runtime/base/secret.h \
 	runtime/base/terminal.c \
 	runtime/base/terminal.h \
 	runtime/base/thread.c \

@@ -7,6 +7,18 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/secret.h"
+
+/* Formats without secrets, also where the text is cut within one. */
+static void format(char *to, size_t size, const char *fmt, va_list ap)
+{
+    char whole[2 * DT_ERROR_TEXT_BYTES];
+    vsnprintf(whole, sizeof(whole), fmt, ap);
+    dt_secret_clean(whole, sizeof(whole));
+    size_t n = strnlen(whole, size - 1);
+    memcpy(to, whole, n);
+    to[n] = '\0';
+}
 
 int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
 {
@@ -15,7 +27,7 @@ int dt_error_set(struct dt_error *err, int status, const char *fmt, ...)
         err->status = status;
         err->lost_rank = -1;
         va_start(ap, fmt);
-        vsnprintf(err->text, sizeof(err->text), fmt, ap);
+        format(err->text, sizeof(err->text), fmt, ap);
         va_end(ap);
     }
     return -1;
@@ -27,7 +39,7 @@ int dt_error_prefix(struct dt_error *err, const char *fmt, ...)
         char prefix[sizeof(err->text)];
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(prefix, sizeof(prefix), fmt, ap);
+        format(prefix, sizeof(prefix), fmt, ap);
         va_end(ap);
         size_t n = strlen(prefix);
         size_t room = sizeof(err->text) - 1;
@@ -54,7 +66,7 @@ int dt_error_add(struct dt_error *err, int status, const char *fmt, ...)
     err->status = status;
     err->lost_rank = -1;
     va_start(ap, fmt);
-    vsnprintf(err->text + used, room, fmt, ap);
+    format(err->text + used, room, fmt, ap);
     va_end(ap);
     return -1;
 }

@@ -4,7 +4,8 @@
  *
  * Every fallible function returns 0/-1 or pointer/NULL and takes a
  * `struct dt_error *err` last. It fills err once, on failure only; callers on
- * the way up add context in front. Libraries never print and never exit.
+ * the way up add context in front. Libraries never print and never exit. Texts
+ * are without secrets (base/secret.h).
  */
 #ifndef DT_BASE_ERROR_H
 #define DT_BASE_ERROR_H

@@ -59,4 +59,5 @@ cuda_sources += \
 	runtime/base/clock.c \
 	runtime/base/error.c \
 	runtime/base/file.c \
-	runtime/base/guard.c
+	runtime/base/guard.c \
+	runtime/base/secret.c

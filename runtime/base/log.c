@@ -10,6 +10,7 @@
 
 #include "base/footer.h"
 #include "base/log.h"
+#include "base/secret.h"
 
 static int log_rank;
 static enum dt_log_level log_level = DT_LOG_INFO;
@@ -39,7 +40,7 @@ static size_t append(char *line, size_t used, size_t size, const char *fmt,
 void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
-    char line[2048];
+    char line[4096];
     struct timespec now;
     struct tm tm;
     va_list ap;
@@ -54,6 +55,8 @@ void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
     va_start(ap, fmt);
     size_t used = append(line, (size_t)n, sizeof(line) - 1, fmt, ap);
     va_end(ap);
+    dt_secret_clean(line, sizeof(line) - 1);
+    used = strlen(line);
     line[used++] = '\n';
     dt_footer_lift();
     ssize_t wrote = write(STDERR_FILENO, line, used);

@@ -19,8 +19,8 @@ enum dt_log_level {
  */
 void dt_log_init(int rank, enum dt_log_level level);
 
-/* Prints one line, in one write(2), if the level asks for it. `module` is the
- * folder of the caller, `comm` or `ckpt`. Thread-safe.
+/* Prints one line without secrets, in one write(2), if the level asks for it.
+ * `module` is the folder of the caller, `comm` or `ckpt`. Thread-safe.
  */
 void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "base/secret.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "cmd/spin.h"
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
      * hands that on.
      */
     signal(SIGCHLD, SIG_DFL);
+    dt_secret_learn_environment();
 
     /* Where srun's command is missing the plugin puts only the program's name;
      * the config is then in the environment.

@@ -283,7 +283,8 @@ EXTRA_tests_unit_test_backend_DEPENDENCIES = \
 	tests/unit/stub_newer.so
 CLEANFILES += $(EXTRA_tests_unit_test_backend_DEPENDENCIES)
 stub_link = $(CC) -shared $(DT_LDFLAGS) -o $@
-tests_unit_stub_so_SOURCES = tests/unit/stub_backend.c runtime/base/error.c
+tests_unit_stub_so_SOURCES = tests/unit/stub_backend.c runtime/base/error.c \
+	runtime/base/secret.c
 tests_unit_stub_so_CPPFLAGS = $(AM_CPPFLAGS) -DSTUB_VERSION=DT_BACKEND_VERSION
 tests_unit_stub_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_stub_so_LINK = $(stub_link)
