@@ -26,27 +26,20 @@ enum {
 
 /* --- strings --- */
 
-/* A string of JSON; what is not UTF-8 becomes '?'. NULL is null. */
+/* A string of JSON without secrets; what is not UTF-8 becomes '?'. NULL is
+ * null.
+ */
 static json_t *text_json(const char *text)
 {
     if (!text)
         return json_null();
-    json_t *json = json_string(text);
-    char *ascii = json ? NULL : strdup(text);
-    for (char *p = ascii; p && *p; p++)
+    char *clean = dt_secret_remove(text);
+    json_t *json = clean ? json_string(clean) : NULL;
+    for (char *p = clean; p && *p && !json; p++)
         if ((unsigned char)*p >= 0x80)
             *p = '?';
-    if (ascii)
-        json = json_string(ascii);
-    free(ascii);
-    return json;
-}
-
-/* The same without what looks like a secret. */
-static json_t *clean_json(const char *text)
-{
-    char *clean = dt_secret_remove(text);
-    json_t *json = clean ? text_json(clean) : NULL;
+    if (clean && !json)
+        json = json_string(clean);
     free(clean);
     return json;
 }
@@ -88,13 +81,11 @@ static void add_key(void *ctx, const char *key, const char *value, bool given)
     const struct configuration *c = ctx;
     bool variable = strncmp(key, "env.", 4) == 0;
     char *clean = dt_secret_remove(value);
-    json_t *json;
-    if (!clean)
-        return;
-    if (variable)
-        json = text_json(dt_secret_name(key) ? DT_SECRET_REMOVED : clean);
-    else
-        json = value_json(clean);
+    json_t *json = clean && !variable ? value_json(clean) : text_json(value);
+    if (variable && dt_secret_name(key)) {
+        json_decref(json);
+        json = json_string(DT_SECRET_REMOVED);
+    }
     free(clean);
     json_object_set_new(c->values, key, json);
     if (given)
@@ -162,7 +153,7 @@ static json_t *argv_json(void)
             *is = '=';
         json_array_append_new(words, (secret && !option) || (is && named)
                                          ? json_string(DT_SECRET_REMOVED)
-                                         : clean_json(word));
+                                         : text_json(word));
         secret = named && !is;
     }
     free(word);
@@ -354,7 +345,7 @@ static json_t *data_json(const struct dt_run *run)
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
     for (size_t i = 0; i < files->count; i++)
-        json_array_append_new(train, clean_json(files->text[i]));
+        json_array_append_new(train, text_json(files->text[i]));
     return json_pack("{s:o, s:I, s:s}", "train", train, "rows",
                      (json_int_t)run->epoch_samples, "hash", hash);
 }

@@ -11,6 +11,7 @@
 
 #include "algo/same.h"
 #include "base/log.h"
+#include "base/secret.h"
 
 /* The changes, "key was -> is", in a line. */
 struct changes {
@@ -198,6 +199,25 @@ static const char *text_of(const json_t *settings, const char *key)
     return text ? text : "(not set)";
 }
 
+/* The settings of a checkpoint from before secrets were removed, too. NULL: out
+ * of memory; then nothing is compared.
+ */
+static json_t *clean_settings(const json_t *settings)
+{
+    json_t *clean = json_object(), *value;
+    const char *key;
+    json_object_foreach((json_t *)settings, key, value)
+    {
+        char *text = json_is_string(value)
+                         ? dt_secret_remove_seen(json_string_value(value))
+                         : NULL;
+        if (text)
+            json_object_set_new(clean, key, json_string(text));
+        free(text);
+    }
+    return clean;
+}
+
 /* Compares keys of the checkpoint, then those that only the run has. */
 static int compare_settings(const json_t *was, const json_t *is,
                             const char *dir, struct changes *changes,
@@ -296,8 +316,8 @@ static int check_data(const struct dt_run *run, const char *dir,
     return 0;
 }
 
-int dt_same_run(const struct dt_run *run, const char *dir,
-                const struct dt_same_state *was, struct dt_error *err)
+static int compare_runs(const struct dt_run *run, const char *dir,
+                        const struct dt_same_state *was, struct dt_error *err)
 {
     struct changes changes = {0};
     const bool goes_on = !run->conf.training.eval_only;
@@ -316,4 +336,15 @@ int dt_same_run(const struct dt_run *run, const char *dir,
         dt_log(DT_LOG_WARN, "algo", "resuming with changed settings: %s",
                changes.text);
     return 0;
+}
+
+int dt_same_run(const struct dt_run *run, const char *dir,
+                const struct dt_same_state *was, struct dt_error *err)
+{
+    struct dt_same_state clean = *was;
+    json_t *settings = was->settings ? clean_settings(was->settings) : NULL;
+    clean.settings = settings;
+    int rc = compare_runs(run, dir, &clean, err);
+    json_decref(settings);
+    return rc;
 }

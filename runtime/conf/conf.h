@@ -387,6 +387,7 @@ const char *dt_conf_trained_override(const struct dt_conf *conf);
  * `overrides` (NULL: none) has the value that it has there, whatever the file
  * says: the last one, if there are several; null is its default. NULL: the file
  * has problems, all of which are in *problems (no entry: out of memory).
+ * Secrets in the file are learned (base/secret.h), so no thread runs yet.
  * Warnings go to *warnings. The caller frees the result with dt_conf_destroy
  * and, in any case, both lists with dt_conf_problems_fini.
  */
@@ -415,6 +416,12 @@ bool dt_conf_is_later(const char *text);
 /* The place of the key in the file, or 1:1 if the file does not give it. */
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
                                       const char *path);
+
+/* Whether this process knows all secrets of a function. -1: EX_CONFIG, a
+ * variable of secrets_from is not set.
+ */
+int dt_conf_check_secrets(const struct dt_conf_reward *reward,
+                          struct dt_error *err);
 
 /* Sets `err` to EX_CONFIG with "file:line:column: path: <formatted>", the file
  * being absolute. Returns -1.
@@ -490,7 +497,8 @@ typedef void (*dt_conf_each_f)(void *ctx, const char *key, const char *value,
                                bool given);
 int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx);
 
-/* Prints the keys that change what a run computes, one line `key: value` each.
+/* Prints the keys that change what a run computes, one line `key: value` each,
+ * without secrets.
  * The fingerprint is a hash of this text.
  */
 void dt_conf_print_results(const struct dt_conf *conf, FILE *out);

@@ -8,6 +8,7 @@
 
 #include <xxhash.h>
 
+#include "base/secret.h"
 #include "conf/read.h"
 
 static const void *field_of(const void *values, size_t offset)
@@ -448,6 +449,25 @@ void dt_conf_schema(FILE *out)
                     *l->section ? "." : "", *k, l->waits);
 }
 
+/* Without secrets: they end up in checkpoints, and another password does not
+ * change the result.
+ */
+static void print_reward_results(const struct dt_conf_rewards *rewards,
+                                 FILE *out)
+{
+    char *text = NULL, *clean;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return;
+    dt_conf_rewards_print(rewards, true, stream);
+    if (fclose(stream) == 0 && (clean = dt_secret_remove_seen(text))) {
+        fputs(clean, out);
+        free(clean);
+    }
+    free(text);
+}
+
 void dt_conf_print_results(const struct dt_conf *conf, FILE *out)
 {
     for (size_t i = 0; i < dt_conf_key_count; i++) {
@@ -455,7 +475,7 @@ void dt_conf_print_results(const struct dt_conf *conf, FILE *out)
             continue;
         fprintf(out, "%s: ", dt_conf_keys[i].path);
         if (dt_conf_keys[i].type == DT_CONF_REWARDS)
-            dt_conf_rewards_print(&conf->reward, true, out);
+            print_reward_results(&conf->reward, out);
         else
             dt_conf_value_print(conf, &dt_conf_keys[i], out);
         putc('\n', out);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/secret.h"
 #include "conf/deepspeed.h"
 #include "conf/read.h"
 
@@ -513,6 +514,13 @@ int dt_conf_explain_deepspeed(const char *path, FILE *out, struct dt_error *err)
     return rc;
 }
 
+static void learn_key(void *ctx, const char *key, const char *value, bool given)
+{
+    (void)ctx;
+    (void)given;
+    dt_secret_learn_named(key, value);
+}
+
 static struct dt_conf *load(const char *path,
                             const struct dt_conf_overrides *overrides,
                             bool scores, struct dt_conf_problems *problems,
@@ -526,6 +534,8 @@ static struct dt_conf *load(const char *path,
         struct dt_conf *conf = load_text(path, text, strlen(text), overrides,
                                          scores, problems, warnings);
         free(text);
+        if (conf)
+            dt_conf_each(conf, learn_key, NULL);
         return conf;
     }
     *warnings = (struct dt_conf_problems){0};

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "conf/notes.h"
 
 /* Replaces control characters, also C1, which are C2 80 .. C2 9F in UTF-8. */
@@ -35,6 +36,7 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
+    dt_secret_clean(text, sizeof(text));
     replace_controls(text);
     struct dt_conf_note *note = &notes->note[notes->count];
     note->place = place;

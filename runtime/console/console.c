@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/footer.h"
 #include "base/rankset.h"
+#include "base/secret.h"
 #include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_step.h"
@@ -65,9 +66,13 @@ static bool is_raw(int fd)
     return tcgetattr(fd, &terminal) == 0 && !(terminal.c_oflag & OPOST);
 }
 
-/* Prints a message of the console on stderr, on a line of its own. */
-static void print_message(struct console *c, const char *text)
+/* Prints a message of the console on stderr, on a line of its own, and without
+ * secrets.
+ */
+static void print_message(struct console *c, const char *message)
 {
+    char *clean = dt_secret_remove(message);
+    const char *text = clean ? clean : "";
     struct dt_console_stream *s = &c->streams[1];
     const char *newline = is_raw(s->out) ? "\r\n" : "\n";
     dt_console_stream_flush(s);
@@ -84,6 +89,7 @@ static void print_message(struct console *c, const char *text)
         }
     }
     dt_console_stream_flush(s);
+    free(clean);
 }
 
 /* Says that the rest of a stream is lost; on stderr, if that still works. */

@@ -4,12 +4,14 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/secret.h"
 #include "console/job_comment.h"
 
 #define OURS "disttrain: "
@@ -61,7 +63,9 @@ void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
                         const char *text)
 {
     char line[DT_JOB_COMMENT_BYTES];
-    snprintf(line, sizeof(line), "%s", text);
+    char *clean = dt_secret_remove(text);
+    snprintf(line, sizeof(line), "%s", clean ? clean : "");
+    free(clean);
     if (comment->child > 0 &&
         waitpid(comment->child, NULL, WNOHANG) == comment->child)
         comment->child = 0;

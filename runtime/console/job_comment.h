@@ -15,7 +15,8 @@ struct dt_job_comment {
     pid_t child;                     /* that sets it; 0: none */
 };
 
-/* Starts to make `text`, cut to its size, the comment of the job of `step`
+/* Starts to make `text`, without secrets and cut, the comment of the job of
+ * `step`
  * ("JOB.STEP"), unless the job has a comment that is not disttrain's; "" takes
  * ours away. Nothing happens if the text was set last, or another one is still
  * being set. That takes at most a second and fails silently: the comment is

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/child.h"
+#include "base/secret.h"
 #include "console/run_end.h"
 #include "contract/contract.h"
 #include "live/ending.h"
@@ -25,6 +26,7 @@ char *dt_run_end_tell(const struct dt_outcome *outcome, const char *step)
     const char *dir = getenv(DT_ENV_RUN);
     if (!dir || !step[0] || !dt_outcome_ending(outcome, &ending))
         return NULL;
+    dt_secret_clean(ending.text, sizeof(ending.text)); /* all see arguments */
     if (ending.rank != DT_NO_RANK)
         snprintf(rank, sizeof(rank), "%" PRIu32, ending.rank);
     char *const argv[] = {"/proc/self/exe",

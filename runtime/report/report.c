@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/footer.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "report/line_file.h"
 #include "report/report.h"
 
@@ -174,9 +175,11 @@ void dt_report_event(struct dt_report *report,
                      const struct dt_report_event *event)
 {
     struct dt_report_event e = *event;
+    char *text = e.text ? dt_secret_remove(e.text) : NULL;
     FILE *out = report->events ? dt_line_file_begin(report->events) : NULL;
     struct dt_error err;
     e.wall = dt_clock_wall();
+    e.text = text;
     if (out) {
         dt_event_print(&e, out);
         dt_line_file_end(report->events);
@@ -186,6 +189,7 @@ void dt_report_event(struct dt_report *report,
         if (s->sink && s->type->event && s->type->event(s->sink, &e, &err) < 0)
             drop_sink(s, &err);
     }
+    free(text);
 }
 
 void dt_report_ranks(struct dt_report *report,

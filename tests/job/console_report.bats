@@ -420,6 +420,9 @@ comment_of_line() {
     done
     [[ $output == "disttrain: first failure: run.output_dir: /x is not empty" ]]
     run ! grep 'first failure' line.out
+    # every user of the cluster reads it
+    run comment_of_line "disttrain: http://me:hidden@h/: refused" 69
+    [[ $output == "disttrain: first failure: http://(removed)@h/: refused" ]]
     # who is saved, and asks for a requeue, has not failed
     run comment_of_line "disttrain: saved" 75
     [[ -z $output ]]
