@@ -51,6 +51,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/sampled.c \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
+	runtime/conf/secrets.c \
 	runtime/conf/section.c \
 	runtime/conf/sections.h \
 	runtime/conf/steps.c \

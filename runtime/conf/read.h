@@ -129,6 +129,13 @@ int dt_conf_rewards_set(struct dt_conf_reader *reader,
                         const struct dt_tree *node);
 void dt_conf_rewards_clear(struct dt_conf_rewards *rewards);
 
+/* Reads what secrets_from of a function names, at `node`, into its secrets, and
+ * learns the values. -1: noted.
+ */
+int dt_conf_take_secrets(struct dt_conf_reader *reader,
+                         struct dt_conf_reward *reward,
+                         const struct dt_tree *node);
+
 /* Prints the list on one line; `results`: only what changes results. */
 void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
                            FILE *out);

@@ -17,6 +17,10 @@ static void clear_function(struct dt_conf_reward *reward)
 {
     for (size_t i = 0; i < dt_conf_reward_key_count; i++)
         dt_conf_value_clear(reward, &dt_conf_reward_keys[i].key);
+    for (char **s = reward->secrets; s && *s; s++)
+        free(*s);
+    free(reward->secrets);
+    reward->secrets = NULL;
 }
 
 void dt_conf_rewards_clear(struct dt_conf_rewards *rewards)
@@ -191,7 +195,7 @@ static int check_urls(struct dt_conf_reader *reader,
 
 /* What the values of a function must be beside their types. */
 static int check_values(struct dt_conf_reader *reader,
-                        const struct dt_conf_reward *reward,
+                        struct dt_conf_reward *reward,
                         const struct dt_tree *item)
 {
     const struct dt_tree *command = child_of(item, "command");
@@ -205,7 +209,9 @@ static int check_values(struct dt_conf_reader *reader,
                       command->child) < 0)
         rc = -1;
     if (check_path(reader, reward, child_of(item, "path")) < 0 ||
-        check_urls(reader, reward, child_of(item, "url")) < 0)
+        check_urls(reader, reward, child_of(item, "url")) < 0 ||
+        dt_conf_take_secrets(reader, reward, child_of(item, "secrets_from")) <
+            0)
         rc = -1;
     if (reward->cache_tokens > reward->tokens && reward->tokens > 0) {
         dt_conf_note(&reader->problems, child_of(item, "cache_tokens")->place,

@@ -203,6 +203,14 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
       .help = "anything that the program should know; it is sent when the "
               "program starts"},
      PROGRAM, false},
+    {{"reward.functions.secrets_from", DT_CONF_STRING, AT(secrets_from),
+      .help = "where secrets are that this file should not have: a file with "
+              "lines NAME=value, which its owner alone may use, or env: and "
+              "names of variables of the ranks, such as env:JUDGE_TOKEN,OTHER; "
+              "a program finds them as variables of its environment, a server "
+              "as headers of requests, with - for _, such as AUTHORIZATION and "
+              "X_API_KEY"},
+     PROGRAM, false},
 };
 /* clang-format on */
 

@@ -68,6 +68,9 @@ struct dt_conf_reward {
     bool gpu;
     struct dt_conf_list channels; /* weights; none: the only one, of weight 1 */
     char *config;                 /* JSON for the program, or NULL */
+    char *secrets_from;           /* file, env:NAME,... or NULL */
+    char **secrets; /* its "NAME=value", or "NAME" without such a variable;
+                       ends with NULL; NULL: none */
 };
 
 /* How many rewards it gives a completion. */

@@ -35,6 +35,7 @@ static int start_program(struct dt_reward_lane *lane, struct dt_error *err)
         .shown = lane->conf->path ? lane->conf->path : command->argv[0],
         .directory = lane->directory,
         .name = lane->conf->name,
+        .secrets = lane->conf->secrets,
         .gpu = lane->conf->gpu,
         .memory_mb = lane->conf->memory_mb,
         .cpu_s = lane->conf->cpu_s,
@@ -76,6 +77,8 @@ static char **make_argv(const struct dt_reward_lane *lane)
 
 static int open_command(struct dt_reward_lane *lane, struct dt_error *err)
 {
+    if (dt_conf_check_secrets(lane->conf, err) < 0)
+        return -1;
     struct command *command = calloc(1, sizeof(*command));
     lane->state = command;
     if (command)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/secret.h"
 #include "reward/curl.h"
 #include "reward/protocol.h"
 
@@ -22,6 +23,7 @@ struct http {
     CURL *easy;
     struct curl_slist *headers;
     const char *url; /* of this lane */
+    char *shown;     /* it, without secrets */
     json_int_t id;   /* of the last request */
     char why[CURL_ERROR_SIZE];
     char *reply;
@@ -52,22 +54,45 @@ static const char *choose_url(const struct dt_reward_lane *lane)
     return lane->conf->url.text[lane->number % lane->conf->url.count];
 }
 
+/* Each secret is a header. -1: out of memory. */
+static int add_headers(struct http *http, char *const *secrets)
+{
+    for (; secrets && *secrets; secrets++) {
+        char *header = NULL;
+        size_t n = strcspn(*secrets, "=");
+        if (asprintf(&header, "%.*s: %s", (int)n, *secrets, *secrets + n + 1) <
+            0)
+            return -1;
+        for (char *p = header; *p != ':'; p++)
+            *p = *p == '_' ? '-' : *p;
+        struct curl_slist *more =
+            http->curl->slist_append(http->headers, header);
+        free(header);
+        if (!more)
+            return -1;
+        http->headers = more;
+    }
+    return 0;
+}
+
 static int open_http(struct dt_reward_lane *lane, struct dt_error *err)
 {
     const struct dt_curl *curl = dt_curl_load(err);
-    if (!curl)
+    if (!curl || dt_conf_check_secrets(lane->conf, err) < 0)
         return -1;
     struct http *http = calloc(1, sizeof(*http));
     lane->state = http;
     if (http) {
         http->curl = curl;
         http->url = choose_url(lane);
+        http->shown = dt_secret_remove(http->url);
         http->multi = curl->multi_init();
         http->easy = curl->easy_init();
         http->headers =
             curl->slist_append(NULL, "Content-Type: application/json");
     }
-    if (!http || !http->multi || !http->easy || !http->headers)
+    if (!http || !http->shown || !http->multi || !http->easy ||
+        !http->headers || add_headers(http, lane->conf->secrets) < 0)
         return dt_error_set(err, EX_OSERR, "out of memory");
     long timeout_ms = (long)(lane->conf->timeout_s * 1e3) + 1;
     curl->easy_setopt(http->easy, CURLOPT_URL, http->url);
@@ -90,6 +115,7 @@ static void close_http(struct dt_reward_lane *lane)
     http->curl->multi_cleanup(http->multi);
     http->curl->slist_free_all(http->headers);
     free(http->reply);
+    free(http->shown);
     free(http);
 }
 
@@ -107,9 +133,10 @@ static int transfer(const struct dt_reward_lane *lane, CURLcode *result,
         if (http->curl->multi_perform(http->multi, &running) != CURLM_OK ||
             (running && http->curl->multi_poll(http->multi, &stop, 1, LOOK_MS,
                                                NULL) != CURLM_OK))
-            return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
+            return dt_error_set(err, EX_OSERR, "%s: curl failed", http->shown);
         if (stop.revents)
-            return dt_error_set(err, EX_UNAVAILABLE, "%s: stopped", http->url);
+            return dt_error_set(err, EX_UNAVAILABLE, "%s: stopped",
+                                http->shown);
         if (dt_clock_now() > deadline)
             return 0; /* curl has its own time; this is for its mistakes */
     }
@@ -141,17 +168,17 @@ static int check_result(const struct http *http, CURLcode result,
     http->curl->easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
     if (http->too_long)
         return dt_error_set(err, EX_PROTOCOL,
-                            "%s: an answer of more than %zu bytes", http->url,
+                            "%s: an answer of more than %zu bytes", http->shown,
                             http->most);
     if (result != CURLE_OK)
-        return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", http->url,
+        return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", http->shown,
                             *http->why ? http->why
                                        : http->curl->easy_strerror(result));
     if (code >= 200 && code < 300)
         return 0;
     show(http, text);
     return dt_error_set(err, code >= 500 ? EX_UNAVAILABLE : EX_CONFIG,
-                        "%s: status %ld: %s", http->url, code, text);
+                        "%s: status %ld: %s", http->shown, code, text);
 }
 
 /* Posts a text; the answer is in http->reply. */
@@ -167,7 +194,7 @@ static int post(const struct dt_reward_lane *lane, const char *body,
                             (curl_off_t)strlen(body));
     http->curl->easy_setopt(http->easy, CURLOPT_POSTFIELDS, body);
     if (http->curl->multi_add_handle(http->multi, http->easy) != CURLM_OK)
-        return dt_error_set(err, EX_OSERR, "%s: curl failed", http->url);
+        return dt_error_set(err, EX_OSERR, "%s: curl failed", http->shown);
     int rc = transfer(lane, &result, err);
     http->curl->multi_remove_handle(http->multi, http->easy);
     return rc < 0 ? -1 : check_result(http, result, err);
@@ -197,7 +224,7 @@ static int score_http(struct dt_reward_lane *lane,
                  : dt_reward_reply(reply, http->bytes, &form, values, &metrics,
                                    err);
         if (rc < 0)
-            dt_error_prefix(err, "%s", http->url);
+            dt_error_prefix(err, "%s", http->shown);
     }
     if (metrics)
         dt_reward_metrics_add(lane->metrics, conf->name, metrics);

@@ -17,6 +17,7 @@ struct dt_process_options {
     const char *shown; /* its name in messages */
     const char *directory;
     const char *name;      /* in the log, before what it writes to stderr */
+    char *const *secrets;  /* "NAME=value" for its environment; NULL: none */
     bool gpu;              /* false: CUDA_VISIBLE_DEVICES is empty */
     long memory_mb, cpu_s; /* limits; 0: none */
     int stop; /* reading and writing end when this is readable; -1: never */

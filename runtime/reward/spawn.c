@@ -43,19 +43,39 @@ static bool is_place(const char *variable)
     return false;
 }
 
+static size_t count_of(char *const *list)
+{
+    size_t n = 0;
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+/* Whether `list` has the variable of "NAME=value", too. */
+static bool has_variable(char *const *list, const char *variable)
+{
+    size_t n = strcspn(variable, "=") + 1;
+    for (; list && *list; list++)
+        if (strncmp(*list, variable, n) == 0)
+            return true;
+    return false;
+}
+
 /* The environment of the child; its strings are ours. NULL: out of memory. */
-static char **make_env(bool gpu)
+static char **make_env(const struct dt_process_options *options)
 {
     static const char devices[] = "CUDA_VISIBLE_DEVICES=";
-    size_t n = 0, kept = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + 2, sizeof(*env));
+    size_t n = count_of(environ), more = count_of(options->secrets), kept = 0;
+    char **env = calloc(n + more + 2, sizeof(*env));
     for (size_t i = 0; env && i < n; i++)
         if (!is_place(environ[i]) &&
-            (gpu || strncmp(environ[i], devices, strlen(devices)) != 0))
+            !has_variable(options->secrets, environ[i]) &&
+            (options->gpu ||
+             strncmp(environ[i], devices, strlen(devices)) != 0))
             env[kept++] = environ[i];
-    if (env && !gpu)
+    for (size_t i = 0; env && i < more; i++)
+        env[kept++] = options->secrets[i];
+    if (env && !options->gpu)
         env[kept] = (char *)devices;
     return env;
 }
@@ -178,7 +198,7 @@ int dt_process_start(struct dt_process *process,
     int in[2] = {-1, -1}, out[2] = {-1, -1}, said[2] = {-1, -1};
     struct plan plan = {.options = options,
                         .path = make_paths(options->argv[0]),
-                        .env = make_env(options->gpu),
+                        .env = make_env(options),
                         .parent = getpid()};
     bool good = plan.path && plan.path[0] && plan.env && open_pipe(in, 1) &&
                 open_pipe(out, 0) && open_pipe(said, 0);

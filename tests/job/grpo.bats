@@ -142,3 +142,53 @@ END
         [[ $before == "${first:=$before}" ]] # completions do not depend on ranks
     done
 }
+
+# A reward program that tells everything it knows.
+@test "no file of a run and no line of its output has a secret" {
+    local name left
+    cat >judge.sh <<'END'
+read -r line
+echo "config: $line, arguments: $*" >&2
+echo "HF_TOKEN is $HF_TOKEN, and JUDGE is $JUDGE" >&2
+echo '{"ready":true,"abi":1}'
+read -r line
+echo "{\"error\":\"JUDGE $JUDGE, $HF_TOKEN, $PGPASSWORD, $1, (pw=secret-5)\"}"
+END
+    echo "JUDGE=secret-0 of-a-file" >judge.secrets
+    chmod 600 judge.secrets
+    config secrets
+    sed -i '/^reward/d; /^logging/d' secrets.yaml
+    cat >>secrets.yaml <<'END'
+logging: {steps: 1, report_to: all}
+env: {PGPASSWORD: secret-1, X_PASS: secret-2, PLAIN: "http://me:secret-3@h"}
+reward:
+  functions:
+    - {type: regex, pattern: "(?s)[ -~].*"}
+    - {type: http, url: ["http://me:secret-4@127.0.0.1:1/?api_key=secret-5"],
+       retries: 0, on_error: nan, max_failed: 1}
+    - type: command
+      name: judge
+      command: [sh, judge.sh, --token, secret-6, --api-key=secret-7]
+      config: {api_key: secret-8, nested: [{passwords: [secret-9, 5]}]}
+      secrets_from: judge.secrets
+      retries: 0
+      on_error: nan
+      max_failed: 1
+END
+    HF_TOKEN=secret-10-of-env PGPASSWORD=secret-1 run train secrets 1
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"judge: HF_TOKEN is (removed), and JUDGE is (removed)"* ]]
+    [[ $output == *"reward http: http://(removed)@127.0.0.1:1/?api_key=(removed)"* ]]
+    [[ $output != *secret-* ]]
+    for name in trainer_state.json run.json events.jsonl status.json \
+        report.html tfevents .wandb; do
+        left=$(find secrets.out -name "*$name*" | wc -l)
+        ((left > 0)) || { echo "no $name" && false; }
+    done
+    run ! grep -r secret- secrets.out
+    # another password is no other run
+    sed -i 's/secret-/other-/' secrets.yaml
+    run -0 train secrets 1
+    [[ $output != *"changed settings"* ]]
+}

@@ -2,6 +2,9 @@
 /* test_conf_reward.c - reward.functions, with a place for each mistake */
 #include "config.h"
 
+#include <limits.h>
+#include <sys/stat.h>
+
 #include "conf.h"
 
 static void functions_have_their_keys_and_defaults(void **state)
@@ -225,6 +228,77 @@ static void the_number_of_rewards_has_a_limit(void **state)
     CHECK_ALL(more);
 }
 
+static void secrets_come_from_a_file_that_others_cannot_read(void **state)
+{
+#define FROM(from)                                                             \
+    "reward.functions: [{type: http, url: ['http://a'], secrets_from: " from   \
+    "}]\n"
+#define AT_FROM "t.yaml:1:66: reward.functions.secrets_from: "
+    char path[PATH_MAX], missing[PATH_MAX + 128], bad[PATH_MAX + 128];
+    char open[2 * PATH_MAX + 128];
+    const struct broken cases[] = {
+        {FROM("no"), missing},
+        {FROM("bad"), bad},
+        {FROM("open"), open},
+        {FROM("'env:A,'"), AT_FROM "expected env: and names of variables, such "
+                                   "as env:JUDGE_TOKEN,OTHER\n"},
+        {"reward.functions: [{type: library, path: open, in_process: true,\n"
+         "  secrets_from: good}]\n",
+         "t.yaml:2:17: reward.functions.secrets_from: a library that is called "
+         "in the rank has no variables of its own: leave out in_process\n"},
+    };
+    (void)state;
+    write_file("good", "# a comment\n\nA=b c=d\r\nX_1=\n");
+    write_file("bad", "A=b\n\nhidden\n");
+    write_file("open", "A=b\n");
+    assert_int_equal(
+        chmod("good", 0600) | chmod("bad", 0600) | chmod("open", 0640), 0);
+    struct dt_conf *conf = load_good(FROM("good"), "");
+    char **secrets = conf->reward.functions[0].secrets;
+    assert_string_equal(secrets[0], "A=b c=d");
+    assert_string_equal(secrets[1], "X_1=");
+    assert_null(secrets[2]);
+    dt_conf_destroy(conf);
+    assert_non_null(getcwd(path, sizeof(path)));
+    sprintf(missing, AT_FROM "%s/no: No such file or directory\n", path);
+    sprintf(bad, AT_FROM "%s/bad:3: expected NAME=value\n", path);
+    sprintf(open,
+            AT_FROM "%s/open: others than its owner may use it: chmod 600 "
+                    "%s/open\n",
+            path, path);
+    CHECK_ALL(cases);
+    unlink("good");
+    unlink("bad");
+    unlink("open");
+}
+
+/* Another password gives the same result, and checkpoints keep what is here. */
+static void results_have_no_secrets(void **state)
+{
+    static const char *const texts[] = {
+        "reward.functions: [{type: command, command: [a, --token, b1], config: "
+        "{api_key: c1}}]\n",
+        "reward.functions: [{type: command, command: [a, --token, b2], config: "
+        "{api_key: c2}}]\n"};
+    uint64_t hash[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char *text = NULL;
+        size_t bytes;
+        struct dt_conf *conf = load_good(texts[i], "");
+        FILE *out = open_memstream(&text, &bytes);
+        dt_conf_print_results(conf, out);
+        fclose(out);
+        hash[i] = conf->fingerprint;
+        assert_non_null(strstr(text, "command: [\"a\", \"--token\", "
+                                     "\"(removed)\"], on_error: abort, config: "
+                                     "{\"api_key\": \"(removed)\"}}]"));
+        free(text);
+        dt_conf_destroy(conf);
+    }
+    assert_true(hash[0] == hash[1]);
+}
+
 /* What may change without another result is not in the fingerprint. */
 static void results_leave_out_how_programs_run(void **state)
 {
@@ -291,6 +365,8 @@ int main(void)
         cmocka_unit_test(a_dump_reads_back),
         cmocka_unit_test(every_mistake_has_its_place),
         cmocka_unit_test(the_number_of_rewards_has_a_limit),
+        cmocka_unit_test(secrets_come_from_a_file_that_others_cannot_read),
+        cmocka_unit_test(results_have_no_secrets),
         cmocka_unit_test(results_leave_out_how_programs_run),
         cmocka_unit_test(keys_are_explained),
         cmocka_unit_test(who_scores_needs_no_keys_of_training),

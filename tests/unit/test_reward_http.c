@@ -27,7 +27,7 @@ struct server {
     int listener, port;
     atomic_int requests;
     atomic_bool stop;
-    char body[4096]; /* of the last request */
+    char head[1024], body[4096]; /* of the last request */
     pthread_t thread;
 };
 
@@ -48,6 +48,7 @@ static void read_request(struct server *server, int fd)
             wanted = (size_t)(end + 4 - text) + strtoul(length + 15, NULL, 10);
     }
     const char *body = strstr(text, "\r\n\r\n");
+    snprintf(server->head, sizeof(server->head), "%.1000s", text);
     snprintf(server->body, sizeof(server->body), "%s", body ? body + 4 : "");
 }
 
@@ -142,6 +143,46 @@ static void a_server_gets_what_programs_get(void **state)
         "\"truncated\":false,\"columns\":{\"answer\":\"x\"}},{\"index\":0,"
         "\"copy\":0,\"prompt\":\"2+3=\",\"completion\":\"c\","
         "\"completion_ids\":[5,6,7],\"truncated\":false,\"columns\":{}}]}\n");
+}
+
+/* They are headers of requests, and stand in no message. */
+static void a_server_gets_secrets_in_headers(void **state)
+{
+    static const char *const answers[] = {REFUSED, NULL};
+    struct server server;
+    struct dt_error err = {.text = ""};
+    double values[2];
+    (void)state;
+    begin(&server, answers);
+    setenv("JUDGE_KEY", "a-secret", 1);
+    assert_int_equal(
+        run(&server, ", secrets_from: 'env:JUDGE_KEY'", values, &err), -1);
+    assert_non_null(strstr(server.head, "\r\nJUDGE-KEY: a-secret\r\n"));
+    unsetenv("JUDGE_KEY");
+    assert_int_equal(
+        run(&server, ", secrets_from: 'env:JUDGE_KEY'", values, &err), -1);
+    assert_string_equal(err.text, "reward http: secrets_from: the variable "
+                                  "JUDGE_KEY is not set on this rank");
+    end(&server);
+}
+
+/* Their own address is in every message about them. */
+static void the_password_of_a_server_is_in_no_message(void **state)
+{
+    struct dt_error err = {.text = ""};
+    struct dt_reward_sample sample = sample_of("ab", NULL);
+    double value;
+    (void)state;
+    struct dt_conf *conf = one_function(
+        "type: http, url: ['http://me:hidden@127.0.0.1:1/'], retries: 0");
+    struct dt_rewards *rewards = open_rewards(conf, &err);
+    assert_non_null(rewards);
+    assert_int_equal(dt_rewards_submit(rewards, 4, &sample, 1, &err), 0);
+    assert_int_equal(dt_rewards_collect(rewards, &value, 1, &err), -1);
+    assert_non_null(strstr(err.text, "http://(removed)@127.0.0.1:1/: "));
+    assert_null(strstr(err.text, "hidden"));
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
 }
 
 static void servers_of_openrlhf_are_understood(void **state)
@@ -299,6 +340,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_gets_what_programs_get),
+        cmocka_unit_test(a_server_gets_secrets_in_headers),
+        cmocka_unit_test(the_password_of_a_server_is_in_no_message),
         cmocka_unit_test(servers_of_openrlhf_are_understood),
         cmocka_unit_test(a_server_may_come_back),
         cmocka_unit_test(a_server_that_hangs_is_left),
