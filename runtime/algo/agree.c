@@ -56,7 +56,7 @@ static int print_line(const char *line, size_t bytes, FILE *out)
     const char *colon = strstr(line, ": ");
     char *key = strndup(line, (size_t)(colon - line));
     char *value = strndup(colon + 2, bytes - (size_t)(colon + 2 - line));
-    char *clean = value ? dt_secret_remove(value) : NULL;
+    char *clean = value ? dt_secret_remove_seen(value) : NULL;
     bool good = key && clean;
     if (good)
         fprintf(out, "%016" PRIx64 " %s: %.*s%s\n",
