@@ -32,27 +32,34 @@ static void format_record(spank_t spank, char text[RECORD_BYTES],
              now.tv_nsec / 1000000);
 }
 
+/* A client without our plugin may send anything as the token, which slurmstepd
+ * writes to its log as root: only digits are taken, and no line of its own.
+ */
 bool dtspank_record_token(spank_t spank, char token[DT_TOKEN_BYTES])
 {
     const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
-    snprintf(token, DT_TOKEN_BYTES, "%.*s",
-             console ? (int)strcspn(console, " ") : 0, console ? console : "");
-    return console != NULL;
+    size_t n = console ? strspn(console, "0123456789abcdef") : 0;
+    bool good = n > 0 && n < DT_TOKEN_BYTES &&
+                (console[n] == '\0' || console[n] == ' ');
+    snprintf(token, DT_TOKEN_BYTES, "%.*s", good ? (int)n : 0,
+             good ? console : "");
+    return good;
 }
 
 bool dtspank_record_wanted(spank_t spank)
 {
-    return dtspank_task_getenv(spank, DT_ENV_CONSOLE) != NULL;
+    char token[DT_TOKEN_BYTES];
+    return dtspank_record_token(spank, token);
 }
 
 int dtspank_record_start(spank_t spank, struct dt_error *err)
 {
     char text[RECORD_BYTES];
     uint32_t rank;
-    const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
     (void)err;
-    if (!console)
+    if (!dtspank_record_wanted(spank))
         return 0;
+    const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
     bool adds_labels = strstr(console, " label") != NULL;
     if (dtspank_task_number(spank, "SLURM_PROCID", &rank)) {
         format_record(spank, text, "start", rank);

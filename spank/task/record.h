@@ -15,11 +15,13 @@
 #include "base/error.h"
 #include "contract/contract.h"
 
-/* Whether srun has a console, according to the task's environment. */
+/* Whether srun has a console, according to the task's environment, with a token
+ * of hexadecimal digits.
+ */
 bool dtspank_record_wanted(spank_t spank);
 
-/* Gets the token of the step's records; without a console it is "" and the
- * result false.
+/* Gets the token of the step's records; without a console, and for a token that
+ * is not of hexadecimal digits, it is "" and the result false.
  */
 bool dtspank_record_token(spank_t spank, char token[DT_TOKEN_BYTES]);
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -68,11 +69,42 @@ static void a_killed_rank_is_reported_once(void **state)
     assert_string_equal(stub.said, expected);
 }
 
+/* The log of slurmd has what is said here, and any client sends a token. */
+static void only_a_token_of_digits_is_repeated(void **state)
+{
+    static const char *const bad[] = {
+        "0af9\nslurmstepd: forged", "", " label", "0AF9",
+        "0af9;", "\n", "0123456789abcdef0123456789abcdef0"};
+    char expected[128], host[64];
+    (void)state;
+    gethostname(host, sizeof(host));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        stub_reset();
+        stub.task = 3;
+        stub.exit_status = 2 << 8;
+        spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
+        spank_setenv(NULL, DT_ENV_CONSOLE, bad[i], 1);
+        dtspank_step_task_exit(NULL);
+        if (stub.said[0])
+            fail_msg("case %zu: %s", i, stub.said);
+    }
+    stub_reset();
+    stub.task = 3;
+    stub.exit_status = 2 << 8;
+    spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
+    spank_setenv(NULL, DT_ENV_CONSOLE, "0af9 label", 1);
+    dtspank_step_task_exit(NULL);
+    snprintf(expected, sizeof(expected), DT_RECORD "0af9 exit 3 %s ", host);
+    assert_memory_equal(stub.said, expected, strlen(expected));
+    assert_non_null(strstr(stub.said, " 512\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_nodes_first_failed_rank_gets_time_for_its_output),
         cmocka_unit_test(a_killed_rank_is_reported_once),
+        cmocka_unit_test(only_a_token_of_digits_is_repeated),
     };
     return cmocka_run_group_tests_name("spank_exit", tests, NULL, NULL);
 }
