@@ -26,17 +26,22 @@ enum {
     PAGE_MS = 3000,
 };
 
-/* SIGTERM, SIGUSR1 and SIGINT stay pending until the trainer asks for them
- * between two steps. There is no handler because the frame that the kernel
- * would put on the stack of a thread in a matrix multiplication destroys memory
- * of oneDNN 2.6.
+/* These stay pending until the trainer asks for them between two steps: those
+ * of launch.signal, and Ctrl-C. There is no handler because the frame that the
+ * kernel would put on the stack of a thread in a matrix multiplication destroys
+ * memory of oneDNN 2.6. A run under nohup ignores SIGHUP, which would be
+ * pending if it were blocked.
  */
 static void stop_signals(sigset_t *set)
 {
+    struct sigaction hangup;
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGUSR2);
     sigaddset(set, SIGINT);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(set, SIGHUP);
 }
 
 /* Must run before any thread is created, so that every thread inherits the
@@ -158,8 +163,8 @@ static const char help[] =
     "  --set KEY=VALUE  take this value, whatever FILE says; it may be given\n"
     "                   several times\n"
     "  --help           this text\n\n"
-    "On SIGTERM, SIGUSR1 or SIGINT it finishes the step, saves a\n"
-    "checkpoint and exits with status 75.\n";
+    "On SIGTERM, SIGUSR1, SIGUSR2, SIGHUP or SIGINT it finishes the step,\n"
+    "saves a checkpoint and exits with status 75.\n";
 
 /* Whether two paths lead to one file. */
 static bool same_file(const char *left, const char *right)

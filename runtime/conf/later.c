@@ -38,7 +38,7 @@ const struct dt_conf_later dt_conf_laters[] = {
     {"training", "a resumed run that starts the data again",
      KEYS("ignore_data_skip"), KEYS("ignore_data_skip")},
 
-    {"checkpoint", "a choice of signals (SIGTERM and SIGUSR1 always save)",
+    {"checkpoint", "a choice of signals (those of launch.signal always save)",
      KEYS("on_signal"),
      KEYS("enable_jit_checkpoint")},
 

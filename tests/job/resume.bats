@@ -246,6 +246,36 @@ everything=(
     train 1 next
 }
 
+# signalled SIGNAL [OPTION]: starts a run with this OPTION of env, sends the
+# signal in its second step, and prints its status.
+signalled() {
+    local status=0 pid
+    rm -rf signal.out
+    DISTTRAIN_FAULT=train.step:step=2:stop dt_background log \
+        env "${2:---default-signal=HUP}" "$DT_BUILDDIR/disttrain" train signal.yaml
+    pid=$!
+    dt_wait_for 60 grep -q '^State:.*T (stopped)' "/proc/$pid/status"
+    kill "-$1" "$pid"
+    kill -CONT "$pid"
+    wait "$pid" || status=$?
+    echo "$status"
+}
+
+@test "every signal of launch.signal saves, and nohup's SIGHUP does not" {
+    need_faults
+    local name
+    config signal "training: {train_batch_size: 4, max_steps: 4}"
+    for name in USR1 USR2 TERM HUP; do
+        run -0 signalled $name
+        cat log
+        [[ "$name $output" == "$name 75" ]]
+        grep -q 'stopped by a signal after step 2' log
+        [[ -e signal.out/checkpoints/checkpoint-2/model.safetensors ]]
+    done
+    run -0 signalled HUP --ignore-signal=HUP
+    [[ $output == 0 && -e signal.out/checkpoints/checkpoint-4 ]]
+}
+
 @test "checkpoint.save_dtype and max_shard_size: files, and the same resume" {
     local kind resumed
     for kind in fp32 bf16 fp16; do

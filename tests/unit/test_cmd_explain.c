@@ -70,8 +70,8 @@ static void a_section_lists_its_keys(void **state)
     assert_null(strstr(out, "default"));
     assert_non_null(strstr(out, "\ncheckpoint.on_signal\n"
                                 "    Not supported yet: it needs a choice of "
-                                "signals (SIGTERM and SIGUSR1 always\n"
-                                "    save).\n"));
+                                "signals (those of launch.signal\n"
+                                "    always save).\n"));
     assert_int_equal(explain("dataloader"), 0);
     assert_non_null(strstr(out, "data.num_workers\n"));
     assert_null(strstr(out, "data.train\n"));
