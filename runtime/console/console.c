@@ -10,10 +10,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +50,7 @@ struct console {
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not look for hangs */
     bool ends;            /* a rank has ended since the comment was set */
+    int interrupts;       /* a signalfd of Ctrl-C, until the first; or -1 */
     struct dt_job_comment comment;
     struct dt_console_stream streams[2];
 };
@@ -343,20 +346,48 @@ static void finish_comment(struct console *c)
     dt_job_comment_wait(&c->comment);
 }
 
+/* A run saves when its ranks get a signal, but a second Ctrl-C makes srun kill
+ * them, as it says after the first. A terminal sends it to us as well.
+ */
+static int open_interrupts(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return getenv(DT_ENV_RUN) && pthread_sigmask(SIG_BLOCK, &set, NULL) == 0
+               ? signalfd(-1, &set, SFD_CLOEXEC)
+               : -1;
+}
+
+static void tell_interrupt(struct console *c)
+{
+    char text[256];
+    close(c->interrupts);
+    c->interrupts = -1;
+    snprintf(text, sizeof(text),
+             "disttrain: a second Ctrl-C ends the ranks without a checkpoint; "
+             "`scancel --signal=USR1 %s` lets them save one and end\n",
+             c->step.identity.id);
+    print_message(c, text);
+}
+
 static void run_loop(struct console *c)
 {
     struct dt_console_stream *s = c->streams;
     while (s[0].in >= 0 || s[1].in >= 0) {
         int doctor = c->hang ? dt_hang_fd(c->hang) : -1;
-        struct pollfd p[3] = {{.fd = s[0].in, .events = POLLIN},
+        struct pollfd p[4] = {{.fd = s[0].in, .events = POLLIN},
                               {.fd = s[1].in, .events = POLLIN},
-                              {.fd = doctor, .events = POLLIN}};
-        int ready = poll(p, 3, wait_ms(c));
+                              {.fd = doctor, .events = POLLIN},
+                              {.fd = c->interrupts, .events = POLLIN}};
+        int ready = poll(p, 4, wait_ms(c));
         for (int i = 0; i < 2; i++) {
             if (ready > 0 && p[i].revents)
                 dt_console_stream_read(&s[i]);
             handle_input(c, &s[i]);
         }
+        if (ready > 0 && p[3].revents)
+            tell_interrupt(c);
         watch_ends(c);
         flush_logs(c);
         watch_start(c);
@@ -478,7 +509,10 @@ int dt_console_run(FILE *settings)
     int status = 0;
     if (dt_console_step_read(&c->step, settings, now_ms(), &err) == 0) {
         apply_settings(c);
+        c->interrupts = open_interrupts();
         run_loop(c);
+        if (c->interrupts >= 0)
+            close(c->interrupts);
         dt_console_step_read_end(&c->step, settings);
         dt_footer_end();
         report_outcome(c);

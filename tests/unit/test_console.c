@@ -2,25 +2,31 @@
 /* test_console.c - what srun prints is sorted by rank and kept */
 #include "config.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/file.h"
 #include "base/rankset.h"
+#include "console/console.h"
 #include "console/event.h"
 #include "console/label.h"
 #include "console/last_lines.h"
 #include "console/ranklogs.h"
 #include "console/stream.h"
+#include "contract/contract.h"
 
 static void only_valid_labels_name_a_rank(void **state)
 {
@@ -451,9 +457,53 @@ static void a_record_without_its_end_is_not_shown(void **state)
     }
 }
 
+/* The plugin starts the console with all signals blocked. */
+static void the_first_ctrl_c_says_what_a_second_one_loses(void **state)
+{
+    static const char settings[] = DT_CONSOLE_VERSION_LINE
+        "\n" DT_CONSOLE_LABELS "none\n" DT_CONSOLE_STEP
+        "42.7\n" DT_CONSOLE_TASKS "1\n" DT_CONSOLE_TOKEN "0af9\n";
+    char said[512] = "";
+    sigset_t all, before;
+    int out[2], err[2], shown[2], status = 0;
+    size_t used = 0;
+    (void)state;
+    assert_int_equal(pipe(out) | pipe(err) | pipe(shown), 0);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        FILE *in = fmemopen((char *)settings, sizeof(settings) - 1, "r");
+        int from[2] = {fcntl(out[0], F_DUPFD, 20), fcntl(err[0], F_DUPFD, 20)};
+        if (dup2(shown[1], STDERR_FILENO) < 0 ||
+            dup2(from[0], DT_CONSOLE_OUT_FD) < 0 ||
+            dup2(from[1], DT_CONSOLE_ERR_FD) < 0)
+            _exit(1);
+        close_range(5, UINT_MAX, 0);
+        setenv(DT_ENV_RUN, "/none", 1);
+        _exit(dt_console_run(in));
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(shown[1]);
+    kill(pid, SIGINT);
+    for (ssize_t n = 1; n > 0 && !strchr(said, '\n'); used += (size_t)n)
+        n = read(shown[0], said + used, sizeof(said) - 1 - used);
+    assert_string_equal(
+        said, "disttrain: a second Ctrl-C ends the ranks without a checkpoint; "
+              "`scancel --signal=USR1 42.7` lets them save one and end\n");
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    close(shown[0]);
+    for (int i = 0; i < 2; i++) {
+        close(out[i]);
+        close(err[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_ctrl_c_says_what_a_second_one_loses),
         cmocka_unit_test(only_valid_labels_name_a_rank),
         cmocka_unit_test(the_newline_that_srun_adds_is_recognized),
         cmocka_unit_test(ranks_are_parsed_and_printed_as_ranges),
