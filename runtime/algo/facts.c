@@ -189,7 +189,9 @@ static void put_overrides(FILE *out, const char *option,
     }
 }
 
-/* The command that resumes the run from its newest checkpoint. */
+/* The command that resumes the run from its newest checkpoint, whatever the
+ * file says of training.resume and run.overwrite.
+ */
 static json_t *resume_json(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->conf;
@@ -207,9 +209,10 @@ static json_t *resume_json(const struct dt_run *run)
     else
         fputs("disttrain train ", out);
     put_word(out, conf->file);
-    put_overrides(out, srun ? " --disttrain-set=" : " --set ", conf);
-    if (conf->training.resume == DT_CONF_RESUME_NONE)
-        fputs(" # with training.resume: auto", out);
+    const char *option = srun ? " --disttrain-set=" : " --set ";
+    put_overrides(out, option, conf);
+    if (conf->training.resume != DT_CONF_RESUME_AUTO)
+        fprintf(out, "%straining.resume=auto", option);
     json_t *json = fclose(out) == 0 ? text_json(text) : NULL;
     free(text);
     return json;

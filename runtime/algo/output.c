@@ -11,6 +11,7 @@
 #include "algo/output.h"
 #include "algo/run.h"
 #include "base/file.h"
+#include "base/log.h"
 
 /* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.
@@ -26,6 +27,21 @@ static bool directory_is_empty(const char *path)
     if (dir)
         closedir(dir);
     return empty;
+}
+
+/* Removes the checkpoints of the run before, and says so while it can still be
+ * stopped.
+ */
+static int remove_checkpoints(struct dt_run *run, struct dt_error *err)
+{
+    long newest = -1;
+    int count = dt_ckpt_count(run->ckpt_root, &newest, err);
+    if (count > 0)
+        dt_log(DT_LOG_WARN, "algo",
+               "run.overwrite: removes %s, with %d checkpoint%s up to step "
+               "%ld; with training.resume: auto the run would have resumed",
+               run->ckpt_root, count, count > 1 ? "s" : "", newest);
+    return count < 0 ? -1 : dt_file_remove_tree(run->ckpt_root, err);
 }
 
 int dt_run_take_output(struct dt_run *run, struct dt_error *err)
@@ -46,7 +62,7 @@ int dt_run_take_output(struct dt_run *run, struct dt_error *err)
                                 "run.overwrite: true to start a new run, or "
                                 "name another directory",
                                 output);
-        if (dt_file_remove_tree(run->ckpt_root, err) < 0)
+        if (remove_checkpoints(run, err) < 0)
             return -1;
     }
     return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;

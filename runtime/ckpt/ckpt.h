@@ -186,6 +186,12 @@ struct dt_ckpt_watch {
 int dt_ckpt_find(const char *root, const struct dt_ckpt_watch *watch,
                  char **path, struct dt_error *err);
 
+/* The number of checkpoints under root, whole or not, and the highest of their
+ * steps into *newest; 0 if there are none. -1: EX_NOINPUT, root is not a
+ * directory; EX_IOERR.
+ */
+int dt_ckpt_count(const char *root, long *newest, struct dt_error *err);
+
 /* The step in the name of a checkpoint directory, or -1 if `path` has any other
  * name.
  */

@@ -90,6 +90,16 @@ void dt_ckpt_free_list(struct dirent **entries, int n)
     free(entries);
 }
 
+int dt_ckpt_count(const char *root, long *newest, struct dt_error *err)
+{
+    struct dirent **entries;
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    if (n > 0)
+        *newest = dt_ckpt_step_of(entries[0]->d_name);
+    dt_ckpt_free_list(entries, n);
+    return n;
+}
+
 /* --- find --- */
 
 static int note_temps(const char *root, void (*note)(const char *text),

@@ -71,7 +71,8 @@ const struct dt_conf_key dt_conf_keys[] = {
              "outputs/NAME next to the file"},
     {"run.overwrite", DT_CONF_BOOL, AT(run.overwrite), .fallback = "false",
      .aliases = ALSO("overwrite", "overwrite_output_dir"),
-     .help = "start a new run in an output directory that is not empty"},
+     .help = "start a new run in an output directory that is not empty; its "
+             "checkpoints are removed, unless training.resume resumes one"},
     {"run.device", DT_CONF_ENUM, AT(run.device), .fallback = "auto",
      .words = WORDS({"auto", DT_CONF_AUTO_DEVICE, NULL},
                     {"cpu", DT_CONF_CPU, NULL},

@@ -5,6 +5,7 @@
 #include "algo/trainer.h"
 #include "base/file.h"
 #include "tests/unit/small_run.h"
+#include "tests/unit/stderr_text.h"
 
 static long stop_after; /* questions, or 0: never */
 static int status;      /* of rank 0, 0: it has finished */
@@ -168,8 +169,40 @@ static void run_json_says_what_the_run_is(void **state)
                 1000);
     const char *resume = text_of(json, "resume");
     assert_int_equal(strncmp(resume, "mpirun -n 2 disttrain train /", 29), 0);
-    assert_non_null(strstr(resume, "/t.yaml # with training.resume: auto"));
+    assert_non_null(strstr(resume, "/t.yaml --set training.resume=auto"));
     json_decref(json);
+}
+
+/* The file says overwrite, and its own command would begin anew. */
+static void the_command_to_resume_resumes(void **state)
+{
+    char text[512];
+    (void)state;
+    train(1, "run.overwrite: true\n"
+             "training: {train_batch_size: 6, max_steps: 2}\n");
+    json_t *json = run_json();
+    const char *set = strstr(text_of(json, "resume"), " --set ");
+    assert_non_null(set);
+    assert_string_equal(set, " --set training.resume=auto");
+    json_decref(json);
+    train(1, "run.overwrite: true\n"
+             "training: {train_batch_size: 6, max_steps: 4, resume: auto}\n");
+    assert_string_equal(events(), "start 0, epoch 2, save 2, end 2, resume 2, "
+                                  "epoch 4, save 4, end 4");
+    json = run_json(); /* resumes as it is */
+    assert_null(strstr(text_of(json, "resume"), "--set"));
+    json_decref(json);
+
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_WARN);
+    train(1, "run.overwrite: true\n"
+             "training: {train_batch_size: 6, max_steps: 2}\n");
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    assert_non_null(strstr(text, "warning: run.overwrite: removes "));
+    assert_non_null(strstr(text, "/out/checkpoints, with 2 checkpoints up to "
+                                 "step 4; with training.resume: auto the run "
+                                 "would have resumed\n"));
 }
 
 static void run_json_has_no_secrets(void **state)
@@ -227,6 +260,7 @@ int main(void)
         CASE(a_save_tells_its_seconds_and_bytes),
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
+        CASE(the_command_to_resume_resumes),
         CASE(run_json_has_no_secrets),
         CASE(a_run_that_cannot_write_run_json_goes_on),
         CASE(a_failure_is_the_last_event_and_the_verdict),
