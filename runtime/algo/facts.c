@@ -92,6 +92,15 @@ static void add_key(void *ctx, const char *key, const char *value, bool given)
         json_array_append_new(c->given, json_string(key));
 }
 
+/* What the file gives stands as check --resolved prints it, also where the run
+ * has made something else of it, as steps of a ratio.
+ */
+static void set_given(void *ctx, const char *key, const char *value, bool given)
+{
+    if (given)
+        add_key(ctx, key, value, false);
+}
+
 /* An override as given, without what looks like a secret; free it. NULL: out of
  * memory.
  */
@@ -379,6 +388,7 @@ static void add_identity(const struct dt_run *run, json_t *facts)
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, conf->fingerprint);
     dt_conf_each(conf, add_key, &c);
+    dt_conf_each(run->given, set_given, &c);
     json_object_set_new(facts, "name", text_json(conf->run.name));
     json_object_set_new(facts, "job", job_json());
     json_object_set_new(facts, "algorithm", json_string(run->algo->name));

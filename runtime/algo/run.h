@@ -43,6 +43,7 @@ enum dt_health {
 struct dt_run {
     struct dt_conf conf; /* a copy with the batch resolved for this world;
                             its strings belong to the caller */
+    const struct dt_conf *given; /* the caller's, as it was read */
     const struct dt_algo *algo;
     struct dt_exec exec;
     struct dt_comm *comm; /* not owned */

@@ -406,6 +406,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
 {
     struct dt_model_options options;
     run->conf = *conf;
+    run->given = conf;
     run->exec = *exec;
     run->comm = comm;
     run->rank = dt_comm_rank(comm);

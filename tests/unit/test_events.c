@@ -205,6 +205,73 @@ static void the_command_to_resume_resumes(void **state)
                                  "would have resumed\n"));
 }
 
+/* Whether a value of run.json says what the dump prints. */
+static bool says(const json_t *value, const char *text)
+{
+    char words[256] = "";
+    const char *comma = "[";
+    json_t *wanted = json_loads(text, JSON_DECODE_ANY, NULL), *item;
+    size_t i;
+    bool same = wanted ? json_equal(wanted, value) : json_is_string(value);
+    json_decref(wanted);
+    if (wanted || same)
+        return wanted ? same : strcmp(json_string_value(value), text) == 0;
+    json_array_foreach((json_t *)value, i, item)
+    {
+        strcat(strcat(words, comma), json_string_value(item));
+        comma = ", ";
+    }
+    return strcmp(strcat(words, "]"), text) == 0;
+}
+
+struct comparison {
+    const json_t *config;
+    int count;
+};
+
+static void compare_key(void *ctx, const char *key, const char *text,
+                        bool given)
+{
+    struct comparison *c = ctx;
+    const json_t *value = json_object_get(c->config, key);
+    char *is = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    if (given && (!value || !says(value, text)))
+        fail_msg("%s: %s, not %s", key, is ? is : "missing", text);
+    free(is);
+    c->count += given;
+}
+
+/* A file that gives every key that this algorithm has, as --resolved does. */
+static void every_key_of_the_file_has_its_value_in_run_json(void **state)
+{
+    struct dt_conf_problems problems, warnings;
+    char *text = NULL;
+    size_t bytes;
+    (void)state;
+    struct dt_conf *conf = small_conf(
+        "training: {train_batch_size: 6, max_steps: 2, eval_steps: 0.5}\n"
+        "data.validation_split: 0.2\n"
+        "scheduler.warmup_ratio: 0.03\n"
+        "checkpoint.steps: 0.5\n");
+    FILE *out = open_memstream(&text, &bytes);
+    dt_conf_dump(conf, out);
+    fclose(out);
+    dt_conf_destroy(conf);
+    conf = dt_conf_load_text("t.yaml", text, bytes, &problems, &warnings);
+    assert_non_null(conf);
+    world_threads(1, train_rank, conf);
+    assert_int_equal(status, 0);
+    json_t *json = run_json();
+    struct comparison c = {.config = json_object_get(json, "config")};
+    assert_int_equal(dt_conf_each(conf, compare_key, &c), 0);
+    assert_true(c.count > 80);
+    json_decref(json);
+    dt_conf_destroy(conf);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    free(text);
+}
+
 static void run_json_has_no_secrets(void **state)
 {
     static const char lines[] =
@@ -261,6 +328,7 @@ int main(void)
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
         CASE(the_command_to_resume_resumes),
+        CASE(every_key_of_the_file_has_its_value_in_run_json),
         CASE(run_json_has_no_secrets),
         CASE(a_run_that_cannot_write_run_json_goes_on),
         CASE(a_failure_is_the_last_event_and_the_verdict),
