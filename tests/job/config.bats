@@ -108,7 +108,9 @@ refused_edit() {
 }
 
 @test "a mistake in a DeepSpeed file, at its place there" {
-    printf '{"bf16": {"enabled": true},\n "optimizer": {"type": "Lion"}}\n' >ds.json
+    printf '%s\n' '{"bf16": {"enabled": true}, "gradient_clipping": 1.0,' \
+        ' "optimizer": {"type": "Lion", "params": {"lr": 1e-5}},' \
+        ' "scheduler": {"type": "WarmupLR"}}' >ds.json
     { cat good.yaml && echo 'deepspeed: ds.json'; } >bad.yaml
     refused bad.yaml 'ds.json:2:24: optimizer.name: expected one of adamw, adamw_torch, adamw_torch_fused, adamw_hf, adam, got "Lion"'
 }
