@@ -40,7 +40,7 @@ struct dt_live {
     long timed;                  /* how many have been put there */
     char **hosts;
     size_t host_count;
-    char *dir;        /* NULL: nothing is published yet */
+    char *dir;               /* NULL: nothing is published yet */
     bool (*mine)(void *ctx); /* is dir still this run's? NULL: yes */
     void *ctx;
     bool left;        /* the thread hangs, and was left behind */
@@ -230,8 +230,8 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
     state->interval_s = DT_LIVE_INTERVAL;
     state->started = dt_clock_wall();
     copy_text(state->phase, sizeof(state->phase), "starting");
-    state->numbers =
-        (struct dt_live_numbers){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    state->numbers = (struct dt_live_numbers){0,   NAN, NAN, NAN, NAN, NAN,
+                                              NAN, NAN, NAN, NAN, NAN};
     live->since = live->created = dt_clock_now();
     live->exported = -INFINITY;
     if (options->prometheus)
@@ -358,7 +358,7 @@ void dt_live_numbers(struct dt_live *live,
     if (s->loss_count == DT_LIVE_LOSSES)
         memmove(s->losses, s->losses + 1, --s->loss_count * sizeof(*s->losses));
     s->losses[s->loss_count++] =
-        (struct dt_live_point){numbers->step, numbers->loss};
+        (struct dt_live_point){numbers->step, numbers->loss, numbers->reward};
     pthread_mutex_unlock(&live->lock);
 }
 

@@ -65,6 +65,12 @@ static void read_event(const json_t *object, struct dt_live_said *event)
     event->rank = read_int(object, "rank", -1);
 }
 
+static double read_element(const json_t *list, size_t i)
+{
+    const json_t *value = json_array_get(list, i);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
 static void read_lists(struct dt_live_state *state, const json_t *object)
 {
     const json_t *losses = json_object_get(object, "losses");
@@ -73,10 +79,9 @@ static void read_lists(struct dt_live_state *state, const json_t *object)
     size_t first = count > DT_LIVE_LOSSES ? count - DT_LIVE_LOSSES : 0;
     for (size_t i = first; i < count; i++) {
         const json_t *pair = json_array_get(losses, i);
-        const json_t *loss = json_array_get(pair, 1);
         state->losses[state->loss_count++] = (struct dt_live_point){
             (long)json_integer_value(json_array_get(pair, 0)),
-            json_is_number(loss) ? json_number_value(loss) : (double)NAN};
+            read_element(pair, 1), read_element(pair, 2)};
     }
     count = json_array_size(events);
     first = count > DT_LIVE_EVENTS ? count - DT_LIVE_EVENTS : 0;
@@ -134,6 +139,9 @@ static void read_numbers(struct dt_live_state *state, const json_t *object)
         .mfu = read_number(object, "mfu"),
         .energy_j = read_number(object, "energy_j"),
         .tokens_per_j = read_number(object, "tokens_per_j"),
+        .reward = read_number(object, "reward"),
+        .kl = read_number(object, "kl"),
+        .length = read_number(object, "completion_length"),
     };
 }
 

@@ -35,6 +35,13 @@ static double find_value(const struct dt_report_record *record,
     return NAN;
 }
 
+/* GRPO and PPO call it by their own names. */
+static double find_divergence(const struct dt_report_record *record)
+{
+    const double kl = find_value(record, "kl");
+    return isnan(kl) ? find_value(record, "objective/kl") : kl;
+}
+
 static int sink_record(struct dt_sink *sink,
                        const struct dt_report_record *record,
                        struct dt_error *err)
@@ -55,6 +62,9 @@ static int sink_record(struct dt_sink *sink,
                         .mfu = find_value(record, "mfu"),
                         .energy_j = sink->energy_j,
                         .tokens_per_j = find_value(record, "tokens_per_j"),
+                        .reward = find_value(record, "reward"),
+                        .kl = find_divergence(record),
+                        .length = find_value(record, "completions/mean_length"),
                     });
     return 0;
 }

@@ -29,11 +29,12 @@ struct dt_live_numbers {
     long step;
     double epoch, loss, tokens_per_s, total_tokens;
     double mfu, energy_j, tokens_per_j; /* NAN: unknown */
+    double reward, kl, length; /* of completions; NAN: it samples none */
 };
 
 struct dt_live_point {
     long step;
-    double loss;
+    double loss, reward; /* NAN: unknown */
 };
 
 struct dt_live_said {

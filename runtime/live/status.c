@@ -50,10 +50,14 @@ static json_t *status_text(const char *text)
 static json_t *status_losses(const struct dt_live_state *state)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < state->loss_count; i++)
-        json_array_append_new(
-            list, json_pack("[I, o]", (json_int_t)state->losses[i].step,
-                            status_number(state->losses[i].loss)));
+    for (size_t i = 0; i < state->loss_count; i++) {
+        const struct dt_live_point *point = &state->losses[i];
+        json_t *values = json_pack("[I, o]", (json_int_t)point->step,
+                                   status_number(point->loss));
+        if (isfinite(point->reward))
+            json_array_append_new(values, status_number(point->reward));
+        json_array_append_new(list, values);
+    }
     return list;
 }
 
@@ -109,7 +113,7 @@ static json_t *status_object(const struct dt_live_state *state)
         status_number(state->phase_s));
     json_t *numbers = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o}",
+        "s:o, s:o, s:o, s:o}",
         "step", state->counts ? json_integer(state->step) : json_null(),
         "total_steps", state->counts ? json_integer(state->total) : json_null(),
         "elapsed_s", status_number(state->elapsed_s), "step_s",
@@ -120,7 +124,9 @@ static json_t *status_object(const struct dt_live_state *state)
         status_exact(n->total_tokens), "mfu", status_number(n->mfu), "energy_j",
         status_exact(n->energy_j), "energy_problem",
         status_text(state->energy_problem), "tokens_per_j",
-        status_number(n->tokens_per_j));
+        status_number(n->tokens_per_j), "reward", status_number(n->reward),
+        "kl", status_number(n->kl), "completion_length",
+        status_number(n->length));
     json_t *lists = json_pack(
         "{s:o, s:o, s:o, s:I, s:o, s:i}", "losses", status_losses(state),
         "save", state->saved ? status_event(&state->save) : json_null(),

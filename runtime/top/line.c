@@ -72,8 +72,8 @@ static int point_height(double value, double least, double most)
     return 1 + (int)fmin(share * DOTS, DOTS - 1);
 }
 
-int dt_top_sparkline(FILE *out, const struct dt_live_point *points,
-                     size_t count, int columns, bool utf8)
+int dt_top_sparkline(FILE *out, const double *points, size_t count, int columns,
+                     bool utf8)
 {
     static const char steps[] = "x_.-^";
     double least = INFINITY, most = -INFINITY;
@@ -82,14 +82,14 @@ int dt_top_sparkline(FILE *out, const struct dt_live_point *points,
     size_t first = count > room ? count - room : 0;
     int drawn = 0;
     for (size_t i = first; i < count; i++)
-        if (isfinite(points[i].loss)) {
-            least = fmin(least, points[i].loss);
-            most = fmax(most, points[i].loss);
+        if (isfinite(points[i])) {
+            least = fmin(least, points[i]);
+            most = fmax(most, points[i]);
         }
     for (size_t i = first; i < count; i += each, drawn++) {
-        int left = point_height(points[i].loss, least, most);
+        int left = point_height(points[i], least, most);
         int right =
-            i + 1 < count ? point_height(points[i + 1].loss, least, most) : -1;
+            i + 1 < count ? point_height(points[i + 1], least, most) : -1;
         if (!utf8)
             fputc(steps[left], out);
         else if (left == 0 || right == 0)

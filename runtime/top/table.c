@@ -75,6 +75,8 @@ static const char *format_seconds(double seconds, char text[16])
 {
     if (!isfinite(seconds))
         strcpy(text, "-");
+    else if (seconds < 0.9995e-3)
+        snprintf(text, 16, "%.3g us", seconds * 1e6);
     else if (seconds < 0.9995)
         snprintf(text, 16, "%.3g ms", fmin(seconds * 1e3, 1e6));
     else
@@ -126,7 +128,8 @@ static void draw_foot(FILE *out, const struct dt_live_state *state,
         slow = slow || state->rows[i].straggler;
     if (hidden > 0)
         snprintf(more, sizeof(more), "%zu more rows; ", hidden);
-    snprintf(line, sizeof(line), "%7s  %smeans of a step at step %ld%s", "",
+    snprintf(line, sizeof(line),
+             "%7s  %smeans of a step at step %ld, told once a minute%s", "",
              more, state->rank_step, slow ? "; ! named as slow" : "");
     dt_top_line(out, view, DT_TOP_DIM, line);
 }

@@ -76,8 +76,8 @@ static void ask_once(struct watched *w)
 static void draw(FILE *out, struct watched *w)
 {
     if (w->found->count > 1)
-        dt_top_draw_list(out, w->states, w->problems, w->found->count,
-                         &w->view);
+        dt_top_draw_list(out, w->states, w->problems, w->found->path,
+                         w->found->count, &w->view);
     else if (w->states[0])
         dt_top_draw(out, w->states[0], &w->view);
     else

@@ -83,21 +83,52 @@ static void draw_bar(FILE *out, const struct dt_live_state *state,
         dt_top_line(out, view, DT_TOP_PLAIN, line);
 }
 
-static void draw_losses(FILE *out, const struct dt_live_state *state,
-                        const struct dt_top_view *view)
+/* A number of four digits; "-": unknown. */
+static const char *format_number(double value, char text[32])
 {
-    char *text = NULL;
+    if (isfinite(value))
+        snprintf(text, 32, "%.4g", value);
+    else
+        strcpy(text, "-");
+    return text;
+}
+
+static void draw_curve(FILE *out, const char *name, const double *values,
+                       const struct dt_live_state *state,
+                       const struct dt_top_view *view)
+{
+    char *text = NULL, first[32], last[32];
     size_t bytes, n = state->loss_count;
-    FILE *line = n > 0 ? open_memstream(&text, &bytes) : NULL;
+    FILE *line = open_memstream(&text, &bytes);
     if (!line)
         return;
-    fprintf(line, "loss %.4g -> %.4g  ", state->losses[0].loss,
-            state->losses[n - 1].loss);
-    dt_top_sparkline(line, state->losses, n, SPARK_COLUMNS, view->utf8);
+    fprintf(line, "%s %s -> %s  ", name, format_number(values[0], first),
+            format_number(values[n - 1], last));
+    dt_top_sparkline(line, values, n, SPARK_COLUMNS, view->utf8);
     fprintf(line, "  since step %ld", state->losses[0].step);
     fclose(line);
     dt_top_line(out, view, DT_TOP_PLAIN, text);
     free(text);
+}
+
+/* A run that samples is about its reward, of which its loss says little. */
+static bool has_rewards(const struct dt_live_state *state)
+{
+    for (size_t i = 0; i < state->loss_count; i++)
+        if (isfinite(state->losses[i].reward))
+            return true;
+    return false;
+}
+
+static void draw_curves(FILE *out, const struct dt_live_state *state,
+                        const struct dt_top_view *view)
+{
+    double values[DT_LIVE_LOSSES];
+    const bool rewards = has_rewards(state);
+    for (size_t i = 0; i < state->loss_count; i++)
+        values[i] = rewards ? state->losses[i].reward : state->losses[i].loss;
+    if (state->loss_count > 0)
+        draw_curve(out, rewards ? "reward" : "loss", values, state, view);
 }
 
 /* Adds "  NAME VALUE" to a line. */
@@ -114,6 +145,10 @@ static void draw_numbers(FILE *out, const struct dt_live_state *state,
     const struct dt_live_numbers *n = &state->numbers;
     char line[LINE] = "", tokens[32], age[32];
     size_t used;
+    add_value(line, "KL %.3g  ", n->kl);
+    add_value(line, "length %.4g  ", n->length);
+    if (has_rewards(state))
+        add_value(line, "loss %.4g  ", n->loss);
     add_value(line, "epoch %.3g  ", n->epoch);
     dt_bar_count(n->total_tokens, tokens, sizeof(tokens));
     if (isfinite(n->total_tokens)) {
@@ -179,7 +214,7 @@ void dt_top_draw(FILE *out, const struct dt_live_state *state,
     draw_title(out, state, view);
     draw_verdict(out, state, view);
     draw_bar(out, state, view);
-    draw_losses(out, state, view);
+    draw_curves(out, state, view);
     draw_numbers(out, state, view);
     if (state->row_count > 0 && (view->rows == 0 || room > 2)) {
         dt_top_line(out, view, DT_TOP_PLAIN, "");
@@ -193,14 +228,22 @@ void dt_top_draw(FILE *out, const struct dt_live_state *state,
         draw_keys(out, view);
 }
 
+/* The bytes of a path without "/logs/status.json" at its end. */
+static int run_length(const char *path)
+{
+    static const char end[] = "/logs/status.json";
+    size_t n = strlen(path), less = strlen(end);
+    return (int)(n > less && strcmp(path + n - less, end) == 0 ? n - less : n);
+}
+
 void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
-                      char *const *problems, size_t count,
+                      char *const *problems, char *const *paths, size_t count,
                       const struct dt_top_view *view)
 {
-    char line[LINE], age[32], left[32], tokens[32];
-    snprintf(line, sizeof(line), "%-20s %-10s %-9s %15s %9s %9s %9s %8s",
-             "NAME", "JOB", "STATUS", "STEP", "LOSS", "TOKENS/S", "LEFT",
-             "AGE");
+    char line[LINE], age[32], left[32], tokens[32], loss[32];
+    snprintf(line, sizeof(line), "%-20s %-10s %-9s %15s %9s %9s %9s %8s  %s",
+             "NAME", "JOB", "STATUS", "STEP", "LOSS", "TOKENS/S", "LEFT", "AGE",
+             "DIRECTORY");
     dt_top_line(out, view, DT_TOP_BOLD, line);
     for (size_t i = 0; i < count; i++) {
         const struct dt_live_state *s = states[i];
@@ -216,9 +259,10 @@ void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
         dt_bar_time(s->left_s, left, sizeof(left));
         dt_bar_count(s->numbers.tokens_per_s, tokens, sizeof(tokens));
         snprintf(line, sizeof(line),
-                 "%-20.20s %-10s %-9s %15s %9.4g %9s %9s %8s", s->name,
+                 "%-20.20s %-10s %-9s %15s %9s %9s %9s %8s  %.*s", s->name,
                  s->job[0] ? s->job : "-", stale ? "no news" : s->status, steps,
-                 s->numbers.loss, tokens, left, age);
+                 format_number(s->numbers.loss, loss), tokens, left, age,
+                 run_length(paths[i]), paths[i]);
         dt_top_line(out, view, stale ? DT_TOP_RED : DT_TOP_PLAIN, line);
     }
     if (view->rows > 0)

@@ -37,18 +37,19 @@ bool dt_top_is_stale(const struct dt_live_state *state, double now);
 void dt_top_draw(FILE *out, const struct dt_live_state *state,
                  const struct dt_top_view *view);
 
-/* Draws several runs, one line each; a run that could not be read is NULL, and
- * its problem says why.
+/* Draws several runs, one line each, with the paths of their files, which tell
+ * runs of one name apart; a run that could not be read is NULL, and its problem
+ * says why.
  */
 void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
-                      char *const *problems, size_t count,
+                      char *const *problems, char *const *paths, size_t count,
                       const struct dt_top_view *view);
 
 /* Writes the points as a line of `columns` at most, without '\0': braille or
  * ASCII. Points that are not finite are an x. Returns how many columns it has.
  */
-int dt_top_sparkline(FILE *out, const struct dt_live_point *points,
-                     size_t count, int columns, bool utf8);
+int dt_top_sparkline(FILE *out, const double *points, size_t count, int columns,
+                     bool utf8);
 
 enum dt_top_style { DT_TOP_PLAIN, DT_TOP_BOLD, DT_TOP_DIM, DT_TOP_RED };
 

@@ -39,7 +39,7 @@ static void check_state(const struct dt_live_state *s)
 static void draw_state(struct dt_live_state *s, FILE *out)
 {
     static const int sizes[][2] = {{200, 0}, {80, 24}, {20, 10}, {1, 1}};
-    static char *const problem[] = {"a problem"};
+    static char *const problem[] = {"a problem"}, *const path[] = {"a/b"};
     for (size_t i = 0; i < 4; i++) {
         struct dt_top_view view = {.columns = sizes[i][0],
                                    .rows = sizes[i][1],
@@ -49,7 +49,7 @@ static void draw_state(struct dt_live_state *s, FILE *out)
                                    .scroll = i,
                                    .now = 1.7e9};
         dt_top_draw(out, s, &view);
-        dt_top_draw_list(out, &s, problem, 1, &view);
+        dt_top_draw_list(out, &s, problem, path, 1, &view);
     }
 }
 

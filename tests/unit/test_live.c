@@ -68,8 +68,9 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     dt_live_publish(live, dir, NULL, NULL);
     dt_live_step(live, 10, 100);
     dt_live_step(live, 11, 100);
-    dt_live_numbers(live, &(struct dt_live_numbers){11, 0.5, 2.25, 1234, 5e9,
-                                                    0.4, NAN, NAN});
+    dt_live_numbers(live,
+                    &(struct dt_live_numbers){11, 0.5, 2.25, 1234, 5e9, 0.4,
+                                              NAN, NAN, 0.75, 0.01, 42});
     dt_live_event(live, &(struct dt_report_event){"save", 11, 1.7e9, 2.5, NAN,
                                                   -1, NULL, "saved \033[31m"});
     dt_live_event(live,
@@ -87,6 +88,8 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     unsetenv("SLURM_STEP_ID");
     const struct dt_live_state *s = read_state(dir);
     assert_string_equal(s->name, "tiny");
+    assert_true(s->numbers.reward == 0.75 && s->numbers.kl == 0.01 &&
+                s->numbers.length == 42 && s->losses[0].reward == 0.75);
     assert_string_equal(s->algorithm, "sft");
     assert_string_equal(s->job, "123.4");
     assert_string_equal(s->status, "failed");
@@ -330,7 +333,8 @@ static void prometheus_gets_what_its_format_allows(void **state)
     size_t bytes;
     int metrics = 0;
     (void)state;
-    s.numbers = (struct dt_live_numbers){7, 1, 2.5, NAN, 1e15, NAN, NAN, NAN};
+    s.numbers = (struct dt_live_numbers){7,   1,   2.5, NAN, 1e15, NAN,
+                                         NAN, NAN, NAN, NAN, NAN};
     FILE *out = open_memstream(&text, &bytes);
     dt_prometheus_print(&s, out);
     fclose(out);

@@ -53,11 +53,11 @@ static void make_run(int ranks, double age)
                                  .step_s = 1 / 5.9,
                                  .goodput = 0.934,
                                  .rank_step = 360};
-    run.numbers =
-        (struct dt_live_numbers){370, 0.5, 2.13, 12345, 4.5e6, NAN, NAN, NAN};
+    run.numbers = (struct dt_live_numbers){370, 0.5, 2.13, 12345, 4.5e6, NAN,
+                                           NAN, NAN, NAN,  NAN,   NAN};
     for (int i = 0; i < 10; i++)
         run.losses[run.loss_count++] =
-            (struct dt_live_point){280 + 10 * i, 4.0 - 0.2 * i};
+            (struct dt_live_point){280 + 10 * i, 4.0 - 0.2 * i, NAN};
     run.events[run.event_count++] = (struct dt_live_said){
         "save", "", "checkpoint-300", 300, run.wall - 42, 3.1, -1};
     run.save = run.events[0];
@@ -120,8 +120,9 @@ static void a_run_is_one_plain_table(void **state)
         "       -\n"
         "      0  n1              100 ms    +0 %     20 ms      1 ms   3.5 GiB"
         "       -\n"));
-    assert_non_null(
-        strstr(out, "means of a step at step 360; ! named as slow\n"));
+    assert_non_null(strstr(out,
+                           "means of a step at step 360, told once a minute; "
+                           "! named as slow\n"));
     assert_non_null(strstr(out, "step 300  save  checkpoint-300\n"));
     assert_null(strchr(out, '\033'));
     assert_null(strchr(out, '\r'));
@@ -136,6 +137,21 @@ static void the_slow_one_of_two_ranks_is_seen(void **state)
     assert_int_equal(top("--once", write_run("two")), 0);
     assert_non_null(strstr(out, "      1  n1              141 ms   +41 %"));
     assert_non_null(strstr(out, "      0  n1              100 ms    +0 %"));
+}
+
+static void a_run_that_samples_shows_its_reward(void **state)
+{
+    (void)state;
+    make_run(1, 1);
+    for (size_t i = 0; i < run.loss_count; i++)
+        run.losses[i].reward = (double)i / 8;
+    run.losses[9].reward = NAN; /* is not known */
+    run.numbers.kl = 0.0123;
+    run.numbers.length = 41.5;
+    assert_int_equal(top("--once", write_run("samples")), 0);
+    assert_non_null(strstr(out, "\nreward 0 -> -  __..--^^^x  since step 280\n"
+                                "KL 0.0123  length 41.5  loss 2.13  epoch "));
+    assert_null(strstr(out, "nan"));
 }
 
 static void a_pipe_gets_the_same_without_being_asked(void **state)
@@ -230,6 +246,7 @@ static void a_job_is_found_below_its_directory(void **state)
 
 static void a_directory_of_runs_is_a_list(void **state)
 {
+    char where[600];
     (void)state;
     fake_slurm("exit 1", "exit 1");
     make_run(2, 1);
@@ -237,12 +254,17 @@ static void a_directory_of_runs_is_a_list(void **state)
     strcpy(run.name, "two");
     strcpy(run.status, "finished");
     write_run("many/two");
+    run.numbers.loss = NAN;
     scratch_write("many/two/logs/status.json", "{\"ver", 5); /* torn */
     strcpy(run.name, "three");
     write_run("many/a/b/three");
     assert_int_equal(top("--once", scratch_path("many")), 0);
     assert_non_null(strstr(out, "\ntiny                 123.0      running"));
     assert_non_null(strstr(out, "\nthree                123.0      finished"));
+    snprintf(where, sizeof(where), "  %s\n", scratch_path("many/a/b/three"));
+    assert_non_null(strstr(out, where));
+    assert_non_null(strstr(out, "  370/1000         -     12.3k "));
+    assert_null(strstr(out, "nan"));
     assert_non_null(strstr(out, "two/logs/status.json:1:"));
 }
 
@@ -485,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_one_plain_table),
         cmocka_unit_test(the_slow_one_of_two_ranks_is_seen),
+        cmocka_unit_test(a_run_that_samples_shows_its_reward),
         cmocka_unit_test(a_pipe_gets_the_same_without_being_asked),
         cmocka_unit_test(json_is_the_file_itself),
         cmocka_unit_test(a_silent_run_is_asked_of_slurm),
