@@ -110,7 +110,7 @@ refused_edit() {
 @test "a mistake in a DeepSpeed file, at its place there" {
     printf '%s\n' '{"bf16": {"enabled": true}, "gradient_clipping": 1.0,' \
         ' "optimizer": {"type": "Lion", "params": {"lr": 1e-5}},' \
-        ' "scheduler": {"type": "WarmupLR"}}' >ds.json
+        ' "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1}}}' >ds.json
     { cat good.yaml && echo 'deepspeed: ds.json'; } >bad.yaml
     refused bad.yaml 'ds.json:2:24: optimizer.name: expected one of adamw, adamw_torch, adamw_torch_fused, adamw_hf, adam, got "Lion"'
 }
