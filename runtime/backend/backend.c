@@ -179,8 +179,8 @@ int dt_backend_agree(const struct dt_backend *backend,
     bool same = bytes == mine && memcmp(first, backend->name, bytes) == 0;
     if (!same)
         dt_error_set(err, EX_CONFIG,
-                     "E131 run.device auto is %s on %s (rank %d) and %.*s on "
-                     "%s (rank 0): allocate nodes that are alike, or set "
+                     "E131 run.device is %s on %s (rank %d) and %.*s on %s "
+                     "(rank 0): allocate nodes that are alike, or set "
                      "run.device: cpu",
                      backend->name, world->host(world->ctx, world->rank),
                      world->rank, (int)bytes, (const char *)first,

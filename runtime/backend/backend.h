@@ -67,8 +67,9 @@ const struct dt_backend *dt_backend_open(
  */
 const struct dt_backend *dt_backend_load(struct dt_error *err);
 
-/* For "auto": every rank calls it, and fails unless it has what rank 0 has. -1:
- * EX_CONFIG naming the two, or as the functions of `world`.
+/* Every rank calls it before it connects, whatever its file says of the device,
+ * and fails unless it has what rank 0 has. -1: EX_CONFIG naming the two, or as
+ * the functions of `world`.
  */
 int dt_backend_agree(const struct dt_backend *backend,
                      const struct dt_comm_world *world, int timeout_ms,

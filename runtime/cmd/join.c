@@ -76,7 +76,7 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
         .deterministic = conf->run.deterministic,
         .stream = stream,
     };
-    if (conf->run.device == DT_CONF_AUTO_DEVICE && world.size > 1 &&
+    if (world.size > 1 &&
         dt_backend_agree(backend, &world, options.timeout_ms, err) < 0)
         return NULL;
     return dt_backend_connect(backend, &world, &options, err);

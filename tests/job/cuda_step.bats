@@ -223,6 +223,6 @@ exec "$DT_BUILDDIR/disttrain" train mixed.yaml
 END
     chmod +x rank.sh
     run -78 dt_srun --mpi=pmix -N2 -n2 ./rank.sh
-    [[ $output == *"E131 run.device auto is cpu on n2 (rank 1) and cuda on n1 \
+    [[ $output == *"E131 run.device is cpu on n2 (rank 1) and cuda on n1 \
 (rank 0): allocate nodes that are alike, or set run.device: cpu"* ]]
 }

@@ -102,8 +102,8 @@ static int agree(const struct dt_comm_world *world, void *arg)
     assert_int_equal(result, -1);
     assert_int_equal(err.status, EX_CONFIG);
     assert_string_equal(err.text,
-                        "E131 run.device auto is cpu on h2 (rank 2) and cuda "
-                        "on h0 (rank 0): allocate nodes that are alike, or set "
+                        "E131 run.device is cpu on h2 (rank 2) and cuda on "
+                        "h0 (rank 0): allocate nodes that are alike, or set "
                         "run.device: cpu");
     return 0;
 }
