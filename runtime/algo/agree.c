@@ -40,6 +40,17 @@ static int compare(struct dt_comm *comm, const uint64_t *ids, int count,
     return 0;
 }
 
+/* Fails with what all ranks have found together. Rank 0 tells the user; the
+ * others wait until it has, and fail with its words, so that it is said once.
+ */
+static int fail_together(struct dt_comm *comm, struct dt_error *err)
+{
+    struct dt_error told;
+    if (dt_comm_rank(comm) > 0 && dt_comm_barrier(comm, &told) < 0)
+        *err = told;
+    return -1;
+}
+
 /* --- the file --- */
 
 enum {
@@ -151,12 +162,13 @@ int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
     free(mine);
     if (rc < 0 || which > 0)
         return rc;
-    return dt_error_set(err, EX_CONFIG,
-                        "%s: rank %d on %s has read \"%s\", and rank 0 on %s "
-                        "\"%s\": two versions of the file; start the run "
-                        "again when all nodes see the same one",
-                        conf->file, rank, dt_comm_host(comm, rank), lines[0],
-                        dt_comm_host(comm, 0), lines[1]);
+    dt_error_set(err, EX_CONFIG,
+                 "%s: rank %d on %s has read \"%s\", and rank 0 on %s \"%s\": "
+                 "two versions of the file; start the run again when all nodes "
+                 "see the same one",
+                 conf->file, rank, dt_comm_host(comm, rank), lines[0],
+                 dt_comm_host(comm, 0), lines[1]);
+    return fail_together(comm, err);
 }
 
 /* --- the data --- */
@@ -198,11 +210,12 @@ int dt_agree_data(struct dt_run *run, struct dt_error *err)
         return -1;
     if (which == COUNT)
         return 0;
-    return dt_error_set(err, EX_CONFIG,
-                        "%s: rank %d on %s does not see the same %s as rank 0 "
-                        "on %s: are all files on a shared file system?",
-                        conf->file, rank, dt_comm_host(run->comm, rank),
-                        what[which], dt_comm_host(run->comm, 0));
+    dt_error_set(err, EX_CONFIG,
+                 "%s: rank %d on %s does not see the same %s as rank 0 on %s: "
+                 "are all files on a shared file system?",
+                 conf->file, rank, dt_comm_host(run->comm, rank), what[which],
+                 dt_comm_host(run->comm, 0));
+    return fail_together(run->comm, err);
 }
 
 /* --- the directory of checkpoints --- */
@@ -256,12 +269,13 @@ int dt_agree_directory(struct dt_comm *comm, const char *dir, int wait_ms,
         any += blind[r];
     if (rc == 0 && any > 0) {
         list_hosts(comm, blind, hosts, sizeof(hosts));
-        rc = dt_error_set(err, EX_CANTCREAT,
-                          "%s: what rank 0 on %s makes there is not seen on %s: "
-                          "each has a directory of its own. All ranks write "
-                          "checkpoints, so run.output_dir has to be on a file "
-                          "system that all nodes share",
-                          dir, dt_comm_host(comm, 0), hosts);
+        dt_error_set(err, EX_CANTCREAT,
+                     "%s: what rank 0 on %s makes there is not seen on %s: each "
+                     "has a directory of its own. All ranks write checkpoints, "
+                     "so run.output_dir has to be on a file system that all "
+                     "nodes share",
+                     dir, dt_comm_host(comm, 0), hosts);
+        rc = fail_together(comm, err);
     }
     free(blind);
     return rc;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agree.h - checks that all ranks read the same files (private to algo/) */
+/*
+ * agree.h - checks that all ranks read the same files (private to algo/)
+ *
+ * What differs is told by rank 0: the others fail when it has abandoned the
+ * communicator, as after any failure, with its words.
+ */
 #ifndef DT_ALGO_AGREE_H
 #define DT_ALGO_AGREE_H
 
