@@ -138,7 +138,7 @@ static void ids_are_prepared_for_the_model_of_a_configuration(void **state)
     scratch_write("ids.jsonl", line, sizeof(line) - 1);
     scratch_write("c.yaml", text, sizeof(text) - 1);
     assert_int_equal(RUN("--config=c.yaml"), EX_OK);
-    assert_non_null(strstr(out, "/ids.jsonl: 1 examples, "));
+    assert_non_null(strstr(out, "/ids.jsonl: 1 example, "));
     assert_int_equal(RUN("--tokenizer=byte", "--format=preference",
                          "--cache-dir=k", "ids.jsonl"),
                      EX_DATAERR);
