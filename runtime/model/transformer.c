@@ -253,7 +253,7 @@ void dt_model_values_backward(struct dt_model *m, struct dt_view step,
 /* --- the embedding --- */
 
 /* The op always adds to dwte: with a tied head it has the head's gradient
- * already.
+ * already, also that of the padding row.
  */
 static void embedding_backward(struct dt_model *m, bool accumulate)
 {
@@ -270,7 +270,7 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
     if (!dt_model_tied(&m->config) && !accumulate)
         m->ops->zero(m->stream, dwte);
     m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),
-                               d_stream, m->inputs.ids, m->inputs.positions,
+                               d_stream, m->inputs.ids, m->inputs.positions, -1,
                                m->N, m->config.n_embd, accumulate);
 }
 

@@ -64,14 +64,16 @@ struct dt_ops {
                               struct dt_view ids, struct dt_view positions,
                               struct dt_view wte, struct dt_view wpe, size_t N,
                               size_t C, const struct dt_dropout *dropout);
-    /* dwte(V,C) += dout(N,C) at ids (always adds); dwpe(P,C) = or += the sum
-     * of dout at positions. dout is that before dropout: see dropout_backward.
-     * Deterministic for any number of threads.
+    /* dwte(V,C) += dout(N,C) at ids (always adds), but nothing at the id
+     * `skip`, -1: none; dwpe(P,C) = or += the sum of dout at positions. dout is
+     * that before dropout: see dropout_backward. Deterministic for any number
+     * of threads.
      */
     void (*embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
                                struct dt_view ids, struct dt_view positions,
-                               size_t N, size_t C, bool accumulate);
+                               int32_t skip, size_t N, size_t C,
+                               bool accumulate);
 
     /* out(N,C) = 0, except out[rows(m)] = x[m] for each row m of x(M,C): the
      * gradient of embedding_forward as a choice of rows, which all differ.

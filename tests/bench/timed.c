@@ -74,14 +74,15 @@ static void embedding_forward(struct dt_stream *stream, struct dt_view out,
 static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
                                struct dt_view ids, struct dt_view positions,
-                               size_t N, size_t C, bool accumulate)
+                               int32_t skip, size_t N, size_t C,
+                               bool accumulate)
 {
     double start = dt_clock_now();
     /* rows of dwte that change, if tokens are as different as can be */
     size_t rows = N * C < dwte.count ? N * C : dwte.count;
 
-    inner.ops->embedding_backward(stream, dwte, dwpe, dout, ids, positions, N,
-                                  C, accumulate);
+    inner.ops->embedding_backward(stream, dwte, dwpe, dout, ids, positions,
+                                  skip, N, C, accumulate);
     note("embedding backward", start, 0.0,
          bytes(dout) + bytes(ids) + bytes(positions) +
              2.0 * bytes(dt_view_slice(dwte, 0, rows)) +

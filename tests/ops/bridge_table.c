@@ -105,11 +105,12 @@ static void embedding_forward(struct dt_stream *stream, struct dt_view out,
 static void embedding_backward(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
                                struct dt_view ids, struct dt_view positions,
-                               size_t N, size_t C, bool accumulate)
+                               int32_t skip, size_t N, size_t C,
+                               bool accumulate)
 {
     (void)stream;
     CALL(embedding_backward, 0.0, at(dwte), at(dwpe), at(dout), at(ids),
-         at(positions), N, C, accumulate);
+         at(positions), skip, N, C, accumulate);
 }
 
 static void scatter_rows(struct dt_stream *stream, struct dt_view out,

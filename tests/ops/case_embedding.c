@@ -33,6 +33,7 @@ double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count)
 struct sizes {
     size_t B, T, C, V, P; /* P = 0: no positions */
     double rate;
+    int32_t skip;
 };
 
 static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
@@ -50,12 +51,13 @@ static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
     double *position = accumulate ? doubles(dwpe) : zeros(z.P * C);
 
     ops->embedding_forward(NULL, out, ids, positions, wte, wpe, N, C, &dropout);
-    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, N, C,
-                            accumulate);
+    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, z.skip, N,
+                            C, accumulate);
     for (size_t i = 0; i < N * C; i++) {
-        size_t n = i / C, v = (size_t)dt_view_i32(ids)[n] * C + i % C;
+        const int32_t id = dt_view_i32(ids)[i / C];
+        size_t n = i / C, v = (size_t)id * C + i % C;
         want[i] = element(wte, v);
-        token[v] += element(dout, i);
+        token[v] += id == z.skip ? 0.0 : element(dout, i);
         if (z.P != 0) {
             size_t p = (size_t)dt_view_i32(positions)[n] * C + i % C;
             want[i] += element(wpe, p);
@@ -72,15 +74,21 @@ void test_embedding(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TYPE_COUNT; i++) {
-        embedding_case(TYPES[i], (struct sizes){1, 1, 1, 1, 1, 0.0}, false);
-        embedding_case(TYPES[i], (struct sizes){3, 5, 7, 4, 5, 0.5}, false);
-        embedding_case(TYPES[i], (struct sizes){2, 9, 33, 257, 16, 0.0}, true);
-        embedding_case(TYPES[i], (struct sizes){2, 9, 130, 5, 0, 0.1}, false);
-        embedding_case(TYPES[i], (struct sizes){1, 3, 2050, 5, 4, 0.1}, true);
+        embedding_case(TYPES[i], (struct sizes){1, 1, 1, 1, 1, 0.0, -1}, false);
+        embedding_case(TYPES[i], (struct sizes){3, 5, 7, 4, 5, 0.5, 2}, false);
+        embedding_case(TYPES[i], (struct sizes){2, 9, 33, 257, 16, 0.0, -1},
+                       true);
+        embedding_case(TYPES[i], (struct sizes){2, 9, 130, 5, 0, 0.1, 4},
+                       false);
+        embedding_case(TYPES[i], (struct sizes){1, 3, 2050, 5, 4, 0.1, -1},
+                       true);
         /* runs that begin, go on and end in other pieces */
-        embedding_case(TYPES[i], (struct sizes){3, 70, 136, 4, 70, 0.1}, true);
-        embedding_case(TYPES[i], (struct sizes){1, 400, 33, 2, 90, 0.0}, false);
-        embedding_case(TYPES[i], (struct sizes){2, 49, 1032, 40, 1, 0.0}, true);
+        embedding_case(TYPES[i], (struct sizes){3, 70, 136, 4, 70, 0.1, 0},
+                       true);
+        embedding_case(TYPES[i], (struct sizes){1, 400, 33, 2, 90, 0.0, 1},
+                       false);
+        embedding_case(TYPES[i], (struct sizes){2, 49, 1032, 40, 1, 0.0, 39},
+                       true);
     }
 }
 

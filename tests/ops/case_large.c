@@ -90,9 +90,10 @@ static void embedding(enum dt_dtype type, size_t B, size_t T, size_t C,
     struct dt_view dwte = tensor(V * C), dwpe = tensor(T * C);
 
     ops->embedding_forward(NULL, out, ids, positions, wte, wpe, N, C, &dropout);
-    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, N, C,
+    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, -1, N, C,
                             false);
-    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, N, C, true);
+    ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, -1, N, C,
+                            true);
 }
 
 void test_large_embedding(void **state)

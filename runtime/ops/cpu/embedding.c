@@ -41,25 +41,33 @@ void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
     }
 }
 
+/* a += g */
+static void add_to(float *restrict a, const float *restrict g, size_t count)
+{
+#pragma omp simd
+    for (size_t c = 0; c < count; c++)
+        a[c] += g[c];
+}
+
+/* What rows of dout are added to; without positions the latter are NULL. */
+struct sums {
+    float *token, *position;
+    const int32_t *id, *place;
+    int32_t skip;
+};
+
 /* Adds the columns [first, first + count) of all rows of dout. */
-static void add_columns(struct dt_view dout, float *token, float *position,
-                        const int32_t *id, const int32_t *place, size_t N,
+static void add_columns(const struct sums *s, struct dt_view dout, size_t N,
                         size_t C, size_t first, size_t count)
 {
     float grad[DT_CPU_BLOCK];
 
     for (size_t n = 0; n < N; n++) {
         const float *g = dt_cpu_read(grad, dout, n * C + first, count);
-        float *a = token + (size_t)id[n] * C + first;
-        float *b = position ? position + (size_t)place[n] * C + first : NULL;
-#pragma omp simd
-        for (size_t c = 0; c < count; c++)
-            a[c] += g[c];
-        if (!b)
-            continue;
-#pragma omp simd
-        for (size_t c = 0; c < count; c++)
-            b[c] += g[c];
+        if (s->id[n] != s->skip)
+            add_to(s->token + (size_t)s->id[n] * C + first, g, count);
+        if (s->position)
+            add_to(s->position + (size_t)s->place[n] * C + first, g, count);
     }
 }
 
@@ -69,24 +77,27 @@ static void add_columns(struct dt_view dout, float *token, float *position,
 void DT_CPU(embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                 struct dt_view dwpe, struct dt_view dout,
                                 struct dt_view ids, struct dt_view positions,
-                                size_t N, size_t C, bool accumulate)
+                                int32_t skip, size_t N, size_t C,
+                                bool accumulate)
 {
-    float *token = dt_view_f32(dwte);
-    float *position = dwpe.count ? dt_view_f32(dwpe) : NULL;
-    const int32_t *id = dt_view_i32(ids);
-    const int32_t *place = position ? dt_view_i32(positions) : NULL;
+    const struct sums s = {
+        .token = dt_view_f32(dwte),
+        .position = dwpe.count ? dt_view_f32(dwpe) : NULL,
+        .id = dt_view_i32(ids),
+        .place = dwpe.count ? dt_view_i32(positions) : NULL,
+        .skip = skip,
+    };
     (void)stream;
     assert(ids.count == N && dout.count == N * C);
 
-    if (position && !accumulate)
+    if (s.position && !accumulate)
         DT_CPU(zero)(stream, dwpe);
 #pragma omp parallel if (N * C > DT_CPU_SMALL)
     {
         size_t first, end;
         dt_cpu_share(C, &first, &end);
         for (; first < end; first += DT_CPU_BLOCK)
-            add_columns(dout, token, position, id, place, N, C, first,
-                        dt_cpu_block(first, end));
+            add_columns(&s, dout, N, C, first, dt_cpu_block(first, end));
     }
 }
 

@@ -157,9 +157,12 @@ extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
 static constexpr size_t SLAB = 1 << 18;
 enum { PIECE = 32, PIECE_THREADS = 128, ADDERS = 8 };
 
-/* table(rows, C) += dout at keys; see the head of this file. */
+/* table(rows, C) += dout at keys; see the head of this file. Sums of the key
+ * `skip` are made like others, but not added.
+ */
 struct Scatter {
     float *table;
+    uint32_t skip;
     const uint32_t *keys; /* (N) sorted */
     const uint32_t *from; /* (N) rows of dout */
     float *partial;       /* (pieces, 2, C): of the first run, of the last */
@@ -181,6 +184,8 @@ __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
                                       uint32_t key, bool begun, bool ended,
                                       unsigned c)
 {
+    if (begun && ended && key == a.skip)
+        return;
     if (begun && ended) {
         float before[W];
         float *to = a.table + (size_t)key * a.C + c;
@@ -265,7 +270,7 @@ __global__ static void __launch_bounds__(ADDERS *WARP)
     float *to = a.table + (size_t)key * a.C + c;
     float sum[W] = {}, total[W] = {};
 
-    if (!goes_on || !begins)
+    if (!goes_on || !begins || key == a.skip)
         return;
     if (warp == 0 && c < a.C)
         load_floats<float, W>(total, to);
@@ -365,10 +370,10 @@ static void add_slab(struct dt_stream *stream, const Scatter &a, const X *dout)
     }
 }
 
-/* table(., C) F32 += dout(N,C) at keys(N). */
+/* table(., C) F32 += dout(N,C) at keys(N), except at the key `skip`. */
 static void scatter_add(struct dt_stream *stream, struct dt_view table,
-                        struct dt_view dout, struct dt_view keys, size_t N,
-                        size_t C)
+                        struct dt_view dout, struct dt_view keys, int32_t skip,
+                        size_t N, size_t C)
 {
     const size_t rows = table.count / C;
     int bits = 1;
@@ -378,6 +383,7 @@ static void scatter_add(struct dt_stream *stream, struct dt_view table,
     for (size_t first = 0; first < N; first += SLAB) {
         Scatter a = {};
         a.table = data_of<float>(table);
+        a.skip = (uint32_t)skip;
         a.N = (unsigned)(N - first < SLAB ? N - first : SLAB);
         a.C = (unsigned)C;
         sort_keys(stream, &a, data_of<const uint32_t>(keys) + first, bits);
@@ -396,15 +402,15 @@ static void scatter_add(struct dt_stream *stream, struct dt_view table,
 
 extern "C" void dt_cuda_embedding_backward(
     struct dt_stream *stream, struct dt_view dwte, struct dt_view dwpe,
-    struct dt_view dout, struct dt_view ids, struct dt_view positions, size_t N,
-    size_t C, bool accumulate)
+    struct dt_view dout, struct dt_view ids, struct dt_view positions,
+    int32_t skip, size_t N, size_t C, bool accumulate)
 {
     assert(ids.count == N && dout.count == N * C && C <= INT32_MAX);
     if (dwpe.count > 0 && !accumulate)
         dt_cuda_zero(stream, dwpe);
     if (N * C == 0)
         return;
-    scatter_add(stream, dwte, dout, ids, N, C);
+    scatter_add(stream, dwte, dout, ids, skip, N, C);
     if (dwpe.count > 0)
-        scatter_add(stream, dwpe, dout, positions, N, C);
+        scatter_add(stream, dwpe, dout, positions, -1, N, C);
 }
