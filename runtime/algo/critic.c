@@ -28,10 +28,14 @@ static int load_config(const struct dt_conf *conf,
                        struct dt_model_config *critic, struct dt_error *err)
 {
     const char *dir = config_dir(conf);
+    int rc = 0;
     if (dir)
-        return dt_model_config_load(critic, dir, err);
-    *critic = *model;
-    return 0;
+        rc = dt_model_config_load(critic, dir, err);
+    else
+        *critic = *model;
+    if (conf->model.train_padding_row)
+        critic->padding_row = -1;
+    return rc;
 }
 
 int dt_critic_config(const struct dt_conf *conf,

@@ -190,6 +190,7 @@ static bool is_compared(const char *key)
            strcmp(key, "training.train_batch_size") != 0 &&
            (strncmp(key, "model.", 6) != 0 ||
             !strcmp(key, "model.disable_dropout") ||
+            !strcmp(key, "model.train_padding_row") ||
             !strcmp(key, "model.path") || !strcmp(key, "model.reference_path"));
 }
 

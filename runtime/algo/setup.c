@@ -54,10 +54,13 @@ int dt_run_model_config(const struct dt_conf *conf,
 {
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
-    if (dir)
-        return dt_model_config_load(config, dir, err) < 0
-                   ? -1
-                   : resize_embeddings(conf, config, err);
+    if (dir) {
+        if (dt_model_config_load(config, dir, err) < 0)
+            return -1;
+        if (conf->model.train_padding_row)
+            config->padding_row = -1;
+        return resize_embeddings(conf, config, err);
+    }
     *config = (struct dt_model_config){
         .family = DT_GPT2,
         .vocab_size = (size_t)conf->model.vocab_size,
@@ -76,6 +79,7 @@ int dt_run_model_config(const struct dt_conf *conf,
         .mlp_bias = true,
         .bos = -1,
         .pad = -1,
+        .padding_row = -1,
     };
     if (dt_model_config_check(config, err) < 0)
         return dt_error_prefix(err, "%s: model", conf->file);

@@ -160,6 +160,7 @@ struct dt_conf {
         int tokenizer; /* enum dt_conf_tokenizer */
         char *tokenizer_path;
         bool resize_embeddings;
+        bool train_padding_row;
         int attention;              /* enum dt_attention_kind */
         int gradient_checkpointing; /* enum dt_conf_checkpointing */
         bool disable_dropout;

@@ -74,6 +74,10 @@
      .help = "let the embedding and the head grow to the tokenizer's tokens, "
              "if they have fewer rows: each new one is the mean of the others; "
              "also of a reference that is the model itself"},
+    {"model.train_padding_row", DT_CONF_BOOL, AT(model.train_padding_row),
+     .fallback = "false", .result = true,
+     .help = "give the embedding's row of pad_token_id its gradient as an "
+             "input, too; without it the row has none, as in transformers"},
     {"model.storage_dtype", DT_CONF_UNUSED,
      .aliases = ALSO("torch_dtype", "dtype"),
      .help = "not needed here: weights are read in any type, and "

@@ -154,6 +154,26 @@ static int32_t parse_id(const struct dt_model_config *config, const char *key,
     return id < 0 || id >= (json_int_t)config->vocab_size ? -1 : (int32_t)id;
 }
 
+/* The id of padding, by default the family's, and the row of the embedding that
+ * transformers makes of it: of a negative id, which old files have for none,
+ * PyTorch makes a row from the end. GPT-2's embedding has no such row.
+ */
+static void parse_padding(struct dt_model_config *config, const json_t *root,
+                          struct dt_error *problems)
+{
+    const int32_t own = dt_family_of(config->family)->pad;
+    const json_t *value = json_object_get(root, "pad_token_id");
+    const json_int_t V = (json_int_t)config->vocab_size;
+    const json_int_t id =
+        json_is_integer(value) ? json_integer_value(value) : 0;
+    config->pad = parse_id(config, "pad_token_id", value, problems);
+    if (!value && own < V)
+        config->pad = own;
+    config->padding_row = config->family == DT_GPT2 ? -1
+                          : id < 0 && id >= -V      ? (int32_t)(V + id)
+                                                    : config->pad;
+}
+
 static void parse_ids(struct dt_model_config *config, const json_t *root,
                       struct dt_error *problems)
 {
@@ -161,8 +181,7 @@ static void parse_ids(struct dt_model_config *config, const json_t *root,
     size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
     config->bos = parse_id(config, "bos_token_id",
                            json_object_get(root, "bos_token_id"), problems);
-    config->pad = parse_id(config, "pad_token_id",
-                           json_object_get(root, "pad_token_id"), problems);
+    parse_padding(config, root, problems);
     if (count > DT_MODEL_MAX_EOS) {
         dt_error_add(problems, EX_DATAERR,
                      "eos_token_id: expected at most %d ids, got %zu",

@@ -13,13 +13,13 @@
 
 #define LLAMA_LIKE                                                             \
     .pre_norm = true, .activation = "hidden_act", .gate = DT_GATE_SILU,        \
-    .norm_epsilon = 1e-6, .theta = 1e4
+    .norm_epsilon = 1e-6, .theta = 1e4, .pad = -1
 
 #define GEMMA_LIKE                                                             \
     .pre_norm = true, .post_norm = true, .shifted = true,                      \
     .scaled_embedding = true, .activation = "hidden_activation",               \
     .gate = DT_GATE_GELU, .tied = true, .norm_epsilon = 1e-6, .n_kv_head = 4,  \
-    .head_size = 256
+    .head_size = 256, .pad = 0
 
 static const struct dt_family families[DT_FAMILIES] = {
     [DT_GPT2] = {.type = "gpt2",
@@ -30,7 +30,8 @@ static const struct dt_family families[DT_FAMILIES] = {
                  .pre_norm = true,
                  .activation = "activation_function",
                  .tied = true,
-                 .norm_epsilon = 1e-5},
+                 .norm_epsilon = 1e-5,
+                 .pad = -1},
     [DT_LLAMA] = {.type = "llama", CLASSES("Llama"), LLAMA_LIKE},
     [DT_MISTRAL] = {.type = "mistral",
                     CLASSES("Mistral"),
@@ -69,7 +70,8 @@ static const struct dt_family families[DT_FAMILIES] = {
                   .activation = "hidden_act",
                   .gate = DT_GATE_SILU,
                   .norm_epsilon = 1e-5,
-                  .theta = 1e4},
+                  .theta = 1e4,
+                  .pad = 1},
     [DT_PHI3] = {.type = "phi3",
                  CLASSES("Phi3"),
                  .pre_norm = true,
@@ -78,6 +80,7 @@ static const struct dt_family families[DT_FAMILIES] = {
                  .gate = DT_GATE_SILU,
                  .norm_epsilon = 1e-5,
                  .theta = 1e4,
+                 .pad = 32000,
                  .original = 4096},
     [DT_SMOLLM3] = {.type = "smollm3",
                     CLASSES("SmolLM3"),
@@ -87,6 +90,7 @@ static const struct dt_family families[DT_FAMILIES] = {
                     .tied = true,
                     .norm_epsilon = 1e-6,
                     .theta = 2e6,
+                    .pad = 128004,
                     .n_kv_head = 4},
 };
 

@@ -34,6 +34,7 @@ struct dt_family {
     double local_theta;     /* of layers with a window, or 0: the same */
     size_t n_kv_head;       /* num_key_value_heads; 0: as many as n_head */
     size_t head_size;       /* head_dim; 0: n_embd / n_head */
+    int32_t pad;            /* pad_token_id, -1: none */
     size_t original;        /* original_max_position_embeddings; 0: those of
                                the model */
 };

@@ -109,7 +109,9 @@ struct dt_model_config {
     double embedding_multiplier, residual_multiplier; /* of Granite */
     double attention_multiplier, logits_scaling;
     double embd_dropout, attn_dropout, resid_dropout;
-    int32_t bos, pad; /* -1: none */
+    int32_t bos, pad;    /* -1: none */
+    int32_t padding_row; /* of the token embedding: it has no gradient as an
+                            input, as the padding_idx of PyTorch; -1: none */
     int32_t eos[DT_MODEL_MAX_EOS];
     size_t eos_count;
     char *text; /* the config.json it was read from, or NULL: unknown keys are
@@ -226,7 +228,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
 
 /* Random weights of unit u, fp32, in host memory, as Hugging Face initializes
  * them: normal(0, initializer_range), GPT-2's residual projections divided by
- * sqrt(2 n_layer), biases 0, norms 1 (0 where they stand for 1 + w). A function
+ * sqrt(2 n_layer), biases and the padding row 0, norms 1 (0 where they stand
+ * for 1 + w). A function
  * of (seed, element) only, never of world size. Padding stays as it is.
  */
 void dt_model_init_unit(const struct dt_model_config *config,

@@ -279,4 +279,10 @@ void dt_model_init_unit(const struct dt_model_config *config,
         }
         first += param->count;
     }
+    if (u == 0 && config->padding_row >= 0) {
+        const size_t row = config->n_embd;
+        const size_t at = (size_t)config->padding_row * row;
+        memset(dt_view_f32(dt_view_slice(weights, at, row)), 0,
+               row * sizeof(float));
+    }
 }

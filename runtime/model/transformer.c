@@ -270,8 +270,9 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
     if (!dt_model_tied(&m->config) && !accumulate)
         m->ops->zero(m->stream, dwte);
     m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),
-                               d_stream, m->inputs.ids, m->inputs.positions, -1,
-                               m->N, m->config.n_embd, accumulate);
+                               d_stream, m->inputs.ids, m->inputs.positions,
+                               m->config.padding_row, m->N, m->config.n_embd,
+                               accumulate);
 }
 
 void dt_model_backward(struct dt_model *m, size_t u, bool accumulate)

@@ -287,17 +287,18 @@ END
     resume "$data" "training: {per_device_batch_size: 1, max_steps: 3,
   resume: auto, label_smoothing: 0.1}" "optimizer: {lr: 2.0e-3}" \
         "scheduler: {name: cosine, warmup_steps: 1}" "seed: 7" "data_seed: 42" \
-        "precision: {compute: bf16}"
+        "precision: {compute: bf16}" "model.train_padding_row: true"
     ((status == 0))
     (($(grep -c 'resuming with changed settings: ' <<<"$output") == 1))
     local change
     for change in "run.seed 42 -> 7" "optimizer.lr 0.001 -> 0.002" \
         "scheduler.name linear -> cosine" "scheduler.warmup_steps 0 -> 1" \
         "training.max_steps 2 -> 3" "training.label_smoothing 0 -> 0.1" \
-        "precision.compute fp32 -> bf16" "training.train_batch_size 2 -> 1"; do
+        "precision.compute fp32 -> bf16" "training.train_batch_size 2 -> 1" \
+        "model.train_padding_row false -> true"; do
         [[ $output == *"$change"* ]]
     done
-    (($(grep -o ' -> ' <<<"$output" | wc -l) == 9))
+    (($(grep -o ' -> ' <<<"$output" | wc -l) == 10))
     # the same settings again print nothing
     resume "$data" "training: {per_device_batch_size: 2, max_steps: 2,
   resume: auto}" "optimizer: {lr: 1.0e-3}"

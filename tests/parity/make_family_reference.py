@@ -10,7 +10,9 @@
 #   losses, norms  of five steps of AdamW on all documents
 #   greedy   what follows the first document, token by token
 # Weights are hashes of their names, so that none is stored: see fill() here and
-# in test_families.c. Made with transformers 5.23 and torch 2.15.
+# in test_families.c. The documents contain the id of padding, of which the row
+# of the embedding has no gradient as an input. Made with transformers 5.24 and
+# torch 2.15.
 import copy
 import json
 import pathlib
@@ -30,7 +32,7 @@ LR, BETAS, EPS, WEIGHT_DECAY, MAX_NORM = 2e-3, (0.9, 0.99), 1e-8, 0.01, 1.0
 COMMON = {"vocab_size": V, "hidden_size": 24, "intermediate_size": 20,
           "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "max_position_embeddings": 128,
-          "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+          "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 64}
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 

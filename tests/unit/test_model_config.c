@@ -157,6 +157,43 @@ static void ids_beyond_the_vocabulary_count_as_none(void **state)
 /* Heads that a file does not name at all are those of the family's first
  * model; transformers has them from there.
  */
+/* PyTorch counts negative rows from the end, and old files have -1 for none.
+ */
+static void the_padding_row_is_the_one_of_transformers(void **state)
+{
+    static const struct {
+        const char *json;
+        int32_t pad, row;
+    } cases[] = {
+        {OTHER("llama", "\"pad_token_id\": 2"), 2, 2},
+        {OTHER("llama", "\"pad_token_id\": 96"), 96, 96},
+        {OTHER("llama", "\"pad_token_id\": 97"), -1, -1},
+        {OTHER("llama", "\"pad_token_id\": null"), -1, -1},
+        {OTHER("llama", "\"rms_norm_eps\": 1e-5"), -1, -1},
+        {OTHER("llama", "\"pad_token_id\": -1"), -1, 96},
+        {OTHER("llama", "\"pad_token_id\": -97"), -1, 0},
+        {OTHER("llama", "\"pad_token_id\": -98"), -1, -1},
+        {OTHER("mistral", "\"pad_token_id\": 3"), 3, 3},
+        {OTHER("qwen2", "\"pad_token_id\": 3"), 3, 3},
+        {OTHER("qwen3", "\"pad_token_id\": 3"), 3, 3},
+        {OTHER("granite", "\"pad_token_id\": 3"), 3, 3},
+        {OTHER("gemma2", "\"rms_norm_eps\": 1e-5"), 0, 0},
+        {OTHER("gemma3_text", "\"pad_token_id\": null"), -1, -1},
+        {OTHER("olmo2", "\"rms_norm_eps\": 1e-5"), 1, 1},
+        {OTHER("olmo2", "\"pad_token_id\": 3"), 3, 3},
+        {OTHER("smollm3", "\"rms_norm_eps\": 1e-5"), -1, -1},
+        {"{" GPT2 ", \"pad_token_id\": 3}", 3, -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_model_config c;
+        parse(&c, cases[i].json);
+        if (c.pad != cases[i].pad || c.padding_row != cases[i].row)
+            fail_msg("%s: %d, row %d", cases[i].json, c.pad, c.padding_row);
+        dt_model_config_fini(&c);
+    }
+}
+
 static void missing_head_keys_default_to_the_first_model(void **state)
 {
     static const struct {
@@ -447,6 +484,7 @@ int main(void)
         cmocka_unit_test(a_published_llama_configuration_is_read),
         cmocka_unit_test(missing_keys_take_the_defaults_of_the_family),
         cmocka_unit_test(ids_beyond_the_vocabulary_count_as_none),
+        cmocka_unit_test(the_padding_row_is_the_one_of_transformers),
         cmocka_unit_test(missing_head_keys_default_to_the_first_model),
         cmocka_unit_test(sliding_windows_are_of_the_configured_layers),
         cmocka_unit_test(all_spellings_of_rope_scaling_are_read),

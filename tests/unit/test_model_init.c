@@ -33,6 +33,7 @@ static struct dt_model_config make_config(enum dt_model_family family)
         .out_bias = gpt2,
         .mlp_bias = gpt2,
         .rope_theta = 1e4,
+        .padding_row = -1,
     };
 }
 
@@ -88,6 +89,27 @@ static void initial_weights_do_not_depend_on_world_size(void **state)
     check_init(DT_QWEN3);
 }
 
+static void a_padding_row_begins_as_0_and_changes_no_other_weight(void **state)
+{
+    enum { ROW = 7, C = 96 };
+    struct dt_model_config config = make_config(DT_LLAMA);
+    struct dt_layout *layout = dt_model_layout(&config, 1, NULL);
+    const size_t bytes = layout->count * sizeof(float);
+    struct dt_buffer *all = dt_buffer_create(&dt_cpu, bytes, "all", NULL);
+    struct dt_buffer *but = dt_buffer_create(&dt_cpu, bytes, "but one", NULL);
+    float *row = (float *)all->data + ROW * C;
+    (void)state;
+    random_weights(&config, layout, dt_view_of(all, DT_F32), 5);
+    config.padding_row = ROW;
+    random_weights(&config, layout, dt_view_of(but, DT_F32), 5);
+    assert_memory_not_equal(all->data, but->data, bytes);
+    memset(row, 0, C * sizeof(*row));
+    assert_memory_equal(all->data, but->data, bytes);
+    dt_buffer_destroy(all);
+    dt_buffer_destroy(but);
+    dt_layout_destroy(layout);
+}
+
 static void different_seeds_give_different_weights(void **state)
 {
     struct dt_model_config config = make_config(DT_LLAMA);
@@ -108,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(initial_weights_do_not_depend_on_world_size),
+        cmocka_unit_test(a_padding_row_begins_as_0_and_changes_no_other_weight),
         cmocka_unit_test(different_seeds_give_different_weights),
     };
     return cmocka_run_group_tests_name("model_init", tests, NULL, NULL);

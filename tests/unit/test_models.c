@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "algo/models.h"
+#include "algo/run.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "tests/unit/conf.h"
@@ -86,11 +87,51 @@ static void other_directories_stay(void **state)
     }
 }
 
+/* The row of the policy, and of the critic beside it. */
+static void check_padding_row(const char *key, int32_t row)
+{
+    char text[512];
+    struct dt_model_config model, critic;
+    struct dt_error err;
+    snprintf(text, sizeof(text),
+             "algorithm: ppo\n"
+             "model: {config_path: padded, init: random%s}\n"
+             "data: {train: train.jsonl, max_length: 16}\n"
+             "rollout.max_completion_length: 8\n"
+             "training.per_device_batch_size: 2\n"
+             "reward.functions: [{type: exact}]\n",
+             key);
+    struct dt_conf *conf = load_good(text, "");
+    assert_int_equal(dt_run_model_config(conf, &model, &err), 0);
+    assert_int_equal(model.padding_row, row);
+    assert_int_equal(dt_critic_config(conf, &model, &critic, &err), 0);
+    assert_int_equal(critic.padding_row, row);
+    dt_model_config_fini(&critic);
+    dt_model_config_fini(&model);
+    dt_conf_destroy(conf);
+}
+
+static void train_padding_row_is_of_the_policy_and_of_its_critic(void **state)
+{
+    (void)state;
+    mkdir("padded", 0777);
+    write_file("padded/config.json",
+               "{\"model_type\": \"llama\", \"vocab_size\": 20,"
+               " \"hidden_size\": 8, \"intermediate_size\": 8,"
+               " \"num_hidden_layers\": 1, \"num_attention_heads\": 1,"
+               " \"max_position_embeddings\": 32, \"pad_token_id\": 2}");
+    check_padding_row("", 2);
+    check_padding_row(", train_padding_row: false", 2);
+    check_padding_row(", train_padding_row: true", -1);
+    dt_file_remove_tree("padded", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_may_be_the_output_of_a_run),
         cmocka_unit_test(other_directories_stay),
+        cmocka_unit_test(train_padding_row_is_of_the_policy_and_of_its_critic),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
