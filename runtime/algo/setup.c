@@ -204,9 +204,8 @@ static void shorten(struct dt_run *run)
 static void warn_large_step(const struct dt_run *run)
 {
     const bool samples = run->algo->advantages;
-    const uint64_t taken = samples
-                               ? run->samples.groups
-                               : run->B * run->A * (uint64_t)run->world;
+    const uint64_t taken =
+        samples ? run->samples.groups : run->B * run->A * (uint64_t)run->world;
     if (taken <= run->epoch_samples || run->conf.training.eval_only)
         return;
     dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
@@ -265,6 +264,7 @@ static int start_report(struct dt_run *run, struct dt_error *err)
         .resumes = conf->training.resume != DT_CONF_RESUME_NONE ||
                    conf->training.eval_only,
         .console = conf->logging.to_stdout,
+        .columns = dt_live_columns(run->live),
     };
     const struct dt_sink_options watched = {.context = run->live};
     if (!(run->report = dt_report_create(&options, err)))
@@ -297,10 +297,10 @@ static void print_banner(struct dt_run *run)
         "%zu tokens a step; %" PRIu64 " %s%s an epoch, %ld step%s",
         run->B, what, dt_str_plural(run->B), run->world,
         dt_str_plural((uint64_t)run->world), run->A, taken,
-        dt_str_plural(taken),
-        run->algo->pick && !samples ? 2 * run->T : run->T, run->epoch_samples,
-        samples ? "prompt" : "sample", dt_str_plural(run->epoch_samples),
-        run->total_steps, dt_str_plural((uint64_t)run->total_steps));
+        dt_str_plural(taken), run->algo->pick && !samples ? 2 * run->T : run->T,
+        run->epoch_samples, samples ? "prompt" : "sample",
+        dt_str_plural(run->epoch_samples), run->total_steps,
+        dt_str_plural((uint64_t)run->total_steps));
     const struct dt_parallel_options parallel =
         dt_run_parallel_options(run, run->learner.compute);
     if (run->learner.frozen.layout)

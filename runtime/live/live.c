@@ -279,6 +279,11 @@ void dt_live_destroy(struct dt_live *live)
     free(live);
 }
 
+int dt_live_columns(const struct dt_live *live)
+{
+    return live ? dt_progress_columns(&live->bar) : 0;
+}
+
 void dt_live_publish(struct dt_live *live, const char *dir,
                      bool (*mine)(void *ctx), void *ctx)
 {

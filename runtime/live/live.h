@@ -38,6 +38,12 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
  */
 void dt_live_destroy(struct dt_live *live);
 
+/* The columns that a line may have above the progress bar, which tells the
+ * rest; those of srun's terminal are not known here, and are taken to be 80. 0:
+ * there is no bar.
+ */
+int dt_live_columns(const struct dt_live *live);
+
 /* From now on status.json in `dir` has the state of the run, two seconds old at
  * most. It is written only if `mine` of `ctx` says that the directory is still
  * this run's, which is asked under a lock; NULL: it is.

@@ -29,6 +29,15 @@ void dt_progress_init(struct dt_progress_bar *bar)
         bar->way = DT_PROGRESS_TERMINAL;
 }
 
+int dt_progress_columns(const struct dt_progress_bar *bar)
+{
+    enum { USUAL = 80 };
+    int columns = bar->way == DT_PROGRESS_RECORDS ? USUAL : 0, rows;
+    if (bar->way == DT_PROGRESS_TERMINAL)
+        dt_terminal_size(STDERR_FILENO, &columns, &rows);
+    return columns;
+}
+
 void dt_progress_bar(const struct dt_live_state *state, struct dt_bar *bar)
 {
     *bar = (struct dt_bar){

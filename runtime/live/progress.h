@@ -28,6 +28,9 @@ struct dt_progress_bar {
 /* Finds the way. */
 void dt_progress_init(struct dt_progress_bar *bar);
 
+/* See dt_live_columns. */
+int dt_progress_columns(const struct dt_progress_bar *bar);
+
 /* Shows the state; a record that would only tell other times is sent once a
  * second.
  */

@@ -229,16 +229,51 @@ static void print_line(const struct dt_report *report, const char *text)
     dt_footer_drop(false);
 }
 
-/* Appends the values of a line to the text of size bytes on the console. */
-static void show_values(const struct dt_report_values *values, char *text,
-                        size_t size)
+/* A line of the console, of which what comes last is left out if it has no
+ * room.
+ */
+struct line {
+    char text[512];
+    size_t used, most;
+    bool full;
+};
+
+__attribute__((format(printf, 2, 3))) static void line_add(struct line *line,
+                                                           const char *format,
+                                                           ...)
 {
-    for (size_t i = 0; i < values->count; i++) {
-        size_t used = strlen(text);
+    char part[128];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(part, sizeof(part), format, ap);
+    va_end(ap);
+    line->full = line->full || line->used + strlen(part) > line->most;
+    if (!line->full)
+        line->used +=
+            (size_t)snprintf(line->text + line->used,
+                             sizeof(line->text) - line->used, "%s", part);
+}
+
+static void line_add_values(struct line *line,
+                            const struct dt_report_values *values)
+{
+    for (size_t i = 0; i < values->count; i++)
         if (values->value[i].shown)
-            snprintf(text + used, size - used, "  %s %.4g",
-                     values->value[i].name, values->value[i].value);
-    }
+            line_add(line, "  %s %.4g", values->value[i].name,
+                     values->value[i].value);
+}
+
+/* What an algorithm tells comes before what every run has. */
+static void line_fill(struct line *line, const struct dt_report_step *step,
+                      double rate, const char *left)
+{
+    line_add(line, "step %ld/%ld  loss %.4f", step->step, step->total_steps,
+             step->loss);
+    line_add_values(line, &step->values);
+    line_add(line, "  lr %.3g", step->lr);
+    line_add(line, "  grad norm %.3g", fabs(step->grad_norm));
+    line_add(line, "  %.0f tokens/s", rate);
+    line_add(line, "  left %s", left);
 }
 
 static void add_values(struct dt_report_record *record,
@@ -267,20 +302,19 @@ static void follow_loss(struct dt_report *report,
 
 void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
 {
-    char text[512], shown[256] = "", left[32];
-    const long total = step->total_steps;
+    char left[32];
+    const int columns = report->options.columns;
+    struct line line = {.most = sizeof(line.text) - 1};
     double rate = step->seconds > 0 ? step->tokens / step->seconds : 0.0;
     double per_step = (dt_clock_now() - report->start) /
                       (double)(step->step - report->options.first_step);
 
-    format_time(per_step * (double)(total - step->step), left, sizeof(left));
-    show_values(&step->values, shown, sizeof(shown));
-    snprintf(text, sizeof(text),
-             "step %ld/%ld  loss %.4f%s  lr %.3g  grad norm %.3g  "
-             "%.0f tokens/s  left %s",
-             step->step, total, step->loss, shown, step->lr,
-             fabs(step->grad_norm), rate, left);
-    print_line(report, text);
+    format_time(per_step * (double)(step->total_steps - step->step), left,
+                sizeof(left));
+    if (columns > 0 && (size_t)columns < line.most)
+        line.most = (size_t)columns;
+    line_fill(&line, step, rate, left);
+    print_line(report, line.text);
     follow_loss(report, step);
     struct dt_report_record record = {
         .split = DT_SPLIT_TRAIN, .step = step->step, .wall = dt_clock_wall()};
@@ -302,15 +336,17 @@ void dt_report_eval(struct dt_report *report, const struct dt_report_eval *eval)
         [DT_REPORT_COMPLETIONS] = "completions",
     };
     const char *unit = units[eval->of];
-    char text[512], shown[256] = "", loss[32] = ":";
-    if (eval->of != DT_REPORT_COMPLETIONS)
-        snprintf(loss, sizeof(loss), " loss %.4f", eval->loss);
+    struct line line = {.most = sizeof(line.text) - 1};
+    line_add(&line, "step %ld  held-out", eval->step);
+    if (eval->of == DT_REPORT_COMPLETIONS)
+        line_add(&line, ":");
+    else
+        line_add(&line, " loss %.4f", eval->loss);
     if (eval->of == DT_REPORT_TOKENS)
-        snprintf(shown, sizeof(shown), "  perplexity %.2f", exp(eval->loss));
-    show_values(&eval->values, shown, sizeof(shown));
-    snprintf(text, sizeof(text), "step %ld  held-out%s%s  (%.0f %s)",
-             eval->step, loss, shown, eval->count, unit);
-    print_line(report, text);
+        line_add(&line, "  perplexity %.2f", exp(eval->loss));
+    line_add_values(&line, &eval->values);
+    line_add(&line, "  (%.0f %s)", eval->count, unit);
+    print_line(report, line.text);
     struct dt_report_record record = {
         .split = DT_SPLIT_EVAL, .step = eval->step, .wall = dt_clock_wall()};
     if (eval->of != DT_REPORT_COMPLETIONS)

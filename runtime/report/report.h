@@ -25,6 +25,8 @@ struct dt_report_options {
                         metrics.jsonl are removed */
     bool resumes;    /* those of events.jsonl and ranks.jsonl stay */
     bool console;
+    int columns; /* of the line of a step there, where a bar below it has the
+                    rest; 0: as many as it takes */
 };
 
 /* Opens metrics.jsonl to append, and beside it events.jsonl and ranks.jsonl,

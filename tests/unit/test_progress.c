@@ -67,6 +67,8 @@ static int train(void *way)
     if (strcmp(what, "pipe") == 0 && !freopen("log", "w", stderr))
         return 98;
     struct dt_live *live = create();
+    if (dt_live_columns(live) != (strcmp(what, "terminal") == 0 ? 60 : 0))
+        return 97;
     dt_live_phase(live, "loading weights");
     if (strcmp(what, "terminal") == 0)
         wait_until_seen("seen-loading");
@@ -173,6 +175,7 @@ static void under_srun_records_tell_the_console(void **state)
     assert_non_null(freopen("records", "w", stderr));
     setenv(DT_ENV_PROGRESS, TOKEN, 1);
     struct dt_live *live = create();
+    assert_int_equal(dt_live_columns(live), 80);
     dt_live_step(live, 0, 1000);
     double start = dt_clock_now();
     for (long i = 1; i <= 100; i++) {

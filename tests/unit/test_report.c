@@ -40,10 +40,15 @@ static int remove_dir(void **state)
     return dt_file_remove_tree(dir, NULL);
 }
 
+static int columns; /* of the console */
+
 static struct dt_report *create(long first_step, bool console)
 {
-    const struct dt_report_options options = {dir, first_step, first_step > 0,
-                                              console};
+    const struct dt_report_options options = {.dir = dir,
+                                              .first_step = first_step,
+                                              .resumes = first_step > 0,
+                                              .console = console,
+                                              .columns = columns};
     struct dt_error err;
     struct dt_report *report = dt_report_create(&options, &err);
     if (!report)
@@ -320,6 +325,34 @@ static void the_console_shows_progress_and_a_summary(void **state)
     free(text);
 }
 
+static void print_step(void)
+{
+    struct dt_report *report = create(0, true);
+    step(report, 1, 3.0);
+    dt_report_destroy(report);
+}
+
+static void a_line_fits_above_its_bar(void **state)
+{
+    static const struct {
+        int columns;
+        const char *line;
+    } cases[] = {
+        {61, "step 1/10  loss 3.0000  lr 0.001  grad norm 2  200 tokens/s\n"},
+        {46, "step 1/10  loss 3.0000  lr 0.001  grad norm 2\n"},
+        {45, "step 1/10  loss 3.0000  lr 0.001  grad norm 2\n"},
+        {44, "step 1/10  loss 3.0000  lr 0.001\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        columns = cases[i].columns;
+        char *text = captured(STDOUT_FILENO, print_step);
+        assert_string_equal(text, cases[i].line);
+        free(text);
+    }
+    columns = 0;
+}
+
 static void print_rewards(void)
 {
     struct dt_report *report = create(0, true);
@@ -459,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_removed_or_moved_file_is_made_anew),
         cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
+        cmocka_unit_test(a_line_fits_above_its_bar),
         cmocka_unit_test(a_run_that_samples_ends_with_its_reward),
         cmocka_unit_test(only_an_exploding_loss_is_reported),
         cmocka_unit_test(
