@@ -210,7 +210,7 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
     if (bytes == 0)
         return;
     if (c->step.labels != DT_LABELS_APART && (record || !event.from_slurm)) {
-        dt_outcome_text(c->step.outcome, rank, s->is_stderr, text, bytes);
+        dt_outcome_text(c->step.outcome, rank, s->is_stderr, text, bytes, now);
         if (c->logs && rank != DT_NO_RANK &&
             dt_ranklogs_write(c->logs, rank, text, bytes, &err) != 0)
             lose_logs(c, &err);

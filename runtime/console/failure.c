@@ -160,13 +160,29 @@ static const struct rank *find_first_failure(const struct dt_outcome *outcome)
     return first ? first : find_earliest(outcome, is_heard_to_fail);
 }
 
+/* Prints lines of a rank and, if they are not of its end, how old they are: a
+ * rank that is killed has no last words. False: it has written none.
+ */
+static bool print_words(const struct dt_outcome *outcome, const struct rank *r,
+                        bool is_stderr, FILE *out)
+{
+    const struct dt_last_lines *lines = is_stderr ? &r->err : &r->out;
+    int64_t age = end_ms(outcome, r) - (is_stderr ? r->err_ms : r->out_ms);
+    if (age > OLD_MS && lines->used > 0)
+        fprintf(out, OURS "its last lines are %.0f s older than its end:\n",
+                to_seconds(age));
+    return dt_last_lines_print(lines, "    ", out);
+}
+
 static void print_text(const struct dt_outcome *outcome, const struct rank *r,
                        FILE *out)
 {
     static const char indent[] = "    ";
     const struct rank *any = &outcome->ranks[outcome->count];
-    if (dt_last_lines_print(&r->err, indent, out) ||
-        dt_last_lines_print(&r->out, indent, out))
+    bool old = end_ms(outcome, r) - r->err_ms > OLD_MS;
+    bool newer = old && r->out.used > 0 && r->out_ms > r->err_ms;
+    if (print_words(outcome, r, !newer, out) ||
+        print_words(outcome, r, newer, out))
         return;
     if (any->err.used > 0)
         fputs("disttrain: the last lines on stderr, of all ranks:\n", out);

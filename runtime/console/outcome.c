@@ -105,11 +105,12 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
 }
 
 void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
-                     const char *text, size_t len)
+                     const char *text, size_t len, int64_t now_ms)
 {
     struct rank *r =
         &outcome->ranks[rank < outcome->count ? rank : outcome->count];
     r->seen = true;
+    *(is_stderr ? &r->err_ms : &r->out_ms) = now_ms;
     dt_last_lines_append(is_stderr ? &r->err : &r->out, text, len);
 }
 

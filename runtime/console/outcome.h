@@ -38,7 +38,7 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
 
 /* Adds text that a rank (or DT_NO_RANK) has written to stderr or stdout. */
 void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
-                     const char *text, size_t len);
+                     const char *text, size_t len, int64_t now_ms);
 
 /* Adds an event that arrived at ms since 1970 with the label of `rank`, or
  * DT_NO_RANK.

@@ -7,6 +7,9 @@
 
 enum {
     NO_HOST = -1,
+    OLD_MS = 10000,   /* lines that came so long before the end of a rank say
+                       * nothing of it
+                       */
     ASKED_MS = 500,   /* a rank may end this long before srun says that it stops
                        * the step
                        */
@@ -25,6 +28,7 @@ struct rank {
     int64_t start_ms, end_ms; /* on the host's clock */
     int status;
     struct dt_last_lines out, err;
+    int64_t out_ms, err_ms; /* when the last of them came */
 };
 
 struct host {

@@ -36,7 +36,7 @@ static void take_line(struct dt_outcome *outcome, uint32_t tasks,
     if (event.kind == DT_EVENT_ABSENT)
         dt_outcome_print_absent(outcome, &event, out);
     if (event.kind == DT_EVENT_NONE)
-        dt_outcome_text(outcome, rank, now % 2, line + label, len - label);
+        dt_outcome_text(outcome, rank, now % 2, line + label, len - label, now);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -50,7 +50,7 @@ static inline void say(struct dt_outcome *o, uint32_t rank, int64_t ms,
     struct dt_console_event event = parse(line);
     dt_outcome_event(o, &event, rank, ms);
     if (event.kind == DT_EVENT_NONE)
-        dt_outcome_text(o, rank, true, line, strlen(line));
+        dt_outcome_text(o, rank, true, line, strlen(line), ms);
 }
 
 static inline void record(struct dt_outcome *o, int64_t came, const char *verb,

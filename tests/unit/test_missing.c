@@ -32,7 +32,7 @@ static void ranks_not_yet_started_are_listed_by_node(void **state)
         if (i != 4)
             record(o, 101000, "start", i, 101000, 0);
     expect_missing(o, 2, "rank 4 on n3; rank 7 on n4");
-    dt_outcome_text(o, 4, false, "x", 1); /* whoever writes has started */
+    dt_outcome_text(o, 4, false, "x", 1, 0); /* whoever writes has started */
     record(o, 101000, "start", 7, 101000, 0);
     expect_missing(o, 0, "");
     dt_outcome_destroy(o);

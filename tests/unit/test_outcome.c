@@ -299,14 +299,14 @@ static void messages_of_the_runtime_are_not_repeated(void **state)
     (void)state;
     /* stdout where stderr is silent */
     struct dt_outcome *o = step();
-    dt_outcome_text(o, 3, false, "on stdout\n", 10);
+    dt_outcome_text(o, 3, false, "on stdout\n", 10, 101900);
     record(o, 102000, "exit", 3, 102000, EXIT(2));
     expect_report(o, "disttrain: first failure: rank 3 on n2, exit status 2, "
                      "2.0 s after the start\n    on stdout\n");
     /* without labels, and without a layout */
     o = dt_outcome_create(2, 100000, &err);
     assert_non_null(o);
-    dt_outcome_text(o, DT_NO_RANK, true, "of all\n", 7);
+    dt_outcome_text(o, DT_NO_RANK, true, "of all\n", 7, 101900);
     record(o, 102000, "exit", 1, 102000, EXIT(2));
     expect_report(o, "disttrain: first failure: rank 1 on n1, exit status 2, "
                      "2.0 s after the start\n"
@@ -362,6 +362,38 @@ static void messages_of_the_runtime_are_not_repeated(void **state)
     expect_report(o, "");
 }
 
+/* A rank that is killed has no words of its own. */
+static void lines_from_long_before_are_said_to_be_old(void **state)
+{
+    (void)state;
+    struct dt_outcome *o = step();
+    say(o, 3, 101000, "plan: memory\n");
+    record(o, 111000, "exit", 3, 111000, 9);
+    expect_report(o, "disttrain: first failure: rank 3 on n2, killed by signal "
+                     "9 (Killed), 11.0 s after the start\n    plan: memory\n");
+    o = step();
+    say(o, 3, 101000, "plan: memory\n");
+    record(o, 111001, "exit", 3, 111001, 9);
+    expect_report(o, "disttrain: first failure: rank 3 on n2, killed by signal "
+                     "9 (Killed), 11.0 s after the start\n"
+                     "disttrain: its last lines are 10 s older than its end:\n"
+                     "    plan: memory\n");
+    /* what came last, where both are old */
+    o = step();
+    say(o, 3, 101000, "plan: memory\n");
+    dt_outcome_text(o, 3, false, "step 1\n", 7, 191000);
+    record(o, 192000, "exit", 3, 192000, 9);
+    expect_report(o, "disttrain: first failure: rank 3 on n2, killed by signal "
+                     "9 (Killed), 92.0 s after the start\n    step 1\n");
+    /* stderr, as long as it is of the end */
+    o = step();
+    say(o, 3, 185000, "why\n");
+    dt_outcome_text(o, 3, false, "step 1\n", 7, 191000);
+    record(o, 192000, "exit", 3, 192000, 9);
+    expect_report(o, "disttrain: first failure: rank 3 on n2, killed by signal "
+                     "9 (Killed), 92.0 s after the start\n    why\n");
+}
+
 /* All speak at once: the words that are shown are those of the rank named. */
 static void the_report_quotes_the_rank_that_it_names(void **state)
 {
@@ -374,9 +406,9 @@ static void the_report_quotes_the_rank_that_it_names(void **state)
             for (uint32_t rank = 0; rank < 8; rank++) {
                 int n = snprintf(line, sizeof(line), "words of %u\n", rank);
                 dt_outcome_text(o, rank, is_stderr || rank != culprit, line,
-                                (size_t)n);
+                                (size_t)n, 101900);
             }
-            dt_outcome_text(o, DT_NO_RANK, true, "of nobody\n", 10);
+            dt_outcome_text(o, DT_NO_RANK, true, "of nobody\n", 10, 101900);
             record(o, 102000, "exit", culprit, 102000, EXIT(1));
             snprintf(want, sizeof(want),
                      "disttrain: first failure: rank %u on n%u, exit status 1, "
@@ -461,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_the_first_failure),
         cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
         cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
+        cmocka_unit_test(lines_from_long_before_are_said_to_be_old),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
         cmocka_unit_test(mistakes_of_the_user_are_no_crash),
         cmocka_unit_test(a_run_ends_with_the_first_failure),
