@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/algo.h \
 	runtime/algo/alignment.c \
 	runtime/algo/alignment.h \
+	runtime/algo/best.c \
+	runtime/algo/best.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/clipped.h \

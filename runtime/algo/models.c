@@ -2,6 +2,7 @@
 /* models.c - finds the checkpoints of runs that a configuration names */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,15 @@
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "weights/weights.h"
+
+/* Whether a checkpoint is the one that `best` beside it names. */
+static bool is_best(const char *path)
+{
+    char root[PATH_MAX];
+    snprintf(root, sizeof(root), "%.*s", (int)(strrchr(path, '/') - path),
+             path);
+    return dt_ckpt_best(root) == dt_ckpt_step(path);
+}
 
 /* Puts the directory of a model in the place of what names it, if that is a
  * checkpoint: `latest` may soon be another one. What is no model stays, and
@@ -26,8 +36,8 @@ static void find_model(const char *key, char **path, bool says)
         return;
     const char *name = strrchr(copy, '/') + 1, *slash = strrchr(*path, '/');
     if (says && strcmp(slash ? slash + 1 : *path, name) != 0)
-        dt_log(DT_LOG_INFO, "algo", "%s: %s: its newest checkpoint is %s", key,
-               *path, name);
+        dt_log(DT_LOG_INFO, "algo", "%s: %s: its %s checkpoint is %s", key,
+               *path, is_best(copy) ? "best" : "newest", name);
     free(*path);
     *path = copy;
 }

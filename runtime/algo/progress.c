@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/best.h"
 #include "algo/progress.h"
 #include "algo/same.h"
 #include "base/file.h"
@@ -98,7 +99,8 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         (json_int_t)scaler->hysteresis, "settings", run->settings);
     char *text =
         state && add_metrics(state, run) == 0 &&
-                add_critic(state, &run->critic) == 0
+                add_critic(state, &run->critic) == 0 &&
+                dt_best_put(state, run) == 0
             ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
             : NULL;
     json_decref(state);
@@ -143,6 +145,9 @@ static int read_critic(const json_t *state, struct dt_learner *critic)
 static int read_more(struct dt_run *run, const json_t *state, const char *path,
                      struct dt_error *err)
 {
+    if (dt_best_get(state, run) < 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: best: expected the best evaluation", path);
     if (read_metrics(run, state) < 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: metrics: not those of algorithm %s", path,
@@ -226,7 +231,7 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
     return result;
 }
 
-enum { LEARNER_VALUES = 5, FIXED_VALUES = 11 };
+enum { LEARNER_VALUES = 5, FIXED_VALUES = 15 };
 
 /* What a learner counts, to or from values. */
 static void copy_learner(struct dt_learner *learner,
@@ -264,7 +269,11 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
                                                     p->loss_tokens,
                                                     m->loss,
                                                     m->pairs,
-                                                    m->tokens};
+                                                    m->tokens,
+                                                    p->best.value,
+                                                    p->best.saved,
+                                                    (double)p->best.step,
+                                                    (double)p->best.without};
     memcpy(values + FIXED_VALUES, m->value, sizeof(m->value));
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, true);
@@ -274,15 +283,17 @@ int dt_progress_share(struct dt_run *run, struct dt_error *err)
                                sizeof(values) / sizeof(values[0]), DT_SUM,
                                err) < 0)
         return -1;
-    *p = (struct dt_progress){(long)values[0],
-                              (long)values[1],
-                              (long)values[2],
-                              (uint64_t)values[3],
-                              values[4],
-                              values[5],
-                              values[6],
-                              values[7],
-                              {values[8], values[9], values[10], {0}}};
+    *p = (struct dt_progress){
+        (long)values[0],
+        (long)values[1],
+        (long)values[2],
+        (uint64_t)values[3],
+        values[4],
+        values[5],
+        values[6],
+        values[7],
+        {values[8], values[9], values[10], {0}},
+        {values[11], values[12], (long)values[13], (long)values[14]}};
     memcpy(m->value, values + FIXED_VALUES, sizeof(m->value));
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, false);

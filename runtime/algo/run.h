@@ -126,6 +126,12 @@ struct dt_run {
         double loss_sum, loss_tokens; /* since the last report; of pairs, the
                                          latter is their number */
         struct dt_metrics metrics;    /* since the last report */
+        struct dt_best {
+            double value, saved; /* of all evaluations, and of those whose step
+                                    was saved; NaN: none yet */
+            long step;           /* of `saved` */
+            long without;        /* evaluations since it was better */
+        } best;                  /* best.h */
     } progress;
     long total_steps;
 

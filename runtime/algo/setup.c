@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "algo/agree.h"
+#include "algo/best.h"
 #include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/generation_plan.h"
@@ -246,6 +247,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
         return -1;
     warn_large_step(run);
     shorten(run);
+    if (dt_best_ended(run))
+        run->total_steps = run->progress.step;
     dt_run_schedule_note(&run->learner.schedule, conf->training.max_steps, note,
                          sizeof(note));
     if (note[0] && !conf->training.eval_only)
@@ -429,6 +432,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         dt_run_samples_init(run, &options, err) < 0)
         return -1;
     dt_metrics_clear(run->algo, &run->progress.metrics);
+    run->progress.best = (struct dt_best){.value = NAN, .saved = NAN};
     run->epoch_samples = run->data.prompts
                              ? dt_prompts_stats(run->data.prompts).count
                              : dt_rows_count(run->data.train);

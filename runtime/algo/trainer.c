@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "algo/best.h"
 #include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/output.h"
@@ -105,6 +106,8 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     summary->eval_loss = line.loss;
     if (run->report)
         dt_report_eval(run->report, &line);
+    if (dt_best_note(run, &line, dt_run_save_due(run, line.step), err) < 0)
+        return -1;
     dt_run_event(run, "eval", dt_clock_now() - begin,
                  isnan(line.loss) ? "held-out completions were scored"
                                   : "held-out loss %.4f",
@@ -242,6 +245,8 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
         int rc = check_weights(run, err) < 0
                      ? -1
                      : dt_run_save_or_retry(run, last, err);
+        if (rc == 0)
+            dt_best_link(run);
         dt_live_phase(run->live, NULL);
         return rc;
     }
@@ -388,6 +393,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     if (loop.owes_save)
         return end_unsaved(run, err);
     dt_run_prune(run, run->progress.step);
+    dt_best_tell(run);
     return 0;
 }
 

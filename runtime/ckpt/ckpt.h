@@ -124,9 +124,18 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
  */
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err);
 
+/* Points <root>/best at the checkpoint of a step >= 0, or removes the link. -1:
+ * EX_IOERR.
+ */
+int dt_ckpt_set_best(const char *root, long step, struct dt_error *err);
+
+/* The step that <root>/best names, or -1. */
+long dt_ckpt_best(const char *root);
+
 /* Removes the lowest steps under root until `total_limit` are left (0: keeps
- * all), but never `step`. -1: EX_NOINPUT; EX_IOERR, one could not be removed,
- * and all others were. dt_ckpt_tidy tries again to remove what is left of it.
+ * all), but never `step` and what <root>/best names. -1: EX_NOINPUT; EX_IOERR,
+ * one could not be removed, and all others were. dt_ckpt_tidy tries again to
+ * remove what is left of it.
  */
 int dt_ckpt_prune(const char *root, long step, int total_limit,
                   struct dt_error *err);

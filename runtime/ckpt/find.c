@@ -90,6 +90,18 @@ void dt_ckpt_free_list(struct dirent **entries, int n)
     free(entries);
 }
 
+long dt_ckpt_best(const char *root)
+{
+    char *link = dt_ckpt_format(NULL, "%s/best", root);
+    char target[PATH_MAX];
+    ssize_t n = link ? readlink(link, target, sizeof(target) - 1) : -1;
+    free(link);
+    if (n < 0)
+        return -1;
+    target[n] = '\0';
+    return dt_ckpt_step_of(target);
+}
+
 int dt_ckpt_count(const char *root, long *newest, struct dt_error *err)
 {
     struct dirent **entries;

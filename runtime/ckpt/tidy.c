@@ -117,8 +117,10 @@ int dt_ckpt_prune(const char *root, long step, int total_limit,
     int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
     int rc = n < 0 ? -1 : 0;
     int excess = total_limit > 0 ? n - total_limit : 0;
+    const long best = dt_ckpt_best(root);
     for (int i = n - 1; i >= 0 && excess > 0; i--) {
-        if (dt_ckpt_step_of(entries[i]->d_name) == step)
+        const long here = dt_ckpt_step_of(entries[i]->d_name);
+        if (here == step || here == best)
             continue;
         excess--;
         if (remove_old(root, entries[i]->d_name, &why) < 0 && rc == 0) {

@@ -239,6 +239,40 @@ static void check_loss(struct dt_conf_reader *reader)
                 formats[format]);
 }
 
+/* What is best is known of evaluations alone, and can be kept if its step is
+ * saved.
+ */
+static void check_best(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->conf;
+    const bool loads = conf->training.load_best_model_at_end;
+    const char *key = loads ? "training.load_best_model_at_end"
+                            : "training.early_stopping_patience";
+    if (!loads && conf->training.early_stopping_patience == 0)
+        return;
+    if (conf->training.eval_strategy == DT_CONF_NO)
+        PROBLEM(reader, key,
+                "needs evaluations: set training.eval_strategy: steps");
+    else if (loads && (conf->training.eval_strategy != DT_CONF_STEPS ||
+                       conf->checkpoint.strategy != DT_CONF_STEPS))
+        PROBLEM(reader, key,
+                "needs training.eval_strategy: steps and checkpoint.strategy: "
+                "steps");
+    else if (loads && conf->training.eval_steps_ratio <= 0 &&
+             conf->checkpoint.steps_ratio <= 0 &&
+             conf->checkpoint.steps % conf->training.eval_steps != 0)
+        PROBLEM(reader, key,
+                "checkpoint.steps %ld must be a multiple of "
+                "training.eval_steps, %ld: only an evaluated step that is "
+                "saved can be the best",
+                conf->checkpoint.steps, conf->training.eval_steps);
+    if (!conf->training.metric_for_best_model &&
+        (conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO))
+        PROBLEM(reader, key,
+                "evaluations of this algorithm have no loss: set "
+                "training.metric_for_best_model: reward");
+}
+
 static void check_training(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -279,6 +313,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
     dt_conf_check_sampled(reader);
     dt_conf_warn_of_stream(reader);
     check_training(reader);
+    check_best(reader);
     dt_conf_check_device(reader);
     dt_conf_check_numerics(reader);
     dt_conf_check_distributed(reader);

@@ -211,6 +211,11 @@ struct dt_conf {
         int eval_strategy; /* enum dt_conf_when */
         long eval_steps;
         double eval_steps_ratio;
+        bool load_best_model_at_end;
+        char *metric_for_best_model;  /* NULL: loss */
+        int greater_is_better;        /* enum dt_conf_choice */
+        long early_stopping_patience; /* evaluations, 0: none */
+        double early_stopping_threshold;
         int resume; /* enum dt_conf_resume */
         char *resume_path;
     } training;

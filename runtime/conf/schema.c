@@ -168,6 +168,38 @@ const struct dt_conf_key dt_conf_keys[] = {
      .unit = "optimizer steps", .aliases = ALSO("eval_steps"),
      .help = "interval between evaluations; a ratio is a share of the run; "
              "the default is logging.steps"},
+    {"training.load_best_model_at_end", DT_CONF_BOOL,
+     AT(training.load_best_model_at_end), .fallback = "false",
+     .aliases = ALSO("load_best_model_at_end"),
+     .help = "make checkpoints/best a link to the checkpoint with the best "
+             "evaluation, which total_limit keeps: who names the output "
+             "directory as a model gets that one, and training.resume the "
+             "newest; evaluations and checkpoints must be due at the same "
+             "steps"},
+    {"training.metric_for_best_model", DT_CONF_STRING,
+     AT(training.metric_for_best_model),
+     .aliases = ALSO("metric_for_best_model"),
+     .help = "which number of an evaluation says how good it is, as "
+             "metrics.jsonl names it, with or without eval_: the default is "
+             "loss; algorithms ppo and grpo have none and need another, such "
+             "as reward"},
+    {"training.greater_is_better", DT_CONF_BOOL_OR_WORD,
+     AT(training.greater_is_better), .fallback = "auto",
+     .words = WORDS({"auto", DT_CONF_AUTO_CHOICE, NULL}),
+     .aliases = ALSO("greater_is_better"),
+     .help = "whether a greater value of that is better; auto is false for "
+             "what ends in loss, else true"},
+    {"training.early_stopping_patience", DT_CONF_INT,
+     AT(training.early_stopping_patience), .min = 1, .max = 1e6,
+     .result = true, .unit = "evaluations",
+     .aliases = ALSO("early_stopping_patience"),
+     .help = "end the run after so many evaluations in a row that are not "
+             "better than the best one before; the default is to go on"},
+    {"training.early_stopping_threshold", DT_CONF_FLOAT,
+     AT(training.early_stopping_threshold), .fallback = "0", .min = 0,
+     .max = INFINITY, .aliases = ALSO("early_stopping_threshold"),
+     .help = "an evaluation must be better by more than this to count for "
+             "early_stopping_patience"},
     {"training.resume", DT_CONF_OLD_OR_WORD, AT(training.resume),
      AND(training.resume_path), .fallback = "none",
      .other = DT_CONF_RESUME_PATH,

@@ -38,8 +38,8 @@ struct dt_report_record {
 
 /* A line of events.jsonl. */
 struct dt_report_event {
-    const char *kind; /* start resume save save_failed eval epoch skip warning
-                         fault straggler stop end failed */
+    const char *kind; /* start resume save save_failed early_stop eval epoch
+                         skip warning fault straggler stop end failed */
     long step;
     double wall;      /* seconds since 1970 */
     double seconds;   /* how long it took; NaN: nothing to say */

@@ -156,6 +156,8 @@ int dt_weights_find(const char *dir, char found[PATH_MAX], struct dt_error *err)
     static const char *const files[] = {
         "/config.json",
         "/" DT_ADAPTER_CONFIG_FILE,
+        "/checkpoints/best/config.json",
+        "/checkpoints/best/" DT_ADAPTER_CONFIG_FILE,
         "/checkpoints/latest/config.json",
         "/checkpoints/latest/" DT_ADAPTER_CONFIG_FILE,
     };

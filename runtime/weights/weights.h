@@ -10,8 +10,8 @@
 #include "model/model.h"
 #include "tensor/layout.h"
 
-/* Finds the model or the adapter that `dir` names: `dir` itself, or the newest
- * checkpoint if it is the output_dir of a run. *found has no symbolic links,
+/* Finds the model or the adapter that `dir` names: `dir` itself, or the best
+ * or newest checkpoint if it is the output_dir of a run. *found has no symbolic links,
  * since `latest` may change while the model is read. -1: EX_NOINPUT; EX_IOERR,
  * it cannot be looked at.
  */

@@ -8,6 +8,7 @@ check_PROGRAMS += \
 	tests/unit/test_backend \
 	tests/unit/test_base \
 	tests/unit/test_base_net \
+	tests/unit/test_best \
 	tests/unit/test_cache \
 	tests/unit/test_cache_file \
 	tests/unit/test_chat \
@@ -251,6 +252,7 @@ tests_unit_test_generation_plan_SOURCES = \
 tests_unit_test_scoring_stop_SOURCES = \
 	tests/unit/test_scoring_stop.c $(comm_world)
 tests_unit_test_costs_SOURCES = tests/unit/test_costs.c $(comm_world)
+tests_unit_test_best_SOURCES = tests/unit/test_best.c $(comm_world)
 tests_unit_test_events_SOURCES = tests/unit/test_events.c $(comm_world)
 tests_unit_test_least_SOURCES = tests/unit/test_least.c $(comm_world)
 tests_unit_test_agree_SOURCES = tests/unit/test_agree.c $(comm_world)

@@ -342,6 +342,20 @@ static const struct broken rules[] = {
      "one of min_lr and min_lr_rate\n"},
     {LEAST "scheduler: {name: cosine_with_min_lr, min_lr: 1}\n",
      "t.yaml:5:47: scheduler.min_lr: 1 is above optimizer.lr 2e-05\n"},
+    {LEAST "training.early_stopping_patience: 3\n",
+     "t.yaml:5:35: training.early_stopping_patience: needs evaluations: set "
+     "training.eval_strategy: steps\n"},
+    {LEAST "data.validation_split: 0.5\n"
+           "training: {eval_strategy: steps, eval_steps: 3}\n"
+           "load_best_model_at_end: true\n",
+     "t.yaml:7:25: training.load_best_model_at_end: checkpoint.steps 500 must "
+     "be a multiple of training.eval_steps, 3: only an evaluated step that is "
+     "saved can be the best\n"},
+    {LEAST "data.validation_split: 0.5\n"
+           "training: {eval_strategy: epoch}\n"
+           "load_best_model_at_end: true\n",
+     "t.yaml:7:25: training.load_best_model_at_end: needs "
+     "training.eval_strategy: steps and checkpoint.strategy: steps\n"},
     {LEAST "training: {eval_strategy: steps}\n",
      "t.yaml:5:27: training.eval_strategy: E128 nothing to evaluate on: "
      "give data.eval or data.validation_split\n"},

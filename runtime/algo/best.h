@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* best.h - the best evaluation of a run (private to algo/) */
+#ifndef DT_ALGO_BEST_H
+#define DT_ALGO_BEST_H
+
+#include <jansson.h>
+
+#include "algo/run.h"
+
+/* Compares an evaluation with those before it, on all ranks, and ends the run
+ * with this step if training.early_stopping_patience of them in a row were not
+ * better. `saved`: the step will be. Nothing if neither this nor
+ * load_best_model_at_end asks for it. -1: EX_CONFIG, the evaluation has no such
+ * metric.
+ */
+int dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
+                 bool saved, struct dt_error *err);
+
+/* After a save, on rank 0: the link to the best checkpoint. What fails is a
+ * warning.
+ */
+void dt_best_link(const struct dt_run *run);
+
+/* At the end, on rank 0: says which checkpoint is the best. */
+void dt_best_tell(const struct dt_run *run);
+
+/* Whether a run that was stopped early is at its end. */
+bool dt_best_ended(const struct dt_run *run);
+
+/* To and from trainer_state.json. -1: out of memory; it is not what dt_best_put
+ * writes.
+ */
+int dt_best_put(json_t *state, const struct dt_run *run);
+int dt_best_get(const json_t *state, struct dt_run *run);
+
+#endif /* DT_ALGO_BEST_H */
