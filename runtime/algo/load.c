@@ -17,7 +17,8 @@ int dt_learner_check_optimizer(const char *dir, struct dt_error *err)
         return there < 0 ? -1 : 0;
     return dt_error_set(err, EX_NOINPUT,
                         "%s: has no optimizer state (checkpoint.only_model was "
-                        "set): name it in model.path to start from its weights",
+                        "set, or checkpoint.strategy was no): name it in "
+                        "model.path to start from its weights",
                         dir);
 }
 

@@ -32,7 +32,7 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
         parameters += learner->layout->param_total;
     return parameters *
            (dt_dtype_bytes(stored) +
-            (run->conf.checkpoint.only_model ? 0 : optim * sizeof(float)));
+            (dt_run_saves_model_alone(run) ? 0 : optim * sizeof(float)));
 }
 
 /* Finds what would prevent saving, before any work could be lost. */

@@ -484,6 +484,11 @@ int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
 /* restore.c: what dt_run_save will write, except for a few texts. */
 size_t dt_run_checkpoint_bytes(struct dt_run *run);
 
+/* state.c: whether a checkpoint of this step has no state of the optimizer, so
+ * that nothing can resume from it.
+ */
+bool dt_run_saves_model_alone(const struct dt_run *run);
+
 /* restore.c: the starting point, on every rank: weights, optimizer and progress
  * of the checkpoint that training.resume asks for, or of model.init. Rank 0
  * takes run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0 was

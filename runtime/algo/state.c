@@ -256,6 +256,13 @@ static int make_room(struct fetch *fetch, struct dt_error *err)
     return 0;
 }
 
+bool dt_run_saves_model_alone(const struct dt_run *run)
+{
+    return run->conf.checkpoint.only_model ||
+           (run->conf.checkpoint.strategy == DT_CONF_NO &&
+            run->total_steps > 0 && run->progress.step == run->total_steps);
+}
+
 /* This rank's files of a learner. *lost: the others wait for nothing more. */
 static int add_learner(struct dt_run *run, struct dt_learner *learner,
                        struct dt_ckpt_writer *writer, bool *lost,
@@ -268,7 +275,7 @@ static int add_learner(struct dt_run *run, struct dt_learner *learner,
         return -1;
     }
     int result = add_model(&fetch, writer, err);
-    if (result == 0 && !run->conf.checkpoint.only_model)
+    if (result == 0 && !dt_run_saves_model_alone(run))
         result = add_parts(&fetch, writer, err);
     dt_buffer_destroy(fetch.buf);
     *lost = fetch.lost;
@@ -294,7 +301,7 @@ static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
     }
     if (result < 0 && !*lost)
         *err = first;
-    if (result < 0 || run->rank > 0 || run->conf.checkpoint.only_model)
+    if (result < 0 || run->rank > 0 || dt_run_saves_model_alone(run))
         return result;
     return dt_ckpt_enter(writer, "", err) < 0 ? -1
                                               : add_progress(run, writer, err);

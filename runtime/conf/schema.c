@@ -225,7 +225,9 @@ const struct dt_conf_key dt_conf_keys[] = {
      .words = WORDS({"no", DT_CONF_NO, NULL}, {"steps", DT_CONF_STEPS, NULL},
                     {"epoch", 0, "checkpoints by epoch"},
                     {"best", 0, "checkpoints by held-out loss"}),
-     .aliases = ALSO("save_strategy"), .help = "when to save a checkpoint"},
+     .aliases = ALSO("save_strategy"), .help = "when to save a checkpoint, beside the end of the run; no saves "
+             "the model alone there, without the state of the optimizer, and "
+             "what can be resumed only if a signal ends the run"},
     {"checkpoint.steps", DT_CONF_COUNT, AT(checkpoint.steps),
      AND(checkpoint.steps_ratio), .fallback = "500", .min = 1, .max = 1e12,
      .unit = "optimizer steps", .aliases = ALSO("save_steps"),

@@ -116,7 +116,7 @@ resumes() {
     train "$ranks" whole
     for step in $(shuf -i "1-$((steps - 1))" -n "$count"); do
         echo "from step $step"
-        config rest "$@" "checkpoint: {strategy: no}"
+        config rest "$@" "checkpoint: {steps: 1000000}"
         echo "training.resume: whole.out/checkpoints/checkpoint-$step" \
             >>rest.yaml
         train "$ranks" rest &>rest.log || { cat rest.log && return 1; }
@@ -220,6 +220,11 @@ everything=(
 }
 
 @test "checkpoint.only_model: no optimizer, and no run resumes from it" {
+    # what strategy: no leaves at the end is the model alone, too
+    config final "checkpoint: {strategy: no}"
+    train 1 final
+    [[ -e final.out/checkpoints/checkpoint-3/model.safetensors ]]
+    [[ ! -e final.out/checkpoints/checkpoint-3/trainer_state.json ]]
     config only "checkpoint: {only_model: true}"
     train 1 only
     [[ ! -e only.out/checkpoints/latest/trainer_state.json ]]
@@ -230,7 +235,7 @@ everything=(
     echo "$output"
     ((status == 66))
     [[ $output == *"checkpoint-3: has no optimizer state"* ]]
-    [[ $output == *"(checkpoint.only_model was set): name it in model.path"* ]]
+    [[ $output == *"(checkpoint.only_model was set, or checkpoint.strategy was no): name it in model.path"* ]]
     # stopped by a signal, the run says what that means
     config stopped "checkpoint: {only_model: true}" \
         "training: {train_batch_size: 4, max_steps: 100000000}"
