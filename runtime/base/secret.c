@@ -56,7 +56,8 @@ static const char about[] =
     " file files path dir directory folder sock socket url uri host port user "
     "username email from id ids name names type kind length len size count "
     "limit "
-    "max min number column columns field template expires expiry ttl ";
+    "max min number column columns field template expires expiry ttl txt yaml "
+    "yml json jsonl env toml ini cfg conf sh py so log md pem crt ";
 /* Tokens of text. */
 static const char of_text[] =
     " pad eos bos unk cls sep mask max min per last first next prev stop end "
@@ -136,6 +137,12 @@ bool dt_secret_name(const char *name)
     return look_at_name(name, &bare);
 }
 
+/* Whether a secret was removed here before. */
+static bool is_removed(const char *text)
+{
+    return strncmp(text, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) == 0;
+}
+
 /* --- what is learned --- */
 
 static char **learned; /* the longest first */
@@ -162,8 +169,7 @@ void dt_secret_learn(const char *value)
 {
     size_t n = strlen(value), used = 0;
     char *escaped = NULL;
-    if (n < DT_SECRET_LEAST ||
-        strncmp(value, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) == 0)
+    if (n < DT_SECRET_LEAST || is_removed(value))
         return;
     add_learned(value);
     if (!strpbrk(value, "\"\\") || !(escaped = malloc(2 * n + 1)))
@@ -231,7 +237,8 @@ static size_t word_length(const char *text)
 static bool is_plain(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!islower((unsigned char)text[i]))
+        if (!islower((unsigned char)text[i]) &&
+            (i > 0 || !isupper((unsigned char)text[i])))
             return false;
     return true;
 }
@@ -259,7 +266,10 @@ static size_t authorization_at(const char *text)
 {
     size_t before = scheme_at(text);
     size_t n = before > 0 ? word_length(text + before) : 0;
-    return n < LEAST_BARE || is_plain(text + before, n) ? 0 : before + n;
+    return n < LEAST_BARE || is_plain(text + before, n) ||
+                   is_removed(text + before)
+               ? 0
+               : before + n;
 }
 
 /* --- values with names --- */
@@ -322,8 +332,14 @@ static const char *value_of(const char *p, bool option, char *quote,
     return next > start && *next != '-' ? next : NULL;
 }
 
+/* Whether a name is that of a file in a message: "/etc/passwd: it is ...". */
+static bool is_path(const char *text, const char *name)
+{
+    return name > text && name[-1] == '/';
+}
+
 /* Finds the value of a name that is a secret's and begins at `p`. */
-static bool find_named(const char *p, struct found *found)
+static bool find_named(const char *text, const char *p, struct found *found)
 {
     char name[NAME_BYTES], quote;
     bool bare, colon;
@@ -336,8 +352,7 @@ static bool find_named(const char *p, struct found *found)
     if (!look_at_name(name, &bare))
         return false;
     const char *value = value_of(p + n, p[0] == '-', &quote, &colon);
-    if (!value ||
-        strncmp(value, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) == 0)
+    if (!value || is_removed(value))
         return false;
     size_t slash = *value == '\\' && (value[1] == '"' || value[1] == '\'');
     char open = value[slash];
@@ -353,7 +368,8 @@ static bool find_named(const char *p, struct found *found)
         size_t before = scheme_at(value);
         found->n = before + word_length(value + before);
         if (is_in(" true false null none ", (struct word){value, found->n}) ||
-            (colon && !quote && is_prose(value, found->n, bare)))
+            (colon && !quote &&
+             (is_prose(value, found->n, bare) || is_path(text, p))))
             return false;
     }
     found->to_quote = quote == '"' && colon;
@@ -381,11 +397,10 @@ static bool find_next(const char *text, const char *p, bool by_heart,
         if (p >= text + 3 && strncmp(p - 3, "://", 3) == 0)
             n = longest(n, user_at(p));
         *found = (struct found){.at = p, .n = n};
-        if (n > 0 &&
-            strncmp(p, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) != 0)
+        if (n > 0 && !is_removed(p))
             return true;
         if (begins && (p == text || !strchr("_-.", p[-1])) &&
-            find_named(p, found))
+            find_named(text, p, found))
             return true;
     }
     return false;

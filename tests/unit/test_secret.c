@@ -93,7 +93,11 @@ static const struct text texts[] = {
     {"token: x9y8z7", "token: (removed)"},
     {"max_tokens: 512, pad_token: \"<pad>\"",
      "max_tokens: 512, pad_token: \"<pad>\""},
+    {"/etc/passwd: Permission denied", "/etc/passwd: Permission denied"},
+    {"judge.secrets: No such file", "judge.secrets: No such file"},
+    {"a/secrets.txt: others may use it", "a/secrets.txt: others may use it"},
     {"password=(removed)", "password=(removed)"},
+    {"got Bearer (removed).", "got Bearer (removed)."},
     {"password=", "password="},
     {"", ""},
 };
