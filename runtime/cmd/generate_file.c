@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "cmd/generate_file.h"
 #include "cmd/generate_ranks.h"
+#include "data/line.h"
 #include "data/turns.h"
 
 enum {
@@ -214,6 +215,19 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r\n") == bytes;
 }
 
+/* Adds a line that is not blank and this rank's, without a byte order mark. */
+static int take_line(struct work *work, const char *text, size_t bytes,
+                     struct dt_error *err)
+{
+    const bool marked =
+        work->number == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0;
+    const size_t mark = marked ? 3 : 0;
+    if (is_blank(text + mark, bytes - mark) ||
+        work->total++ % work->size != work->rank)
+        return 0;
+    return add_line(work, text + mark, bytes - mark, err);
+}
+
 static int read_lines(struct work *work, struct dt_error *err)
 {
     char *text = NULL;
@@ -224,18 +238,14 @@ static int read_lines(struct work *work, struct dt_error *err)
     if (!f)
         return dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", work->path,
                             strerror(errno));
-    while (result == 0 && (bytes = getline(&text, &room, f)) > 0) {
-        const size_t mark =
-            work->number++ == 0 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3
-                                                                         : 0;
-        const size_t left = (size_t)bytes - mark;
-        if (!is_blank(text + mark, left) &&
-            work->total++ % work->size == work->rank)
-            result = add_line(work, text + mark, left, err);
-    }
-    if (result == 0 && ferror(f))
-        result = dt_error_set(err, EX_NOINPUT, "%s: cannot read: %s",
-                              work->path, strerror(errno));
+    do {
+        work->number++;
+        bytes = dt_line_read(f, &text, &room, DT_LINE_BYTES, err);
+        if (bytes < 0)
+            result = dt_error_prefix(err, "%s:%zu", work->path, work->number);
+        else if (bytes > 0)
+            result = take_line(work, text, (size_t)bytes, err);
+    } while (result == 0 && bytes > 0);
     free(text);
     fclose(f);
     return result;

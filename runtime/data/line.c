@@ -2,12 +2,39 @@
 /* line.c - parses lines of JSON, and describes their values for messages */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "data/line.h"
 #include "data/quick_json.h"
+
+ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
+                     struct dt_error *err)
+{
+    size_t bytes = 0;
+    int c = 0;
+    while (c != '\n' && (c = getc_unlocked(file)) != EOF) {
+        if (bytes == most)
+            return dt_error_set(err, EX_DATAERR, DT_LINE_TOO_LONG);
+        if (bytes + 1 >= *room) { /* of its NUL, too */
+            const size_t larger = 2 * *room + 4096;
+            char *grown = realloc(*line, larger);
+            if (!grown)
+                return dt_error_set(err, EX_OSERR, "out of memory");
+            *line = grown;
+            *room = larger;
+        }
+        (*line)[bytes++] = (char)c;
+    }
+    if (ferror(file))
+        return dt_error_set(err, EX_IOERR, "cannot read: %s", strerror(errno));
+    if (bytes > 0)
+        (*line)[bytes] = '\0';
+    return (ssize_t)bytes;
+}
 
 void dt_line_printable(const char *text, char *out, size_t size)
 {
@@ -52,6 +79,10 @@ static int syntax_error(const json_error_t *at, struct dt_error *err)
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err)
 {
     json_error_t at;
+    if (length > DT_LINE_BYTES) {
+        dt_error_set(err, EX_DATAERR, DT_LINE_TOO_LONG);
+        return NULL;
+    }
     json_t *root = dt_quick_json(line, length);
     if (!root)
         root = json_loadb(line, length, JSON_REJECT_DUPLICATES, &at);

@@ -4,10 +4,26 @@
 #define DT_DATA_LINE_H
 
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 #include <jansson.h>
 
 #include "base/error.h"
+
+/* No line may be longer: what has no line break, or unpacks to far more than
+ * the file has, is refused before there is no memory.
+ */
+enum { DT_LINE_BYTES = 1 << 28 };
+#define DT_LINE_TOO_LONG "a line of more than 256 MiB: is a line break missing?"
+
+/* Reads a line of at most `most` bytes with its end, and terminates it, as
+ * getline does; free *line, which starts as NULL with *room 0. Returns its
+ * bytes, 0 at the end of the file; -1: EX_DATAERR, it is longer; EX_IOERR;
+ * EX_OSERR; without the file's name.
+ */
+ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
+                     struct dt_error *err);
 
 /* Parses a line, which must be an object; release with json_decref. NULL and
  * err: EX_DATAERR, without the file's name.

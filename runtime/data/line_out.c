@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "data/line.h"
 #include "data/line_out.h"
 
 enum {
     BUFFER_BYTES = 1 << 18,
-    LINE_BYTES = 1 << 28,
 };
 
 /* Not every file system has O_TMPFILE. */
@@ -135,7 +135,7 @@ void dt_line_out_skip(struct dt_line_out *out, uint64_t line)
 
 int dt_line_out_check(const struct dt_line_out *out, struct dt_error *err)
 {
-    return out->bytes - out->began <= LINE_BYTES
+    return out->bytes - out->began <= DT_LINE_BYTES
                ? 0
                : dt_error_set(err, EX_DATAERR,
                               "%s: row %" PRIu64 ": more than 256 MiB",

@@ -2,8 +2,10 @@
 /* lines.c - chooses the reader of a file */
 #include "config.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "data/line.h"
 #include "data/lines.h"
 #include "data/reader.h"
 
@@ -20,6 +22,9 @@ int dt_read_plain(struct dt_bytes *bytes, struct dt_line_out *out,
         const char *begin = (const char *)bytes->buffer + bytes->at;
         const char *lf = memchr(begin, '\n', bytes->count - bytes->at);
         size_t n = lf ? (size_t)(lf - begin) : bytes->count - bytes->at;
+        if (out->bytes - out->began + n > DT_LINE_BYTES)
+            return dt_error_set(err, EX_DATAERR, "%s:%" PRIu64 ": %s",
+                                bytes->path, out->line, DT_LINE_TOO_LONG);
         dt_line_out_put(out, begin, n);
         bytes->at += n + (lf != NULL);
         if (lf)

@@ -49,6 +49,8 @@ static int copy_string(struct dt_bytes *bytes, struct dt_line_out *out,
                         err);
         const char byte = (char)c;
         dt_line_out_put(out, &byte, 1);
+        if (dt_line_out_check(out, err) < 0)
+            return -1;
         if (c == '"' && !escaped)
             return 0;
         escaped = c == '\\' && !escaped;
@@ -68,8 +70,8 @@ static int copy_object(struct dt_bytes *bytes, struct dt_line_out *out,
         dt_line_out_put(out, &byte, 1);
         depth += c == '{' || c == '[';
         depth -= c == '}' || c == ']';
-        if ((c == '"' && copy_string(bytes, out, err) < 0) ||
-            dt_line_out_check(out, err) < 0)
+        if (c == '"' ? copy_string(bytes, out, err) < 0
+                     : dt_line_out_check(out, err) < 0)
             return -1;
     }
     return 0;

@@ -18,7 +18,6 @@
 
 enum {
     FIELDS_MAX = 65536,
-    RECORD_BYTES = 1 << 28, /* a quote that is never closed ends here */
 };
 
 /* A record: its fields are text up to end[0], up to end[1], ... */
@@ -54,7 +53,7 @@ static void record_fini(struct record *record)
 static int add_byte(struct table *table, struct record *r, int c,
                     struct dt_error *err)
 {
-    if (r->bytes == RECORD_BYTES)
+    if (r->bytes == DT_LINE_BYTES)
         return fail(table, r->line,
                     "a record of more than 256 MiB begins here: is a quote "
                     "not closed?",

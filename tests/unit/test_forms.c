@@ -7,11 +7,13 @@
 #include "config.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -485,6 +487,56 @@ static void damaged_packed_data_are_refused(void **state)
     assert_non_null(strstr(err.text, "/damaged: damaged gzip data: "));
 }
 
+/* Puts a block of Zstandard at `to`: as many bytes of one value. */
+static size_t put_run(unsigned char *to, size_t bytes, bool last, char value)
+{
+    const size_t header = bytes << 3 | 1 << 1 | last;
+    to[0] = (unsigned char)header;
+    to[1] = (unsigned char)(header >> 8);
+    to[2] = (unsigned char)(header >> 16);
+    to[3] = (unsigned char)value;
+    return 4;
+}
+
+/* Two lines as a file of Zstandard, a few kB: the first one is empty, and the
+ * second one has a byte of `begin` and 2 GiB of blanks.
+ */
+static const char *write_long_line(const char *name, char begin)
+{
+    enum { BLOCK = 1 << 17, BLOCKS = 1 << 14 };
+    static unsigned char file[6 + 4 * (BLOCKS + 2)] = {0x28, 0xb5, 0x2f,
+                                                       0xfd, 0,    0x38};
+    size_t n = 6;
+    n += put_run(file + n, 1, false, '\n');
+    n += put_run(file + n, 1, false, begin);
+    for (size_t i = 1; i <= BLOCKS; i++)
+        n += put_run(file + n, BLOCK, i == BLOCKS, ' ');
+    return scratch_write(name, file, n);
+}
+
+/* Before it is written: no file may have more than 300 MiB meanwhile. */
+static void a_line_that_unpacks_to_2_gib_is_refused(void **state)
+{
+    struct dt_example_options options = usual();
+    struct rlimit usual_limit, limit;
+    struct dt_error err;
+    (void)state;
+    if (!dt_codec_is_built(DT_CODEC_ZSTD))
+        skip();
+    const char *path = write_long_line("long.jsonl.zst", '{');
+    getrlimit(RLIMIT_FSIZE, &usual_limit);
+    limit = usual_limit;
+    limit.rlim_cur = 300 << 20;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_null(open_file(path, &options, &err));
+    setrlimit(RLIMIT_FSIZE, &usual_limit);
+    assert_int_equal(err.status, EX_DATAERR);
+    if (!strstr(err.text, "/long.jsonl.zst:2: a line of more than 256 MiB: is "
+                          "a line break missing?"))
+        fail_msg("%s", err.text);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -516,6 +568,7 @@ int main(void)
         cmocka_unit_test(a_bad_row_is_named_by_its_line_or_row),
         cmocka_unit_test(a_file_that_is_cut_short_is_refused),
         cmocka_unit_test(damaged_packed_data_are_refused),
+        cmocka_unit_test(a_line_that_unpacks_to_2_gib_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "data/jsonl.h"
+#include "data/line.h"
 
 static const struct dt_example_options usual;
 
@@ -392,6 +393,54 @@ static void a_line_of_no_known_format_is_refused(void **state)
     }
 }
 
+/* --- lines of any length --- */
+
+static void a_line_is_read_up_to_what_it_may_have(void **state)
+{
+    static char data[] = "{1}\n\n0123456\n01234567\n";
+    FILE *file = fmemopen(data, sizeof(data) - 1, "r");
+    struct dt_error err = {0};
+    char *line = NULL;
+    size_t room = 0;
+    (void)state;
+    assert_int_equal(dt_line_read(file, &line, &room, 8, &err), 4);
+    assert_string_equal(line, "{1}\n");
+    assert_int_equal(dt_line_read(file, &line, &room, 8, &err), 1);
+    assert_int_equal(dt_line_read(file, &line, &room, 8, &err), 8);
+    assert_string_equal(line, "0123456\n");
+    assert_int_equal(dt_line_read(file, &line, &room, 8, &err), -1);
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_string_equal(err.text, "a line of more than 256 MiB: is a line "
+                                  "break missing?");
+    free(line);
+    fclose(file);
+}
+
+static void the_last_line_needs_no_end(void **state)
+{
+    static char data[] = "a";
+    FILE *file = fmemopen(data, 1, "r");
+    char *line = NULL;
+    size_t room = 0;
+    (void)state;
+    assert_int_equal(dt_line_read(file, &line, &room, 8, NULL), 1);
+    assert_string_equal(line, "a");
+    assert_int_equal(dt_line_read(file, &line, &room, 8, NULL), 0);
+    free(line);
+    fclose(file);
+}
+
+/* It is not looked at: there is no such text. */
+static void a_line_that_is_too_long_is_not_parsed(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    assert_null(dt_line_parse("{", (size_t)DT_LINE_BYTES + 1, &err));
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_string_equal(err.text, "a line of more than 256 MiB: is a line "
+                                  "break missing?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +454,9 @@ int main(void)
         cmocka_unit_test(a_malformed_record_is_refused_with_its_reason),
         cmocka_unit_test(the_keys_of_a_line_tell_its_format),
         cmocka_unit_test(a_line_of_no_known_format_is_refused),
+        cmocka_unit_test(a_line_is_read_up_to_what_it_may_have),
+        cmocka_unit_test(the_last_line_needs_no_end),
+        cmocka_unit_test(a_line_that_is_too_long_is_not_parsed),
     };
     return cmocka_run_group_tests_name("jsonl", tests, NULL, NULL);
 }
