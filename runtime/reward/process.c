@@ -15,7 +15,10 @@
 #include "base/log.h"
 #include "reward/process.h"
 
-enum { READ_BYTES = 65536 };
+enum {
+    READ_BYTES = 65536,
+    SAID_LINES = 1000, /* of stderr that a request puts into the log */
+};
 static const double settle_s =
     0.5;                        /* for the status of one that closed a pipe */
 static const double kill_s = 1; /* for SIGKILL, which state D delays */
@@ -46,20 +49,37 @@ static void take_byte(struct dt_process *process, char c)
     process->line[process->line_bytes] = '\0';
     process->line_bytes = 0;
     memcpy(process->last, process->line, sizeof(process->last));
-    dt_log(DT_LOG_INFO, "reward", "%s: %s", process->options.name,
-           process->last);
+    if (process->said++ < SAID_LINES)
+        dt_log(DT_LOG_INFO, "reward", "%s: %s", process->options.name,
+               process->last);
 }
 
-/* Reads what there is on stderr. */
+/* Tells how many lines of stderr the log lacks since the last time. */
+static void tell_unsaid(struct dt_process *process)
+{
+    if (process->said > SAID_LINES)
+        dt_log(DT_LOG_WARN, "reward",
+               "%s: %zu more lines on stderr are left out",
+               process->options.name, process->said - SAID_LINES);
+    process->said = 0;
+}
+
+/* Reads of stderr what a pipe holds, and no more: who writes faster than we
+ * read must not keep us from looking at the time.
+ */
 static void read_said(struct dt_process *process)
 {
     char text[4096];
-    ssize_t n;
-    while ((n = read(process->err, text, sizeof(text))) > 0)
+    for (size_t all = 0; all < READ_BYTES;) {
+        ssize_t n = read(process->err, text, sizeof(text));
+        if (n == 0)
+            close_fd(&process->err);
+        if (n <= 0)
+            return;
         for (ssize_t i = 0; i < n; i++)
             take_byte(process, text[i]);
-    if (n == 0)
-        close_fd(&process->err);
+        all += (size_t)n;
+    }
 }
 
 /* True if the process has ended; it stays a zombie, so that its group's number
@@ -194,6 +214,7 @@ int dt_process_ask(struct dt_process *process, const char *line, size_t most,
 {
     double deadline = dt_clock_now() + timeout_s;
     size_t left = strlen(line);
+    tell_unsaid(process);
     int found = 0;
     while (found == 0) {
         struct pollfd fds[5];
@@ -225,6 +246,7 @@ void dt_process_end(struct dt_process *process, double grace_s)
         waitpid(process->pid, NULL, WNOHANG);
         if (process->err >= 0)
             read_said(process);
+        tell_unsaid(process);
         close_fd(&process->out);
         close_fd(&process->err);
         close_fd(&process->end);

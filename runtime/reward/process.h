@@ -34,6 +34,7 @@ struct dt_process {
     char last[DT_PROCESS_LAST_BYTES]; /* last line on stderr */
     char line[DT_PROCESS_LAST_BYTES]; /* the one that it is writing */
     size_t line_bytes;
+    size_t said; /* lines on stderr since the last request */
 };
 
 /* Starts it. It dies with the thread that calls this, with no descriptor of

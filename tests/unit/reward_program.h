@@ -83,6 +83,16 @@ static void write_endlessly(void)
     hang();
 }
 
+/* Writes to stderr for ever, and faster than lines go to the log. */
+static void flood_stderr(void)
+{
+    char text[65536];
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = i % 2 ? '\n' : 'x';
+    while (write(2, text, sizeof(text)) > 0)
+        continue;
+}
+
 static void fill_stderr(void)
 {
     for (int i = 0; i < 20000; i++)
@@ -180,6 +190,8 @@ static void start_badly(const char *mode)
         exit(4);
     if (strcmp(mode, "start-hang") == 0)
         hang();
+    if (strcmp(mode, "start-flood") == 0)
+        flood_stderr();
     if (strcmp(mode, "start-garbage") == 0)
         say("hello\n");
     if (strcmp(mode, "start-abi") == 0)

@@ -5,10 +5,17 @@
 #include "reward.h"
 #include "reward_program.h"
 
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/span.h"
+#include "reward/process.h"
+#include "tests/unit/count.h"
+#include "tests/unit/stderr_text.h"
 
 static char program[512]; /* this one */
 
@@ -378,6 +385,84 @@ static void closing_ends_what_runs(void **state)
     dt_conf_destroy(conf);
 }
 
+/* Asks a program that floods stderr; its last line is as long as what is kept
+ * of one.
+ */
+static void ask_a_flood(int stop, double timeout_s, struct dt_error *err)
+{
+    char *argv[] = {program, "as", "start-flood", NULL};
+    const struct dt_process_options options = {.argv = argv,
+                                               .shown = "judge",
+                                               .directory = ".",
+                                               .name = "judge",
+                                               .stop = stop};
+    struct dt_process process = {0};
+    const char *reply;
+    size_t bytes;
+    remove_files();
+    assert_int_equal(dt_process_start(&process, &options, err), 0);
+    assert_int_equal(
+        dt_process_ask(&process, "{}\n", 100, timeout_s, &reply, &bytes, err),
+        -1);
+    dt_process_end(&process, 0);
+    assert_int_equal(count_alive(), 0);
+}
+
+/* Stops what runs when the log has more of the flood. */
+static void *stop_later(void *stop)
+{
+    struct stat before, now;
+    fstat(STDERR_FILENO, &before);
+    for (int i = 0; i < 12000; i++) {
+        fstat(STDERR_FILENO, &now);
+        if (now.st_size > before.st_size)
+            break;
+        dt_clock_sleep(0.005);
+    }
+    eventfd_write(*(int *)stop, 1);
+    return NULL;
+}
+
+/* At a level of the log at which the program is faster than we are. */
+static void a_flood_on_stderr_delays_no_deadline_and_no_stop(void **state)
+{
+    static char text[1 << 20];
+    struct dt_error err[2] = {{.text = ""}};
+    pthread_t thread;
+    int stop = eventfd(0, EFD_CLOEXEC);
+    (void)state;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    ask_a_flood(-1, 0.2, &err[0]);
+    pthread_create(&thread, NULL, stop_later, &stop);
+    ask_a_flood(stop, 3600, &err[1]);
+    pthread_join(thread, NULL);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    close(stop);
+    if (!strstr(err[0].text, "after 0.2 s: judge did not answer in time"))
+        fail_msg("%s", err[0].text);
+    assert_string_equal(err[1].text, "judge was stopped");
+}
+
+/* Of 20,000 lines a pipe holds 2000 that may be counted later. */
+static void the_log_has_1000_lines_of_a_request(void **state)
+{
+    static char text[1 << 20];
+    const struct chaos loud = {.mode = "stderr", .more = ""};
+    struct dt_error err = {.text = ""};
+    double values[3];
+    (void)state;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    int rc = run(&loud, "retries: 0", false, values, &err);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    assert_int_equal(rc, 0);
+    assert_int_equal(count_of(text, "judge: line "), 1000);
+    assert_non_null(strstr(text, " more lines on stderr are left out"));
+}
+
 static void missing_programs_are_named(void **state)
 {
     struct dt_error err = {.text = ""};
@@ -448,6 +533,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(cpu_time_is_limited),
         cmocka_unit_test(programs_see_little_of_the_rank),
         cmocka_unit_test(closing_ends_what_runs),
+        cmocka_unit_test(a_flood_on_stderr_delays_no_deadline_and_no_stop),
+        cmocka_unit_test(the_log_has_1000_lines_of_a_request),
         cmocka_unit_test(missing_programs_are_named),
         cmocka_unit_test(a_program_serves_many_steps),
     };
