@@ -59,6 +59,9 @@ struct dt_reward_lane {
     bool started, open; /* its thread; here: its kind */
 };
 
+/* No reward may be larger, as sums and squares of rewards overflow. */
+#define DT_REWARD_MOST 1e30
+
 /* How a function scores. All are called by the lane's thread. */
 struct dt_reward_kind {
     /* By the thread of the caller instead, while it opens and collects: for
@@ -69,13 +72,14 @@ struct dt_reward_kind {
     double pause_s; /* before a call is repeated; then 2, 4 ... times that */
     /* Prepares lane->state. -1: EX_CONFIG, EX_UNAVAILABLE, EX_OSERR. */
     int (*open)(struct dt_reward_lane *lane, struct dt_error *err);
-    /* Fills values(part->count, channels), each finite or NaN, and ends in time
-     * or when lane->stop is readable. -1: the call may be repeated.
+    /* Fills values(part->count, channels), each a number or NaN, and ends in
+     * time or when lane->stop is readable. -1: the call may be repeated.
      */
     int (*score)(struct dt_reward_lane *lane, const struct dt_reward_part *part,
                  double *values, struct dt_error *err);
     /* After the last call of those that are queued, which may fill values of
-     * earlier ones only then; NULL: none does. -1: not to be repeated.
+     * earlier ones only then, and checks them; NULL: none does. -1: not to be
+     * repeated.
      */
     int (*flush)(struct dt_reward_lane *lane, struct dt_error *err);
     void (*close)(struct dt_reward_lane *lane); /* also after a failed open */

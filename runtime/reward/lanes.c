@@ -36,6 +36,25 @@ static void pause_lane(const struct dt_reward_lane *lane, int calls)
         poll(&stop, 1, (int)(seconds * 1e3));
 }
 
+/* Refuses values that nothing can be computed with; those that a flush fills
+ * are not there yet.
+ */
+static int check_values(const struct dt_reward_function *function,
+                        const struct dt_reward_task *task, struct dt_error *err)
+{
+    const struct dt_conf_list *names = &function->conf->channels;
+    const size_t K = function->channels;
+    for (size_t i = 0; !function->kind->flush && i < task->part.count * K; i++)
+        if (fabs(task->values[i]) > DT_REWARD_MOST)
+            return dt_error_set(err, EX_PROTOCOL,
+                                "\"%s\"[%zu]: %g is too large: expected a "
+                                "number from -%g to %g, or none",
+                                names->count ? names->text[i % K] : "rewards",
+                                i / K, task->values[i], DT_REWARD_MOST,
+                                DT_REWARD_MOST);
+    return 0;
+}
+
 /* Scores a task, again if that fails. The error is that of the first call, or
  * that of a server which refuses, as it would again.
  */
@@ -46,7 +65,8 @@ static int call(struct dt_reward_lane *lane, struct dt_reward_task *task,
     struct dt_error now;
     int calls = dt_reward_calls(function->conf);
     for (int i = 0; i < calls; i++) {
-        if (function->kind->score(lane, &task->part, task->values, &now) == 0)
+        if (function->kind->score(lane, &task->part, task->values, &now) == 0 &&
+            check_values(function, task, &now) == 0)
             return 0;
         if (i == 0 || now.status == EX_CONFIG)
             *err = now;

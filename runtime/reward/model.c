@@ -22,7 +22,7 @@ struct model {
     double **to;              /* where the scores of texts go ... */
     size_t queued, room;      /* ... that were given to the scorer */
     size_t scored;            /* of these */
-    bool infinite;            /* a score was not finite */
+    bool too_large;           /* a score was, or was not finite */
     bool warned;              /* of a text that was cut */
 };
 
@@ -35,7 +35,7 @@ static void take_score(void *ctx, float score)
 {
     struct model *model = ctx;
     *model->to[model->scored++] = (double)score;
-    model->infinite |= !isfinite(score);
+    model->too_large |= !(fabs((double)score) <= DT_REWARD_MOST);
 }
 
 /* Remembers where the score of the next text goes. */
@@ -219,11 +219,12 @@ static int flush_model(struct dt_reward_lane *lane, struct dt_error *err)
     if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
         return -1;
     model->queued = model->scored = 0;
-    return model->infinite ? dt_error_set(err, EX_DATAERR,
-                                          "the score of a completion is not "
-                                          "finite: try another "
-                                          "precision.compute")
-                           : 0;
+    return model->too_large
+               ? dt_error_set(err, EX_DATAERR,
+                              "the score of a completion is not finite, or "
+                              "beyond %g: try another precision.compute",
+                              DT_REWARD_MOST)
+               : 0;
 }
 
 const struct dt_reward_kind dt_reward_model = {

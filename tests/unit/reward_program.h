@@ -130,6 +130,7 @@ static void misbehave(const char *mode, const json_t *request)
         {"many", "{\"id\": 1, \"rewards\": [1, 2, 3, 4]}\n"},
         {"none", "{\"id\": 1}\n"},
         {"nan", "{\"id\": 1, \"rewards\": [1, NaN, 2]}\n"},
+        {"large", "{\"id\": 1, \"rewards\": [1e30, null, -1.1e30]}\n"},
         {"inf", "{\"id\": 1, \"rewards\": [1, 1e999, 2]}\n"},
         {"text", "{\"id\": 1, \"rewards\": [1, \"2\", 3]}\n"},
         {"id", "{\"id\": 7, \"rewards\": [1, 2, 3]}\n"},

@@ -239,6 +239,24 @@ static void failures_may_leave_no_reward(void **state)
     }
 }
 
+/* The mean and deviation of such rewards overflow; 1e30 itself is one. */
+static void too_large_rewards_are_refused_by_name(void **state)
+{
+    const struct chaos large = {.mode = "large", .more = ""};
+    struct dt_error err = {.text = ""};
+    double values[3];
+    (void)state;
+    assert_int_equal(run(&large, "retries: 0", false, values, &err), -1);
+    assert_int_equal(err.status, EX_PROTOCOL);
+    assert_string_equal(err.text,
+                        "reward judge: \"rewards\"[2]: -1.1e+30 is too large: "
+                        "expected a number from -1e+30 to 1e+30, or none");
+    assert_int_equal(run(&large, "retries: 0, on_error: nan, max_failed: 1",
+                         false, values, &err),
+                     0);
+    assert_true(isnan(values[0]) && isnan(values[1]) && isnan(values[2]));
+}
+
 /* Collects `count` samples of a step one by one, of which the first fails. */
 static int lose_one(struct dt_rewards *rewards, long step, size_t count,
                     struct dt_error *err)
@@ -527,6 +545,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_failure_is_named),
         cmocka_unit_test(a_second_process_takes_over),
         cmocka_unit_test(failures_may_leave_no_reward),
+        cmocka_unit_test(too_large_rewards_are_refused_by_name),
         cmocka_unit_test(failures_are_counted_over_many_completions),
         cmocka_unit_test(each_step_has_its_own_failures),
         cmocka_unit_test(odd_programs_are_understood),
