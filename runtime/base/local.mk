@@ -44,6 +44,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
 	runtime/base/rng.h \
+	runtime/base/siphash.c \
+	runtime/base/siphash.h \
 	runtime/base/span.c \
 	runtime/base/span.h \
 	runtime/base/secret.c \

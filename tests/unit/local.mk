@@ -73,6 +73,7 @@ check_PROGRAMS += \
 	tests/unit/test_examples \
 	tests/unit/test_join \
 	tests/unit/test_threads \
+	tests/unit/test_siphash \
 	tests/unit/test_jsonl \
 	tests/unit/test_gguf_file \
 	tests/unit/test_grpo \
