@@ -97,16 +97,18 @@ int dt_net_source(const struct sockaddr *to, socklen_t length,
     return status;
 }
 
-static int open_any(int family)
+static int open_listener(const union dt_net_address *at)
 {
-    const union dt_net_address any = {.any.sa_family = (sa_family_t)family};
     const int off = 0;
+    const int family = at->any.sa_family;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     if (family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    if (bind(fd, &any.any, sizeof(any)) == 0 && listen(fd, SOMAXCONN) == 0)
+    if (bind(fd, &at->any,
+             family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4)) == 0 &&
+        listen(fd, SOMAXCONN) == 0)
         return fd;
     int status = errno;
     close(fd);
@@ -114,13 +116,16 @@ static int open_any(int family)
     return -1;
 }
 
-int dt_net_listen(unsigned *port, struct dt_error *err)
+int dt_net_listen(const union dt_net_address *at, unsigned *port,
+                  struct dt_error *err)
 {
+    const union dt_net_address any_v6 = {.v6.sin6_family = AF_INET6};
+    const union dt_net_address any_v4 = {.v4.sin_family = AF_INET};
     union dt_net_address own = {0};
     socklen_t bytes = sizeof(own);
-    int fd = open_any(AF_INET6);
-    if (fd < 0) /* a kernel without IPv6 */
-        fd = open_any(AF_INET);
+    int fd = open_listener(at ? at : &any_v6);
+    if (fd < 0 && !at) /* a kernel without IPv6 */
+        fd = open_listener(&any_v4);
     if (fd < 0 || getsockname(fd, &own.any, &bytes) != 0) {
         dt_error_set(err, EX_OSERR, "cannot listen: %s", strerror(errno));
         if (fd >= 0)

@@ -53,9 +53,10 @@ bool dt_net_same_host(const union dt_net_address *address,
 int dt_net_source(const struct sockaddr *to, socklen_t length,
                   union dt_net_address *source);
 
-/* Listens on a port that the kernel chooses, at every address of this host.
- * Returns the socket, which does not block; -1: EX_OSERR.
+/* Listens on a port that the kernel chooses, at this address; NULL: at every
+ * one of this host. Returns the socket, which does not block; -1: EX_OSERR.
  */
-int dt_net_listen(unsigned *port, struct dt_error *err);
+int dt_net_listen(const union dt_net_address *at, unsigned *port,
+                  struct dt_error *err);
 
 #endif /* DT_BASE_NET_H */

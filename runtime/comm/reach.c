@@ -42,7 +42,7 @@ struct dt_door *dt_door_open(unsigned *port, struct dt_error *err)
         dt_error_set(err, EX_OSERR, "no memory");
         return NULL;
     }
-    door->listener = dt_net_listen(port, err);
+    door->listener = dt_net_listen(NULL, port, err);
     int rc = door->listener < 0
                  ? -1
                  : dt_thread_start(&door->thread, NULL, door_main, door);

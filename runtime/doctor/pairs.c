@@ -74,7 +74,7 @@ struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
         return NULL;
     }
     p->node = node;
-    p->listener = dt_net_listen(&p->port, err);
+    p->listener = dt_net_listen(NULL, &p->port, err);
     if (p->listener < 0) {
         dt_doctor_pairs_destroy(p);
         return NULL;
