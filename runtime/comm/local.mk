@@ -19,6 +19,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/direct.h \
+	runtime/comm/handshake.c \
+	runtime/comm/handshake.h \
 	runtime/comm/links.c \
 	runtime/comm/links.h \
 	runtime/comm/meet.c \
@@ -39,6 +41,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/scatter_int8.h \
 	runtime/comm/skips.c \
 	runtime/comm/skips.h \
+	runtime/comm/token.c \
+	runtime/comm/token.h \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc
 endif
@@ -49,12 +53,14 @@ nccl_all = \
 	runtime/base/fault.c \
 	runtime/base/limits.c \
 	runtime/base/net.c \
+	runtime/base/siphash.c \
 	runtime/base/thread.c \
 	runtime/comm/address.c \
 	runtime/comm/arrivals.c \
 	runtime/comm/arrivals.h \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
+	runtime/comm/handshake.c \
 	runtime/comm/links.c \
 	runtime/comm/links.h \
 	runtime/comm/nccl_api.c \
@@ -69,6 +75,7 @@ nccl_all = \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
 	runtime/comm/reach.c \
+	runtime/comm/token.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all
 nccl_none = runtime/comm/nccl_none.c

@@ -42,7 +42,8 @@ comm_simt = \
 	tests/comm/simt_int8.sh
 EXTRA_DIST += $(comm_simt)
 if HAVE_GLOO
-check_PROGRAMS += tests/comm/test_address tests/comm/test_faults
+check_PROGRAMS += tests/comm/test_address tests/comm/test_faults \
+	tests/comm/test_handshake
 tests_comm_test_faults_SOURCES = tests/comm/test_faults.c $(comm_scene)
 check_PROGRAMS += tests/comm/test_large tests/comm/test_large_faults \
 	tests/comm/test_links

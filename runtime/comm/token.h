@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * token.h - the secret of a run, which all of its ranks know, and nobody else;
+ * for comm/ only
+ *
+ * Rank 0 draws it, and the launcher brings it to the others, as it does
+ * addresses: a file, an argument or a variable could be read by others.
+ */
+#ifndef DT_COMM_TOKEN_H
+#define DT_COMM_TOKEN_H
+
+#include "base/siphash.h"
+#include "comm/comm.h"
+
+struct dt_token {
+    uint8_t key[DT_SIPHASH_BYTES];
+};
+
+/* Draws the token on rank 0, and offers it: the others have it after the next
+ * fence. -1: EX_OSERR, or what the launcher says.
+ */
+int dt_token_offer(const struct dt_comm_world *world, struct dt_token *token,
+                   struct dt_error *err);
+
+/* Fetches the token, after a fence. -1: what the launcher says, or EX_SOFTWARE
+ * if that is no token.
+ */
+int dt_token_fetch(const struct dt_comm_world *world, struct dt_token *token,
+                   struct dt_error *err);
+
+#endif /* DT_COMM_TOKEN_H */
