@@ -63,6 +63,11 @@ const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
     return backend;
 }
 
+static void warn(const char *line)
+{
+    dt_log(DT_LOG_WARN, "comm", "%s", line);
+}
+
 struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
                               const struct dt_backend *backend,
                               struct dt_stream *stream,
@@ -73,6 +78,7 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
         .outage_ms = (int)(conf->distributed.outage_s * 1000),
+        .warn = warn,
         .deterministic = conf->run.deterministic,
         .stream = stream,
     };

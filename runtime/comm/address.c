@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/net.h"
 #include "comm/address.h"
 
 /* The kernel sends a first packet again after 1, 3 and 7 s. */
@@ -68,8 +68,7 @@ static int get_interfaces(struct ifaddrs **all, struct dt_error *err)
 /* The address of the interface that leads farthest: 127.0.0.1 of lo only if
  * that has no other.
  */
-static int address_of_interface(const char *name,
-                                char address[DT_ADDRESS_BYTES],
+static int address_of_interface(const char *name, union dt_net_address *address,
                                 struct dt_error *err)
 {
     struct ifaddrs *all;
@@ -84,7 +83,7 @@ static int address_of_interface(const char *name,
         if (!to_text(i->ifa_addr, text))
             continue;
         if (!strcmp(i->ifa_name, name) && reach > best) {
-            strcpy(address, text);
+            dt_net_parse(address, text, 0);
             best = reach;
         }
         snprintf(names + used, sizeof(names) - used, " %s", i->ifa_name);
@@ -126,98 +125,137 @@ static bool same_host(const struct dt_comm_world *world, int a, int b)
 /* Two hosts at least: ranks on that of rank 0 knock at `other`, the first rank
  * elsewhere, and all others at rank 0. Nobody reads the lists of more.
  */
-static int exchange(const struct dt_comm_world *world, int timeout_ms,
-                    int other, int target, struct dt_address_list *own,
-                    struct dt_address_list *theirs, struct dt_door **door,
-                    struct dt_error *err)
+struct choice {
+    const struct dt_comm_world *world;
+    int other, target; /* at whom this rank knocks */
+    const struct dt_comm_options *options;
+    struct dt_address_list own, theirs;
+    struct dt_token *token;
+    struct dt_rendezvous *door;
+};
+
+static int open_door(struct choice *c, struct dt_error *err)
 {
+    const struct dt_comm_world *world = c->world;
+    c->door = dt_rendezvous_listen(NULL, err);
+    if (!c->door)
+        return -1;
+    c->own.port = dt_rendezvous_port(c->door);
+    return world->put(world->ctx, hosts_key, &c->own, sizeof(c->own), err);
+}
+
+static int start_door(struct choice *c, struct dt_error *err)
+{
+    const struct dt_rendezvous_options options = {
+        .token = c->token,
+        .rank = c->world->rank,
+        .size = c->world->size,
+        .warn = c->options->warn,
+    };
+    return dt_rendezvous_start(c->door, &options, err);
+}
+
+static int exchange(struct choice *c, struct dt_error *err)
+{
+    const struct dt_comm_world *world = c->world;
     void *data;
     size_t bytes;
-    if (list_own(own, err) < 0)
+    bool opens = world->rank == 0 || world->rank == c->other;
+    if (list_own(&c->own, err) < 0 || (opens && open_door(c, err) < 0) ||
+        world->fence(world->ctx, c->options->timeout_ms, err) < 0 ||
+        dt_token_fetch(world, c->token, err) < 0 ||
+        (opens && start_door(c, err) < 0) ||
+        world->get(world->ctx, c->target, hosts_key, &data, &bytes, err) < 0)
         return -1;
-    if (world->rank == 0 || world->rank == other) {
-        *door = dt_door_open(&own->port, err);
-        if (!*door ||
-            world->put(world->ctx, hosts_key, own, sizeof(*own), err) < 0)
-            return -1;
-    }
-    if (world->fence(world->ctx, timeout_ms, err) < 0 ||
-        world->get(world->ctx, target, hosts_key, &data, &bytes, err) < 0)
-        return -1;
-    memset(theirs, 0, sizeof(*theirs));
-    memcpy(theirs, data, bytes < sizeof(*theirs) ? bytes : sizeof(*theirs));
+    memset(&c->theirs, 0, sizeof(c->theirs));
+    memcpy(&c->theirs, data,
+           bytes < sizeof(c->theirs) ? bytes : sizeof(c->theirs));
     free(data);
     return 0;
 }
 
-/* Is there a route to `target`, from an address that its host does not have? */
-static bool has_route(const union dt_net_address *target,
-                      const struct dt_address_list *own,
-                      const struct dt_address_list *theirs)
+/* Is there a route to the target at `at`, from an address that its host does
+ * not have?
+ */
+static bool has_route(const struct choice *c, const union dt_net_address *at)
 {
     char source[DT_ADDRESS_BYTES];
     union dt_net_address from;
-    socklen_t bytes = target->any.sa_family == AF_INET6 ? sizeof(target->v6)
-                                                        : sizeof(target->v4);
-    return dt_net_source(&target->any, bytes, &from) == 0 &&
-           to_text(&from.any, source) && list_has(own, source) &&
-           !list_has(theirs, source);
+    socklen_t bytes =
+        at->any.sa_family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4);
+    return dt_net_source(&at->any, bytes, &from) == 0 &&
+           to_text(&from.any, source) && list_has(&c->own, source) &&
+           !list_has(&c->theirs, source);
 }
 
-/* The source address of packets to the first address of `target` that answers.
- */
-static int source_towards(const struct dt_comm_world *world, int target,
-                          const struct dt_address_list *own,
-                          const struct dt_address_list *theirs, int timeout_ms,
-                          char address[DT_ADDRESS_BYTES], struct dt_error *err)
+/* The address of this end of a connection, without its port. */
+static int address_of_socket(int fd, union dt_net_address *address,
+                             struct dt_error *err)
 {
-    union dt_net_address doors[DT_ADDRESSES], source;
+    socklen_t bytes = sizeof(*address);
+    if (getsockname(fd, &address->any, &bytes) < 0)
+        return dt_error_set(err, EX_OSERR, "getsockname: %s", strerror(errno));
+    address->v4.sin_port = 0; /* IPv6 has it in the same place */
+    return 0;
+}
+
+/* The source address of packets to the first address of the target at which it
+ * proves to be it.
+ */
+static int knock(const struct choice *c, union dt_net_address *address,
+                 struct dt_error *err)
+{
+    const struct dt_comm_world *world = c->world;
+    const struct dt_reach who = {.token = c->token,
+                                 .rank = world->rank,
+                                 .size = world->size,
+                                 .peer = c->target};
     struct dt_reach_times wait = times;
+    union dt_net_address doors[DT_ADDRESSES];
     char host[256];
-    int count = 0;
+    int count = 0, fd;
     snprintf(host, sizeof(host), "%s", world->host(world->ctx, world->rank));
-    for (int i = 0; i < DT_ADDRESSES && theirs->text[i][0]; i++)
-        if (!list_has(own, theirs->text[i]) &&
-            dt_net_parse(&doors[count], theirs->text[i], theirs->port) > 0 &&
-            has_route(&doors[count], own, theirs))
+    for (int i = 0; i < DT_ADDRESSES && c->theirs.text[i][0]; i++)
+        if (!list_has(&c->own, c->theirs.text[i]) &&
+            dt_net_parse(&doors[count], c->theirs.text[i], c->theirs.port) >
+                0 &&
+            has_route(c, &doors[count]))
             count++;
     if (count == 0)
         return dt_error_set(
             err, EX_UNAVAILABLE,
             "%s has no route to rank %d on %s at %s (or any other of its "
             "addresses): set distributed.interface",
-            host, target, world->host(world->ctx, target),
-            theirs->text[0][0] ? theirs->text[0] : "no address");
-    if (timeout_ms < wait.answer_ms)
-        wait.answer_ms = timeout_ms;
-    if (dt_reach_first(doors, count, &wait, &source, err) < 0)
+            host, c->target, world->host(world->ctx, c->target),
+            c->theirs.text[0][0] ? c->theirs.text[0] : "no address");
+    if (c->options->timeout_ms < wait.answer_ms)
+        wait.answer_ms = c->options->timeout_ms;
+    if (dt_reach_first(&who, doors, count, &wait, &fd, err) < 0)
         return dt_error_prefix(
             err, "%s does not reach rank %d on %s: set distributed.interface",
-            host, target, world->host(world->ctx, target));
-    dt_net_print(&source, address);
-    return 0;
+            host, c->target, world->host(world->ctx, c->target));
+    int rc = address_of_socket(fd, address, err);
+    close(fd);
+    return rc;
 }
 
 int dt_address_choose(const struct dt_comm_world *world,
                       const struct dt_comm_options *options,
-                      char address[DT_ADDRESS_BYTES], struct dt_door **door,
-                      struct dt_error *err)
+                      struct dt_token *token, union dt_net_address *address,
+                      struct dt_rendezvous **door, struct dt_error *err)
 {
-    struct dt_address_list own, theirs;
-    int other = 0, target;
+    struct choice c = {.world = world, .options = options, .token = token};
     *door = NULL;
     if (options->interface)
         return address_of_interface(options->interface, address, err);
-    while (other < world->size && same_host(world, other, 0))
-        other++;
-    if (other == world->size) {
-        strcpy(address, "127.0.0.1");
+    while (c.other < world->size && same_host(world, c.other, 0))
+        c.other++;
+    if (c.other == world->size) {
+        dt_net_parse(address, "127.0.0.1", 0);
         return 0;
     }
-    target = same_host(world, world->rank, 0) ? other : 0;
-    if (exchange(world, options->timeout_ms, other, target, &own, &theirs, door,
-                 err) < 0)
-        return -1;
-    return source_towards(world, target, &own, &theirs, options->timeout_ms,
-                          address, err);
+    c.target = same_host(world, world->rank, 0) ? c.other : 0;
+    int rc = exchange(&c, err) < 0 ? -1 : knock(&c, address, err);
+    *door = c.door;
+    return rc;
 }

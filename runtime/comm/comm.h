@@ -54,6 +54,8 @@ struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
     int outage_ms;            /* 0: 15 s; never more than timeout_ms */
+    /* Prints a line for the user, from any thread; NULL: nobody does. */
+    void (*warn)(const char *line);
     bool deterministic;       /* NCCL adds in one order, by rings */
     struct dt_stream *stream; /* where the views are computed; cpu: NULL */
 };

@@ -37,6 +37,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/reach.h \
 	runtime/comm/reduce.c \
 	runtime/comm/reduce.h \
+	runtime/comm/rendezvous.c \
+	runtime/comm/rendezvous.h \
 	runtime/comm/scatter_int8.c \
 	runtime/comm/scatter_int8.h \
 	runtime/comm/skips.c \
@@ -75,6 +77,7 @@ nccl_all = \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
 	runtime/comm/reach.c \
+	runtime/comm/rendezvous.c \
 	runtime/comm/token.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all

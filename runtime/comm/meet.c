@@ -24,35 +24,30 @@ static int largest(struct dt_messages *m, const struct dt_comm *world,
     return 0;
 }
 
-/* Where this rank listens for peers[count], to all: `all` has room for `row`
- * bytes of each rank.
+/* Where this rank listens for `count` others, to all: `all` has room for the
+ * address of each rank.
  */
 static int tell_addresses(struct dt_messages *m, const struct dt_comm *world,
-                          const int *peers, int count, struct dt_buffer *all,
-                          size_t row, struct dt_error *err)
+                          int count, struct dt_buffer *all,
+                          struct dt_error *err)
 {
     struct dt_view view = dt_view_of(all, DT_I32);
     const struct dt_op gather = {
         .on = world, .kind = DT_OP_ALL_GATHER, .view = view, .wire = DT_I32};
-    char *own = (char *)dt_view_data(view) + row * (size_t)world->rank;
-    size_t bytes = (size_t)count * DT_TRANSPORT_ADDRESS_BYTES;
-    memset(own, 0xff, row); /* what is left is for no rank */
-    if (count > 0) {
-        const void *addresses = dt_peers_listen(m->peers, peers, count, err);
-        if (!addresses)
-            return -1;
-        memcpy(own, addresses, bytes);
-    }
+    union dt_net_address *own =
+        (union dt_net_address *)dt_view_data(view) + world->rank;
+    memset(own, 0, sizeof(*own));
+    if (count > 0 && dt_peers_listen(m->peers, count, own, err) < 0)
+        return -1;
     m->sequence++; /* on all ranks: messages of their own */
     return dt_skips_all_gather(m, &gather, err);
 }
 
 static int connect_peers(struct dt_messages *m, const int *peers, int count,
-                         const char *all, size_t row, struct dt_error *err)
+                         const union dt_net_address *all, struct dt_error *err)
 {
     for (int i = 0; i < count; i++)
-        if (dt_peers_connect(m->peers, peers[i], all + row * (size_t)peers[i],
-                             row, err) < 0 ||
+        if (dt_peers_connect(m->peers, peers[i], &all[peers[i]], err) < 0 ||
             dt_arrivals_open(&m->arrivals, peers[i], err) < 0)
             return -1;
     return 0;
@@ -67,15 +62,16 @@ static int meet(struct dt_messages *m, const struct dt_op *op, const int *peers,
         return -1;
     if (most == 0)
         return 0;
-    size_t row = (size_t)most * DT_TRANSPORT_ADDRESS_BYTES;
-    struct dt_buffer *all =
-        dt_buffer_create(&dt_cpu, row * (size_t)world->size, "addresses", err);
+    struct dt_buffer *all = dt_buffer_create(
+        &dt_cpu, sizeof(union dt_net_address) * (size_t)world->size,
+        "addresses", err);
     if (!all)
         return -1;
-    int rc = tell_addresses(m, world, peers, count, all, row, err);
+    int rc = tell_addresses(m, world, count, all, err);
     if (rc == 0)
         rc = connect_peers(m, peers, count,
-                           dt_view_data(dt_view_of(all, DT_I32)), row, err);
+                           dt_view_data(dt_view_of(all, DT_I32)), err);
+    dt_peers_stop_listening(m->peers);
     dt_buffer_destroy(all);
     return rc;
 }

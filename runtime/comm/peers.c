@@ -8,16 +8,20 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "comm/address.h"
 #include "comm/peers.h"
+#include "comm/reach.h"
 
 enum {
-    FAREWELL_MS = 300, /* for last words to get out */
-    OUTAGE_MS = 15000, /* by default */
+    FAREWELL_MS = 300,  /* for last words to get out */
+    OUTAGE_MS = 15000,  /* by default */
+    CONNECT_MS = 60000, /* for a rank that has offered its address */
+    SPARE_FILES = 32,   /* for what else the process opens */
 };
 
 static const uint64_t last_words_slot = UINT64_MAX;
-static const char *const addresses_key = "dt.comm.addresses";
+static const char *const address_key = "dt.comm.address";
 
 int dt_peers_about(const struct dt_peers *p, int peer, struct dt_error *err,
                    const char *fmt, ...)
@@ -169,16 +173,62 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
     dt_transport_close(p->transport);
 }
 
-const void *dt_peers_listen(struct dt_peers *p, const int *peers, int count,
-                            struct dt_error *err)
+/* The port is open at once; who connects waits until the token is known. */
+static int open_port(struct dt_peers *p, int count, union dt_net_address *at,
+                     struct dt_error *err)
 {
-    return dt_transport_listen(p->transport, peers, count, err);
+    if (dt_limits_open_files((size_t)count + SPARE_FILES, err) < 0)
+        return dt_error_prefix(err, "connections to %d ranks", count);
+    p->rendezvous = dt_rendezvous_listen(&p->address, err);
+    if (!p->rendezvous)
+        return -1;
+    *at = p->address;
+    at->v4.sin_port = htons((in_port_t)dt_rendezvous_port(p->rendezvous));
+    return 0; /* IPv6 has the port in the same place */
 }
 
-int dt_peers_connect(struct dt_peers *p, int peer, const void *addresses,
-                     size_t bytes, struct dt_error *err)
+static int start_listening(struct dt_peers *p, struct dt_error *err)
 {
-    if (dt_transport_connect(p->transport, peer, addresses, bytes, err) < 0)
+    const struct dt_rendezvous_options options = {
+        .token = &p->token,
+        .rank = p->rank,
+        .size = p->size,
+        .keep = true,
+        .warn = p->warn,
+    };
+    return dt_rendezvous_start(p->rendezvous, &options, err);
+}
+
+int dt_peers_listen(struct dt_peers *p, int count, union dt_net_address *at,
+                    struct dt_error *err)
+{
+    return open_port(p, count, at, err) < 0 ? -1 : start_listening(p, err);
+}
+
+void dt_peers_stop_listening(struct dt_peers *p)
+{
+    dt_rendezvous_close(p->rendezvous);
+    p->rendezvous = NULL;
+}
+
+/* Of two ranks one connects, and each to about half of the others. */
+static int open_connection(struct dt_peers *p, int peer,
+                           const union dt_net_address *at, struct dt_error *err)
+{
+    const struct dt_reach who = {
+        .token = &p->token, .rank = p->rank, .size = p->size, .peer = peer};
+    int ms = p->timeout_ms < CONNECT_MS ? p->timeout_ms : CONNECT_MS;
+    bool odd = (p->rank + peer) % 2;
+    if (odd == (p->rank < peer))
+        return dt_reach_peer(&who, at, ms, err);
+    return dt_rendezvous_take(p->rendezvous, peer, ms, err);
+}
+
+int dt_peers_connect(struct dt_peers *p, int peer,
+                     const union dt_net_address *at, struct dt_error *err)
+{
+    int fd = open_connection(p, peer, at, err);
+    if (fd < 0 || dt_transport_add(p->transport, peer, fd, err) < 0)
         return dt_error_prefix(err,
                                "connecting to rank %d on %s "
                                "(distributed.interface chooses the network)",
@@ -193,26 +243,36 @@ int dt_peers_connect(struct dt_peers *p, int peer, const void *addresses,
                          last_words_slot, 0, sizeof(p->others[peer]), err);
 }
 
+/* Where rank r listens. */
+static int fetch_address(const struct dt_comm_world *world, int r,
+                         union dt_net_address *at, struct dt_error *err)
+{
+    void *data;
+    size_t bytes;
+    if (world->get(world->ctx, r, address_key, &data, &bytes, err) < 0)
+        return -1;
+    memset(at, 0, sizeof(*at));
+    memcpy(at, data, bytes < sizeof(*at) ? bytes : sizeof(*at));
+    free(data);
+    return 0;
+}
+
 /* Connects to the ranks of p->links. */
 static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
                          struct dt_error *err)
 {
-    size_t bytes = (size_t)p->links.count * DT_TRANSPORT_ADDRESS_BYTES;
-    const void *own = dt_peers_listen(p, p->links.peers, p->links.count, err);
-    if (!own || world->put(world->ctx, addresses_key, own, bytes, err) < 0 ||
-        world->fence(world->ctx, p->timeout_ms, err) < 0)
+    union dt_net_address at;
+    if (open_port(p, p->links.count, &at, err) < 0 ||
+        world->put(world->ctx, address_key, &at, sizeof(at), err) < 0 ||
+        world->fence(world->ctx, p->timeout_ms, err) < 0 ||
+        dt_token_fetch(world, &p->token, err) < 0 ||
+        start_listening(p, err) < 0)
         return -1;
-    for (int i = 0; i < p->links.count; i++) {
-        void *addresses;
-        int r = p->links.peers[i], rc;
-        if (world->get(world->ctx, r, addresses_key, &addresses, &bytes, err) <
-            0)
+    for (int i = 0; i < p->links.count; i++)
+        if (fetch_address(world, p->links.peers[i], &at, err) < 0 ||
+            dt_peers_connect(p, p->links.peers[i], &at, err) < 0)
             return -1;
-        rc = dt_peers_connect(p, r, addresses, bytes, err);
-        free(addresses);
-        if (rc < 0)
-            return -1;
-    }
+    dt_peers_stop_listening(p);
     return 0;
 }
 
@@ -230,27 +290,25 @@ static int allocate(struct dt_peers *p, struct dt_error *err)
     return p->own_buffer ? 0 : -1;
 }
 
+/* All have chosen an address when the links are connected, and knock no more.
+ */
 static int connect_all(struct dt_peers *p, const struct dt_comm_world *world,
                        const struct dt_comm_options *options,
                        struct dt_error *err)
 {
-    struct dt_transport_times times = {
-        .connect_ms = options->timeout_ms,
-        .outage_ms = options->outage_ms ? options->outage_ms : OUTAGE_MS,
-    };
-    char address[DT_ADDRESS_BYTES];
-    struct dt_door *door;
-    if (times.outage_ms > options->timeout_ms)
-        times.outage_ms = options->timeout_ms;
-    int rc = dt_address_choose(world, options, address, &door, err);
+    struct dt_rendezvous *door;
+    int outage_ms = options->outage_ms ? options->outage_ms : OUTAGE_MS;
+    if (outage_ms > options->timeout_ms)
+        outage_ms = options->timeout_ms;
+    int rc =
+        dt_address_choose(world, options, &p->token, &p->address, &door, err);
     if (rc == 0) {
-        p->transport =
-            dt_transport_create(p->rank, p->size, address, &times, err);
+        p->transport = dt_transport_create(p->rank, p->size, outage_ms, err);
         rc = p->transport && allocate(p, err) == 0
                  ? connect_links(p, world, err)
                  : -1;
     }
-    dt_door_close(door);
+    dt_rendezvous_close(door);
     return rc;
 }
 
@@ -262,6 +320,7 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
         .rank = world->rank,
         .size = world->size,
         .timeout_ms = options->timeout_ms,
+        .warn = options->warn,
         .hosts = calloc((size_t)world->size, sizeof(char *)),
     };
     for (int r = 0; p->hosts && r < p->size; r++)
@@ -269,13 +328,15 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
             return dt_error_set(err, EX_OSERR, "no memory");
     if (!p->hosts)
         return dt_error_set(err, EX_OSERR, "no memory");
-    if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0)
+    if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0 ||
+        dt_token_offer(world, &p->token, err) < 0)
         return -1;
     return connect_all(p, world, options, err);
 }
 
 void dt_peers_fini(struct dt_peers *p)
 {
+    dt_peers_stop_listening(p);
     if (p->transport)
         dt_transport_close(p->transport);
     for (int r = 0; p->other_buffers && r < p->size; r++)

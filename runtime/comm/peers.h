@@ -16,6 +16,7 @@
 
 #include "comm/comm.h"
 #include "comm/links.h"
+#include "comm/rendezvous.h"
 #include "comm/transport.h"
 
 enum {
@@ -31,11 +32,15 @@ struct dt_last_words {
 
 struct dt_peers {
     struct dt_transport *transport;
+    struct dt_token token;
+    union dt_net_address address;     /* of this rank, without a port */
+    struct dt_rendezvous *rendezvous; /* NULL: nobody is to connect now */
     struct dt_links links; /* the ranks that are connected to this one */
     int rank, size;
     int timeout_ms;
-    char **hosts;        /* [size], for messages */
-    atomic_bool leaving; /* set by another thread: stop waiting */
+    void (*warn)(const char *line); /* see dt_comm_options */
+    char **hosts;                   /* [size], for messages */
+    atomic_bool leaving;            /* set by another thread: stop waiting */
 
     struct dt_last_words own, *others; /* [size] */
     struct dt_transport_buffer *own_buffer;
@@ -51,18 +56,20 @@ int dt_peers_init(struct dt_peers *peers, const struct dt_comm_world *world,
                   struct dt_error *err);
 void dt_peers_fini(struct dt_peers *peers); /* zeroed is fine */
 
-/* Where this rank listens for peers[count], with which it is not connected:
- * DT_TRANSPORT_ADDRESS_BYTES of each, valid until the next call. NULL:
+/* Listens for connections of `count` ranks, and writes where to *at. -1:
+ * EX_OSERR, with no more open files too.
+ */
+int dt_peers_listen(struct dt_peers *peers, int count, union dt_net_address *at,
+                    struct dt_error *err);
+
+/* Connects to `peer`, which listens at this address and does the same. -1:
  * EX_UNAVAILABLE or EX_OSERR.
  */
-const void *dt_peers_listen(struct dt_peers *peers, const int *ranks, int count,
-                            struct dt_error *err);
+int dt_peers_connect(struct dt_peers *peers, int peer,
+                     const union dt_net_address *at, struct dt_error *err);
 
-/* Connects to `peer`, which listens for this rank at one of `addresses`, and
- * does the same. -1: EX_UNAVAILABLE or EX_OSERR.
- */
-int dt_peers_connect(struct dt_peers *peers, int peer, const void *addresses,
-                     size_t bytes, struct dt_error *err);
+/* Stops listening, once all are connected. */
+void dt_peers_stop_listening(struct dt_peers *peers);
 
 /* Posts a message, see dt_transport_buffer_post. -1: which rank is lost, and
  * why. */

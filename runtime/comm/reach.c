@@ -1,183 +1,177 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reach.c - which addresses of another host answer */
+/* reach.c - connections to where another rank listens */
 #include "config.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "comm/reach.h"
 
-struct dt_door {
-    int listener;
-    pthread_t thread;
+enum {
+    AGAIN_MS = 20, /* before another attempt */
 };
 
-static void *door_main(void *arg)
-{
-    const struct dt_door *door = arg;
-    for (;;) {
-        struct pollfd wait = {.fd = door->listener, .events = POLLIN};
-        int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0)
-            close(fd);
-        else if (errno == EINVAL) /* it is shut down */
-            return NULL;
-        else if (errno == EAGAIN)
-            poll(&wait, 1, -1);
-        else
-            dt_clock_sleep(0.01);
-    }
-}
-
-struct dt_door *dt_door_open(unsigned *port, struct dt_error *err)
-{
-    struct dt_door *door = calloc(1, sizeof(*door));
-    if (!door) {
-        dt_error_set(err, EX_OSERR, "no memory");
-        return NULL;
-    }
-    door->listener = dt_net_listen(NULL, port, err);
-    int rc = door->listener < 0
-                 ? -1
-                 : dt_thread_start(&door->thread, NULL, door_main, door);
-    if (rc == 0)
-        return door;
-    if (rc > 0)
-        dt_error_set(err, EX_OSERR, "cannot start a thread: %s", strerror(rc));
-    if (door->listener >= 0)
-        close(door->listener);
-    free(door);
-    return NULL;
-}
-
-void dt_door_close(struct dt_door *door)
-{
-    if (!door)
-        return;
-    shutdown(door->listener, SHUT_RDWR);
-    pthread_join(door->thread, NULL);
-    close(door->listener);
-    free(door);
-}
-
-/* A connection to one door. */
-struct knock {
-    int fd; /* -1: no longer waited for */
-    int error;
-    bool answered;
+/* A connection to one address. */
+struct attempt {
+    int fd;    /* -1: it has failed */
+    int error; /* an errno */
+    bool connected, proved;
+    struct dt_handshake handshake;
 };
 
-static void knock_end(struct knock *k, int error)
+static void attempt_end(struct attempt *a, int error)
 {
-    k->error = error;
-    if (k->fd >= 0)
-        close(k->fd);
-    k->fd = -1;
+    a->error = error;
+    if (a->fd >= 0)
+        close(a->fd);
+    a->fd = -1;
 }
 
-static void knock_begin(struct knock *k, const union dt_net_address *at)
+static void attempt_begin(struct attempt *a, const struct dt_reach *who,
+                          const union dt_net_address *at)
 {
     socklen_t bytes =
         at->any.sa_family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4);
-    *k = (struct knock){.fd = socket(at->any.sa_family,
-                                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                                     0)};
-    if (k->fd < 0 ||
-        (connect(k->fd, &at->any, bytes) != 0 && errno != EINPROGRESS))
-        knock_end(k, errno);
+    *a = (struct attempt){
+        .fd = socket(at->any.sa_family,
+                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+    dt_handshake_begin(&a->handshake, who->token, who->rank, who->size,
+                       who->peer);
+    if (a->fd < 0 ||
+        (connect(a->fd, &at->any, bytes) != 0 && errno != EINPROGRESS))
+        attempt_end(a, errno);
 }
 
-static void knock_event(struct knock *k)
+static void attempt_event(struct attempt *a)
 {
     int error = 0;
     socklen_t bytes = sizeof(error);
-    getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (error)
-        knock_end(k, error);
-    else
-        k->answered = true;
+    if (!a->connected)
+        getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error) {
+        attempt_end(a, error);
+        return;
+    }
+    a->connected = true;
+    int rc = dt_handshake_continue(&a->handshake, a->fd);
+    if (rc < 0)
+        attempt_end(a, errno);
+    a->proved = rc > 0;
 }
 
-/* Waits for events of those that are before `end` and have none yet. */
-static void await_knocks(struct knock *knocks, int end, int ms)
+static struct pollfd wait_of(const struct attempt *a)
 {
-    struct pollfd polls[DT_REACH_DOORS];
+    bool sends = !a->connected || dt_handshake_sends(&a->handshake);
+    return (struct pollfd){.fd = a->proved ? -1 : a->fd,
+                           .events = sends ? POLLOUT : POLLIN};
+}
+
+/* Waits for events of those before `end` that are under way. */
+static void await_events(struct attempt *attempts, int end, int ms)
+{
+    struct pollfd polls[DT_REACH_ADDRESSES];
     for (int i = 0; i < end; i++)
-        polls[i] = (struct pollfd){.fd = knocks[i].answered ? -1 : knocks[i].fd,
-                                   .events = POLLOUT};
+        polls[i] = wait_of(&attempts[i]);
     if (poll(polls, (nfds_t)end, ms) <= 0)
         return;
     for (int i = 0; i < end; i++)
         if (polls[i].revents)
-            knock_event(&knocks[i]);
+            attempt_event(&attempts[i]);
 }
 
-/* Returns the first that has answered, or `count`; *waits: may one before that
- * still answer?
+/* Returns the first that has succeeded, or `count`; *waits: may one before that
+ * still succeed?
  */
-static int first_answer(const struct knock *knocks, int count, bool *waits)
+static int first_proved(const struct attempt *attempts, int count, bool *waits)
 {
     int i = 0;
     *waits = false;
-    for (; i < count && !knocks[i].answered; i++)
-        *waits |= knocks[i].fd >= 0;
+    for (; i < count && !attempts[i].proved; i++)
+        *waits |= attempts[i].fd >= 0;
     return i;
 }
 
-static int describe(const union dt_net_address *doors,
-                    const struct knock *knocks, int count, int answer_ms,
+/* Runs the attempts until no better one can succeed. Returns the best, or
+ * `count`.
+ */
+static int run_attempts(struct attempt *attempts, int count,
+                        const struct dt_reach_times *times)
+{
+    double deadline = dt_clock_now() + times->answer_ms / 1e3;
+    int found = count;
+    for (;;) {
+        bool waits;
+        int first = first_proved(attempts, count, &waits);
+        double now = dt_clock_now();
+        if (first < found && now + times->prefer_ms / 1e3 < deadline)
+            deadline = now + times->prefer_ms / 1e3;
+        found = first;
+        if (!waits || now >= deadline)
+            return found;
+        await_events(attempts, found, (int)((deadline - now) * 1e3) + 1);
+    }
+}
+
+static int describe(const union dt_net_address *addresses,
+                    const struct attempt *attempts, int count, int answer_ms,
                     struct dt_error *err)
 {
     struct dt_error all = {.text = ""};
-    char at[DT_NET_ADDRESS_BYTES];
     for (int i = 0; i < count; i++) {
-        dt_net_print(&doors[i], at);
-        if (knocks[i].fd >= 0)
-            dt_error_add(&all, EX_UNAVAILABLE, "%s: no answer within %d ms", at,
-                         answer_ms);
-        else
-            dt_error_add(&all, EX_UNAVAILABLE, "%s: %s", at,
-                         strerror(knocks[i].error));
+        const struct attempt *a = &attempts[i];
+        char at[DT_NET_ADDRESS_BYTES], late[64];
+        dt_net_print(&addresses[i], at);
+        snprintf(late, sizeof(late), "no %s within %d ms",
+                 a->connected ? "proof" : "answer", answer_ms);
+        dt_error_add(&all, EX_UNAVAILABLE, "%s port %u: %s", at,
+                     (unsigned)ntohs(addresses[i].v4.sin_port),
+                     a->fd >= 0 ? late : dt_handshake_error(a->error));
     }
     return dt_error_set(err, EX_UNAVAILABLE, "%s", all.text);
 }
 
-int dt_reach_first(const union dt_net_address *doors, int count,
-                   const struct dt_reach_times *times,
-                   union dt_net_address *source, struct dt_error *err)
+int dt_reach_first(const struct dt_reach *who,
+                   const union dt_net_address *addresses, int count,
+                   const struct dt_reach_times *times, int *fd,
+                   struct dt_error *err)
 {
-    double deadline = dt_clock_now() + times->answer_ms / 1e3;
-    struct knock knocks[DT_REACH_DOORS];
-    socklen_t bytes = sizeof(*source);
-    int found = count;
-    bool waits;
+    struct attempt attempts[DT_REACH_ADDRESSES];
     for (int i = 0; i < count; i++)
-        knock_begin(&knocks[i], &doors[i]);
-    for (;;) {
-        int answer = first_answer(knocks, count, &waits);
-        double left = deadline - dt_clock_now();
-        if (answer < found) {
-            found = answer;
-            left =
-                times->prefer_ms / 1e3 < left ? times->prefer_ms / 1e3 : left;
-            deadline = dt_clock_now() + left;
-        }
-        if (!waits || left <= 0)
-            break;
-        await_knocks(knocks, found, (int)(left * 1e3) + 1);
+        attempt_begin(&attempts[i], who, &addresses[i]);
+    int found = run_attempts(attempts, count, times), rc = found;
+    if (found < count) {
+        *fd = attempts[found].fd;
+        attempts[found].fd = -1;
+    } else {
+        rc = describe(addresses, attempts, count, times->answer_ms, err);
     }
-    int rc = found;
-    if (found == count)
-        rc = describe(doors, knocks, count, times->answer_ms, err);
-    else if (getsockname(knocks[found].fd, &source->any, &bytes) != 0)
-        rc = dt_error_set(err, EX_OSERR, "getsockname: %s", strerror(errno));
     for (int i = 0; i < count; i++)
-        knock_end(&knocks[i], 0);
+        attempt_end(&attempts[i], 0);
     return rc;
+}
+
+int dt_reach_peer(const struct dt_reach *who,
+                  const union dt_net_address *address, int ms,
+                  struct dt_error *err)
+{
+    double deadline = dt_clock_now() + ms / 1e3;
+    struct attempt attempt;
+    for (;;) {
+        const struct dt_reach_times left = {
+            .answer_ms = (int)((deadline - dt_clock_now()) * 1e3)};
+        attempt_begin(&attempt, who, address);
+        if (run_attempts(&attempt, 1, &left) == 0)
+            return attempt.fd;
+        /* it listens, but closed this one */
+        if (attempt.error != ECONNRESET || dt_clock_now() >= deadline)
+            break;
+        dt_clock_sleep(AGAIN_MS / 1e3);
+    }
+    describe(address, &attempt, 1, ms, err);
+    attempt_end(&attempt, 0);
+    return -1;
 }

@@ -1,40 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reach.h - which addresses of another host answer; for comm/ only
+ * reach.h - connections to where another rank listens (rendezvous.h); for comm/
+ * only
  *
- * That there is a route says little: a network may end at the next switch, or
- * swallow packets. So one host opens a door, and others knock at all of its
- * addresses at the same time. Nothing is said at a door.
+ * That there is a route to an address says little: a network may end at the
+ * next switch, or swallow packets. So who does not know which address of a host
+ * leads to a rank tries all of them at the same time.
  */
 #ifndef DT_COMM_REACH_H
 #define DT_COMM_REACH_H
 
 #include "base/net.h"
+#include "comm/handshake.h"
 
 enum {
-    DT_REACH_DOORS = 16, /* at most */
+    DT_REACH_ADDRESSES = 16, /* at most */
 };
 
-struct dt_door;
+/* Who looks for whom. */
+struct dt_reach {
+    const struct dt_token *token;
+    int rank, size; /* this one, of the world */
+    int peer;
+};
 
-/* Opens a door at all addresses of this host, on the port *port: a thread
- * accepts connections, and closes them. NULL: EX_OSERR.
- */
-struct dt_door *dt_door_open(unsigned *port, struct dt_error *err);
-void dt_door_close(struct dt_door *door); /* NULL is fine */
-
-/* How long to wait at doors. */
+/* How long to wait. */
 struct dt_reach_times {
     int answer_ms; /* for any answer */
     int prefer_ms; /* for a better one, after the first */
 };
 
-/* Returns the first of doors[count] that answers, in the order of the array,
- * and the address *source of this host that it is reached from. -1:
- * EX_UNAVAILABLE, with what came from each.
+/* Connects to the first of addresses[count] at which the peer proves to be one,
+ * in the order of the array. Returns its place, and the socket *fd, which does
+ * not block and is the caller's. -1: EX_UNAVAILABLE, with what came from each.
  */
-int dt_reach_first(const union dt_net_address *doors, int count,
-                   const struct dt_reach_times *times,
-                   union dt_net_address *source, struct dt_error *err);
+int dt_reach_first(const struct dt_reach *who,
+                   const union dt_net_address *addresses, int count,
+                   const struct dt_reach_times *times, int *fd,
+                   struct dt_error *err);
+
+/* Connects to the address of the peer within `ms`, and tries again if it was
+ * closed in a flood of others. Returns the socket, as above. -1:
+ * EX_UNAVAILABLE.
+ */
+int dt_reach_peer(const struct dt_reach *who,
+                  const union dt_net_address *address, int ms,
+                  struct dt_error *err);
 
 #endif /* DT_COMM_REACH_H */

@@ -2,10 +2,13 @@
 /*
  * transport.h - messages between ranks, over gloo; for comm/ only
  *
+ * It neither listens nor connects: it gets connections whose other ends are
+ * known.
+ *
  * A message goes from a range of one rank's buffer to a range of another
  * rank's buffer under a number (slot) on which both agree; it flows once both
  * sides have posted it. Messages between two ranks arrive in the order in which
- * they were posted. Nothing here blocks but connect, wait and close.
+ * they were posted. Nothing here blocks but wait and close.
  *
  * Errors are the bare words of gloo or of the kernel, without context.
  */
@@ -29,40 +32,18 @@ enum dt_direction {
     DT_RECV,
 };
 
-enum {
-    DT_TRANSPORT_ADDRESS_BYTES = 40,
-};
-
-struct dt_transport_times {
-    int connect_ms; /* longest wait for a connection */
-    int outage_ms;  /* longest silence of a peer's host */
-};
-
-/* Prepares to listen at the local address `address` (numeric). NULL:
- * EX_UNAVAILABLE.
+/* For rank `rank` of `size`. A peer whose host stays silent is given up after
+ * outage_ms, even if nothing is sent; one whose host answers never is, however
+ * late its process. NULL: EX_UNAVAILABLE.
  */
-struct dt_transport *dt_transport_create(int rank, int size,
-                                         const char *address,
-                                         const struct dt_transport_times *times,
+struct dt_transport *dt_transport_create(int rank, int size, int outage_ms,
                                          struct dt_error *err);
 
-/* Listens, once for each of peers[count], the ranks that are to connect.
- * Returns the addresses, of DT_TRANSPORT_ADDRESS_BYTES each, owned by the
- * transport and valid until the next call. NULL: EX_UNAVAILABLE, or EX_OSERR if
- * so many files may not be open.
+/* Messages to and from `peer` go over this connected socket, which belongs to
+ * the transport from now on, also on failure. -1: EX_UNAVAILABLE.
  */
-const void *dt_transport_listen(struct dt_transport *transport,
-                                const int *peers, int count,
-                                struct dt_error *err);
-
-/* Connects to `peer`, which listens at `addresses` and does the same; within
- * connect_ms. From then on a peer whose host stays silent is given up after
- * outage_ms, even if nothing is sent; one whose host answers never is, however
- * late its process.
- */
-int dt_transport_connect(struct dt_transport *transport, int peer,
-                         const void *addresses, size_t bytes,
-                         struct dt_error *err);
+int dt_transport_add(struct dt_transport *transport, int peer, int fd,
+                     struct dt_error *err);
 
 /* Closes the connections; what was sent still arrives. After that no buffer is
  * read or written any more.

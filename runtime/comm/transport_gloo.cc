@@ -2,7 +2,9 @@
 /*
  * transport_gloo.cc - the connections of gloo, for callers in C
  *
- * Three things are worked around by deriving from gloo's classes. A connection
+ * Four things are worked around by deriving from gloo's classes. It takes who
+ * connects first for a rank: so it gets connections that were made elsewhere,
+ * and what it listens on is closed before anybody is heard. A connection
  * that breaks in the middle of a message does not wake the one who waits for
  * that message, and a wait that times out breaks all connections: so a buffer
  * waits on gloo's own condition variable, but in slices, and a time-out is no
@@ -12,19 +14,23 @@
  */
 #include "config.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <gloo/transport/tcp/context.h>
@@ -32,31 +38,13 @@
 #include <gloo/transport/tcp/pair.h>
 #include <gloo/transport/tcp/unbound_buffer.h>
 
-#include "base/limits.h"
 #include "base/thread.h"
 #include "comm/transport.h"
 
 namespace tcp = gloo::transport::tcp;
 
 enum {
-    SPARE_FILES = 32, /* for what else the process opens */
-    IN_USE_US = 50,   /* about what a send to a socket takes */
-};
-
-/* Where one rank listens for one other. */
-struct dt_transport_address {
-    int32_t peer; /* the rank that is to connect */
-    char socket[sizeof(sockaddr_in6)];
-    int64_t sequence;
-};
-
-static_assert(sizeof(dt_transport_address) == DT_TRANSPORT_ADDRESS_BYTES);
-
-struct dt_transport {
-    std::shared_ptr<gloo::transport::Device> device;
-    std::shared_ptr<tcp::Context> context;
-    std::vector<dt_transport_address> addresses; /* of the last listen */
-    int outage_ms;
+    IN_USE_US = 50, /* about what a send to a socket takes */
 };
 
 namespace
@@ -86,21 +74,109 @@ class SignalsBlocked
     sigset_t before;
 };
 
+/* Stops gloo's thread, by an event whose handler waits. handleEvents has the
+ * parameters of this gloo: events and, since 2025, the loop.
+ */
+template <typename HandleEvents> class ParkOf;
+
+template <typename... Parameters>
+class ParkOf<void (tcp::Pair::*)(Parameters...)> : public tcp::Handler
+{
+  public:
+    ParkOf() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+    {
+        if (event_ < 0)
+            throw std::runtime_error(std::string("eventfd: ") +
+                                     strerror(errno));
+    }
+
+    ~ParkOf() override
+    {
+        ::close(event_);
+    }
+
+    int event() const
+    {
+        return event_;
+    }
+
+    void stop()
+    {
+        std::unique_lock<std::mutex> lock(m_);
+        wanted_ = true;
+        eventfd_write(event_, 1);
+        changed_.wait(lock, [&] { return stopped_; });
+    }
+
+    void go()
+    {
+        std::unique_lock<std::mutex> lock(m_);
+        wanted_ = false;
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !stopped_; });
+    }
+
+    void handleEvents(Parameters...) override
+    {
+        eventfd_t count;
+        std::unique_lock<std::mutex> lock(m_);
+        eventfd_read(event_, &count);
+        stopped_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !wanted_; });
+        stopped_ = false;
+        changed_.notify_all();
+    }
+
+  private:
+    const int event_;
+    std::mutex m_;
+    std::condition_variable changed_;
+    bool wanted_ = false, stopped_ = false;
+};
+
+using Park = ParkOf<decltype(&tcp::Pair::handleEvents)>;
+
+/* Inside this scope gloo's thread handles nothing. */
+class Parked
+{
+  public:
+    explicit Parked(Park &park) : park_(park)
+    {
+        park_.stop();
+    }
+    ~Parked()
+    {
+        park_.go();
+    }
+
+  private:
+    Park &park_;
+};
+
 /* Gloo's thread leaves the events of a pair that another thread has locked, and
  * finds them again at once. Where both share a CPU, that one cannot go on
  * meanwhile. To wait for the lock could be for ever: close waits, with the
- * lock, for gloo's thread. handleEvents has the parameters of this gloo: events
- * and, since 2025, the loop.
+ * lock, for gloo's thread.
  */
-template <typename HandleEvents> class PatientPair;
+template <typename HandleEvents> class OwnPairOf;
 
 template <typename... Parameters>
-class PatientPair<void (tcp::Pair::*)(Parameters...)> : public tcp::Pair
+class OwnPairOf<void (tcp::Pair::*)(Parameters...)> : public tcp::Pair
 {
   public:
-    using tcp::Pair::Pair;
+    /* Before 2023 each pair listens. Gloo's thread has to be parked. */
+    OwnPairOf(tcp::Context *context, tcp::Device *device, int peer,
+              std::chrono::milliseconds timeout)
+        : tcp::Pair(context, device, peer, timeout), listened_(fd_ >= 0)
+    {
+        if (listened_)
+            ::close(fd_);
+        fd_ = -1;
+        state_ = INITIALIZING;
+    }
 
-    ~PatientPair() override
+    ~OwnPairOf() override
     {
         close(); /* as long as events are handled here */
     }
@@ -112,54 +188,93 @@ class PatientPair<void (tcp::Pair::*)(Parameters...)> : public tcp::Pair
         tcp::Pair::handleEvents(parameters...);
     }
 
-    int socket() const
+    bool has_listened() const
     {
-        return fd_;
+        return listened_;
     }
+
+    /* Becomes the owner of a connection. */
+    void take(int fd)
+    {
+        std::lock_guard<std::mutex> lock(m_);
+        sockaddr_storage address = {};
+        socklen_t bytes = sizeof(address);
+        getpeername(fd, reinterpret_cast<sockaddr *>(&address), &bytes);
+        peer_ = tcp::Address(address, 0); /* for messages */
+        device_->registerDescriptor(fd, EPOLLIN, this);
+        fd_ = fd;
+        changeState(CONNECTED);
+    }
+
+  private:
+    const bool listened_;
 };
 
-using Pair = PatientPair<decltype(&tcp::Pair::handleEvents)>;
+using Pair = OwnPairOf<decltype(&tcp::Pair::handleEvents)>;
 
 class Context : public tcp::Context
 {
   public:
     using tcp::Context::Context;
 
+    std::unique_ptr<Pair> make(int peer)
+    {
+        return std::make_unique<Pair>(this, device_.get(), peer, getTimeout());
+    }
+
     std::unique_ptr<gloo::transport::Pair> &createPair(int peer) override
     {
-        pairs_[static_cast<size_t>(peer)] =
-            std::make_unique<Pair>(this, device_.get(), peer, getTimeout());
-        return pairs_[static_cast<size_t>(peer)];
+        return pairs_[static_cast<size_t>(peer)] = make(peer);
     }
 };
 
-/* Shorter than gloo's own bytes, which hold any address of any family. */
-dt_transport_address pack(int peer, const gloo::transport::Address &address)
+/* Is this descriptor the socket that listens at the address? */
+bool listens_at(int fd, const sockaddr_storage &address)
 {
-    const auto &own = dynamic_cast<const tcp::Address &>(address);
-    dt_transport_address packed = {};
-    packed.peer = peer;
-    memcpy(packed.socket, &own.getSockaddr(), sizeof(packed.socket));
-    packed.sequence = own.getSeq();
-    return packed;
+    sockaddr_storage own = {};
+    socklen_t bytes = sizeof(own), flag_bytes = sizeof(int);
+    int listens = 0;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_bytes) ==
+               0 &&
+           listens &&
+           getsockname(fd, reinterpret_cast<sockaddr *>(&own), &bytes) == 0 &&
+           memcmp(&own, &address, bytes) == 0;
 }
 
-std::vector<char> unpack(const dt_transport_address &packed)
+/* Since 2023 the device listens. Another socket takes the place of that one:
+ * gloo's thread, which may be about to accept, finds nobody there, and the
+ * destructor something that it can close.
+ */
+void stop_listening(tcp::Device &device, const tcp::Address &address,
+                    Park *park)
 {
-    sockaddr_storage socket = {};
-    memcpy(&socket, packed.socket, sizeof(packed.socket));
-    return tcp::Address(socket, packed.sequence).bytes();
+    const sockaddr_un nameless = {AF_UNIX, ""};
+    int nobody = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (nobody < 0 ||
+        bind(nobody, reinterpret_cast<const sockaddr *>(&nameless),
+             sizeof(nameless.sun_family)) < 0 ||
+        listen(nobody, 0) < 0)
+        throw std::runtime_error(std::string("socket: ") + strerror(errno));
+    for (const auto &entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+        int fd = std::stoi(entry.path().filename());
+        if (!listens_at(fd, address.getSockaddr()))
+            continue;
+        dup3(nobody, fd, O_CLOEXEC);
+        device.registerDescriptor(fd, 0, park);
+    }
+    ::close(nobody);
 }
 
 /* Makes the kernel report a peer whose host is silent, whether or not data is
  * being sent. A host that answers is never given up, however late its process.
  */
-void notice_silence(gloo::transport::Pair &pair, int outage_ms)
+void set_options(int fd, int outage_ms)
 {
-    int fd = dynamic_cast<Pair &>(pair).socket();
     const struct {
         int level, name, value;
     } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
         {IPPROTO_TCP, TCP_KEEPIDLE, 1},
         {IPPROTO_TCP, TCP_KEEPINTVL, 1},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, outage_ms},
@@ -172,6 +287,13 @@ void notice_silence(gloo::transport::Pair &pair, int outage_ms)
 }
 
 } // namespace
+
+struct dt_transport {
+    Park park; /* outlives the thread that it stops */
+    std::shared_ptr<tcp::Device> device;
+    std::shared_ptr<Context> context;
+    int outage_ms;
+};
 
 /* Counts the messages that ended, as gloo does, but waits in its own way. */
 struct dt_transport_buffer : public tcp::UnboundBuffer {
@@ -197,73 +319,43 @@ struct dt_transport_buffer : public tcp::UnboundBuffer {
     }
 };
 
-struct dt_transport *dt_transport_create(int rank, int size,
-                                         const char *address,
-                                         const struct dt_transport_times *times,
+struct dt_transport *dt_transport_create(int rank, int size, int outage_ms,
                                          struct dt_error *err)
 {
     try {
         SignalsBlocked guard;
         auto transport = std::make_unique<dt_transport>();
-        transport->device = tcp::CreateDevice(tcp::attr(address));
-        transport->context = std::make_shared<Context>(
-            std::dynamic_pointer_cast<tcp::Device>(transport->device), rank,
-            size);
-        /* gloo waits five times as long for a connection */
-        transport->context->setTimeout(
-            std::chrono::milliseconds(std::max(times->connect_ms / 5, 1)));
-        transport->outage_ms = times->outage_ms;
+        transport->device = std::dynamic_pointer_cast<tcp::Device>(
+            tcp::CreateDevice(tcp::attr("127.0.0.1")));
+        transport->device->registerDescriptor(transport->park.event(), EPOLLIN,
+                                              &transport->park);
+        transport->context =
+            std::make_shared<Context>(transport->device, rank, size);
+        transport->outage_ms = outage_ms;
+        Parked parked(transport->park);
+        auto pair = transport->context->make(rank);
+        if (!pair->has_listened())
+            stop_listening(*transport->device,
+                           dynamic_cast<const tcp::Address &>(pair->address()),
+                           &transport->park);
         return transport.release();
     } catch (const std::exception &e) {
         set_error(err, e.what());
-        dt_error_prefix(err, "address %s", address);
         return nullptr;
     }
 }
 
-const void *dt_transport_listen(struct dt_transport *transport,
-                                const int *peers, int count,
-                                struct dt_error *err)
+int dt_transport_add(struct dt_transport *transport, int peer, int fd,
+                     struct dt_error *err)
 {
-    /* a socket listens until it is replaced by the connection */
-    if (dt_limits_open_files(static_cast<size_t>(count) + SPARE_FILES, err) <
-        0) {
-        dt_error_prefix(err, "connections to %d ranks", count);
-        return nullptr;
-    }
     try {
-        SignalsBlocked guard;
-        transport->addresses.clear();
-        for (int i = 0; i < count; i++)
-            transport->addresses.push_back(pack(
-                peers[i], transport->context->createPair(peers[i])->address()));
-        return transport->addresses.data();
-    } catch (const std::exception &e) {
-        set_error(err, e.what());
-        dt_error_prefix(err, "listening for %d ranks", count);
-        return nullptr;
-    }
-}
-
-int dt_transport_connect(struct dt_transport *transport, int peer,
-                         const void *addresses, size_t bytes,
-                         struct dt_error *err)
-{
-    std::vector<dt_transport_address> theirs(bytes /
-                                             sizeof(dt_transport_address));
-    memcpy(theirs.data(), addresses, theirs.size() * sizeof(theirs[0]));
-    auto ours = std::find_if(theirs.begin(), theirs.end(), [&](auto &address) {
-        return address.peer == transport->context->rank;
-    });
-    if (ours == theirs.end())
-        return set_error(err, "it does not listen for this rank");
-    try {
-        SignalsBlocked guard;
-        auto &pair = transport->context->getPair(peer);
-        pair->connect(unpack(*ours));
-        notice_silence(*pair, transport->outage_ms);
+        set_options(fd, transport->outage_ms);
+        Parked parked(transport->park);
+        transport->context->createPair(peer);
+        dynamic_cast<Pair &>(*transport->context->getPair(peer)).take(fd);
         return 0;
     } catch (const std::exception &e) {
+        ::close(fd);
         return set_error(err, e.what());
     }
 }

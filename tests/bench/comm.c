@@ -27,19 +27,44 @@ static void check(int rc)
     exit(err.status);
 }
 
+static int ring_put(void *ctx, const char *key, const void *data, size_t bytes,
+                    struct dt_error *e)
+{
+    char own[64];
+    snprintf(own, sizeof(own), "ring.%s", key);
+    return dt_launch_put(ctx, own, data, bytes, e);
+}
+
+static int ring_get(void *ctx, int rank, const char *key, void **data,
+                    size_t *bytes, struct dt_error *e)
+{
+    char own[64];
+    snprintf(own, sizeof(own), "ring.%s", key);
+    return dt_launch_get(ctx, rank, own, data, bytes, e);
+}
+
 static struct gloo_ring *ring_join(struct dt_launch *launch,
                                    const struct dt_comm_world *world,
                                    const struct dt_comm_options *options)
 {
-    char address[DT_ADDRESS_BYTES];
+    struct dt_comm_world other = *world; /* with keys of its own */
+    struct dt_token token;
+    union dt_net_address own;
+    char address[DT_NET_ADDRESS_BYTES];
+    struct dt_rendezvous *door;
     struct gloo_ring *ring;
     const void *doors;
     size_t bytes;
-    check(dt_address_choose(world, options, address, &err));
+    other.put = ring_put;
+    other.get = ring_get;
+    check(dt_token_offer(&other, &token, &err));
+    check(dt_address_choose(&other, options, &token, &own, &door, &err));
+    dt_net_print(&own, address);
     ring = gloo_ring_create(world->rank, world->size, address);
     doors = gloo_ring_doors(ring, &bytes);
     check(dt_launch_put(launch, "ring", doors, bytes, &err));
     check(dt_launch_fence(launch, options->timeout_ms, &err));
+    dt_rendezvous_close(door);
     for (int r = 0; r < world->size; r++) {
         void *theirs;
         if (r == world->rank)

@@ -43,7 +43,8 @@ comm_simt = \
 EXTRA_DIST += $(comm_simt)
 if HAVE_GLOO
 check_PROGRAMS += tests/comm/test_address tests/comm/test_faults \
-	tests/comm/test_handshake
+	tests/comm/test_handshake tests/comm/test_strangers
+tests_comm_test_strangers_SOURCES = tests/comm/test_strangers.c $(comm_world)
 tests_comm_test_faults_SOURCES = tests/comm/test_faults.c $(comm_scene)
 check_PROGRAMS += tests/comm/test_large tests/comm/test_large_faults \
 	tests/comm/test_links

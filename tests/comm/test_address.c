@@ -107,60 +107,90 @@ static void silent_close(struct silent *s)
     close(s->listener);
 }
 
-static void the_first_address_that_answers_is_taken(void **state)
+static const struct dt_token token = {{7}}, other_token = {{8}};
+static const struct dt_reach rank_0 = {.token = &token, .size = 2, .peer = 1};
+
+/* Rank 1 listens. */
+static struct dt_rendezvous *open_door(const struct dt_token *known,
+                                       union dt_net_address *at)
+{
+    struct dt_error err;
+    struct dt_rendezvous *door = dt_rendezvous_listen(NULL, &err);
+    assert_non_null(door);
+    const struct dt_rendezvous_options options = {
+        .token = known, .rank = 1, .size = 2};
+    assert_int_equal(dt_rendezvous_start(door, &options, &err), 0);
+    *at = loopback(dt_rendezvous_port(door));
+    return door;
+}
+
+static void assert_reaches(const union dt_net_address *at, int count,
+                           const struct dt_reach_times *times, int expected)
+{
+    struct dt_error err;
+    int fd;
+    assert_int_equal(dt_reach_first(&rank_0, at, count, times, &fd, &err),
+                     expected);
+    close(fd);
+}
+
+static void the_first_address_where_the_rank_is_is_taken(void **state)
 {
     const struct dt_reach_times times = {.answer_ms = 60000,
                                          .prefer_ms = 60000};
-    unsigned ports[2];
-    struct dt_door *doors[2];
-    union dt_net_address at[3], source;
-    struct dt_error err;
+    struct dt_rendezvous *stranger, *doors[2];
+    union dt_net_address at[4] = {loopback(1)}; /* refuses */
     (void)state;
-    for (int i = 0; i < 2; i++)
-        assert_non_null(doors[i] = dt_door_open(&ports[i], &err));
-    at[0] = loopback(1); /* refuses */
-    at[1] = loopback(ports[0]);
-    at[2] = loopback(ports[1]);
+    stranger = open_door(&other_token, &at[1]);
+    doors[0] = open_door(&token, &at[2]);
+    doors[1] = open_door(&token, &at[3]);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(dt_reach_first(at, 3, &times, &source, &err), 1);
-    assert_true(dt_net_same_host(&source, &at[1].any));
-    dt_door_close(doors[0]);
-    assert_int_equal(dt_reach_first(at, 3, &times, &source, &err), 2);
-    dt_door_close(doors[1]);
+        assert_reaches(at, 4, &times, 2);
+    dt_rendezvous_close(doors[0]);
+    assert_reaches(at, 4, &times, 3);
+    dt_rendezvous_close(doors[1]);
+    dt_rendezvous_close(stranger);
 }
 
 static void a_silent_address_delays_the_next_one_only_for_a_moment(void **state)
 {
     const struct dt_reach_times times = {.answer_ms = 60000, .prefer_ms = 50};
     struct silent silent;
-    unsigned port;
-    struct dt_error err;
-    struct dt_door *door = dt_door_open(&port, &err);
-    union dt_net_address source;
+    union dt_net_address at[2];
+    struct dt_rendezvous *door = open_door(&token, &at[1]);
     (void)state;
     silent_open(&silent);
-    const union dt_net_address at[] = {silent.at, loopback(port)};
+    at[0] = silent.at;
     double begun = dt_clock_now();
-    assert_int_equal(dt_reach_first(at, 2, &times, &source, &err), 1);
+    assert_reaches(at, 2, &times, 1);
     assert_true(dt_clock_now() - begun < 30);
     silent_close(&silent);
-    dt_door_close(door);
+    dt_rendezvous_close(door);
 }
 
 static void what_came_from_each_address_is_said(void **state)
 {
-    const struct dt_reach_times times = {.answer_ms = 50, .prefer_ms = 50};
+    const struct dt_reach_times times = {.answer_ms = 300, .prefer_ms = 50};
+    union dt_net_address at[3] = {loopback(1)};
+    struct dt_rendezvous *stranger = open_door(&other_token, &at[1]);
     struct silent silent;
-    union dt_net_address source;
     struct dt_error err;
+    char expected[512];
+    int fd;
     (void)state;
     silent_open(&silent);
-    const union dt_net_address at[] = {silent.at, loopback(1)};
-    assert_int_equal(dt_reach_first(at, 2, &times, &source, &err), -1);
+    at[2] = silent.at;
+    assert_int_equal(dt_reach_first(&rank_0, at, 3, &times, &fd, &err), -1);
     assert_int_equal(err.status, EX_UNAVAILABLE);
-    assert_string_equal(err.text, "127.0.0.1: no answer within 50 ms; "
-                                  "127.0.0.1: Connection refused");
+    snprintf(expected, sizeof(expected),
+             "127.0.0.1 port 1: Connection refused; 127.0.0.1 port %u: it does "
+             "not know the token of this run; 127.0.0.1 port %u: no answer "
+             "within 300 ms",
+             (unsigned)ntohs(at[1].v4.sin_port),
+             (unsigned)ntohs(at[2].v4.sin_port));
+    assert_string_equal(err.text, expected);
     silent_close(&silent);
+    dt_rendezvous_close(stranger);
 }
 
 int main(void)
@@ -169,7 +199,7 @@ int main(void)
         cmocka_unit_test(
             loopback_addresses_are_left_out_and_loopback_interfaces_are_not),
         cmocka_unit_test(link_local_addresses_come_last),
-        cmocka_unit_test(the_first_address_that_answers_is_taken),
+        cmocka_unit_test(the_first_address_where_the_rank_is_is_taken),
         cmocka_unit_test(
             a_silent_address_delays_the_next_one_only_for_a_moment),
         cmocka_unit_test(what_came_from_each_address_is_said),

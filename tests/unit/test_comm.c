@@ -161,7 +161,7 @@ static void a_failed_world_leaves_nothing_behind(void **state)
     for (int i = 0; i < TIMES; i++) {
         world_refuse("gloo", 2, &options, &err);
         assert_string_equal(err.text, "comm/gloo: rank 0 on h0: world: rank 1 "
-                                      "has no dt.comm.addresses");
+                                      "has no dt.comm.address");
         if (i != WARM)
             continue;
         descriptors = entries_of("/proc/self/fd");
