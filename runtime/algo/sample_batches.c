@@ -52,7 +52,11 @@ int dt_sample_batches_begin(struct dt_sample_batches *b,
                             const struct dt_experience *experience,
                             uint64_t generation, struct dt_error *err)
 {
-    assert(experience->rows % b->options.rows == 0);
+    if (experience->rows % b->options.rows != 0)
+        return dt_error_set(err, EX_SOFTWARE,
+                            "a generation has %zu completions, which are not "
+                            "whole steps of %zu: please report this",
+                            experience->rows, b->options.rows);
     free(b->order);
     b->order = calloc(experience->rows, sizeof(*b->order));
     b->experience = experience;

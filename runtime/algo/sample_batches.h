@@ -50,7 +50,8 @@ int dt_sample_batches_init(struct dt_sample_batches *b,
 void dt_sample_batches_fini(struct dt_sample_batches *b); /* zeroed: fine */
 
 /* Orders the rows of an experience that was gathered, and outlives its use
- * here: a multiple of options.rows. -1: EX_OSERR.
+ * here: a multiple of options.rows. -1: EX_OSERR, or EX_SOFTWARE if they are
+ * not.
  */
 int dt_sample_batches_begin(struct dt_sample_batches *b,
                             const struct dt_experience *experience,

@@ -382,6 +382,18 @@ static void steps_have_the_same_rows_in_every_world(void **state)
     dt_tokenizer_destroy(tokenizer);
 }
 
+static void a_generation_that_is_not_whole_steps_is_an_error(void **state)
+{
+    const struct dt_experience e = {.rows = 7};
+    struct dt_sample_batches b = {.options.rows = 3};
+    struct dt_error err;
+    (void)state;
+    assert_int_equal(dt_sample_batches_begin(&b, &e, 0, &err), -1);
+    assert_int_equal(err.status, EX_SOFTWARE);
+    assert_string_equal(err.text, "a generation has 7 completions, which are "
+                                  "not whole steps of 3: please report this");
+}
+
 /* --- choosing groups --- */
 
 /* An experience of the prompts number(groups), on one rank. */
@@ -440,6 +452,7 @@ int main(void)
         cmocka_unit_test(micro_batches_have_about_equally_many_tokens),
         cmocka_unit_test(the_order_depends_on_seed_and_generation),
         cmocka_unit_test(steps_have_the_same_rows_in_every_world),
+        cmocka_unit_test(a_generation_that_is_not_whole_steps_is_an_error),
         cmocka_unit_test(chosen_groups_are_an_experience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
