@@ -37,7 +37,7 @@ static const char help[] =
     "                        [--set KEY=VALUE]... [CONFIG]\n\n"
     "Examines each node of the job, or this machine if there is no job,\n"
     "prints a table, and says what to do about each problem.\n\n"
-    "  --brief            print one line if no node is bad\n"
+    "  --brief            print warnings and one line if no node is bad\n"
     "  --job=ID[.STEP]    examine the nodes of another job, or of one "
     "step\n"
     "  --plugin           explain why srun --help does not show "

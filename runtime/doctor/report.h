@@ -75,8 +75,8 @@ void dt_doctor_report_judge(struct dt_doctor_report *report,
 size_t dt_doctor_report_count(const struct dt_doctor_report *report,
                               enum dt_doctor_verdict verdict);
 
-/* Prints the table, the problems, and a last line. `brief`: only the last line
- * if no node is bad.
+/* Prints the table, the problems, and a last line. `brief`: only warnings and
+ * the last line if no node is bad.
  */
 void dt_doctor_report_print(const struct dt_doctor_report *report, bool brief,
                             FILE *out);

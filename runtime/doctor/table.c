@@ -140,8 +140,7 @@ static size_t print_problems(const struct dt_doctor_report *report,
         if (report->problems[i].verdict != verdict)
             continue;
         count++;
-        if (out)
-            print_problem(report, &report->problems[i], out);
+        print_problem(report, &report->problems[i], out);
     }
     return count;
 }
@@ -150,13 +149,12 @@ void dt_doctor_report_print(const struct dt_doctor_report *report, bool brief,
                             FILE *out)
 {
     size_t bad = dt_doctor_report_count(report, DT_DOCTOR_BAD);
-    bool full = !brief || bad > 0;
-    if (full) {
+    if (!brief || bad > 0) {
         print_rows(report, out);
         print_alike(report, out);
         print_problems(report, DT_DOCTOR_BAD, out);
     }
-    size_t warnings = print_problems(report, DT_DOCTOR_WARN, full ? out : NULL);
+    size_t warnings = print_problems(report, DT_DOCTOR_WARN, out);
     if (bad == 0) {
         fprintf(out, "%zu node%s good, %zu warning%s\n", report->node_count,
                 report->node_count == 1 ? " is" : "s are", warnings,

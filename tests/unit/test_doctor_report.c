@@ -85,7 +85,8 @@ static void the_table_shows_what_differs_between_nodes(void **state)
                         "2 nodes are good, 1 warning\n");
     begin(2);
     take("0 warn memory only 1 GiB");
-    assert_string_equal(table(true), "2 nodes are good, 1 warning\n");
+    assert_string_equal(table(true), "n1: warning: only 1 GiB\n"
+                                     "2 nodes are good, 1 warning\n");
     begin(1);
     assert_string_equal(table(true), "1 node is good, 0 warnings\n");
     begin(2);
