@@ -8,10 +8,13 @@
 
 #include "conf/read.h"
 
-enum { NAME_BYTES = 256 };
+enum { NAME_BYTES = 256, DEPTH_MAX = 8 };
+
+static int print_expanded(const char *text, const char *stop, int depth,
+                          FILE *out, struct dt_error *err);
 
 /* Prints the value of ${...}; `body` is the text between the braces. */
-static int print_variable(const char *body, size_t count, FILE *out,
+static int print_variable(const char *body, size_t count, int depth, FILE *out,
                           struct dt_error *err)
 {
     char name[NAME_BYTES];
@@ -29,8 +32,8 @@ static int print_variable(const char *body, size_t count, FILE *out,
                             (int)count, body);
     const char *value = getenv(name);
     if (has_default && (!value || !*value))
-        fwrite(body + n + 2, 1, count - n - 2, out);
-    else if (value)
+        return print_expanded(body + n + 2, body + count, depth + 1, out, err);
+    if (value)
         fputs(value, out);
     else
         return dt_error_set(err, EX_CONFIG,
@@ -40,25 +43,42 @@ static int print_variable(const char *body, size_t count, FILE *out,
     return 0;
 }
 
-static int print_expanded(const char *text, FILE *out, struct dt_error *err)
+/* The brace that closes the one before `text`, or NULL. */
+static const char *find_end(const char *text, const char *stop)
 {
-    while (*text) {
-        size_t plain = strcspn(text, "$");
+    int open = 1;
+    for (; text < stop; text++) {
+        open += strncmp(text, "${", 2) == 0;
+        open -= *text == '}';
+        if (open == 0)
+            return text;
+    }
+    return NULL;
+}
+
+static int print_expanded(const char *text, const char *stop, int depth,
+                          FILE *out, struct dt_error *err)
+{
+    if (depth > DEPTH_MAX)
+        return dt_error_set(err, EX_CONFIG, "${ in %d others", DEPTH_MAX);
+    while (text < stop) {
+        const char *dollar = memchr(text, '$', (size_t)(stop - text));
+        size_t plain = (size_t)((dollar ? dollar : stop) - text);
         fwrite(text, 1, plain, out);
         text += plain;
         if (strncmp(text, "$${", 3) == 0) {
             fputs("${", out);
             text += 3;
         } else if (strncmp(text, "${", 2) == 0) {
-            const char *end = strchr(text, '}');
+            const char *end = find_end(text + 2, stop);
             if (!end)
                 return dt_error_set(err, EX_CONFIG,
                                     "${ without }: write $${ for ${ itself");
-            if (print_variable(text + 2, (size_t)(end - text) - 2, out, err) <
-                0)
+            if (print_variable(text + 2, (size_t)(end - text) - 2, depth, out,
+                               err) < 0)
                 return -1;
             text = end + 1;
-        } else if (*text) {
+        } else if (text < stop) {
             putc(*text++, out);
         }
     }
@@ -73,7 +93,7 @@ static char *expand(const char *text, struct dt_error *err)
     char *expanded = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&expanded, &bytes);
-    int rc = out ? print_expanded(text, out, err) : -1;
+    int rc = out ? print_expanded(text, text + strlen(text), 0, out, err) : -1;
     bool bad = !out || ferror(out);
     bad |= out && fclose(out) != 0;
     if (bad || !expanded)
@@ -87,8 +107,9 @@ static char *expand(const char *text, struct dt_error *err)
 /* Whether the text is nothing but one variable. */
 static bool is_one_variable(const char *text)
 {
-    const char *end = strchr(text, '}');
-    return strncmp(text, "${", 2) == 0 && end && end[1] == '\0';
+    size_t n = strlen(text);
+    return strncmp(text, "${", 2) == 0 &&
+           find_end(text + 2, text + n) == text + n - 1;
 }
 
 static void expand_scalar(struct dt_conf_reader *reader, struct dt_tree *node,

@@ -173,7 +173,7 @@ deb_root() {
     dt_devcluster up --nodes 2 --cpus 1 --runtime "$WORK/used/usr/bin/disttrain" \
         --plugin "$(echo "$WORK"/used/usr/lib/*/slurm-wlm/spank_disttrain.so)"
     dt_need_pmix
-    run -0 dt_run env DISTTRAIN_OUTPUT="$WORK/out" srun -N2 -n2 \
+    run -0 dt_run env OUTPUT="$WORK/out" srun -N2 -n2 \
         --disttrain=c.yaml
     [[ $output == *"done: 2 steps"* ]]
     dt_devcluster down

@@ -170,7 +170,7 @@ static void variables_are_expanded_in_every_value(void **state)
         "algorithm: sft\nmodel.n_embd: 96\n"
         "training.per_device_batch_size: 2\ndata.train: train.jsonl\n"
         "optimizer: {lr: \"${DT_LR}\", betas: [\"${DT_B:-0.8}\", 0.9]}\n"
-        "run: {name: \"x-${DT_NAME}\", seed: '${DT_NONE:-7}'}\n"
+        "run: {name: \"x-${DT_NAME}\", seed: '${DT_NONE:-${DT_NO:-7}}'}\n"
         "precision: {compute: \"${DT_NONE:-fp32}\"}\n"
         "report_to: [\"${DT_NONE:-tensorboard}\"]\n"
         "chat_template_kwargs: {a: \"${DT_LR}\", b: \"${DT_NAME}\"}\n"
