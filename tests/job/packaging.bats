@@ -36,6 +36,18 @@ files() {
     (cd "$1" && find . ! -type d -print | sort)
 }
 
+# missing_links PAGE: prints targets of links in it, and in pages below, that
+# are not there.
+missing_links() {
+    local page target
+    while read -r page; do
+        grep -oE '\]\([^)]*\)' "$page" | sed 's/^](//; s/)$//; s/#.*//' |
+            grep -vE '^$|^https?://' | while read -r target; do
+            [[ -e ${page%/*}/$target ]] || echo "$page: $target"
+        done
+    done < <(find "${1%/*}" -name '*.md')
+}
+
 # hardened FILE: it searches libraries only in the usual directories, and
 # resolves all symbols at start.
 hardened() {
@@ -92,6 +104,8 @@ deb_root() {
     grep -q '/spank_disttrain.so$' installed
     grep -q '/man8/spank_disttrain.8$' installed
     run ! grep '[.]la$' installed
+    run -0 missing_links dest/"$(grep '/README.md$' installed | head -n 1)"
+    [[ -z $output ]]
     local plugin
     plugin=$(grep '/spank_disttrain.so$' installed)
     grep -x "required ${plugin#.}" dest/"$(grep zz-disttrain.conf installed)"
@@ -165,6 +179,8 @@ deb_root() {
     dpkg -x "$(plugin_deb)" used
     dpkg -x "$(runtime_deb)" used
     local file
+    run -0 missing_links used/usr/share/doc/disttrain/README.md
+    [[ -z $output ]]
     for file in used/usr/bin/disttrain used/usr/lib/*/slurm-wlm/*.so; do
         hardened "$file" && stripped "$file"
     done
