@@ -461,7 +461,7 @@ static void print_reward_results(const struct dt_conf_rewards *rewards,
     if (!stream)
         return;
     dt_conf_rewards_print(rewards, true, stream);
-    if (fclose(stream) == 0 && (clean = dt_secret_remove_seen(text))) {
+    if (fclose(stream) == 0 && text && (clean = dt_secret_remove_seen(text))) {
         fputs(clean, out);
         free(clean);
     }
