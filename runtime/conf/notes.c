@@ -36,11 +36,12 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
-    dt_secret_clean(text, sizeof(text));
+    dt_secret_clean(text + n, sizeof(text) - (size_t)n);
     replace_controls(text);
     struct dt_conf_note *note = &notes->note[notes->count];
     note->place = place;
     note->order = notes->count;
+    note->said = (size_t)n;
     note->text = strdup(text);
     if (note->text)
         notes->count++;
@@ -60,29 +61,17 @@ const char *dt_conf_where(const struct dt_conf_notes *notes,
     return text;
 }
 
-/* What a note says, behind its place and key. */
-static const char *said_by(const struct dt_conf_notes *notes,
-                           const struct dt_conf_note *note)
-{
-    const char *text =
-        note->text +
-        strlen(dt_conf_place_text(note->place, notes->file, notes->deepspeed));
-    const char *key_end = strstr(text + strlen(": "), ": ");
-    return key_end ? key_end + strlen(": ") : text + strlen(": ");
-}
-
-/* Lets a note of `from` join one at the same place, and frees its text. False:
- * it is a statement of its own.
+/* Lets a note join one of `to` at the same place, and frees its text. False: it
+ * is a statement of its own.
  */
-static bool join(struct dt_conf_notes *to, const struct dt_conf_notes *from,
-                 struct dt_conf_note *other)
+static bool join(struct dt_conf_notes *to, struct dt_conf_note *other)
 {
     const struct dt_conf_place at = other->place;
-    const char *more = said_by(from, other);
+    const char *more = other->text + other->said;
     bool unused = strncmp(more, "no effect", 9) == 0;
     for (size_t i = 0; i < to->count; i++) {
         struct dt_conf_note *note = &to->note[i];
-        const char *said = said_by(to, note);
+        const char *said = note->text + note->said;
         bool becomes = strncmp(said, "becomes ", 8) == 0;
         char *joined = note->text;
         if (note->place.source != at.source || note->place.line != at.line ||
@@ -107,7 +96,7 @@ static bool join(struct dt_conf_notes *to, const struct dt_conf_notes *from,
 void dt_conf_notes_join(struct dt_conf_notes *to, struct dt_conf_notes *from)
 {
     for (size_t i = 0; i < from->count; i++) {
-        if (join(to, from, &from->note[i]))
+        if (join(to, &from->note[i]))
             continue;
         if (to->count < DT_CONF_NOTES_MAX) {
             to->note[to->count] = from->note[i];

@@ -17,6 +17,7 @@ struct dt_conf_note {
     struct dt_conf_place place;
     size_t order; /* order of discovery, for two at the same place */
     char *text;
+    size_t said; /* where in it the place and the key end */
 };
 
 struct dt_conf_notes {
