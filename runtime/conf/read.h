@@ -30,11 +30,11 @@ struct dt_conf_reader {
     const char *algorithm; /* as the file spells it, or NULL */
     bool scores;           /* it is read for its rewards, and does not train */
     bool *failed;          /* by row: the given value is bad */
-    char unused[512]; /* names of keys of others without effect */
+    char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
-    int *overridden;       /* by row: the number of the last override; 0: none
-                            */
+    int *overridden; /* by row: the number of the last override; 0: none
+                      */
     struct dt_conf_notes problems, warnings;
 };
 
@@ -171,13 +171,13 @@ void dt_conf_string_print(const char *text, FILE *out);
 void dt_conf_expand(struct dt_conf_reader *reader, struct dt_tree *tree,
                     const char *path);
 
-/* Refuses $NAME without braces in the text of a path as it was written, where it
- * would silently stay. -1: EX_CONFIG.
+/* Refuses $NAME without braces in the text of a path as it was written, where
+ * it would silently stay. -1: EX_CONFIG.
  */
 int dt_conf_check_braces(const char *text, struct dt_error *err);
 
-/* Expands a leading ~/ and makes the path absolute, relative to `directory`. The
- * result is malloc'ed. NULL and err: EX_CONFIG, EX_OSERR.
+/* Expands a leading ~/ and makes the path absolute, relative to `directory`.
+ * The result is malloc'ed. NULL and err: EX_CONFIG, EX_OSERR.
  */
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);
