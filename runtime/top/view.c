@@ -35,9 +35,9 @@ static void draw_title(FILE *out, const struct dt_live_state *state,
                        const struct dt_top_view *view)
 {
     char line[LINE];
-    int n =
-        snprintf(line, sizeof(line), "%s  %s  %d rank%s", state->name,
-                 state->algorithm, state->world, dt_str_plural((uint64_t)state->world));
+    int n = snprintf(line, sizeof(line), "%s  %s  %d rank%s", state->name,
+                     state->algorithm, state->world,
+                     dt_str_plural((uint64_t)state->world));
     if (state->job[0])
         n += snprintf(line + n, sizeof(line) - (size_t)n, "  job %s",
                       state->job);
@@ -216,6 +216,9 @@ void dt_top_draw(FILE *out, const struct dt_live_state *state,
     draw_bar(out, state, view);
     draw_curves(out, state, view);
     draw_numbers(out, state, view);
+    if (state->row_count == 0 && strcmp(state->status, "running") == 0)
+        dt_top_line(out, view, DT_TOP_DIM,
+                    "ranks tell their numbers once a minute; none have yet");
     if (state->row_count > 0 && (view->rows == 0 || room > 2)) {
         dt_top_line(out, view, DT_TOP_PLAIN, "");
         dt_top_draw_ranks(out, state, view, view->rows == 0 ? 0 : room);

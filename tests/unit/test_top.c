@@ -139,6 +139,19 @@ static void the_slow_one_of_two_ranks_is_seen(void **state)
     assert_non_null(strstr(out, "      0  n1              100 ms    +0 %"));
 }
 
+static void until_ranks_have_told_their_numbers_it_says_when(void **state)
+{
+    static const char says[] =
+        "\nranks tell their numbers once a minute; none have yet\n";
+    (void)state;
+    make_run(0, 1);
+    assert_int_equal(top("--once", write_run("early")), 0);
+    assert_non_null(strstr(out, says));
+    strcpy(run.status, "finished");
+    assert_int_equal(top("--once", write_run("early")), 0);
+    assert_null(strstr(out, says));
+}
+
 static void a_run_that_samples_shows_its_reward(void **state)
 {
     (void)state;
@@ -507,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_one_plain_table),
         cmocka_unit_test(the_slow_one_of_two_ranks_is_seen),
+        cmocka_unit_test(until_ranks_have_told_their_numbers_it_says_when),
         cmocka_unit_test(a_run_that_samples_shows_its_reward),
         cmocka_unit_test(a_pipe_gets_the_same_without_being_asked),
         cmocka_unit_test(json_is_the_file_itself),
