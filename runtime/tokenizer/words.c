@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "tokenizer/impl.h"
@@ -43,11 +44,31 @@ static inline unsigned class_at(const uint8_t *classes, const char *s,
     return classes[dt_tok_decode(s, bytes)];
 }
 
+/* How many of the eight bytes at s are letters of ASCII before the first that
+ * is not. Without a loop, there is nothing for the processor to guess.
+ */
+static size_t count_letters(const char *s)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    uint64_t word;
+    memcpy(&word, s, sizeof(word));
+    const uint64_t small = (word | ones * 0x20) & ~high;
+    /* the high bit of each byte: from a on, and beyond z */
+    const uint64_t above = small + ones * (0x80 - 'a');
+    const uint64_t beyond = small + ones * (0x7f - 'z');
+    const uint64_t others = (~above | beyond | word) & high;
+    return others ? (size_t)__builtin_ctzll(le64toh(others)) / 8 : 8;
+}
+
 /* The end of the run of characters of a class that starts at i. */
 static size_t end_of_class(const uint8_t *classes, const char *s, size_t n,
                            size_t i, unsigned class)
 {
-    size_t bytes;
+    size_t bytes = 8;
+    while (class == DT_TOK_LETTER && n - i >= 8 && bytes == 8) {
+        bytes = count_letters(s + i);
+        i += bytes;
+    }
     for (; i < n; i += bytes)
         if (!(class_at(classes, s + i, &bytes) & class))
             break;

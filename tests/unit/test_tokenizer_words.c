@@ -68,12 +68,12 @@ static uint32_t draw(uint32_t end)
 static size_t make_text(char *out)
 {
     static const char *const parts[] = {
-        "a",      "Z",      "s",          "S",          "'",      "'",
-        "re",     "lL",     "VE",         "\u017f",     " ",      " ",
-        "\t",     "\n",     "\r",         "\r\n",       "\u00a0", "\xc2\x85",
-        "\u180e", "\u3000", "\u2028",     "1",          "\u0664", "\u00bd",
-        "\u2167", "\u4e2d", "\u00e9",     "\u0301",     ".",      "-",
-        "\u200b", "\u20ac", "\U0001f600", "\U00020000",
+        "a",      "Z",      "s",          "S",          "'",        "'",
+        "re",     "lL",     "VE",         "\u017f",     " ",        " ",
+        "\t",     "\n",     "\r",         "\r\n",       "\u00a0",   "\xc2\x85",
+        "\u180e", "\u3000", "\u2028",     "1",          "\u0664",   "\u00bd",
+        "\u2167", "\u4e2d", "\u00e9",     "\u0301",     ".",        "-",
+        "\u200b", "\u20ac", "\U0001f600", "\U00020000", "straight", "@AZ[`az{",
     };
     size_t n = 0, count = 1 + draw(12);
     for (size_t i = 0; i < count; i++) {
