@@ -208,10 +208,31 @@ struct dt_tok_span {
 };
 
 /* Bytes [from, to) of a span; begin and end of the origin of its byte i. */
-struct dt_tok_span dt_tok_span_part(const struct dt_tok_span *span, size_t from,
-                                    size_t to);
-uint32_t dt_tok_span_begin(const struct dt_tok_span *span, size_t i);
-uint32_t dt_tok_span_end(const struct dt_tok_span *span, size_t i);
+static inline struct dt_tok_span dt_tok_span_part(
+    const struct dt_tok_span *span, size_t from, size_t to)
+{
+    struct dt_tok_span part = *span;
+    part.s += from;
+    part.n = to - from;
+    part.at += (uint32_t)from;
+    if (span->begin) {
+        part.begin += from;
+        part.end += from;
+    }
+    part.first = span->first && from == 0;
+    return part;
+}
+
+static inline uint32_t dt_tok_span_begin(const struct dt_tok_span *span,
+                                         size_t i)
+{
+    return span->begin ? span->begin[i] : span->at + (uint32_t)i;
+}
+
+static inline uint32_t dt_tok_span_end(const struct dt_tok_span *span, size_t i)
+{
+    return span->begin ? span->end[i] : span->at + (uint32_t)i + 1;
+}
 
 /* Makes room for `count` items in the array whose pointer, of any type, is at
  * `array`. False: out of memory; the array is unchanged.

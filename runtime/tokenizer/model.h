@@ -89,7 +89,7 @@ struct dt_tok_path {
 
 /* One thread's cache and workspace. */
 struct dt_tok_work {
-    struct dt_tok_cached *cache;
+    struct dt_tok_cache *cache;
     struct dt_tok_symbol *symbols; /* has room for one for each byte */
     size_t count, capacity;
     uint64_t *heap; /* BPE: rank << 32 | position */

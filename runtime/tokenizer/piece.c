@@ -7,28 +7,51 @@
 
 #include "tokenizer/impl.h"
 
+/* The cache has a table of short pieces with few tokens, which nearly all are,
+ * two in a line of the processor's cache, and one of longer ones.
+ */
 enum {
-    CACHE_BITS = 15,
-    KEY_BYTES = 22,
-    CACHED_IDS = 8,
+    LINE_BYTES = 64,
+    SHORT_BITS = 14, /* pairs of short pieces */
+    SHORT_BYTES = 16,
+    SHORT_IDS = 3,
+    LONG_BITS = 13,
+    LONG_BYTES = 24,
+    LONG_IDS = 7,
 };
 
-/* A piece that was encoded before, and its tokens. */
-struct dt_tok_cached {
-    uint8_t bytes, count; /* 0 bytes: free */
-    char key[KEY_BYTES];
-    uint8_t ends[CACHED_IDS];
-    int32_t ids[CACHED_IDS];
+/* Pieces that were encoded before, and their tokens. A key and the number of
+ * bytes are the text of a piece; 0 bytes: free. `ends` is where tokens end in
+ * the piece, except for the last.
+ */
+struct dt_tok_short {
+    uint64_t key[SHORT_BYTES / 8];
+    int32_t ids[SHORT_IDS];
+    uint8_t bytes, count, ends[SHORT_IDS - 1];
+};
+
+struct dt_tok_long {
+    uint64_t key[LONG_BYTES / 8];
+    int32_t ids[LONG_IDS];
+    uint8_t bytes, count, ends[LONG_IDS - 1];
+};
+
+_Static_assert(2 * sizeof(struct dt_tok_short) == LINE_BYTES, "a line of two");
+
+struct dt_tok_cache {
+    struct dt_tok_short pairs[1 << SHORT_BITS][2];
+    struct dt_tok_long longs[1 << LONG_BITS];
 };
 
 struct dt_tok_work *dt_tok_work_create(void)
 {
+    const size_t bytes = sizeof(struct dt_tok_cache);
     struct dt_tok_work *work = calloc(1, sizeof(*work));
-    if (!work || !(work->cache = calloc((size_t)1 << CACHE_BITS,
-                                        sizeof(work->cache[0])))) {
+    if (!work || !(work->cache = aligned_alloc(LINE_BYTES, bytes))) {
         free(work);
         return NULL;
     }
+    memset(work->cache, 0, bytes);
     return work;
 }
 
@@ -90,57 +113,151 @@ static int emit_symbols(struct dt_encoder *e, const struct dt_tok_span *piece)
     return 0;
 }
 
-/* The slot of the cache for a piece. The key is padded with zeros. */
-static struct dt_tok_cached *cache_slot(struct dt_tok_work *work,
-                                        const char key[KEY_BYTES], size_t bytes)
+/* --- the cache --- */
+
+static uint64_t load_8(const char *s)
 {
-    uint64_t words[3] = {0};
-    memcpy(words, key, KEY_BYTES);
-    uint64_t hash = (words[0] ^ bytes) * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ hash >> 29 ^ words[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 32 ^ words[2]) * UINT64_C(0x94d049bb133111eb);
-    return &work->cache[hash >> (64 - CACHE_BITS)];
+    uint64_t word;
+    memcpy(&word, s, sizeof(word));
+    return word;
 }
 
-/* Stores the tokens of a piece in the cache, if they are few and cover all of
- * it in order.
- */
-static void cache_piece(const struct dt_tok_work *work,
-                        struct dt_tok_cached *slot, const char key[KEY_BYTES],
-                        size_t bytes)
+static uint64_t load_4(const char *s)
 {
-    size_t end = 0;
-    slot->bytes = 0;
-    if (work->count > CACHED_IDS)
-        return;
-    for (size_t i = 0; i < work->count; i++) {
-        if (work->symbols[i].begin != end)
-            return;
-        end = work->symbols[i].end;
-        slot->ids[i] = work->symbols[i].id;
-        slot->ends[i] = (uint8_t)end;
+    uint32_t word;
+    memcpy(&word, s, sizeof(word));
+    return word;
+}
+
+/* Makes words of n <= LONG_BYTES bytes that no other n bytes have, by loads
+ * that overlap rather than by a copy, which would be loaded before it is there.
+ */
+static void make_key(const char *s, size_t n, uint64_t key[LONG_BYTES / 8])
+{
+    key[1] = key[2] = 0;
+    if (n > 16)
+        key[2] = load_8(s + n - 8);
+    if (n > 8) {
+        key[0] = load_8(s);
+        key[1] = n > 16 ? load_8(s + 8) : load_8(s + n - 8);
+    } else if (n >= 4) {
+        key[0] = load_4(s) | load_4(s + n - 4) << 32;
+    } else {
+        key[0] = (uint64_t)(unsigned char)s[0] |
+                 (uint64_t)(unsigned char)s[n / 2] << 8 |
+                 (uint64_t)(unsigned char)s[n - 1] << 16;
     }
-    memcpy(slot->key, key, KEY_BYTES);
-    slot->count = (uint8_t)work->count;
-    slot->bytes = (uint8_t)bytes;
+}
+
+static uint64_t hash_key(const uint64_t key[LONG_BYTES / 8], size_t n)
+{
+    uint64_t hash = (key[0] ^ n) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ hash >> 29 ^ key[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (hash ^ hash >> 32 ^ key[2]) * UINT64_C(0x94d049bb133111eb);
+}
+
+/* Stores the tokens of a piece, if they are few and cover all of it in order. A
+ * new short piece stands first; the one that stood there becomes second.
+ */
+static void cache_piece(struct dt_tok_work *work, const uint64_t *key,
+                        uint64_t hash, size_t n)
+{
+    const struct dt_tok_symbol *symbols = work->symbols;
+    const size_t count = work->count;
+    int32_t *ids;
+    uint8_t *ends;
+    if (count == 0 || count > LONG_IDS || symbols[0].begin > 0 ||
+        symbols[count - 1].end != n)
+        return;
+    for (size_t i = 1; i < count; i++)
+        if (symbols[i].begin != symbols[i - 1].end)
+            return;
+    if (n <= SHORT_BYTES && count <= SHORT_IDS) {
+        struct dt_tok_short *pair =
+            work->cache->pairs[hash >> (64 - SHORT_BITS)];
+        pair[1] = pair[0];
+        pair[0].bytes = (uint8_t)n;
+        pair[0].count = (uint8_t)count;
+        memcpy(pair[0].key, key, SHORT_BYTES);
+        ids = pair[0].ids;
+        ends = pair[0].ends;
+    } else {
+        struct dt_tok_long *slot =
+            &work->cache->longs[hash >> (64 - LONG_BITS)];
+        slot->bytes = (uint8_t)n;
+        slot->count = (uint8_t)count;
+        memcpy(slot->key, key, LONG_BYTES);
+        ids = slot->ids;
+        ends = slot->ends;
+    }
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = symbols[i].id;
+        if (i + 1 < count)
+            ends[i] = (uint8_t)symbols[i].end;
+    }
+}
+
+static const struct dt_tok_short *find_short(const struct dt_tok_work *work,
+                                             const uint64_t *key, uint64_t hash,
+                                             size_t n)
+{
+    const struct dt_tok_short *pair =
+        work->cache->pairs[hash >> (64 - SHORT_BITS)];
+    for (size_t i = 0; i < 2; i++)
+        if (pair[i].bytes == n && pair[i].key[0] == key[0] &&
+            pair[i].key[1] == key[1])
+            return &pair[i];
+    return NULL;
+}
+
+static const struct dt_tok_long *find_long(const struct dt_tok_work *work,
+                                           const uint64_t *key, uint64_t hash,
+                                           size_t n)
+{
+    const struct dt_tok_long *slot =
+        &work->cache->longs[hash >> (64 - LONG_BITS)];
+    return slot->bytes == n && slot->key[0] == key[0] &&
+                   slot->key[1] == key[1] && slot->key[2] == key[2]
+               ? slot
+               : NULL;
+}
+
+static int emit_cached(struct dt_encoder *e, const struct dt_tok_span *piece,
+                       const int32_t *ids, const uint8_t *ends, size_t count)
+{
+    struct dt_tokens *t = e->tokens;
+    if (t->capacity - t->count < count && dt_tok_reserve(e, count) < 0)
+        return -1;
+    for (size_t i = 0, begin = 0; t->begin && i < count; i++) {
+        const size_t end = i + 1 < count ? ends[i] : piece->n;
+        t->begin[t->count + i] = dt_tok_span_begin(piece, begin);
+        t->end[t->count + i] = dt_tok_span_end(piece, end - 1);
+        begin = end;
+    }
+    for (size_t i = 0; i < count; i++)
+        t->ids[t->count + i] = ids[i];
+    t->count += count;
+    return 0;
 }
 
 int dt_tok_piece(struct dt_encoder *e, const struct dt_tok_span *piece)
 {
-    char key[KEY_BYTES] = {0};
-    if (piece->n > KEY_BYTES)
+    uint64_t key[LONG_BYTES / 8];
+    const size_t n = piece->n;
+    if (n == 0 || n > LONG_BYTES)
         return encode_piece(e, piece) < 0 ? -1 : emit_symbols(e, piece);
-    memcpy(key, piece->s, piece->n);
-    struct dt_tok_cached *slot = cache_slot(e->work, key, piece->n);
-    if (slot->bytes != piece->n || memcmp(slot->key, key, KEY_BYTES) != 0) {
-        if (encode_piece(e, piece) < 0)
-            return -1;
-        cache_piece(e->work, slot, key, piece->n);
-        return emit_symbols(e, piece);
+    make_key(piece->s, n, key);
+    const uint64_t hash = hash_key(key, n);
+    if (n <= SHORT_BYTES) {
+        const struct dt_tok_short *one = find_short(e->work, key, hash, n);
+        if (one)
+            return emit_cached(e, piece, one->ids, one->ends, one->count);
     }
-    if (dt_tok_reserve(e, slot->count) < 0)
+    const struct dt_tok_long *one = find_long(e->work, key, hash, n);
+    if (one)
+        return emit_cached(e, piece, one->ids, one->ends, one->count);
+    if (encode_piece(e, piece) < 0)
         return -1;
-    for (size_t i = 0, begin = 0; i < slot->count; begin = slot->ends[i++])
-        dt_tok_emit(e, slot->ids[i], piece, begin, slot->ends[i]);
-    return 0;
+    cache_piece(e->work, key, hash, n);
+    return emit_symbols(e, piece);
 }

@@ -177,10 +177,12 @@ static int split_words(struct dt_encoder *e, size_t step,
                        const struct dt_tok_span *span)
 {
     enum dt_tok_words words = e->tokenizer->steps[step].words;
+    const bool last = step + 1 == e->tokenizer->step_count;
     for (size_t i = 0; i < span->n;) {
         size_t n = dt_tok_word(words, e->classes, span->s + i, span->n - i);
         struct dt_tok_span part = dt_tok_span_part(span, i, i + n);
-        if (dt_tok_split(e, step + 1, &part) < 0)
+        if ((last ? dt_tok_piece(e, &part) : dt_tok_split(e, step + 1, &part)) <
+            0)
             return -1;
         i += n;
     }

@@ -7,31 +7,6 @@
 
 #include "tokenizer/impl.h"
 
-struct dt_tok_span dt_tok_span_part(const struct dt_tok_span *span, size_t from,
-                                    size_t to)
-{
-    struct dt_tok_span part = *span;
-    part.s += from;
-    part.n = to - from;
-    part.at += (uint32_t)from;
-    if (span->begin) {
-        part.begin += from;
-        part.end += from;
-    }
-    part.first = span->first && from == 0;
-    return part;
-}
-
-uint32_t dt_tok_span_begin(const struct dt_tok_span *span, size_t i)
-{
-    return span->begin ? span->begin[i] : span->at + (uint32_t)i;
-}
-
-uint32_t dt_tok_span_end(const struct dt_tok_span *span, size_t i)
-{
-    return span->begin ? span->end[i] : span->at + (uint32_t)i + 1;
-}
-
 void dt_tok_text_fini(struct dt_tok_text *text)
 {
     free(text->bytes);

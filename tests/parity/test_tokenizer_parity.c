@@ -75,6 +75,60 @@ static void expect_text(const struct dt_tokenizer *tokenizer,
                  json_string_value(expected), out);
 }
 
+static uint32_t draw(uint32_t end)
+{
+    static uint64_t random = 1;
+    random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)(random >> 33) % end;
+}
+
+/* Words of all lengths, many of which begin and end alike. */
+static size_t make_text(char *out, size_t room)
+{
+    static const char *const parts[] = {"a",      "th", "e", "\u00e9",
+                                        "\u4e2d", "B",  "-", "in",
+                                        "1",      "\n", "=", "  "};
+    size_t n = 0;
+    while (n + 128 < room) {
+        const char *end = parts[draw(4)];
+        out[n++] = ' ';
+        for (uint32_t count = draw(2) ? 1 + draw(4) : draw(14); count > 0;
+             count--) {
+            const char *part = parts[draw(draw(3) ? 5 : 12)];
+            memcpy(out + n, part, strlen(part));
+            n += strlen(part);
+        }
+        memcpy(out + n, end, strlen(end));
+        n += strlen(end);
+    }
+    return n;
+}
+
+/* What an encoder remembers of the pieces before changes no token. */
+static void expect_the_same_anew(const struct dt_tokenizer *tokenizer,
+                                 struct dt_encoder *used)
+{
+    struct dt_tokens a = {0}, b = {0};
+    struct dt_error err;
+    char text[4096];
+    for (int i = 0; i < 12; i++) {
+        const size_t n = make_text(text, sizeof(text));
+        const unsigned flags = i % 2 ? DT_ENCODE_OFFSETS : 0;
+        struct dt_encoder *fresh = dt_encoder_create(tokenizer, &err);
+        assert_int_equal(dt_encode(used, text, n, flags, &a, &err), 0);
+        assert_int_equal(dt_encode(fresh, text, n, flags, &b, &err), 0);
+        assert_int_equal(a.count, b.count);
+        assert_memory_equal(a.ids, b.ids, a.count * sizeof(*a.ids));
+        if (flags) {
+            assert_memory_equal(a.begin, b.begin, a.count * sizeof(*a.begin));
+            assert_memory_equal(a.end, b.end, a.count * sizeof(*a.end));
+        }
+        dt_encoder_destroy(fresh);
+    }
+    dt_tokens_fini(&a);
+    dt_tokens_fini(&b);
+}
+
 static void ids_match_the_reference(void **state)
 {
     const json_t *expected = json_object_get(reference, *state);
@@ -108,6 +162,7 @@ static void ids_match_the_reference(void **state)
                         json_array_get(json_object_get(expected, "skipped"), i),
                         i);
         }
+    expect_the_same_anew(tokenizer, encoder);
     dt_tokens_fini(&tokens);
     dt_encoder_destroy(encoder);
     dt_tokenizer_destroy(tokenizer);
