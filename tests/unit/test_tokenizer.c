@@ -146,6 +146,43 @@ static void long_pieces_merge_in_the_order_of_ranks(void **state)
     dt_tokenizer_destroy(t);
 }
 
+static void encode_word(struct dt_encoder *encoder, const char *word, size_t n)
+{
+    static const char *const texts[] = {"a",    "x",        "aa",
+                                        "aaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa"};
+    struct dt_tokens tokens = {0};
+    struct dt_error err;
+    char text[64] = "";
+    if (dt_encode(encoder, word, n, 0, &tokens, &err) < 0)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < tokens.count; i++)
+        strcat(text, texts[tokens.ids[i]]);
+    if (strlen(text) != n || memcmp(text, word, n) != 0)
+        fail_msg("%.*s became %s", (int)n, word, text);
+    dt_tokens_fini(&tokens);
+}
+
+static void pieces_that_differ_in_a_byte_are_remembered_apart(void **state)
+{
+    struct dt_tokenizer *t = load(
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"x\": 1, "
+        "\"aa\": 2, \"aaaa\": 3, \"aaaaaaaa\": 4, \"aaaaaaaaaaaaaaaa\": 5}, "
+        "\"merges\": [\"a a\", \"aa aa\", \"aaaa aaaa\", \"aaaaaaaa "
+        "aaaaaaaa\"]}}");
+    struct dt_error err;
+    struct dt_encoder *encoder = dt_encoder_create(t, &err);
+    (void)state;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t n = 1; n < 30; n++)
+            for (size_t at = 0; at <= n; at++) {
+                char word[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+                word[at] = 'x';
+                encode_word(encoder, word, n);
+            }
+    dt_encoder_destroy(encoder);
+    dt_tokenizer_destroy(t);
+}
+
 static void added_tokens_are_matched_by_their_rules(void **state)
 {
     struct dt_tokenizer *t = load(
@@ -480,6 +517,7 @@ int main(void)
         cmocka_unit_test(malformed_text_becomes_replacement_characters),
         cmocka_unit_test(pairs_are_merged_in_short_and_long_pieces),
         cmocka_unit_test(long_pieces_merge_in_the_order_of_ranks),
+        cmocka_unit_test(pieces_that_differ_in_a_byte_are_remembered_apart),
         cmocka_unit_test(added_tokens_are_matched_by_their_rules),
         cmocka_unit_test(the_template_adds_special_tokens_if_asked),
         cmocka_unit_test(bytes_are_decoded_to_whole_characters),
