@@ -44,6 +44,8 @@ spank_libdtspank_la_SOURCES = \
 	spank/srun/child.c \
 	spank/srun/child.h \
 	spank/srun/console.c \
+	spank/srun/token.c \
+	spank/srun/token.h \
 	spank/srun/console.h \
 	spank/task/cpu.c \
 	spank/task/cpu.h \

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "cmd/join.h"
+#include "contract/contract.h"
 #include "report/report.h"
 
 void dt_join_threads(const struct dt_launch *launch)
@@ -78,6 +79,7 @@ struct dt_comm *dt_join_ranks(const struct dt_conf *conf,
         .interface = conf->distributed.interface,
         .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
         .outage_ms = (int)(conf->distributed.outage_s * 1000),
+        .secret = getenv(DT_ENV_STEP_SECRET),
         .warn = warn,
         .deterministic = conf->run.deterministic,
         .stream = stream,

@@ -163,7 +163,7 @@ static int exchange(struct choice *c, struct dt_error *err)
     bool opens = world->rank == 0 || world->rank == c->other;
     if (list_own(&c->own, err) < 0 || (opens && open_door(c, err) < 0) ||
         world->fence(world->ctx, c->options->timeout_ms, err) < 0 ||
-        dt_token_fetch(world, c->token, err) < 0 ||
+        dt_token_fetch(world, c->options->secret, c->token, err) < 0 ||
         (opens && start_door(c, err) < 0) ||
         world->get(world->ctx, c->target, hosts_key, &data, &bytes, err) < 0)
         return -1;

@@ -53,7 +53,9 @@ struct dt_comm_world {
 struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
-    int outage_ms;            /* 0: 15 s; never more than timeout_ms */
+    int outage_ms;      /* 0: 15 s; never more than timeout_ms */
+    const char *secret; /* what all ranks know and no other user, besides what
+                           `world` brings; NULL: nothing */
     /* Prints a line for the user, from any thread; NULL: nobody does. */
     void (*warn)(const char *line);
     bool deterministic;       /* NCCL adds in one order, by rings */

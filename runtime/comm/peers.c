@@ -265,7 +265,7 @@ static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
     if (open_port(p, p->links.count, &at, err) < 0 ||
         world->put(world->ctx, address_key, &at, sizeof(at), err) < 0 ||
         world->fence(world->ctx, p->timeout_ms, err) < 0 ||
-        dt_token_fetch(world, &p->token, err) < 0 ||
+        dt_token_fetch(world, p->secret, &p->token, err) < 0 ||
         start_listening(p, err) < 0)
         return -1;
     for (int i = 0; i < p->links.count; i++)
@@ -320,6 +320,7 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
         .rank = world->rank,
         .size = world->size,
         .timeout_ms = options->timeout_ms,
+        .secret = options->secret,
         .warn = options->warn,
         .hosts = calloc((size_t)world->size, sizeof(char *)),
     };

@@ -33,6 +33,7 @@ struct dt_last_words {
 struct dt_peers {
     struct dt_transport *transport;
     struct dt_token token;
+    const char *secret;               /* of the caller, during init */
     union dt_net_address address;     /* of this rank, without a port */
     struct dt_rendezvous *rendezvous; /* NULL: nobody is to connect now */
     struct dt_links links; /* the ranks that are connected to this one */

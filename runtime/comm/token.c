@@ -21,20 +21,24 @@ int dt_token_offer(const struct dt_comm_world *world, struct dt_token *token,
     return world->put(world->ctx, token_key, token, sizeof(*token), err);
 }
 
-int dt_token_fetch(const struct dt_comm_world *world, struct dt_token *token,
-                   struct dt_error *err)
+int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
+                   struct dt_token *token, struct dt_error *err)
 {
+    uint8_t drawn[DT_SIPHASH_BYTES];
     void *data;
     size_t bytes;
     if (world->get(world->ctx, 0, token_key, &data, &bytes, err) < 0)
         return -1;
-    if (bytes == sizeof(*token))
-        memcpy(token, data, bytes);
+    if (bytes == sizeof(drawn))
+        memcpy(drawn, data, bytes);
     free(data);
-    if (bytes != sizeof(*token))
+    if (bytes != sizeof(drawn))
         return dt_error_set(err, EX_SOFTWARE,
                             "rank 0 has put %zu bytes as %s, not %zu: do all "
                             "ranks run the same disttrain?",
-                            bytes, token_key, sizeof(*token));
+                            bytes, token_key, sizeof(drawn));
+    memcpy(token->key, drawn, sizeof(drawn));
+    if (secret)
+        dt_siphash(drawn, secret, strlen(secret), token->key);
     return 0;
 }

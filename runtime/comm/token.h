@@ -4,7 +4,8 @@
  * for comm/ only
  *
  * Rank 0 draws it, and the launcher brings it to the others, as it does
- * addresses: a file, an argument or a variable could be read by others.
+ * addresses. A PMIx server that listens on TCP believes who says that it is the
+ * user; so what srun has put into the environment is mixed into it.
  */
 #ifndef DT_COMM_TOKEN_H
 #define DT_COMM_TOKEN_H
@@ -22,10 +23,11 @@ struct dt_token {
 int dt_token_offer(const struct dt_comm_world *world, struct dt_token *token,
                    struct dt_error *err);
 
-/* Fetches the token, after a fence. -1: what the launcher says, or EX_SOFTWARE
+/* Fetches the token, after a fence, and mixes `secret` into it, if that is not
+ * NULL. -1: what the launcher says, or EX_SOFTWARE
  * if that is no token.
  */
-int dt_token_fetch(const struct dt_comm_world *world, struct dt_token *token,
-                   struct dt_error *err);
+int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
+                   struct dt_token *token, struct dt_error *err);
 
 #endif /* DT_COMM_TOKEN_H */

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,6 +26,7 @@
 #include "spank/srun/argv.h"
 #include "spank/srun/child.h"
 #include "spank/srun/console.h"
+#include "spank/srun/token.h"
 
 enum {
     FINISH_MS = 10 * 1000,
@@ -144,24 +144,13 @@ static bool is_apart(void)
     return strcmp(console.labels, "apart") == 0;
 }
 
-/* Returns 0, or -1 and errno. */
-static int make_token(char token[DT_TOKEN_BYTES])
-{
-    unsigned char bytes[(DT_TOKEN_BYTES - 1) / 2];
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        return -1;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(token + 2 * i, 3, "%02x", bytes[i]);
-    return 0;
-}
-
 /* The tokens of this step's records. Returns 0, or -1 and errno. */
 static int make_tokens(void)
 {
     if (!is_apart() && dt_footer_possible() &&
-        make_token(console.progress) != 0)
+        dtspank_token_make(console.progress) != 0)
         return -1;
-    return make_token(console.token);
+    return dtspank_token_make(console.token);
 }
 
 /* Returns a file in memory with what the console has to know, positioned at its

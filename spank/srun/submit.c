@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <getopt.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@
 #include "spank/srun/preflight.h"
 #include "spank/srun/requeue.h"
 #include "spank/srun/submit.h"
+#include "spank/srun/token.h"
 
 enum {
     CHECK_DEADLINE_MS = 60000,
@@ -409,6 +411,7 @@ static int export_overrides(spank_t spank)
 static int export_contract(spank_t spank)
 {
     const struct dtspank_contract *contract = &submit.contract;
+    char secret[DT_TOKEN_BYTES];
     bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
     if (export_overrides(spank) != 0)
         return -1;
@@ -425,8 +428,12 @@ static int export_contract(spank_t spank)
     }
     dtspank_change_tell();
     /* `env:` travels under names that survive --export=NONE */
-    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0) {
-        slurm_error("disttrain: out of memory");
+    if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0 ||
+        dtspank_token_make(secret) != 0 ||
+        setenv(DT_ENV_STEP_SECRET, secret, 0) !=
+            0) { /* one for all components */
+        slurm_error("disttrain: cannot pass the configuration on: %s",
+                    strerror(errno));
         return -1;
     }
     return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);

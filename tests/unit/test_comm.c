@@ -84,6 +84,30 @@ static void a_rank_that_cannot_connect_is_named(void **state)
     assert_int_equal(errs[0].status, EX_UNAVAILABLE);
 }
 
+/* As ranks of two steps would, if PMIx brought them together. */
+static int other_secret(const struct dt_comm_world *world, void *arg)
+{
+    static const char *const secrets[] = {"of a step", "of another"};
+    const struct dt_comm_options options = {
+        .interface = "lo", .timeout_ms = 1000, .secret = secrets[world->rank]};
+    struct dt_error *err = &((struct dt_error *)arg)[world->rank];
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, err);
+    dt_comm_destroy(comm);
+    return comm ? -1 : 0;
+}
+
+static void a_rank_with_another_secret_is_not_believed(void **state)
+{
+    struct dt_error errs[2];
+    (void)state;
+    world_threads(2, other_secret, errs);
+    assert_non_null(strstr(errs[0].text, "connecting to rank 1 on h1"));
+    assert_non_null(
+        strstr(errs[0].text, ": it does not know the token of this run"));
+    assert_non_null(
+        strstr(errs[1].text, "it has not connected within 1000 ms"));
+}
+
 static void refuse(const char *backend, int size, const char *interface,
                    const char *text)
 {
@@ -180,6 +204,7 @@ int main(void)
         cmocka_unit_test(one_rank_needs_no_network),
 #ifdef HAVE_GLOO
         cmocka_unit_test(a_rank_that_cannot_connect_is_named),
+        cmocka_unit_test(a_rank_with_another_secret_is_not_believed),
         cmocka_unit_test(unusable_backends_and_interfaces_are_refused),
         cmocka_unit_test(an_address_of_several_hosts_is_never_used),
         cmocka_unit_test(a_failed_world_leaves_nothing_behind),
