@@ -330,7 +330,7 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
     if (!p->hosts)
         return dt_error_set(err, EX_OSERR, "no memory");
     if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0 ||
-        dt_token_offer(world, &p->token, err) < 0)
+        dt_token_offer(world, options->secret, err) < 0)
         return -1;
     return connect_all(p, world, options, err);
 }

@@ -17,15 +17,15 @@ struct dt_token {
     uint8_t key[DT_SIPHASH_BYTES];
 };
 
-/* Draws the token on rank 0, and offers it: the others have it after the next
- * fence. -1: EX_OSERR, or what the launcher says.
+/* Draws the token on rank 0, and offers it: all have it after the next fence.
+ * -1: EX_OSERR, or what the launcher says.
  */
-int dt_token_offer(const struct dt_comm_world *world, struct dt_token *token,
+int dt_token_offer(const struct dt_comm_world *world, const char *secret,
                    struct dt_error *err);
 
-/* Fetches the token, after a fence, and mixes `secret` into it, if that is not
- * NULL. -1: what the launcher says, or EX_SOFTWARE
- * if that is no token.
+/* Fetches the token, after a fence, and mixes `secret` into it, if rank 0 has
+ * one (NULL: none). -1: what the launcher says; EX_SOFTWARE, that is no token;
+ * EX_CONFIG, only rank 0 has a secret.
  */
 int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
                    struct dt_token *token, struct dt_error *err);

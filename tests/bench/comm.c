@@ -57,7 +57,7 @@ static struct gloo_ring *ring_join(struct dt_launch *launch,
     size_t bytes;
     other.put = ring_put;
     other.get = ring_get;
-    check(dt_token_offer(&other, &token, &err));
+    check(dt_token_offer(&other, NULL, &err));
     check(dt_address_choose(&other, options, &token, &own, &door, &err));
     dt_net_print(&own, address);
     ring = gloo_ring_create(world->rank, world->size, address);

@@ -108,6 +108,31 @@ static void a_rank_with_another_secret_is_not_believed(void **state)
         strstr(errs[1].text, "it has not connected within 1000 ms"));
 }
 
+/* Ranks that mpirun starts have none, if it has started others by srun. */
+static int secret_of_one(const struct dt_comm_world *world, void *arg)
+{
+    const int owner = *(const int *)arg;
+    const struct dt_comm_options options = {
+        .interface = "lo",
+        .timeout_ms = owner == 0 ? 1000 : 60000,
+        .secret = world->rank == owner ? "of a step" : NULL};
+    struct dt_error err = {.text = ""};
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
+    bool said = strstr(err.text, "rank 0 has a secret of srun's plugin, and "
+                                 "this rank has none") != NULL;
+    dt_comm_destroy(comm);
+    return !comm == (owner == 0) && said == (owner == 0 && world->rank == 1)
+               ? 0
+               : -1;
+}
+
+static void only_a_secret_of_rank_0_counts(void **state)
+{
+    (void)state;
+    for (int owner = 0; owner < 2; owner++)
+        world_threads(2, secret_of_one, &owner);
+}
+
 static void refuse(const char *backend, int size, const char *interface,
                    const char *text)
 {
@@ -205,6 +230,7 @@ int main(void)
 #ifdef HAVE_GLOO
         cmocka_unit_test(a_rank_that_cannot_connect_is_named),
         cmocka_unit_test(a_rank_with_another_secret_is_not_believed),
+        cmocka_unit_test(only_a_secret_of_rank_0_counts),
         cmocka_unit_test(unusable_backends_and_interfaces_are_refused),
         cmocka_unit_test(an_address_of_several_hosts_is_never_used),
         cmocka_unit_test(a_failed_world_leaves_nothing_behind),
