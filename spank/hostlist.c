@@ -104,7 +104,8 @@ static int bracket_nth(const char *p, uint64_t n, char *text, size_t size)
     return snprintf(text, size, "%0*u", r.width, (unsigned)(r.first + n));
 }
 
-/* Counts the numbers of the last bracket of the valid name at p; 1: it has none.
+/* Counts the numbers of the last bracket of the valid name at p; 1: it has
+ * none.
  */
 static uint64_t last_count(const char *p)
 {

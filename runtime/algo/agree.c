@@ -269,12 +269,13 @@ int dt_agree_directory(struct dt_comm *comm, const char *dir, int wait_ms,
         any += blind[r];
     if (rc == 0 && any > 0) {
         list_hosts(comm, blind, hosts, sizeof(hosts));
-        dt_error_set(err, EX_CANTCREAT,
-                     "%s: what rank 0 on %s makes there is not seen on %s: each "
-                     "has a directory of its own. All ranks write checkpoints, "
-                     "so run.output_dir has to be on a file system that all "
-                     "nodes share",
-                     dir, dt_comm_host(comm, 0), hosts);
+        dt_error_set(
+            err, EX_CANTCREAT,
+            "%s: what rank 0 on %s makes there is not seen on %s: each "
+            "has a directory of its own. All ranks write checkpoints, "
+            "so run.output_dir has to be on a file system that all "
+            "nodes share",
+            dir, dt_comm_host(comm, 0), hosts);
         rc = fail_together(comm, err);
     }
     free(blind);

@@ -18,8 +18,8 @@ struct dt_schedule dt_run_schedule(const struct dt_conf *conf, int world,
                                    long total);
 
 /* Writes a warning if no step has a rate above 0, or if warm-up lasts to the
- * end of the run, unless it is longer than max_steps of the file (0: none), which
- * reading the file has warned of; otherwise an empty text.
+ * end of the run, unless it is longer than max_steps of the file (0: none),
+ * which reading the file has warned of; otherwise an empty text.
  */
 void dt_run_schedule_note(const struct dt_schedule *schedule, long max_steps,
                           char *text, size_t bytes);

@@ -53,8 +53,8 @@ static size_t total_with(const struct dt_run *run,
     return dt_plan_total(&plan);
 }
 
-/* The bytes of `left` that a rank may use, which those of a node share. SIZE_MAX
- * is no amount: it is not known.
+/* The bytes of `left` that a rank may use, which those of a node share.
+ * SIZE_MAX is no amount: it is not known.
  */
 static size_t rank_share(const struct dt_run *run, size_t left, int local_size)
 {

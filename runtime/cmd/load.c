@@ -49,12 +49,12 @@ void dt_cmd_warn_once(const char *file, const struct dt_conf_problems *warnings)
         print_warnings(file, warnings);
 }
 
-static struct dt_conf *load(const char *name, const char *file, bool warn,
-                            struct dt_conf *(*read)(
-                                const char *path,
-                                const struct dt_conf_overrides *overrides,
-                                struct dt_conf_problems *problems,
-                                struct dt_conf_problems *warnings))
+static struct dt_conf *load(
+    const char *name, const char *file, bool warn,
+    struct dt_conf *(*read)(const char *path,
+                            const struct dt_conf_overrides *overrides,
+                            struct dt_conf_problems *problems,
+                            struct dt_conf_problems *warnings))
 {
     struct dt_conf_problems problems, warnings;
     struct dt_conf *conf = read(file, dt_cmd_overrides(), &problems, &warnings);

@@ -122,10 +122,10 @@ static json_t *rates_of(const struct dt_rates *rates)
 static json_t *whole_of(const struct dt_candidates *c)
 {
     const long steps = dt_run_count_steps(&c->run);
-    return steps == 0 ? json_null()
-                      : json_pack("{sI sf}", "steps", (json_int_t)steps,
-                                  "seconds",
-                                  c->taken->step.seconds * (double)steps);
+    return steps == 0
+               ? json_null()
+               : json_pack("{sI sf}", "steps", (json_int_t)steps, "seconds",
+                           c->taken->step.seconds * (double)steps);
 }
 
 static json_t *batch_of(const struct dt_run *run)
@@ -146,10 +146,9 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
         number_of(dt_learner_model_layout(&run->learner)->param_total), "nodes",
         c->size.nodes, "ranks_per_node", c->size.ranks, "device",
         c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "whole_run",
-        whole_of(c), "memory",
-        number_of(c->size.memory), "memory_for_rank", number_of(c->share),
-        "largest_micro_batch", number_of(c->most_rows), "guide",
-        dt_candidate_name(c->guide), "rates", rates_of(&c->size.rates),
+        whole_of(c), "memory", number_of(c->size.memory), "memory_for_rank",
+        number_of(c->share), "largest_micro_batch", number_of(c->most_rows),
+        "guide", dt_candidate_name(c->guide), "rates", rates_of(&c->size.rates),
         "candidates", candidates_of(c));
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);

@@ -112,13 +112,14 @@ static void print_row(const struct dt_candidates *c,
     fprintf(out, "%-8s  %5s", dt_candidate_name(one->strategy), group);
     if (offload)
         print_offload(one, out);
-    fprintf(
-        out, "  %11s  %9s  %11s  %10s  %8.0f  %4.0f %%  ",
-        size_text(one->total, total),
-        step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
-        step->out_of_node > 0 ? dt_plan_out_bytes(step->out_of_node, network)
-                              : "-",
-        dt_page_duration(seconds, step->seconds), one->tokens_a_second, 100 * waits(step) / step->seconds);
+    fprintf(out, "  %11s  %9s  %11s  %10s  %8.0f  %4.0f %%  ",
+            size_text(one->total, total),
+            step->in_node > 0 ? dt_plan_out_bytes(step->in_node, node) : "-",
+            step->out_of_node > 0
+                ? dt_plan_out_bytes(step->out_of_node, network)
+                : "-",
+            dt_page_duration(seconds, step->seconds), one->tokens_a_second,
+            100 * waits(step) / step->seconds);
     print_verdict(c, one, out);
 }
 
@@ -193,9 +194,9 @@ static void print_generation(const struct dt_candidate *one, FILE *out)
     char bytes[BYTES_TEXT], seconds[DT_PAGE_NUMBER_BYTES];
     if (g->completions == 0)
         return;
-    fprintf(out,
-            "a generation: %zu completion%s for %zu optimizer step%s, %s",
-            g->completions, dt_str_plural(g->completions), g->uses, dt_str_plural(g->uses),
+    fprintf(out, "a generation: %zu completion%s for %zu optimizer step%s, %s",
+            g->completions, dt_str_plural(g->completions), g->uses,
+            dt_str_plural(g->uses),
             dt_page_duration(seconds, dt_generation_seconds(g)));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (parts[i].seconds > 0)
@@ -230,8 +231,8 @@ static void print_whole(const struct dt_candidates *c, FILE *out)
                 "the whole run depends on the data: %d %s take %s, without "
                 "evaluations and saves\n",
                 SAMPLES, run->algo->advantages ? "prompts" : "samples",
-                dt_page_duration(seconds, step * SAMPLES /
-                                              dt_run_samples_of_step(run)));
+                dt_page_duration(seconds,
+                                 step * SAMPLES / dt_run_samples_of_step(run)));
 }
 
 /* Then gradients stay whole until the last micro-batch. */

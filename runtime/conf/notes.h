@@ -48,9 +48,9 @@ const char *dt_conf_where(const struct dt_conf_notes *notes,
                           struct dt_conf_place place,
                           struct dt_conf_place here);
 
-/* Moves the notes of `from` behind those of `to`, so that a key has one: what is
- * said of one that "becomes" something joins that, or takes its place if it has
- * no effect.
+/* Moves the notes of `from` behind those of `to`, so that a key has one: what
+ * is said of one that "becomes" something joins that, or takes its place if it
+ * has no effect.
  */
 void dt_conf_notes_join(struct dt_conf_notes *to, struct dt_conf_notes *from);
 

@@ -143,8 +143,8 @@ const char *dt_conf_later_match(const char *path);
 /* Whether a row is about a key at top level or in `training`. */
 bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
 
-/* The row of a key at top level or in `training` that has this value, NULL for a
- * list or a section. NULL: there is none.
+/* The row of a key at top level or in `training` that has this value, NULL for
+ * a list or a section. NULL: there is none.
  */
 const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
                                                     const char *value);

@@ -27,9 +27,9 @@ struct dt_tree {
     struct dt_conf_place place; /* of the value */
     char *text;                 /* scalar: as written, without quotes */
     bool quoted;                /* scalar: always a string */
-    char *written; /* scalar: the text before variables were expanded, or NULL */
+    char *written; /* scalar: the text before its variables, or NULL */
     bool unknown;  /* scalar: a variable in it is not known, which is noted */
-    char *key;                  /* its key in a map, or NULL */
+    char *key;     /* its key in a map, or NULL */
     struct dt_conf_place key_place;
     struct dt_tree *child; /* first item of a list or map */
     struct dt_tree *next;  /* next item of the same list or map */

@@ -57,15 +57,15 @@ struct dt_outcome {
                            * had ended
                            */
     int64_t first_end_ms; /* when the first end of a rank was reported; or 0 */
-    bool fails; /* for sure, by a record or srun's exit status: what is
-                 * only heard may be true
-                 */
-    char lost[256];       /* node or nodes, as Slurm names them; empty: none */
-    bool lost_heard;      /* by hearsay only */
+    bool fails;      /* for sure, by a record or srun's exit status: what is
+                      * only heard may be true
+                      */
+    char lost[256];  /* node or nodes, as Slurm names them; empty: none */
+    bool lost_heard; /* by hearsay only */
     int64_t lost_ms;
     char reason[128]; /* why the first of the unlaunched ranks was not launched
                        */
-    char *hang; /* why the step was ended; NULL: not because of a hang */
+    char *hang;       /* why the step was ended; NULL: not because of a hang */
 };
 
 typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,

@@ -205,8 +205,8 @@
 /* The token of records of progress; absent: nobody draws a bar. */
 #define DT_ENV_PROGRESS "SLURM_DISTTRAIN_PROGRESS"
 
-/* 32 digits that srun draws for the step: what other users cannot know, whatever
- * a PMIx server tells them.
+/* 32 digits that srun draws for the step: what other users cannot know,
+ * whatever a PMIx server tells them.
  */
 #define DT_ENV_STEP_SECRET "SLURM_DISTTRAIN_STEP_SECRET"
 

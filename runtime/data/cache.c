@@ -39,7 +39,8 @@ static uint64_t header_hash(const struct header *header)
 
 static uint64_t block_count(uint64_t tokens)
 {
-    return tokens / DT_CACHE_BLOCK_TOKENS + (tokens % DT_CACHE_BLOCK_TOKENS > 0);
+    return tokens / DT_CACHE_BLOCK_TOKENS +
+           (tokens % DT_CACHE_BLOCK_TOKENS > 0);
 }
 
 /* Sets the pointers and counts of a mapped cache from its header. */
@@ -66,9 +67,9 @@ static uint64_t body_hash(const struct dt_cache *cache)
     const uint64_t n = SAMPLE_TOKENS, tokens = cache->token_count;
     uint64_t samples = (tokens + n - 1) / n;
     samples = samples < SAMPLES ? samples : SAMPLES;
-    uint64_t hash = XXH3_64bits(cache->offsets,
-                                (const char *)cache->tokens -
-                                    (const char *)cache->offsets);
+    uint64_t hash =
+        XXH3_64bits(cache->offsets,
+                    (const char *)cache->tokens - (const char *)cache->offsets);
     hash = XXH3_64bits_withSeed(cache->notes, cache->notes_bytes, hash);
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t at = samples > 1 ? (tokens - n) * i / (samples - 1) : 0;
@@ -367,9 +368,9 @@ static int put_body(struct sink *sink, const struct dt_cache *parts,
             0 ||
         flush_sink(sink) < 0)
         return -1;
-    return write_all(sink->fd, sink->sums, sums,
-                     (off_t)(sizeof(*header) +
-                             (header->count + 1) * sizeof(uint64_t)));
+    return write_all(
+        sink->fd, sink->sums, sums,
+        (off_t)(sizeof(*header) + (header->count + 1) * sizeof(uint64_t)));
 }
 
 static struct header sum_up(uint64_t key, uint64_t stamp,
@@ -419,7 +420,8 @@ static int write_cache(struct sink *sink, struct header header,
 {
     if (one_example)
         header.count = header.counts.lines = 1;
-    if (!sink->buffer || !sink->sums || !sink->state || lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
+    if (!sink->buffer || !sink->sums || !sink->state ||
+        lseek(sink->fd, sizeof(header), SEEK_SET) < 0 ||
         put_body(sink, parts, part_count, one_example, notes_limit, &header) <
             0 ||
         sum_body(sink, &header) < 0)
@@ -444,8 +446,8 @@ int dt_cache_write(const char *path, const char *temporary, uint64_t key,
     sink.buffer = malloc(WRITE_BYTES);
     sink.sums = calloc(block_count(header.token_count) + 1, sizeof(*sink.sums));
     sink.state = XXH3_createState();
-    int rc = write_cache(&sink, header, parts, part_count, one_example,
-                         notes_limit);
+    int rc =
+        write_cache(&sink, header, parts, part_count, one_example, notes_limit);
     int cause = errno;
     XXH3_freeState(sink.state);
     free(sink.sums);

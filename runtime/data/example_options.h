@@ -20,8 +20,8 @@ struct dt_example_options {
     const char *chosen_key, *rejected_key, *margin_key;
     const char *chat_template;  /* as in chat.h, or "none" */
     const char *chat_variables; /* JSON, as in chat.h */
-    bool parse_special;        /* text that spells a control token becomes it */
-    double bad_limit; /* more than this share of bad lines is an error */
+    bool parse_special; /* text that spells a control token becomes it */
+    double bad_limit;   /* more than this share of bad lines is an error */
     int threads;
     const char *cache_dir; /* NULL: beside the file, in .disttrain-cache */
     /* Bytes done, from any thread but one at a time; may be NULL. */

@@ -373,7 +373,8 @@ static void report_notes(const struct dt_make *make,
                      make->path, cache->counts.renamed);
     if (cache->counts.seams > 0)
         dt_make_note(make,
-                     "%s: in %" PRIu64 " of %" PRIu64 " lines a token spans the "
+                     "%s: in %" PRIu64 " of %" PRIu64
+                     " lines a token spans the "
                      "end of the prompt and the start of the completion, so "
                      "that the loss may begin a token early or late: let "
                      "prompts end, or completions start, with a blank or a new "

@@ -39,8 +39,8 @@ static enum parquet_meaning meaning_of_converted(int converted)
     case 13:
     case 14:
         return PARQUET_UNSIGNED;
-    case 0:  /* UTF8 */
-    case 4:  /* ENUM */
+    case 0: /* UTF8 */
+    case 4: /* ENUM */
         return PARQUET_TEXT;
     case 19: /* JSON */
         return PARQUET_JSON;
@@ -102,8 +102,7 @@ static void set_meaning(struct parquet_node *node, const struct element *e)
         node->meaning = PARQUET_OTHER;
     node->is_list = (e->converted >= 1 && e->converted <= 3) ||
                     e->logical == 2 || e->logical == 3; /* MAP, LIST */
-    bool text =
-        node->meaning == PARQUET_TEXT || node->meaning == PARQUET_JSON;
+    bool text = node->meaning == PARQUET_TEXT || node->meaning == PARQUET_JSON;
     if (text != (node->type == PARQUET_BYTES) || node->type == PARQUET_INT96 ||
         node->type == PARQUET_FIXED_BYTES)
         node->meaning = PARQUET_OTHER;

@@ -51,8 +51,8 @@ static json_t *list_decoder(const json_t *root, int *rc, struct dt_error *err)
 /* --- tokens that are only named --- */
 
 /* Appends a special token without an id: a text, or an object with "content".
- * `role`: it is what a text begins or ends with and the like, which has to be in
- * the vocabulary.
+ * `role`: it is what a text begins or ends with and the like, which has to be
+ * in the vocabulary.
  */
 static int add_name(json_t *named, const json_t *value, bool role,
                     struct dt_error *err)
@@ -169,9 +169,9 @@ static int add_named(json_t *list, const json_t *named, const json_t *vocab,
         if (rc < 0 || json_object_get(texts, text) || (role && !id))
             continue;
         json_t *with_id = json_copy(token);
-        json_object_set_new(with_id, "id",
-                            json_integer(id ? json_integer_value(id)
-                                            : (json_int_t)next++));
+        json_object_set_new(
+            with_id, "id",
+            json_integer(id ? json_integer_value(id) : (json_int_t)next++));
         rc = json_object_set_new(texts, text, json_true()) < 0 ||
                      json_array_append_new(list, with_id) < 0
                  ? -1

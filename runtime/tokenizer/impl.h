@@ -73,10 +73,11 @@ struct dt_tok_beside {
     json_t *named;   /* special tokens without an id */
 };
 
-/* Puts them (NULL: none) into a list of added_tokens: those with an id in place of those with
- * the same id and text, and those that are only named behind all others, unless
- * they are there. `vocab` has the ids of texts, and `next` is the first id that
- * has no token. -1: EX_DATAERR, ids that would leave a gap; EX_OSERR.
+/* Puts them (NULL: none) into a list of added_tokens: those with an id in place
+ * of those with the same id and text, and those that are only named behind all
+ * others, unless they are there. `vocab` has the ids of texts, and `next` is
+ * the first id that has no token. -1: EX_DATAERR, ids that would leave a gap;
+ * EX_OSERR.
  */
 int dt_tok_added_override(json_t *list, const struct dt_tok_beside *beside,
                           const json_t *vocab, size_t next,
@@ -185,8 +186,9 @@ int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
 int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                       struct dt_error *err);
 
-/* Reads tokenizer_config.json and special_tokens_map.json of a directory, either
- * of which may be absent. -1: EX_DATAERR, EX_OSERR; nothing has to be released.
+/* Reads tokenizer_config.json and special_tokens_map.json of a directory,
+ * either of which may be absent. -1: EX_DATAERR, EX_OSERR; nothing has to be
+ * released.
  */
 int dt_tok_beside_load(struct dt_tok_beside *beside, const char *directory,
                        struct dt_error *err);

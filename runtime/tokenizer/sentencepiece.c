@@ -341,9 +341,9 @@ static int make_tokenizer(struct dt_tokenizer *t, const struct dt_spm *spm,
                           struct dt_error *err)
 {
     json_t *added = list_controls(spm), *ids = index_pieces(spm);
-    int rc = added && ids ? dt_tok_added_override(added, beside, ids,
-                                                  spm->count, err)
-                          : no_memory(err);
+    int rc = added && ids
+                 ? dt_tok_added_override(added, beside, ids, spm->count, err)
+                 : no_memory(err);
     size_t end = spm->count;
     json_decref(ids);
     if (rc == 0)

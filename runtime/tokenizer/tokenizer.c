@@ -55,8 +55,8 @@ static uint64_t hash_data(const void *data, size_t bytes)
     return XXH3_64bits_withSeed(data, bytes, XXH3_64bits(seed, strlen(seed)));
 }
 
-/* The ids of texts of a vocabulary that is a list of [text, score]. NULL: out of
- * memory.
+/* The ids of texts of a vocabulary that is a list of [text, score]. NULL: out
+ * of memory.
  */
 static json_t *index_pieces(const json_t *vocab)
 {
@@ -65,9 +65,8 @@ static json_t *index_pieces(const json_t *vocab)
     json_array_foreach(vocab, i, piece)
     {
         const char *text = json_string_value(json_array_get(piece, 0));
-        if (text && json_object_set_new_nocheck(ids, text,
-                                                json_integer((json_int_t)i)) <
-                        0) {
+        if (text && json_object_set_new_nocheck(
+                        ids, text, json_integer((json_int_t)i)) < 0) {
             json_decref(ids);
             return NULL;
         }

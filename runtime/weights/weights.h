@@ -11,9 +11,9 @@
 #include "tensor/layout.h"
 
 /* Finds the model or the adapter that `dir` names: `dir` itself, or the best
- * or newest checkpoint if it is the output_dir of a run. *found has no symbolic links,
- * since `latest` may change while the model is read. -1: EX_NOINPUT; EX_IOERR,
- * it cannot be looked at.
+ * or newest checkpoint if it is the output_dir of a run. *found has no symbolic
+ * links, since `latest` may change while the model is read. -1: EX_NOINPUT;
+ * EX_IOERR, it cannot be looked at.
  */
 int dt_weights_find(const char *dir, char found[PATH_MAX],
                     struct dt_error *err);

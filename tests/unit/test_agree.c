@@ -192,8 +192,8 @@ static int compare_files(const struct dt_comm_world *world, void *arg)
              "%s%s: rank 1 on h1 has read \"%s\", and rank 0 on h0 \"%s\": two "
              "versions of the file; start the run again when all nodes see the "
              "same one",
-             world->rank ? "comm/gloo: barrier: rank 0 on h0 failed: " : "", pair->conf[0]->file,
-             pair->lines[0], pair->lines[1]);
+             world->rank ? "comm/gloo: barrier: rank 0 on h0 failed: " : "",
+             pair->conf[0]->file, pair->lines[0], pair->lines[1]);
     dt_comm_abandon(comm, &err);
     if (rc < 0 && strcmp(err.text, wanted) == 0)
         return 0;

@@ -230,8 +230,7 @@ static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
         snprintf(name, sizeof(name), "damage-%d", i);
         snprintf(folder, sizeof(folder), "%s", scratch_path(name));
         options.cache_dir = folder;
-        options.format =
-            cases[i].pairs ? DT_FORMAT_PREFERENCE : DT_FORMAT_AUTO;
+        options.format = cases[i].pairs ? DT_FORMAT_PREFERENCE : DT_FORMAT_AUTO;
         scratch_write("d.jsonl", cases[i].text, strlen(cases[i].text));
         struct dt_examples *examples =
             open_good(scratch_path("d.jsonl"), &options);
@@ -251,7 +250,8 @@ static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
             assert_int_equal(dt_rows_read(rows, dt_rows_count(rows) - 1, 16, in,
                                           out, starts, &count, &err),
                              -1);
-        assert_non_null(strstr(err.text, ".tokens: damaged: block 1 of 1, at "));
+        assert_non_null(
+            strstr(err.text, ".tokens: damaged: block 1 of 1, at "));
         dt_rows_destroy(rows);
         dt_examples_close(examples);
     }

@@ -127,8 +127,8 @@ static void damage_to_a_block_is_noticed_when_it_is_used(void **state)
     dt_cache_close(&read);
     assert_int_equal(dt_cache_open(&read, path, 3, &err), 0);
     assert_int_equal(dt_cache_check(&read, 0, DT_CACHE_BLOCK_TOKENS, &err), 0);
-    assert_int_equal(
-        dt_cache_check(&read, DT_CACHE_BLOCK_TOKENS - 1, 2, &err), -1);
+    assert_int_equal(dt_cache_check(&read, DT_CACHE_BLOCK_TOKENS - 1, 2, &err),
+                     -1);
     snprintf(wanted, sizeof(wanted),
              "%s: damaged: block 2 of 8, at byte %zu, has another checksum: "
              "remove the file, which is made again, and look at the disk that "

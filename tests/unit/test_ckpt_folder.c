@@ -88,8 +88,8 @@ static void damage_in_a_folder_is_found(void **state)
 static void nothing_outside_of_the_checkpoint_is_listed(void **state)
 {
     static const char *const names[] = {"/etc/passwd", "../state.json",
-                                        "critic/../x", "a//c", "a/b/../c",
-                                        "critic/"};
+                                        "critic/../x", "a//c",
+                                        "a/b/../c",    "critic/"};
     struct dt_error err;
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -138,9 +138,9 @@ static void a_run_that_is_over_takes_no_request(void **state)
 static void write_status(const char *status)
 {
     FILE *file = fopen("run/logs/status.json", "w");
-    assert_true(
-        file && fprintf(file, "{\"version\": 1, \"status\": \"%s\"}", status) &&
-        fclose(file) == 0);
+    assert_true(file &&
+                fprintf(file, "{\"version\": 1, \"status\": \"%s\"}", status) &&
+                fclose(file) == 0);
 }
 
 /* It ends while the request waits. */

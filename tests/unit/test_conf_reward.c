@@ -336,7 +336,8 @@ static void keys_are_explained(void **state)
     free(text);
 }
 
-/* What serves rewards needs no model and no data, whatever else the file has. */
+/* What serves rewards needs no model and no data, whatever else the file has.
+ */
 static void who_scores_needs_no_keys_of_training(void **state)
 {
     struct dt_conf_problems problems, warnings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model_plan.c - memory that is planned for the largest batch is enough for
- * every other one
+/* test_model_plan.c - memory that is planned for the largest batch is enough
+ * for every other one
  */
 #include "config.h"
 

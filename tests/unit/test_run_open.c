@@ -141,7 +141,8 @@ static void check_said(const struct start *start, const char *wanted)
     assert_int_equal(start->result[0], -1);
     assert_int_equal(start->result[1], -1);
     assert_string_equal(start->err[0].text, wanted);
-    snprintf(text, sizeof(text), "comm/gloo: barrier: rank 0 on h0 failed: %s", wanted);
+    snprintf(text, sizeof(text), "comm/gloo: barrier: rank 0 on h0 failed: %s",
+             wanted);
     assert_string_equal(start->err[1].text, text);
     assert_int_equal(start->err[1].lost_rank, 0);
 }

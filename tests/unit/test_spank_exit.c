@@ -73,8 +73,8 @@ static void a_killed_rank_is_reported_once(void **state)
 static void only_a_token_of_digits_is_repeated(void **state)
 {
     static const char *const bad[] = {
-        "0af9\nslurmstepd: forged", "", " label", "0AF9",
-        "0af9;", "\n", "0123456789abcdef0123456789abcdef0"};
+        "0af9\nslurmstepd: forged",         "", " label", "0AF9", "0af9;", "\n",
+        "0123456789abcdef0123456789abcdef0"};
     char expected[128], host[64];
     (void)state;
     gethostname(host, sizeof(host));

@@ -92,8 +92,8 @@ static void a_name_that_another_file_replaces_is_no_mistake(void **state)
     unlink(scratch_path("files/special_tokens_map.json"));
 }
 
-/* Ids of the texts, "270 -1", of tokens that are special; 1000 is added to those
- * of others.
+/* Ids of the texts, "270 -1", of tokens that are special; 1000 is added to
+ * those of others.
  */
 static void check_ids_of(const char *config, const char *map,
                          const char *const texts[2], const char *wanted)

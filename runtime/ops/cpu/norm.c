@@ -227,10 +227,9 @@ static void norm_backward_columns(const struct norm_grad *l, float *restrict dw,
 void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
                            struct dt_view dw, struct dt_view db,
                            struct dt_view sums, struct dt_view dout,
-                           struct dt_view x,
-                           struct dt_view w, struct dt_view mean,
-                           struct dt_view rstd, float shift, size_t N, size_t C,
-                           bool accumulate)
+                           struct dt_view x, struct dt_view w,
+                           struct dt_view mean, struct dt_view rstd,
+                           float shift, size_t N, size_t C, bool accumulate)
 {
     const struct norm_grad l = {dx, dout, x, w, mean, rstd, shift, C};
     float *weight = dw.count != 0 ? dt_cpu_f32(dw, C) : NULL;
