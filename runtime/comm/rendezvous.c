@@ -146,10 +146,9 @@ static void guest_event(struct dt_rendezvous *r, int i)
     int rc = dt_handshake_continue(&guest->handshake, guest->fd);
     if (rc == 0)
         return;
+    /* a rank that knocks goes once it is let in elsewhere */
     if (rc < 0 && errno == ECONNRESET && !r->options.keep) {
-        close(
-            guest
-                ->fd); /* a rank that knocks goes once it is let in elsewhere */
+        close(guest->fd);
         guest_remove(r, i);
         return;
     }

@@ -229,8 +229,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
 /* Random weights of unit u, fp32, in host memory, as Hugging Face initializes
  * them: normal(0, initializer_range), GPT-2's residual projections divided by
  * sqrt(2 n_layer), biases and the padding row 0, norms 1 (0 where they stand
- * for 1 + w). A function
- * of (seed, element) only, never of world size. Padding stays as it is.
+ * for 1 + w). A function of (seed, element) only, never of world size. Padding
+ * stays as it is.
  */
 void dt_model_init_unit(const struct dt_model_config *config,
                         const struct dt_layout *layout, size_t u,
