@@ -126,6 +126,7 @@ static struct dt_model_config small(double embd, double attn, double resid)
 {
     struct dt_model_config config = {
         .family = DT_GPT2,
+        .padding_row = -1,
         .vocab_size = 16,
         .n_positions = 1,
         .n_embd = C,

@@ -20,6 +20,7 @@ enum { B = 4, T = 6, V = 11 };
 /* Uneven sizes: nothing is a multiple of a vector. */
 static const struct dt_model_config odd[] = {
     {.family = DT_GPT2,
+     .padding_row = -1,
      .vocab_size = V,
      .n_positions = 8,
      .n_embd = 18,
@@ -34,6 +35,7 @@ static const struct dt_model_config odd[] = {
      .out_bias = true,
      .mlp_bias = true},
     {.family = DT_QWEN3,
+     .padding_row = -1,
      .vocab_size = V,
      .n_positions = 8,
      .n_embd = 13,

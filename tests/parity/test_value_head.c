@@ -23,6 +23,7 @@ enum { T = 8, V = 11, PICKED = 4 };
 /* Uneven sizes; one of the two has a head of its own. */
 static const struct dt_model_config models[] = {
     {.family = DT_GPT2,
+     .padding_row = -1,
      .vocab_size = V,
      .n_positions = T,
      .n_embd = 18,
@@ -38,6 +39,7 @@ static const struct dt_model_config models[] = {
      .mlp_bias = true,
      .value_head = true},
     {.family = DT_QWEN3,
+     .padding_row = -1,
      .vocab_size = V,
      .n_positions = T,
      .n_embd = 14,

@@ -19,6 +19,7 @@
 
 static const struct dt_model_config llama = {
     .family = DT_LLAMA,
+    .padding_row = -1,
     .vocab_size = 11,
     .n_positions = 8,
     .n_embd = 8,

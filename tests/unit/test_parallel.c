@@ -18,6 +18,7 @@
 /* GPT-2 with 124M parameters, and a Llama whose head is not tied. */
 static struct dt_model_config models[] = {
     {.family = DT_GPT2,
+     .padding_row = -1,
      .vocab_size = 50257,
      .n_positions = 1024,
      .n_embd = 768,
@@ -31,6 +32,7 @@ static struct dt_model_config models[] = {
      .out_bias = true,
      .mlp_bias = true},
     {.family = DT_LLAMA,
+     .padding_row = -1,
      .vocab_size = 32000,
      .n_positions = 2048,
      .n_embd = 512,
