@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -257,7 +258,7 @@ void stop_listening(tcp::Device &device, const tcp::Address &address,
         throw std::runtime_error(std::string("socket: ") + strerror(errno));
     for (const auto &entry :
          std::filesystem::directory_iterator("/proc/self/fd")) {
-        int fd = std::stoi(entry.path().filename());
+        int fd = atoi(entry.path().filename().c_str());
         if (!listens_at(fd, address.getSockaddr()))
             continue;
         dup3(nobody, fd, O_CLOEXEC);

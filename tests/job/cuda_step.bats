@@ -208,7 +208,7 @@ need_faults() {
 }
 
 @test "so are more ranks than GPUs on a node" {
-    config many
+    config many "training: {train_batch_size: 3, max_steps: 5}"
     run dt_srun -N1 -n3 --disttrain=many.yaml
     ((status != 0))
     [[ $output == *"this is local rank 2, and only 2 GPUs are visible on n1"* ]]
