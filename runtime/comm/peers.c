@@ -173,12 +173,18 @@ void dt_peers_leave(struct dt_peers *p, const struct dt_error *why)
     dt_transport_close(p->transport);
 }
 
+/* Makes room for the sockets of `count` connections more. */
+static int allow_connections(int count, struct dt_error *err)
+{
+    return dt_limits_open_files((size_t)count + SPARE_FILES, err) < 0
+               ? dt_error_prefix(err, "connections to %d ranks", count)
+               : 0;
+}
+
 /* The port is open at once; who connects waits until the token is known. */
-static int open_port(struct dt_peers *p, int count, union dt_net_address *at,
+static int open_port(struct dt_peers *p, union dt_net_address *at,
                      struct dt_error *err)
 {
-    if (dt_limits_open_files((size_t)count + SPARE_FILES, err) < 0)
-        return dt_error_prefix(err, "connections to %d ranks", count);
     p->rendezvous = dt_rendezvous_listen(&p->address, err);
     if (!p->rendezvous)
         return -1;
@@ -202,7 +208,9 @@ static int start_listening(struct dt_peers *p, struct dt_error *err)
 int dt_peers_listen(struct dt_peers *p, int count, union dt_net_address *at,
                     struct dt_error *err)
 {
-    return open_port(p, count, at, err) < 0 ? -1 : start_listening(p, err);
+    return allow_connections(count, err) < 0 || open_port(p, at, err) < 0
+               ? -1
+               : start_listening(p, err);
 }
 
 void dt_peers_stop_listening(struct dt_peers *p)
@@ -262,7 +270,7 @@ static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
                          struct dt_error *err)
 {
     union dt_net_address at;
-    if (open_port(p, p->links.count, &at, err) < 0 ||
+    if (open_port(p, &at, err) < 0 ||
         world->put(world->ctx, address_key, &at, sizeof(at), err) < 0 ||
         world->fence(world->ctx, p->timeout_ms, err) < 0 ||
         dt_token_fetch(world, p->secret, &p->token, err) < 0 ||
@@ -329,7 +337,9 @@ int dt_peers_init(struct dt_peers *p, const struct dt_comm_world *world,
             return dt_error_set(err, EX_OSERR, "no memory");
     if (!p->hosts)
         return dt_error_set(err, EX_OSERR, "no memory");
+    /* a rank that has too few files says so before others look for it */
     if (dt_links_init(&p->links, p->rank, p->size, all, err) < 0 ||
+        allow_connections(p->links.count, err) < 0 ||
         dt_token_offer(world, options->secret, err) < 0)
         return -1;
     return connect_all(p, world, options, err);
