@@ -195,6 +195,21 @@ static size_t learned_at(const char *text)
 
 /* --- looks --- */
 
+/* Whether n bytes are drawn at random, as those of a key are, and no name that
+ * somebody has thought of: these have small letters and digits, in parts.
+ */
+static bool is_drawn(const char *text, size_t n)
+{
+    size_t part = 0, longest = 0;
+    bool capital = false;
+    for (size_t i = 0; i < n; i++) {
+        part = isalnum((unsigned char)text[i]) ? part + 1 : 0;
+        longest = part > longest ? part : longest;
+        capital |= isupper((unsigned char)text[i]);
+    }
+    return longest >= LEAST_KEY || (capital && n >= 2 * LEAST_KEY);
+}
+
 /* The length of a key of a known service at the start of `text`, or 0. */
 static size_t key_at(const char *text)
 {
@@ -207,7 +222,8 @@ static size_t key_at(const char *text)
     for (const char *const *b = beginnings; *b; b++) {
         size_t n = strlen(*b), rest;
         if (strncmp(text, *b, n) == 0 &&
-            (rest = strspn(text + n, key)) >= LEAST_KEY)
+            (rest = strspn(text + n, key)) >= LEAST_KEY &&
+            is_drawn(text + n, rest))
             return n + rest;
     }
     return 0;
@@ -511,6 +527,13 @@ void dt_secret_learn_named(const char *name, const char *value)
         dt_secret_learn_text(value);
 }
 
+/* Whether the value of a variable is a place or a number, whatever its name. */
+static bool is_ordinary(const char *value)
+{
+    return (value[0] == '/' && access(value, F_OK) == 0) ||
+           !value[strspn(value, "0123456789")];
+}
+
 void dt_secret_learn_environment(void)
 {
     char name[NAME_BYTES];
@@ -520,6 +543,7 @@ void dt_secret_learn_environment(void)
             continue;
         memcpy(name, *v, n);
         name[n] = '\0';
-        dt_secret_learn_named(name, *v + n + 1);
+        if (!is_ordinary(*v + n + 1))
+            dt_secret_learn_named(name, *v + n + 1);
     }
 }

@@ -310,6 +310,7 @@ static int parse_options(struct request *request, int argc, char **argv)
         {"bad-lines", required_argument, NULL, 'b'},
         {"threads", required_argument, NULL, 't'},
         {"cache-dir", required_argument, NULL, 'd'},
+        DT_CMD_SET_OPTION,
         {0},
     };
     struct dt_cmd_line line = {"prepare", help, table, .status = DT_CMD_RUN};

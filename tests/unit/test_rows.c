@@ -45,7 +45,9 @@ int dt_examples_check(const struct dt_examples *examples,
 {
     (void)err;
     assert_true(tokens >= examples->tokens[0] &&
-                tokens + count <= examples->tokens[MAX_EXAMPLES]);
+                tokens + count <=
+                    examples->tokens[0] +
+                        sizeof(examples->tokens) / sizeof(uint32_t));
     return 0;
 }
 

@@ -68,6 +68,10 @@ static const struct text texts[] = {
     /* looks */
     {"a hf_abcdefghijklmnopqrst, b", "a (removed), b"},
     {"sk-short", "sk-short"},
+    {"out/sk-learn-experiment-2024-run1", "out/sk-learn-experiment-2024-run1"},
+    {"hf_smollm2-135m-lr-sweep", "hf_smollm2-135m-lr-sweep"},
+    {"hf_models-smollm2-135m-instruct", "hf_models-smollm2-135m-instruct"},
+    {"sk-proj-A1b2C3d4-E5f6G7h8_I9j0K1l2M3", "(removed)"},
     {"disk-abcdefghijklmnopqrst", "disk-abcdefghijklmnopqrst"},
     {"{h: \"Bearer abc.def\"}", "{h: \"(removed)\"}"},
     {"the basic idea. Basic authentication failed",
@@ -162,8 +166,11 @@ static void what_was_learned_is_removed_anywhere(void **state)
 
     setenv("JUDGE_PASS", "of-the-judge", 1);
     setenv("PROXY", "http://a:of-proxy@h", 1);
+    setenv("SECRETS_ROOT", "/usr/bin", 1);
+    setenv("TOKEN_BUDGET", "10000000", 1);
     dt_secret_learn_environment();
     expect_clean("(of-the-judge) of-proxy", "((removed)) (removed)");
+    expect_clean("/usr/bin 10000000", "/usr/bin 10000000");
 }
 
 static void errors_have_no_secrets(void **state)
