@@ -277,6 +277,21 @@ static size_t scheme_at(const char *text)
     return n > 0 ? n + strspn(text + n, " ") : 0;
 }
 
+/* The length of the word of another scheme, as in "Token 0a1b2c3d"; 0: what
+ * follows it is no key.
+ */
+static size_t other_scheme_at(const char *text)
+{
+    size_t n = 0;
+    while (isalpha((unsigned char)text[n]) || text[n] == '-')
+        n++;
+    size_t blanks = strspn(text + n, " ");
+    size_t rest = blanks > 0 ? word_length(text + n + blanks) : 0;
+    return n > 0 && rest >= LEAST_BARE && !is_plain(text + n + blanks, rest)
+               ? n + blanks
+               : 0;
+}
+
 /* The length of an authorization, and not of "basic idea". */
 static size_t authorization_at(const char *text)
 {
@@ -382,6 +397,8 @@ static bool find_named(const char *text, const char *p, struct found *found)
         found->n = brackets_length(value);
     } else {
         size_t before = scheme_at(value);
+        if (before == 0 && strcasestr(name, "authorization"))
+            before = other_scheme_at(value);
         found->n = before + word_length(value + before);
         if (is_in(" true false null none ", (struct word){value, found->n}) ||
             (colon && !quote &&

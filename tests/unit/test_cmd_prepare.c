@@ -120,6 +120,11 @@ static void a_configuration_and_its_options_share_a_cache(void **state)
     assert_non_null(strstr(out, "/e.jsonl: 1 example, 3 tokens, 3 targets"));
     assert_non_null(strstr(out, "/t.jsonl: 1 example, 4 tokens, 4 targets"));
     assert_null(strstr(out, "prepared already"));
+    assert_int_equal(RUN("--config=c.yaml", "--set", "data.loss_on=all",
+                         "--threads", "1"),
+                     EX_CONFIG);
+    assert_non_null(strstr(errors, "--set: data.loss_on: expected one of"));
+    dt_cmd_overrides_clear();
     assert_int_equal(
         RUN("--tokenizer=byte", "--loss-on=full", "--cache-dir=k", "e.jsonl"),
         EX_OK);

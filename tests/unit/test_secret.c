@@ -79,6 +79,8 @@ static const struct text texts[] = {
     /* values with names */
     {"PGPASSWORD=a,b curl", "PGPASSWORD=(removed) curl"},
     {"Authorization: Bearer abcdef, and", "Authorization: (removed), and"},
+    {"Authorization: Token abcdef0123, and", "Authorization: (removed), and"},
+    {"authorization: ApiKey QWxhZGRpbg==", "authorization: (removed)"},
     {"login(password='a b', n=1)", "login(password='(removed)', n=1)"},
     {"[\"p\", \"--token\", \"ab\", \"x\"]",
      "[\"p\", \"--token\", \"(removed)\", \"x\"]"},
