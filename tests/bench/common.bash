@@ -56,9 +56,11 @@ parse() {
 # Threads that wait must sleep, or they take the CPU from those that work. The
 # OpenBLAS of Debian 12 is older than some processors with AVX-512, and takes
 # them for one with SSE3.
-# PyTorch 2.6 of Debian 13 has no libuv, and does not notice.
+# PyTorch 2.6 of Debian 13 has no libuv, and does not notice. What PyTorch's
+# compiler makes is kept for the next round, and no longer.
 tune() {
     export OMP_WAIT_POLICY=passive USE_LIBUV=0
+    export TORCHINDUCTOR_CACHE_DIR=$work/compiled
     if grep -q avx512vl /proc/cpuinfo; then
         export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-SkylakeX}
     fi
@@ -68,6 +70,21 @@ tune() {
 # each step, and clearing their pages anew takes a fifth of PyTorch's time.
 # shellcheck disable=SC2034
 malloc=(MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=8589934592)
+
+# torch_peer PEER SCRIPT [ARGUMENT]...: sets command to what runs SCRIPT, which
+# calls torch_step.py, as torch=PYTHON, malloc=PYTHON or compile=PYTHON do.
+torch_peer() {
+    command=("${1#*=}" "${@:2}")
+    case $1 in
+    torch=*) return ;;
+    malloc=*) command+=(--suffix ", malloc tuned") ;;
+    compile=*)
+        command+=(--compile default --suffix ", compiled, malloc tuned")
+        ;;
+    *) die "there is no peer $1" ;;
+    esac
+    command=(env "${malloc[@]}" "${command[@]}")
+}
 
 # cluster_up [OPTION]...: a devcluster until the end of the benchmark.
 cluster_up() {

@@ -6,8 +6,9 @@
 #                    [--rounds N] [--steps N] PEER...
 #
 # Models of 8 layers of 512 channels and 16384 tokens, one rank of 2 threads, 4
-# rows; by default all families, in fp32. PEER is disttrain or torch=PYTHON with
-# transformers. Prints a table for each family; each round runs each peer once.
+# rows; by default all families, in fp32. PEER is disttrain, or torch=PYTHON,
+# malloc=PYTHON or compile=PYTHON, as those of step.sh, with transformers. Prints
+# a table for each family; each round runs each peer once.
 
 set -euo pipefail
 
@@ -43,11 +44,11 @@ END_OF_MODEL
                     --disttrain "$builddir/disttrain" \
                     --precision "$precision" "${args[@]}"
                 ;;
-            torch=*)
-                "${peer#*=}" "$bench/torch_family.py" "$work/model.json" \
-                    "${torch[@]}" "${args[@]}"
+            *)
+                torch_peer "$peer" "$bench/torch_family.py" \
+                    "$work/model.json" "${torch[@]}" "${args[@]}"
+                "${command[@]}"
                 ;;
-            *) die "there is no peer $peer" ;;
             esac >>"$out"
         done
     done

@@ -7,10 +7,10 @@
 #
 # As step.sh, but each peer runs under srun on a devcluster that lives as
 # long as the benchmark, with the variables that --disttrain=FILE gives to its
-# tasks: torch=PYTHON trains by DistributedDataParallel over gloo, fsdp=PYTHON
-# by FSDP2. disttrain=zero3 is disttrain with that strategy, and
-# 'disttrain=zero3, shard_group: world' with another key of distributed, too.
-# Needs root.
+# tasks: torch=PYTHON, malloc=PYTHON and compile=PYTHON train by
+# DistributedDataParallel over gloo, fsdp=PYTHON by FSDP2. disttrain=zero3 is
+# disttrain with that strategy, and 'disttrain=zero3, shard_group: world' with
+# another key of distributed, too. Needs root.
 #
 #   --rate RATE      of the links between nodes: 10gbit, say
 #   --per-node N     ranks of a node (default: 1)
@@ -31,7 +31,7 @@ args=(--data "$work/tokens.bin" --steps "$steps" --tokens "$row_tokens"
     --accumulate "$accumulate")
 ranks=$((2 * per_node))
 small_config "$work/c.yaml" "$work/tokens.bin"
-torch=(cluster_run srun -N2 "-n$ranks" --disttrain="$work/c.yaml")
+srun=(cluster_run srun -N2 "-n$ranks" --disttrain="$work/c.yaml")
 for ((round = 0; round < rounds; round++)); do
     for peer in "${peers[@]}"; do
         case $peer in
@@ -43,19 +43,15 @@ for ((round = 0; round < rounds; round++)); do
             cluster_run "$bench/disttrain_step.py" --ranks "$ranks" --nodes 2 \
                 "${args[@]}" --strategy "${peer#*=}"
             ;;
-        torch=*)
-            "${torch[@]}" "${peer#*=}" "$bench/torch_gpt2.py" "${args[@]}"
-            ;;
-        malloc=*)
-            "${torch[@]}" env "${malloc[@]}" "${peer#*=}" \
-                "$bench/torch_gpt2.py" "${args[@]}" --suffix ", malloc tuned"
-            ;;
         fsdp=*)
-            "${torch[@]}" env "${malloc[@]}" "${peer#*=}" \
+            "${srun[@]}" env "${malloc[@]}" "${peer#*=}" \
                 "$bench/torch_gpt2.py" "${args[@]}" --fsdp \
                 --suffix " FSDP2, malloc tuned"
             ;;
-        *) die "there is no peer $peer" ;;
+        *)
+            torch_peer "$peer" "$bench/torch_gpt2.py" "${args[@]}"
+            "${srun[@]}" "${command[@]}"
+            ;;
         esac >>"$out"
     done
 done

@@ -7,10 +7,11 @@
 #
 # GPT-2 124M or a model of the shape of Qwen2.5-0.5B, by default GPT-2 in fp32
 # with 4 x 64 tokens. PEER is disttrain, torch=PYTHON, malloc=PYTHON (torch, with
-# tuned malloc) or llmc=DIRECTORY (GPT-2 in fp32 with 4 x 64 tokens only). Each
-# round runs each peer once, in the order given. With --out, results are added
-# to those in FILE; the table is of all of them. Then the limit: what the matrix
-# products of a step take by themselves.
+# tuned malloc), compile=PYTHON (malloc, with torch.compile) or llmc=DIRECTORY
+# (GPT-2 in fp32 with 4 x 64 tokens only). Each round runs each peer once, in the
+# order given. With --out, results are added to those in FILE; the table is of
+# all of them. Then the limit: what the matrix products of a step take by
+# themselves.
 
 set -euo pipefail
 
@@ -39,13 +40,11 @@ for ((round = 0; round < rounds; round++)); do
                 --model "$model" --precision "$precision" --tokens "$row_tokens" \
                 "${args[@]}"
             ;;
-        torch=*) "${peer#*=}" "$bench/torch_$model.py" "${torch[@]}" ;;
-        malloc=*)
-            env "${malloc[@]}" "${peer#*=}" "$bench/torch_$model.py" \
-                "${torch[@]}" --suffix ", malloc tuned"
-            ;;
         llmc=*) "$bench/llmc_gpt2.py" --llmc "${peer#*=}" "${args[@]}" ;;
-        *) die "there is no peer $peer" ;;
+        *)
+            torch_peer "$peer" "$bench/torch_$model.py" "${torch[@]}"
+            "${command[@]}"
+            ;;
         esac >>"$out"
     done
 done

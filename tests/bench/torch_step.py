@@ -8,8 +8,9 @@ needs 600 MB more.) With WORLD_SIZE > 1 (set by torchrun or by srun) the ranks
 train together through DistributedDataParallel over gloo, or with --fsdp through
 FSDP2, with a group for each block and one for the rest.
 
-On a GPU also torch.compile, TF32 for what is fp32 under autocast, and batches
-that lie on the card before the first step.
+With --compile by torch.compile, which cuts the backward pass where the buckets
+of DistributedDataParallel end. On a GPU also TF32 for what is fp32 under
+autocast, and batches that lie on the card before the first step.
 
 The shards are llm.c's: 256 int32 of header, then uint16 tokens. Rank 0 prints
 one line of JSON: the time of every step without warm-up, and peak memory. With
