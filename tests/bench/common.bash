@@ -86,6 +86,14 @@ torch_peer() {
     command=(env "${malloc[@]}" "${command[@]}")
 }
 
+# gemm_peer CONFIG.JSON: runs gemm as one of the peers, with as many rounds as
+# they have steps of that model.
+gemm_peer() {
+    [[ -x $builddir/tests/bench/gemm ]] || die "first make tests/bench/gemm"
+    "$builddir/tests/bench/gemm" -p "$precision" -c "$1" 4 "$row_tokens" \
+        "$steps"
+}
+
 # cluster_up [OPTION]...: a devcluster until the end of the benchmark.
 cluster_up() {
     "$devcluster" up --name "bench-$$" --builddir "$builddir" "$@" >&2

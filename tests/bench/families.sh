@@ -6,9 +6,9 @@
 #                    [--rounds N] [--steps N] PEER...
 #
 # Models of 8 layers of 512 channels and 16384 tokens, one rank of 2 threads, 4
-# rows; by default all families, in fp32. PEER is disttrain, or torch=PYTHON,
-# malloc=PYTHON or compile=PYTHON, as those of step.sh, with transformers. Prints
-# a table for each family; each round runs each peer once.
+# rows; by default all families, in fp32. PEER as in step.sh: disttrain, gemm,
+# and with transformers torch=PYTHON, malloc=PYTHON and compile=PYTHON. Prints a
+# table for each family; each round runs each peer once.
 
 set -euo pipefail
 
@@ -44,6 +44,7 @@ END_OF_MODEL
                     --disttrain "$builddir/disttrain" \
                     --precision "$precision" "${args[@]}"
                 ;;
+            gemm) gemm_peer "$work/model.json" ;;
             *)
                 torch_peer "$peer" "$bench/torch_family.py" \
                     "$work/model.json" "${torch[@]}" "${args[@]}"

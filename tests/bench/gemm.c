@@ -3,13 +3,17 @@
  * gemm.c - the least time in which a training step could be done: that of its
  * matrix multiplications by themselves
  *
- * Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] [-s SIZE] [B [T [ROUNDS]]]
+ * Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] [-s SIZE] [-p fp32|bf16]
+ *             [B [T [ROUNDS]]]
  *
  * GPT-2 124M unless another model is named, by default 4 64 5. Each product is
  * computed as disttrain does and, on the CPU, by oneDNN in fp32 and in bf16;
  * the best of all rounds and ways counts, whatever the layers have to do beside
  * it. With -s first the rates of one product of square matrices with SIZE rows,
- * in bf16, and of copies: the ceiling of the hardware.
+ * in bf16, and of copies: the ceiling of the hardware. With -p a line of JSON
+ * for summary.py in place of the table: the least time of each round in fp32,
+ * or in bf16, so that rounds can be taken by turns with the steps that they
+ * limit.
  */
 #include "config.h"
 
@@ -17,6 +21,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -171,62 +176,118 @@ static double by_onednn(const struct dt_exec *exec, const struct memory *m,
 
 enum { FP32, FP32_ONEDNN, BF16, BF16_ONEDNN, WAYS };
 
-/* Adds the least times of the layer to limit[fp32, bf16], and prints its rates.
- */
+/* Seconds of each way, once */
 static void measure(const struct dt_exec *exec, const struct memory *m,
-                    const struct layer *l, size_t N, int rounds,
-                    double limit[2])
+                    const struct layer *l, size_t N, double s[WAYS])
 {
-    const double flops = 6.0 * (double)(N * l->C * l->OC);
-    double best[WAYS] = {INFINITY, INFINITY, INFINITY, INFINITY}, fp32, bf16;
-
-    for (int round = 0; round < rounds; round++) {
-        const double s[WAYS] = {
-            [FP32] = by_disttrain(exec, m, l, N, DT_F32),
-            [FP32_ONEDNN] = by_onednn(exec, m, l, N, DT_F32),
-            [BF16] = by_disttrain(exec, m, l, N, DT_BF16),
-            [BF16_ONEDNN] = by_onednn(exec, m, l, N, DT_BF16),
-        };
-        for (int way = 0; way < WAYS; way++)
-            best[way] = fmin(best[way], s[way]);
-    }
-    printf("%6zu to %6zu: GFLOP/s %7.1f %7.1f %7.1f %7.1f\n", l->C, l->OC,
-           flops / best[FP32] * 1e-9, flops / best[FP32_ONEDNN] * 1e-9,
-           flops / best[BF16] * 1e-9, flops / best[BF16_ONEDNN] * 1e-9);
-    fp32 = fmin(best[FP32], best[FP32_ONEDNN]);
-    bf16 = fmin(best[BF16], best[BF16_ONEDNN]);
-    limit[0] += (double)l->count * fp32;
-    /* what is stored as bf16 may be computed in fp32 */
-    limit[1] += (double)l->count * fmin(fp32, bf16);
+    s[FP32] = by_disttrain(exec, m, l, N, DT_F32);
+    s[FP32_ONEDNN] = by_onednn(exec, m, l, N, DT_F32);
+    s[BF16] = by_disttrain(exec, m, l, N, DT_BF16);
+    s[BF16_ONEDNN] = by_onednn(exec, m, l, N, DT_BF16);
 }
 
-static void run(const struct dt_exec *exec,
-                const struct dt_model_config *config, size_t N, int rounds)
+/* What the layer takes in a step; what is stored as bf16 may be computed in
+ * fp32.
+ */
+static double least(const struct layer *l, const double s[WAYS], bool bf16)
 {
-    struct layer layers[LAYERS];
-    size_t in = 0, out = 0, weight = 0;
-    double limit[2] = {0.0, 0.0};
-    struct memory m;
+    double all = fmin(s[FP32], s[FP32_ONEDNN]);
 
-    layers_of(config, layers);
+    if (bf16)
+        all = fmin(all, fmin(s[BF16], s[BF16_ONEDNN]));
+    return (double)l->count * all;
+}
+
+/* The rates of each layer, and the limit of a step */
+static void print_best(const struct layer layers[LAYERS], size_t N,
+                       double best[LAYERS][WAYS])
+{
+    double limit[2] = {0.0, 0.0};
+
+    printf("by                         disttrain  oneDNN disttrain oneDNN\n");
+    printf("of                            fp32    fp32    bf16    bf16\n");
+    for (size_t i = 0; i < LAYERS; i++) {
+        const struct layer *l = &layers[i];
+        const double flops = 6.0 * (double)(N * l->C * l->OC);
+
+        printf(
+            "%6zu to %6zu: GFLOP/s %7.1f %7.1f %7.1f %7.1f\n", l->C, l->OC,
+            flops / best[i][FP32] * 1e-9, flops / best[i][FP32_ONEDNN] * 1e-9,
+            flops / best[i][BF16] * 1e-9, flops / best[i][BF16_ONEDNN] * 1e-9);
+        for (int bf16 = 0; bf16 < 2; bf16++)
+            limit[bf16] += least(l, best[i], bf16);
+    }
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        printf("%s: %.3f s a step, at most %.0f tokens/s\n",
+               bf16 ? "bf16" : "fp32", limit[bf16], (double)N / limit[bf16]);
+}
+
+/* Buffers for all layers */
+static struct memory memory_of(const struct dt_exec *exec,
+                               const struct layer layers[LAYERS], size_t N)
+{
+    size_t in = 0, out = 0, weight = 0;
+
     for (size_t i = 0; i < LAYERS; i++) {
         size_t C = layers[i].C, OC = layers[i].OC;
         in = C > in ? C : in;
         out = OC > out ? OC : out;
         weight = C * OC > weight ? C * OC : weight;
     }
-    m = (struct memory){buffer(exec, N * in), buffer(exec, N * in),
-                        buffer(exec, N * out), buffer(exec, weight),
-                        buffer(exec, weight)};
+    return (struct memory){buffer(exec, N * in), buffer(exec, N * in),
+                           buffer(exec, N * out), buffer(exec, weight),
+                           buffer(exec, weight)};
+}
+
+/* The table of the best of all rounds. */
+static void run(const struct dt_exec *exec,
+                const struct dt_model_config *config, size_t N, int rounds)
+{
+    double best[LAYERS][WAYS], s[WAYS];
+    struct layer layers[LAYERS];
+    struct memory m;
+
+    layers_of(config, layers);
+    m = memory_of(exec, layers, N);
     printf("%s, %s, %d threads, %zu tokens\n", exec->ops->name,
            exec->ops->library(), omp_get_max_threads(), N);
-    printf("by                         disttrain  oneDNN disttrain oneDNN\n");
-    printf("of                            fp32    fp32    bf16    bf16\n");
-    for (size_t i = 0; i < LAYERS; i++)
-        measure(exec, &m, &layers[i], N, rounds, limit);
-    for (int i = 0; i < 2; i++)
-        printf("%s: %.3f s a step, at most %.0f tokens/s\n",
-               i ? "bf16" : "fp32", limit[i], (double)N / limit[i]);
+    for (size_t i = 0; i < LAYERS; i++) {
+        for (int way = 0; way < WAYS; way++)
+            best[i][way] = INFINITY;
+        for (int round = 0; round < rounds; round++) {
+            measure(exec, &m, &layers[i], N, s);
+            for (int way = 0; way < WAYS; way++)
+                best[i][way] = fmin(best[i][way], s[way]);
+        }
+    }
+    print_best(layers, N, best);
+}
+
+/* A line of JSON as those of the peers: seconds of each round, after one that
+ * does not count.
+ */
+static void run_as_peer(const struct dt_exec *exec,
+                        const struct dt_model_config *config, size_t N,
+                        int rounds, bool bf16)
+{
+    struct layer layers[LAYERS];
+    struct memory m;
+    double s[WAYS];
+
+    layers_of(config, layers);
+    m = memory_of(exec, layers, N);
+    printf("{\"name\": \"the limit, by gemm\", \"tokens\": %zu, \"seconds\": [",
+           N);
+    for (int round = 0; round <= rounds; round++) {
+        double step = 0.0;
+        for (size_t i = 0; i < LAYERS; i++) {
+            measure(exec, &m, &layers[i], N, s);
+            step += least(&layers[i], s, bf16);
+        }
+        if (round > 0)
+            printf("%s%.6f", round > 1 ? ", " : "", step);
+    }
+    printf("]}\n");
 }
 
 static void ceiling(const struct dt_exec *exec, size_t size)
@@ -257,22 +318,25 @@ int main(int argc, char **argv)
     struct dt_model_config config;
     struct dt_error err;
     struct dt_exec exec;
-    const char *device = "cpu";
+    const char *device = "cpu", *peer = NULL;
     size_t B, T, size = 0;
     int c, rounds;
 
     must(dt_model_config_parse(&config, gpt2, "GPT-2", &err) == 0, &err);
-    while ((c = getopt(argc, argv, "c:d:s:")) != -1) {
+    while ((c = getopt(argc, argv, "c:d:p:s:")) != -1) {
         if (c == 'c') {
             dt_model_config_fini(&config);
             must(dt_model_config_load(&config, optarg, &err) == 0, &err);
         } else if (c == 'd') {
             device = optarg;
+        } else if (c == 'p' && (strcmp(optarg, "fp32") == 0 ||
+                                strcmp(optarg, "bf16") == 0)) {
+            peer = optarg;
         } else if (c == 's') {
             size = strtoul(optarg, NULL, 10);
         } else {
             fprintf(stderr, "Usage: gemm [-c CONFIG.JSON] [-d cpu|cuda] "
-                            "[-s SIZE] [B [T [ROUNDS]]]\n");
+                            "[-s SIZE] [-p fp32|bf16] [B [T [ROUNDS]]]\n");
             return EX_USAGE;
         }
     }
@@ -282,7 +346,10 @@ int main(int argc, char **argv)
     exec = open_device(device);
     if (size > 0)
         ceiling(&exec, size);
-    run(&exec, &config, B * T, rounds);
+    if (peer)
+        run_as_peer(&exec, &config, B * T, rounds, strcmp(peer, "bf16") == 0);
+    else
+        run(&exec, &config, B * T, rounds);
     dt_model_config_fini(&config);
     return 0;
 }

@@ -7,11 +7,11 @@
 #
 # GPT-2 124M or a model of the shape of Qwen2.5-0.5B, by default GPT-2 in fp32
 # with 4 x 64 tokens. PEER is disttrain, torch=PYTHON, malloc=PYTHON (torch, with
-# tuned malloc), compile=PYTHON (malloc, with torch.compile) or llmc=DIRECTORY
-# (GPT-2 in fp32 with 4 x 64 tokens only). Each round runs each peer once, in the
-# order given. With --out, results are added to those in FILE; the table is of
-# all of them. Then the limit: what the matrix products of a step take by
-# themselves.
+# tuned malloc), compile=PYTHON (malloc, with torch.compile), llmc=DIRECTORY
+# (GPT-2 in fp32 with 4 x 64 tokens only) or gemm: the limit, which is what the
+# matrix multiplications of a step take by themselves. Each round runs each peer
+# once, in the order given. With --out, results are added to those in FILE; the
+# table is of all of them.
 
 set -euo pipefail
 
@@ -40,6 +40,11 @@ for ((round = 0; round < rounds; round++)); do
                 --model "$model" --precision "$precision" --tokens "$row_tokens" \
                 "${args[@]}"
             ;;
+        gemm)
+            "$bench/disttrain_step.py" --model "$model" --print-model \
+                >"$work/model.json"
+            gemm_peer "$work/model.json"
+            ;;
         llmc=*) "$bench/llmc_gpt2.py" --llmc "${peer#*=}" "${args[@]}" ;;
         *)
             torch_peer "$peer" "$bench/torch_$model.py" "${torch[@]}"
@@ -49,7 +54,3 @@ for ((round = 0; round < rounds; round++)); do
     done
 done
 "$bench/summary.py" "$out"
-if [[ -x $builddir/tests/bench/gemm ]]; then
-    "$bench/disttrain_step.py" --model "$model" --print-model >"$work/config.json"
-    "$builddir/tests/bench/gemm" -c "$work/config.json" 4 "$row_tokens"
-fi
