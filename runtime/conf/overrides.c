@@ -19,7 +19,7 @@ static size_t key_length(const char *text)
     while (isalnum((unsigned char)text[n]) || strchr("_.-", text[n]))
         if (text[n++] == '\0')
             return 0;
-    return text[n] == '=' && n < KEY_BYTES && text[0] != '-' &&
+    return text[n] == '=' && n > 0 && n < KEY_BYTES && text[0] != '-' &&
                    text[0] != '.' && text[n - 1] != '.'
                ? n
                : 0;

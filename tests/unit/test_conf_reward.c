@@ -350,6 +350,8 @@ static void who_scores_needs_no_keys_of_training(void **state)
     assert_int_equal(conf->reward.count, 1);
     assert_false(conf->trains);
     dt_conf_destroy(conf);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
     write_file("t.yaml", "algorithm: grpo\n"
                          "reward.functions: [{type: exact, nam: x}]\n");
     assert_null(dt_conf_load_rewards("t.yaml", NULL, &problems, &warnings));
