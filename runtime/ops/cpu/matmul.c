@@ -14,6 +14,7 @@ enum {
     MC = 256,
     KC = 256,
     NC = 384 / NR * NR,
+    LINE = 64, /* bytes of a line of the cache */
 };
 
 const char *DT_CPU(library)(void)
@@ -45,45 +46,142 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* to(depth, LANES) = rows i.. and columns k.. of m, transposed; 0 after `rows`
- */
-static void pack_lanes(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
-                       size_t i, size_t k, size_t rows, size_t depth)
+static const char *element_at(const struct dt_cpu_matrix *m, enum dt_dtype type,
+                              size_t i, size_t j)
 {
-    const size_t first = m.transposed ? k * m.stride + i : i * m.stride + k;
-    const size_t step = m.stride * dt_dtype_bytes(type);
-    const char *from = dt_cpu_at(m.data, type, first);
+    return dt_cpu_at(m->data, type,
+                     m->transposed ? j * m->stride + i : i * m->stride + j);
+}
+
+/* to(depth, LANES) = LANES rows that are `step` bytes apart, transposed */
+static inline void pack_rows(float *to, const char *from, size_t step,
+                             enum dt_dtype type, size_t depth)
+{
+    const size_t size = dt_dtype_bytes(type);
     dt_vec square[LANES];
 
-    for (size_t d = 0; d < depth && m.transposed; d++, from += step)
-        ((dt_vec *)to)[d] = rows == LANES ? dt_load_lanes(from, type)
-                                          : dt_load_some(from, type, rows);
-    if (m.transposed)
-        return;
     for (size_t d = 0; d < depth; d += LANES) {
+#pragma GCC unroll 16
+        for (size_t r = 0; r < LANES; r++)
+            square[r] = dt_load_lanes(from + d * size + r * step, type);
+        dt_transpose(square);
+#pragma GCC unroll 16
+        for (size_t r = 0; r < LANES; r++)
+            ((dt_vec *)to)[d + r] = square[r];
+    }
+}
+
+/* A strip of a block that is stored by rows; 0 after `rows` */
+static void pack_stored(float *to, const char *from, size_t step,
+                        enum dt_dtype type, size_t rows, size_t depth)
+{
+    const size_t whole = rows == LANES ? depth - depth % LANES : 0;
+    dt_vec square[LANES];
+
+    if (type == DT_F32)
+        pack_rows(to, from, step, DT_F32, whole);
+    else
+        pack_rows(to, from, step, type, whole);
+    for (size_t d = whole; d < depth; d += LANES) {
         const char *row = from + d * dt_dtype_bytes(type);
         size_t columns = min_size(LANES, depth - d);
-        if (rows == LANES && columns == LANES) {
-#pragma GCC unroll 16
-            for (size_t r = 0; r < LANES; r++)
-                square[r] = dt_load_lanes(row + r * step, type);
-        } else {
-            for (size_t r = 0; r < LANES; r++)
-                square[r] =
-                    dt_load_some(row + r * step, type, r < rows ? columns : 0);
-        }
+        for (size_t r = 0; r < LANES; r++)
+            square[r] =
+                dt_load_some(row + r * step, type, r < rows ? columns : 0);
         dt_transpose(square);
         memcpy(to + d * LANES, square, columns * sizeof(*square));
     }
 }
 
-/* to(rows / LANES, KC, LANES): a block of m in strips of LANES rows */
+/* `strips` whole strips of a block that is stored by columns, side by side: the
+ * lines of a column are read once. strips is a constant at each call.
+ */
+static inline void pack_columns(float *to, const char *from, size_t step,
+                                enum dt_dtype type, size_t strips, size_t depth)
+{
+    const size_t size = LANES * dt_dtype_bytes(type);
+
+    for (size_t d = 0; d < depth; d++, from += step) {
+#pragma GCC unroll 4
+        for (size_t s = 0; s < strips; s++)
+            ((dt_vec *)to)[s * KC + d] = dt_load_lanes(from + s * size, type);
+    }
+}
+
+/* A block that is stored by columns; the last strip has 0 after `rows` */
+static inline void pack_transposed(float *to, const char *from, size_t step,
+                                   enum dt_dtype type, size_t rows,
+                                   size_t depth)
+{
+    const size_t size = dt_dtype_bytes(type);
+    size_t r = 0;
+
+    for (; r + 3 * LANES <= rows; r += 3 * LANES)
+        pack_columns(to + r * KC, from + r * size, step, type, 3, depth);
+    for (; r + LANES <= rows; r += LANES)
+        pack_columns(to + r * KC, from + r * size, step, type, 1, depth);
+    for (size_t d = 0; d < depth && r < rows; d++)
+        ((dt_vec *)(to + r * KC))[d] =
+            dt_load_some(from + d * step + r * size, type, rows - r);
+}
+
+/* to(rows / LANES, KC, LANES) = rows i... and columns k... of m, transposed, in
+ * strips of LANES rows
+ */
 static void pack_block(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
                        size_t i, size_t k, size_t rows, size_t depth)
 {
-    for (size_t r = 0; r < rows; r += LANES)
-        pack_lanes(to + r * KC, m, type, i + r, k, min_size(LANES, rows - r),
-                   depth);
+    const size_t step = m.stride * dt_dtype_bytes(type);
+    const char *from = element_at(&m, type, i, k);
+
+    if (m.transposed && type == DT_F32)
+        pack_transposed(to, from, step, DT_F32, rows, depth);
+    else if (m.transposed)
+        pack_transposed(to, from, step, type, rows, depth);
+    for (size_t r = 0; r < rows && !m.transposed; r += LANES)
+        pack_stored(to + r * KC, from + r * step, step, type,
+                    min_size(LANES, rows - r), depth);
+}
+
+/* Lines of b that are not in the cache yet: what is left of the block that will
+ * be packed next.
+ */
+struct ahead {
+    const char *from;
+    size_t step, bytes; /* of a stored row */
+    size_t rows, offset;
+    size_t lines; /* to fetch beside a tile */
+};
+
+/* The block of b that begins at (k, j), for `tiles` tiles to fetch */
+static struct ahead ahead_of(const struct dt_cpu_matmul *p, size_t k, size_t j,
+                             size_t tiles)
+{
+    const size_t size = dt_dtype_bytes(p->type);
+    const size_t columns = min_size(NR, p->N - j),
+                 depth = min_size(KC, p->K - k);
+    struct ahead next = {
+        .from = element_at(&p->b, p->type, k, j),
+        .step = p->b.stride * size,
+        .bytes = (p->b.transposed ? depth : columns) * size,
+        .rows = p->b.transposed ? columns : depth,
+    };
+
+    next.lines = next.rows * (next.bytes / LINE + 1) / tiles + 1;
+    return next;
+}
+
+static inline void fetch_lines(struct ahead *next)
+{
+    for (size_t i = 0; i < next->lines && next->rows > 0; i++) {
+        __builtin_prefetch(next->from + next->offset, 0, 2);
+        next->offset += LINE;
+        if (next->offset >= next->bytes) {
+            next->offset = 0;
+            next->from += next->step;
+            next->rows--;
+        }
+    }
 }
 
 /* c(rows, columns), part of a block, = or += a b of packed operands */
@@ -106,12 +204,26 @@ static void multiply_packed(float *c, size_t stride, const float *a,
     }
 }
 
+/* Columns l... of c(m, n), a block of the result, = or += rows i... of a b */
+static void multiply_columns(float *c, size_t stride, const float *left,
+                             const float *right, size_t columns, size_t depth,
+                             size_t m, bool add, struct ahead *next)
+{
+    for (size_t r = 0; r < m; r += PACKED_ROWS) {
+        fetch_lines(next);
+        multiply_packed(c + r * stride, stride,
+                        left + r / LANES * LANES * KC + r % LANES, right,
+                        columns, depth, min_size(PACKED_ROWS, m - r), add);
+    }
+}
+
 /* c(m, n), fp32, is the block of the result that begins at (i, j). */
 static void multiply_block(const struct dt_cpu_matmul *p, float *c,
                            size_t stride, size_t i, size_t j, size_t m,
                            size_t n)
 {
     _Alignas(64) float left[MC * KC], right[KC * NR];
+    const size_t tiles = (m + PACKED_ROWS - 1) / PACKED_ROWS;
     struct dt_cpu_matrix transposed = p->b;
 
     transposed.transposed = !transposed.transposed;
@@ -121,16 +233,18 @@ static void multiply_block(const struct dt_cpu_matmul *p, float *c,
         pack_block(left, p->a, p->type, i, k, m, depth);
         for (size_t l = 0; l < n; l += NR) {
             size_t columns = min_size(NR, n - l);
+            struct ahead next = {.rows = 0};
+            if (l + NR < n)
+                next = ahead_of(p, k, j + l + NR, tiles);
+            else if (k + KC < p->K)
+                next = ahead_of(p, k + KC, j, tiles);
             for (size_t r = 0; r < m && k == 0 && p->bias; r++)
                 dt_cpu_widen(c + r * stride + l,
                              dt_cpu_at(p->bias, p->type, j + l), p->type,
                              columns);
             pack_block(right, transposed, p->type, j + l, k, columns, depth);
-            for (size_t r = 0; r < m; r += PACKED_ROWS)
-                multiply_packed(c + r * stride + l, stride,
-                                left + r / LANES * LANES * KC + r % LANES,
-                                right, columns, depth,
-                                min_size(PACKED_ROWS, m - r), add);
+            multiply_columns(c + l, stride, left, right, columns, depth, m, add,
+                             &next);
         }
     }
 }
@@ -198,19 +312,31 @@ static void multiply_share(const struct dt_cpu_matmul *p)
     }
 }
 
+/* Whether oneDNN multiplies such operands faster than blocks do. In fp32 it
+ * does not where vectors of 256 bits are multiplied at a time, as with AVX2 and
+ * on Zen 4: there oneDNN 2.6 has 45 to 95 % of the units' rate, least with rows
+ * a power of two apart, and blocks have 85 to 93 %.
+ */
+static bool is_faster_by_library(const struct dt_cpu_matmul *p)
+{
+#ifdef HAVE_ONEDNN
+    return dt_onednn_fastest(p->type) && (p->type != DT_F32 || LANES != 8);
+#else
+    (void)p;
+    return false;
+#endif
+}
+
 /* A loop of our own is about as fast as a library or faster, except where that
  * multiplies bf16 natively and this does not. In fp32 oneDNN may give a row
- * other bits beside other rows: its kernels for AVX2 sum the last rows in
- * another order, and with few rows it splits sums over threads.
+ * other bits beside other rows: with few rows it splits sums over threads.
  */
 static bool has_some_rows(const struct dt_cpu_matmul *p)
 {
     if (p->M > DT_CPU_SOME_ROWS || p->a.transposed || p->accumulate)
         return false;
-#ifdef HAVE_ONEDNN
-    if (p->type == DT_BF16 && dt_onednn_fastest(p->type))
+    if (p->type == DT_BF16 && is_faster_by_library(p))
         return LANES == 16 && dt_cpu_has_pairs(p);
-#endif
     return true;
 }
 
@@ -225,7 +351,7 @@ void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
         return;
     }
 #ifdef HAVE_ONEDNN
-    if (dt_onednn_fastest(p->type) && dt_onednn_matmul(p))
+    if (is_faster_by_library(p) && dt_onednn_matmul(p))
         return;
 #endif
 #pragma omp parallel if (p->M * p->N * p->K > DT_CPU_SMALL_MATMUL)
