@@ -283,9 +283,7 @@ const uint8_t *dt_tok_classes(void);
 enum dt_tok_set {
     DT_TOK_SET_OPAQUE,
     DT_TOK_SET_MARKS,
-    DT_TOK_SET_NONSPACING,
     DT_TOK_SET_PUNCTUATION,
-    DT_TOK_SET_CONTROL,
     DT_TOK_SET_WORD,
     DT_TOK_SET_NUMBER,
 };

@@ -8,7 +8,7 @@
 #include "tokenizer/impl.h"
 
 /* The steps of a decoder, in the only order in which they can be streamed. */
-enum stage { START, REPLACED, FALLEN_BACK, FUSED, STRIPPED, BYTES, WORDS };
+enum stage { START, REPLACED, FALLEN_BACK, FUSED, STRIPPED, BYTES };
 
 static int copy_string(char **to, size_t *bytes, const json_t *text,
                        struct dt_error *err)
@@ -73,18 +73,6 @@ static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,
     return 0;
 }
 
-/* Reads WordPiece, which must be alone. */
-static int read_words(struct dt_tok_decoder *decoder, const json_t *value,
-                      struct dt_error *err)
-{
-    const json_t *prefix = dt_tok_json_get(value, "prefix", JSON_STRING, err);
-    decoder->words = true;
-    if (!prefix ||
-        dt_tok_json_flag(value, "cleanup", true, &decoder->cleanup, err) < 0)
-        return -1;
-    return copy_string(&decoder->pattern, &decoder->pattern_bytes, prefix, err);
-}
-
 /* The decoder that is read, and the last step so far. */
 struct reading {
     struct dt_tok_decoder *decoder;
@@ -98,8 +86,7 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
         enum stage stage;
     } types[] = {{"Replace", REPLACED},         {"Metaspace", REPLACED},
                  {"ByteFallback", FALLEN_BACK}, {"Fuse", FUSED},
-                 {"Strip", STRIPPED},           {"ByteLevel", BYTES},
-                 {"WordPiece", WORDS}};
+                 {"Strip", STRIPPED},           {"ByteLevel", BYTES}};
     const char *type = dt_tok_json_type(value, err);
     struct reading *reading = ctx;
     struct dt_tok_decoder *decoder = reading->decoder;
@@ -111,11 +98,11 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
             next = types[i].stage;
     if (next == START)
         return dt_tok_json_unsupported(type,
-                                       "ByteLevel, WordPiece, Replace, "
-                                       "Metaspace, ByteFallback, Fuse, Strip "
-                                       "and Sequence",
+                                       "ByteLevel, Replace, Metaspace, "
+                                       "ByteFallback, Fuse, Strip and "
+                                       "Sequence",
                                        err);
-    if (next <= before || (next >= BYTES && before != START))
+    if (next <= before || (next == BYTES && before != START))
         return dt_error_set(err, EX_DATAERR, "%s: not in this place", type);
     reading->stage = next;
     decoder->fallback |= next == FALLEN_BACK;
@@ -123,8 +110,6 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
     if (next == REPLACED)
         return type[0] == 'R' ? read_replace(decoder, value, err)
                               : read_metaspace(decoder, value, err);
-    if (next == WORDS)
-        return read_words(decoder, value, err);
     return next == STRIPPED ? read_strip(decoder, value, before, err) : 0;
 }
 

@@ -121,51 +121,6 @@ static void put_text(struct sink *sink, const struct dt_tokenizer *tokenizer,
     }
 }
 
-/* Replaces each `from` behind out[begin) by the shorter `to`. */
-static void replace_text(struct sink *sink, size_t begin, const char *from,
-                         const char *to)
-{
-    const size_t n = strlen(from), m = strlen(to);
-    char *out = sink->out + begin, *end = sink->out + sink->count, *found;
-    while ((found = memmem(out, (size_t)(end - out), from, n))) {
-        memcpy(found, to, m);
-        memmove(found + m, found + n, (size_t)(end - found) - n);
-        end -= n - m;
-        out = found + m;
-    }
-    sink->count = (size_t)(end - sink->out);
-}
-
-/* Removes spaces that the words of a text did not have, as WordPiece does. */
-static void clean_words(struct sink *sink, size_t begin)
-{
-    static const char *const pairs[][2] = {
-        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
-        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
-        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-        replace_text(sink, begin, pairs[i][0], pairs[i][1]);
-}
-
-/* Writes a token of WordPiece. */
-static void put_word(struct sink *sink, const struct dt_tok_decoder *d,
-                     const char *s, size_t n, bool first)
-{
-    size_t begin = sink->count, bytes;
-    bool within =
-        n >= d->pattern_bytes && !memcmp(s, d->pattern, d->pattern_bytes);
-    size_t i = !first && within ? d->pattern_bytes : 0;
-    if (!first && !within)
-        put_bytes(sink, " ", 1);
-    for (; i < n; i += bytes) {
-        dt_tok_decode(s + i, &bytes);
-        put_bytes(sink, s + i, bytes);
-    }
-    if (d->cleanup)
-        clean_words(sink, begin);
-}
-
 /* Ends the output of a token and removes the space at the start of the first.
  * Returns the length.
  */
@@ -202,15 +157,13 @@ size_t dt_detokenize(struct dt_detokenizer *state, int32_t id, char *out,
         put_byte_level(&sink, state, s, n);
     } else if (byte >= 0) {
         put_byte(&sink, state, (unsigned char)byte);
-    } else if (d->words) {
-        put_word(&sink, d, s, n, first);
     } else {
         flush_held(&sink, state);
         if (d->join && !first)
             put_bytes(&sink, " ", 1);
         put_text(&sink, tokenizer, s, n, first);
     }
-    if (d->strip_pattern || d->join || d->words)
+    if (d->strip_pattern || d->join)
         state->begun = true;
     return finish_text(&sink, state);
 }

@@ -161,9 +161,6 @@ struct dt_tok_decoder {
     char *pattern, *content; /* Replace; NULL: none */
     size_t pattern_bytes, content_bytes;
     bool strip_pattern; /* Metaspace: remove all patterns from token 0 */
-    bool words;         /* WordPiece: a space before each token, except that
-                           `pattern` at its start is removed instead */
-    bool cleanup;       /* of each token, as WordPiece's decoder does */
 };
 
 /* Reads the decoder. -1: EX_DATAERR, EX_OSERR. */

@@ -44,26 +44,7 @@ static bool nmt_is_space(uint32_t cp)
            cp == 0x2029 || cp == 0x2581 || cp == 0xfeff || cp == 0xfffd;
 }
 
-static bool bert_removes(uint32_t cp)
-{
-    if (cp < 0x80)
-        return (cp < ' ' && cp != '\t' && cp != '\n' && cp != '\r') ||
-               cp == 0x7f;
-    return cp < 0xa0 || cp == 0xfffd || (cp >= 0xe000 && cp <= 0xf8ff) ||
-           (cp >= 0xf0000 && (cp & 0xffff) < 0xfffe) ||
-           dt_tok_in_set(DT_TOK_SET_CONTROL, cp);
-}
-
-static bool bert_is_ideograph(uint32_t cp)
-{
-    return (cp >= 0x4e00 && cp <= 0x9fff) || (cp >= 0x3400 && cp <= 0x4dbf) ||
-           (cp >= 0x20000 && cp <= 0x2a6df) ||
-           (cp >= 0x2a700 && cp <= 0x2b81f) ||
-           (cp >= 0x2b920 && cp <= 0x2ceaf) || (cp >= 0xf900 && cp <= 0xfaff) ||
-           (cp >= 0x2f800 && cp <= 0x2fa1f);
-}
-
-size_t dt_tok_letter(enum dt_tok_letters change, uint32_t cp, uint32_t out[3])
+size_t dt_tok_letter(enum dt_tok_letters change, uint32_t cp, uint32_t out[2])
 {
     out[0] = cp;
     switch (change) {
@@ -74,20 +55,9 @@ size_t dt_tok_letter(enum dt_tok_letters change, uint32_t cp, uint32_t out[3])
         return cp == 0x130 ? (out[0] = 'i', 2) : 1;
     case DT_TOK_UNMARK:
         return cp < 0x300 || !dt_tok_in_set(DT_TOK_SET_MARKS, cp);
-    case DT_TOK_NONSPACING:
-        return cp < 0x300 || !dt_tok_in_set(DT_TOK_SET_NONSPACING, cp);
     case DT_TOK_NMT:
         out[0] = nmt_is_space(cp) ? ' ' : cp;
         return !nmt_removes(cp);
-    case DT_TOK_CLEAN:
-        out[0] = dt_tok_classes()[cp] & DT_TOK_SPACE ? ' ' : cp;
-        return cp != 0 && !bert_removes(cp);
-    case DT_TOK_IDEOGRAPHS:
-        if (!bert_is_ideograph(cp))
-            return 1;
-        out[0] = out[2] = ' ';
-        out[1] = cp;
-        return 3;
     }
     return 1;
 }

@@ -55,7 +55,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/utf8.c \
 	runtime/tokenizer/utf8.h \
 	runtime/tokenizer/vocab.c \
-	runtime/tokenizer/wordpiece.c \
 	runtime/tokenizer/words.c \
 	# End of runtime/tokenizer
 

@@ -12,8 +12,6 @@ struct dt_tok_model {
     enum dt_tok_model_kind {
         DT_TOK_BPE,
         DT_TOK_UNIGRAM,
-        DT_TOK_WORDPIECE,
-        DT_TOK_WORDLEVEL,
     } kind;
     int32_t unk;        /* -1: none */
     int32_t bytes[256]; /* ids of the ByteLevel alphabet, or of <0xNN> */
@@ -30,13 +28,9 @@ struct dt_tok_model {
     double unk_score;         /* of an unknown character */
     bool narrow; /* as SentencePiece: sums are rounded to float, and the text of
                     unknown characters is not looked up */
-
-    /* WordPiece: the longest token first */
-    char *prefix; /* of tokens within a word */
-    size_t prefix_bytes, chars_max;
 };
 
-/* ---- model_read.c, bpe_model.c, unigram_model.c, wordpiece.c ---- */
+/* ---- model_read.c, bpe_model.c, unigram_model.c ---- */
 
 /* Reads the vocabulary, and the rest of `model`. -1: EX_DATAERR, EX_OSERR. */
 int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
@@ -52,8 +46,6 @@ int dt_tok_unigram_vocab(struct dt_tokenizer *tokenizer, const json_t *vocab,
                          struct dt_error *err);
 int dt_tok_unigram_read(struct dt_tokenizer *tokenizer, const json_t *model,
                         struct dt_error *err);
-int dt_tok_wordpiece_read(struct dt_tokenizer *tokenizer, const json_t *model,
-                          struct dt_error *err);
 
 /* Collects the tokens of single characters, into which BPE cuts text first.
  * -1: EX_OSERR.
@@ -96,8 +88,6 @@ struct dt_tok_work {
     size_t heap_count, heap_capacity;
     struct dt_tok_path *paths; /* Unigram */
     size_t path_capacity;
-    char *text; /* WordPiece: a prefix and a part of the piece */
-    size_t text_capacity;
 };
 
 /* Creates a workspace. NULL: out of memory. */
@@ -124,7 +114,7 @@ static inline bool dt_tok_falls_back(const struct dt_tok_model *model,
     return model->byte_fallback;
 }
 
-/* ---- bpe.c, unigram.c, wordpiece.c ---- */
+/* ---- bpe.c, unigram.c ---- */
 
 /* Fill work->symbols with the tokens of s[0..n). -1: EX_OSERR, EX_DATAERR. */
 int dt_tok_bpe(const struct dt_tokenizer *tokenizer, struct dt_tok_work *work,
@@ -132,8 +122,5 @@ int dt_tok_bpe(const struct dt_tokenizer *tokenizer, struct dt_tok_work *work,
 int dt_tok_unigram(const struct dt_tokenizer *tokenizer,
                    struct dt_tok_work *work, const char *s, size_t n,
                    struct dt_error *err);
-int dt_tok_wordpiece(const struct dt_tokenizer *tokenizer,
-                     struct dt_tok_work *work, const char *s, size_t n,
-                     struct dt_error *err);
 
 #endif /* DT_TOKENIZER_MODEL_H */

@@ -51,7 +51,6 @@ void dt_tok_model_fini(struct dt_tok_model *model)
     dt_tok_map_fini(&model->chars);
     dt_tok_trie_fini(&model->texts);
     free(model->scores);
-    free(model->prefix);
 }
 
 /* --- the vocabulary --- */
@@ -99,8 +98,6 @@ static int read_kind(struct dt_tok_model *model, const json_t *value,
     static const char *const names[] = {
         [DT_TOK_BPE] = "BPE",
         [DT_TOK_UNIGRAM] = "Unigram",
-        [DT_TOK_WORDPIECE] = "WordPiece",
-        [DT_TOK_WORDLEVEL] = "WordLevel",
     };
     const json_t *type = json_object_get(value, "type");
     if (!type)
@@ -113,8 +110,7 @@ static int read_kind(struct dt_tok_model *model, const json_t *value,
             model->kind = (enum dt_tok_model_kind)i;
             return 0;
         }
-    return dt_tok_json_unsupported(
-        name, "BPE, Unigram, WordPiece and WordLevel", err);
+    return dt_tok_json_unsupported(name, "BPE and Unigram", err);
 }
 
 /* Adds a key of the vocabulary. It may stand for a text with U+0000. */
@@ -186,19 +182,10 @@ int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
 int dt_tok_model_read(struct dt_tokenizer *tokenizer, const json_t *model,
                       struct dt_error *err)
 {
-    int rc;
     tokenizer->model.unk = -1;
-    switch (tokenizer->model.kind) {
-    case DT_TOK_UNIGRAM:
-        rc = dt_tok_unigram_read(tokenizer, model, err);
-        break;
-    case DT_TOK_WORDPIECE:
-    case DT_TOK_WORDLEVEL:
-        rc = dt_tok_wordpiece_read(tokenizer, model, err);
-        break;
-    default:
-        rc = dt_tok_bpe_read(tokenizer, model, err);
-    }
+    int rc = tokenizer->model.kind == DT_TOK_UNIGRAM
+                 ? dt_tok_unigram_read(tokenizer, model, err)
+                 : dt_tok_bpe_read(tokenizer, model, err);
     if (rc < 0)
         return dt_error_prefix(err, "model");
     if (tokenizer->model.byte_level && tokenizer->model.kind != DT_TOK_BPE)

@@ -56,17 +56,14 @@ int dt_tok_form(enum dt_tok_form form, const struct dt_tok_span *span,
 /* ---- letters.c: changes of single characters ---- */
 
 enum dt_tok_letters {
-    DT_TOK_LOWER,      /* small letters */
-    DT_TOK_UNMARK,     /* remove combining marks */
-    DT_TOK_NMT,        /* remove control characters; spaces become ' ' */
-    DT_TOK_CLEAN,      /* of BERT: the same, of more characters */
-    DT_TOK_IDEOGRAPHS, /* of BERT: a space on each side */
-    DT_TOK_NONSPACING, /* of BERT: remove nonspacing marks */
+    DT_TOK_LOWER,  /* small letters */
+    DT_TOK_UNMARK, /* remove combining marks */
+    DT_TOK_NMT,    /* remove control characters; spaces become ' ' */
 };
 
-/* Writes what a character becomes, at most 3, and returns their number. */
+/* Writes what a character becomes, at most 2, and returns their number. */
 size_t dt_tok_letter(enum dt_tok_letters change, uint32_t code_point,
-                     uint32_t out[3]);
+                     uint32_t out[2]);
 
 /* ---- spm_normalizer.c: as SentencePiece does it ---- */
 

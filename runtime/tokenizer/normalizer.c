@@ -65,7 +65,7 @@ static void change_letters(enum dt_tok_letters letters,
                            struct dt_tok_span *span, struct dt_tok_text *text)
 {
     size_t bytes, first = 1;
-    uint32_t out[3];
+    uint32_t out[2];
     char s[4];
     for (size_t i = 0; i < span->n; i += bytes) {
         uint32_t cp = dt_tok_decode(span->s + i, &bytes);

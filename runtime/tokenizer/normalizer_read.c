@@ -143,26 +143,6 @@ static int read_charsmap(struct dt_tokenizer *tokenizer, const json_t *value,
     return normalizer->map ? 0 : -1;
 }
 
-/* Reads what BERT does, in the order in which it does it. */
-static int read_bert(struct dt_tokenizer *tokenizer, const json_t *value,
-                     struct dt_error *err)
-{
-    bool clean, ideographs, accents, lower;
-    if (dt_tok_json_flag(value, "clean_text", true, &clean, err) < 0 ||
-        dt_tok_json_flag(value, "handle_chinese_chars", true, &ideographs,
-                         err) < 0 ||
-        dt_tok_json_flag(value, "lowercase", true, &lower, err) < 0 ||
-        dt_tok_json_flag(value, "strip_accents", lower, &accents, err) < 0)
-        return -1;
-    if ((clean && add_letters(tokenizer, DT_TOK_CLEAN, err) < 0) ||
-        (ideographs && add_letters(tokenizer, DT_TOK_IDEOGRAPHS, err) < 0))
-        return -1;
-    if (accents && (add_form(tokenizer, DT_TOK_FORM_D, err) < 0 ||
-                    add_letters(tokenizer, DT_TOK_NONSPACING, err) < 0))
-        return -1;
-    return lower ? add_letters(tokenizer, DT_TOK_LOWER, err) : 0;
-}
-
 static int read_nfc(struct dt_tokenizer *tokenizer, const json_t *value,
                     struct dt_error *err)
 {
@@ -181,7 +161,6 @@ static const struct {
     {"Replace", read_replace},
     {"Strip", read_strip},
     {"Precompiled", read_charsmap},
-    {"BertNormalizer", read_bert},
 };
 
 static const struct {
@@ -222,7 +201,7 @@ static int read_one(void *ctx, const json_t *value, struct dt_error *err)
     return dt_tok_json_unsupported(
         type,
         "NFC, NFD, NFKC, NFKD, Precompiled, Replace, Prepend, Strip, "
-        "Lowercase, StripAccents, Nmt, BertNormalizer and Sequence",
+        "Lowercase, StripAccents, Nmt and Sequence",
         err);
 }
 

@@ -63,7 +63,6 @@ void dt_tok_work_destroy(struct dt_tok_work *work)
     free(work->symbols);
     free(work->heap);
     free(work->paths);
-    free(work->text);
     free(work);
 }
 
@@ -91,15 +90,9 @@ static int encode_piece(struct dt_encoder *e, const struct dt_tok_span *piece)
     if (reserve_symbols(work, piece->n, e->err) < 0)
         return -1;
     work->count = 0;
-    switch (t->model.kind) {
-    case DT_TOK_UNIGRAM:
-        return dt_tok_unigram(t, work, piece->s, piece->n, e->err);
-    case DT_TOK_WORDPIECE:
-    case DT_TOK_WORDLEVEL:
-        return dt_tok_wordpiece(t, work, piece->s, piece->n, e->err);
-    default:
-        return dt_tok_bpe(t, work, piece->s, piece->n, e->err);
-    }
+    return t->model.kind == DT_TOK_UNIGRAM
+               ? dt_tok_unigram(t, work, piece->s, piece->n, e->err)
+               : dt_tok_bpe(t, work, piece->s, piece->n, e->err);
 }
 
 static int emit_symbols(struct dt_encoder *e, const struct dt_tok_span *piece)

@@ -2,10 +2,10 @@
 /*
  * tokenizer.h - encodes text to tokens and back by a model's files
  *
- * Reads tokenizer.json (BPE, Unigram, WordPiece, WordLevel) and the .model
- * files of SentencePiece (Unigram, BPE). The tokens are exactly those of
- * Hugging Face's tokenizers, and those of SentencePiece for its own files. A
- * tokenizer is read-only once loaded; each thread needs an encoder of its own.
+ * Reads tokenizer.json (BPE, Unigram) and the .model files of SentencePiece
+ * (Unigram, BPE). The tokens are exactly those of Hugging Face's tokenizers,
+ * and those of SentencePiece for its own files. A tokenizer is read-only once
+ * loaded; each thread needs an encoder of its own.
  */
 #ifndef DT_TOKENIZER_TOKENIZER_H
 #define DT_TOKENIZER_TOKENIZER_H

@@ -151,31 +151,6 @@ def unigram_bytes(corpus, size):
     return made
 
 
-def wordpiece(corpus, size, cased, **normalizer):
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=not cased, **normalizer)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(corpus, trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=special, show_progress=False))
-    made.decoder = decoders.WordPiece("##", cleanup=not cased)
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(t, made.token_to_id(t)) for t in ("[CLS]", "[SEP]")])
-    return made
-
-
-def bert(corpus, size):
-    return wordpiece(corpus, size, False)
-
-
-def bert_cased(corpus, size):
-    """With added tokens of every flag."""
-    made = wordpiece(corpus, size, True, clean_text=False, handle_chinese_chars=False, strip_accents=True)
-    made.add_tokens(flagged())
-    return made
-
-
 def flagged():
     return [
         AddedToken("WORD", single_word=True, normalized=False), AddedToken("[L]", lstrip=True, normalized=False),
@@ -188,11 +163,12 @@ def flagged():
 
 
 def words(corpus, size):
-    made = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    """BPE on words, marks and digits without bytes."""
+    made = Tokenizer(models.BPE(unk_token="<unk>"))
     made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     made.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)])
-    made.train_from_iterator(corpus, trainers.WordLevelTrainer(
+        pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)])
+    made.train_from_iterator(corpus, trainers.BpeTrainer(
         vocab_size=size, special_tokens=["<unk>", "<s>"], show_progress=False))
     return made
 
@@ -212,7 +188,7 @@ def plain(corpus, size):
 
 
 TABLED = (t5, xlmr, albert)
-PLAIN = (unigram_bytes, bert, bert_cased, words, plain)
+PLAIN = (unigram_bytes, words, plain)
 
 # SentencePiece's own files: its options; those of small files have RULES.
 RULED = ("sp_unigram", "sp_bytes", "sp_bpe", "sp_suffix", "sp_bare")

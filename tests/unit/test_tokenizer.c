@@ -419,9 +419,11 @@ static const struct {
     {WITH_MODEL(MERGES ", \"end_of_word_suffix\": \"</w>\""),
      ": model: end_of_word_suffix: not supported"},
     {"{\"model\": {\"type\": \"Word\\nFoo\"}}",
-     ": model: type: \"Word?Foo\" is not supported; BPE, Unigram, WordPiece "
-     "and "
-     "WordLevel are"},
+     ": model: type: \"Word?Foo\" is not supported; BPE and Unigram are"},
+    {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}",
+     ": model: type: \"WordPiece\" is not supported; BPE and Unigram are"},
+    {"{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0}}}",
+     ": model: type: \"WordLevel\" is not supported; BPE and Unigram are"},
     {WITH("\"added_tokens\": {}"), ": added_tokens: expected a list"},
     {WITH("\"added_tokens\": [" TOKEN(-1, "x", "") "]"),
      ": added_tokens[0]: id: expected 0 to 4194303, got -1"},
@@ -431,6 +433,10 @@ static const struct {
      ": added_tokens[0]: \"ab\" has the ids 3 and 6"},
     {WITH("\"normalizer\": {\"type\": \"Ba\\nd\"}"),
      ": normalizer: type: \"Ba?d\" is not supported; NFC, NFD, NFKC, NFKD, "},
+    {WITH("\"normalizer\": {\"type\": \"BertNormalizer\"}"),
+     ": normalizer: type: \"BertNormalizer\" is not supported; NFC, NFD, NFKC, "
+     "NFKD, Precompiled, Replace, Prepend, Strip, Lowercase, StripAccents, Nmt "
+     "and Sequence are"},
     {WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{}]}"),
      ": normalizer: normalizers[0]: type: missing, expected a string"},
     {WITH("\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}"),
@@ -456,7 +462,10 @@ static const struct {
      ": post_processor: single[0]: special_tokens: x: ids[0]: expected an id "
      "below 6"},
     {WITH("\"decoder\": {\"type\": \"CTC\"}"),
-     ": decoder: type: \"CTC\" is not supported; ByteLevel, WordPiece, "},
+     ": decoder: type: \"CTC\" is not supported; ByteLevel, Replace, "},
+    {WITH("\"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\"}"),
+     ": decoder: type: \"WordPiece\" is not supported; ByteLevel, Replace, "
+     "Metaspace, ByteFallback, Fuse, Strip and Sequence are"},
     {WITH("\"decoder\": {\"type\": \"Sequence\", \"decoders\": "
           "[{\"type\": \"Fuse\"}, {\"type\": \"ByteFallback\"}]}"),
      ": decoder: decoders[1]: ByteFallback: not in this place"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tokenizer_kinds.c - Unigram and WordPiece, charsmaps and graphemes */
+/* test_tokenizer_kinds.c - Unigram, charsmaps and graphemes */
 #include "config.h"
 
 #include <setjmp.h>
@@ -16,10 +16,6 @@
 
 #define UNIGRAM(vocab, more)                                                   \
     "{\"model\": {\"type\": \"Unigram\", \"vocab\": [" vocab "]" more "}}"
-#define WORDPIECE(more)                                                        \
-    "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"[UNK]\": 0, "         \
-    "\"un\": 1, \"##able\": 2, \"##a\": 3, \"b\": 4}, \"unk_token\": "         \
-    "\"[UNK]\", \"continuing_subword_prefix\": \"##\"" more "}}"
 
 static struct dt_tokenizer *try_load(const char *json, struct dt_error *err)
 {
@@ -83,24 +79,9 @@ static void unknown_characters_in_a_row_are_one_token(void **state)
         "unk_id");
 }
 
-static void the_longest_piece_of_a_word_comes_first(void **state)
-{
-    (void)state;
-    assert_string_equal(encode(WORDPIECE(""), "unable"), "1@0-2 2@2-6");
-    assert_string_equal(encode(WORDPIECE(""), "una"), "1@0-2 3@2-3");
-    assert_string_equal(encode(WORDPIECE(""), "unablex"), "0@0-7");
-    /* no more characters, and too many */
-    assert_string_equal(
-        encode(WORDPIECE(", \"max_input_chars_per_word\": 6"), "unable"),
-        "1@0-2 2@2-6");
-    assert_string_equal(
-        encode(WORDPIECE(", \"max_input_chars_per_word\": 5"), "unable"),
-        "0@0-6");
-}
-
 #define SPLIT(behavior)                                                        \
-    "{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"?\": 0}, "            \
-    "\"unk_token\": \"?\"}, \"pre_tokenizer\": {\"type\": \"Split\", "         \
+    "{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": "           \
+    "[[\"?\", 0]]}, \"pre_tokenizer\": {\"type\": \"Split\", "                 \
     "\"pattern\": {\"String\": \"-\"}, \"behavior\": \"" behavior              \
     "\", \"invert\": false}}"
 
@@ -220,11 +201,6 @@ static const struct {
      ": model: unk_id: expected an id of the vocabulary"},
     {"{\"model\": {\"type\": \"Unigram\", \"vocab\": {}}}",
      ": model: vocab: of another type, expected an array"},
-    {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}, \"unk_token\": "
-     "\"u\"}}",
-     ": model: continuing_subword_prefix: missing, expected a string"},
-    {WORDPIECE(", \"max_input_chars_per_word\": -1"),
-     ": model: max_input_chars_per_word: expected a number"},
     {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}, "
      "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
      ": pre_tokenizer: ByteLevel: only with BPE"},
@@ -254,7 +230,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_sum_of_scores_wins),
         cmocka_unit_test(unknown_characters_in_a_row_are_one_token),
-        cmocka_unit_test(the_longest_piece_of_a_word_comes_first),
         cmocka_unit_test(matches_in_a_row_are_merged_as_tokenizers_does),
         cmocka_unit_test(text_is_cut_into_graphemes_as_unicode_says),
         cmocka_unit_test(a_charsmap_replaces_short_graphemes_as_a_whole),
