@@ -54,17 +54,21 @@ static const struct kind models[] = {
                "made from"},
 };
 
-#define UNLISTED(index)                                                        \
-    "a shard, and there is no " index ", which lists all of them: take that "  \
-    "file from where the model is from"
-#define RENAME(name)                                                           \
-    "weights under another name: if it is the whole model, call it " name
+#define PICKLED                                                                \
+    PYTORCH                                                                    \
+    "let transformers save safetensors beside them, python3 -c \"from "        \
+    "transformers import AutoModelForCausalLM as M; "                          \
+    "M.from_pretrained('DIR').save_pretrained('DIR', "                         \
+    "safe_serialization=True)\""
 
 static const struct kind weights[] = {
-    {"model-*-of-*.safetensors", UNLISTED("model.safetensors.index.json")},
-    {"pytorch_model-*-of-*.bin", UNLISTED("pytorch_model.bin.index.json")},
-    {"*model*.safetensors", RENAME("model.safetensors")},
-    {"*model*.bin", RENAME("pytorch_model.bin")},
+    {"model-*-of-*.safetensors",
+     "a shard, and there is no model.safetensors.index.json, which lists all "
+     "of them: take that file from where the model is from"},
+    {"*model*.safetensors", "weights under another name: if it is the whole "
+                            "model, call it model.safetensors"},
+    {"pytorch_model.bin.index.json", PICKLED},
+    {"*model*.bin", PICKLED},
 };
 
 static const struct kind adapters[] = {{"adapter_model.bin", OLD_ADAPTER}};

@@ -17,12 +17,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/sink.c \
 	runtime/ckpt/sink.h \
 	runtime/ckpt/tidy.c \
-	runtime/ckpt/torch.c \
-	runtime/ckpt/torch_machine.c \
-	runtime/ckpt/torch_machine.h \
-	runtime/ckpt/torch_pickle.c \
-	runtime/ckpt/torch_pickle.h \
-	runtime/ckpt/torch_zip.c \
-	runtime/ckpt/torch_zip.h \
 	runtime/ckpt/verify.c \
 	# End of runtime/ckpt

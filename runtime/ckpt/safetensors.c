@@ -44,7 +44,6 @@ void dt_safetensors_close(struct dt_safetensors *st)
         if (part->map)
             munmap((void *)(uintptr_t)part->map, part->bytes);
         json_decref(part->header);
-        free(part->names);
         free(part->path);
     }
     free(st->parts);

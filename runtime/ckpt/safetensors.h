@@ -67,10 +67,9 @@ struct dt_safetensors *dt_safetensors_open(const char *path,
                                            struct dt_error *err);
 
 /* Opens the files of a model: <dir>/model.safetensors, or else the shards that
- * <dir>/model.safetensors.index.json lists, or else the same of
- * pytorch_model.bin, of which nothing is executed. The shards must be in `dir`
- * and hold exactly the tensors of the index. NULL and err: as
- * dt_safetensors_open and dt_foreign_dir.
+ * <dir>/model.safetensors.index.json lists. The shards must be in `dir` and
+ * hold exactly the tensors of the index. NULL and err: as dt_safetensors_open
+ * and dt_foreign_weights.
  */
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
                                                  struct dt_error *err);

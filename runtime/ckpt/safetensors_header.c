@@ -117,8 +117,9 @@ static void copy_bytes(void *ctx)
     memcpy(c->to, c->from, c->bytes);
 }
 
-int dt_safetensors_copy(const struct st_part *part, uint64_t offset, void *to,
-                        size_t bytes, struct dt_error *err)
+/* Copies bytes of a mapped file, which are there. -1: EX_IOERR. */
+static int copy_out(const struct st_part *part, uint64_t offset, void *to,
+                    size_t bytes, struct dt_error *err)
 {
     struct copy c = {to, part->map + offset, bytes};
     return dt_safetensors_verify(part, dt_guard_run(copy_bytes, &c), err);
@@ -159,7 +160,7 @@ static int read_header(struct st_part *part, struct dt_error *err)
     uint64_t length;
     char begin[32];
     size_t bytes = part->bytes < sizeof(begin) ? part->bytes : sizeof(begin);
-    if (dt_safetensors_copy(part, 0, begin, bytes, err) < 0 ||
+    if (copy_out(part, 0, begin, bytes, err) < 0 ||
         dt_foreign_pointer(part->path, begin, bytes, err) < 0)
         return -1;
     if (part->bytes < sizeof(length))
@@ -175,7 +176,7 @@ static int read_header(struct st_part *part, struct dt_error *err)
     char *text = malloc(length + 1);
     if (!text)
         return out_of_memory(part, err);
-    int rc = dt_safetensors_copy(part, 8, text, length, err);
+    int rc = copy_out(part, 8, text, length, err);
     if (rc == 0)
         rc = parse_text(part, text, length, err);
     free(text);
@@ -208,7 +209,8 @@ static int get_size(const json_t *value, uint64_t *size)
     return 0;
 }
 
-const struct st_dtype *dt_safetensors_find_dtype(const char *name)
+/* The type of the format that is called so, or NULL. */
+static const struct st_dtype *find_dtype(const char *name)
 {
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
         if (strcmp(name, dtypes[i].name) == 0)
@@ -223,7 +225,7 @@ static int parse_dtype(struct st_entry *entry, const json_t *value,
     if (!name)
         return dt_safetensors_bad(entry->part->path, err,
                                   "tensor \"%s\": no dtype", entry->name);
-    entry->dtype = dt_safetensors_find_dtype(name);
+    entry->dtype = find_dtype(name);
     if (!entry->dtype)
         return dt_safetensors_bad(entry->part->path, err,
                                   "tensor \"%s\": unknown dtype \"%s\"",
@@ -360,20 +362,14 @@ static int parse_entries(struct dt_safetensors *st, const struct st_part *part,
     return check_ranges(part, entries + first, st->count - first, err);
 }
 
-struct st_part *dt_safetensors_map(struct dt_safetensors *st, const char *path,
-                                   struct dt_error *err)
+int dt_safetensors_add(struct dt_safetensors *st, const char *path,
+                       struct dt_error *err)
 {
     struct st_part *part = &st->parts[st->part_count++];
     part->path = strdup(path);
     if (!part->path)
-        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    return part->path && open_file(part, err) == 0 ? part : NULL;
-}
-
-int dt_safetensors_add(struct dt_safetensors *st, const char *path,
-                       struct dt_error *err)
-{
-    struct st_part *part = dt_safetensors_map(st, path, err);
-    return part && read_header(part, err) == 0 ? parse_entries(st, part, err)
-                                               : -1;
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    return open_file(part, err) < 0 || read_header(part, err) < 0
+               ? -1
+               : parse_entries(st, part, err);
 }

@@ -30,9 +30,8 @@ struct st_part {
     ino_t inode;
     const char *map; /* of the whole file; touched in dt_guard_run only */
     size_t bytes;
-    uint64_t data;  /* offset in the file at which the data starts */
-    json_t *header; /* of safetensors */
-    char *names;    /* of torch.save: owns the names of entries */
+    uint64_t data; /* offset in the file at which the data starts */
+    json_t *header;
 };
 
 struct st_entry {
@@ -62,25 +61,6 @@ struct dt_safetensors *dt_safetensors_create(size_t parts,
  */
 int dt_safetensors_add(struct dt_safetensors *st, const char *path,
                        struct dt_error *err);
-
-/* The same for a file of torch.save, a dictionary of tensors. -1: EX_NOINPUT,
- * EX_IOERR, EX_OSERR; EX_DATAERR, it is damaged or holds something else.
- */
-int dt_torch_add(struct dt_safetensors *st, const char *path,
-                 struct dt_error *err);
-
-/* The two steps of these: opens and maps `path` as the next part. NULL and
- * err: as above.
- */
-struct st_part *dt_safetensors_map(struct dt_safetensors *st, const char *path,
-                                   struct dt_error *err);
-
-/* Copies bytes of a mapped file, which are there. -1: EX_IOERR. */
-int dt_safetensors_copy(const struct st_part *part, uint64_t offset, void *to,
-                        size_t bytes, struct dt_error *err);
-
-/* The type of the format that is called so, or NULL. */
-const struct st_dtype *dt_safetensors_find_dtype(const char *name);
 
 /* Sorts all entries by name. -1: EX_DATAERR, a name is in two files. */
 int dt_safetensors_sort(struct dt_safetensors *st, struct dt_error *err);

@@ -13,17 +13,8 @@
 #include "base/json.h"
 #include "ckpt/safetensors_impl.h"
 
-/* How a model is stored, the first choice first: in one file, or in the shards
- * that an index lists.
- */
-static const struct store {
-    const char *single, *index;
-    int (*add)(struct dt_safetensors *st, const char *path,
-               struct dt_error *err);
-} stores[] = {
-    {"model.safetensors", "model.safetensors.index.json", dt_safetensors_add},
-    {"pytorch_model.bin", "pytorch_model.bin.index.json", dt_torch_add},
-};
+#define SINGLE "model.safetensors"
+#define INDEX "model.safetensors.index.json"
 
 enum {
     MAX_INDEX_BYTES = 100 * 1000 * 1000,
@@ -36,8 +27,8 @@ static const char *file_of(const struct st_part *part, const char *dir)
 }
 
 /* Opens <dir>/<file> unless it is open already. */
-static int add_file(struct dt_safetensors *st, const struct store *store,
-                    const char *dir, const char *file, struct dt_error *err)
+static int add_file(struct dt_safetensors *st, const char *dir,
+                    const char *file, struct dt_error *err)
 {
     char path[PATH_MAX];
     for (size_t i = 0; i < st->part_count; i++)
@@ -45,7 +36,7 @@ static int add_file(struct dt_safetensors *st, const struct store *store,
             return 0;
     if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-    return store->add(st, path, err);
+    return dt_safetensors_add(st, path, err);
 }
 
 /* Whether `file` is in the same directory or below it, by a name that can be
@@ -60,9 +51,8 @@ static bool is_below(const char *file)
 }
 
 /* Opens every file that `map` names. */
-static int add_files(struct dt_safetensors *st, const struct store *store,
-                     const char *dir, const char *index, json_t *map,
-                     struct dt_error *err)
+static int add_files(struct dt_safetensors *st, const char *dir,
+                     const char *index, json_t *map, struct dt_error *err)
 {
     const char *name;
     json_t *value;
@@ -79,7 +69,7 @@ static int add_files(struct dt_safetensors *st, const struct store *store,
                                       "tensor \"%s\": \"%s\" is not the name "
                                       "of a file beside or below the index",
                                       name, file);
-        if (add_file(st, store, dir, file, err) < 0)
+        if (add_file(st, dir, file, err) < 0)
             return dt_error_prefix(err, "%s", index);
     }
     return 0;
@@ -113,8 +103,7 @@ static int check_map(const struct dt_safetensors *st, const char *dir,
     return 0;
 }
 
-static struct dt_safetensors *open_map(const struct store *store,
-                                       const char *dir, const char *index,
+static struct dt_safetensors *open_map(const char *dir, const char *index,
                                        json_t *map, struct dt_error *err)
 {
     if (json_object_size(map) == 0) {
@@ -123,7 +112,7 @@ static struct dt_safetensors *open_map(const struct store *store,
     }
     struct dt_safetensors *st =
         dt_safetensors_create(json_object_size(map), err);
-    if (st && add_files(st, store, dir, index, map, err) == 0 &&
+    if (st && add_files(st, dir, index, map, err) == 0 &&
         dt_safetensors_sort(st, err) == 0 &&
         check_map(st, dir, index, map, err) == 0)
         return st;
@@ -131,8 +120,7 @@ static struct dt_safetensors *open_map(const struct store *store,
     return NULL;
 }
 
-static struct dt_safetensors *open_index(const struct store *store,
-                                         const char *dir, const char *index,
+static struct dt_safetensors *open_index(const char *dir, const char *index,
                                          struct dt_error *err)
 {
     char *text = dt_file_read(index, MAX_INDEX_BYTES, err);
@@ -143,17 +131,16 @@ static struct dt_safetensors *open_index(const struct store *store,
     if (!root)
         return NULL;
     struct dt_safetensors *st =
-        open_map(store, dir, index, json_object_get(root, "weight_map"), err);
+        open_map(dir, index, json_object_get(root, "weight_map"), err);
     json_decref(root);
     return st;
 }
 
-static struct dt_safetensors *open_single(const struct store *store,
-                                          const char *path,
+static struct dt_safetensors *open_single(const char *path,
                                           struct dt_error *err)
 {
     struct dt_safetensors *st = dt_safetensors_create(1, err);
-    if (st && store->add(st, path, err) == 0 &&
+    if (st && dt_safetensors_add(st, path, err) == 0 &&
         dt_safetensors_sort(st, err) == 0)
         return st;
     dt_safetensors_close(st);
@@ -163,30 +150,25 @@ static struct dt_safetensors *open_single(const struct store *store,
 struct dt_safetensors *dt_safetensors_open_model(const char *dir,
                                                  struct dt_error *err)
 {
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
-        const struct store *store = &stores[i];
-        if (snprintf(path, sizeof(path), "%s/%s", dir, store->index) >=
-            (int)sizeof(path)) {
-            dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
-            return NULL;
-        }
-        int sharded = dt_file_exists(path, err);
-        snprintf(path, sizeof(path), "%s/%s", dir, store->single);
-        int single = sharded < 0 ? -1 : dt_file_exists(path, err);
-        if (single < 0)
-            return NULL;
-        if (single)
-            return open_single(store, path, err);
-        snprintf(path, sizeof(path), "%s/%s", dir, store->index);
-        if (sharded)
-            return open_index(store, dir, path, err);
+    char single[PATH_MAX], index[PATH_MAX];
+    snprintf(single, sizeof(single), "%s/" SINGLE, dir);
+    if (snprintf(index, sizeof(index), "%s/" INDEX, dir) >=
+        (int)sizeof(index)) {
+        dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+        return NULL;
     }
-    if (dt_foreign_weights(dir, err) < 0)
+    int found = dt_file_exists(single, err);
+    if (found > 0)
+        return open_single(single, err);
+    if (found == 0)
+        found = dt_file_exists(index, err);
+    if (found > 0)
+        return open_index(dir, index, err);
+    if (found < 0 || dt_foreign_weights(dir, err) < 0)
         return NULL;
     dt_error_set(err, EX_NOINPUT,
-                 "%s: no weights here: expected model.safetensors or "
-                 "pytorch_model.bin, or the index and the shards of either",
+                 "%s: no weights here: expected " SINGLE ", or " INDEX
+                 " and its shards",
                  dir);
     return NULL;
 }
@@ -198,7 +180,7 @@ struct dt_safetensors *dt_safetensors_open_set(const char *dir,
     struct dt_safetensors *st = dt_safetensors_create(count, err);
     int rc = st ? 0 : -1;
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = add_file(st, &stores[0], dir, names[i], err);
+        rc = add_file(st, dir, names[i], err);
     if (rc == 0 && dt_safetensors_sort(st, err) == 0)
         return st;
     dt_safetensors_close(st);

@@ -69,10 +69,6 @@ tests_fuzz_replay_tokenizer_SOURCES = tests/fuzz/fuzz_tokenizer.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"tokenizer"'
 
-check_PROGRAMS += tests/fuzz/replay_torch
-tests_fuzz_replay_torch_SOURCES = tests/fuzz/fuzz_torch.c tests/fuzz/replay.c
-tests_fuzz_replay_torch_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"torch"'
-
 check_PROGRAMS += tests/fuzz/replay_console
 tests_fuzz_replay_console_SOURCES = tests/fuzz/fuzz_console.c \
 	tests/fuzz/replay.c
@@ -93,7 +89,7 @@ fuzz_targets = tests/fuzz/fuzz_charsmap tests/fuzz/fuzz_conf \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
 	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_status tests/fuzz/fuzz_template \
-	tests/fuzz/fuzz_tokenizer tests/fuzz/fuzz_torch
+	tests/fuzz/fuzz_tokenizer
 if HAVE_SLURM
 fuzz_targets += tests/fuzz/fuzz_spank
 tests_fuzz_fuzz_spank_CPPFLAGS = $(spank_cppflags)
@@ -115,7 +111,6 @@ tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_status_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_template_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-tests_fuzz_fuzz_torch_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 fuzzers: $(fuzz_targets)
 .PHONY: fuzzers
 endif

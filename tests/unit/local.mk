@@ -175,7 +175,6 @@ check_PROGRAMS += \
 	tests/unit/test_samples \
 	tests/unit/test_submission \
 	tests/unit/test_top \
-	tests/unit/test_torch \
 	tests/unit/test_trace \
 	tests/unit/test_trace_run \
 	tests/unit/test_trainer \
@@ -191,7 +190,6 @@ EXTRA_DIST += \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \
 	tests/unit/forms \
-	tests/unit/torch \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
 	tests/unit/protobuf_reader.h \

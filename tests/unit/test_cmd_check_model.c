@@ -56,8 +56,8 @@ static void the_model_that_a_file_names_is_checked(void **state)
     assert_int_equal(check("t.yaml"), EX_CONFIG);
     snprintf(wanted, sizeof(wanted),
              "t.yaml:2:15: model.path: %s: no weights here: expected "
-             "model.safetensors or pytorch_model.bin, or the index and the "
-             "shards of either\n",
+             "model.safetensors, or model.safetensors.index.json and its "
+             "shards\n",
              test_directory);
     assert_string_equal(errors, wanted);
     write_file("t.yaml", random);

@@ -125,13 +125,8 @@ static void weights_that_lack_their_name_or_index_are_told(void **state)
         {"model-00001-of-00002.safetensors",
          "a shard, and there is no model.safetensors.index.json, which lists "
          "all of them: take that file from where the model is from"},
-        {"pytorch_model-00001-of-00002.bin",
-         "a shard, and there is no pytorch_model.bin.index.json, which lists "
-         "all of them: take that file from where the model is from"},
         {"my_model.safetensors", "weights under another name: if it is the "
                                  "whole model, call it model.safetensors"},
-        {"model.bin", "weights under another name: if it is the whole model, "
-                      "call it pytorch_model.bin"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -142,6 +137,34 @@ static void weights_that_lack_their_name_or_index_are_told(void **state)
         assert_null(dt_safetensors_open_model(dir, &err));
         assert_text(&err, dir, text);
         assert_int_equal(dt_foreign_dir(dir, &err), 0);
+    }
+}
+
+#define PICKLED                                                                \
+    "weights of PyTorch, which are code, too: let transformers save "          \
+    "safetensors beside them, python3 -c \"from transformers import "          \
+    "AutoModelForCausalLM as M; M.from_pretrained('DIR').save_pretrained("     \
+    "'DIR', safe_serialization=True)\""
+
+static void pickled_weights_are_refused_with_the_line_that_saves_others(
+    void **state)
+{
+    static const char *const cases[][3] = {
+        {"pytorch_model.bin", "generation_config.json"},
+        {"pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
+         "pytorch_model-00002-of-00002.bin"},
+        {"pytorch_model-00001-of-00002.bin", "training_args.bin"},
+        {"model.bin", "optimizer.bin"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_error err;
+        char text[512];
+        const char *dir = make_dir((const char *const[]){
+            "config.json", cases[i][0], cases[i][1], cases[i][2], NULL});
+        snprintf(text, sizeof(text), ": %s: " PICKLED, cases[i][0]);
+        assert_null(dt_safetensors_open_model(dir, &err));
+        assert_text(&err, dir, text);
     }
 }
 
@@ -232,6 +255,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_of_foreign_formats_are_refused_by_name),
         cmocka_unit_test(weights_that_lack_their_name_or_index_are_told),
+        cmocka_unit_test(
+            pickled_weights_are_refused_with_the_line_that_saves_others),
         cmocka_unit_test(an_adapter_of_an_older_peft_is_refused),
         cmocka_unit_test(a_file_is_known_by_its_name_or_its_bytes),
         cmocka_unit_test(a_pointer_of_git_lfs_is_refused),

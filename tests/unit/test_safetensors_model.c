@@ -121,6 +121,53 @@ static void a_single_file_wins_over_an_index(void **state)
     dt_safetensors_close(st);
 }
 
+static void doubles_are_rounded_to_floats_and_must_fit(void **state)
+{
+    static const char header[] =
+        "{\"w\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]}}";
+    const uint64_t length = sizeof(header) - 1;
+    double from[] = {0.1, 0x1.ffffffp-1, -0x1p-149};
+    float out[3];
+    struct dt_buffer buf = {out, sizeof(out), &dt_cpu};
+    const struct dt_ckpt_tensor w = {.name = "w",
+                                     .ndim = 1,
+                                     .shape = {3},
+                                     .view = dt_view_of(&buf, DT_F32),
+                                     .finite = true};
+    char file[8 + sizeof(header) + sizeof(from)];
+    struct dt_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        memcpy(file, &length, 8);
+        memcpy(file + 8, header, length);
+        memcpy(file + 8 + length, from, sizeof(from));
+        scratch_write("model.safetensors", file, 8 + length + sizeof(from));
+        struct dt_safetensors *st =
+            dt_safetensors_open_model(scratch_root, &err);
+        assert_non_null(st);
+        assert_int_equal(dt_safetensors_read_all(st, &w, 1, &err), -i);
+        dt_safetensors_close(st);
+        if (i == 0)
+            assert_true(out[0] == 0.1f && out[1] == 1 && out[2] == -0x1p-149f);
+        from[1] = 0x1p128;
+    }
+    assert_non_null(strstr(err.text, "tensor \"w\" has values that are NaN or "
+                                     "infinite, or too large for fp32"));
+}
+
+/* Which transformers leaves there when it saves safetensors beside them. */
+static void pickled_weights_beside_safetensors_are_not_looked_at(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    scratch_write("pytorch_model.bin", "", 0);
+    struct dt_safetensors *st = open_index(MAP(C1 "," B2 "," A1), &err);
+    assert_non_null(st);
+    assert_int_equal(dt_safetensors_count(st), 3);
+    dt_safetensors_close(st);
+    unlink(scratch_path("pytorch_model.bin"));
+}
+
 static const struct {
     const char *index, *text; /* after the path of the index */
     int status;
@@ -208,8 +255,9 @@ static void a_directory_without_a_model_is_refused(void **state)
     assert_null(dt_safetensors_open_model(scratch_root, &err));
     assert_int_equal(err.status, EX_NOINPUT);
     assert_non_null(strstr(err.text, ": no weights here: expected "
-                                     "model.safetensors or pytorch_model.bin, "
-                                     "or the index and the shards of either"));
+                                     "model.safetensors, or "
+                                     "model.safetensors.index.json and its "
+                                     "shards"));
 }
 
 int main(void)
@@ -219,6 +267,8 @@ int main(void)
         TEST(an_index_joins_its_files_into_one_model),
         TEST(shards_may_be_in_a_folder_below_the_index),
         TEST(a_single_file_wins_over_an_index),
+        TEST(doubles_are_rounded_to_floats_and_must_fit),
+        TEST(pickled_weights_beside_safetensors_are_not_looked_at),
         TEST(a_wrong_index_is_refused_with_the_reason),
         TEST(a_tensor_in_two_files_is_refused),
         TEST(a_directory_without_a_model_is_refused),
