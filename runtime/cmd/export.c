@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - `disttrain export`: writes a checkpoint as a Hugging Face
- * directory, or as a file of llama.cpp
+ * directory
  */
 #include "config.h"
 
@@ -12,21 +12,23 @@
 #include "weights/export.h"
 
 static const char help[] =
-    "usage: disttrain export CHECKPOINT DIR [OPTIONS]\n"
-    "       disttrain export CHECKPOINT FILE --format gguf [OPTIONS]\n\n"
+    "usage: disttrain export CHECKPOINT DIR [OPTIONS]\n\n"
     "Writes the model of CHECKPOINT, a checkpoint or the run.output_dir\n"
     "of a run, to the directory DIR in the format of Hugging Face:\n"
     "weights, config.json and the tokenizer's files, without the state\n"
-    "of the training. With --format gguf, writes one FILE for llama.cpp.\n\n"
-    "  --format hf|gguf        what is written [hf]\n"
-    "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT];\n"
-    "                          of GGUF also q8_0, blocks of 8 bits\n"
+    "of the training.\n\n"
+    "  --dtype fp32|bf16|fp16  type of the weights [as in CHECKPOINT]\n"
     "  --max-shard-size SIZE   write larger weights as files of up to\n"
     "                          this size: 500MB, 2GiB ... [5GB]\n"
     "  --merge                 CHECKPOINT is an adapter: write the model that\n"
     "                          it was trained beside, with the adapter in it\n"
-    "  --overwrite             replace a model that is in DIR, or FILE\n"
+    "  --overwrite             replace a model that is in DIR\n"
     "  --help                  this text\n";
+
+/* For --format, and the type that only GGUF had. */
+static const char only_hf[] =
+    "DIR gets the format of Hugging Face; of that llama.cpp makes its own: "
+    "python3 convert_hf_to_gguf.py DIR --outfile FILE --outtype q8_0";
 
 static int parse_size(struct dt_export *export)
 {
@@ -37,28 +39,6 @@ static int parse_size(struct dt_export *export)
                                   "500MB or 2GiB, got '%s'",
                                   optarg);
     export->max_shard_bytes = (size_t)bytes;
-    return 0;
-}
-
-/* A type, or blocks of GGUF. */
-static int parse_dtype(struct dt_export *export)
-{
-    export->same_dtype = false;
-    export->q8_0 = strcmp(optarg, "q8_0") == 0;
-    export->dtype = DT_F32;
-    return export->q8_0 ? 0
-                        : dt_cmd_take_dtype("export", optarg, &export->dtype);
-}
-
-static int parse_format(struct dt_export *export)
-{
-    if (strcmp(optarg, "hf") == 0)
-        export->format = DT_EXPORT_HF;
-    else if (strcmp(optarg, "gguf") == 0)
-        export->format = DT_EXPORT_GGUF;
-    else
-        return dt_cmd_usage_error(
-            "export", "--format: expected hf or gguf, got '%s'", optarg);
     return 0;
 }
 
@@ -79,19 +59,17 @@ static int parse_options(struct dt_export *export, int argc, char **argv)
         int bad = 0;
         export->merge |= c == 'm';
         export->overwrite |= c == 'o';
-        if (c == 'd')
-            bad = parse_dtype(export);
-        if (c == 'f')
-            bad = parse_format(export);
+        if (c == 'f' || (c == 'd' && strcmp(optarg, "q8_0") == 0))
+            return dt_cmd_usage_error("export", "%s", only_hf);
+        if (c == 'd') {
+            export->same_dtype = false;
+            bad = dt_cmd_take_dtype("export", optarg, &export->dtype);
+        }
         if (c == 's')
             bad = parse_size(export);
         if (bad)
             return bad;
     }
-    if (line.status == DT_CMD_RUN && export->q8_0 &&
-        export->format != DT_EXPORT_GGUF)
-        return dt_cmd_usage_error("export", "--dtype q8_0 is for --format "
-                                            "gguf");
     return line.status;
 }
 
@@ -119,7 +97,6 @@ int dt_cmd_export(int argc, char **argv)
         return err.status;
     }
     printf("%s: %zu parameters in %s, from %s\n", export.to, export.param_count,
-           export.q8_0 ? "q8_0" : dt_cmd_dtype_name(export.dtype),
-           export.found);
+           dt_cmd_dtype_name(export.dtype), export.found);
     return 0;
 }

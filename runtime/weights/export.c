@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - writes a checkpoint as a Hugging Face directory, or as GGUF */
+/* export.c - writes a checkpoint as a Hugging Face directory */
 #include "config.h"
 
 #include <dirent.h>
@@ -14,7 +14,6 @@
 #include "ckpt/ckpt.h"
 #include "model/model.h"
 #include "weights/export.h"
-#include "weights/gguf_model.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 
@@ -61,28 +60,9 @@ static bool is_empty(DIR *dir)
     return count <= 2; /* only . and .. */
 }
 
-/* GGUF is one file. */
-static int check_file(const struct dt_export *export, struct dt_error *err)
-{
-    struct stat st;
-    if (lstat(export->to, &st) < 0)
-        return 0;
-    if (!S_ISREG(st.st_mode))
-        return dt_error_set(err, EX_CANTCREAT,
-                            "%s: not a regular file: GGUF is one file",
-                            export->to);
-    return export->overwrite
-               ? 0
-               : dt_error_set(err, EX_CANTCREAT,
-                              "%s: exists; --overwrite replaces it",
-                              export->to);
-}
-
 static int check_target(const struct dt_export *export, struct dt_error *err)
 {
     const char *path = export->to;
-    if (export->format == DT_EXPORT_GGUF)
-        return check_file(export, err);
     DIR *dir = opendir(path);
     if (!dir && errno == ENOENT)
         return 0;
@@ -156,19 +136,6 @@ static int write_model(const struct dt_export *export,
     return rc;
 }
 
-static int write_gguf(const struct dt_export *export,
-                      const struct dt_model_config *config,
-                      const struct dt_layout *layout, struct dt_view weights,
-                      struct dt_error *err)
-{
-    static const enum dt_gguf_type types[] = {[DT_F32] = DT_GGUF_F32,
-                                              [DT_BF16] = DT_GGUF_BF16,
-                                              [DT_F16] = DT_GGUF_F16};
-    return dt_gguf_write_model(
-        export->to, tokenizer_dir(export), config, layout, weights,
-        export->q8_0 ? DT_GGUF_Q8_0 : types[export->dtype], err);
-}
-
 static int convert_checkpoint(struct dt_export *export,
                               const struct dt_model_config *config,
                               const struct dt_layout *layout,
@@ -177,16 +144,14 @@ static int convert_checkpoint(struct dt_export *export,
     if (export->same_dtype &&
         dt_weights_dtype(export->base, layout, &export->dtype, err) < 0)
         return -1;
-    const bool gguf = export->format == DT_EXPORT_GGUF;
-    const enum dt_dtype dtype = gguf ? DT_F32 : export->dtype;
     struct dt_buffer *buf = dt_buffer_create(
-        &dt_cpu, layout->count * dt_dtype_bytes(dtype), "weights", err);
+        &dt_cpu, layout->count * dt_dtype_bytes(export->dtype), "weights", err);
     if (!buf)
         return -1;
-    struct dt_view weights = dt_view_of(buf, dtype);
-    int rc = load_weights(export, config, layout, weights, err) < 0 ? -1
-             : gguf ? write_gguf(export, config, layout, weights, err)
-                    : write_model(export, config, layout, weights, err);
+    struct dt_view weights = dt_view_of(buf, export->dtype);
+    int rc = load_weights(export, config, layout, weights, err);
+    if (rc == 0)
+        rc = write_model(export, config, layout, weights, err);
     export->param_count = layout->param_total;
     dt_buffer_destroy(buf);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.h - writes a checkpoint as a Hugging Face directory, or as GGUF */
+/* export.h - writes a checkpoint as a Hugging Face directory */
 #ifndef DT_WEIGHTS_EXPORT_H
 #define DT_WEIGHTS_EXPORT_H
 
@@ -10,23 +10,16 @@
 #include "base/error.h"
 #include "tensor/view.h"
 
-enum dt_export_format {
-    DT_EXPORT_HF,
-    DT_EXPORT_GGUF, /* a file for llama.cpp */
-};
-
 struct dt_export {
     const char *from; /* a checkpoint, a run.output_dir (for its newest one), or
                          any Hugging Face directory with weights */
     const char *to;
     bool same_dtype;     /* use the dtype of `from`, and set `dtype` to it */
     enum dt_dtype dtype; /* F32, BF16 or F16 */
-    enum dt_export_format format;
-    bool q8_0; /* GGUF: matrices in this type, and dtype stands for the rest */
     size_t max_shard_bytes;
     bool merge;     /* `from` is an adapter: writes the model beside it, with
                        its weights */
-    bool overwrite; /* replace `to` if it is a model directory, or a file */
+    bool overwrite; /* replace `to` if it is a model directory */
 
     char found[PATH_MAX]; /* set to the checkpoint that was read */
     char base[PATH_MAX];  /* set to that of the model: the same, unless it is an
@@ -34,8 +27,8 @@ struct dt_export {
     size_t param_count;   /* set to the number of parameters written */
 };
 
-/* Writes the weights, config.json and the other files of the model, or all of
- * these in one file of GGUF, but nothing about the training. If a checkpoint also has fp32 weights, those are used.
+/* Writes the weights, config.json and the other files of the model, but nothing
+ * about the training. If a checkpoint also has fp32 weights, those are used.
  * `to` is whole afterwards, or unchanged on failure. -1: EX_NOINPUT, EX_DATAERR
  * (also a damaged checkpoint), EX_CANTCREAT, EX_IOERR, EX_OSERR.
  */

@@ -3,11 +3,6 @@ runtime_libdisttrain_a_SOURCES += \
 	# End of runtime/weights \
 	runtime/weights/export.c \
 	runtime/weights/export.h \
-	runtime/weights/gguf.c \
-	runtime/weights/gguf.h \
-	runtime/weights/gguf_model.c \
-	runtime/weights/gguf_model.h \
-	runtime/weights/gguf_tokens.c \
 	runtime/weights/grown.c \
 	runtime/weights/grown.h \
 	runtime/weights/host_copy.c \

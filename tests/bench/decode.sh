@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # decode.sh - tokens per second of rollouts, against transformers' generate
 #
-# Usage: decode.sh [--rounds N] PYTHON [LLAMA]
+# Usage: decode.sh [--rounds N] PYTHON [LLAMA MODELS]
 #
 # PYTHON has torch and transformers; LLAMA is llama.cpp's llama-batched-bench,
-# which does not sample: the same work without drawing a token. 64 slots: 64 completions of 128 tokens, and
-# 256 of 1 to 128; one slot: one of 128. Medians of rounds that alternate. Of
-# the latter, also what part it is of the rate at which its weights can be read.
+# which does not sample: the same work without drawing a token; MODELS has
+# fp32.gguf and bf16.gguf, which convert_hf_to_gguf.py makes of GPT-2 124M with
+# --outtype f32 and bf16. 64 slots: 64 completions of 128 tokens, and 256 of 1
+# to 128; one slot: one of 128. Medians of rounds that alternate. Of the latter,
+# also what part it is of the rate at which its weights can be read.
 # Threads of transformers sleep while they wait; disttrain's wait as they do in
 # use, a moment awake.
 
@@ -29,18 +31,11 @@ median() {
 echo "load: $(cut -d' ' -f1-3 /proc/loadavg)"
 # llama TYPE N: the rate at which N sequences grow, without their prompts
 llama() {
-    "$llama" -m "$work/$1.gguf" -c 16384 -npp 16 -ntg 128 -npl "$2" -t 2 \
+    "$llama" -m "$models/$1.gguf" -c 16384 -npp 16 -ntg 128 -npl "$2" -t 2 \
         -tb 2 2>"$work/llama.log" | awk -F'|' -v n="$2" '$4 + 0 == n { print $9 }'
 }
 
-llama=${peers[1]-}
-if [[ $llama ]]; then
-    "$python" "$bench/decode_peer.py" make "$work/model"
-    for type in fp32 bf16; do
-        "$builddir/disttrain" export --format gguf --dtype "$type" \
-            "$work/model" "$work/$type.gguf"
-    done
-fi
+llama=${peers[1]-} models=${peers[2]-}
 
 printf '%-24s %12s %12s %8s\n' work disttrain transformers ratio
 while read -r name task; do

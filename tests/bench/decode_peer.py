@@ -3,39 +3,22 @@
 """decode_peer.py - tokens per second of transformers' generate
 
 Usage: decode_peer.py fp32|bf16 SLOTS SEQUENCES TOKENS STOPS
-       decode_peer.py make DIR
 
 The same work as decode.c: GPT-2 124M with random weights, prompts of 16 tokens,
 in batches of SLOTS rows, which end at their longest row. Only tokens up to the
-first stop id count. `make` writes the model and a tokenizer of bytes, from which
-disttrain makes a file for llama.cpp.
+first stop id count.
 """
 
 import sys
 import time
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 PROMPT = 16
 
 
-def make(path):
-    torch.manual_seed(1)
-    GPT2LMHeadModel(GPT2Config()).save_pretrained(path)
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {letter: i for i, letter in enumerate(letters)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.save(f"{path}/tokenizer.json")
-
-
 def main():
-    if sys.argv[1] == "make":
-        make(sys.argv[2])
-        return
     dtype = torch.bfloat16 if sys.argv[1] == "bf16" else torch.float32
     slots, sequences, tokens, stops = map(int, sys.argv[2:])
     torch.manual_seed(1)

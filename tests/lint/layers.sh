@@ -52,7 +52,7 @@ layers() {
             layer("top", "base live")
             layer("console", "base contract live")
             layer("doctor", "base launch")
-            layer("weights", "base ckpt model ops parallel tensor tokenizer")
+            layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")

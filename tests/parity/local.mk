@@ -3,7 +3,6 @@ check_PROGRAMS += \
 	tests/parity/test_adapters \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
-	tests/parity/test_gguf \
 	tests/parity/test_families \
 	tests/parity/test_family_adapters \
 	tests/parity/test_hybrid \
@@ -92,10 +91,8 @@ EXTRA_DIST += \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
 	tests/parity/make_adapter_reference.py \
-	tests/parity/gguf \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
-	tests/parity/make_gguf.py \
 	tests/parity/families.json \
 	tests/parity/hunt.py \
 	tests/parity/trial_page.py \

@@ -75,7 +75,6 @@ check_PROGRAMS += \
 	tests/unit/test_threads \
 	tests/unit/test_siphash \
 	tests/unit/test_jsonl \
-	tests/unit/test_gguf_file \
 	tests/unit/test_grpo \
 	tests/unit/test_half \
 	tests/unit/test_held_out \
@@ -226,7 +225,6 @@ disk = \
 	tests/unit/disk.c \
 	tests/unit/disk.h
 tests_unit_test_cache_file_SOURCES = tests/unit/test_cache_file.c $(disk)
-tests_unit_test_gguf_file_SOURCES = tests/unit/test_gguf_file.c $(disk)
 
 ckpt_root = tests/unit/ckpt_root.h $(disk)
 tests_unit_test_ckpt_SOURCES = tests/unit/test_ckpt.c $(ckpt_root)

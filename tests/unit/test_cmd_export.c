@@ -25,6 +25,10 @@
 #include "tests/unit/random_weights.h"
 #include "weights/parts.h"
 
+#define TO_GGUF                                                                \
+    "disttrain export: DIR gets the format of Hugging Face; of that "          \
+    "llama.cpp makes its own: python3 convert_hf_to_gguf.py DIR --outfile "    \
+    "FILE --outtype q8_0 (see disttrain export --help)\n"
 #define OPTIM_FILE "optim-rank-00000-of-00001.safetensors"
 
 static const char config_json[] =
@@ -254,6 +258,8 @@ static void wrong_arguments_and_directories_are_refused(void **state)
         {{"run", "model", "--dtype", "int8"},
          "--dtype: expected fp32, bf16 or fp16, got 'int8'",
          EX_USAGE},
+        {{"run", "model", "--format", "gguf"}, TO_GGUF, EX_USAGE},
+        {{"run", "model", "--dtype", "q8_0"}, TO_GGUF, EX_USAGE},
         {{"run", "model", "--max-shard-size", "5 potatoes"},
          "--max-shard-size: expected a size such as 500MB or 2GiB, got "
          "'5 potatoes'",
