@@ -29,12 +29,11 @@ dist_examples_DATA += \
 	contrib/examples/torch.sbatch \
 	contrib/examples/torch_train.py
 
-# Reward functions to begin with, and a client of `disttrain reward serve`.
+# Reward programs to begin with.
 rewardsdir = $(examplesdir)/rewards
 dist_rewards_DATA = \
 	contrib/rewards/length_reward.c \
-	contrib/rewards/math_reward.py \
-	contrib/rewards/reward_client.py
+	contrib/rewards/math_reward.py
 
 # The line for plugstack.conf, with the path given to configure
 # (--with-spankdir).

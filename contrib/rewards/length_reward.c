@@ -1,43 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * length_reward.c - a reward function in C: short completions are better
+ * length_reward.c - a reward program in C: short completions are better
  *
- * cc -shared -fPIC -o length_reward.so length_reward.c
+ * cc -o length_reward length_reward.c -ljansson
  *
  *     reward:
  *       functions:
- *         - {type: library, path: length_reward.so}
+ *         - {type: command, command: [./length_reward]}
+ *
+ * Copy it and change score(); disttrain.yaml(5) describes the protocol.
  */
-#include <disttrain_reward.h>
+#define _GNU_SOURCE
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-int disttrain_reward_abi(void)
+static double score(const json_t *sample)
 {
-    return DISTTRAIN_REWARD_ABI;
+    const json_t *ids = json_object_get(sample, "completion_ids");
+    return 1.0 / (1.0 + (double)json_array_size(ids));
 }
 
-int disttrain_reward_open(const char *config, void **state, char *error,
-                          size_t error_bytes)
+/* Writes the answer to a request. */
+static void answer(const char *line)
 {
-    (void)config;
-    (void)error;
-    (void)error_bytes;
-    *state = NULL;
+    json_t *request = json_loads(line, JSON_ALLOW_NUL, NULL);
+    json_t *rewards = json_array(), *sample;
+    size_t i;
+    json_array_foreach(json_object_get(request, "samples"), i, sample)
+        json_array_append_new(rewards, json_real(score(sample)));
+    json_t *reply = json_pack(
+        "{s:O, s:o}", "id", json_object_get(request, "id"), "rewards", rewards);
+    json_dumpf(reply, stdout, JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(reply);
+    json_decref(request);
+}
+
+int main(void)
+{
+    char *line = NULL;
+    size_t room = 0;
+    if (getline(&line, &room, stdin) > 0) { /* the greeting */
+        puts("{\"ready\":true,\"abi\":1}");
+        fflush(stdout);
+    }
+    while (getline(&line, &room, stdin) > 0)
+        answer(line);
+    free(line);
     return 0;
-}
-
-int disttrain_reward_score(void *state,
-                           const struct disttrain_reward_batch *batch,
-                           double *rewards, char *error, size_t error_bytes)
-{
-    (void)state;
-    (void)error;
-    (void)error_bytes;
-    for (uint64_t i = 0; i < batch->count; i++)
-        rewards[i] = 1.0 / (1.0 + (double)batch->id_count[i]);
-    return 0;
-}
-
-void disttrain_reward_close(void *state)
-{
-    (void)state;
 }

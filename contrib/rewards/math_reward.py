@@ -9,7 +9,7 @@
           command: [python3, math_reward.py]
           config: {answer_key: answer}
 
-Copy it and change score(); disttrain-reward(1) describes the protocol. The
+Copy it and change score(); disttrain.yaml(5) describes the protocol. The
 answer is what \\boxed{} has, else what follows ####, else the last number. It
 is compared as a fraction, so that 1/2, 0.5 and 50% are equal.
 """

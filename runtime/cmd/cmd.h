@@ -24,7 +24,6 @@ int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_export(int argc, char **argv);
 int dt_cmd_trace(int argc, char **argv);
 int dt_cmd_report(int argc, char **argv);
-int dt_cmd_reward(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);
 int dt_cmd_console(int argc, char **argv);
 int dt_cmd_top(int argc, char **argv);
@@ -101,9 +100,6 @@ const char *dt_cmd_dtype_name(enum dt_dtype dtype);
  * stderr. NULL if there is a problem.
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
-
-/* The same by dt_conf_load_rewards, with warnings. */
-struct dt_conf *dt_cmd_load_rewards(const char *name, const char *file);
 
 /* Prints the warnings of a configuration, read as `file`, unless the check that
  * srun has made before has printed the same (DT_ENV_WARNED).

@@ -49,15 +49,11 @@ void dt_cmd_warn_once(const char *file, const struct dt_conf_problems *warnings)
         print_warnings(file, warnings);
 }
 
-static struct dt_conf *load(
-    const char *name, const char *file, bool warn,
-    struct dt_conf *(*read)(const char *path,
-                            const struct dt_conf_overrides *overrides,
-                            struct dt_conf_problems *problems,
-                            struct dt_conf_problems *warnings))
+struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
 {
     struct dt_conf_problems problems, warnings;
-    struct dt_conf *conf = read(file, dt_cmd_overrides(), &problems, &warnings);
+    struct dt_conf *conf =
+        dt_conf_load(file, dt_cmd_overrides(), &problems, &warnings);
     if (warn)
         print_warnings(file, &warnings);
     for (size_t i = 0; i < problems.count; i++)
@@ -69,14 +65,4 @@ static struct dt_conf *load(
     if (conf)
         dt_models_find(conf, false);
     return conf;
-}
-
-struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
-{
-    return load(name, file, warn, dt_conf_load);
-}
-
-struct dt_conf *dt_cmd_load_rewards(const char *name, const char *file)
-{
-    return load(name, file, true, dt_conf_load_rewards);
 }

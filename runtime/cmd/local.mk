@@ -31,7 +31,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/report_csv.c \
 	runtime/cmd/report_to.c \
 	runtime/cmd/report_to.h \
-	runtime/cmd/reward.c \
 	runtime/cmd/sbatch.c \
 	runtime/cmd/spin.c \
 	runtime/cmd/spin.h \

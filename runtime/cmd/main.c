@@ -30,7 +30,6 @@ static const struct {
     {"trace", dt_cmd_trace, "take a trace of a run that is running"},
     {"report", dt_cmd_report,
      "explain runs: a page of HTML, plots, comparison"},
-    {"reward", dt_cmd_reward, "give the rewards of a file to other programs"},
     {"doctor", dt_cmd_doctor, "find the nodes of a job that break runs"},
     {"top", dt_cmd_top, "show what a run is doing now"},
     {"console", dt_cmd_console,
@@ -61,7 +60,11 @@ static int unknown_command(const char *name)
         names[i] = commands[i].name;
     const char *nearest = dt_str_nearest(name, names, COMMAND_COUNT);
     fprintf(stderr, "disttrain: no command '%s'", name);
-    if (nearest)
+    if (strcmp(name, "reward") == 0)
+        fputs("; a program of type command answers other programs, too: start "
+              "it there, see Rewards in disttrain.yaml(5)",
+              stderr);
+    else if (nearest)
         fprintf(stderr, "; did you mean '%s'?", nearest);
     fputs("\nusage: disttrain COMMAND [ARGUMENTS], see disttrain --help\n",
           stderr);
@@ -71,8 +74,7 @@ static int unknown_command(const char *name)
 /* Whether the command computes, with threads that wait for each other. */
 static bool computes(const char *name)
 {
-    return strcmp(name, "train") == 0 || strcmp(name, "generate") == 0 ||
-           strcmp(name, "reward") == 0;
+    return strcmp(name, "train") == 0 || strcmp(name, "generate") == 0;
 }
 
 int main(int argc, char **argv)

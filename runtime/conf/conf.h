@@ -402,13 +402,6 @@ struct dt_conf *dt_conf_load(const char *path,
                              struct dt_conf_problems *problems,
                              struct dt_conf_problems *warnings);
 
-/* The same for who scores completions and does not train: no key of training is
- * required, and `trains` is false.
- */
-struct dt_conf *dt_conf_load_rewards(const char *path,
-                                     const struct dt_conf_overrides *overrides,
-                                     struct dt_conf_problems *problems,
-                                     struct dt_conf_problems *warnings);
 void dt_conf_destroy(struct dt_conf *conf); /* NULL is fine */
 
 /* True if the file gives the key `path`, which the schema must have. */

@@ -343,7 +343,7 @@ static void read_tree(struct dt_conf_reader *reader, struct dt_tree *tree)
         return;
     }
     take_values(reader, tree);
-    reader->conf->trains = !reader->scores && has_training_key(reader->conf);
+    reader->conf->trains = has_training_key(reader->conf);
     take_deepspeed(reader);
     if (reader->problems.out_of_memory)
         return;
@@ -441,10 +441,10 @@ static bool copy_overrides(struct dt_conf *conf,
 static struct dt_conf *load_text(const char *file, const char *text,
                                  size_t bytes,
                                  const struct dt_conf_overrides *overrides,
-                                 bool scores, struct dt_conf_problems *problems,
+                                 struct dt_conf_problems *problems,
                                  struct dt_conf_problems *warnings)
 {
-    struct dt_conf_reader reader = {.scores = scores};
+    struct dt_conf_reader reader = {0};
     bool good =
         open_reader(&reader, file) && copy_overrides(reader.conf, overrides);
     struct dt_tree *tree =
@@ -463,7 +463,7 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
                                   struct dt_conf_problems *problems,
                                   struct dt_conf_problems *warnings)
 {
-    return load_text(file, text, bytes, NULL, false, problems, warnings);
+    return load_text(file, text, bytes, NULL, problems, warnings);
 }
 
 /* Notes in `tells` what becomes of each key, and what is wrong with it. */
@@ -521,18 +521,18 @@ static void learn_key(void *ctx, const char *key, const char *value, bool given)
     dt_secret_learn_named(key, value);
 }
 
-static struct dt_conf *load(const char *path,
-                            const struct dt_conf_overrides *overrides,
-                            bool scores, struct dt_conf_problems *problems,
-                            struct dt_conf_problems *warnings)
+struct dt_conf *dt_conf_load(const char *path,
+                             const struct dt_conf_overrides *overrides,
+                             struct dt_conf_problems *problems,
+                             struct dt_conf_problems *warnings)
 {
     struct dt_error err = {.text = "out of memory"};
     char *text = strcmp(path, "/dev/null") == 0
                      ? strdup("{}")
                      : dt_file_read(path, DT_TREE_BYTES_MAX, &err);
     if (text) {
-        struct dt_conf *conf = load_text(path, text, strlen(text), overrides,
-                                         scores, problems, warnings);
+        struct dt_conf *conf =
+            load_text(path, text, strlen(text), overrides, problems, warnings);
         free(text);
         if (conf)
             dt_conf_each(conf, learn_key, NULL);
@@ -543,20 +543,4 @@ static struct dt_conf *load(const char *path,
     if (problems->text && (problems->text[0] = strdup(err.text)))
         problems->count = 1;
     return NULL;
-}
-
-struct dt_conf *dt_conf_load(const char *path,
-                             const struct dt_conf_overrides *overrides,
-                             struct dt_conf_problems *problems,
-                             struct dt_conf_problems *warnings)
-{
-    return load(path, overrides, false, problems, warnings);
-}
-
-struct dt_conf *dt_conf_load_rewards(const char *path,
-                                     const struct dt_conf_overrides *overrides,
-                                     struct dt_conf_problems *problems,
-                                     struct dt_conf_problems *warnings)
-{
-    return load(path, overrides, true, problems, warnings);
 }

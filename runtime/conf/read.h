@@ -28,7 +28,6 @@ struct dt_conf_reader {
     char *directory;       /* of the file; paths are relative to it */
     char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
     const char *algorithm; /* as the file spells it, or NULL */
-    bool scores;           /* it is read for its rewards, and does not train */
     bool *failed;          /* by row: the given value is bad */
     char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */

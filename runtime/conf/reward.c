@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,15 +165,13 @@ static int check_program(struct dt_conf_reader *reader, const char *path,
     return rc;
 }
 
-/* A library is a file, and a model a directory. */
 static int check_path(struct dt_conf_reader *reader,
                       const struct dt_conf_reward *reward,
                       const struct dt_tree *node)
 {
-    mode_t type = reward->type == DT_CONF_REWARD_MODEL ? S_IFDIR : S_IFREG;
     const struct dt_conf_reward_key *row = dt_conf_reward_key_find("path");
     return reward->path ? dt_conf_check_exists(reader, &row->key, node,
-                                               reward->path, type)
+                                               reward->path, S_IFDIR)
                         : 0;
 }
 
@@ -223,6 +222,19 @@ static int check_values(struct dt_conf_reader *reader,
     return rc;
 }
 
+/* A type that there was. -1: noted. */
+static int refuse_library(struct dt_conf_reader *reader,
+                          const struct dt_tree *type)
+{
+    if (type->kind != DT_TREE_SCALAR || strcasecmp(type->text, "library") != 0)
+        return 0;
+    dt_conf_note(&reader->problems, type->place, "reward.functions.type",
+                 "shared objects are not loaded: make it a program that "
+                 "answers lines of JSON, as contrib/rewards/length_reward.c "
+                 "does, and write type: command, command: [./PROGRAM]");
+    return -1;
+}
+
 /* Reads a function. -1: noted. */
 static int read_function(struct dt_conf_reader *reader,
                          const struct dt_tree *item,
@@ -241,6 +253,8 @@ static int read_function(struct dt_conf_reader *reader,
                      "required: what kind of function it is");
         return -1;
     }
+    if (refuse_library(reader, type) < 0)
+        return -1;
     reader->values = reward;
     set_defaults(reader);
     int rc = dt_conf_value_set(reader, key, type);

@@ -16,8 +16,7 @@ enum {
     EVERY = (1 << DT_CONF_REWARD_TYPES) - 1,
     ANSWER = BIT(EXACT) | BIT(CONTAINS) | BIT(NUMBER_EQUAL) | BIT(EXPRESSION),
     LABEL = ANSWER | BIT(HTTP),
-    PROGRAM = BIT(COMMAND) | BIT(LIBRARY) | BIT(HTTP),
-    CHILD = BIT(COMMAND) | BIT(LIBRARY),
+    PROGRAM = BIT(COMMAND) | BIT(HTTP),
 };
 
 /* clang-format off */
@@ -32,7 +31,6 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
                      {"format", DT_CONF_REWARD_FORMAT, NULL},
                      {"length", DT_CONF_REWARD_LENGTH, NULL},
                      {"command", DT_CONF_REWARD_COMMAND, NULL},
-                     {"library", DT_CONF_REWARD_LIBRARY, NULL},
                      {"model", DT_CONF_REWARD_MODEL, NULL},
                      {"http", DT_CONF_REWARD_HTTP, NULL}),
       .help = "kind of function; required. Rules give 1 to a completion "
@@ -41,8 +39,8 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
               "(number_equal), is arithmetic with the given numbers that "
               "gives it (expression), is JSON (json_valid) or has tags in "
               "their order (format), and 0 to others, or score its number of "
-              "tokens (length); command asks a program, library a "
-              "shared object, model a reward model, http a server"},
+              "tokens (length); command asks a program, model a "
+              "reward model, http a server"},
      EVERY, true},
     {{"reward.functions.name", DT_CONF_STRING, AT(name), .result = true,
       .help = "name in metrics and messages; the default is the type"},
@@ -131,15 +129,9 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
               "once, in the directory of the file, and answers lines of JSON"},
      BIT(COMMAND), true},
     {{"reward.functions.path", DT_CONF_DIR, AT(path),
-      .help = "library with the functions of disttrain_reward.h, or directory "
-              "of a reward model: a Hugging Face sequence classifier with one "
-              "label, or what algorithm rm has saved"},
-     BIT(LIBRARY) | BIT(MODEL), true},
-    {{"reward.functions.in_process", DT_CONF_BOOL, AT(in_process),
-      .fallback = "false",
-      .help = "call the library in the rank, which then dies or hangs with it, "
-              "instead of in a process of its own"},
-     BIT(LIBRARY), false},
+      .help = "directory of a reward model: a Hugging Face sequence "
+              "classifier with one label, or what algorithm rm has saved"},
+     BIT(MODEL), true},
     {{"reward.functions.url", DT_CONF_STRINGS, AT(url),
       .help = "addresses to which requests are posted; several share them"},
      BIT(HTTP), true},
@@ -185,15 +177,15 @@ const struct dt_conf_reward_key dt_conf_reward_keys[] = {
     {{"reward.functions.memory_mb", DT_CONF_INT, AT(memory_mb), .min = 1,
       .max = 1 << 30, .unit = "MiB",
       .help = "address space that each of the program's processes may have"},
-     CHILD, false},
+     BIT(COMMAND), false},
     {{"reward.functions.cpu_s", DT_CONF_INT, AT(cpu_s), .min = 1,
       .max = 1 << 30, .unit = "seconds",
       .help = "CPU time after which the program is killed"},
-     CHILD, false},
+     BIT(COMMAND), false},
     {{"reward.functions.gpu", DT_CONF_BOOL, AT(gpu), .fallback = "false",
       .help = "let the program see the GPUs of its rank; otherwise "
               "CUDA_VISIBLE_DEVICES is empty"},
-     CHILD, false},
+     BIT(COMMAND), false},
     {{"reward.functions.channels", DT_CONF_WEIGHTS, AT(channels),
       .result = true,
       .help = "names and weights of several rewards that the program gives "

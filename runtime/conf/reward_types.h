@@ -18,7 +18,6 @@ enum dt_conf_reward_type {
     DT_CONF_REWARD_FORMAT,
     DT_CONF_REWARD_LENGTH,
     DT_CONF_REWARD_COMMAND,
-    DT_CONF_REWARD_LIBRARY,
     DT_CONF_REWARD_MODEL,
     DT_CONF_REWARD_HTTP,
     DT_CONF_REWARD_TYPES, /* their number */
@@ -53,11 +52,10 @@ struct dt_conf_reward {
     int shape; /* enum dt_conf_length */
     long tokens, cache_tokens;
 
-    /* Programs, libraries, servers and models. */
+    /* Programs, servers and models. */
     struct dt_conf_list command, url;
-    char *path;      /* of a library or a model */
-    bool in_process; /* a library runs in ours */
-    int openrlhf;    /* style: openrlhf (1) | disttrain */
+    char *path;   /* of a model */
+    int openrlhf; /* style: openrlhf (1) | disttrain */
     double timeout_s;
     long retries, processes;
     long batch_size;   /* samples of a request; 0: all of a call */

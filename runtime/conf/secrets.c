@@ -172,12 +172,6 @@ int dt_conf_take_secrets(struct dt_conf_reader *reader,
     const size_t n = strlen(of_variables);
     if (!reward->secrets_from)
         return 0;
-    if (reward->in_process) {
-        dt_conf_note(&reader->problems, node->place, key,
-                     "a library that is called in the rank has no variables of "
-                     "its own: leave out in_process");
-        return -1;
-    }
     return strncmp(reward->secrets_from, of_variables, n) == 0
                ? take_variables(reader, reward, node, reward->secrets_from + n)
                : take_file(reader, reward, node);

@@ -32,7 +32,6 @@ static int start_program(struct dt_reward_lane *lane, struct dt_error *err)
     struct command *command = lane->state;
     const struct dt_process_options options = {
         .argv = command->argv,
-        .shown = lane->conf->path ? lane->conf->path : command->argv[0],
         .directory = lane->directory,
         .name = lane->conf->name,
         .secrets = lane->conf->secrets,
@@ -59,18 +58,11 @@ static int start_program(struct dt_reward_lane *lane, struct dt_error *err)
     return 0;
 }
 
-/* The words that start the program; NULL: out of memory. A library is run by
- * this program.
- */
-static char **make_argv(const struct dt_reward_lane *lane)
+/* The words that start the program; NULL: out of memory. */
+static char **make_argv(const struct dt_conf_list *words)
 {
-    const struct dt_conf_list *words = &lane->conf->command;
-    const char *const host[] = {lane->program, "reward", "host",
-                                lane->conf->path};
-    char **argv = calloc(words->count + 5, sizeof(*argv));
-    if (argv && lane->conf->type == DT_CONF_REWARD_LIBRARY)
-        memcpy(argv, host, sizeof(host));
-    else if (argv)
+    char **argv = calloc(words->count + 1, sizeof(*argv));
+    if (argv)
         memcpy(argv, words->text, words->count * sizeof(*argv));
     return argv;
 }
@@ -82,7 +74,7 @@ static int open_command(struct dt_reward_lane *lane, struct dt_error *err)
     struct command *command = calloc(1, sizeof(*command));
     lane->state = command;
     if (command)
-        command->argv = make_argv(lane);
+        command->argv = make_argv(&lane->conf->command);
     return command && command->argv
                ? start_program(lane, err)
                : dt_error_set(err, EX_OSERR, "out of memory");

@@ -47,7 +47,6 @@ struct dt_reward_lane {
     size_t number;              /* among those of its function */
     const char *run;            /* run.name */
     const char *directory;      /* of the file: programs run there */
-    const char *program;        /* this program */
     const struct dt_exec *exec; /* of models; NULL: no device */
     enum dt_dtype dtype;        /* in which models compute */
     int stop;                   /* readable when the lane must end */
@@ -87,7 +86,6 @@ struct dt_reward_kind {
 
 extern const struct dt_reward_kind dt_reward_rule;
 extern const struct dt_reward_kind dt_reward_command;
-extern const struct dt_reward_kind dt_reward_hosted;
 extern const struct dt_reward_kind dt_reward_model;
 extern const struct dt_reward_kind dt_reward_http;
 

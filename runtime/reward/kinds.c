@@ -16,8 +16,6 @@ const struct dt_reward_kind *dt_reward_kind_of(
     switch (conf->type) {
     case DT_CONF_REWARD_COMMAND:
         return &dt_reward_command;
-    case DT_CONF_REWARD_LIBRARY: /* in a process of its own: a program */
-        return conf->in_process ? &dt_reward_hosted : &dt_reward_command;
     case DT_CONF_REWARD_MODEL:
         return &dt_reward_model;
     case DT_CONF_REWARD_HTTP:

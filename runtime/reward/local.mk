@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/reward/asked.c \
 	runtime/reward/batch.c \
 	runtime/reward/command.c \
-	runtime/reward/host.c \
-	runtime/reward/hosted.c \
 	runtime/reward/impl.h \
 	runtime/reward/kinds.c \
 	runtime/reward/lanes.c \
-	runtime/reward/library.c \
-	runtime/reward/library.h \
 	runtime/reward/metrics.c \
 	runtime/reward/model.c \
 	runtime/reward/process.c \
@@ -23,8 +18,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/reward/rules.c \
 	runtime/reward/scorer.c \
 	runtime/reward/scorer.h \
-	runtime/reward/serve.c \
-	runtime/reward/serve.h \
 	runtime/reward/spawn.c \
 	runtime/reward/text.c \
 	runtime/reward/text.h \
@@ -38,5 +31,3 @@ runtime_libdisttrain_a_SOURCES += \
 else
 runtime_libdisttrain_a_SOURCES += runtime/reward/http_none.c
 endif
-
-include_HEADERS = runtime/reward/disttrain_reward.h

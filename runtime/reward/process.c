@@ -25,7 +25,7 @@ static const double kill_s = 1; /* for SIGKILL, which state D delays */
 
 static const char *name_of(const struct dt_process *process)
 {
-    return process->options.shown;
+    return process->options.argv[0];
 }
 
 static void close_fd(int *fd)

@@ -13,8 +13,8 @@
 enum { DT_PROCESS_LAST_BYTES = 256 };
 
 struct dt_process_options {
-    char *const *argv; /* ends with NULL; argv[0] is looked for in PATH */
-    const char *shown; /* its name in messages */
+    char *const *argv; /* ends with NULL; argv[0], its name in messages, is
+                          looked for in PATH */
     const char *directory;
     const char *name;      /* in the log, before what it writes to stderr */
     char *const *secrets;  /* "NAME=value" for its environment; NULL: none */

@@ -3,8 +3,8 @@
  * reward.h - scores completions with the functions of reward.functions
  *
  * A function of the file has one channel or more, each with a weight, and a
- * channel is a column of the results. Rules, programs, libraries and servers
- * are asked by threads of their own, so that a slow one delays nobody until its
+ * channel is a column of the results. Rules, programs and servers are
+ * asked by threads of their own, so that a slow one delays nobody until its
  * values are collected, and every request has a deadline. Nothing here is a
  * collective: who calls, and who is told the values, is up to the algorithm.
  */
@@ -42,12 +42,8 @@ struct dt_reward_column {
     size_t index; /* among the columns of all functions in the file */
 };
 
-enum { DT_REWARD_ANYWHERE = -1 }; /* wherever the file says */
-
 struct dt_reward_options {
-    int where;                  /* enum dt_conf_where: only these functions; or
-                                   DT_REWARD_ANYWHERE */
-    const char *program;        /* runs libraries; NULL: this program */
+    int where;                  /* enum dt_conf_where: only these functions */
     const struct dt_exec *exec; /* device and stream of models; NULL: none */
     enum dt_dtype dtype;        /* in which models compute */
 };
@@ -58,7 +54,7 @@ size_t dt_reward_columns(const struct dt_conf *conf);
 /* Prepares the functions that options->where names: compiles patterns, starts
  * programs and waits for them to be ready, loads models. It keeps `conf`. NULL
  * and err, which names the function: EX_CONFIG, a pattern; EX_UNAVAILABLE, a
- * program or library that does not start, with what it said last; EX_OSERR.
+ * program that does not start, with what it said last; EX_OSERR.
  */
 struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
                                    const struct dt_reward_options *options,

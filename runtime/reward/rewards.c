@@ -68,7 +68,7 @@ static int add_functions(struct dt_rewards *rewards, int where)
         struct dt_reward_function *function =
             &rewards->function[rewards->function_count];
         index += dt_conf_reward_channels(conf);
-        if (conf->where != where && where != DT_REWARD_ANYWHERE)
+        if (conf->where != where)
             continue;
         function->conf = conf;
         function->kind = dt_reward_kind_of(conf);
@@ -113,9 +113,6 @@ struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
     rewards->conf = conf;
     rewards->stop_fd = -1;
     rewards->directory = directory_of(conf->file);
-    if (readlink("/proc/self/exe", rewards->program,
-                 sizeof(rewards->program) - 1) < 0)
-        strcpy(rewards->program, "disttrain"); /* in PATH */
     init_waiting(rewards);
     if (dt_reward_metrics_init(&rewards->metrics) < 0 || !rewards->directory ||
         add_functions(rewards, options->where) < 0)

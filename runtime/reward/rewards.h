@@ -31,8 +31,7 @@ struct dt_reward_function {
 
 struct dt_rewards {
     const struct dt_conf *conf;
-    char *directory;    /* of the file */
-    char program[4096]; /* this one */
+    char *directory; /* of the file */
     struct dt_reward_function *function;
     size_t function_count;
     struct dt_reward_column *column;

@@ -227,6 +227,6 @@ int dt_process_start(struct dt_process *process,
     close_pair(out);
     close_pair(said);
     return dt_error_set(err, pid > 0 ? EX_UNAVAILABLE : EX_OSERR,
-                        "%s: cannot be started in %s: %s", options->shown,
+                        "%s: cannot be started in %s: %s", options->argv[0],
                         options->directory, strerror(why));
 }

@@ -35,6 +35,8 @@ disttrain() {
     [[ ${lines[1]} == "usage: disttrain COMMAND"* ]]
     run -64 disttrain --frobnicate
     [[ ${lines[0]} == "disttrain: no command '--frobnicate'" ]]
+    run -64 disttrain reward serve rewards.yaml --listen unix:socket
+    [[ ${lines[0]} == "disttrain: no command 'reward'; a program of type command answers other programs, too: start it there, see Rewards in disttrain.yaml(5)" ]]
 }
 
 @test "--help of the program and of each command, --version" {

@@ -161,10 +161,9 @@ check_PROGRAMS += \
 	tests/unit/test_restore \
 	tests/unit/test_reward_batch \
 	tests/unit/test_reward_chaos \
-	tests/unit/test_reward_library \
+	tests/unit/test_reward_examples \
 	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
-	tests/unit/test_reward_serve \
 	tests/unit/test_quick_json \
 	tests/unit/test_reference \
 	tests/unit/test_record \
@@ -299,22 +298,11 @@ if HAVE_CURL
 check_PROGRAMS += tests/unit/test_reward_http
 endif
 
-# What test_reward_library loads: a library, and one of another version.
-EXTRA_PROGRAMS += tests/unit/reward.so tests/unit/reward_newer.so
-EXTRA_tests_unit_test_reward_library_DEPENDENCIES = \
-	tests/unit/reward.so \
-	tests/unit/reward_newer.so
-CLEANFILES += $(EXTRA_tests_unit_test_reward_library_DEPENDENCIES)
-tests_unit_reward_so_SOURCES = tests/unit/reward_library.c
-tests_unit_reward_so_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY_ABI=1
-tests_unit_reward_so_CFLAGS = $(DT_CFLAGS) -fPIC
-tests_unit_reward_so_LINK = $(stub_link)
-tests_unit_reward_so_LDADD =
-tests_unit_reward_newer_so_SOURCES = $(tests_unit_reward_so_SOURCES)
-tests_unit_reward_newer_so_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY_ABI=2
-tests_unit_reward_newer_so_CFLAGS = $(DT_CFLAGS) -fPIC
-tests_unit_reward_newer_so_LINK = $(stub_link)
-tests_unit_reward_newer_so_LDADD =
+# What test_reward_examples starts.
+EXTRA_PROGRAMS += tests/unit/length_reward
+EXTRA_tests_unit_test_reward_examples_DEPENDENCIES = tests/unit/length_reward
+CLEANFILES += tests/unit/length_reward
+tests_unit_length_reward_SOURCES = contrib/rewards/length_reward.c
 
 # What test_energy loads in place of NVML.
 EXTRA_PROGRAMS += tests/unit/fake_nvml.so

@@ -409,11 +409,8 @@ static void closing_ends_what_runs(void **state)
 static void ask_a_flood(int stop, double timeout_s, struct dt_error *err)
 {
     char *argv[] = {program, "as", "start-flood", NULL};
-    const struct dt_process_options options = {.argv = argv,
-                                               .shown = "judge",
-                                               .directory = ".",
-                                               .name = "judge",
-                                               .stop = stop};
+    const struct dt_process_options options = {
+        .argv = argv, .directory = ".", .name = "judge", .stop = stop};
     struct dt_process process = {0};
     const char *reply;
     size_t bytes;
@@ -445,6 +442,7 @@ static void *stop_later(void *stop)
 static void a_flood_on_stderr_delays_no_deadline_and_no_stop(void **state)
 {
     static char text[1 << 20];
+    char wanted[640];
     struct dt_error err[2] = {{.text = ""}};
     pthread_t thread;
     int stop = eventfd(0, EFD_CLOEXEC);
@@ -458,9 +456,12 @@ static void a_flood_on_stderr_delays_no_deadline_and_no_stop(void **state)
     dt_log_init(0, DT_LOG_ERROR);
     stderr_text_end(&log, text, sizeof(text));
     close(stop);
-    if (!strstr(err[0].text, "after 0.2 s: judge did not answer in time"))
+    snprintf(wanted, sizeof(wanted), "after 0.2 s: %s did not answer in time",
+             program);
+    if (!strstr(err[0].text, wanted))
         fail_msg("%s", err[0].text);
-    assert_string_equal(err[1].text, "judge was stopped");
+    snprintf(wanted, sizeof(wanted), "%s was stopped", program);
+    assert_string_equal(err[1].text, wanted);
 }
 
 /* Of 20,000 lines a pipe holds 2000 that may be counted later. */
