@@ -92,16 +92,12 @@ static int ask(struct dt_reward_lane *lane, const struct dt_reward_part *part,
     char *request = dt_reward_request(part, form.id);
     const char *reply;
     size_t bytes;
-    json_t *metrics = NULL;
     int rc = request
                  ? dt_process_ask(&command->process, request, most,
                                   lane->conf->timeout_s, &reply, &bytes, err)
                  : dt_error_set(err, EX_OSERR, "out of memory");
     if (rc == 0)
-        rc = dt_reward_reply(reply, bytes, &form, values, &metrics, err);
-    if (metrics)
-        dt_reward_metrics_add(lane->metrics, lane->conf->name, metrics);
-    json_decref(metrics);
+        rc = dt_reward_reply(reply, bytes, &form, values, err);
     free(request);
     return rc;
 }

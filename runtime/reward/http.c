@@ -208,7 +208,6 @@ static int score_http(struct dt_reward_lane *lane,
     const struct dt_conf_reward *conf = lane->conf;
     const struct dt_reward_form form = {
         .id = ++http->id, .count = part->count, .channels = &conf->channels};
-    json_t *metrics = NULL;
     char *body = conf->openrlhf ? dt_reward_queries(part, conf->answer_column)
                                 : dt_reward_request(part, form.id);
     http->most =
@@ -220,15 +219,11 @@ static int score_http(struct dt_reward_lane *lane,
         const char *reply = http->reply ? http->reply : "";
         rc = conf->openrlhf
                  ? dt_reward_openrlhf(reply, http->bytes, part->count, values,
-                                      &metrics, err)
-                 : dt_reward_reply(reply, http->bytes, &form, values, &metrics,
-                                   err);
+                                      err)
+                 : dt_reward_reply(reply, http->bytes, &form, values, err);
         if (rc < 0)
             dt_error_prefix(err, "%s", http->shown);
     }
-    if (metrics)
-        dt_reward_metrics_add(lane->metrics, conf->name, metrics);
-    json_decref(metrics);
     return rc;
 }
 

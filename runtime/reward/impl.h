@@ -35,12 +35,6 @@ static inline const struct dt_reward_sample *dt_reward_at(
     return &part->batch->sample[part->first + i];
 }
 
-/* Sums of numbers that replies have beside their rewards. */
-struct dt_reward_metrics {
-    pthread_mutex_t mutex;
-    json_t *sums, *counts; /* "function/name" -> number */
-};
-
 /* A thread that scores with one function; a function may have several. */
 struct dt_reward_lane {
     const struct dt_conf_reward *conf;
@@ -50,7 +44,6 @@ struct dt_reward_lane {
     const struct dt_exec *exec; /* of models; NULL: no device */
     enum dt_dtype dtype;        /* in which models compute */
     int stop;                   /* readable when the lane must end */
-    struct dt_reward_metrics *metrics;
     struct dt_rewards *rewards;
     struct dt_reward_function *function;
     void *state; /* of its kind */
@@ -99,15 +92,5 @@ double dt_reward_pause_s(const struct dt_conf_reward *conf, int call);
 
 /* The most seconds that one call of score takes, with the pause behind it. */
 double dt_reward_call_s(const struct dt_conf_reward *conf);
-
-/* init: -1 without memory. add: numbers of a reply of the function `name`.
- * take: the means as a new object, of all since the last call; NULL without
- * memory.
- */
-int dt_reward_metrics_init(struct dt_reward_metrics *metrics);
-void dt_reward_metrics_fini(struct dt_reward_metrics *metrics);
-void dt_reward_metrics_add(struct dt_reward_metrics *metrics, const char *name,
-                           const json_t *numbers);
-json_t *dt_reward_metrics_take(struct dt_reward_metrics *metrics);
 
 #endif /* DT_REWARD_IMPL_H */

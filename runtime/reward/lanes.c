@@ -178,7 +178,6 @@ static int start_lane(struct dt_rewards *rewards,
         .exec = options->exec,
         .dtype = options->dtype,
         .stop = rewards->stop_fd,
-        .metrics = &rewards->metrics,
         .rewards = rewards,
         .function = function,
     };

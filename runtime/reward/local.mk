@@ -5,7 +5,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/reward/impl.h \
 	runtime/reward/kinds.c \
 	runtime/reward/lanes.c \
-	runtime/reward/metrics.c \
 	runtime/reward/model.c \
 	runtime/reward/process.c \
 	runtime/reward/process.h \

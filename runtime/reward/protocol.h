@@ -11,8 +11,8 @@
  *                      "prompt":text or messages,"completion":..,
  *                      "completion_ids":[..],"truncated":..,"columns":{..}}]}
  *   its answer        {"id":n,"rewards":[number or null, ..]} or
- *                     {"id":n,"channels":{"name":[..], ..}}, both also with
- *                     "metrics":{"name":number}; or {"error":"why"}
+ *                     {"id":n,"channels":{"name":[..], ..}} or
+ *                     {"error":"why"}
  */
 #ifndef DT_REWARD_PROTOCOL_H
 #define DT_REWARD_PROTOCOL_H
@@ -37,12 +37,12 @@ struct dt_reward_form {
     const struct dt_conf_list *channels; /* their names; none: "rewards" */
 };
 
-/* Reads the values(count, channels) of an answer; null becomes NaN. *metrics is
- * a new object, or NULL. -1: as dt_reward_ready.
+/* Reads the values(count, channels) of an answer; null becomes NaN. -1: as
+ * dt_reward_ready.
  */
 int dt_reward_reply(const char *line, size_t bytes,
                     const struct dt_reward_form *form, double *values,
-                    json_t **metrics, struct dt_error *err);
+                    struct dt_error *err);
 
 /* The same for servers that were made for OpenRLHF: {"query","prompts",
  * "labels"}, three lists, of which query has prompts with their completions and
@@ -50,8 +50,8 @@ int dt_reward_reply(const char *line, size_t bytes,
  */
 char *dt_reward_queries(const struct dt_reward_part *part, const char *column);
 
-/* Its answer: {"rewards":[..]}, and scores and extra_logs become metrics. */
+/* Its answer: {"rewards":[..]}; other keys are left out. */
 int dt_reward_openrlhf(const char *text, size_t bytes, size_t count,
-                       double *values, json_t **metrics, struct dt_error *err);
+                       double *values, struct dt_error *err);
 
 #endif /* DT_REWARD_PROTOCOL_H */

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "reward/protocol.h"
 
-enum { SHOWN_BYTES = 160, METRICS_MAX = 64 };
+enum { SHOWN_BYTES = 160 };
 
 /* The beginning of a line, for a message; nothing in it reaches the terminal
  * that is not a printable character of ASCII.
@@ -134,32 +134,8 @@ static int read_channels(const json_t *root, const struct dt_reward_form *form,
     return 0;
 }
 
-/* Takes the metrics, if there are any. */
-static int read_metrics(const json_t *root, json_t **metrics,
-                        struct dt_error *err)
-{
-    const char *name;
-    json_t *value, *map = json_object_get(root, "metrics");
-    if (!map)
-        return 0;
-    if (!json_is_object(map) || json_object_size(map) > METRICS_MAX)
-        return dt_error_set(err, EX_PROTOCOL,
-                            "\"metrics\": expected an object of up to %d "
-                            "numbers",
-                            METRICS_MAX);
-    json_object_foreach(map, name, value)
-    {
-        if (!json_is_number(value))
-            return dt_error_set(err, EX_PROTOCOL,
-                                "\"metrics\": expected numbers, got %s",
-                                dt_json_type_name(json_typeof(value)));
-    }
-    *metrics = json_incref(map);
-    return 0;
-}
-
 static int read_reply(const json_t *root, const struct dt_reward_form *form,
-                      double *values, json_t **metrics, struct dt_error *err)
+                      double *values, struct dt_error *err)
 {
     const json_t *id = json_object_get(root, "id");
     if (!json_is_integer(id) || json_integer_value(id) != form->id)
@@ -167,82 +143,42 @@ static int read_reply(const json_t *root, const struct dt_reward_form *form,
                             "expected \"id\":%" JSON_INTEGER_FORMAT
                             ", that of the request",
                             form->id);
-    if (form->channels->count > 0) {
-        if (read_channels(root, form, values, err) < 0)
-            return -1;
-    } else if (json_object_get(root, "channels")) {
+    if (form->channels->count > 0)
+        return read_channels(root, form, values, err);
+    if (json_object_get(root, "channels"))
         return dt_error_set(err, EX_PROTOCOL,
                             "\"channels\": the file has none: name them in the "
                             "key channels of the function, each with a weight");
-    } else if (read_column(json_object_get(root, "rewards"), "rewards",
-                           form->count, values, 0, 1, err) < 0) {
-        return -1;
-    }
-    return read_metrics(root, metrics, err);
+    return read_column(json_object_get(root, "rewards"), "rewards", form->count,
+                       values, 0, 1, err);
 }
 
 int dt_reward_reply(const char *line, size_t bytes,
                     const struct dt_reward_form *form, double *values,
-                    json_t **metrics, struct dt_error *err)
+                    struct dt_error *err)
 {
     char text[SHOWN_BYTES + 4];
     struct dt_error why;
     json_t *root = parse(line, bytes, err);
     int rc = root ? check_error(root, err) : -1;
-    *metrics = NULL;
-    if (rc == 0 && read_reply(root, form, values, metrics, &why) < 0)
+    if (rc == 0 && read_reply(root, form, values, &why) < 0)
         rc = dt_error_set(err, why.status, "%s: %s", why.text,
                           shown(line, bytes, text));
     json_decref(root);
     return rc;
 }
 
-/* The mean of the numbers that there are: one, or a list of them. False: none.
- */
-static bool mean_of(const json_t *value, double *mean)
-{
-    double sum = 0;
-    size_t count = 0;
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *v = json_array_get(value, i);
-        sum += json_number_value(v);
-        count += json_is_number(v);
-    }
-    *mean = json_is_number(value) ? json_number_value(value)
-                                  : sum / (double)(count ? count : 1);
-    return count > 0 || json_is_number(value);
-}
-
-/* scores and extra_logs, which users write: what is no number is left out. */
-static json_t *openrlhf_metrics(const json_t *root)
-{
-    json_t *means = json_object(), *value;
-    const char *name;
-    double mean;
-    if (mean_of(json_object_get(root, "scores"), &mean))
-        json_object_set_new(means, "scores", json_real(mean));
-    json_object_foreach(json_object_get(root, "extra_logs"), name, value)
-    {
-        if (json_object_size(means) < METRICS_MAX && mean_of(value, &mean))
-            json_object_set_new(means, name, json_real(mean));
-    }
-    return means;
-}
-
 int dt_reward_openrlhf(const char *text, size_t bytes, size_t count,
-                       double *values, json_t **metrics, struct dt_error *err)
+                       double *values, struct dt_error *err)
 {
     char begin[SHOWN_BYTES + 4];
     struct dt_error why;
     json_t *root = parse(text, bytes, err);
     int rc = root ? 0 : -1;
-    *metrics = NULL;
     if (root && read_column(json_object_get(root, "rewards"), "rewards", count,
                             values, 0, 1, &why) < 0)
         rc = dt_error_set(err, why.status, "%s: %s", why.text,
                           shown(text, bytes, begin));
-    if (rc == 0)
-        *metrics = openrlhf_metrics(root);
     json_decref(root);
     return rc;
 }

@@ -100,10 +100,4 @@ int dt_rewards_collect(struct dt_rewards *rewards, double *values, size_t rows,
  */
 double dt_rewards_deadline_s(struct dt_rewards *rewards);
 
-/* Means of the numbers that replies had beside their rewards, since the last
- * call: an object "function/name" -> number. The caller releases it with
- * json_decref. NULL: out of memory.
- */
-json_t *dt_rewards_metrics(struct dt_rewards *rewards);
-
 #endif /* DT_REWARD_REWARD_H */

@@ -114,8 +114,7 @@ struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
     rewards->stop_fd = -1;
     rewards->directory = directory_of(conf->file);
     init_waiting(rewards);
-    if (dt_reward_metrics_init(&rewards->metrics) < 0 || !rewards->directory ||
-        add_functions(rewards, options->where) < 0)
+    if (!rewards->directory || add_functions(rewards, options->where) < 0)
         dt_error_set(err, EX_OSERR, "out of memory");
     else if (dt_reward_lanes_start(rewards, options, err) == 0)
         return rewards;
@@ -152,7 +151,6 @@ void dt_rewards_close(struct dt_rewards *rewards)
     pthread_mutex_destroy(&rewards->mutex);
     pthread_cond_destroy(&rewards->work);
     pthread_cond_destroy(&rewards->done);
-    dt_reward_metrics_fini(&rewards->metrics);
     free(rewards->function);
     free(rewards->column);
     free(rewards->batch);
@@ -374,9 +372,4 @@ int dt_rewards_collect(struct dt_rewards *rewards, double *values, size_t rows,
     copy_values(rewards, values);
     clear_tasks(rewards);
     return 0;
-}
-
-json_t *dt_rewards_metrics(struct dt_rewards *rewards)
-{
-    return dt_reward_metrics_take(&rewards->metrics);
 }

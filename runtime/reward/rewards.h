@@ -50,7 +50,6 @@ struct dt_rewards {
     size_t batch_count, rows;
     long step;                     /* of which samples were collected last */
     size_t step_rows, recent_rows; /* samples of it, and of the last steps */
-    struct dt_reward_metrics metrics;
 };
 
 /* Starts the lanes of all functions and waits until they are ready. -1: as

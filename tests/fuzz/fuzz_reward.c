@@ -29,15 +29,13 @@ static void read_reply(const char *line, size_t bytes,
         .id = 1, .count = 2, .channels = channels};
     struct dt_error err = {.text = ""};
     double values[4];
-    json_t *metrics;
     size_t n = form.count * (channels->count ? channels->count : 1);
-    if (dt_reward_reply(line, bytes, &form, values, &metrics, &err) < 0)
+    if (dt_reward_reply(line, bytes, &form, values, &err) < 0)
         check_error(&err);
     else
         for (size_t i = 0; i < n; i++)
             if (isinf(values[i]))
                 abort();
-    json_decref(metrics);
 }
 
 /* The same bytes as what a model has written. */

@@ -148,10 +148,6 @@ static const struct chaos modes[] = {
      "function, each with a weight: {\"id\": 1, \"channels\": {\"a\": [1, 2, "
      "3]}}",
      EX_PROTOCOL},
-    {"metrics", "",
-     "\"metrics\": expected an object of up to 64 numbers: {\"id\": 1, "
-     "\"rewards\": [1, 2, 3], \"metrics\": [1]}",
-     EX_PROTOCOL},
     {"error", "", "it says: no judge is left", EX_UNAVAILABLE},
     {"twice", "",
      "%s wrote more than one line; the first is: {\"id\": 1, \"rewards\": [1, "
@@ -497,7 +493,7 @@ static void missing_programs_are_named(void **state)
     dt_conf_destroy(conf);
 }
 
-/* Steps follow each other with the same process, and metrics are means. */
+/* Steps follow each other with the same process. */
 static void a_program_serves_many_steps(void **state)
 {
     char keys[1024];
@@ -520,14 +516,6 @@ static void a_program_serves_many_steps(void **state)
         assert_int_equal(dt_rewards_collect(rewards, values, 3, &err), 0);
         assert_true(values[0] == 1.5 && values[1] == 2.5 && values[2] == 1.5);
     }
-    json_t *metrics = dt_rewards_metrics(rewards);
-    assert_true(
-        fabs(json_number_value(json_object_get(metrics, "judge/samples")) -
-             1.5) < 1e-12);
-    json_decref(metrics);
-    metrics = dt_rewards_metrics(rewards);
-    assert_int_equal(json_object_size(metrics), 0);
-    json_decref(metrics);
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
     dt_span_totals(&spent);
