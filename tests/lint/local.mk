@@ -3,9 +3,9 @@
 # What a reviewer would look for, and a script finds.
 
 lint_tests = \
-	tests/lint/checklist.sh \
 	tests/lint/circles.sh \
 	tests/lint/conf.sh \
+	tests/lint/docs.sh \
 	tests/lint/layers.sh \
 	tests/lint/man.sh \
 	tests/lint/program.sh \
@@ -21,7 +21,6 @@ lint_tests += tests/lint/module.sh
 endif
 
 EXTRA_DIST += $(lint_tests) \
-	tests/lint/checklist.txt \
 	tests/lint/module.sh \
 	tests/lint/spank.sh \
 	tests/lint/tap.sh \
