@@ -28,7 +28,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/prepare_reference.c \
 	runtime/cmd/prepare_reference.h \
 	runtime/cmd/report.c \
-	runtime/cmd/report_csv.c \
 	runtime/cmd/report_to.c \
 	runtime/cmd/report_to.h \
 	runtime/cmd/sbatch.c \

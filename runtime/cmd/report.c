@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "base/clock.h"
@@ -20,13 +21,18 @@ static const char help[] =
     "still be running.\n\n"
     "  -o, --output PATH  the page; by default report.html beside the metrics\n"
     "                     of RUN, or ./comparison.html of several. With --to,\n"
-    "                     for one RUN: the directory, or the file of csv, in\n"
-    "                     place of the run's own. Give it for a run that\n"
-    "                     still writes the same form\n"
+    "                     for one RUN: the directory, in place of the run's\n"
+    "                     own. Give it for a run that still writes the same\n"
+    "                     form\n"
     "  --svg DIR          each plot as a file of SVG, and no page without -o\n"
     "  --png DIR          the same as PNG; needs librsvg\n"
-    "  --to FORM          tensorboard, wandb or csv\n"
+    "  --to FORM          tensorboard or wandb\n"
     "  --help             this text\n";
+
+/* The line of disttrain-report(1). */
+static const char table_of_metrics[] =
+    "jq -rs '(add | keys_unsorted) as $k | $k, (.[] | [.[$k[]]]) | @csv' "
+    "metrics.jsonl";
 
 struct report_options {
     struct dt_page_options page;
@@ -36,6 +42,9 @@ struct report_options {
 static int check(const struct report_options *options, int runs)
 {
     const bool pictures = options->page.svg_dir || options->page.png_dir;
+    if (options->form && !strcmp(options->form, "csv"))
+        return dt_cmd_usage_error("report", "--to: csv is gone: run %s",
+                                  table_of_metrics);
     if (options->form && !dt_report_form_known(options->form))
         return dt_cmd_usage_error("report",
                                   "--to: expected " DT_REPORT_FORMS ", got %s",

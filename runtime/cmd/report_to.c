@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_to.c - gives the records of a run to a sink, or to a table */
+/* report_to.c - gives the records of a run to a sink */
 #include "config.h"
 
 #include <limits.h>
@@ -11,12 +11,11 @@
 #include "report/sink.h"
 
 static const struct form {
-    const char *name, *file;         /* in the directory */
-    const struct dt_sink_type *sink; /* NULL: a table */
+    const char *name, *file; /* in the directory */
+    const struct dt_sink_type *sink;
 } forms[] = {
     {"tensorboard", "tb", &dt_sink_tensorboard},
     {"wandb", "wandb", &dt_sink_wandb},
-    {"csv", "metrics.csv", NULL},
 };
 
 static const struct form *find_form(const char *name)
@@ -94,14 +93,11 @@ int dt_report_to(const char *name, const char *run, const char *output,
     struct dt_history *history = dt_history_open(run, err);
     if (!history)
         return -1;
-    const bool whole = output && !form->sink;
     const char *dir = output ? output : dt_history_dir(history);
-    const int n =
-        snprintf(path, sizeof(path), whole ? "%s" : "%s/%s", dir, form->file);
+    const int n = snprintf(path, sizeof(path), "%s/%s", dir, form->file);
     int rc = n < 0 || (size_t)n >= sizeof(path)
                  ? dt_error_set(err, EX_CANTCREAT, "%s: path too long", dir)
-             : form->sink ? write_sink(history, form->sink, dir, err)
-                          : dt_report_csv(run, path, err);
+                 : write_sink(history, form->sink, dir, err);
     dt_history_destroy(history);
     if (rc == 0)
         puts(path);

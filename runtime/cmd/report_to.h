@@ -9,24 +9,18 @@
 #include "history/history.h"
 
 /* The forms, as words for people. */
-#define DT_REPORT_FORMS "tensorboard, wandb or csv"
+#define DT_REPORT_FORMS "tensorboard or wandb"
 
 /* Whether there is such a form. */
 bool dt_report_form_known(const char *form);
 
 /* Writes the records of `run`, as dt_history_open takes it, in this form, and
- * prints where: event files in tb of `output` or an offline run in its wandb, a
- * directory, or a table, a file. NULL: the run's own directory, or metrics.csv
- * there. What earlier calls have written there is superseded. -1 and err: as
- * dt_history_open, EX_CANTCREAT, EX_IOERR, EX_OSERR.
+ * prints where: event files in tb of the directory `output`, or an offline run
+ * in its wandb. NULL: the run's own directory. What earlier calls have written
+ * there is superseded. -1 and err: as dt_history_open, EX_CANTCREAT, EX_IOERR,
+ * EX_OSERR.
  */
 int dt_report_to(const char *form, const char *run, const char *output,
                  struct dt_error *err);
-
-/* report_csv.c: a line for each record: split, step, wall, and a column for
- * each name that any record has; empty where there is no value. -1: EX_IOERR,
- * EX_CANTCREAT, EX_OSERR.
- */
-int dt_report_csv(const char *run, const char *path, struct dt_error *err);
 
 #endif /* DT_CMD_REPORT_TO_H */

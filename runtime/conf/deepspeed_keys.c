@@ -100,7 +100,7 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     SET("wandb.team", "logging.wandb.entity"),
     SET("wandb.project", "logging.wandb.project"),
     NO_EFFECT("csv_monitor",
-              "`disttrain report --to csv` makes a table of any run"),
+              "disttrain-report(1) has the line of jq for a table of a run"),
     NO_EFFECT("comet", METRICS),
     NO_EFFECT("monitor_config", METRICS),
 
