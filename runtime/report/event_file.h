@@ -21,8 +21,6 @@ enum {
     DT_SUMMARY_VALUE = 1,
     DT_VALUE_TAG = 1,
     DT_VALUE_SIMPLE = 2,
-    DT_VALUE_TENSOR = 8,
-    DT_VALUE_METADATA = 9,
 };
 
 /* Creates a file in the directory, which is made, too: its name comes after all

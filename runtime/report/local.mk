@@ -17,8 +17,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/sink.c \
 	runtime/report/sink.h \
 	runtime/report/tensorboard.c \
-	runtime/report/tensorboard_text.c \
-	runtime/report/tensorboard_text.h \
 	runtime/report/wandb.c \
 	runtime/report/wandb_dir.c \
 	runtime/report/wandb_dir.h \

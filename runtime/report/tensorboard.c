@@ -11,7 +11,6 @@
 #include "report/event_file.h"
 #include "report/names.h"
 #include "report/sink.h"
-#include "report/tensorboard_text.h"
 
 struct dt_sink {
     struct dt_event_file *file;
@@ -31,17 +30,6 @@ static void tensorboard_close(struct dt_sink *sink)
 static long tensorboard_x(const struct dt_sink *sink, long step)
 {
     return sink->samples > 0 ? step * sink->samples : step;
-}
-
-/* The configuration as a text, once in each file. */
-static int write_config(struct dt_sink *sink, const json_t *run, long step,
-                        struct dt_error *err)
-{
-    struct dt_protobuf *event =
-        dt_event_file_begin(sink->file, sink->wall, tensorboard_x(sink, step));
-    return dt_tensorboard_config(event, run, err) < 0
-               ? -1
-               : dt_event_file_end(sink->file, err);
 }
 
 static struct dt_sink *tensorboard_open(const struct dt_sink_options *options,
@@ -64,8 +52,8 @@ static struct dt_sink *tensorboard_open(const struct dt_sink_options *options,
     sink->file =
         dt_event_file_create(dir, sink->wall, tensorboard_x(sink, first), err);
     free(dir);
-    if (!sink->file || write_config(sink, options->run, first, err) < 0) {
-        tensorboard_close(sink);
+    if (!sink->file) {
+        free(sink);
         return NULL;
     }
     return sink;
