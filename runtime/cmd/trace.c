@@ -26,14 +26,12 @@ static const char help[] =
     "or the logging.dir of the run. Its rank 0 looks for requests every\n"
     "logging.steps steps. Open the file at https://ui.perfetto.dev.\n\n"
     "  --steps N    trace N steps, at most 1000 [3]\n"
-    "  --json       write JSON for chrome://tracing, not Perfetto's format\n"
     "  --timeout S  give up after S seconds [600]\n"
     "  --help       this text\n";
 
 /* The command line. */
 struct wish {
-    struct dt_trace_request request;
-    long timeout;
+    long steps, timeout;
     char dir[PATH_MAX]; /* with the logs */
 };
 
@@ -64,10 +62,13 @@ static int parse_options(struct wish *wish, int argc, char **argv)
     struct dt_cmd_line line = {"trace", help, table, .status = DT_CMD_RUN};
     for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
         int status = DT_CMD_RUN;
-        wish->request.json |= c == 'j';
+        if (c == 'j')
+            status = dt_cmd_usage_error(
+                "trace", "--json is gone: open the trace at "
+                         "https://ui.perfetto.dev, or run Perfetto's "
+                         "`traceconv json FILE.pftrace FILE.json`");
         if (c == 's')
-            status =
-                take_number("steps", DT_TRACE_STEPS_MAX, &wish->request.steps);
+            status = take_number("steps", DT_TRACE_STEPS_MAX, &wish->steps);
         if (c == 't')
             status = take_number("timeout", 1000000, &wish->timeout);
         if (status != DT_CMD_RUN)
@@ -155,7 +156,7 @@ static bool is_later(struct timespec a, struct timespec b)
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-/* The newest trace of this format; its name is empty if there is none. */
+/* The newest trace; its name is empty if there is none. */
 static struct newest find_newest(const struct wish *wish)
 {
     struct newest newest = {0};
@@ -164,8 +165,7 @@ static struct newest find_newest(const struct wish *wish)
     while (dir && (entry = readdir(dir))) {
         struct stat st;
         if (strncmp(entry->d_name, "trace-", 6) != 0 ||
-            !dt_str_ends_with(entry->d_name,
-                              wish->request.json ? ".json" : ".pftrace") ||
+            !dt_str_ends_with(entry->d_name, ".pftrace") ||
             fstatat(dirfd(dir), entry->d_name, &st, 0) < 0 ||
             !is_later(st.st_mtim, newest.time))
             continue;
@@ -180,10 +180,9 @@ static struct newest find_newest(const struct wish *wish)
 /* Gives up: the request is taken back, if nobody has taken it. */
 static int give_up(const struct wish *wish)
 {
-    struct dt_trace_request request;
     struct dt_error err;
     if (dt_trace_request_waits(wish->dir) &&
-        dt_trace_request_take(wish->dir, &request, &err) >= 0)
+        dt_trace_request_take(wish->dir, &err) >= 0)
         fprintf(stderr,
                 "disttrain trace: %s: nobody took the request within %ld "
                 "seconds; is the run running? Its rank 0 looks for one every "
@@ -200,7 +199,6 @@ static int give_up(const struct wish *wish)
 static int wait_for_file(const struct wish *wish, const struct newest *before,
                          struct pulse *pulse)
 {
-    struct dt_trace_request request;
     const double end = dt_clock_now() + (double)wish->timeout;
     while (dt_clock_now() < end) {
         const struct newest now = find_newest(wish);
@@ -209,7 +207,7 @@ static int wait_for_file(const struct wish *wish, const struct newest *before,
             return dt_cmd_flush("trace", EX_OK);
         }
         if (is_over(wish, pulse)) {
-            dt_trace_request_take(wish->dir, &request, NULL);
+            dt_trace_request_take(wish->dir, NULL);
             return EX_NOINPUT;
         }
         dt_clock_sleep(look_s);
@@ -219,7 +217,7 @@ static int wait_for_file(const struct wish *wish, const struct newest *before,
 
 int dt_cmd_trace(int argc, char **argv)
 {
-    struct wish wish = {.request = {.steps = 3}, .timeout = 600};
+    struct wish wish = {.steps = 3, .timeout = 600};
     struct dt_error err;
     int status = parse_options(&wish, argc, argv);
     if (status != DT_CMD_RUN)
@@ -234,7 +232,7 @@ int dt_cmd_trace(int argc, char **argv)
     if (is_over(&wish, &pulse))
         return EX_NOINPUT;
     const struct newest before = find_newest(&wish);
-    if (dt_trace_request_write(wish.dir, &wish.request, &err) < 0) {
+    if (dt_trace_request_write(wish.dir, wish.steps, &err) < 0) {
         fprintf(stderr, "disttrain trace: %s\n", err.text);
         return err.status;
     }

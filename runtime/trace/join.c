@@ -104,22 +104,16 @@ static int find_flows(struct dt_trace_set *set, struct dt_error *err)
     return 0;
 }
 
-struct dt_trace_ends dt_trace_flow_of(const struct dt_trace_set *set,
-                                      const struct dt_trace_part *part,
-                                      const struct dt_trace_event *event)
+uint64_t dt_trace_flow_of(const struct dt_trace_set *set,
+                          const struct dt_trace_part *part,
+                          const struct dt_trace_event *event)
 {
     const struct dt_trace_flow key = {
         .id = flow_id(event), .begin = event->begin, .rank = part->head.rank};
-    const struct dt_trace_flow *found = NULL, *flows = set->flows;
-    if (may_flow(event))
-        found =
-            bsearch(&key, flows, set->flow_count, sizeof(key), by_id_and_begin);
-    if (!found)
-        return (struct dt_trace_ends){0};
-    return (struct dt_trace_ends){
-        .id = key.id,
-        .first = found == flows || found[-1].id != key.id,
-        .last = found + 1 == flows + set->flow_count || found[1].id != key.id};
+    return may_flow(event) && bsearch(&key, set->flows, set->flow_count,
+                                      sizeof(key), by_id_and_begin)
+               ? key.id
+               : 0;
 }
 
 /* --- the whole --- */

@@ -45,16 +45,10 @@ static inline bool dt_trace_is_counter(const struct dt_trace_event *event)
     return event->end < event->begin;
 }
 
-/* Where a flow goes on. */
-struct dt_trace_ends {
-    uint64_t id; /* 0: no flow has this event */
-    bool first, last;
-};
-
-/* Of an event of a joined part. */
-struct dt_trace_ends dt_trace_flow_of(const struct dt_trace_set *set,
-                                      const struct dt_trace_part *part,
-                                      const struct dt_trace_event *event);
+/* The flow that an event of a joined part has; 0: none. */
+uint64_t dt_trace_flow_of(const struct dt_trace_set *set,
+                          const struct dt_trace_part *part,
+                          const struct dt_trace_event *event);
 
 /* Writes what a reader must know besides: which steps and ranks, how well
  * clocks are aligned, and what was left out.
@@ -66,12 +60,10 @@ void dt_trace_describe(const struct dt_trace_set *set, char *text,
 void dt_trace_rank_name(const struct dt_trace_part *part, char *text,
                         size_t bytes);
 
-/* perfetto.c, chrome.c: write a joined trace to `out`. -1: EX_IOERR, or
- * EX_OSERR, no memory.
+/* perfetto.c: writes a joined trace to `out`. -1: EX_IOERR, or EX_OSERR, no
+ * memory.
  */
 int dt_trace_write_perfetto(const struct dt_trace_set *set, FILE *out,
                             struct dt_error *err);
-int dt_trace_write_chrome(const struct dt_trace_set *set, FILE *out,
-                          struct dt_error *err);
 
 #endif /* DT_TRACE_JOIN_H */

@@ -4,7 +4,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/trace/align.h \
 	runtime/trace/choose.c \
 	runtime/trace/choose.h \
-	runtime/trace/chrome.c \
 	runtime/trace/gather.c \
 	runtime/trace/gather.h \
 	runtime/trace/join.c \

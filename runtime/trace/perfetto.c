@@ -254,14 +254,14 @@ static void write_notes(struct writer *w, const struct dt_trace_event *event)
 
 static void write_begin(struct writer *w, const struct dt_trace_event *event)
 {
-    const struct dt_trace_ends flow = dt_trace_flow_of(w->set, w->part, event);
+    const uint64_t flow = dt_trace_flow_of(w->set, w->part, event);
     const size_t packet = packet_begin(w);
     const size_t mark =
         event_begin(w, event_track(w, event), event->begin, TYPE_BEGIN);
     dt_protobuf_varint(&w->packet, EVENT_NAME_ID, name_id(w->part, event));
     write_notes(w, event);
-    if (flow.id > 0)
-        dt_protobuf_fixed64(&w->packet, EVENT_FLOWS, flow.id);
+    if (flow > 0)
+        dt_protobuf_fixed64(&w->packet, EVENT_FLOWS, flow);
     dt_protobuf_end(&w->packet, mark);
     packet_end(w, packet);
 }

@@ -15,31 +15,23 @@
 
 enum { DT_TRACE_STEPS_MAX = 1000 };
 
-struct dt_trace_request {
-    long steps; /* 1 .. DT_TRACE_STEPS_MAX; 0: nothing is asked for */
-    bool json;
-};
-
-/* Puts the request into the directory `dir`; an older one is replaced. -1:
- * EX_CANTCREAT, EX_IOERR.
+/* Puts a request of so many steps, 1 to DT_TRACE_STEPS_MAX, into the directory
+ * `dir`; an older one is replaced. -1: EX_CANTCREAT, EX_IOERR.
  */
-int dt_trace_request_write(const char *dir,
-                           const struct dt_trace_request *request,
-                           struct dt_error *err);
+int dt_trace_request_write(const char *dir, long steps, struct dt_error *err);
 
 /* Whether one is there that nobody has taken. */
 bool dt_trace_request_waits(const char *dir);
 
-/* Takes the request out of `dir`. 1, or 0 if there is none. -1: EX_DATAERR, it
- * was none; EX_IOERR, it cannot be read or removed.
+/* Takes the request out of `dir`: the number of its steps, or 0 if there is
+ * none. -1: EX_DATAERR, it was none; EX_IOERR, it cannot be read or removed.
  */
-int dt_trace_request_take(const char *dir, struct dt_trace_request *request,
-                          struct dt_error *err);
+long dt_trace_request_take(const char *dir, struct dt_error *err);
 
-/* A request as a number from 0 to below 1/2, exact in a double; and back, from
- * a sum with whole numbers.
+/* Steps, or 0, as a number from 0 to below 1/2, exact in a double; and back,
+ * from a sum with whole numbers.
  */
-double dt_trace_request_encode(const struct dt_trace_request *request);
-struct dt_trace_request dt_trace_request_decode(double sum);
+double dt_trace_request_encode(long steps);
+long dt_trace_request_decode(double sum);
 
 #endif /* DT_TRACE_REQUEST_H */

@@ -21,7 +21,6 @@
 /* Steps to trace; first 0: none. */
 struct window {
     long first, last;
-    bool json;
 };
 
 struct dt_trace {
@@ -46,7 +45,7 @@ struct dt_trace *dt_trace_create(const struct dt_trace_options *options,
     t->options = *options;
     t->rank = dt_comm_rank(options->comm);
     t->world = dt_comm_size(options->comm);
-    t->planned = (struct window){options->first, options->last, false};
+    t->planned = (struct window){options->first, options->last};
     t->head.rank = t->rank;
     snprintf(t->head.host, sizeof(t->head.host), "%s",
              dt_comm_host(options->comm, t->rank));
@@ -62,24 +61,22 @@ void dt_trace_destroy(struct dt_trace *t)
 
 double dt_trace_look(struct dt_trace *t)
 {
-    struct dt_trace_request request;
     struct dt_error why;
     if (t->rank != 0)
         return 0;
-    int rc = dt_trace_request_take(t->options.dir, &request, &why);
-    if (rc < 0)
+    const long steps = dt_trace_request_take(t->options.dir, &why);
+    if (steps < 0)
         dt_log(DT_LOG_WARN, "trace", "%s", why.text);
-    return rc > 0 ? dt_trace_request_encode(&request) : 0;
+    return steps > 0 ? dt_trace_request_encode(steps) : 0;
 }
 
 void dt_trace_take(struct dt_trace *t, double sum, long next)
 {
-    const struct dt_trace_request request = dt_trace_request_decode(sum);
-    if (request.steps == 0)
+    const long steps = dt_trace_request_decode(sum);
+    if (steps == 0)
         return;
     if (t->now.first == 0 && t->asked.first == 0)
-        t->asked =
-            (struct window){next, next + request.steps - 1, request.json};
+        t->asked = (struct window){next, next + steps - 1};
     else if (t->rank == 0)
         dt_log(DT_LOG_WARN, "trace",
                "a request is refused while another trace is taken: ask again");
@@ -196,14 +193,13 @@ int dt_trace_before(struct dt_trace *t, long step, struct dt_error *err)
 
 /* --- the file --- */
 
-static int write_to(const struct dt_trace_set *set, const char *path, bool json,
+static int write_to(const struct dt_trace_set *set, const char *path,
                     struct dt_error *err)
 {
     FILE *out = fopen(path, "w");
     if (!out)
         return dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
-    int rc = json ? dt_trace_write_chrome(set, out, err)
-                  : dt_trace_write_perfetto(set, out, err);
+    int rc = dt_trace_write_perfetto(set, out, err);
     if (fclose(out) != 0 && rc == 0)
         rc = dt_error_set(err, EX_IOERR, "%s", strerror(errno));
     return rc;
@@ -211,11 +207,11 @@ static int write_to(const struct dt_trace_set *set, const char *path, bool json,
 
 /* The file appears whole or not at all. */
 static int write_file(const struct dt_trace_set *set, const char *path,
-                      bool json, struct dt_error *err)
+                      struct dt_error *err)
 {
     char new[PATH_MAX + 8];
     snprintf(new, sizeof(new), "%s.new", path);
-    int rc = write_to(set, new, json, err);
+    int rc = write_to(set, new, err);
     if (rc == 0 && rename(new, path) < 0)
         rc = dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
     if (rc < 0)
@@ -228,10 +224,9 @@ static const char *write_set(struct dt_trace *t, struct dt_trace_set *set)
 {
     struct dt_error why = {0};
     char path[PATH_MAX], about[400];
-    snprintf(path, sizeof(path), "%s/trace-%ld.%s", t->options.dir, set->first,
-             t->now.json ? "json" : "pftrace");
-    if (dt_trace_join(set, &why) < 0 ||
-        write_file(set, path, t->now.json, &why) < 0) {
+    snprintf(path, sizeof(path), "%s/trace-%ld.pftrace", t->options.dir,
+             set->first);
+    if (dt_trace_join(set, &why) < 0 || write_file(set, path, &why) < 0) {
         dt_log(DT_LOG_WARN, "trace", "no trace: %s: %s", path, why.text);
         return NULL;
     }

@@ -56,47 +56,44 @@ static void set_time(const char *path, time_t seconds, long nanoseconds)
         utimensat(AT_FDCWD, path, (struct timespec[]){time, time}, 0), 0);
 }
 
-static void take(struct dt_trace_request *request)
+static long take(void)
 {
     const double end = dt_clock_now() + 30;
-    while (dt_trace_request_take("run/logs", request, NULL) == 0 &&
+    long steps;
+    while ((steps = dt_trace_request_take("run/logs", NULL)) == 0 &&
            dt_clock_now() < end)
         dt_clock_sleep(0.01);
+    return steps;
 }
 
-/* What rank 0 does: takes the request and writes a file; the request. */
-static void *answer(void *arg)
+/* Takes the request, as rank 0 does, and writes a file; how many steps. */
+static void *answer(void *steps)
 {
-    struct dt_trace_request *request = arg;
-    take(request);
-    write_file(request->json ? "run/logs/trace-8.json"
-                             : "run/logs/trace-8.pftrace");
+    *(long *)steps = take();
+    write_file("run/logs/trace-8.pftrace");
     return NULL;
 }
 
 static void the_name_of_the_new_file_is_printed(void **state)
 {
-    struct dt_trace_request request;
+    long steps;
     pthread_t thread;
     (void)state;
     write_file("run/logs/trace-4.pftrace"); /* an older one */
-    for (int json = 0; json < 2; json++) {
-        assert_int_equal(pthread_create(&thread, NULL, answer, &request), 0);
-        assert_int_equal(json ? RUN("run/logs/..", "--steps", "7", "--json")
-                              : RUN("run"),
-                         EX_OK);
+    for (int given = 0; given < 2; given++) {
+        assert_int_equal(pthread_create(&thread, NULL, answer, &steps), 0);
+        assert_int_equal(
+            given ? RUN("run/logs/..", "--steps", "7") : RUN("run"), EX_OK);
         pthread_join(thread, NULL);
-        assert_string_equal(out, json ? "run/logs/../logs/trace-8.json\n"
-                                      : "run/logs/trace-8.pftrace\n");
-        assert_int_equal(request.steps, json ? 7 : 3);
-        assert_int_equal(request.json, json);
+        assert_string_equal(out, given ? "run/logs/../logs/trace-8.pftrace\n"
+                                       : "run/logs/trace-8.pftrace\n");
+        assert_int_equal(steps, given ? 7 : 3);
     }
 }
 
 static void *renew(void *path)
 {
-    struct dt_trace_request request;
-    take(&request);
+    take();
     set_time(path, 2000, 0);
     return NULL;
 }
@@ -184,7 +181,20 @@ static void what_is_no_run_is_refused(void **state)
     assert_int_equal(RUN("run", "--steps", "1001"), EX_USAGE);
     assert_non_null(strstr(errors, "--steps: expected a number from 1 to 1000, "
                                    "got '1001'"));
-    assert_int_equal(RUN("--json"), EX_USAGE);
+    assert_int_equal(RUN("--steps", "7"), EX_USAGE);
+    assert_non_null(strstr(errors, "expected RUN"));
+}
+
+static void json_is_refused_with_what_makes_it(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("run", "--json"), EX_USAGE);
+    assert_string_equal(errors,
+                        "disttrain trace: --json is gone: open the trace at "
+                        "https://ui.perfetto.dev, or run Perfetto's "
+                        "`traceconv json FILE.pftrace FILE.json` (see "
+                        "disttrain trace --help)\n");
+    assert_false(dt_trace_request_waits("run/logs"));
 }
 
 int main(void)
@@ -195,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_run_that_is_over_takes_no_request),
         cmocka_unit_test(a_run_that_has_ended_is_not_waited_for),
         cmocka_unit_test(what_is_no_run_is_refused),
+        cmocka_unit_test(json_is_refused_with_what_makes_it),
     };
     return cmocka_run_group_tests(tests, enter, NULL);
 }

@@ -270,70 +270,21 @@ static void a_trace_of_two_ranks_has_all_spans(void **state)
     free(reading);
 }
 
-/* Perfetto mixes up lanes if a number is 0, or that of a thread is not its own
- * among all processes and threads.
- */
-static void check_numbers(const json_t *event, int rank)
-{
-    const long process = (rank + 1) * 100L;
-    const long thread = json_integer_value(json_object_get(event, "tid"));
-    assert_int_equal(json_integer_value(json_object_get(event, "pid")),
-                     process);
-    assert_in_range(thread, process + 1, process + DT_SPAN_LANES);
-}
-
 static void a_running_job_is_traced_on_request(void **state)
 {
-    const struct dt_trace_request request = {.steps = 2, .json = true};
     struct dt_error err;
-    size_t spans = 0, flows[3] = {0};
     (void)state;
     assert_int_equal(dt_file_mkdirs("out/logs", &err), 0);
-    assert_int_equal(dt_trace_request_write("out/logs", &request, &err), 0);
+    assert_int_equal(dt_trace_request_write("out/logs", 2, &err), 0);
     train(RUN "run.overwrite: true\nlogging.trace.ranks: \"0\"\n");
     /* it is found in step 1, and all ranks know it when they collect that */
-    json_t *json = json_load_file("out/logs/trace-2.json", 0, NULL), *event;
-    assert_non_null(json);
-    size_t i;
-    json_array_foreach(json_object_get(json, "traceEvents"), i, event)
-    {
-        const char *phase = json_string_value(json_object_get(event, "ph"));
-        const char *name = json_string_value(json_object_get(event, "name"));
-        if (i > 0) /* the first one is about the trace */
-            check_numbers(event, 0);
-        spans += strcmp(phase, "X") == 0 && strcmp(name, "step") == 0;
-        for (int k = 0; k < 3; k++)
-            flows[k] += phase[0] == "stf"[k];
-    }
-    assert_int_equal(spans, 2);
-    assert_int_equal(flows[0] + flows[1] + flows[2], 0); /* one rank only */
-    assert_string_equal(json_string_value(json_object_get(
-                            json_object_get(json, "otherData"), "about")),
+    struct reading *reading = read_trace("out/logs/trace-2.pftrace");
+    assert_int_equal(spans_of(reading, 0, "step"), 2);
+    assert_int_equal(reading->flow_count, 0); /* one rank only */
+    assert_string_equal(reading->about,
                         "steps 2 to 3 of 1 of 2 ranks; one clock");
-    json_decref(json);
+    free(reading);
     assert_false(dt_trace_request_waits("out/logs"));
-}
-
-static void json_has_flows_from_the_first_rank_to_the_last(void **state)
-{
-    const struct dt_trace_request request = {.steps = 1, .json = true};
-    struct dt_error err;
-    size_t flows[3] = {0}, i;
-    (void)state;
-    assert_int_equal(dt_file_mkdirs("out/logs", &err), 0);
-    assert_int_equal(dt_trace_request_write("out/logs", &request, &err), 0);
-    train(RUN "run.overwrite: true\n");
-    json_t *json = json_load_file("out/logs/trace-2.json", 0, NULL), *event;
-    json_array_foreach(json_object_get(json, "traceEvents"), i, event)
-    {
-        const char *phase = json_string_value(json_object_get(event, "ph"));
-        for (int k = 0; k < 3; k++)
-            flows[k] += phase[0] == "stf"[k];
-    }
-    assert_true(flows[0] > 0);
-    assert_int_equal(flows[0], flows[2]);
-    assert_int_equal(flows[1], 0);
-    json_decref(json);
 }
 
 static void a_trace_ends_with_the_run(void **state)
@@ -432,8 +383,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_trace_of_two_ranks_has_all_spans, small_clean),
         cmocka_unit_test_setup(a_running_job_is_traced_on_request, small_clean),
-        cmocka_unit_test_setup(json_has_flows_from_the_first_rank_to_the_last,
-                               small_clean),
         cmocka_unit_test_setup(a_trace_ends_with_the_run, small_clean),
         cmocka_unit_test(a_part_of_several_pieces_arrives_whole),
         cmocka_unit_test_setup(a_file_that_cannot_be_written_costs_no_run,
