@@ -100,16 +100,6 @@ void dt_grpo_sums_clear(struct dt_grpo_sums *sums)
             sums->value[m] = -INFINITY;
 }
 
-void dt_grpo_sums_add(struct dt_grpo_sums *to, const struct dt_grpo_sums *from)
-{
-    to->loss += from->loss;
-    to->rows += from->rows;
-    to->tokens += from->tokens;
-    to->ratios += from->ratios;
-    for (int m = 0; m < DT_GRPO_METRICS; m++)
-        grpo_add_value(to, m, from->value[m]);
-}
-
 void dt_grpo_results(const struct dt_grpo_sums *sums,
                      double results[DT_GRPO_METRICS])
 {

@@ -105,9 +105,8 @@ struct dt_grpo_sums {
     double value[DT_GRPO_METRICS]; /* a sum, a minimum or a maximum */
 };
 
-/* Those of no completion, and of other ones. */
+/* Those of no completion. */
 void dt_grpo_sums_clear(struct dt_grpo_sums *sums);
-void dt_grpo_sums_add(struct dt_grpo_sums *to, const struct dt_grpo_sums *from);
 
 /* The numbers to report; NaN without a token. */
 void dt_grpo_results(const struct dt_grpo_sums *sums,

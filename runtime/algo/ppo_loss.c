@@ -29,18 +29,6 @@ struct dt_ppo_options dt_ppo_options(const struct dt_conf *conf)
     };
 }
 
-void dt_ppo_sums_add(struct dt_ppo_sums *to, const struct dt_ppo_sums *from)
-{
-    to->loss += from->loss;
-    to->tokens += from->tokens;
-    to->value_loss += from->value_loss;
-    to->value_tokens += from->value_tokens;
-    to->ratio_squares += from->ratio_squares;
-    to->ratio_error_max = fmax(to->ratio_error_max, from->ratio_error_max);
-    for (int m = 0; m < DT_PPO_METRICS; m++)
-        to->value[m] += from->value[m];
-}
-
 /* Ratios are added as rho - 1, so that little is lost where all are near 1. */
 void dt_ppo_results(const struct dt_ppo_sums *sums,
                     double results[DT_PPO_METRICS])

@@ -55,9 +55,6 @@ struct dt_ppo_sums {
     double ratio_error_max; /* largest |rho - 1| */
 };
 
-/* Adds those of other tokens; {0} are those of none. */
-void dt_ppo_sums_add(struct dt_ppo_sums *to, const struct dt_ppo_sums *from);
-
 /* The numbers to report; NaN without a token. */
 void dt_ppo_results(const struct dt_ppo_sums *sums,
                     double results[DT_PPO_METRICS]);

@@ -38,16 +38,6 @@ void dt_rng_block(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index,
     philox(out, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
-uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
-                        uint64_t element)
-{
-    uint64_t block = element / 4;
-    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32) | place << 16,
-                     (uint32_t)row, (uint32_t)(row >> 32) | 1u << 31};
-    philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
-    return c[element % 4];
-}
-
 double dt_rng_draw(uint64_t seed, uint64_t prompt, uint32_t copy,
                    uint32_t token)
 {

@@ -28,13 +28,6 @@ void dt_rng_block(uint64_t seed, enum dt_rng_purpose purpose, uint64_t index,
 float dt_rng_uniform(uint64_t seed, enum dt_rng_purpose purpose,
                      uint64_t index);
 
-/* The random word for dropout of element `element` < 2^48 of row `row` at
- * `place` < 2^16 of the model: word element % 4 of the block with the counter
- * (element / 4, low and high part with place above it, row, row's high part).
- */
-uint32_t dt_rng_dropout(uint64_t seed, uint32_t place, uint64_t row,
-                        uint64_t element);
-
 /* Uniform in [0, 1), 53 bits, to draw token `token` of copy `copy` of a
  * completion of prompt `prompt` < 2^61. The block with the counter (token,
  * copy, prompt, its high part + 2^29).

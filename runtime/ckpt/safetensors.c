@@ -315,17 +315,6 @@ int dt_safetensors_read_all(const struct dt_safetensors *st,
     return rc;
 }
 
-int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
-                        int ndim, const size_t *shape, struct dt_view view,
-                        struct dt_error *err)
-{
-    struct dt_ckpt_tensor tensor = {.name = name, .ndim = ndim, .view = view};
-    assert(ndim <= (int)(sizeof(tensor.shape) / sizeof(tensor.shape[0])));
-    for (int d = 0; d < ndim; d++)
-        tensor.shape[d] = shape[d];
-    return dt_safetensors_read_all(st, &tensor, 1, err);
-}
-
 /* The two tensors that dt_safetensors_equal compares in dt_guard_run. */
 struct pair {
     const struct st_entry *a, *b;

@@ -111,11 +111,6 @@ int dt_safetensors_read_all(const struct dt_safetensors *st,
                             const struct dt_ckpt_tensor *tensors, size_t count,
                             struct dt_error *err);
 
-/* The same for one tensor, of up to 4 dimensions. */
-int dt_safetensors_read(const struct dt_safetensors *st, const char *name,
-                        int ndim, const size_t *shape, struct dt_view view,
-                        struct dt_error *err);
-
 /* Whether tensors a and b hold the same bytes with the same shape and dtype: 1
  * or 0. -1: EX_DATAERR, one is missing; EX_IOERR.
  */

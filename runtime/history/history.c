@@ -200,11 +200,6 @@ double dt_history_seconds(const struct dt_history *history)
     return history->seconds;
 }
 
-bool dt_history_has(const struct dt_history *history, enum dt_history_file file)
-{
-    return history->lines[file].fd >= 0;
-}
-
 long dt_history_damaged(const struct dt_history *history,
                         enum dt_history_file file)
 {

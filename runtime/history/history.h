@@ -59,11 +59,7 @@ enum dt_history_file {
     DT_HISTORY_FILES
 };
 
-/* Whether the run has this file. */
-bool dt_history_has(const struct dt_history *history,
-                    enum dt_history_file file);
-
-/* How many lines of it, of those read so far, were damaged. */
+/* How many lines of a file, of those read so far, were damaged. */
 long dt_history_damaged(const struct dt_history *history,
                         enum dt_history_file file);
 

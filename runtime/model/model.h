@@ -391,10 +391,4 @@ int dt_model_send_input(struct dt_model *model, size_t u, struct dt_error *err);
 int dt_model_bring_input(struct dt_model *model, size_t u,
                          struct dt_error *err);
 
-/* After forward of all units except the last: copies logits(V) of position t of
- * row b to `logits` in host memory. -1: the device failed.
- */
-int dt_model_logits(struct dt_model *model, size_t b, size_t t, float *logits,
-                    struct dt_error *err);
-
 #endif /* DT_MODEL_MODEL_H */

@@ -82,19 +82,6 @@ void dt_model_head(struct dt_model *m, struct dt_view logits, size_t first,
         m->ops->apply_logit_rule(m->stream, logits, &rule);
 }
 
-int dt_model_logits(struct dt_model *m, size_t b, size_t t, float *logits,
-                    struct dt_error *err)
-{
-    const struct dt_device *device = m->exec.device;
-    size_t V = m->config.vocab_size;
-    struct dt_view row = dt_view_slice(m->acts.logits, 0, V);
-    dt_model_head(m, row, b * m->T + t, 1);
-    if (device->copy(m->stream, logits, dt_view_data(row), V * sizeof(*logits),
-                     err) < 0)
-        return -1;
-    return device->stream_wait(m->stream, err);
-}
-
 /* --- backward --- */
 
 void dt_model_loss_and_backward(struct dt_model *m, struct dt_view step,

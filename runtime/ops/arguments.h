@@ -27,7 +27,10 @@ enum dt_gate {
 
 /* Dropout: an element is kept with probability 1 - rate and divided by it. The
  * decision is a function of (seed, place, row's global number, element of the
- * row) and of nothing else: kept if dt_rng_dropout (base/rng.h) >= rate * 2^32.
+ * row, < 2^48) and of nothing else: kept if its word >= rate * 2^32, which is
+ * word element % 4 of the block of Philox (base/rng.h) with the counter
+ * (element / 4, low and high part with place above it, row, its high part +
+ * 2^31).
  */
 struct dt_dropout {
     double rate; /* 0: none */

@@ -165,8 +165,3 @@ struct dt_event_file *dt_event_file_create(const char *dir, double wall,
     }
     return file;
 }
-
-const char *dt_event_file_path(const struct dt_event_file *file)
-{
-    return file->path;
-}

@@ -34,9 +34,6 @@ struct dt_event_file *dt_event_file_create(const char *dir, double wall,
                                            long step, struct dt_error *err);
 void dt_event_file_destroy(struct dt_event_file *file); /* NULL is fine */
 
-/* Where the file is; valid as long as it. */
-const char *dt_event_file_path(const struct dt_event_file *file);
-
 /* Begins an event, whose further fields the caller appends; dt_event_file_end
  * writes it. -1: EX_IOERR, also if the file was removed; no more may be
  * written after that. EX_OSERR.

@@ -86,18 +86,13 @@ int dt_rewards_submit(struct dt_rewards *rewards, long step,
 
 /* Waits for the values(rows, columns) of all samples since the last call, in
  * the order in which they were submitted; `rows` is their number. NaN: this
- * function has no reward for the sample. It returns within
- * dt_rewards_deadline_s. -1: EX_UNAVAILABLE, a program did not answer;
+ * function has no reward for the sample. It returns within the time limits of
+ * all calls that are queued. -1: EX_UNAVAILABLE, a program did not answer;
  * EX_PROTOCOL, it answered wrongly; EX_DATAERR, a sample lacks a column; with
  * the name of the function and the first bad reply. Nothing can be submitted
  * after a failure.
  */
 int dt_rewards_collect(struct dt_rewards *rewards, double *values, size_t rows,
                        struct dt_error *err);
-
-/* Seconds that dt_rewards_collect takes at most for what is queued now: for
- * ranks that wait for the one that calls it.
- */
-double dt_rewards_deadline_s(struct dt_rewards *rewards);
 
 #endif /* DT_REWARD_REWARD_H */

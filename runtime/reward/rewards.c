@@ -259,14 +259,6 @@ static double deadline_s(const struct dt_rewards *rewards)
     return most + spare_s;
 }
 
-double dt_rewards_deadline_s(struct dt_rewards *rewards)
-{
-    pthread_mutex_lock(&rewards->mutex);
-    double most = deadline_s(rewards);
-    pthread_mutex_unlock(&rewards->mutex);
-    return most;
-}
-
 static bool is_done(const struct dt_rewards *rewards)
 {
     for (size_t f = 0; f < rewards->function_count; f++)

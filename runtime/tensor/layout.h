@@ -88,11 +88,6 @@ static inline struct dt_places dt_places_flat(struct dt_view flat)
     return (struct dt_places){.flat = flat};
 }
 
-static inline enum dt_dtype dt_places_dtype(const struct dt_places *places)
-{
-    return places->units ? places->units[0].dtype : places->flat.dtype;
-}
-
 /* Unit u as a whole, padding included. */
 struct dt_view dt_layout_unit(const struct dt_layout *layout,
                               const struct dt_places *places, size_t u);

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "ckpt/safetensors.h"
+#include "tests/unit/tensor_read.h"
 
 #define BETWEEN "\n--\n"
 #define INDEX "model.safetensors.index.json"
@@ -47,7 +48,7 @@ static void read_all(const struct dt_safetensors *st, const char *path)
             for (enum dt_dtype dtype = DT_F32; dtype <= DT_I64; dtype++) {
                 struct dt_error err = {0};
                 struct dt_view view = {&buf, 0, (size_t)1 << ndim, dtype};
-                int rc = dt_safetensors_read(st, name, ndim, shape, view, &err);
+                int rc = tensor_read(st, name, ndim, shape, view, &err);
                 check_text(rc, &err, path);
             }
         struct dt_error err = {0};

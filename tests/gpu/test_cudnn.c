@@ -40,6 +40,22 @@ static const char H200[] =
     "\"maxGridSize\":[2147483647,65535,65535],"
     "\"maxBlockSize\":[1024,1024,64]}";
 
+/* Makes plans for an absent GPU, described in cuDNN's JSON; they cannot be run.
+ */
+static void open_absent(const char *json)
+{
+    struct dt_cuda_dnn_graph g = {0};
+    cudnnBackendDescriptor_t gpu =
+        dt_cuda_dnn_create(&g, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+
+    dt_cuda_dnn_set(&g, gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                    CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json);
+    dt_cuda_dnn_finalize(&g, gpu, "DEVICEPROP");
+    if (g.failure[0])
+        fail_msg("%s", g.failure);
+    dt_cuda_dnn.absent = gpu;
+}
+
 static bool open_h200(void)
 {
     static bool tried, opened;
@@ -52,15 +68,14 @@ static bool open_h200(void)
     tried = true;
     snprintf(path, sizeof(path), "%s/tests/gpu/fake_driver.so",
              build ? build : ".");
-    if (dt_cuda_dnn_load(&err) < 0)
+    if (dt_cuda_dnn_load(&err) < 0) {
         print_message("# %s\n", err.text);
-    else if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+        return false;
+    }
+    if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL))
         fail_msg("%s", dlerror());
-    else if (dt_cuda_dnn_open_absent(H200, &err) < 0)
-        fail_msg("%s", err.text);
-    else
-        opened = true;
-    return opened;
+    open_absent(H200);
+    return opened = true;
 }
 
 /* Bytes of workspace of the plan, -1: there is none, and why. */

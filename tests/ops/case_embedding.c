@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "base/rng.h"
 #include "harness.h"
 
 struct dt_dropout dropout_of(double rate, size_t B)
@@ -15,6 +14,26 @@ struct dt_dropout dropout_of(double rate, size_t B)
                                .rows = tensor_rows(B)};
 }
 
+/* The word of an element as struct dt_dropout has it: Philox4x32-10. */
+static uint32_t dropout_word(const struct dt_dropout *d, uint64_t row,
+                             uint64_t element)
+{
+    const uint64_t block = element / 4;
+    uint32_t k0 = (uint32_t)d->seed, k1 = (uint32_t)(d->seed >> 32);
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32) | d->place << 16,
+                     (uint32_t)row, (uint32_t)(row >> 32) | 1u << 31};
+
+    for (int i = 0; i < 10; i++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        const uint64_t p0 = 0xD2511F53u * (uint64_t)c[0];
+        const uint64_t p1 = 0xCD9E8D57u * (uint64_t)c[2];
+        c[0] = (uint32_t)(p1 >> 32) ^ c[1] ^ k0;
+        c[1] = (uint32_t)p1;
+        c[2] = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
+        c[3] = (uint32_t)p0;
+    }
+    return c[element % 4];
+}
+
 double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count)
 {
     const int64_t *rows = dt_view_data(d->rows);
@@ -22,9 +41,8 @@ double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count)
 
     for (size_t i = 0; i < B * count; i++) {
         bool dropped =
-            d->rate > 0.0 &&
-            (double)dt_rng_dropout(d->seed, d->place, (uint64_t)rows[i / count],
-                                   i % count) < d->rate * 0x1p32;
+            d->rate > 0.0 && (double)dropout_word(d, (uint64_t)rows[i / count],
+                                                  i % count) < d->rate * 0x1p32;
         factors[i] = dropped ? 0.0 : 1.0 / (1.0 - d->rate);
     }
     return factors;

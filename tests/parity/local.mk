@@ -25,6 +25,7 @@ check_PROGRAMS += \
 	# End of tests/parity
 
 parity_common = \
+	tests/parity/logits.h \
 	tests/parity/reference.c \
 	tests/parity/reference.h \
 	tests/parity/rows.c \
@@ -40,6 +41,7 @@ parity_trial = \
 tests_parity_test_adapters_SOURCES = \
 	tests/parity/test_adapters.c $(parity_trial)
 parity_variant = \
+	tests/parity/logits.h \
 	tests/parity/rows.c tests/parity/rows.h \
 	tests/parity/subject.c tests/parity/subject.h \
 	tests/parity/variant.c tests/parity/variant.h
@@ -80,6 +82,9 @@ EXTRA_DIST += $(simt_parity)
 
 # Against the reference library itself, where there is one.
 noinst_PROGRAMS += tests/parity/logits_probe
+tests_parity_logits_probe_SOURCES = \
+	tests/parity/logits.h \
+	tests/parity/logits_probe.c
 if HAVE_BATS
 TESTS += tests/parity/chain.bats tests/parity/transformers.bats
 endif

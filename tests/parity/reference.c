@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/parity/reference.h"
+#include "tests/unit/tensor_read.h"
 
 const char *reference_path(const char *name, const char *file)
 {
@@ -73,7 +74,7 @@ static void read_tensor(const struct dt_safetensors *file, const char *name,
                         int ndim, const size_t *shape, struct dt_view view)
 {
     struct dt_error err = {0};
-    if (dt_safetensors_read(file, name, ndim, shape, view, &err) < 0)
+    if (tensor_read(file, name, ndim, shape, view, &err) < 0)
         fail_msg("%s", err.text);
 }
 

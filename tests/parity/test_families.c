@@ -16,6 +16,7 @@
 
 #include "optim/optim.h"
 #include "rollout/rollout.h"
+#include "tests/parity/logits.h"
 #include "tests/parity/stored.h"
 #include "tests/parity/subject.h"
 #include "tests/parity/variant.h"
@@ -63,7 +64,7 @@ static float *logits_of(struct subject *s, const struct variant *v,
     for (size_t i = 0; i < VARIANT_DOCUMENTS; i++)
         for (size_t t = 0; t < v->length[i]; t++, (*count)++) {
             size_t n = v->first[i] + t;
-            assert_int_equal(dt_model_logits(s->model, n / ROWS_WIDTH,
+            assert_int_equal(position_logits(s->model, n / ROWS_WIDTH,
                                              n % ROWS_WIDTH,
                                              logits + *count * V, NULL),
                              0);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "tests/parity/logits.h"
 #include "tests/parity/reference.h"
 
 enum { B = 4, T = 6, V = 11 };
@@ -309,9 +310,9 @@ static void a_model_without_gradients_has_the_same_logits(void **state)
         subject_forward(&infer, &rows.batch, false);
         for (size_t n = 0; n < B * T; n++) {
             assert_int_equal(
-                dt_model_logits(train.model, n / T, n % T, a, NULL), 0);
+                position_logits(train.model, n / T, n % T, a, NULL), 0);
             assert_int_equal(
-                dt_model_logits(infer.model, n / T, n % T, b, NULL), 0);
+                position_logits(infer.model, n / T, n % T, b, NULL), 0);
             assert_memory_equal(a, b, sizeof(a));
         }
         assert_true(subject_evaluate(&train, &rows.batch) ==

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tests/parity/logits.h"
 #include "tests/parity/reference.h"
 
 /* Differences of logits from the stored ones. */
@@ -61,7 +62,7 @@ static struct difference check_rows(const struct reference *r, bool packed,
         struct document document;
         reference_document(r, 0, i, false, &document);
         for (size_t t = 0; t < document.count; t++, n++) {
-            assert_int_equal(dt_model_logits(s.model, places[i][0],
+            assert_int_equal(position_logits(s.model, places[i][0],
                                              places[i][1] + t, got, NULL),
                              0);
             compare(&d, got, want + n * V, V);

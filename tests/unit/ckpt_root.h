@@ -18,6 +18,7 @@
 
 #include "ckpt/ckpt.h"
 #include "disk.h"
+#include "tensor_read.h"
 #include "scratch.h"
 
 enum {
@@ -105,8 +106,8 @@ static inline float found_value(void)
     snprintf(model, sizeof(model), "%s/model.safetensors", path);
     free(path);
     struct dt_safetensors *file = dt_safetensors_open(model, &err);
-    if (!file || dt_safetensors_read(file, "w", 1, shape,
-                                     dt_view_of(&buf, DT_F32), &err) < 0)
+    if (!file ||
+        tensor_read(file, "w", 1, shape, dt_view_of(&buf, DT_F32), &err) < 0)
         fail_msg("%s", err.text);
     dt_safetensors_close(file);
     for (int i = 1; i < WEIGHTS; i++)

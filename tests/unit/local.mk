@@ -211,6 +211,7 @@ EXTRA_DIST += \
 	tests/unit/sink_scene.h \
 	tests/unit/small_run.h \
 	tests/unit/sysfs.h \
+	tests/unit/tensor_read.h \
 	tests/unit/turned_clock.h \
 	# End of tests/unit
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "tests/unit/tensor_read.h"
 #include "tests/unit/scratch.h"
 
 enum { TENSORS = 5 };
@@ -87,8 +88,7 @@ static void expect_values(const char *dir)
     for (size_t i = 0; i < TENSORS; i++) {
         struct dt_view view =
             dt_view_slice(dt_view_of(&out_buf, DT_F32), 0, tensors[i].shape[0]);
-        must(dt_safetensors_read(st, tensors[i].name, 1, tensors[i].shape, view,
-                                 &err),
+        must(tensor_read(st, tensors[i].name, 1, tensors[i].shape, view, &err),
              &err);
         assert_memory_equal(out, dt_view_data(tensors[i].view), 4 * view.count);
     }

@@ -83,7 +83,6 @@ static void a_run_of_an_older_version_has_records_and_no_facts(void **state)
     assert_null(facts->json);
     assert_null(facts->problem);
     assert_true(isnan(facts->world));
-    assert_false(dt_history_has(history, DT_HISTORY_EVENTS));
     struct dt_report_event event;
     struct dt_error err;
     assert_int_equal(dt_history_next_event(history, &event, &err), 0);

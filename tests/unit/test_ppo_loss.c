@@ -257,8 +257,7 @@ static void metrics_are_means_of_tokens(void **state)
     for (size_t t = 0; t < N; t++) { /* the same, added token by token */
         struct dt_ppo_row one = {1, LOGP + t, OLD + t, entropy + t,
                                  ADVANTAGES + t};
-        struct dt_ppo_sums part = policy_sums(&OPTIONS, &one, weights);
-        dt_ppo_sums_add(&sums, &part);
+        dt_ppo_policy_loss(&OPTIONS, &one, weights, &sums);
         var += (rho[t] - mean) * (rho[t] - mean) / 2.0;
     }
     assert_near(sums.loss, all.loss, 1e-15);

@@ -391,8 +391,6 @@ static void closing_ends_what_runs(void **state)
     struct dt_rewards *rewards = open_rewards(conf, &err);
     double start = dt_clock_now();
     assert_int_equal(dt_rewards_submit(rewards, 1, &sample, 1, &err), 0);
-    /* each of two calls may take an hour to start and one to answer */
-    assert_true(dt_rewards_deadline_s(rewards) > 2 * 7200);
     dt_rewards_close(rewards);
     assert_true(dt_clock_now() - start < 60);
     assert_int_equal(count_alive(), 0);

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "ckpt/safetensors.h"
+#include "tensor_read.h"
 #include "scratch.h"
 #include "tensor/convert.h"
 
@@ -183,15 +184,14 @@ static void tensors_of_another_shape_or_type_are_refused(void **state)
                             &err);
     assert_non_null(file);
     struct dt_view view = view_of(data, 6, DT_F32, &buf);
-    assert_int_equal(dt_safetensors_read(file, "v", 2, shape, view, &err), -1);
+    assert_int_equal(tensor_read(file, "v", 2, shape, view, &err), -1);
     assert_non_null(strstr(err.text, "x.safetensors: no tensor \"v\""));
-    assert_int_equal(dt_safetensors_read(file, "w", 2, swapped, view, &err),
-                     -1);
+    assert_int_equal(tensor_read(file, "w", 2, swapped, view, &err), -1);
     assert_non_null(
         strstr(err.text, "tensor \"w\" is [2, 3], expected [3, 2]"));
-    assert_int_equal(dt_safetensors_read(file, "w", 1, shape, view, &err), -1);
+    assert_int_equal(tensor_read(file, "w", 1, shape, view, &err), -1);
     assert_non_null(strstr(err.text, "tensor \"w\" is [2, 3], expected [2]"));
-    assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
+    assert_int_equal(tensor_read(file, "w", 2, shape, view, &err), -1);
     assert_non_null(strstr(
         err.text, "tensor \"w\" is I64, expected F32, BF16, F16 or F64"));
     assert_int_equal(dt_safetensors_check(file, "w", 2, shape, DT_BF16, &err),
@@ -199,7 +199,7 @@ static void tensors_of_another_shape_or_type_are_refused(void **state)
     assert_non_null(strstr(
         err.text, "tensor \"w\" is I64, expected F32, BF16, F16 or F64"));
     view = view_of(data, 6, DT_I32, &buf);
-    assert_int_equal(dt_safetensors_read(file, "w", 2, shape, view, &err), -1);
+    assert_int_equal(tensor_read(file, "w", 2, shape, view, &err), -1);
     assert_non_null(strstr(err.text, "tensor \"w\" is I64, expected I32"));
     dt_safetensors_close(file);
 }
@@ -226,8 +226,7 @@ static void a_file_that_shrinks_is_a_read_error(void **state)
         assert_non_null(file);
         assert_int_equal(truncate(path, (off_t)lengths[i]), 0);
         assert_int_equal(
-            dt_safetensors_read(file, "a", 1, tensor.shape, tensor.view, &err),
-            -1);
+            tensor_read(file, "a", 1, tensor.shape, tensor.view, &err), -1);
         assert_int_equal(err.status, EX_IOERR);
         assert_non_null(strstr(err.text, "shrinks.safetensors: changed its "
                                          "size while it was read, or its disk "
@@ -263,20 +262,20 @@ static void sixteen_bit_floats_are_widened_exactly(void **state)
     struct dt_safetensors *file = dt_safetensors_open(
         scratch_write("w.safetensors", file_text, 38 + (size_t)n), &err);
     assert_non_null(file);
-    assert_int_equal(dt_safetensors_read(file, "h", 1, ten,
-                                         view_of(out, 10, DT_F32, &buf), &err),
-                     0);
+    assert_int_equal(
+        tensor_read(file, "h", 1, ten, view_of(out, 10, DT_F32, &buf), &err),
+        0);
     assert_memory_equal(out, half_value, 9 * sizeof(float));
     assert_true(isnan(out[9]));
-    assert_int_equal(dt_safetensors_read(file, "b", 1, five,
-                                         view_of(out, 5, DT_F32, &buf), &err),
-                     0);
+    assert_int_equal(
+        tensor_read(file, "b", 1, five, view_of(out, 5, DT_F32, &buf), &err),
+        0);
     assert_memory_equal(out, brain_value, 4 * sizeof(float));
     assert_true(isnan(out[4]));
     uint16_t same[5];
-    assert_int_equal(dt_safetensors_read(file, "b", 1, five,
-                                         view_of(same, 5, DT_BF16, &buf), &err),
-                     0);
+    assert_int_equal(
+        tensor_read(file, "b", 1, five, view_of(same, 5, DT_BF16, &buf), &err),
+        0);
     assert_memory_equal(same, brain, sizeof(brain));
     dt_safetensors_close(file);
 }
@@ -311,7 +310,7 @@ static void every_float_type_reads_as_every_other(void **state)
         assert_int_equal(found, stored);
         assert_int_equal(dt_safetensors_dtype(file, "v", &found), -1);
         struct dt_view to = view_of(half, N, types[k / 9], &half_buf);
-        if (dt_safetensors_read(file, "w", 1, tensor.shape, to, &err) < 0)
+        if (tensor_read(file, "w", 1, tensor.shape, to, &err) < 0)
             fail_msg("%s", err.text);
         dt_convert(out, DT_F32, half, types[k / 9], N);
         assert_memory_equal(view_of(out, N, DT_F32, &out_buf).buf->data,
@@ -352,14 +351,12 @@ static void values_are_rounded_to_a_narrower_type(void **state)
         struct dt_safetensors *file = dt_safetensors_open(
             scratch_write("r.safetensors", text, 32 + n), &err);
         assert_non_null(file);
-        assert_int_equal(dt_safetensors_read(file, "w", 1, shape,
-                                             view_of(out, 6, DT_BF16, &buf),
-                                             &err),
+        assert_int_equal(tensor_read(file, "w", 1, shape,
+                                     view_of(out, 6, DT_BF16, &buf), &err),
                          0);
         assert_memory_equal(out, brain, sizeof(brain));
-        assert_int_equal(dt_safetensors_read(file, "w", 1, shape,
-                                             view_of(out, 6, DT_F16, &buf),
-                                             &err),
+        assert_int_equal(tensor_read(file, "w", 1, shape,
+                                     view_of(out, 6, DT_F16, &buf), &err),
                          0);
         assert_memory_equal(out, half, sizeof(half));
         dt_safetensors_close(file);
@@ -416,14 +413,13 @@ static void written_tensors_are_read_back_unchanged(void **state)
     assert_int_equal(dt_safetensors_count(file), 6);
     assert_string_equal(dt_safetensors_name(file, 0), "a");
     assert_string_equal(dt_safetensors_name(file, 5), "wide");
-    assert_int_equal(dt_safetensors_read(file, "b \"quoted\"", 2,
-                                         tensors[2].shape,
-                                         view_of(b, 6, DT_F32, &bufs[6]), &err),
+    assert_int_equal(tensor_read(file, "b \"quoted\"", 2, tensors[2].shape,
+                                 view_of(b, 6, DT_F32, &bufs[6]), &err),
                      0);
     assert_memory_equal(a, b, sizeof(a));
-    assert_int_equal(dt_safetensors_read(file, "a", 0, NULL,
-                                         view_of(b, 1, DT_F32, &bufs[6]), &err),
-                     0);
+    assert_int_equal(
+        tensor_read(file, "a", 0, NULL, view_of(b, 1, DT_F32, &bufs[6]), &err),
+        0);
     assert_true(b[0] == 7.0f);
     dt_safetensors_close(file);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "ckpt/safetensors.h"
+#include "tests/unit/tensor_read.h"
 #include "tests/unit/scratch.h"
 
 #define INDEX "model.safetensors.index.json"
@@ -64,8 +65,7 @@ static float read_one(const struct dt_safetensors *st, const char *name)
     float value = -1;
     struct dt_buffer buf = {&value, sizeof(value), &dt_cpu};
     struct dt_error err;
-    if (dt_safetensors_read(st, name, 0, NULL, dt_view_of(&buf, DT_F32), &err) <
-        0)
+    if (tensor_read(st, name, 0, NULL, dt_view_of(&buf, DT_F32), &err) < 0)
         fail_msg("%s", err.text);
     return value;
 }

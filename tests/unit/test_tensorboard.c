@@ -84,19 +84,28 @@ static void assert_points(const char *tag, const char *expected)
 
 /* --- files --- */
 
-static struct dt_event_file *create_file(double wall, long step)
+/* Creates file n of the directory, which comes after the n before it. */
+static struct dt_event_file *create_file(int n, double wall, long step,
+                                         char path[PATH_MAX])
 {
     struct dt_error err;
+    char before[PATH_MAX], other[PATH_MAX];
+    find_name(dir, "events.", n - 1, before);
     struct dt_event_file *file = dt_event_file_create(dir, wall, step, &err);
     if (!file)
         fail_msg("%s", err.text);
+    find_name(dir, "events.", n - 1, other);
+    assert_string_equal(other, before);
+    find_name(dir, "events.", n, path);
+    assert_true(path[0]);
     return file;
 }
 
 /* Bytes that TensorBoard's own readers and writers agree on. */
 static void records_have_the_bytes_of_tensorboard(void **state)
 {
-    struct dt_event_file *file = create_file(1.7e9, 10);
+    char path[PATH_MAX];
+    struct dt_event_file *file = create_file(0, 1.7e9, 10, path);
     struct dt_error err;
     (void)state;
     struct dt_protobuf *event = dt_event_file_begin(file, 1700000001.0, 10);
@@ -107,7 +116,7 @@ static void records_have_the_bytes_of_tensorboard(void **state)
     dt_protobuf_end(event, value);
     dt_protobuf_end(event, summary);
     assert_int_equal(dt_event_file_end(file, &err), 0);
-    struct dt_map map = map_file(dt_event_file_path(file));
+    struct dt_map map = map_file(path);
     const uint8_t *data = map.data;
     assert_hex(data, 40,
                "1800000000000000a37f4b220900000040fc54d9411a0d627261696e2e4576"
@@ -118,8 +127,8 @@ static void records_have_the_bytes_of_tensorboard(void **state)
     assert_int_equal(map.bytes, 40 + 31 + 48);
     dt_map_fini(&map);
     dt_event_file_destroy(file);
-    file = create_file(1700000002.0, 10);
-    map = map_file(dt_event_file_path(file));
+    file = create_file(1, 1700000002.0, 10, path);
+    map = map_file(path);
     assert_hex((const uint8_t *)map.data + 40, 31,
                "0f000000000000006d532b090900008040fc54d941100a3a02080176b766f"
                "3");
@@ -131,14 +140,10 @@ static void records_have_the_bytes_of_tensorboard(void **state)
 static void each_file_comes_after_those_before_it(void **state)
 {
     static const double walls[] = {1.7e9, 1.7e9 - 3600, 1.7e9 - 3600, 1.7e9};
-    char last[PATH_MAX] = "";
+    char path[PATH_MAX];
     (void)state;
-    for (size_t i = 0; i < sizeof(walls) / sizeof(*walls); i++) {
-        struct dt_event_file *file = create_file(walls[i], 0);
-        assert_true(strcmp(dt_event_file_path(file), last) > 0);
-        snprintf(last, sizeof(last), "%s", dt_event_file_path(file));
-        dt_event_file_destroy(file);
-    }
+    for (int i = 0; i < 4; i++)
+        dt_event_file_destroy(create_file(i, walls[i], 0, path));
 }
 
 /* --- the sink --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout.c - dropout, decided by the words of dt_rng_dropout */
+/* dropout.c - dropout, decided by the words of struct dt_dropout */
 #include "config.h"
 
 #include "ops/cpu/dropout.h"

@@ -186,20 +186,6 @@ void dt_cuda_dnn_finalize(struct dt_cuda_dnn_graph *g,
     dt_cuda_dnn_failed(g, what, dt_cuda_dnn.cudnnBackendFinalize(d));
 }
 
-int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err)
-{
-    struct dt_cuda_dnn_graph g = {0};
-
-    dt_cuda_dnn.absent =
-        dt_cuda_dnn_create(&g, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    dt_cuda_dnn_set(&g, dt_cuda_dnn.absent,
-                    CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                    (int64_t)strlen(json) + 1, json);
-    dt_cuda_dnn_finalize(&g, dt_cuda_dnn.absent, "DEVICEPROP");
-    return g.failure[0] ? dt_error_set(err, EX_UNAVAILABLE, "%s", g.failure)
-                        : 0;
-}
-
 /* --- plans --- */
 
 /* The graph of all operations. */
@@ -256,13 +242,9 @@ static bool engine_allowed(struct dt_cuda_dnn_graph *g,
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
 
-    if (!engine ||
-        dt_cuda_dnn.cudnnBackendGetAttribute(
-            config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-            1, &count, &engine) ||
-        dt_cuda_dnn.cudnnBackendGetAttribute(
-            engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count,
-            &g->engine))
+    if (!engine || dt_cuda_dnn.cudnnBackendGetAttribute(
+                       config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine))
         return false;
     count = 0;
     dt_cuda_dnn.cudnnBackendGetAttribute(
@@ -339,11 +321,6 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
 size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g)
 {
     return g->workspace;
-}
-
-int64_t dt_cuda_dnn_engine(const struct dt_cuda_dnn_graph *g)
-{
-    return g->engine;
 }
 
 void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,

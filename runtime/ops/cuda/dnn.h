@@ -35,11 +35,6 @@ int dt_cuda_dnn_compiler(struct dt_error *err);
 /* Makes plans for the current GPU, and runs them there. -1: EX_UNAVAILABLE. */
 int dt_cuda_dnn_open(struct dt_error *err);
 
-/* Makes plans for an absent GPU, described in cuDNN's JSON; they cannot be run.
- * -1: EX_UNAVAILABLE.
- */
-int dt_cuda_dnn_open_absent(const char *json, struct dt_error *err);
-
 /* A matrix for each row of the batch and each head. */
 struct dt_cuda_dnn_tensor {
     cudnnBackendDescriptor_t desc;
@@ -102,11 +97,8 @@ void dt_cuda_dnn_index(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,
 int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
                      struct dt_error *err);
 
-/* Of the plan: bytes of workspace that a run needs, and the number of its
- * engine among those that take the graph.
- */
+/* Bytes of workspace that a run of the plan needs. */
 size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g);
-int64_t dt_cuda_dnn_engine(const struct dt_cuda_dnn_graph *g);
 
 /* Queues the plan to `stream`; data[i] is tensor uids[i], workspace is 256-byte
  * aligned. A failure goes to dt_cuda_fail.

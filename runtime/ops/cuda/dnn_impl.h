@@ -27,14 +27,15 @@
     X(cudnnBackendFinalize)                                                    \
     X(cudnnBackendExecute)
 
-/* The library; `handle` or `absent` once it is open. */
+/* The library; `handle` once it is open. */
 struct dt_cuda_dnn {
     bool loaded, any_length;
 #define DT_CUDNN_MEMBER(name) __typeof__(name) *name;
     DT_CUDNN_CALLS(DT_CUDNN_MEMBER)
 #undef DT_CUDNN_MEMBER
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t absent; /* a GPU that is not here */
+    cudnnBackendDescriptor_t absent; /* in place of `handle`: a GPU that is
+                                        not here, of which tests make plans */
     char version[32];
 };
 extern struct dt_cuda_dnn dt_cuda_dnn;
@@ -49,7 +50,6 @@ struct dt_cuda_dnn_graph {
     char failure[400]; /* of the first call that failed */
     cudnnBackendDescriptor_t plan;
     size_t workspace;
-    int64_t engine;
 };
 
 /* A descriptor that the graph owns, or NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dropout.cuh - the random decisions of dropout: those of dt_rng_dropout
+ * dropout.cuh - the random decisions of dropout: those of struct dt_dropout
  *
  * A block of Philox is the words of four neighboring elements.
  */
