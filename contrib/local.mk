@@ -29,6 +29,10 @@ dist_examples_DATA += \
 	contrib/examples/torch.sbatch \
 	contrib/examples/torch_train.py
 
+# What logging.report_to: [wandb] names; not as a script, of which rpm would make
+# a dependency on Python.
+dist_examples_DATA += contrib/wandb-follow
+
 # Reward programs to begin with.
 rewardsdir = $(examplesdir)/rewards
 dist_rewards_DATA = \

@@ -22,9 +22,8 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err);
  */
 void dt_facts_end(struct dt_run *run, const char *status, const char *verdict);
 
-/* sinks.c: rank 0 adds the sinks of logging.report_to to its report. Those
- * whose files have the whole run are given the records of earlier starts first.
- * What fails is a warning.
+/* sinks.c: rank 0 adds the sinks of logging.report_to to its report, and says
+ * how the run comes to Weights & Biases. What fails is a warning.
  */
 void dt_run_sinks(struct dt_run *run);
 

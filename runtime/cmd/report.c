@@ -14,19 +14,19 @@
 
 static const char help[] =
     "usage: disttrain report [-o FILE] [--svg DIR] [--png DIR] RUN [RUN...]\n"
-    "       disttrain report --to FORM [-o PATH] RUN [RUN...]\n\n"
+    "       disttrain report --to tensorboard [-o DIR] RUN [RUN...]\n\n"
     "Writes a page of HTML that explains a run, or compares up to 8 runs with\n"
-    "the first one; or the records of runs for other programs. RUN is the\n"
+    "the first one; or the records of runs for TensorBoard. RUN is the\n"
     "output directory of a run, its logging.dir, or a metrics.jsonl; it may\n"
     "still be running.\n\n"
     "  -o, --output PATH  the page; by default report.html beside the metrics\n"
     "                     of RUN, or ./comparison.html of several. With --to,\n"
     "                     for one RUN: the directory, in place of the run's\n"
-    "                     own. Give it for a run that still writes the same\n"
-    "                     form\n"
+    "                     own. Give it for a run that still writes event\n"
+    "                     files itself\n"
     "  --svg DIR          each plot as a file of SVG, and no page without -o\n"
     "  --png DIR          the same as PNG; needs librsvg\n"
-    "  --to FORM          tensorboard or wandb\n"
+    "  --to tensorboard   event files in tb of the directory\n"
     "  --help             this text\n";
 
 /* The line of disttrain-report(1). */
@@ -45,10 +45,12 @@ static int check(const struct report_options *options, int runs)
     if (options->form && !strcmp(options->form, "csv"))
         return dt_cmd_usage_error("report", "--to: csv is gone: run %s",
                                   table_of_metrics);
-    if (options->form && !dt_report_form_known(options->form))
-        return dt_cmd_usage_error("report",
-                                  "--to: expected " DT_REPORT_FORMS ", got %s",
-                                  options->form);
+    if (options->form && !strcmp(options->form, "wandb"))
+        return dt_cmd_usage_error("report", "--to: wandb is gone: run "
+                                            "contrib/wandb-follow --once RUN");
+    if (options->form && strcmp(options->form, "tensorboard") != 0)
+        return dt_cmd_usage_error(
+            "report", "--to: expected tensorboard, got %s", options->form);
     if (options->form && pictures)
         return dt_cmd_usage_error("report", "--to has no plots");
     if (runs == 0)
@@ -100,8 +102,8 @@ static int write_forms(const struct report_options *options)
     struct dt_error err;
     int status = EX_OK;
     for (size_t i = 0; i < options->page.count; i++)
-        if (dt_report_to(options->form, options->page.runs[i], options->output,
-                         &err) < 0)
+        if (dt_report_to_tensorboard(options->page.runs[i], options->output,
+                                     &err) < 0)
             status = complain(&err);
     return status;
 }

@@ -84,6 +84,8 @@ static void derive_reports(struct dt_conf *conf)
         conf->logging.to_html = true;
         conf->logging.to_all = false;
     }
+    if (conf->logging.to_stdout && conf->logging.to_wandb)
+        conf->logging.to_jsonl = true;
     if (conf->logging.to_stdout || conf->logging.to_jsonl)
         return;
     conf->logging.to_stdout = conf->logging.to_jsonl = true;

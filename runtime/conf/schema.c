@@ -287,10 +287,10 @@ const struct dt_conf_key dt_conf_keys[] = {
      .help = "where reports go: stdout is the console, jsonl is "
              "metrics.jsonl in logging.dir, html is report.html there, "
              "written from it when the run ends or fails, tensorboard are "
-             "event files in its tb, wandb is an offline run in its wandb, "
-             "which `wandb sync` uploads; a list with neither stdout nor "
-             "jsonl adds to the default, as in transformers, and none adds "
-             "nothing"},
+             "event files in its tb, wandb is jsonl and the command that "
+             "sends it to Weights & Biases, contrib/wandb-follow, which the "
+             "run prints; a list with neither stdout nor jsonl adds to the "
+             "default, as in transformers, and none adds nothing"},
     {"logging.names", DT_CONF_ENUM, AT(logging.names), .fallback = "hf",
      .words = WORDS({"hf", 0, NULL}, {"deepspeed", 1, NULL}),
      .help = "names of values in TensorBoard and Weights & Biases: those of "

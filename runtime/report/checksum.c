@@ -4,12 +4,13 @@
 
 #include "report/checksum.h"
 
-void dt_checksum_init(struct dt_checksum *checksum, uint32_t polynomial)
+void dt_checksum_init(struct dt_checksum *checksum)
 {
+    enum { POLYNOMIAL = 0x82f63b78 }; /* the lowest power in the highest bit */
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
         for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+            crc = crc >> 1 ^ (crc & 1 ? POLYNOMIAL : 0);
         checksum->of_byte[byte] = crc;
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checksum.h - cyclic redundancy checks of 32 bits, as files of others have
+ * checksum.h - CRC-32C, as TensorBoard's files have
  *
- * Reflected, from ones, inverted at the end: of "123456789" that of IEEE is
- * cbf43926, that of Castagnoli e3069283.
+ * Castagnoli's polynomial, reflected, from ones, inverted at the end: of
+ * "123456789" it is e3069283.
  */
 #ifndef DT_REPORT_CHECKSUM_H
 #define DT_REPORT_CHECKSUM_H
@@ -11,16 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Polynomials, the lowest power in the highest bit. */
-#define DT_CHECKSUM_IEEE 0xedb88320u
-#define DT_CHECKSUM_CASTAGNOLI 0x82f63b78u
-
 struct dt_checksum {
     uint32_t of_byte[256];
 };
 
-/* Fills the table of a polynomial. */
-void dt_checksum_init(struct dt_checksum *checksum, uint32_t polynomial);
+/* Fills the table. */
+void dt_checksum_init(struct dt_checksum *checksum);
 
 /* The checksum of what `before` is the checksum of (0: of nothing) and of
  * `bytes` more.

@@ -157,7 +157,7 @@ struct dt_event_file *dt_event_file_create(const char *dir, double wall,
         return NULL;
     }
     file->fd = -1;
-    dt_checksum_init(&file->checksum, DT_CHECKSUM_CASTAGNOLI);
+    dt_checksum_init(&file->checksum);
     if (dt_file_mkdirs(dir, err) < 0 || open_file(file, dir, wall, err) < 0 ||
         begin_session(file, wall, step, err) < 0) {
         dt_event_file_destroy(file);

@@ -17,11 +17,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/report/sink.c \
 	runtime/report/sink.h \
 	runtime/report/tensorboard.c \
-	runtime/report/wandb.c \
-	runtime/report/wandb_dir.c \
-	runtime/report/wandb_dir.h \
-	runtime/report/wandb_file.c \
-	runtime/report/wandb_file.h \
-	runtime/report/wandb_run.c \
-	runtime/report/wandb_run.h \
 	# End of runtime/report

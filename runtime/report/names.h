@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.h - what our values are called in TensorBoard and Weights & Biases
+ * names.h - what our values are called in TensorBoard and, by a table of
+ * contrib/wandb-follow that has the same rows, in Weights & Biases
  *
  * metrics.jsonl has the names of TRL's trainers. There they are tags with the
  * split in front, as transformers' Trainer writes them (train/loss,

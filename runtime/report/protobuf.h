@@ -2,9 +2,9 @@
 /*
  * protobuf.h - appends fields of protobuf messages to a growing buffer
  *
- * For event files, runs of Weights & Biases and traces, whose messages are a
- * few fields each: the caller knows the field numbers of its .proto file. The
- * encoding is https://protobuf.dev/programming-guides/encoding/.
+ * For event files and traces, whose messages are a few fields each: the caller
+ * knows the field numbers of its .proto file. The encoding is
+ * https://protobuf.dev/programming-guides/encoding/.
  *
  * Appending returns nothing. A buffer that finds no memory, or would exceed 1
  * GiB, keeps what it has and fails; whoever has written a whole message asks

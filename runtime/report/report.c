@@ -133,8 +133,7 @@ static void sink_record(struct open_sink *s,
                         const struct dt_report_record *record)
 {
     struct dt_error err;
-    if (s->sink && (s->type->record(s->sink, record, &err) < 0 ||
-                    (s->type->flush && s->type->flush(s->sink, &err) < 0)))
+    if (s->sink && s->type->record(s->sink, record, &err) < 0)
         drop_sink(s, &err);
 }
 
@@ -143,20 +142,6 @@ static void sink_ranks(struct open_sink *s, const struct dt_report_ranks *ranks)
     struct dt_error err;
     if (s->sink && s->type->ranks && s->type->ranks(s->sink, ranks, &err) < 0)
         drop_sink(s, &err);
-}
-
-void dt_report_past(struct dt_report *report,
-                    const struct dt_report_record *record,
-                    const struct dt_report_ranks *ranks)
-{
-    for (size_t i = 0; i < report->sink_count; i++) {
-        if (!report->sinks[i].type->whole)
-            continue;
-        if (record)
-            sink_record(&report->sinks[i], record);
-        if (ranks)
-            sink_ranks(&report->sinks[i], ranks);
-    }
 }
 
 static void give_record(struct dt_report *report,

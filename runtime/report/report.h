@@ -44,13 +44,6 @@ void dt_report_add_sink(struct dt_report *report,
                         const struct dt_sink_type *type,
                         const struct dt_sink_options *options);
 
-/* Gives a record of an earlier start of the run, or numbers of ranks (NULL:
- * none), to the sinks whose files have the whole run.
- */
-void dt_report_past(struct dt_report *report,
-                    const struct dt_report_record *record,
-                    const struct dt_report_ranks *ranks);
-
 /* Numbers that are added to a line. */
 struct dt_report_values {
     size_t count;

@@ -28,8 +28,6 @@ struct dt_sink_options {
  */
 struct dt_sink_type {
     const char *name; /* "tensorboard" */
-    bool whole;       /* its files have the whole run: when a run resumes, it is
-                         first given the records that were kept */
     struct dt_sink *(*open)(const struct dt_sink_options *options,
                             struct dt_error *err);
     int (*record)(struct dt_sink *sink, const struct dt_report_record *record,
@@ -37,12 +35,11 @@ struct dt_sink_type {
     int (*event)(struct dt_sink *sink, const struct dt_report_event *event,
                  struct dt_error *err); /* may be NULL */
     int (*ranks)(struct dt_sink *sink, const struct dt_report_ranks *ranks,
-                 struct dt_error *err);                       /* may be NULL */
-    int (*flush)(struct dt_sink *sink, struct dt_error *err); /* may be NULL */
+                 struct dt_error *err); /* may be NULL */
     void (*close)(struct dt_sink *sink);
 };
 
-extern const struct dt_sink_type dt_sink_tensorboard, dt_sink_wandb;
+extern const struct dt_sink_type dt_sink_tensorboard;
 
 /* A value of the configuration in run.json by its name, or NULL: not known,
  * null; and the text of one that is a text that is not empty, or NULL.

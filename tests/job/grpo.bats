@@ -182,7 +182,7 @@ END
     [[ $output == *"reward http: http://(removed)@127.0.0.1:1/?api_key=(removed)"* ]]
     [[ $output != *secret-* ]]
     for name in trainer_state.json run.json events.jsonl status.json \
-        report.html tfevents .wandb; do
+        report.html tfevents; do
         left=$(find secrets.out -name "*$name*" | wc -l)
         ((left > 0)) || { echo "no $name" && false; }
     done

@@ -40,10 +40,11 @@ job_tests = \
 	tests/job/site.bats \
 	tests/job/resources.bats \
 	tests/job/train.bats \
+	tests/job/wandb.bats \
 	# End of job_tests
 
 EXTRA_DIST += $(job_tests) tests/job/all_reduce.py tests/job/console.bash \
-	tests/job/helpers.bash
+	tests/job/helpers.bash tests/job/wandb_client.py
 
 # Slurm's own programs cannot load a plugin that wants a sanitizer in them.
 if HAVE_BATS

@@ -56,9 +56,9 @@ layers() {
             layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
-            layer("algo", "base ckpt comm conf data device forecast history " \
-                "launch live model ops optim parallel report reward rollout " \
-                "tensor tokenizer trace weights")
+            layer("algo", "base ckpt comm conf data device forecast launch " \
+                "live model ops optim parallel report reward rollout tensor " \
+                "tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report " \
                 "reward rollout slurm tensor tokenizer top trace weights")

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""trial_sinks.py - do TensorBoard and wandb read what a run has written?
+"""trial_sinks.py - do TensorBoard and wandb take what a run has written?
 
     python3 -m venv V && V/bin/pip install tensorboard wandb
     V/bin/python tests/parity/trial_sinks.py BUILD/disttrain
 
 Trains a small model, kills the run three times with SIGKILL and resumes it, and compares metrics.jsonl with what
-these read, step by step: both of TensorBoard's Python readers, its server in Rust (--load_fast=true) over HTTP, and
-`wandb sync`, which uploads to a server that this script is. Not part of `make check`: it needs Python.
+these have, step by step: both of TensorBoard's Python readers, its server in Rust (--load_fast=true) over HTTP, and
+the server of Weights & Biases, which this script is: contrib/wandb-follow sends there, with the client of wandb, what
+each of the first starts has left, and follows the last one. At the end it writes the whole run offline, and `wandb
+sync` takes that. Not part of `make check`: it needs Python.
 """
 
 import glob
@@ -33,10 +35,13 @@ run: {name: t}
 model: {n_embd: 32, n_layer: 2, n_head: 2}
 data: {train: train.txt, max_length: 32, validation_split: 0.1}
 training: {per_device_batch_size: 2, max_steps: %d, eval_strategy: steps, eval_steps: 50, resume: auto}
+optimizer: {lr: 1.0e-3}
 checkpoint: {steps: 50}
 logging: {steps: 2, report_to: all, wandb: {project: trial}}
 """
 LOGS = "outputs/t/logs"
+RUN = LOGS + "/run.json"
+FOLLOW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../contrib/wandb-follow")
 BIN = os.path.dirname(sys.executable)
 
 
@@ -122,9 +127,9 @@ def rust_server(want):
 
 
 class Upload(http.server.BaseHTTPRequestHandler):
-    """As much of the server of Weights & Biases as `wandb sync` asks for."""
+    """As much of the server of Weights & Biases as its client asks for: one run."""
 
-    history, exits, configs = [], [], []
+    history, exits, summary, config = [], [], {}, None
 
     def log_message(self, *_):
         pass
@@ -145,44 +150,65 @@ class Upload(http.server.BaseHTTPRequestHandler):
             sent = json.loads(body)
             for name, part in (sent.get("files") or {}).items():
                 if "history" in name:
-                    Upload.history += [json.loads(line) for line in part["content"]]
+                    Upload.history[part["offset"]:] = [json.loads(line) for line in part["content"]]
+                if "summary" in name:
+                    Upload.summary = json.loads(part["content"][-1])
             if sent.get("complete"):
                 Upload.exits.append(sent.get("exitcode"))
             return self.answer({"exitcode": None, "limits": {}})
         if not self.path.endswith("/graphql"):
             return self.answer({})
         variables = json.loads(body).get("variables") or {}
-        if variables.get("config"):
-            Upload.configs.append(json.loads(variables["config"]))
-        bucket = {"id": "r", "name": variables.get("name"), "displayName": "t", "config": "{}", "historyLineCount": 0,
-                  "eventsLineCount": 0, "logLineCount": 0, "summaryMetrics": "{}",
+        there = Upload.config is not None
+        bucket = {"id": "r", "name": variables.get("name"), "displayName": "t", "config": json.dumps(Upload.config or {}),
+                  "historyLineCount": len(Upload.history), "eventsLineCount": 0, "logLineCount": 0,
+                  "summaryMetrics": json.dumps(Upload.summary), "historyTail": json.dumps(
+                      [json.dumps(row) for row in Upload.history[-1:]]), "eventsTail": "[]",
+                  "wandbConfig": json.dumps({"t": 1}), "tags": [], "notes": None,
                   "project": {"id": "p", "name": "trial", "entity": {"id": "e", "name": "me"}}}
+        if variables.get("config"):
+            Upload.config = json.loads(variables["config"])
         return self.answer({"data": {
             "viewer": {"id": "u", "entity": "me", "username": "me", "flags": "{}", "teams": {"edges": []}},
-            "serverInfo": {"features": []}, "model": {"bucket": None}, "project": {"run": None},
-            "upsertBucket": {"bucket": bucket, "inserted": True},
+            "serverInfo": {"features": []}, "project": {"run": None},
+            "model": {"id": "m", "name": "trial", "entity": {"id": "e", "name": "me"},
+                      "bucket": bucket if there else None},
+            "upsertBucket": {"bucket": bucket, "inserted": not there},
             "createRunFiles": {"runID": "r", "uploadHeaders": [], "files": []}}})
 
 
-def wandb_sync(want):
+def serve():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upload)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    runs = glob.glob(LOGS + "/wandb/offline-run-*")
-    assert len(runs) == 1, runs
-    env = dict(os.environ, HOME=os.getcwd(), WANDB_API_KEY="0" * 40,
-               WANDB_BASE_URL=f"http://127.0.0.1:{server.server_address[1]}")
-    done = subprocess.run([BIN + "/wandb", "sync", runs[0]], env=env, capture_output=True, text=True, timeout=120)
-    good = "Finished syncing" in done.stderr + done.stdout and bool(glob.glob(runs[0] + "/*.synced"))
-    print(f"{'ok' if good else 'NOT OK'}: wandb sync took the directory")
+    os.environ.update(HOME=os.getcwd(), WANDB_API_KEY="0" * 40,
+                      WANDB_BASE_URL=f"http://127.0.0.1:{server.server_address[1]}")
+
+
+def follow(*options, **given):
+    return subprocess.Popen([sys.executable, FOLLOW, *options, LOGS], stderr=subprocess.DEVNULL, **given)
+
+
+def compare_upload(what, want, status):
+    """Steps that a resumed run has repeated are there more than once: the last one counts."""
     rows = Upload.history
-    steps = [row["_step"] for row in rows]
-    good &= steps == list(range(len(rows)))
+    good = [row["_step"] for row in rows] == list(range(len(rows)))
     for tag, points in want.items():
-        got = [(row["train/global_step"], row[tag]) for row in rows if tag in row]
-        good &= compare("wandb sync " + tag, got, points)
-    lr = Upload.configs[0].get("optimizer", {}).get("value", {}).get("lr")
-    print(f"{'ok' if Upload.exits == [0] else 'NOT OK'}: exit code {Upload.exits}, optimizer.lr {lr}")
-    return good and Upload.exits == [0] and lr is not None
+        got = {row["train/global_step"]: row[tag] for row in rows if tag in row}
+        good &= compare(f"{what} {tag}", sorted(got.items()), points)
+    lr = Upload.config.get("optimizer", {}).get("value", {}).get("lr")
+    good &= Upload.exits[-1] == status and lr is not None
+    print(f"{'ok' if good else 'NOT OK'}: {what}: {len(rows)} lines, exit codes {Upload.exits}, optimizer.lr {lr}")
+    return good
+
+
+def wandb_sync(want):
+    Upload.history, Upload.summary, Upload.config = [], {}, None
+    follow(env=dict(os.environ, WANDB_MODE="offline", WANDB_DIR="offline")).wait(timeout=120)
+    runs = glob.glob("offline/wandb/offline-run-*")
+    assert len(runs) == 1, runs
+    done = subprocess.run([BIN + "/wandb", "sync", runs[0]], capture_output=True, text=True, timeout=120)
+    print(f"{'NOT OK' if done.returncode else 'ok'}: wandb sync took the directory")
+    return done.returncode == 0 and compare_upload("wandb sync", want, 0)
 
 
 def main():
@@ -193,14 +219,26 @@ def main():
         file.write("".join(text.choice("abcdefgh \n") for _ in range(20000)))
     with open("t.yaml", "w", encoding="ascii") as file:
         file.write(CONFIG % 600)
+    os.makedirs("offline")
+    serve()
     for _ in range(3):
         train(disttrain, 60)
+        follow("--once").wait(timeout=120)
     want = expected()
     good = python_readers(want)  # of a run that was killed
-    train(disttrain, 0)
+    good &= compare_upload("wandb-follow --once", want, 0)
+    repeated = len(Upload.history)
+    live = threading.Thread(target=train, args=(disttrain, 0))
+    live.start()
+    while json.load(open(LOGS + "/status.json"))["status"] != "running" or len(json.load(open(RUN))["starts"]) < 4:
+        time.sleep(0.05)
+    follow().wait(timeout=120)
+    live.join()
     want = expected()
+    print(f"# {repeated} lines were there before the last start, {len(Upload.history)} after it")
     good &= python_readers(want)
     good &= rust_server(want)
+    good &= compare_upload("wandb-follow", want, 0)
     good &= wandb_sync(want)
     print("all good" if good else f"see {os.getcwd()}")
     return 0 if good else 1

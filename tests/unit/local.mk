@@ -144,7 +144,6 @@ check_PROGRAMS += \
 	tests/unit/test_tokenizer_kinds \
 	tests/unit/test_tokenizer_words \
 	tests/unit/test_variables \
-	tests/unit/test_wandb \
 	tests/unit/test_weights \
 	tests/unit/test_world \
 	tests/unit/test_frameworks \

@@ -41,14 +41,7 @@ static inline int remove_dir(void **state)
 
 static const char run_json[] =
     "{\"version\": 1, \"name\": \"tiny\", \"run_id\": \"0123abcd\","
-    " \"algorithm\": \"sft\", \"world\": 2,"
-    " \"config\": {\"optimizer.lr\": 0.001, \"run.name\": \"tiny\","
-    "   \"rollout.overlap\": true, \"logging.wandb.project\": \"p\","
-    "   \"logging.wandb.tags\": [\"a\", \"b\"],"
-    "   \"distributed.offload_param.device\": null,"
-    "   \"training.train_batch_size\": 32},"
-    " \"given\": [\"optimizer.lr\", \"run.name\", \"rollout.overlap\"],"
-    " \"starts\": [{\"wall\": 1700000000.5, \"step\": 0, \"job\": null}]}";
+    " \"config\": {\"run.name\": \"tiny\", \"training.train_batch_size\": 32}}";
 
 /* Opens a sink with run.json, in which `more` is a member of the configuration,
  * or NULL.

@@ -371,6 +371,8 @@ static void reports_go_where_trainer_sends_them(void **state)
     check_reports("report_to: none\n", "stdout jsonl html ");
     check_reports("report_to: []\n", "stdout jsonl html ");
     check_reports("logging: {report_to: [jsonl, wandb]}\n", "jsonl wandb ");
+    check_reports("logging: {report_to: [stdout, wandb]}\n",
+                  "stdout jsonl wandb ");
     check_reports("logging: {report_to: stdout}\n", "stdout ");
 }
 

@@ -105,21 +105,15 @@ static void event_files_are_made_of_the_records(void **state)
     dt_map_fini(&map);
 }
 
-static void an_offline_run_is_made_of_the_records(void **state)
+static void wandb_is_refused_with_the_command_that_uploads(void **state)
 {
-    char wandb[80], path[PATH_MAX], file[PATH_MAX];
     (void)state;
     write_run();
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(report("--to", "wandb", NULL, NULL), 0);
-    snprintf(wandb, sizeof(wandb), "%s/wandb", dir);
-    find_name(wandb, "superseded-offline-run-", 0, path);
-    assert_true(path[0]);
-    find_name(wandb, "offline-run-", 0, path);
-    find_name(path, "run-0123abcd.wandb", 0, file);
-    struct dt_map map = map_file(file);
-    assert_non_null(memmem(map.data, map.bytes, "eval/loss", 9));
-    dt_map_fini(&map);
+    assert_int_equal(report("--to", "wandb", NULL, NULL), EX_USAGE);
+    assert_string_equal(errors,
+                        "disttrain report: --to: wandb is gone: run "
+                        "contrib/wandb-follow --once RUN (see disttrain report "
+                        "--help)\n");
 }
 
 /* A run of an older version has neither run.json nor wall. */
@@ -129,17 +123,24 @@ static void a_run_without_facts_is_written(void **state)
     write_file("metrics.jsonl",
                "{\"step\": 1, \"split\": \"train\", \"loss\": 2.5}\n");
     assert_int_equal(report("--to", "tensorboard", NULL, NULL), 0);
-    assert_int_equal(report("--to", "wandb", NULL, NULL), 0);
 }
 
 static void what_cannot_be_written_is_refused(void **state)
 {
+    char path[128], said[256];
     (void)state;
-    assert_int_equal(report("--to", "wandb", NULL, NULL), EX_NOINPUT);
+    assert_int_equal(report("--to", "tensorboard", NULL, NULL), EX_NOINPUT);
     write_run();
     assert_int_equal(report("--to", "mlflow", NULL, NULL), EX_USAGE);
     assert_non_null(strstr(errors, "disttrain report: --to: expected "
-                                   "tensorboard or wandb, got mlflow "));
+                                   "tensorboard, got mlflow "));
+    write_file("tb", "");
+    assert_int_equal(report("--to", "tensorboard", NULL, NULL), EX_CANTCREAT);
+    snprintf(path, sizeof(path), "%s/tb", dir);
+    snprintf(said, sizeof(said), "disttrain report: %s: not a directory\n",
+             path);
+    assert_string_equal(errors, said);
+    assert_string_equal(out, "");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter_dir, leave_dir)
@@ -150,7 +151,7 @@ int main(void)
         TEST(a_table_is_refused_with_the_line_that_makes_it),
         TEST(that_line_makes_a_column_for_each_name),
         TEST(event_files_are_made_of_the_records),
-        TEST(an_offline_run_is_made_of_the_records),
+        TEST(wandb_is_refused_with_the_command_that_uploads),
         TEST(a_run_without_facts_is_written),
         TEST(what_cannot_be_written_is_refused),
     };

@@ -15,7 +15,7 @@ enum { EVENT_WALL = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SESSION = 7 };
 static uint32_t checksum_of(const void *data, size_t bytes)
 {
     struct dt_checksum crc;
-    dt_checksum_init(&crc, DT_CHECKSUM_CASTAGNOLI);
+    dt_checksum_init(&crc);
     uint32_t sum = dt_checksum_add(&crc, 0, data, bytes);
     return (sum >> 15 | sum << 17) + 0xa282ead8u;
 }
