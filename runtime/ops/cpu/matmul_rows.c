@@ -19,11 +19,9 @@
 
 /* Columns of b transposed, whose sums stay in the L2 cache with a block of a^T;
  * and of b as it is, with GROUP_DEPTH words of each packed, of which those of a
- * group, GROUP columns, fit into the L1 cache. Rows of b are fetched AHEAD
- * rows before they are packed, in case nobody has fetched them yet.
+ * group, GROUP columns, fit into the L1 cache.
  */
 enum {
-    AHEAD = 16,
     CHUNK = 480,
     GROUP = DT_CPU_SOME_ROWS,
     GROUPS = 6,
@@ -107,13 +105,23 @@ static inline dt_vec load_words(const void *from, size_t stride,
                     (words)dt_load_some(odd, DT_BF16, count));
 }
 
-/* Has the lines of `bytes` bytes fetched into the L2 cache, which may be behind
- * the end of b.
+/* to(depth, PANEL) = words of `columns` columns; pairs, and most often type and
+ * columns, are constants at each call.
  */
-static inline void fetch_lines(uintptr_t from, size_t bytes)
+static inline void pack_panel(float *to, const char *from, size_t stride,
+                              enum dt_dtype type, bool pairs, size_t columns,
+                              size_t depth)
 {
-    for (size_t at = 0; at < bytes; at += LINE)
-        __builtin_prefetch((const void *)(from + at), 0, 2);
+    const size_t size = dt_dtype_bytes(type);
+    const size_t step = (pairs ? 2 : 1) * stride * size;
+
+    for (size_t d = 0; d < depth; d++, from += step, to += PANEL) {
+#pragma GCC unroll 4
+        for (size_t j = 0; j < columns; j += LANES)
+            *(dt_vec *)(to + j) =
+                load_words(from + j * size, stride, type, pairs,
+                           columns - j < LANES ? columns - j : LANES);
+    }
 }
 
 /* x = words [k, k + depth) of `count` columns n... of b: those of group g from
@@ -123,20 +131,18 @@ static inline void pack_words(struct share *s, size_t n, size_t count, size_t k,
                               size_t depth, bool pairs)
 {
     const enum dt_dtype type = pairs ? DT_BF16 : s->type;
-    const size_t size = dt_dtype_bytes(type), stride = s->p->b.stride;
-    const size_t whole = count - count % LANES;
+    const size_t stride = s->p->b.stride;
 
-    for (size_t d = 0; d < depth; d++) {
-        const char *row = dt_cpu_at(s->p->b.data, type,
-                                    (pairs ? 2 : 1) * (k + d) * stride + n);
-        const uintptr_t ahead = (uintptr_t)row + AHEAD * stride * size;
-        fetch_lines(ahead, count * size);
-        if (pairs)
-            fetch_lines(ahead + stride * size, count * size);
-        for (size_t j = 0; j < count; j += LANES)
-            *packed_at(s, j % GROUP, j / GROUP * GROUP_DEPTH + d) =
-                load_words(row + j * size, stride, type, pairs,
-                           j < whole ? LANES : count - whole);
+    for (size_t j = 0; j < count; j += PANEL) {
+        float *to = (float *)packed_at(s, j % GROUP, j / GROUP * GROUP_DEPTH);
+        const char *from =
+            dt_cpu_at(s->p->b.data, type, (pairs ? 2 : 1) * k * stride + n + j);
+        if (count - j < PANEL)
+            pack_panel(to, from, stride, type, pairs, count - j, depth);
+        else if (type == DT_F32)
+            pack_panel(to, from, stride, DT_F32, pairs, PANEL, depth);
+        else
+            pack_panel(to, from, stride, type, pairs, PANEL, depth);
     }
 }
 
