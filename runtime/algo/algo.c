@@ -14,6 +14,13 @@ const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
     return algos[conf->algorithm];
 }
 
+bool dt_algo_reports(const struct dt_algo *algo, const struct dt_conf *conf,
+                     size_t metric)
+{
+    return algo->metrics[metric].name &&
+           (!algo->reports || algo->reports(conf, metric));
+}
+
 size_t dt_algo_positions(const struct dt_algo *algo,
                          const struct dt_model_config *config)
 {

@@ -124,6 +124,15 @@ extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo, dt_algo_ppo,
 /* The algorithm of a configuration. */
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
 
+/* check.c: the keys that only algorithms understand, before anything is opened
+ * or removed. -1: EX_CONFIG with the place; out of memory.
+ */
+int dt_algo_check(const struct dt_conf *conf, struct dt_error *err);
+
+/* Whether a run reports a metric, of which some only help others. */
+bool dt_algo_reports(const struct dt_algo *algo, const struct dt_conf *conf,
+                     size_t metric);
+
 /* Gives a model the head that the algorithm trains. -1: EX_CONFIG, the model in
  * `dir` is of another kind.
  */

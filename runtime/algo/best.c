@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/best.h"
@@ -45,30 +46,80 @@ static bool is_better(const struct dt_conf *conf, double value, double best)
     return greater_is_better(conf) ? value > best : value < best;
 }
 
-/* The metric of an evaluation. -1: EX_CONFIG, it has none of this name. */
-static int find_metric(const struct dt_run *run,
-                       const struct dt_report_eval *line, double *value,
-                       struct dt_error *err)
+/* The name that is looked for among those that evaluations have. */
+struct search {
+    const char *name;
+    bool found;
+    char names[512]; /* all of them, or as many as have room */
+};
+
+static void look_at(struct search *search, const char *name)
+{
+    const size_t used = strlen(search->names);
+    search->found |= strcmp(name, search->name) == 0;
+    snprintf(search->names + used, sizeof(search->names) - used, "%s%s",
+             used > 0 ? ", " : "", name);
+}
+
+/* Completions of one prompt are compared only if there are several. */
+static bool has_number(const struct dt_conf *conf, const char *name)
+{
+    return conf->rollout.eval_generations > 1 ||
+           strcmp(name, "frac_reward_zero_std") != 0;
+}
+
+static int look_at_numbers(struct search *search, const struct dt_conf *conf,
+                           struct dt_error *err)
+{
+    char names[DT_NUMBERS_MAX][DT_NUMBER_NAME];
+    struct dt_sample_column *columns = dt_run_reward_columns(conf, err);
+    if (!columns)
+        return -1;
+    const size_t count = dt_run_measured_names(conf, columns, names);
+    free(columns);
+    for (size_t i = 0; i < count; i++)
+        if (has_number(conf, names[i]))
+            look_at(search, names[i]);
+    return 0;
+}
+
+static void look_at_metrics(struct search *search, const struct dt_conf *conf)
+{
+    const struct dt_algo *algo = dt_algo_of(conf);
+    look_at(search, "loss");
+    for (size_t i = 0; i < algo->metric_count; i++)
+        if (dt_algo_reports(algo, conf, i))
+            look_at(search, algo->metrics[i].name);
+}
+
+int dt_best_check(const struct dt_conf *conf, struct dt_error *err)
+{
+    struct search search = {.name = metric_name(conf)};
+    if (!is_asked(conf) || conf->training.eval_only)
+        return 0;
+    if (!dt_algo_of(conf)->advantages)
+        look_at_metrics(&search, conf);
+    else if (look_at_numbers(&search, conf, err) < 0)
+        return -1;
+    return search.found ? 0
+                        : dt_conf_error_set(conf, key, err,
+                                            "an evaluation has no %s, but %s",
+                                            search.name, search.names);
+}
+
+/* The metric of an evaluation; NaN: this one has none, as there is no length
+ * of completions that ended if none has.
+ */
+static double value_of(const struct dt_run *run,
+                       const struct dt_report_eval *line)
 {
     const char *name = metric_name(&run->conf);
-    const bool has_loss = !run->algo->advantages;
-    char names[512] = "";
-    if (has_loss && strcmp(name, "loss") == 0) {
-        *value = line->loss;
-        return 0;
-    }
-    for (size_t i = 0; i < line->values.count; i++) {
-        const struct dt_report_value *v = &line->values.value[i];
-        size_t used = strlen(names);
-        *value = v->value;
-        if (strcmp(name, v->name) == 0)
-            return 0;
-        snprintf(names + used, sizeof(names) - used, "%s%s",
-                 used > 0 || has_loss ? ", " : "", v->name);
-    }
-    return dt_conf_error_set(&run->conf, key, err,
-                             "an evaluation has no %s, but %s%s", name,
-                             has_loss ? "loss" : "", names);
+    if (!run->algo->advantages && strcmp(name, "loss") == 0)
+        return line->loss;
+    for (size_t i = 0; i < line->values.count; i++)
+        if (strcmp(name, line->values.value[i].name) == 0)
+            return line->values.value[i].value;
+    return NAN;
 }
 
 static void end_early(struct dt_run *run)
@@ -87,16 +138,14 @@ static void end_early(struct dt_run *run)
                        best->without);
 }
 
-int dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
-                 bool saved, struct dt_error *err)
+void dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
+                  bool saved)
 {
     const struct dt_conf *conf = &run->conf;
     struct dt_best *best = &run->progress.best;
-    double value;
     if (!is_asked(conf) || conf->training.eval_only)
-        return 0;
-    if (find_metric(run, line, &value, err) < 0)
-        return -1;
+        return;
+    const double value = value_of(run, line);
     const bool better = is_better(conf, value, best->value);
     if (better &&
         !(fabs(value - best->value) <= conf->training.early_stopping_threshold))
@@ -112,7 +161,6 @@ int dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
         best->saved = value;
         best->step = run->progress.step;
     }
-    return 0;
 }
 
 bool dt_best_ended(const struct dt_run *run)

@@ -7,14 +7,20 @@
 
 #include "algo/run.h"
 
+/* Looks for training.metric_for_best_model among the names that evaluations of
+ * the configuration will have, before there is a run. -1: EX_CONFIG with the
+ * place, there is none; out of memory.
+ */
+int dt_best_check(const struct dt_conf *conf, struct dt_error *err);
+
 /* Compares an evaluation with those before it, on all ranks, and ends the run
  * with this step if training.early_stopping_patience of them in a row were not
  * better. `saved`: the step will be. Nothing if neither this nor
- * load_best_model_at_end asks for it. -1: EX_CONFIG, the evaluation has no such
- * metric.
+ * load_best_model_at_end asks for it. An evaluation without the metric is not
+ * better.
  */
-int dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
-                 bool saved, struct dt_error *err);
+void dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
+                  bool saved);
 
 /* After a save, on rank 0: the link to the best checkpoint. What fails is a
  * warning.

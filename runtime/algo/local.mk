@@ -16,6 +16,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/best.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
+	runtime/algo/check.c \
 	runtime/algo/clipped.h \
 	runtime/algo/complete.c \
 	runtime/algo/costs.c \

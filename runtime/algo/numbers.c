@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/facts.h"
@@ -65,23 +66,51 @@ static size_t measure_lengths(const struct dt_experience *e, bool terminated,
     return count;
 }
 
+struct dt_sample_column *dt_run_reward_columns(const struct dt_conf *conf,
+                                               struct dt_error *err)
+{
+    const struct dt_conf_rewards *rewards = &conf->reward;
+    const size_t count = dt_reward_columns(conf);
+    struct dt_sample_column *columns = calloc(count + 1, sizeof(*columns)),
+                            *to = columns;
+    if (!columns)
+        dt_error_set(err, EX_OSERR, "rewards: out of memory");
+    for (size_t i = 0; columns && i < rewards->count; i++) {
+        const struct dt_conf_reward *f = &rewards->functions[i];
+        for (size_t c = 0; c < f->channels.count; c++, to++) {
+            snprintf(to->name, DT_NUMBER_NAME, "%s/%s", f->name,
+                     f->channels.text[c]);
+            to->weight = f->weight * f->channels.weight[c];
+        }
+        if (f->channels.count > 0)
+            continue;
+        snprintf(to->name, DT_NUMBER_NAME, "%s", f->name);
+        to++->weight = f->weight;
+    }
+    return columns;
+}
+
+size_t dt_run_measured_names(const struct dt_conf *conf,
+                             const struct dt_sample_column *columns,
+                             char (*to)[DT_NUMBER_NAME])
+{
+    const size_t count = dt_reward_columns(conf);
+    for (size_t i = 0; i < FIXED; i++)
+        snprintf(*to++, DT_NUMBER_NAME, "%s", names[i]);
+    for (size_t k = 0; k < count; k++) {
+        snprintf(*to++, DT_NUMBER_NAME, "rewards/%.70s/mean", columns[k].name);
+        snprintf(*to++, DT_NUMBER_NAME, "rewards/%.70s/std", columns[k].name);
+    }
+    return FIXED + 2 * count;
+}
+
 /* Names are the same in every generation, and there is none yet. */
 void dt_run_name_numbers(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
-    const size_t columns = dt_reward_columns(&run->conf);
-    s->numbers.count = FIXED;
+    s->own = dt_run_measured_names(&run->conf, s->columns, s->names);
+    s->numbers.count = s->own;
     s->first_reward = NAN;
-    for (size_t i = 0; i < FIXED; i++)
-        snprintf(s->names[i], DT_NUMBER_NAME, "%s", names[i]);
-    for (size_t k = 0; k < columns; k++) {
-        char *to = s->names[s->numbers.count];
-        snprintf(to, DT_NUMBER_NAME, "rewards/%.70s/mean", s->columns[k].name);
-        snprintf(to + DT_NUMBER_NAME, DT_NUMBER_NAME, "rewards/%.70s/std",
-                 s->columns[k].name);
-        s->numbers.count += 2;
-    }
-    s->own = s->numbers.count;
     if (run->algo->numbers) {
         const char *const *own;
         const double *values;

@@ -238,6 +238,19 @@ void dt_scoring_fini(struct dt_run *run);
  */
 void dt_run_log_samples(const struct dt_run *run, long step);
 
+/* numbers.c: names and weights of all rewards, also on ranks that do not run
+ * them: (dt_reward_columns), to be freed. NULL: out of memory.
+ */
+struct dt_sample_column *dt_run_reward_columns(const struct dt_conf *conf,
+                                               struct dt_error *err);
+
+/* numbers.c: names of what dt_run_measure computes of these rewards, in its
+ * order: to(DT_NUMBERS_MAX). Returns how many.
+ */
+size_t dt_run_measured_names(const struct dt_conf *conf,
+                             const struct dt_sample_column *columns,
+                             char (*to)[DT_NUMBER_NAME]);
+
 /* numbers.c: names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);
 

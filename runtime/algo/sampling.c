@@ -217,30 +217,6 @@ static int find_stops(struct dt_run *run, struct dt_error *err)
 
 /* --- creation --- */
 
-/* Names of all rewards, and their weights, on ranks that do not run them, too.
- */
-static int name_columns(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_conf_rewards *rewards = &run->conf.reward;
-    struct dt_samples *s = &run->samples;
-    size_t count = dt_reward_columns(&run->conf), k = 0;
-    if (!(s->columns = calloc(count + 1, sizeof(*s->columns))))
-        return dt_error_set(err, EX_OSERR, "rewards: out of memory");
-    for (size_t i = 0; i < rewards->count; i++) {
-        const struct dt_conf_reward *f = &rewards->functions[i];
-        for (size_t c = 0; c < f->channels.count; c++, k++) {
-            snprintf(s->columns[k].name, DT_NUMBER_NAME, "%s/%s", f->name,
-                     f->channels.text[c]);
-            s->columns[k].weight = f->weight * f->channels.weight[c];
-        }
-        if (f->channels.count > 0)
-            continue;
-        snprintf(s->columns[k].name, DT_NUMBER_NAME, "%s", f->name);
-        s->columns[k++].weight = f->weight;
-    }
-    return 0;
-}
-
 /* Those that run on this rank. */
 static int open_rewards(struct dt_run *run, struct dt_error *err)
 {
@@ -318,7 +294,8 @@ int dt_run_samples_init(struct dt_run *run, const struct dt_model_options *of,
     s->options.strings = (const char *const *)strings->text;
     s->options.string_count = strings->count;
     s->options.tokenizer = run->data.tokenizer;
-    if (find_stops(run, err) < 0 || name_columns(run, err) < 0 ||
+    if (find_stops(run, err) < 0 ||
+        !(s->columns = dt_run_reward_columns(&run->conf, err)) ||
         open_rewards(run, err) < 0 || create_batches(run, err) < 0)
         return -1;
     dt_run_name_numbers(run);

@@ -327,7 +327,7 @@ static int resolve_conf(struct dt_run *run, struct dt_error *err)
             conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
             0 ||
         dt_conf_resolve_batch(conf, run->world, err) < 0 ||
-        (run->algo->check && run->algo->check(conf, err) < 0))
+        dt_algo_check(conf, err) < 0)
         return -1;
     run->B = (size_t)conf->training.per_device_batch_size;
     run->eval_B = conf->training.per_device_eval_batch_size > 0

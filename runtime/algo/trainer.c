@@ -56,8 +56,7 @@ static struct dt_report_values report_values(const struct dt_run *run,
     dt_metrics_results(run->algo, metrics, results);
     for (size_t i = 0; i < run->algo->metric_count; i++) {
         const struct dt_metric *metric = &run->algo->metrics[i];
-        if (metric->name &&
-            (!run->algo->reports || run->algo->reports(&run->conf, i)))
+        if (dt_algo_reports(run->algo, &run->conf, i))
             values.value[values.count++] = (struct dt_report_value){
                 metric->name, results[i], metric->shown};
     }
@@ -106,8 +105,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     summary->eval_loss = line.loss;
     if (run->report)
         dt_report_eval(run->report, &line);
-    if (dt_best_note(run, &line, dt_run_save_due(run, line.step), err) < 0)
-        return -1;
+    dt_best_note(run, &line, dt_run_save_due(run, line.step));
     dt_run_event(run, "eval", dt_clock_now() - begin,
                  isnan(line.loss) ? "held-out completions were scored"
                                   : "held-out loss %.4f",

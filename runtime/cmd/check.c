@@ -240,10 +240,9 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
     struct dt_error err;
     size_t vocab_size;
     const char *key;
-    const struct dt_algo *algo = dt_algo_of(conf);
     if (!conf->trains)
         return EX_OK;
-    if (algo->check && algo->check(conf, &err) < 0) {
+    if (dt_algo_check(conf, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return EX_CONFIG;
     }

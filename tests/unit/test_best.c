@@ -22,14 +22,13 @@ static struct dt_run run_of(struct dt_conf *conf)
 }
 
 /* Evaluates after the next step, with this loss and accuracy. */
-static int note(struct dt_run *run, double loss, double accuracy,
-                struct dt_error *err)
+static void note(struct dt_run *run, double loss, double accuracy)
 {
     struct dt_report_eval line = {.loss = loss};
     line.values.value[line.values.count++] =
         (struct dt_report_value){"mean_token_accuracy", accuracy, true};
     line.step = ++run->progress.step;
-    return dt_best_note(run, &line, dt_run_save_due(run, line.step), err);
+    dt_best_note(run, &line, dt_run_save_due(run, line.step));
 }
 
 /* As EarlyStoppingCallback counts: any better one is the best, but only one
@@ -38,7 +37,6 @@ static int note(struct dt_run *run, double loss, double accuracy,
 static void a_run_ends_when_evaluations_do_not_get_better(void **state)
 {
     static const double losses[] = {3, NAN, 2.5, 2.45, 2.41, 2.0};
-    struct dt_error err = {.text = ""};
     (void)state;
     struct dt_conf *conf =
         small_conf(LEAST "training: {eval_strategy: steps, eval_steps: 1}\n"
@@ -46,11 +44,11 @@ static void a_run_ends_when_evaluations_do_not_get_better(void **state)
                          "training.early_stopping_threshold: 0.1\n");
     struct dt_run run = run_of(conf);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(note(&run, losses[i], 0, &err), 0);
+        note(&run, losses[i], 0);
         assert_int_equal(run.total_steps, 100);
     }
     assert_int_equal(run.progress.best.without, 1);
-    assert_int_equal(note(&run, losses[4], 0, &err), 0);
+    note(&run, losses[4], 0);
     assert_int_equal(run.total_steps, 5);
     assert_true(run.progress.best.value == 2.41);
     assert_true(dt_best_ended(&run));
@@ -60,7 +58,6 @@ static void a_run_ends_when_evaluations_do_not_get_better(void **state)
 static void only_a_step_that_is_saved_is_the_best(void **state)
 {
     static const double accuracies[] = {0.1, 0.2, 0.9, 0.3, 0.5, 0.25};
-    struct dt_error err = {.text = ""};
     (void)state;
     struct dt_conf *conf =
         small_conf(LEAST "training: {eval_strategy: steps, eval_steps: 1}\n"
@@ -69,7 +66,7 @@ static void only_a_step_that_is_saved_is_the_best(void **state)
                          "checkpoint.steps: 2\n");
     struct dt_run run = run_of(conf);
     for (int i = 0; i < 6; i++)
-        assert_int_equal(note(&run, 1, accuracies[i], &err), 0);
+        note(&run, 1, accuracies[i]);
     assert_int_equal(run.progress.best.step, 4);
     assert_true(run.progress.best.value == 0.9);
     assert_true(run.progress.best.saved == 0.3);
@@ -77,21 +74,22 @@ static void only_a_step_that_is_saved_is_the_best(void **state)
     dt_conf_destroy(conf);
 }
 
-static void an_unknown_metric_is_refused_with_those_that_there_are(void **state)
+/* Of an evaluation that has none of it, as of lengths of completions that ended
+ * if none has.
+ */
+static void an_evaluation_without_the_metric_is_not_better(void **state)
 {
-    struct dt_error err;
+    struct dt_report_eval line = {.loss = 1, .step = 1};
     (void)state;
     struct dt_conf *conf =
-        small_conf(LEAST "training: {eval_strategy: steps, eval_steps: 1,"
-                         " load_best_model_at_end: true,"
-                         " metric_for_best_model: accuracy}\n"
-                         "checkpoint.steps: 2\n");
+        small_conf(LEAST "training: {eval_strategy: steps, eval_steps: 1}\n"
+                         "early_stopping_patience: 9\n"
+                         "metric_for_best_model: mean_token_accuracy\n");
     struct dt_run run = run_of(conf);
-    assert_int_equal(note(&run, 1, 1, &err), -1);
-    assert_int_equal(err.status, EX_CONFIG);
-    assert_non_null(strstr(err.text, "training.metric_for_best_model: an "
-                                     "evaluation has no accuracy, but loss, "
-                                     "mean_token_accuracy"));
+    note(&run, 1, 0.5);
+    dt_best_note(&run, &line, false);
+    assert_true(run.progress.best.value == 0.5);
+    assert_int_equal(run.progress.best.without, 1);
     dt_conf_destroy(conf);
 }
 
@@ -116,6 +114,37 @@ static void train(const char *lines)
 {
     struct dt_conf *conf = small_conf(lines);
     world_threads(1, train_rank, conf);
+    dt_conf_destroy(conf);
+}
+
+/* Why a rank does not begin a run. */
+static struct dt_error refusal;
+
+static int refused_rank(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_comm *comm = small_comm(world, &refusal);
+    int rc = dt_trainer_run(arg, &exec, comm, 1, never, NULL, &refusal);
+    dt_comm_destroy(comm);
+    return rc < 0 ? 0 : -1;
+}
+
+/* The metric is that of another algorithm. */
+static void an_unknown_metric_is_refused_and_removes_no_run(void **state)
+{
+    (void)state;
+    train(LEAST "training.max_steps: 1\n");
+    struct dt_conf *conf =
+        small_conf(LEAST "run.overwrite: true\n"
+                         "training: {max_steps: 1, eval_strategy: steps,"
+                         " early_stopping_patience: 1,"
+                         " metric_for_best_model: rewards/margins}\n");
+    world_threads(1, refused_rank, conf);
+    assert_int_equal(refusal.status, EX_CONFIG);
+    assert_non_null(strstr(refusal.text,
+                           "training.metric_for_best_model: an evaluation has "
+                           "no rewards/margins, but loss"));
+    assert_int_equal(access("out/checkpoints/checkpoint-1", F_OK), 0);
     dt_conf_destroy(conf);
 }
 
@@ -172,7 +201,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_run_ends_when_evaluations_do_not_get_better),
         CASE(only_a_step_that_is_saved_is_the_best),
-        CASE(an_unknown_metric_is_refused_with_those_that_there_are),
+        CASE(an_evaluation_without_the_metric_is_not_better),
+        CASE(an_unknown_metric_is_refused_and_removes_no_run),
         CASE(the_best_checkpoint_is_kept_and_is_the_model_of_the_run),
     };
     return cmocka_run_group_tests_name("best", tests, small_enter, small_leave);

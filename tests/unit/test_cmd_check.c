@@ -154,6 +154,51 @@ static void a_run_to_resume_from_is_a_checkpoint(void **state)
     rmdir("run");
 }
 
+#define BEST                                                                   \
+    "training: {eval_strategy: steps, eval_steps: 1, train_batch_size: 8, "    \
+    "early_stopping_patience: 2, metric_for_best_model: "
+
+/* What evaluations have depends on the algorithm and its rewards. */
+static void an_evaluation_has_the_metric_for_the_best_model(void **state)
+{
+    static const struct {
+        const char *metric, *more, *has; /* NULL: it is one */
+    } cases[] = {
+        {"eval_reward", "", NULL},
+        {"rewards/length/mean", "", NULL},
+        {"rewards/other/mean", "", "but reward, reward_std, completions/mean_"},
+        {"loss", "", "but reward, reward_std, "},
+        {"frac_reward_zero_std", "", "but reward, reward_std, completions/"},
+        {"frac_reward_zero_std", "rollout.eval_generations: 2\n", NULL},
+    };
+    char text[1024], says[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "algorithm: grpo\n" BEST "%s}\n"
+                 "data: {train: p.jsonl, eval: p.jsonl, max_length: 8,"
+                 " max_prompt_length: 4}\n"
+                 "rollout.max_completion_length: 4\n"
+                 "reward.functions: [{type: regex, name: length, pattern: a}]\n"
+                 "model: {n_embd: 8, n_layer: 1, n_head: 1}\n%s",
+                 cases[i].metric, cases[i].more);
+        write_file("t.yaml", text);
+        write_file("p.jsonl", "{\"prompt\": \"a\"}\n");
+        snprintf(says, sizeof(says),
+                 "training.metric_for_best_model: an evaluation has no %s, %s",
+                 cases[i].metric, cases[i].has ? cases[i].has : "");
+        const int status = check("t.yaml");
+        if (cases[i].has) {
+            assert_int_equal(status, EX_CONFIG);
+            assert_non_null(strstr(errors, says));
+        } else {
+            assert_string_equal(errors, "");
+            assert_int_equal(status, EX_OK);
+        }
+    }
+    unlink("p.jsonl");
+}
+
 static void a_contract_names_the_file_and_its_variables(void **state)
 {
     char wanted[512];
@@ -579,6 +624,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_printed_with_their_place),
         cmocka_unit_test(overrides_are_checked_with_the_file),
         cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
+        cmocka_unit_test(an_evaluation_has_the_metric_for_the_best_model),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
         cmocka_unit_test(the_run_names_the_job_that_srun_makes),
