@@ -223,6 +223,7 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
                                   dt_clock_now() + PROGRESS_SECONDS};
         bool made;
         options.ctx = &display;
+        options.stop = data->stop;
         options.note = speaks ? show_note : NULL;
         options.progress = speaks ? show_progress : NULL;
         struct dt_examples *examples = dt_examples_open(

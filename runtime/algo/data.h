@@ -12,8 +12,10 @@
 #include "data/rows.h"
 #include "tokenizer/tokenizer.h"
 
-/* Zeroed before dt_run_data_open, released with dt_run_data_fini. */
+/* Zeroed before dt_run_data_open, except stop; released with dt_run_data_fini.
+ */
 struct dt_run_data {
+    bool (*stop)(void); /* true ends the opening: EX_TEMPFAIL; may be NULL */
     struct dt_tokenizer *tokenizer; /* NULL: streams need none */
     struct dt_dataset *stream, *eval_stream;
     struct dt_examples **examples; /* of data.train, then data.eval */

@@ -259,7 +259,8 @@ static int compute_part(struct dt_run *run, int part, struct dt_error *err)
     int more = loader ? 1 : -1;
     while (more > 0 && (more = dt_loader_next(loader, &batch, err)) > 0) {
         dt_run_pick(run, &batch);
-        if (dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
+        if (dt_run_share_stop(run, run->stop && run->stop(), err) < 0 ||
+            dt_model_bind(run->learner.model, &batch, false, err) < 0 ||
             pass(run, err) < 0)
             more = -1;
         else

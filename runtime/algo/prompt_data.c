@@ -20,7 +20,7 @@ struct source {
 };
 
 static struct dt_prompts *open_source(const struct source *source,
-                                      const struct dt_tokenizer *tokenizer,
+                                      const struct dt_run_data *data,
                                       const struct dt_conf *conf,
                                       size_t vocab_size, bool speaks,
                                       struct dt_error *err)
@@ -35,10 +35,11 @@ static struct dt_prompts *open_source(const struct source *source,
         .seed = conf->run.data_seed,
         .vocab_size = vocab_size,
     };
+    options.lines.stop = data->stop;
     options.lines.note = speaks ? show_note : NULL;
     struct dt_prompts *prompts =
         dt_prompts_open((const char *const *)source->files->text,
-                        source->files->count, tokenizer, &options, err);
+                        source->files->count, data->tokenizer, &options, err);
     if (!prompts)
         return NULL;
     struct dt_prompts_stats s = dt_prompts_stats(prompts);
@@ -63,15 +64,14 @@ int dt_run_prompts_open(struct dt_run_data *data, const struct dt_conf *conf,
         files ? "data.eval" : "data.validation_split",
         files ? &conf->data.eval : &conf->data.train, files ? 0.0 : split, 1.0,
         false};
-    data->prompts =
-        open_source(&train, data->tokenizer, conf, vocab_size, speaks, err);
+    data->prompts = open_source(&train, data, conf, vocab_size, speaks, err);
     if (!data->prompts)
         return -1;
     data->hash = dt_prompts_hash(data->prompts);
     if (!dt_run_holds_out(conf))
         return 0;
     data->held_out =
-        open_source(&held_out, data->tokenizer, conf, vocab_size, speaks, err);
+        open_source(&held_out, data, conf, vocab_size, speaks, err);
     if (!data->held_out)
         return dt_error_prefix(err, "%s", held_out.name);
     data->eval_hash = files ? dt_prompts_hash(data->held_out) : 0;

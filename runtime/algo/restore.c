@@ -211,19 +211,6 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
     return result;
 }
 
-/* Whether rank 0 was told to stop while it waited or read. */
-static int share_stop(struct dt_run *run, bool stopped, struct dt_error *err)
-{
-    double any = stopped;
-    if (run->world > 1 &&
-        dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
-        return -1;
-    if (any > 0)
-        return dt_error_set(err, EX_TEMPFAIL,
-                            "stopped by a signal before the first step");
-    return 0;
-}
-
 /* All ranks write checkpoints where rank 0 does. They wait less than the others
  * wait for them.
  */
@@ -275,7 +262,7 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     struct dt_learner *learner;
     int result = run->rank == 0 ? choose_here(run, &chosen, err) : 0;
     bool stopped = result < 0 && err->status == EX_TEMPFAIL;
-    if ((result < 0 && !stopped) || share_stop(run, stopped, err) < 0)
+    if ((result < 0 && !stopped) || dt_run_share_stop(run, stopped, err) < 0)
         return -1;
     if (run->world > 1 && (dt_progress_share(run, err) < 0 ||
                            share_choice(run, &chosen, err) < 0))

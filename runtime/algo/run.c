@@ -19,6 +19,19 @@ int dt_run_timeout_ms(const struct dt_run *run)
     return (int)(run->conf.distributed.timeout_s * 1000);
 }
 
+int dt_run_share_stop(const struct dt_run *run, bool stopped,
+                      struct dt_error *err)
+{
+    double any = stopped;
+    if (run->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
+        return -1;
+    if (any > 0)
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal before the first step");
+    return 0;
+}
+
 int dt_run_wait(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->exec;

@@ -471,6 +471,12 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
 /* state.c: the type of the weights in a checkpoint. */
 enum dt_dtype dt_run_stored_type(const struct dt_run *run);
 
+/* run.c: whether a rank was told to stop before the first step; all ranks call
+ * it. -1: EX_TEMPFAIL, one was; a peer failed.
+ */
+int dt_run_share_stop(const struct dt_run *run, bool stopped,
+                      struct dt_error *err);
+
 /* run.c: waits for the stream, with no step in flight. -1: the device or a
  * peer failed.
  */

@@ -384,13 +384,15 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
     if (dt_plan_check(run, options, left, local_size, err) < 0)
         return -1;
     dt_live_phase(run->live, "preparing data");
+    run->data.stop = run->stop;
     return dt_run_data_open(&run->data, &run->conf,
                             run->learner.model_config.vocab_size,
                             run->rank == 0, err);
 }
 
 /* Rank 0 goes first and makes the caches of the data. Any error it finds would
- * hit every rank, so the others only need to learn that it failed.
+ * hit every rank, so the others only need to learn that it failed. They end
+ * together if one of them is told to stop.
  */
 static int probe_rank0_first(struct dt_run *run,
                              struct dt_model_options *options, int local_size,
@@ -400,11 +402,13 @@ static int probe_rank0_first(struct dt_run *run,
     size_t left;
     if (dt_run_least_memory(run, &left, err) < 0)
         return -1;
-    if (!first && dt_comm_barrier(run->comm, err) < 0)
+    if (!first && dt_run_share_stop(run, false, err) < 0)
         return -1;
-    if (probe_run(run, options, left, local_size, err) < 0)
+    bool stopped = probe_run(run, options, left, local_size, err) < 0;
+    if ((stopped && err->status != EX_TEMPFAIL) ||
+        (first && dt_run_share_stop(run, stopped, err) < 0))
         return -1;
-    return first ? dt_comm_barrier(run->comm, err) : 0;
+    return run->world > 1 ? dt_run_share_stop(run, stopped, err) : 0;
 }
 
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,

@@ -24,6 +24,7 @@ struct dt_example_options {
     double bad_limit;   /* more than this share of bad lines is an error */
     int threads;
     const char *cache_dir; /* NULL: beside the file, in .disttrain-cache */
+    bool (*stop)(void);    /* true ends the reading; see stop.h; may be NULL */
     /* Bytes done, from any thread but one at a time; may be NULL. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     /* A bad line, or what was taken for something else; may be NULL. */

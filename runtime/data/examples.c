@@ -19,7 +19,6 @@
 
 enum {
     FIRST_LINES = 100, /* looked at for the format */
-    SHOWN = 3,         /* bad lines in an error */
     CHAT_VERSION = 3,  /* of what a chat template makes of messages */
     LINES_VERSION = 1, /* of what readers of other forms make of rows */
     YOUNG_S = 2,       /* longer than the clock of any file system */
@@ -70,7 +69,7 @@ static int find_format(struct dt_make *make, struct dt_error *err)
         return 0;
     if (dt_make_is_plain(make))
         return find_in_lines(make, &make->map, err);
-    if (dt_lines_read(&first, make->path, &make->found, NULL, FIRST_LINES,
+    if (dt_lines_read(&first, make->path, &make->found, NULL, FIRST_LINES, NULL,
                       err) < 0)
         return -1;
     int rc = find_in_lines(make, &first, err);
@@ -323,65 +322,6 @@ static int name_cache(struct dt_make *make, struct dt_error *err)
     return find_key(make, seed, err);
 }
 
-/* --- the quality of the examples --- */
-
-static int too_many_bad(const struct dt_make *make,
-                        const struct dt_cache *cache, struct dt_error *err)
-{
-    const char *note = cache->notes, *end = note + cache->notes_bytes;
-    dt_error_set(err, EX_DATAERR,
-                 "%" PRIu64 " of %" PRIu64 " lines of %s are bad, more than "
-                 "the %g %% allowed",
-                 cache->counts.bad, cache->counts.lines, make->path,
-                 100 * make->options->bad_limit);
-    for (int i = 0; i < SHOWN && note < end; i++) {
-        dt_error_add(err, EX_DATAERR, "%s%s%s", make->path,
-                     dt_kind_mark(&make->found), note);
-        note += strlen(note) + 1;
-    }
-    return -1;
-}
-
-static int check_quality(const struct dt_make *make,
-                         const struct dt_cache *cache, struct dt_error *err)
-{
-    const struct dt_cache_counts *counts = &cache->counts;
-    if ((double)counts->bad > make->options->bad_limit * (double)counts->lines)
-        return too_many_bad(make, cache, err);
-    if (cache->count == 0)
-        return dt_error_set(err, EX_DATAERR, "%s: no example in it",
-                            make->path);
-    return 0;
-}
-
-/* Reports bad lines, renamed roles and seams to the caller's `note`. */
-static void report_notes(const struct dt_make *make,
-                         const struct dt_cache *cache)
-{
-    const char *note = cache->notes, *end = note + cache->notes_bytes;
-    uint64_t told = 0;
-    for (; note < end; note += strlen(note) + 1, told++)
-        dt_make_note(make, "%s%s%s", make->path, dt_kind_mark(&make->found),
-                     note);
-    if (cache->counts.bad > told)
-        dt_make_note(make, "%s: %" PRIu64 " more bad lines", make->path,
-                     cache->counts.bad - told);
-    if (cache->counts.renamed > 0)
-        dt_make_note(make,
-                     "%s: %" PRIu64 " messages from human and gpt are treated "
-                     "as from user and assistant",
-                     make->path, cache->counts.renamed);
-    if (cache->counts.seams > 0)
-        dt_make_note(make,
-                     "%s: in %" PRIu64 " of %" PRIu64
-                     " lines a token spans the "
-                     "end of the prompt and the start of the completion, so "
-                     "that the loss may begin a token early or late: let "
-                     "prompts end, or completions start, with a blank or a new "
-                     "line, as the tokenizer expects it",
-                     make->path, cache->counts.seams, cache->counts.pairs);
-}
-
 /* --- the interface --- */
 
 /* Finds what the file holds, and maps it. */
@@ -415,9 +355,9 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
     if (examine_file(make, err) < 0 || name_cache(make, err) < 0 ||
         dt_make_run(make, cache, made, err) < 0)
         return -1;
-    if (check_quality(make, cache, err) < 0)
+    if (dt_make_check(make, cache, err) < 0)
         return -1;
-    report_notes(make, cache);
+    dt_make_report(make, cache);
     return 0;
 }
 

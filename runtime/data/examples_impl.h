@@ -31,7 +31,8 @@ struct dt_make {
     struct dt_error no_chat;
     uint64_t stamp; /* of the file now; 0 if it cannot be trusted */
     uint64_t key;
-    char dir[PATH_MAX]; /* the folder that holds these: */
+    uint64_t bad_allowed; /* lines, while the cache is made */
+    char dir[PATH_MAX];   /* the folder that holds these: */
     char cache[PATH_MAX], parts_dir[PATH_MAX + 8];
 };
 
@@ -41,6 +42,25 @@ struct dt_make {
  */
 int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err);
+
+/* examples_quality.c: how many of so many lines may be bad. */
+uint64_t dt_make_bad_allowed(const struct dt_make *make, uint64_t lines);
+
+/* examples_quality.c: says that so many bad lines are too many, however many
+ * come, with the first of the notes, each `line: cause` and a NUL. -1:
+ * EX_DATAERR, always.
+ */
+int dt_make_refuse(const struct dt_make *make, uint64_t bad, const char *notes,
+                   size_t bytes, struct dt_error *err);
+
+/* examples_quality.c: checks how many lines of a whole file are bad, and that
+ * there is an example. -1: EX_DATAERR.
+ */
+int dt_make_check(const struct dt_make *make, const struct dt_cache *cache,
+                  struct dt_error *err);
+
+/* examples_quality.c: notes bad lines, renamed roles and seams. */
+void dt_make_report(const struct dt_make *make, const struct dt_cache *cache);
 
 /* Whether the lines are the file itself. */
 static inline bool dt_make_is_plain(const struct dt_make *make)
@@ -55,7 +75,7 @@ static inline bool dt_make_is_plain(const struct dt_make *make)
 int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                  struct dt_error *err);
 
-/* Passes a formatted text to options->note, if that is set. */
+/* examples_quality.c: passes a formatted text to options->note, if that is set. */
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

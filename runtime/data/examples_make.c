@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +28,6 @@ enum {
 
 #define LOOK_S 0.2 /* how often to check whether that process is done */
 
-void dt_make_note(const struct dt_make *make, const char *fmt, ...)
-{
-    char text[DT_ERROR_TEXT_BYTES];
-    va_list ap;
-    if (!make->options->note)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    make->options->note(make->options->ctx, text);
-}
-
 int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                  struct dt_error *err)
 {
@@ -49,6 +37,20 @@ int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                         "%s: cut short while it is read, or its disk fails",
                         make->path);
 }
+
+/* The parts of a file, which threads take one after another. */
+struct work {
+    const struct dt_make *make;
+    const struct dt_part *parts;
+    struct dt_cache *opened; /* the file of each part */
+    size_t count;
+    pthread_mutex_t lock; /* protects the fields below */
+    size_t next;
+    uint64_t done;      /* bytes of the file that are done */
+    uint64_t bad;       /* lines, so far */
+    atomic_bool failed; /* read without the lock, too */
+    struct dt_error err;
+};
 
 /* --- one part --- */
 
@@ -64,10 +66,39 @@ static void copy_bytes(void *ctx)
     memcpy(copy->to, copy->from, copy->bytes);
 }
 
-static int make_draft(const struct dt_make *make, struct dt_masker *masker,
+/* Counts bad lines of all parts. -1: EX_DATAERR with the first of these notes,
+ * they are too many already.
+ */
+static int count_bad(struct work *work, uint64_t more, const char *notes,
+                     size_t bytes, struct dt_error *err)
+{
+    if (more == 0)
+        return 0;
+    pthread_mutex_lock(&work->lock);
+    const uint64_t bad = work->bad += more;
+    pthread_mutex_unlock(&work->lock);
+    return bad > work->make->bad_allowed
+               ? dt_make_refuse(work->make, bad, notes, bytes, err)
+               : 0;
+}
+
+static int draft_line(struct work *work, struct dt_masker *masker,
+                      struct dt_draft *draft, const char *line, size_t length,
+                      uint64_t number, struct dt_error *err)
+{
+    const uint64_t bad = draft->counts.bad;
+    if (dt_draft_line(draft, work->make, masker, line, length, number, err) < 0)
+        return -1;
+    return count_bad(work, draft->counts.bad - bad, draft->notes,
+                     draft->notes_bytes, err);
+}
+
+static int make_draft(struct work *work, struct dt_masker *masker,
                       const struct dt_part *part, struct dt_draft *draft,
                       struct dt_error *err)
 {
+    const struct dt_make *make = work->make;
+    struct dt_stop stop = {.asked = make->options->stop};
     const char *line;
     /* Only at 0 does dt_jsonl_next skip a byte order mark. */
     size_t at = part->begin > 0;
@@ -85,7 +116,9 @@ static int make_draft(const struct dt_make *make, struct dt_masker *masker,
         return dt_draft_text(draft, make, masker, part, copy.to, err);
     while ((line = dt_jsonl_next(draft->source, end, &at, &number, &length)) !=
            NULL)
-        if (dt_draft_line(draft, make, masker, line, length, number, err) < 0)
+        if (dt_stop_check(&stop, make->path, err) < 0 ||
+            work->failed || /* nobody needs this part any more */
+            draft_line(work, masker, draft, line, length, number, err) < 0)
             return -1;
     return 0;
 }
@@ -106,12 +139,13 @@ static void temporary_path(const struct dt_make *make, size_t i, char *out,
              (long)getpid());
 }
 
-static int make_part(const struct dt_make *make, struct dt_masker *masker,
-                     const struct dt_part *part, size_t i, struct dt_error *err)
+static int make_part(struct work *work, struct dt_masker *masker, size_t i,
+                     struct dt_error *err)
 {
+    const struct dt_make *make = work->make;
     char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
     struct dt_draft draft = {0};
-    int rc = make_draft(make, masker, part, &draft, err);
+    int rc = make_draft(work, masker, &work->parts[i], &draft, err);
     if (rc == 0) {
         struct dt_cache cache = {
             .counts = draft.counts,
@@ -135,18 +169,6 @@ static int make_part(const struct dt_make *make, struct dt_masker *masker,
 
 /* --- all parts --- */
 
-struct work {
-    const struct dt_make *make;
-    const struct dt_part *parts;
-    struct dt_cache *opened; /* the file of each part */
-    size_t count;
-    pthread_mutex_t lock; /* protects the fields below */
-    size_t next;
-    uint64_t done; /* bytes of the file that are done */
-    bool failed;
-    struct dt_error err;
-};
-
 /* Takes the next part for a thread. False if there is none left or a part has
  * failed.
  */
@@ -167,7 +189,8 @@ static void report_part(struct work *work, size_t i, int rc,
     pthread_mutex_lock(&work->lock);
     if (rc < 0 && !work->failed)
         work->err = *err;
-    work->failed |= rc < 0;
+    if (rc < 0)
+        work->failed = true;
     work->done += work->parts[i].end - work->parts[i].begin;
     if (options->progress && !work->failed)
         options->progress(options->ctx, work->done, work->make->lines.bytes);
@@ -176,15 +199,17 @@ static void report_part(struct work *work, size_t i, int rc,
 
 /* Opens a part, which is made before if no process that was killed has done so.
  */
-static int open_part(const struct dt_make *make, struct dt_masker *masker,
-                     const struct dt_part *part, size_t i,
-                     struct dt_cache *opened, struct dt_error *err)
+static int open_part(struct work *work, struct dt_masker *masker, size_t i,
+                     struct dt_error *err)
 {
+    const struct dt_make *make = work->make;
+    struct dt_cache *opened = &work->opened[i];
     char path[PATH_MAX + 64];
     part_path(make, i, path, sizeof(path));
     if (dt_cache_open(opened, path, make->key, NULL) == 0)
-        return 0;
-    if (make_part(make, masker, part, i, err) < 0)
+        return count_bad(work, opened->counts.bad, opened->notes,
+                         opened->notes_bytes, err);
+    if (make_part(work, masker, i, err) < 0)
         return -1;
     return dt_cache_open(opened, path, make->key, err);
 }
@@ -199,9 +224,7 @@ static void *work_thread(void *arg)
         dt_masker_create(make->tokenizer, make->chat, &make->no_chat,
                          make->loss_on, make->options->parse_special, &err);
     while (take_part(work, &i)) {
-        int rc = masker ? open_part(make, masker, &work->parts[i], i,
-                                    &work->opened[i], &err)
-                        : -1;
+        int rc = masker ? open_part(work, masker, i, &err) : -1;
         report_part(work, i, rc, &err);
     }
     dt_masker_destroy(masker);
@@ -261,6 +284,7 @@ struct cutting {
     size_t part_bytes;
     struct dt_part *parts;
     size_t count;
+    uint64_t lines; /* of a file that is no text, blank ones too */
 };
 
 /* Cuts the file into parts: JSONL between any two lines, text only where the
@@ -273,6 +297,7 @@ static void cut_parts(void *ctx)
     if (!c->make->is_text) {
         c->count =
             dt_jsonl_parts(map->data, map->bytes, c->part_bytes, c->parts);
+        c->lines = dt_jsonl_count(map->data, map->bytes);
         return;
     }
     for (size_t begin = 0; begin < map->bytes; c->count++) {
@@ -284,7 +309,7 @@ static void cut_parts(void *ctx)
 }
 
 /* Makes the cache from make->lines. */
-static int make_cache(const struct dt_make *make, struct dt_error *err)
+static int make_cache(struct dt_make *make, struct dt_error *err)
 {
     size_t bytes = make->lines.bytes;
     struct cutting c = {.make = make, .part_bytes = PART_BYTES};
@@ -294,6 +319,7 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
     if (!c.parts)
         return dt_error_set(err, EX_OSERR, "out of memory");
     int rc = dt_make_read(make, cut_parts, &c, err);
+    make->bad_allowed = dt_make_bad_allowed(make, c.lines);
     if (rc == 0)
         rc = join_parts(make, c.parts, c.count, err);
     if (rc == 0)
@@ -307,10 +333,11 @@ static int make_cache(const struct dt_make *make, struct dt_error *err)
 /* Makes the cache of a file of any form. */
 static int make_of_rows(struct dt_make *make, struct dt_error *err)
 {
+    struct dt_stop stop = {.asked = make->options->stop};
     if (dt_make_is_plain(make))
         make->lines = make->map;
     else if (dt_lines_read(&make->lines, make->path, &make->found,
-                           make->parts_dir, 0, err) < 0)
+                           make->parts_dir, 0, &stop, err) < 0)
         return -1;
     int rc = make_cache(make, err);
     if (!dt_make_is_plain(make))
@@ -329,17 +356,20 @@ static struct timespec progress_of(const struct dt_make *make)
 
 /* Waits until no other process holds the lock. If locks do not work here, or
  * the holder makes no progress, continues without the lock: it only saves work,
- * since two processes that write the same parts do not harm each other. Returns
- * a descriptor for the caller to close, or -1.
+ * since two processes that write the same parts do not harm each other. Sets a
+ * descriptor for the caller to close, or -1. -1: EX_TEMPFAIL.
  */
-static int lock_parts(const struct dt_make *make)
+static int lock_parts(const struct dt_make *make, int *descriptor,
+                      struct dt_error *err)
 {
+    struct dt_stop stop = {.asked = make->options->stop};
     char path[PATH_MAX + 64];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct timespec last = progress_of(make);
     double since = dt_clock_now();
     snprintf(path, sizeof(path), "%s/lock", make->parts_dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *descriptor = fd;
     while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) < 0 &&
            (errno == EAGAIN || errno == EACCES)) {
         struct timespec now = progress_of(make);
@@ -354,9 +384,11 @@ static int lock_parts(const struct dt_make *make)
                          path, TIMEOUT_S / 60);
             break;
         }
+        if (dt_stop_check(&stop, make->path, err) < 0)
+            return -1;
         dt_clock_sleep(LOOK_S);
     }
-    return fd;
+    return 0;
 }
 
 /* Opens the cache. With `tell`, notes why an existing file is not used. */
@@ -369,10 +401,30 @@ static int open_cache(const struct dt_make *make, struct dt_cache *cache,
     return rc;
 }
 
+/* Opens the cache that another process has made meanwhile, or makes it. */
+static int open_or_make(struct dt_make *make, struct dt_cache *cache,
+                        bool *made, struct dt_error *err)
+{
+    struct dt_error open_err;
+    if (open_cache(make, cache, false, &open_err) == 0) {
+        dt_file_remove_tree(make->parts_dir, NULL); /* nobody needs the parts */
+        return 0;
+    }
+    if (make_of_rows(make, err) == 0) {
+        *made = open_cache(make, cache, false, err) == 0;
+        return *made ? 0 : -1;
+    }
+    /* another process may have made it and removed our parts */
+    return err && err->status == EX_TEMPFAIL
+               ? -1
+               : open_cache(make, cache, false, &open_err);
+}
+
 int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err)
 {
     struct dt_error open_err;
+    int lock;
     *made = false;
     if (open_cache(make, cache, true, &open_err) == 0)
         return 0;
@@ -381,16 +433,9 @@ int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                                "no place for the tokens of %s "
                                "(data.cache_dir names one)",
                                make->path);
-    int lock = lock_parts(make);
-    int rc = open_cache(make, cache, false, &open_err);
-    if (rc == 0) { /* another process made it and no longer needs the parts */
-        dt_file_remove_tree(make->parts_dir, NULL);
-    } else if (make_of_rows(make, err) == 0) {
-        rc = open_cache(make, cache, false, err);
-        *made = rc == 0;
-    } else { /* another process may have made it and removed our parts */
-        rc = open_cache(make, cache, false, &open_err);
-    }
+    int rc = lock_parts(make, &lock, err);
+    if (rc == 0)
+        rc = open_or_make(make, cache, made, err);
     if (lock >= 0)
         close(lock);
     return rc;

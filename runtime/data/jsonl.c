@@ -39,6 +39,17 @@ size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
     return count;
 }
 
+uint64_t dt_jsonl_count(const char *data, size_t bytes)
+{
+    const char *p = data, *end = data + bytes;
+    uint64_t count = 0;
+    for (; p < end; count++) {
+        const char *lf = memchr(p, '\n', (size_t)(end - p));
+        p = lf ? lf + 1 : end;
+    }
+    return count;
+}
+
 const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,
                           uint64_t *line, size_t *length)
 {

@@ -24,6 +24,9 @@ struct dt_part {
 size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
                       struct dt_part *parts);
 
+/* Counts the lines, also those that are blank. */
+uint64_t dt_jsonl_count(const char *data, size_t bytes);
+
 /* The next line from offset *at on that is not blank. Returns its first byte
  * and its *length without the line end (LF or CR LF), moves *at behind it and
  * adds the number of lines passed to *line. Skips a byte order mark at offset
@@ -42,7 +45,7 @@ struct dt_record {
     int32_t *ids;          /* TOKENS: the ids */
     bool *targets;         /* whether each id is a target */
     size_t id_count;
-    void *json;     /* owns the strings */
+    void *json; /* owns the strings */
 };
 void dt_record_fini(struct dt_record *record); /* a zeroed one is fine */
 

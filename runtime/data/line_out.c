@@ -147,6 +147,8 @@ int dt_line_out_end(struct dt_line_out *out, struct dt_error *err)
     dt_line_out_put(out, "\n", 1);
     if (out->failed)
         return no_room(out, err);
+    if (out->stop && dt_stop_check(out->stop, out->path, err) < 0)
+        return -1;
     out->began = out->bytes;
     return out->line++ >= out->most && out->most > 0;
 }

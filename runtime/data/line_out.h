@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/stop.h"
 
 struct dt_line_out {
     const char *path; /* what is read, for messages */
@@ -21,9 +22,10 @@ struct dt_line_out {
     uint64_t line; /* number of the line that is written, from 1 */
     uint64_t most; /* lines that are wanted; 0: all */
     char *buffer;
-    size_t count;   /* bytes in it */
-    uint64_t bytes; /* all of them */
-    uint64_t began; /* where the line begins */
+    size_t count;         /* bytes in it */
+    uint64_t bytes;       /* all of them */
+    uint64_t began;       /* where the line begins */
+    struct dt_stop *stop; /* NULL: nobody stops it */
     bool failed;
     int cause; /* errno of the failure */
 };
@@ -48,7 +50,8 @@ void dt_line_out_skip(struct dt_line_out *out, uint64_t line);
  */
 int dt_line_out_check(const struct dt_line_out *out, struct dt_error *err);
 
-/* Ends a line. 0: go on; 1: as many as wanted are there; -1: EX_IOERR, no room.
+/* Ends a line. 0: go on; 1: as many as wanted are there; -1: EX_IOERR, no room;
+ * as dt_stop_check.
  */
 int dt_line_out_end(struct dt_line_out *out, struct dt_error *err);
 

@@ -41,16 +41,18 @@ int dt_read_plain(struct dt_bytes *bytes, struct dt_line_out *out,
 
 int dt_lines_read(struct dt_map *lines, const char *path,
                   const struct dt_found *found, const char *dir, uint64_t most,
-                  struct dt_error *err)
+                  struct dt_stop *stop, struct dt_error *err)
 {
     struct dt_line_out out = {0};
     struct dt_bytes bytes = {.path = path, .line = 1};
     int rc = -1;
     *lines = (struct dt_map){0};
     bytes.input = dt_input_open(path, found->codec, err);
-    if (bytes.input && dt_line_out_init(&out, path, dir, most, err) == 0 &&
-        readers[found->form](&bytes, &out, err) == 0)
-        rc = dt_line_out_map(&out, lines, err);
+    if (bytes.input && dt_line_out_init(&out, path, dir, most, err) == 0) {
+        out.stop = stop;
+        if (readers[found->form](&bytes, &out, err) == 0)
+            rc = dt_line_out_map(&out, lines, err);
+    }
     dt_line_out_fini(&out);
     dt_input_close(bytes.input);
     return rc;

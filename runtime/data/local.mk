@@ -20,6 +20,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/examples_draft.h \
 	runtime/data/examples_impl.h \
 	runtime/data/examples_make.c \
+	runtime/data/examples_quality.c \
 	runtime/data/flat.c \
 	runtime/data/flat.h \
 	runtime/data/jsonl.c \
@@ -64,6 +65,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/rows_impl.h \
 	runtime/data/snappy.c \
 	runtime/data/snappy.h \
+	runtime/data/stop.c \
+	runtime/data/stop.h \
 	runtime/data/thrift.c \
 	runtime/data/thrift.h \
 	runtime/data/turns.c \

@@ -48,8 +48,10 @@ struct reader {
     const struct dt_prompts_options *options;
     struct dt_masker *masker;
     const char *path, *mark; /* of the file, as dt_kind_mark */
-    size_t lines;            /* read so far */
-    struct dt_error first;   /* of the first bad line */
+    size_t lines;            /* read so far, without blank ones */
+    uint64_t most;           /* all of them, with those */
+    struct dt_stop stop;
+    struct dt_error first; /* of the first bad line */
 };
 
 void dt_prompts_close(struct dt_prompts *prompts)
@@ -240,7 +242,24 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
 
 /* --- files --- */
 
-/* Notes a bad line. -1: it is another failure. */
+/* How many of so many lines may be no prompt. */
+static size_t bad_allowed(const struct reader *reader, uint64_t lines)
+{
+    return (size_t)(reader->options->lines.bad_limit * (double)lines);
+}
+
+/* Says that there are too many bad lines; there may be more of both. -1 */
+static int too_many_bad(const struct reader *reader, struct dt_error *err)
+{
+    const struct dt_prompts_stats *s = &reader->prompts->stats;
+    return s->bad == 1
+               ? dt_error_set(err, EX_DATAERR, "%s", reader->first.text)
+               : dt_error_set(err, EX_DATAERR,
+                              "%s; %zu of the first %zu lines are no prompt",
+                              reader->first.text, s->bad, reader->lines);
+}
+
+/* Notes a bad line. -1: it is another failure, or one too many. */
 static int note_bad(struct reader *reader, uint64_t number,
                     struct dt_error *what, struct dt_error *err)
 {
@@ -252,30 +271,41 @@ static int note_bad(struct reader *reader, uint64_t number,
     }
     if (reader->prompts->stats.bad++ == 0)
         reader->first = *what;
-    if (reader->prompts->stats.bad <= NOTES && lines->note &&
-        lines->bad_limit > 0)
+    if (reader->prompts->stats.bad > bad_allowed(reader, reader->most))
+        return too_many_bad(reader, err);
+    if (reader->prompts->stats.bad <= NOTES && lines->note)
         lines->note(lines->ctx, what->text);
     return 0;
 }
 
-static int add_file(struct reader *reader, const char *path,
-                    struct dt_error *err)
+/* Brings the lines of a file into memory. */
+static int read_lines(struct reader *reader, const char *path,
+                      struct dt_found *found, struct dt_error *err)
 {
     struct dt_prompts *p = reader->prompts;
     struct dt_map *lines = &p->files[p->file_count];
-    struct dt_found found;
+    if (dt_kind_find(path, DT_ASKED_LINES, found, err) < 0 ||
+        dt_lines_read(lines, path, found, NULL, 0, &reader->stop, err) < 0)
+        return -1;
+    p->file_count++;
+    reader->most += dt_jsonl_count(lines->data, lines->bytes);
+    return 0;
+}
+
+static int add_file(struct reader *reader, const char *path,
+                    const struct dt_found *found, const struct dt_map *lines,
+                    struct dt_error *err)
+{
     struct dt_error what;
     size_t at = 0, length;
     uint64_t number = 0;
     const char *line;
-    if (dt_kind_find(path, DT_ASKED_LINES, &found, err) < 0 ||
-        dt_lines_read(lines, path, &found, NULL, 0, err) < 0)
-        return -1;
-    p->file_count++;
     reader->path = path;
-    reader->mark = dt_kind_mark(&found);
+    reader->mark = dt_kind_mark(found);
     while ((line = dt_jsonl_next(lines->data, lines->bytes, &at, &number,
                                  &length))) {
+        if (dt_stop_check(&reader->stop, path, err) < 0)
+            return -1;
         reader->lines++;
         if (add_line(reader, line, length, &what) < 0 &&
             note_bad(reader, number, &what, err) < 0)
@@ -287,13 +317,8 @@ static int add_file(struct reader *reader, const char *path,
 static int check_count(const struct reader *reader, struct dt_error *err)
 {
     const struct dt_prompts_stats *s = &reader->prompts->stats;
-    double limit = reader->options->lines.bad_limit * (double)reader->lines;
-    if (s->bad > 0 && (double)s->bad > limit)
-        return s->bad == 1
-                   ? dt_error_set(err, EX_DATAERR, "%s", reader->first.text)
-                   : dt_error_set(err, EX_DATAERR,
-                                  "%s; %zu of %zu lines are no prompt",
-                                  reader->first.text, s->bad, reader->lines);
+    if (s->bad > bad_allowed(reader, reader->lines))
+        return too_many_bad(reader, err);
     if (s->count > 0)
         return 0;
     if (s->dropped == 0)
@@ -317,13 +342,23 @@ static int choose_share(const struct reader *reader, struct dt_error *err)
                         "%.0f prompts are too few to divide them", all);
 }
 
+/* All files are there before the first line is looked at, so that it is known
+ * how many lines may be bad.
+ */
 static int read_files(struct reader *reader, const char *const *paths,
                       size_t count, struct dt_error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (add_file(reader, paths[i], err) < 0)
-            return -1;
-    return check_count(reader, err) < 0 ? -1 : choose_share(reader, err);
+    struct dt_found *found = calloc(count, sizeof(*found));
+    int rc = found ? 0 : dt_error_set(err, EX_OSERR, "data: out of memory");
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = read_lines(reader, paths[i], &found[i], err);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_file(reader, paths[i], &found[i], &reader->prompts->files[i],
+                      err);
+    free(found);
+    if (rc == 0)
+        rc = check_count(reader, err);
+    return rc == 0 ? choose_share(reader, err) : rc;
 }
 
 static const char *name_or(const char *name, const char *usual)
@@ -341,7 +376,8 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
     struct dt_error no_chat = {0};
     struct dt_chat *chat = dt_chat_create(
         lines->chat_template, lines->chat_variables, tokenizer, &no_chat);
-    struct reader reader = {.prompts = prompts, .options = options};
+    struct reader reader = {
+        .prompts = prompts, .options = options, .stop = {.asked = lines->stop}};
     int rc = -1;
     if (chat && dt_chat_warning(chat) && lines->note)
         lines->note(lines->ctx, dt_chat_warning(chat));

@@ -117,18 +117,6 @@ static void train(const char *lines)
     dt_conf_destroy(conf);
 }
 
-/* Why a rank does not begin a run. */
-static struct dt_error refusal;
-
-static int refused_rank(const struct dt_comm_world *world, void *arg)
-{
-    const struct dt_exec exec = dt_exec_cpu();
-    struct dt_comm *comm = small_comm(world, &refusal);
-    int rc = dt_trainer_run(arg, &exec, comm, 1, never, NULL, &refusal);
-    dt_comm_destroy(comm);
-    return rc < 0 ? 0 : -1;
-}
-
 /* The metric is that of another algorithm. */
 static void an_unknown_metric_is_refused_and_removes_no_run(void **state)
 {
@@ -139,13 +127,9 @@ static void an_unknown_metric_is_refused_and_removes_no_run(void **state)
                          "training: {max_steps: 1, eval_strategy: steps,"
                          " early_stopping_patience: 1,"
                          " metric_for_best_model: rewards/margins}\n");
-    world_threads(1, refused_rank, conf);
-    assert_int_equal(refusal.status, EX_CONFIG);
-    assert_non_null(strstr(refusal.text,
-                           "training.metric_for_best_model: an evaluation has "
-                           "no rewards/margins, but loss"));
+    small_refused(conf, "training.metric_for_best_model: an evaluation has no "
+                        "rewards/margins, but loss");
     assert_int_equal(access("out/checkpoints/checkpoint-1", F_OK), 0);
-    dt_conf_destroy(conf);
 }
 
 static void check_link(const char *link, const char *wanted)

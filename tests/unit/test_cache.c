@@ -339,7 +339,14 @@ static void a_killed_process_leaves_parts_for_the_next(void **state)
     dt_examples_close(examples);
 }
 
-/* Another process holds the lock, and does nothing. */
+static bool always(void)
+{
+    return true;
+}
+
+/* Another process holds the lock, and does nothing. One that is told to stop
+ * does not wait for it.
+ */
 static void an_idle_maker_is_not_waited_for_forever(void **state)
 {
     struct dt_example_options options = usual();
@@ -357,6 +364,9 @@ static void an_idle_maker_is_not_waited_for_forever(void **state)
     snprintf(path, sizeof(path), "%s/lock", parts);
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0);
+    options.stop = always;
+    assert_int_equal(open_in_child(&options, "data.lock:nth=9:error"), 9 << 8);
+    options.stop = NULL;
     assert_int_equal(open_in_child(&options, "data.lock:nth=3:error"), 0);
     close(fd);
     FILE *f = fopen(scratch_path("notes"), "r");

@@ -303,14 +303,13 @@ static void bad_files_are_refused_with_a_reason(void **state)
          "r.csv:2: expected the key text, prompt and completion, messages"},
         {"r.jsonl", "\n{\"txt\": \"a\"}",
          "r.jsonl:2: expected the key text, prompt and completion, messages"},
+        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx", "1 bad line of "},
         {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
-         "2 of 3 lines of "},
+         "is already more than the 0 % allowed (data.bad_lines); "},
         {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
-         "are bad, more than the 0 % allowed; "},
-        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
-         "r.jsonl:3: text: expected a string, got a number; "},
-        {"r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": 1}\nx",
-         "r.jsonl:4: byte 1: '[' or '{' expected near 'x'"},
+         "r.jsonl:3: text: expected a string, got a number"},
+        {"r.jsonl", "{\"text\": \"a\"}\n\nx",
+         "r.jsonl:3: byte 1: '[' or '{' expected near 'x'"},
     };
     struct dt_example_options options = usual();
     struct dt_error err;
@@ -328,6 +327,63 @@ static void bad_files_are_refused_with_a_reason(void **state)
     assert_non_null(
         strstr(refusal("r.jsonl", "{\"text\": 1}", &options, EX_DATAERR),
                "r.jsonl: no example in it"));
+}
+
+#define GOOD "{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+#define BAD "{\"prompt\": 1, \"completion\": \"b\"}\n"
+#define MINE                                                                   \
+    "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], "                \
+    "\"completion\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n"
+
+/* A template may fail on each line, and be slow. What comes behind the last
+ * line that is looked at here would be another error.
+ */
+static void lines_behind_one_bad_line_too_many_are_left_alone(void **state)
+{
+    static const struct {
+        double limit;
+        const char *text, *why;
+        int status;
+    } cases[] = {
+        {0, GOOD BAD MINE, "1 bad line of ", EX_DATAERR},
+        {0.4, GOOD BAD BAD MINE, "2 bad lines of ", EX_DATAERR},
+        {0.5, GOOD BAD BAD MINE, "4: messages need a chat temp", EX_CONFIG},
+        {0.5, BAD BAD BAD MINE, "3 bad lines of ", EX_DATAERR},
+        {0.5, "\n" BAD BAD GOOD, "2 of 3 lines of ", EX_DATAERR},
+    };
+    struct dt_example_options options = usual();
+    (void)state;
+    options.format = DT_FORMAT_PROMPT_COMPLETION;
+    options.chat_template = "none";
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        options.bad_limit = cases[i].limit;
+        const char *why =
+            refusal("b.jsonl", cases[i].text, &options, cases[i].status);
+        if (!strstr(why, cases[i].why))
+            fail_msg("'%s', not '%s'", why, cases[i].why);
+    }
+}
+
+static bool always(void)
+{
+    return true;
+}
+
+/* Also while rows become lines. */
+static void reading_ends_when_it_is_told_to(void **state)
+{
+    static const char *const names[] = {"s.jsonl", "s.csv"};
+    struct dt_example_options options = usual();
+    (void)state;
+    options.stop = always;
+    for (size_t i = 0; i < 2; i++)
+        assert_non_null(strstr(
+            refusal(names[i], i ? "text\na\n" : GOOD, &options, EX_TEMPFAIL),
+            ": stopped by a signal"));
+    options.stop = NULL;
+    dt_examples_close(open_good(scratch_path("s.jsonl"), &options));
+    options.stop = always; /* there is nothing left to do */
+    dt_examples_close(open_good(scratch_path("s.jsonl"), &options));
 }
 
 static void a_loss_that_does_not_fit_is_refused(void **state)
@@ -473,6 +529,8 @@ int main(void)
         cmocka_unit_test(given_ids_and_labels_are_used_unchanged),
         cmocka_unit_test(a_text_file_without_objects_is_one_example),
         cmocka_unit_test(bad_files_are_refused_with_a_reason),
+        cmocka_unit_test(lines_behind_one_bad_line_too_many_are_left_alone),
+        cmocka_unit_test(reading_ends_when_it_is_told_to),
         cmocka_unit_test(a_loss_that_does_not_fit_is_refused),
         cmocka_unit_test(messages_without_a_chat_template_are_refused),
         cmocka_unit_test(another_chat_template_makes_another_cache),

@@ -18,17 +18,19 @@
     "training.max_grad_norm: 0\ntraining.train_batch_size: 4\n"
 
 static struct dt_error trained;
-static bool told_to_stop;
+static int told_rank = -1; /* which one is told to stop */
+static _Thread_local int own_rank;
 
 static bool is_told(void)
 {
-    return told_to_stop;
+    return own_rank == told_rank;
 }
 
 static int train_rank(const struct dt_comm_world *world, void *arg)
 {
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
+    own_rank = world->rank;
     struct dt_comm *comm = small_comm(world, &err);
     int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, is_told, NULL,
                                    &err)
@@ -210,13 +212,26 @@ static void a_signal_ends_the_wait_for_the_directory(void **state)
     (void)state;
     assert_int_equal(dt_file_mkdirs("out", &err), 0);
     assert_int_equal(dt_file_replace("out/.owner", "?\n", 2, &err), 0);
-    told_to_stop = true;
+    told_rank = 0;
     train(2, FIVE);
-    told_to_stop = false;
+    told_rank = -1;
     assert_int_equal(trained.status, EX_TEMPFAIL);
     assert_string_equal(trained.text,
                         "stopped by a signal before the first step");
     assert_int_equal(access("out/.owner", F_OK), 0);
+}
+
+/* Rank 0 is told to stop while it makes the cache, and both ranks end. */
+static void a_signal_ends_the_preparing_of_data(void **state)
+{
+    (void)state;
+    told_rank = 0;
+    train(2, FIVE "data.cache_dir: new\n");
+    told_rank = -1;
+    assert_int_equal(trained.status, EX_TEMPFAIL);
+    assert_string_equal(trained.text,
+                        "stopped by a signal before the first step");
+    assert_int_equal(access("out", F_OK), -1);
 }
 
 int main(void)
@@ -231,6 +246,8 @@ int main(void)
         cmocka_unit_test_setup(
             a_run_that_lost_its_directory_writes_nothing_more, small_clean),
         cmocka_unit_test_setup(a_signal_ends_the_wait_for_the_directory,
+                               small_clean),
+        cmocka_unit_test_setup(a_signal_ends_the_preparing_of_data,
                                small_clean),
     };
     return cmocka_run_group_tests_name("output", tests, small_enter,

@@ -231,7 +231,8 @@ static void lines_that_are_no_prompt_are_refused(void **state)
          "a part of type image: only text is trained on", DATA},
         {"{'prompt': 'a', 'system': 's'}\n",
          "a.jsonl:1: system: a text has no place for it", DATA},
-        {"{'prompt': 'a'}\n{}\n{}\n", "2 of 3 lines are no prompt", DATA},
+        {"{}\n{'prompt': 'a', 'images': ['b.png']}\n",
+         "a.jsonl:1: expected a prompt", DATA},
         {"\n", "a.jsonl: no prompt in it", DATA},
         {"{'prompt': 'abcdefghijk'}\n",
          "a.jsonl: all 1 prompts are longer than 10 tokens", DATA},
@@ -262,6 +263,39 @@ static void few_bad_lines_are_noted_if_allowed(void **state)
     assert_int_equal(dt_prompts_stats(prompts).count, 2);
     assert_non_null(strstr(notes, "a.jsonl:2: expected a prompt"));
     dt_prompts_close(prompts);
+}
+
+static void prompts_behind_one_bad_line_too_many_are_left_alone(void **state)
+{
+    static const char lines[] = "{'prompt': 'a'}\n{}\n{}\n"
+                                "{'prompt': 'a', 'images': ['b.png']}\n";
+    struct dt_prompts_options options = usual();
+    struct dt_error err;
+    (void)state;
+    options.lines.bad_limit = 0.4;
+    assert_null(open_lines(lines, &options, &err));
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_non_null(strstr(err.text, "a.jsonl:2: expected a prompt"));
+    assert_non_null(strstr(err.text, "; 2 of the first 3 lines are no prompt"));
+    options.lines.bad_limit = 0.5;
+    assert_null(open_lines(lines, &options, &err));
+    assert_int_equal(err.status, EX_CONFIG);
+}
+
+static bool always(void)
+{
+    return true;
+}
+
+static void reading_prompts_ends_when_it_is_told_to(void **state)
+{
+    struct dt_prompts_options options = usual();
+    struct dt_error err;
+    (void)state;
+    options.lines.stop = always;
+    assert_null(open_lines("{'prompt': 'a'}\n", &options, &err));
+    assert_int_equal(err.status, EX_TEMPFAIL);
+    assert_non_null(strstr(err.text, "a.jsonl: stopped by a signal"));
 }
 
 static void shares_of_the_prompts_are_apart(void **state)
@@ -331,6 +365,8 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_prompts_columns_and_ids),
         cmocka_unit_test(lines_that_are_no_prompt_are_refused),
         cmocka_unit_test(few_bad_lines_are_noted_if_allowed),
+        cmocka_unit_test(prompts_behind_one_bad_line_too_many_are_left_alone),
+        cmocka_unit_test(reading_prompts_ends_when_it_is_told_to),
         cmocka_unit_test(shares_of_the_prompts_are_apart),
         cmocka_unit_test(what_a_chat_template_lacks_is_noted),
     };

@@ -49,8 +49,8 @@ static void a_failed_open_leaves_nothing_behind(void **state)
          "held-out data"},
         {"train: [ids.bin, large.bin], max_length: 8", "token id 999"},
         {"train: ids.bin, eval: large.bin, max_length: 8", "token id 999"},
-        {"train: [good.jsonl, bad.jsonl], max_length: 8", "lines of "},
-        {"train: good.jsonl, eval: bad.jsonl, max_length: 8", "lines of "},
+        {"train: [good.jsonl, bad.jsonl], max_length: 8", "bad line of "},
+        {"train: good.jsonl, eval: bad.jsonl, max_length: 8", "bad line of "},
         {"train: good.jsonl, max_length: 8, validation_split: 0.1",
          "no example in this share"},
         {"train: good.jsonl, max_length: 8, packing: wrapped",
@@ -61,7 +61,7 @@ static void a_failed_open_leaves_nothing_behind(void **state)
          "no place for the tokens"},
         {"train: [good.jsonl, chat.jsonl], max_length: 8", "chat template"},
         {"train: chat.jsonl, max_length: 8, chat_template: chatml",
-         "1 of 2 lines"},
+         "1 bad line of "},
     };
     static const uint16_t large[] = {1, 999};
     char late[5001];

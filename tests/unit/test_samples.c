@@ -157,6 +157,34 @@ static void a_trainer_that_is_not_the_sampler_is_warned_of(void **state)
                      1);
 }
 
+/* --- signals --- */
+
+static bool is_told(void)
+{
+    return true;
+}
+
+/* Rank 1 is told to stop while it reads prompts, which each rank does. */
+static int begin_stopped(const struct dt_comm_world *world, void *arg)
+{
+    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_run run = {.stop = world->rank == 1 ? is_told : NULL};
+    struct dt_error err = {0};
+    struct dt_comm *comm = small_comm(world, &err);
+    int rc = dt_run_init(&run, arg, &exec, comm, 2, &err);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return rc < 0 && err.status == EX_TEMPFAIL ? 0 : -1;
+}
+
+static void all_ranks_end_if_one_is_told_to_while_it_reads_prompts(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = small_conf(STEP PRINTABLE);
+    world_threads(2, begin_stopped, conf);
+    dt_conf_destroy(conf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +192,8 @@ int main(void)
         cmocka_unit_test(a_log_that_cannot_be_written_costs_a_warning),
         cmocka_unit_test(runs_that_learn_nothing_are_warned_of),
         cmocka_unit_test(a_trainer_that_is_not_the_sampler_is_warned_of),
+        cmocka_unit_test(
+            all_ranks_end_if_one_is_told_to_while_it_reads_prompts),
     };
     return cmocka_run_group_tests(tests, prompts_enter, small_leave);
 }
