@@ -16,6 +16,8 @@ spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
 spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/escape.c \
+	runtime/base/escape.h \
 	runtime/base/footer.c \
 	runtime/base/footer.h \
 	runtime/base/launcher.c \

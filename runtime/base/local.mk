@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/cpus.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/escape.c \
+	runtime/base/escape.h \
 	runtime/base/fault.c \
 	runtime/base/fault.h \
 	runtime/base/file.c \

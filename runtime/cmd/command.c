@@ -12,26 +12,13 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "base/escape.h"
 #include "contract/contract.h"
 
 enum {
     CANNOT_RUN = 126, /* the exit statuses of shells */
     NOT_FOUND = 127,
 };
-
-/* Undoes \\ and \n in place. */
-static char *unescape(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        bool escaped = *from == '\\' && from[1] != '\0';
-        if (escaped)
-            from++;
-        *to++ = escaped && *from == 'n' ? '\n' : *from;
-    }
-    *to = '\0';
-    return text;
-}
 
 /* Splits text, one word per line, into an argv to be freed; NULL: out of
  * memory.
@@ -42,8 +29,10 @@ static char **split_words(char *text)
     for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
         count++;
     char **words = calloc(count + 1, sizeof(*words));
-    for (size_t i = 0; words && i < count; i++)
-        words[i] = unescape(strsep(&text, "\n"));
+    for (size_t i = 0; words && i < count; i++) {
+        words[i] = strsep(&text, "\n");
+        dt_escape_undo(words[i]);
+    }
     return words;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "conf/read.h"
 
 enum { KEY_BYTES = 256 };
@@ -45,28 +46,13 @@ int dt_conf_overrides_add(struct dt_conf_overrides *overrides, const char *text,
     return 0;
 }
 
-/* Undoes \s, \n and \\ in place. */
-static void unescape(char *text)
-{
-    char *to = text;
-    for (; *text; text++) {
-        bool escaped = text[0] == '\\' && text[1] != '\0';
-        text += escaped;
-        *to++ = (char)(!escaped       ? *text
-                       : *text == 's' ? ' '
-                       : *text == 'n' ? '\n'
-                                      : *text);
-    }
-    *to = '\0';
-}
-
 int dt_conf_overrides_decode(struct dt_conf_overrides *overrides,
                              const char *list, struct dt_error *err)
 {
     char *copy = strdup(list), *rest = copy, *word;
     int rc = copy ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
     while (rc == 0 && (word = strsep(&rest, " ")) != NULL) {
-        unescape(word);
+        dt_escape_undo(word);
         rc = dt_conf_overrides_add(overrides, word, err);
     }
     free(copy);

@@ -3,27 +3,13 @@
 #include "config.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/escape.h"
 #include "contract/contract.h"
 #include "spank/srun/inherited.h"
-
-void dtspank_inherited_unescape(char *text)
-{
-    char *to = text;
-    for (; *text; text++) {
-        bool escaped = text[0] == '\\' && text[1] != '\0';
-        text += escaped;
-        *to++ = (char)(!escaped       ? *text
-                       : *text == 's' ? ' '
-                       : *text == 'n' ? '\n'
-                                      : *text);
-    }
-    *to = '\0';
-}
 
 void dtspank_inherited_forget_exported(void)
 {
@@ -35,7 +21,7 @@ void dtspank_inherited_forget_exported(void)
         if (!value)
             continue;
         *value++ = '\0';
-        dtspank_inherited_unescape(value);
+        dt_escape_undo(value);
         const char *now = getenv(name);
         if (now && strcmp(now, value) == 0)
             unsetenv(name);

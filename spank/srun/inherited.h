@@ -8,9 +8,6 @@
  */
 void dtspank_inherited_forget_exported(void);
 
-/* Undoes the escapes of DT_ENV_EXPORTED in place. */
-void dtspank_inherited_unescape(char *text);
-
 /* Removes all of our private variables (DT_ENV_PREFIX). */
 void dtspank_inherited_forget_private(void);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spank/srun/inherited.h"
+#include "base/escape.h"
 #include "spank/srun/overrides.h"
 
 int dtspank_overrides_check(const char *text, struct dt_error *err)
@@ -49,7 +49,7 @@ int dtspank_overrides_decode(struct dtspank_overrides *overrides,
     char *copy = strdup(list), *rest = copy;
     int rc = copy ? 0 : -1;
     for (char *word; rc == 0 && (word = strsep(&rest, " ")) != NULL;) {
-        dtspank_inherited_unescape(word);
+        dt_escape_undo(word);
         if (word[0])
             rc = dtspank_overrides_add(overrides, word);
     }
