@@ -72,6 +72,13 @@ static const char of_data[] =
 static const char of_steps[] =
     " forward backward first second last one per each all reward did low high ";
 
+/* Whether it is written as in "Uid=me;Pwd=...". */
+static bool is_title(struct word word)
+{
+    return word.n > 1 && isupper((unsigned char)word.text[0]) &&
+           islower((unsigned char)word.text[1]);
+}
+
 /* Whether this word, after the one before it, says that a name is a secret's.
  * `last`: no word follows.
  */
@@ -90,8 +97,10 @@ static bool is_secret(struct word before, struct word word, bool last)
         return before.n > 0 && !is_in(of_data, before);
     if (is_in(" pass ", word))
         return before.n > 0 ? !is_in(of_steps, before) : capital;
-    if (is_in(" pwd ", word))
-        return before.n > 0;
+    if (is_in(" pwd ", word)) /* PWD is a directory */
+        return before.n > 0 ? !is_in(" old ", before) : is_title(word);
+    if (word.n > 3 && strncasecmp(word.text + word.n - 3, "pwd", 3) == 0)
+        return !is_in(" oldpwd ", word);
     return is_in(" pat ", word) && (before.n > 0 || capital);
 }
 
@@ -106,26 +115,32 @@ static struct word word_at(const char *p)
     return (struct word){p, n};
 }
 
-/* Whether a name is a secret's. *bare: it is nothing but a word that prose has,
- * too.
- */
-static bool look_at_name(const char *name, bool *bare)
+/* How sure it is that a name is a secret's. */
+enum certainty {
+    NO_SECRET,
+    BARE,  /* nothing but a word that prose has, too: "token" */
+    TOKEN, /* of something, which may be text: "my-token" */
+    CLEAR, /* "password", "api_key" */
+};
+
+static enum certainty look_at_name(const char *name)
 {
+    name += strncmp(name, "env.", 4) == 0 ? 4 : 0; /* as the variable */
     struct word before = {name, 0};
-    bool found = false;
-    *bare = false;
+    enum certainty found = NO_SECRET;
     for (const char *p = name; *p;) {
         struct word word = word_at(p);
         p += word.n;
         p += strcspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
         if (word.n == 0)
             continue;
-        if (is_secret(before, word, !*p)) {
-            found = true;
-            *bare = before.n == 0 && !is_clear(word);
-        }
+        if (is_secret(before, word, !*p))
+            found = is_clear(word)                  ? CLEAR
+                    : before.n == 0                 ? BARE
+                    : is_in(" token tokens ", word) ? TOKEN
+                                                    : CLEAR;
         if (!*p && found && is_in(about, word))
-            return false;
+            return NO_SECRET;
         before = word;
     }
     return found;
@@ -133,8 +148,7 @@ static bool look_at_name(const char *name, bool *bare)
 
 bool dt_secret_name(const char *name)
 {
-    bool bare;
-    return look_at_name(name, &bare);
+    return look_at_name(name) != NO_SECRET;
 }
 
 /* Whether a secret was removed here before. */
@@ -363,24 +377,75 @@ static const char *value_of(const char *p, bool option, char *quote,
     return next > start && *next != '-' ? next : NULL;
 }
 
+#define ENDS "\"'& \t\r\n,;" /* of a value without quotes */
+
+/* The length of a reference to a variable, ${NAME} or ${NAME:?}, at the start
+ * of `text`; 0: it is none.
+ */
+static size_t reference_at(const char *text)
+{
+    size_t n = strncmp(text, "${", 2) == 0 ? 2 : 0, begin = n;
+    while (n > 0 && (isalnum((unsigned char)text[n]) || text[n] == '_'))
+        n++;
+    if (n == begin)
+        return 0;
+    n += strncmp(text + n, ":?", 2) == 0 ? 2 : 0;
+    return text[n] == '}' ? n + 1 : 0;
+}
+
+bool dt_secret_refers(const char *value)
+{
+    size_t n = reference_at(value);
+    return n > 0 && !value[n];
+}
+
 /* Whether a name is that of a file in a message: "/etc/passwd: it is ...". */
 static bool is_path(const char *text, const char *name)
 {
     return name > text && name[-1] == '/';
 }
 
+/* Whether a word of text stands before a name, as in "stop token=2". */
+static bool follows_word_of_text(const char *text, const char *name)
+{
+    size_t n = 0;
+    if (name < text + 2 || name[-1] != ' ')
+        return false;
+    while (name - 1 - n > text && isalpha((unsigned char)name[-2 - (long)n]))
+        n++;
+    return is_in(" pad eos bos unk cls sep mask stop special added image video "
+                 "audio eot eod eom fim tool ",
+                 (struct word){name - 1 - n, n});
+}
+
+/* Whether n bytes are no secret of such a name: a token of text, as <|x|> and
+ * 128009 are, or what stands for a value in a manual, as <token> and ... do.
+ */
+static bool is_no_key(const char *text, size_t n, enum certainty certainty)
+{
+    if (n > 0 && (strspn(text, ".*") >= n ||
+                  (n == 3 && strncmp(text, "\xe2\x80\xa6", 3) == 0)))
+        return true;
+    if (certainty == CLEAR)
+        return false;
+    return (text[0] == '<' && text[strcspn(text, "> \t\r\n")] == '>') ||
+           (n < LEAST_KEY && strspn(text, "0123456789") >= n);
+}
+
 /* Finds the value of a name that is a secret's and begins at `p`. */
 static bool find_named(const char *text, const char *p, struct found *found)
 {
     char name[NAME_BYTES], quote;
-    bool bare, colon;
+    bool colon;
     size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                          "0123456789_-.");
     if (n == 0 || n >= sizeof(name))
         return false;
     memcpy(name, p, n);
     name[n] = '\0';
-    if (!look_at_name(name, &bare))
+    const enum certainty certainty = look_at_name(name);
+    if (certainty == NO_SECRET ||
+        (certainty == BARE && follows_word_of_text(text, p)))
         return false;
     const char *value = value_of(p + n, p[0] == '-', &quote, &colon);
     if (!value || is_removed(value))
@@ -391,8 +456,13 @@ static bool find_named(const char *text, const char *p, struct found *found)
     if (open == '"' || open == '\'') {
         found->at += 1 + slash;
         found->n = string_length(found->at, slash ? '\\' : open);
-        return found->n > 0;
+        return found->n > 0 && !is_no_key(found->at, found->n, certainty) &&
+               reference_at(found->at) != found->n;
     }
+    if (is_no_key(value, word_length(value), certainty) ||
+        strncmp(value, "?}", 2) == 0 || /* of ${NAME:?} */
+        (reference_at(value) > 0 && strchr(ENDS, value[reference_at(value)])))
+        return false;
     if (open == '[' || open == '{') {
         found->n = brackets_length(value);
     } else {
@@ -402,7 +472,8 @@ static bool find_named(const char *text, const char *p, struct found *found)
         found->n = before + word_length(value + before);
         if (is_in(" true false null none ", (struct word){value, found->n}) ||
             (colon && !quote &&
-             (is_prose(value, found->n, bare) || is_path(text, p))))
+             (is_prose(value, found->n, certainty == BARE) ||
+              is_path(text, p))))
             return false;
     }
     found->to_quote = quote == '"' && colon;

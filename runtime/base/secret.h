@@ -28,6 +28,11 @@ enum { DT_SECRET_LEAST = 8 }; /* bytes of a value that is learned */
  */
 bool dt_secret_name(const char *name);
 
+/* Whether a value is a reference to a variable, ${NAME} or ${NAME:?}, and so no
+ * secret itself.
+ */
+bool dt_secret_refers(const char *value);
+
 /* Copies a text, with DT_SECRET_REMOVED in place of each secret: what has been
  * learned, the user and password of a URL, an authorization, keys of known
  * services, and the value in `name=value`, `name: value`, "name": "value" and
