@@ -107,7 +107,9 @@ static void set_given(void *ctx, const char *key, const char *value, bool given)
 static char *clean_override(const char *text)
 {
     char *key = strndup(text, strcspn(text, "=")), *clean = NULL;
-    if (key && dt_secret_name(key)) {
+    if (key && dt_secret_refers(text + strlen(key) + 1)) {
+        clean = strdup(text);
+    } else if (key && dt_secret_name(key)) {
         if (asprintf(&clean, "%s=%s", key, DT_SECRET_REMOVED) < 0)
             clean = NULL;
     } else if (key) {
@@ -187,13 +189,37 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+/* Appends an override whose value is a secret: in its place stands a variable,
+ * that of its own name for env:, without which the shell refuses the command.
+ */
+static void put_secret(FILE *out, const char *text)
+{
+    const int n = (int)strcspn(text, "=");
+    const char *name = text;
+    for (const char *p = text; p < text + n; p++)
+        name = *p == '.' ? p + 1 : name;
+    const bool variable = strncmp(text, "env.", 4) == 0;
+    fprintf(out, "\"%.*s=${%s", n, text,
+            isdigit((unsigned char)*name) ? "_" : "");
+    for (; *name != '='; name++)
+        putc(variable                        ? *name
+             : isalnum((unsigned char)*name) ? toupper((unsigned char)*name)
+                                             : '_',
+             out);
+    fputs(":?}\"", out);
+}
+
 static void put_overrides(FILE *out, const char *option,
                           const struct dt_conf *conf)
 {
     for (size_t i = 0; i < conf->overrides.count; i++) {
-        char *clean = clean_override(conf->overrides.text[i]);
+        const char *text = conf->overrides.text[i];
+        char *clean = clean_override(text);
         fputs(option, out);
-        put_word(out, clean ? clean : "?");
+        if (clean && strcmp(clean, text) == 0)
+            put_word(out, text);
+        else
+            put_secret(out, text);
         free(clean);
     }
 }

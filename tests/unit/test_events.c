@@ -37,6 +37,15 @@ static void train(int size, const char *lines)
     dt_conf_destroy(conf);
 }
 
+/* Runs are told to stop by how often they ask, so the cache is there before. */
+static int enter(void **state)
+{
+    if (small_enter(state) < 0)
+        return -1;
+    train(1, "training: {train_batch_size: 6, max_steps: 1}\n");
+    return small_clean(state);
+}
+
 static json_t *run_json(void)
 {
     json_t *json = json_load_file("out/logs/run.json", 0, NULL);
@@ -205,6 +214,34 @@ static void the_command_to_resume_resumes(void **state)
                                  "would have resumed\n"));
 }
 
+/* A shell that has the variable gives the secret, which is not in the file. */
+static void the_command_to_resume_asks_for_secrets(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    struct dt_conf *conf =
+        small_conf("training: {train_batch_size: 6, max_steps: 2}\n");
+    assert_int_equal(
+        dt_conf_overrides_add(&conf->overrides, "env.A_TOKEN=abcd1234", &err),
+        0);
+    assert_int_equal(dt_conf_overrides_add(&conf->overrides,
+                                           "reward.api-key=abcd1234", &err),
+                     0);
+    assert_int_equal(
+        dt_conf_overrides_add(&conf->overrides, "env.B_TOKEN=${B}", &err), 0);
+    assert_int_equal(
+        dt_conf_overrides_add(&conf->overrides, "run.name=a b", &err), 0);
+    world_threads(1, train_rank, conf);
+    dt_conf_destroy(conf);
+    json_t *json = run_json();
+    assert_non_null(strstr(text_of(json, "resume"),
+                           " --set \"env.A_TOKEN=${A_TOKEN:?}\""
+                           " --set \"reward.api-key=${API_KEY:?}\""
+                           " --set 'env.B_TOKEN=${B}'"
+                           " --set 'run.name=a b'"));
+    json_decref(json);
+}
+
 /* Whether a value of run.json says what the dump prints. */
 static bool says(const json_t *value, const char *text)
 {
@@ -328,11 +365,12 @@ int main(void)
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
         CASE(the_command_to_resume_resumes),
+        CASE(the_command_to_resume_asks_for_secrets),
         CASE(every_key_of_the_file_has_its_value_in_run_json),
         CASE(run_json_has_no_secrets),
         CASE(a_run_that_cannot_write_run_json_goes_on),
         CASE(a_failure_is_the_last_event_and_the_verdict),
     };
-    return cmocka_run_group_tests_name("events", tests, small_enter,
+    return cmocka_run_group_tests_name("events", tests, enter,
                                        small_leave);
 }
