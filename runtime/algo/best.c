@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/best.h"
 #include "algo/facts.h"
@@ -179,6 +180,35 @@ void dt_best_link(const struct dt_run *run)
         (loads && best->step != step))
         return;
     if (dt_ckpt_set_best(run->ckpt_root, loads ? best->step : -1, &err) < 0)
+        dt_log(DT_LOG_WARN, "ckpt", "%s", err.text);
+}
+
+void dt_best_look(struct dt_run *run)
+{
+    struct dt_best *best = &run->progress.best;
+    char path[sizeof(run->ckpt_root) + 32];
+    if (best->step == 0 || run->conf.training.eval_only ||
+        !run->conf.training.load_best_model_at_end)
+        return;
+    snprintf(path, sizeof(path), "%s/checkpoint-%ld", run->ckpt_root,
+             best->step);
+    if (access(path, F_OK) == 0)
+        return;
+    dt_log(DT_LOG_WARN, "ckpt",
+           "%s, which had the best %s, is not there: the best one is looked "
+           "for among those to come",
+           path, metric_name(&run->conf));
+    best->saved = NAN;
+    best->step = 0;
+}
+
+void dt_best_link_again(const struct dt_run *run)
+{
+    const long step = run->progress.best.step;
+    struct dt_error err;
+    if (run->conf.training.load_best_model_at_end &&
+        dt_ckpt_best(run->ckpt_root) != (step > 0 ? step : -1) &&
+        dt_ckpt_set_best(run->ckpt_root, step > 0 ? step : -1, &err) < 0)
         dt_log(DT_LOG_WARN, "ckpt", "%s", err.text);
 }
 

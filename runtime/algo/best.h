@@ -27,6 +27,17 @@ void dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
  */
 void dt_best_link(const struct dt_run *run);
 
+/* On rank 0, of a run that resumes and before other ranks have its progress:
+ * forgets the best checkpoint with a warning if it is not in the run's output,
+ * where somebody has removed it, or which is another than it resumes from.
+ */
+void dt_best_look(struct dt_run *run);
+
+/* On rank 0, before anything is pruned: the link to the best checkpoint as the
+ * progress has it. What fails is a warning.
+ */
+void dt_best_link_again(const struct dt_run *run);
+
 /* At the end, on rank 0: says which checkpoint is the best. */
 void dt_best_tell(const struct dt_run *run);
 

@@ -15,6 +15,7 @@
 
 #include "algo/agree.h"
 #include "algo/alignment.h"
+#include "algo/best.h"
 #include "algo/gather.h"
 #include "algo/output.h"
 #include "algo/progress.h"
@@ -205,6 +206,8 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
         result = check_source(run, dir, err);
         if (result < 0 && dir)
             offer_another(err);
+        else if (result == 0)
+            dt_best_look(run);
     }
     name_choice(run, dir, chosen);
     free(dir);
@@ -275,8 +278,10 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
     /* now that no rank reads there any more */
-    if (run->rank == 0 && !run->conf.training.eval_only)
+    if (run->rank == 0 && !run->conf.training.eval_only) {
         dt_ckpt_tidy(run->ckpt_root, warn);
+        dt_best_link_again(run);
+    }
     run->queued = run->unproven_step = run->progress.step;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         dt_parallel_resume(learner->parallel, (uint64_t)run->queued * run->A);

@@ -172,10 +172,26 @@ static void the_best_checkpoint_is_kept_and_is_the_model_of_the_run(
     check_link("out/checkpoints/best", "checkpoint-1");
     check_link("out/checkpoints/latest", "checkpoint-4");
 
-    train(FIRST ", max_steps: 5}\n");
+    /* a link that somebody has removed, and one to another checkpoint */
+    assert_int_equal(unlink("out/checkpoints/best"), 0);
+    train(FIRST ", max_steps: 5, load_best_model_at_end: true}\n");
+    check_link("out/checkpoints/best", "checkpoint-1");
+    check_link("out/checkpoints/latest", "checkpoint-5");
+    assert_int_equal(unlink("out/checkpoints/best"), 0);
+    assert_int_equal(symlink("checkpoint-5", "out/checkpoints/best"), 0);
+    train(FIRST ", max_steps: 6, load_best_model_at_end: true}\n");
+    check_link("out/checkpoints/best", "checkpoint-1");
+
+    /* a best checkpoint that is gone: the next one is better than none */
+    assert_int_equal(dt_file_remove_tree("out/checkpoints/checkpoint-1", &err),
+                     0);
+    train(FIRST ", max_steps: 7, load_best_model_at_end: true}\n");
+    check_link("out/checkpoints/best", "checkpoint-7");
+
+    train(FIRST ", max_steps: 8}\n");
     check_link("out/checkpoints/best", "");
     assert_int_equal(dt_weights_find("out", found, &err), 0);
-    assert_string_equal(strrchr(found, '/'), "/checkpoint-5");
+    assert_string_equal(strrchr(found, '/'), "/checkpoint-8");
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, NULL, small_clean)
