@@ -391,6 +391,9 @@ static int read_margin(const json_t *root, const char *key, float *margin,
         return dt_error_set(err, EX_DATAERR, "%s: expected a number, got %s",
                             key, dt_line_kind(value));
     *margin = (float)json_number_value(value);
+    if (!isfinite(*margin))
+        return dt_error_set(err, EX_DATAERR, "%s: %g is too large for fp32",
+                            key, json_number_value(value));
     return 0;
 }
 

@@ -289,20 +289,22 @@ static int read_tools(struct dt_turns *turns, json_t *value,
                                               : dt_line_kind(value));
 }
 
-/* Whether there is a whole number among the values that are no integers, of at
- * least this size, at this depth or below.
+/* A whole number among the values that are no integers, of at least this size,
+ * at this depth or below; NaN: there is none.
  */
-static bool has_whole(const json_t *value, double least, int depth)
+static double find_whole(const json_t *value, double least, int depth)
 {
     const json_t *item;
     const char *key;
     size_t i;
-    double d = fabs(json_real_value(value));
-    bool has = json_is_real(value) && depth <= 0 && d >= least && d == floor(d);
-    json_array_foreach(value, i, item) has |= has_whole(item, least, depth - 1);
-    json_object_foreach((json_t *)value, key, item) has |=
-        has_whole(item, least, depth - 1);
-    return has;
+    double d = json_real_value(value), found = NAN;
+    if (json_is_real(value) && depth <= 0 && fabs(d) >= least && d == floor(d))
+        return d;
+    json_array_foreach(value, i, item) found =
+        isnan(found) ? find_whole(item, least, depth - 1) : found;
+    json_object_foreach((json_t *)value, key, item) found =
+        isnan(found) ? find_whole(item, least, depth - 1) : found;
+    return found;
 }
 
 /* A line with an integer beyond 64 bits has none at all (dt_line_parse): a
@@ -310,11 +312,14 @@ static bool has_whole(const json_t *value, double least, int depth)
  */
 static int check_integers(const json_t *line, struct dt_error *err)
 {
-    if (!has_whole(line, 0, 2) || !has_whole(line, 0x1p63, 0))
+    const double large = find_whole(line, 0x1p63, 0);
+    if (isnan(large) || isnan(find_whole(line, 0, 2)))
         return 0;
     return dt_error_set(err, EX_DATAERR,
-                        "an integer beyond 64 bits beside numbers in messages "
-                        "or tools: write it as a string");
+                        "%g is beyond the integers of 64 bits, and numbers in "
+                        "messages or tools would be written as 3.0 beside it: "
+                        "write it as a string",
+                        large);
 }
 
 int dt_turns_add_options(struct dt_turns *turns, const json_t *line,

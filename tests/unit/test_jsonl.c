@@ -289,8 +289,12 @@ static const struct {
     {DT_FORMAT_MESSAGES,
      "{\"id\": 99999999999999999999, \"messages\": [], \"tools\": [{\"n\": "
      "3}]}",
-     "an integer beyond 64 bits beside numbers in messages or tools: write it "
-     "as a string"},
+     "1e+20 is beyond the integers of 64 bits, and numbers in messages or "
+     "tools would be written as 3.0 beside it: write it as a string"},
+    {DT_FORMAT_MESSAGES,
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"weight\": "
+     "1e308}]}",
+     "1e+308 is beyond the integers of 64 bits"},
     {DT_FORMAT_MESSAGES,
      "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}], "
      "\"system\": \"t\"}",

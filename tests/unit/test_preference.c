@@ -340,6 +340,8 @@ static const struct {
      "prompt: expected a string as chosen and rejected are, got a number"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': 'x'}",
      "margin: expected a number, got a string"},
+    {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'margin': 1e308}",
+     "margin: 1e+308 is too large for fp32"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'tools': [{}]}",
      "tools: only messages are rendered with it, and this line has none"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'chat_template_kwargs': "
