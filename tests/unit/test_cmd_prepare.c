@@ -120,9 +120,9 @@ static void a_configuration_and_its_options_share_a_cache(void **state)
     assert_non_null(strstr(out, "/e.jsonl: 1 example, 3 tokens, 3 targets"));
     assert_non_null(strstr(out, "/t.jsonl: 1 example, 4 tokens, 4 targets"));
     assert_null(strstr(out, "prepared already"));
-    assert_int_equal(RUN("--config=c.yaml", "--set", "data.loss_on=all",
-                         "--threads", "1"),
-                     EX_CONFIG);
+    assert_int_equal(
+        RUN("--config=c.yaml", "--set", "data.loss_on=all", "--threads", "1"),
+        EX_CONFIG);
     assert_non_null(strstr(errors, "--set: data.loss_on: expected one of"));
     dt_cmd_overrides_clear();
     assert_int_equal(
@@ -213,6 +213,10 @@ static void help_prints_the_usage(void **state)
     (void)state;
     assert_int_equal(RUN("--help"), EX_OK);
     assert_non_null(strstr(out, "usage: disttrain prepare "));
+    assert_non_null(strstr(out, "none, or\n                        chatml, "));
+    for (const char *line = out, *end; (end = strchr(line, '\n'));
+         line = end + 1)
+        assert_in_range(end - line, 0, 79);
 }
 
 static int on_terminal(int argc, char **argv)
