@@ -218,8 +218,8 @@ void dt_best_tell(const struct dt_run *run)
     if (run->report && run->conf.training.load_best_model_at_end &&
         best->step > 0)
         dt_report_note(run->report,
-                       "the best model is checkpoint-%ld, with %s %.4g: who "
-                       "names %s gets it",
+                       "the best model is checkpoint-%ld, with %s %.4g: "
+                       "model.path: %s means it",
                        best->step, metric_name(&run->conf), best->saved,
                        run->conf.run.output_dir);
 }

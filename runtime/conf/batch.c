@@ -104,9 +104,6 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
                      "E103 %ld != %ld (global_micro) * %ld (accumulation) = "
                      "%ld",
                      B, g, a, g * a);
-    if (B % 8 != 0)
-        dt_conf_note(&reader->warnings, dt_conf_place_of(conf, TRAIN), TRAIN,
-                     "%ld is not a multiple of 8", B);
 }
 
 /* The exact quotient, or -1 and E102 with the nearest values that would work.
@@ -138,7 +135,7 @@ static int report_mismatch(const struct dt_conf *conf, long B, long b, long a,
     return dt_conf_error_set(conf, TRAIN, err,
                              "E103 train_batch_size does not match: %ld != "
                              "%ld (per device) * %ld (accumulation) * %ld "
-                             "(world) = %ld; use train_batch_size %ld%s",
+                             "(ranks) = %ld; use train_batch_size %ld%s",
                              B, b, a, W, b * a * W, b * a * W, other);
 }
 
@@ -150,10 +147,10 @@ static long rows_per_device(const struct dt_conf *conf, long W,
     long g = conf->training.global_micro_batch_size;
     if (g == 0)
         return b;
-    long each = divide_exactly(conf, GLOBAL_MICRO, g, W, "world", err);
+    long each = divide_exactly(conf, GLOBAL_MICRO, g, W, "ranks", err);
     if (each > 0 && b > 0 && each != b)
         return dt_conf_error_set(conf, GLOBAL_MICRO, err,
-                                 "E103 %ld != %ld (per device) * %ld (world) "
+                                 "E103 %ld != %ld (per device) * %ld (ranks) "
                                  "= %ld",
                                  g, b, W, b * W);
     return each;
@@ -178,13 +175,13 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
         if (B != b * a * W)
             return report_mismatch(conf, B, b, a, W, err);
     } else if (b > 0 && B > 0) {
-        a = divide_exactly(conf, TRAIN, B, b * W, "per device * world", err);
+        a = divide_exactly(conf, TRAIN, B, b * W, "per device * ranks", err);
     } else if (b > 0) {
         a = a ? a : 1;
         B = b * a * W;
     } else {
         a = a ? a : 1;
-        b = divide_exactly(conf, TRAIN, B, a * W, "accumulation * world", err);
+        b = divide_exactly(conf, TRAIN, B, a * W, "accumulation * ranks", err);
     }
     if (a < 0 || b < 0)
         return -1;

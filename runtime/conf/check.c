@@ -2,6 +2,7 @@
 /* check.c - derives defaults from other keys and checks rules between keys */
 #include "config.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -275,6 +276,24 @@ static void check_best(struct dt_conf_reader *reader)
                 "training.metric_for_best_model: reward");
 }
 
+/* It names a directory and a job of Slurm, whose file has a line for it. */
+static void check_name(struct dt_conf_reader *reader)
+{
+    enum { NAME_BYTES = 200 }; /* a part of a path has at most 255 */
+    const char *name = reader->conf->run.name;
+    bool control = false;
+    for (const char *p = name; *p; p++)
+        control |= iscntrl((unsigned char)*p);
+    if (control)
+        PROBLEM(reader, "run.name",
+                "expected a name without control characters, such as ends of "
+                "lines");
+    else if (strlen(name) > NAME_BYTES)
+        PROBLEM(reader, "run.name",
+                "expected a name of at most %d bytes, got %zu", NAME_BYTES,
+                strlen(name));
+}
+
 static void check_training(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -303,6 +322,7 @@ void dt_conf_check(struct dt_conf_reader *reader)
 {
     dt_conf_check_launch(reader);
     dt_conf_check_env(reader);
+    check_name(reader);
     dt_conf_check_rewards(reader);
     if (!reader->conf->trains)
         return;

@@ -13,10 +13,10 @@
 #include "conf/schema.h"
 
 /* clang-format off */
-#define UNUSED(names, text) {names, NULL, NULL, NULL, text}
-#define UNUSED_IF(names, values, text) {names, values, NULL, NULL, text}
-#define MEANS(name, value, path, meant) {name, value, path, meant, NULL}
-#define WRITE(names, text) {names, NULL, NULL, text, NULL}
+#define UNUSED(names, text) {names, NULL, NULL, NULL, text, NULL}
+#define UNUSED_IF(names, values, text) {names, values, NULL, NULL, text, NULL}
+#define MEANS(name, value, path, meant) {name, value, path, meant, NULL, NULL}
+#define WRITE(names, text) {names, NULL, NULL, text, NULL, NULL}
 /* clang-format on */
 #define OFF "false 0 no none null"
 
@@ -30,6 +30,11 @@ static const struct dt_conf_foreign foreigns[] = {
     MEANS("rl", "grpo", "algorithm", "grpo"),
     WRITE("stage rl", "write algorithm: sft, rm, dpo, ppo or grpo; pt is sft "
                       "with data.packing: wrapped"),
+    {"loss_type", "nll chunked_nll", NULL, NULL,
+     "fine-tuning has the loss of the next token", "sft"},
+    {"loss_type", NULL, NULL,
+     "fine-tuning has one loss, that of the next token: remove it", NULL,
+     "sft"},
     UNUSED("do_train do_predict", "the command says what is done"),
     UNUSED("do_eval", "training.eval_strategy says when"),
 
@@ -52,7 +57,7 @@ static const struct dt_conf_foreign foreigns[] = {
     UNUSED("flash_attention flash_attn xformers_attention sdp_attention "
            "s2_attention flash_attn_cross_entropy flash_attn_rms_norm "
            "flash_attn_fuse_qkv flash_attn_fuse_mlp flash_optimum",
-           "model.attention chooses who computes attention"),
+           "model.attention chooses how attention is computed"),
     UNUSED("use_liger_kernel enable_liger_kernel liger_rope liger_rms_norm "
            "liger_rms_norm_gated liger_glu_activation liger_swiglu "
            "liger_layer_norm liger_cross_entropy "
@@ -61,6 +66,10 @@ static const struct dt_conf_foreign foreigns[] = {
            "use_kernels kernel_config torch_compile torch_compile_backend "
            "torch_compile_mode plugins",
            "kernels are built in"),
+    UNUSED_IF("activation_offloading", OFF, "off here, too"),
+    WRITE("activation_offloading",
+          "write model.gradient_checkpointing: offload, which keeps the inputs "
+          "of blocks in host memory and computes the rest again"),
     UNUSED("gradient_checkpointing_kwargs use_reentrant_gc",
            "recomputation has one form"),
     MEANS("disable_gradient_checkpointing", "true",
@@ -119,6 +128,12 @@ static const struct dt_conf_foreign foreigns[] = {
            "preprocessing_batch_size shuffle_merged_datasets",
            "the cache of tokens makes itself anew when something changes; see "
            "data.cache_dir"),
+    UNUSED_IF("mask_history", OFF, "off here, too"),
+    WRITE("mask_history",
+          "write it into the data: \"weight\": 0 in each message of the "
+          "assistant but the last"),
+    MEANS("neat_packing", "true", "data.packing", "bfd"),
+    UNUSED("neat_packing", "data.packing says it"),
     UNUSED("remove_unused_columns",
            "of each line the columns of its format are read"),
     UNUSED("pad_to_sequence_len eval_sample_packing padding_free "

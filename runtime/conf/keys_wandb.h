@@ -9,7 +9,7 @@
     {"logging.wandb.entity", DT_CONF_STRING, AT(logging.wandb.entity),
      .aliases = ALSO("wandb_entity"),
      .help = "user or team in Weights & Biases; the default is that of "
-             "WANDB_ENTITY, or of who uploads the run"},
+             "WANDB_ENTITY, or that of the user who uploads the run"},
     {"logging.wandb.group", DT_CONF_STRING, AT(logging.wandb.group),
      .aliases = ALSO("wandb_group"),
      .help = "runs of Weights & Biases that belong together; the default is "

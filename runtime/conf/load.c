@@ -42,11 +42,8 @@ static void take_switch(struct dt_conf_reader *reader,
 {
     bool on = true;
     const struct dt_conf_key key = {.path = s->alias, .type = DT_CONF_BOOL};
-    if (dt_conf_is_empty(node))
-        dt_conf_note(&reader->problems, node->key_place, s->alias,
-                     "no value: write null for the default");
-    else if (!dt_conf_is_null(node) &&
-             (s->when || (dt_conf_bool(reader, &key, node, &on) == 0 && on)))
+    if (!dt_conf_is_null(node) && !dt_conf_is_empty(node) &&
+        (s->when || (dt_conf_bool(reader, &key, node, &on) == 0 && on)))
         take_meant(reader, s->path, s->value, node);
 }
 
@@ -176,6 +173,31 @@ static int match_row(const struct dt_conf_reader *reader, const char *path)
     return row >= 0 ? row : first;
 }
 
+/* Whether a key outside of sections, as other trainers have them, has no value:
+ * axolotl lists those that are not given in this way.
+ */
+static bool is_listed_only(const char *path, int row,
+                           const struct dt_tree *node)
+{
+    return dt_conf_is_empty(node) && !strchr(path, '.') &&
+           node->place.source != DT_CONF_OF_OVERRIDE &&
+           strcmp(path, dt_conf_keys[row].path) != 0;
+}
+
+/* The row of another trainer's key, in a file of this algorithm. */
+static const struct dt_conf_foreign *match_foreign(
+    const struct dt_conf_reader *reader, const char *path,
+    const struct dt_tree *node)
+{
+    const struct dt_conf_foreign *f = dt_conf_foreign_match(
+        path, node->kind == DT_TREE_SCALAR ? node->text : NULL);
+    return f && f->algorithm &&
+                   (!reader->algorithm ||
+                    strcasecmp(f->algorithm, reader->algorithm) != 0)
+               ? NULL
+               : f;
+}
+
 static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                       const char *prefix)
 {
@@ -185,8 +207,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                  c->key);
         int row = match_row(reader, path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
-        const struct dt_conf_foreign *f = dt_conf_foreign_match(
-            path, c->kind == DT_TREE_SCALAR ? c->text : NULL);
+        const struct dt_conf_foreign *f = match_foreign(reader, path, c);
         const char *waits = dt_conf_later_match(path);
         bool section = c->kind != DT_TREE_SCALAR && dt_conf_section_match(path);
         if (c->kind == DT_TREE_MAP && dt_deepspeed_section(path))
@@ -195,6 +216,8 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
             take_foreign(reader, f, c, path);
         else if (is_switch(s, c))
             take_switch(reader, s, c);
+        else if (row >= 0 && !section && is_listed_only(path, row, c))
+            continue;
         else if (row >= 0 && !section) /* `optimizer` may be either */
             dt_conf_set(reader, row, c);
         else if (waits)

@@ -172,9 +172,9 @@ const struct dt_conf_key dt_conf_keys[] = {
      AT(training.load_best_model_at_end), .fallback = "false",
      .aliases = ALSO("load_best_model_at_end"),
      .help = "make checkpoints/best a link to the checkpoint with the best "
-             "evaluation, which total_limit keeps: who names the output "
-             "directory as a model gets that one, and training.resume the "
-             "newest; evaluations and checkpoints must be due at the same "
+             "evaluation, which total_limit keeps: model.path with the output "
+             "directory means that one, and training.resume the newest; "
+             "evaluations and checkpoints must be due at the same "
              "steps"},
     {"training.metric_for_best_model", DT_CONF_STRING,
      AT(training.metric_for_best_model),

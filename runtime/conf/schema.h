@@ -106,6 +106,7 @@ struct dt_conf_foreign {
     const char *path;   /* it means that this key has the value `meant`; or */
     const char *meant;  /* without `path`: the line to write in its place */
     const char *unused; /* why it has no effect here */
+    const char *algorithm; /* with this one only; NULL: any */
 };
 extern const struct dt_conf_foreign *const dt_conf_foreigns;
 

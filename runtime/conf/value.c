@@ -296,12 +296,24 @@ static int set_range(struct dt_conf_reader *reader,
     return 0;
 }
 
+/* The word that the file has for a key, if it is another trainer's. */
+static const char *written_name(const struct dt_conf_key *key,
+                                const struct dt_tree *node)
+{
+    const char *dot = strrchr(key->path, '.');
+    return node->key && strcmp(node->key, key->path) != 0 &&
+                   strcmp(node->key, dot ? dot + 1 : key->path) != 0
+               ? node->key
+               : key->path;
+}
+
 static int set_unused(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key, const struct dt_tree *node)
 {
     if (node->kind != DT_TREE_SCALAR)
         return dt_conf_expected(reader, key, node);
-    dt_conf_note(&reader->warnings, node->place, key->path, "%s", key->help);
+    dt_conf_note(&reader->warnings, node->place, written_name(key, node), "%s",
+                 key->help);
     return 0;
 }
 
@@ -313,7 +325,8 @@ static int set_ignored(struct dt_conf_reader *reader,
     if (key->words ? !dt_conf_parse_word(reader, key, node)
                    : dt_conf_bool(reader, key, node, &value) < 0)
         return -1;
-    dt_conf_note(&reader->warnings, node->place, key->path, "%s", key->help);
+    dt_conf_note(&reader->warnings, node->place, written_name(key, node), "%s",
+                 key->help);
     return 0;
 }
 

@@ -101,7 +101,7 @@ static void mistakes_are_printed_with_their_place(void **state)
     snprintf(wanted, sizeof(wanted),
              "%s/t.yaml:5:19: "
              "training.train_batch_size: E102 8 cannot be divided by 6 (per "
-             "device * world); nearest are 6 and 12\n",
+             "device * ranks); nearest are 6 and 12\n",
              test_directory);
     assert_string_equal(errors, wanted);
     assert_int_equal(check("none.yaml"), EX_CONFIG);
@@ -122,7 +122,7 @@ static void overrides_are_checked_with_the_file(void **state)
                      EX_CONFIG);
     assert_string_equal(errors,
                         "--set: training.train_batch_size: E102 8 cannot be "
-                        "divided by 6 (per device * world); nearest are 6 and "
+                        "divided by 6 (per device * ranks); nearest are 6 and "
                         "12\n");
     assert_int_equal(
         check("--contract --set env.A=x --set lr=2 t.yaml -- -n2 -- x y"), 0);

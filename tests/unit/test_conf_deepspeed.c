@@ -285,7 +285,7 @@ static void later_checks_know_the_place_in_the_file(void **state)
     snprintf(wanted, sizeof(wanted),
              "%s/ds.json:2:22: training.train_batch_size: E103 "
              "train_batch_size does not match: 32 != 2 (per device) * 8 "
-             "(accumulation) * 4 (world) = 64; use train_batch_size 64 or "
+             "(accumulation) * 4 (ranks) = 64; use train_batch_size 64 or "
              "accumulation 4",
              test_directory);
     assert_int_equal(dt_conf_resolve_batch(conf, 4, &err), -1);

@@ -108,15 +108,57 @@ static void what_has_no_key_names_the_line_to_write(void **state)
          "LoRA, or model.disable_dropout: true\n"
          "t.yaml:8:1: logging_strategy: write logging.steps: N\n"},
         {LEAST "chat_template: \"{% for m in messages %}/{% endfor %}\"\n"
-               "ddp_timeout: 0\nfp16:\n",
+               "ddp_timeout: 0\nadapter: {r: }\n",
          "t.yaml:5:16: data.chat_template: a template itself: write it to a "
          "file NAME.jinja, and the name here\n"
          "t.yaml:6:14: distributed.timeout_s: expected an integer >= 1 "
          "(seconds), got 0\n"
-         "t.yaml:7:1: fp16: no value: write null for the default\n"},
+         "t.yaml:7:11: adapter.r: no value: write null for the default\n"},
+        {LEAST "mask_history: true\nactivation_offloading: true\n"
+               "loss_type: dft\n",
+         "t.yaml:5:1: mask_history: write it into the data: \"weight\": 0 in "
+         "each message of the assistant but the last\n"
+         "t.yaml:6:1: activation_offloading: write "
+         "model.gradient_checkpointing: offload, which keeps the inputs of "
+         "blocks in host memory and computes the rest again\n"
+         "t.yaml:7:1: loss_type: fine-tuning has one loss, that of the next "
+         "token: remove it\n"},
     };
     (void)state;
     CHECK_ALL(cases);
+}
+
+/* What axolotl's examples list without a value is not given. */
+static void keys_that_are_listed_only_are_not_given(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        LEAST "lora_r:\nfp16:\ntf32:\nearly_stopping_patience:\n"
+              "resume_from_checkpoint:\nwandb_project:\nwandb_watch:\n",
+        "");
+    assert_false(dt_conf_given(conf, "adapter.r"));
+    assert_false(dt_conf_given(conf, "training.early_stopping_patience"));
+    dt_conf_destroy(conf);
+}
+
+/* Words of several trainers and algorithms for one thing, or for nothing. */
+static void a_foreign_value_depends_on_the_algorithm(void **state)
+{
+    (void)state;
+    struct dt_conf *conf =
+        load_good(LEAST "loss_type: nll\nneat_packing: true\nmask_history: "
+                        "false\nactivation_offloading: false\n",
+                  "t.yaml:5:1: no effect here: loss_type, mask_history, "
+                  "activation_offloading" WHY
+                  "t.yaml:6:15: data.packing: no effect: data.train is one "
+                  "text\n");
+    assert_int_equal(conf->data.packing, DT_PACK_BFD);
+    dt_conf_destroy(conf);
+    conf = load_good("algorithm: dpo\nmodel: .\ndata.train: train.jsonl\n"
+                     "training.per_device_batch_size: 1\nloss_type: ipo\n",
+                     "");
+    assert_string_equal(conf->dpo.loss.text[0], "ipo");
+    dt_conf_destroy(conf);
 }
 
 static void foreign_keys_are_explained(void **state)
@@ -146,6 +188,8 @@ int main(void)
         cmocka_unit_test(a_file_of_accelerate_config_is_read),
         cmocka_unit_test(a_file_of_axolotl_is_read),
         cmocka_unit_test(what_has_no_key_names_the_line_to_write),
+        cmocka_unit_test(keys_that_are_listed_only_are_not_given),
+        cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
         cmocka_unit_test(foreign_keys_are_explained),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);

@@ -238,7 +238,7 @@ static void keys_without_effect_are_reported(void **state)
               "lr_scaling_ref_world: 2\n",
         "t.yaml:6:13: precision.loss_scale: no effect: losses are scaled in "
         "fp16 only\n"
-        "t.yaml:7:17: precision.full_eval: evaluation computes in "
+        "t.yaml:7:17: bf16_full_eval: evaluation computes in "
         "the same type as training\n"
         "t.yaml:8:23: distributed.lr_scaling_ref_world: no effect without "
         "lr_scaling\n");
@@ -311,27 +311,27 @@ static void batch_sizes_that_do_not_fit_are_refused(void **state)
     } cases[] = {
         {"train_batch_size: 32, per_device_batch_size: 4, grad_accum: 8",
          "4:30: training.train_batch_size: E103 train_batch_size does not "
-         "match: 32 != 4 (per device) * 8 (accumulation) * 4 (world) = 128; "
+         "match: 32 != 4 (per device) * 8 (accumulation) * 4 (ranks) = 128; "
          "use train_batch_size 128 or accumulation 2"},
         {"train_batch_size: 30, per_device_batch_size: 5, grad_accum: 6",
          "4:30: training.train_batch_size: E103 train_batch_size does not "
-         "match: 30 != 5 (per device) * 6 (accumulation) * 4 (world) = 120; "
+         "match: 30 != 5 (per device) * 6 (accumulation) * 4 (ranks) = 120; "
          "use train_batch_size 120"},
         {"train_batch_size: 30",
          "4:30: training.train_batch_size: E102 30 cannot be divided by 4 "
-         "(accumulation * world); nearest are 28 and 32"},
+         "(accumulation * ranks); nearest are 28 and 32"},
         {"train_batch_size: 3",
          "4:30: training.train_batch_size: E102 3 cannot be divided by 4 "
-         "(accumulation * world); the smallest is 4"},
+         "(accumulation * ranks); the smallest is 4"},
         {"train_batch_size: 20, per_device_batch_size: 2",
          "4:30: training.train_batch_size: E102 20 cannot be divided by 8 "
-         "(per device * world); nearest are 16 and 24"},
+         "(per device * ranks); nearest are 16 and 24"},
         {"global_micro_batch_size: 10",
          "4:37: training.global_micro_batch_size: E102 10 cannot be divided "
-         "by 4 (world); nearest are 8 and 12"},
+         "by 4 (ranks); nearest are 8 and 12"},
         {"global_micro_batch_size: 8, per_device_batch_size: 4",
          "4:37: training.global_micro_batch_size: E103 8 != 4 (per device) * "
-         "4 (world) = 16"},
+         "4 (ranks) = 16"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

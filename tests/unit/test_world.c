@@ -33,7 +33,7 @@ static void expect(int status, int rows)
     char wanted[128];
     snprintf(wanted, sizeof(wanted),
              "t.yaml:5:19: training.train_batch_size: E102 12 cannot be "
-             "divided by %d (per device * world); ",
+             "divided by %d (per device * ranks); ",
              rows);
     assert_int_equal(status, rows > 0 ? EX_CONFIG : 0);
     if (rows > 0)
