@@ -185,3 +185,30 @@ void test_no_targets(void **state)
     loss_of(dx, dw, x, w, targets, &PLAIN, 1, 1.0, 0.0f, false);
     check_close("dw from nothing", dw, zeros(V * C), 0.0);
 }
+
+/* A run plans its workspace for the larger one of the batches of training and
+ * evaluation, whose sizes must not change the order in which training adds.
+ * Eight rows are one chunk of logits, and nine are two.
+ */
+void test_planned_rows(void **state)
+{
+    enum { C = 2, V = 1 << 22 };
+    struct dt_view w = tensor(V * C), first = tensor(V * C);
+    struct dt_view other = tensor(V * C);
+    (void)state;
+
+    if (ops != dt_ops_cpu())
+        skip();
+    for (size_t N = 8; N <= 9; N++) {
+        struct dt_view x = tensor(N * C), dx = tensor(N * C);
+        struct dt_view targets = tensor_ids(N, V);
+        const double loss =
+            loss_of(dx, first, x, w, targets, &PLAIN, N, 1.0, 0.0f, false);
+        for (size_t rows = N + 1; rows <= N + 8; rows += 7) {
+            assert_true(loss == loss_of(dx, other, x, w, targets, &PLAIN, rows,
+                                        1.0, 0.0f, false));
+            assert_memory_equal(dt_view_f32(first), dt_view_f32(other),
+                                V * C * sizeof(float));
+        }
+    }
+}

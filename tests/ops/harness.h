@@ -136,6 +136,7 @@ void test_attention_places(void **state);
 void test_kv(void **state);
 void test_sample(void **state);
 void test_cross_entropy(void **state);
+void test_planned_rows(void **state);
 void test_logit_rules(void **state);
 void test_no_targets(void **state);
 void test_logprob(void **state);

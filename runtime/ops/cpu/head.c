@@ -188,12 +188,24 @@ static size_t row_workspace(size_t C, size_t V)
     return V + 2 * C;
 }
 
+/* The most rows of a chunk. It depends on nothing that a call has not, so that
+ * the largest batch of a run, which may be one of evaluations, does not change
+ * the order of sums.
+ */
+static size_t chunk_rows(size_t V)
+{
+    const size_t most = LOGITS_ELEMENTS / V;
+
+    return most < 1 ? 1 : most > CHUNK_ROWS ? CHUNK_ROWS : most;
+}
+
 double DT_CPU(head)(const struct dt_cpu_head *h)
 {
     const size_t room = h->workspace.count / row_workspace(h->C, h->V);
+    const size_t most = chunk_rows(h->V);
     struct chunks c = {
         .h = h,
-        .most = room > CHUNK_ROWS ? CHUNK_ROWS : room,
+        .most = room < most ? room : most,
         .logits = dt_view_f32(h->workspace),
     };
     assert(h->x.count == h->N * h->C && h->targets.count == h->N && room > 0);
@@ -206,15 +218,13 @@ double DT_CPU(head)(const struct dt_cpu_head *h)
     return run_chunks(&c);
 }
 
-/* For chunks of N rows of about equal size. */
+/* For the largest chunk of up to N rows. */
 size_t DT_CPU(loss_workspace)(enum dt_dtype type, size_t N, size_t C, size_t V,
                               bool whole)
 {
-    size_t most = LOGITS_ELEMENTS / V > 0 ? LOGITS_ELEMENTS / V : 1;
-    size_t parts = N / most + (N % most != 0);
-    size_t rows = N / parts + (N % parts != 0);
+    const size_t most = chunk_rows(V);
     (void)type;
     (void)whole; /* caches hold a chunk; all rows at once would be slower */
 
-    return rows * row_workspace(C, V);
+    return (N < most ? N : most) * row_workspace(C, V);
 }
