@@ -20,6 +20,7 @@
 #include "slurm/preview.h"
 #include "slurm/promise.h"
 #include "slurm/script.h"
+#include "slurm/submission.h"
 #include "slurm/settings.h"
 #include "slurm/world.h"
 
@@ -104,16 +105,10 @@ static bool is_array(const struct dt_script *script)
 static int check_array(const struct options *options,
                        const struct dt_conf *conf)
 {
-    const char *dir = conf->run.output_dir;
-    bool same = !strstr(dir, "${SLURM_ARRAY_TASK_ID}") &&
-                !strstr(dir, "${SLURM_JOB_ID}");
-    return same && conf->trains
-               ? dt_conf_print_problem(
-                     conf, options->file, "run.output_dir",
-                     "the same for all jobs of the array: make "
-                     "${SLURM_ARRAY_TASK_ID} part of it",
-                     stderr)
-               : EX_OK;
+    const char *text = dt_submission_shared(conf);
+    return text ? dt_conf_print_problem(conf, options->file, "run.output_dir",
+                                        text, stderr)
+                : EX_OK;
 }
 
 static int check_config(const struct options *options, struct dt_conf *conf)
@@ -122,10 +117,6 @@ static int check_config(const struct options *options, struct dt_conf *conf)
         return dt_conf_print_problem(
             conf, options->file, "launch.command",
             "nothing to run: the file has no algorithm either", stderr);
-    if (strpbrk(conf->run.name, "\r\n"))
-        return dt_conf_print_problem(conf, options->file, "run.name",
-                                     "expected a name without line breaks",
-                                     stderr);
     int status = dt_cmd_check_training(options->file, conf);
     if (status == EX_OK)
         status =

@@ -311,6 +311,16 @@ static bool is_unclear(const char *const *value, const struct dt_job_size *size)
            value[NTASKS_PER_GPU];
 }
 
+/* Whether a list of indexes has several whose jobs may run at once: not 3, and
+ * not 0-3%1.
+ */
+static bool run_together(const char *indexes)
+{
+    const char *limit = indexes ? strchr(indexes, '%') : NULL;
+    return indexes && strpbrk(indexes, ",-") &&
+           !(limit && strtol(limit + 1, NULL, 10) == 1);
+}
+
 static void fill_size(const char *const *value, struct dt_job_size *size)
 {
     size->nodes =
@@ -324,6 +334,7 @@ static void fill_size(const char *const *value, struct dt_job_size *size)
                               : count_gres(value[GRES]);
     size->unclear_ranks = is_unclear(value, size);
     size->array = value[ARRAY] != NULL;
+    size->array_together = run_together(value[ARRAY]);
     if (value[PARTITION])
         size->partition = strdup(value[PARTITION]);
 }

@@ -205,6 +205,16 @@ static void check_allocation(struct printer *p)
     check_open(p);
 }
 
+const char *dt_submission_shared(const struct dt_conf *conf)
+{
+    const char *dir = conf->run.output_dir;
+    return conf->trains && !strstr(dir, "${SLURM_ARRAY_TASK_ID}") &&
+                   !strstr(dir, "${SLURM_JOB_ID}")
+               ? "the same for all jobs of the array: make "
+                 "${SLURM_ARRAY_TASK_ID} part of it"
+               : NULL;
+}
+
 /* Whether a word of srun's command is this program. */
 static bool is_program(const char *word)
 {
@@ -457,6 +467,8 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);
+    if (p.size.array_together && dt_submission_shared(conf))
+        print_warning(&p, "run.output_dir", "%s", dt_submission_shared(conf));
     if (p.status == EX_OK && script)
         p.status = dt_world_check(conf, dt_world_job(conf, &p.size));
     else if (p.status == EX_OK && trains(&p, command))

@@ -6,6 +6,11 @@
 #include "conf/conf.h"
 #include "slurm/settings.h"
 
+/* What is wrong with run.output_dir for the jobs of an array, which each train:
+ * it has nothing in it that differs between them. NULL: nothing.
+ */
+const char *dt_submission_shared(const struct dt_conf *conf);
+
 /* Prints the contract of contract/contract.h on stdout. Leaves out what srun's
  * command line or environment already sets. What contradicts the allocation
  * that srun runs in is a problem, printed on stderr as file:line:col: key:

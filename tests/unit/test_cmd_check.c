@@ -436,6 +436,37 @@ static void launch_must_match_what_sbatch_asks_for(void **state)
     assert_int_equal(unlink("job.sh"), 0);
 }
 
+#define SHARED                                                                 \
+    "warning: t.yaml:1:1: run.output_dir: the same for all jobs of the "       \
+    "array: make ${SLURM_ARRAY_TASK_ID} part of it\n"
+
+/* Unless one comes after the other, and continues what that has done. */
+static void jobs_of_an_array_write_to_one_directory_with_a_warning(void **state)
+{
+    static const struct {
+        const char *words, *script, *says;
+    } cases[] = {
+        {"", "", ""},
+        {"-a 3", "", ""},
+        {"-a 0-3", "", SHARED},
+        {"--array=0,2", "", SHARED},
+        {"--array=0-3%1", "", ""},
+        {"--array=0-3%10", "", SHARED},
+        {"", "#!/bin/sh\n#SBATCH --array=0-3%2\n", SHARED},
+    };
+    (void)state;
+    write_file("t.yaml", LEAST);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        request(cases[i].words, cases[i].script, cases[i].says);
+    write_file("t.yaml", LEAST "output_dir: 'o${SLURM_ARRAY_TASK_ID}'\n");
+    request("-a 0-3", "", "");
+    write_file("t.yaml", LEAST "output_dir: 'o${SLURM_JOB_ID}'\n");
+    request("-a 0-3", "", "");
+    write_file("t.yaml", "launch: {command: [a]}\n");
+    request("-a 0-3", "", "");
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
 #define GPUS(n)                                                                \
     "t.yaml:1:45: launch.gpus_per_node: 4 GPUs a node, but this job has " #n   \
     "\n"
@@ -631,6 +662,8 @@ int main(void)
         cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),
         cmocka_unit_test(a_step_larger_than_its_job_is_refused),
         cmocka_unit_test(launch_must_match_what_sbatch_asks_for),
+        cmocka_unit_test(
+            jobs_of_an_array_write_to_one_directory_with_a_warning),
         cmocka_unit_test(gpus_are_counted_however_they_are_asked_for),
         cmocka_unit_test(what_nothing_asks_for_is_named),
         cmocka_unit_test(a_file_keeps_its_sum_inside_the_job),
