@@ -766,6 +766,35 @@ holder_of() {
     done
 }
 
+# A template that renders nothing and takes its time to say so, on 300 lines.
+@test "SIGTERM ends the preparing of data at once" {
+    local ranks pid
+    awk 'BEGIN {
+        for (i = 0; i < 300; i++)
+            print "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}," \
+                  " {\"role\": \"assistant\", \"content\": \"b\"}]}"
+    }' >slow.jsonl
+    cat >slow.jinja <<'END'
+{% for m in messages %}{{ m.content }}{% endfor %}
+{% if messages[0].content == "a" and messages|length == 2 %}
+{% for i in range(20000) %}{% for j in range(20000) %}{% endfor %}{% endfor %}
+{% endif %}
+END
+    config slow "data: {train: slow.jsonl, chat_template: ./slow.jinja, max_length: 48, bad_lines: 1}"
+    for ranks in 1 2; do
+        ((ranks == 1)) || command -v mpirun >/dev/null || continue
+        train "$ranks" slow &>log &
+        pid=$(holder_of lock)
+        kill -TERM "$pid"
+        status=0
+        wait $! || status=$?
+        cat log
+        ((status == 75))
+        grep -q 'stopped by a signal before the first step' log
+        [[ ! -e slow.out ]]
+    done
+}
+
 @test "a save that fails is repeated after half the interval" {
     need_faults
     local ranks point keys=("training: {train_batch_size: 4, max_steps: 12}"
