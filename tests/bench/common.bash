@@ -53,13 +53,12 @@ parse() {
     peers=("$@")
 }
 
-# Threads that wait must sleep, or they take the CPU from those that work. The
-# OpenBLAS of Debian 12 is older than some processors with AVX-512, and takes
+# The OpenBLAS of Debian 12 is older than some processors with AVX-512, and takes
 # them for one with SSE3.
 # PyTorch 2.6 of Debian 13 has no libuv, and does not notice. What PyTorch's
 # compiler makes is kept for the next round, and no longer.
 tune() {
-    export OMP_WAIT_POLICY=passive USE_LIBUV=0
+    export USE_LIBUV=0
     export TORCHINDUCTOR_CACHE_DIR=$work/compiled
     if grep -q avx512vl /proc/cpuinfo; then
         export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-SkylakeX}

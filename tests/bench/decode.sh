@@ -10,8 +10,7 @@
 # --outtype f32 and bf16. 64 slots: 64 completions of 128 tokens, and 256 of 1
 # to 128; one slot: one of 128. Medians of rounds that alternate. Of the latter,
 # also what part it is of the rate at which its weights can be read.
-# Threads of transformers sleep while they wait; disttrain's wait as they do in
-# use, a moment awake.
+# transformers keeps freed memory, as malloc=PYTHON does elsewhere.
 
 set -euo pipefail
 
@@ -41,10 +40,9 @@ printf '%-24s %12s %12s %8s\n' work disttrain transformers ratio
 while read -r name task; do
     for ((round = 0; round < rounds; round++)); do
         # shellcheck disable=SC2086
-        env -u OMP_WAIT_POLICY \
-            "$builddir/tests/bench/decode" $task >>"$work/$name.ours"
+        "$builddir/tests/bench/decode" $task >>"$work/$name.ours"
         # shellcheck disable=SC2086
-        "$python" "$bench/decode_peer.py" $task >>"$work/$name.theirs"
+        env "${malloc[@]}" "$python" "$bench/decode_peer.py" $task >>"$work/$name.theirs"
     done
     ours=$(median <"$work/$name.ours")
     theirs=$(median <"$work/$name.theirs")

@@ -31,8 +31,8 @@ for ((round = 0; round < rounds; round++)); do
     for peer in "${peers[@]}"; do
         case $peer in
         disttrain)
-            env -u OMP_WAIT_POLICY "$bench/grpo_step.py" \
-                --disttrain "$builddir/disttrain" "${args[@]}"
+            "$bench/grpo_step.py" --disttrain "$builddir/disttrain" \
+                "${args[@]}"
             ;;
         trl=*) "${peer#*=}" "$bench/grpo_step.py" "${args[@]}" ;;
         malloc=*)
