@@ -13,7 +13,6 @@
 #include "base/foreign.h"
 #include "base/json.h"
 #include "model/config_parse.h"
-#include "model/family.h"
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
@@ -255,7 +254,8 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
     parse_softcaps(config, root, problems);
     if (config->family != DT_GPT2)
         dt_config_parse_rope(config, root, problems);
-    dt_config_parse_layers(config, root, problems);
+    dt_config_parse_layers(config, dt_family_of(config->family), root,
+                           problems);
     parse_ids(config, root, problems);
     dt_model_config_relations(config, problems);
     derive_fields(config);

@@ -104,26 +104,26 @@ static int add_layers(json_t *root, const char *key,
 static int add_window(json_t *root, const struct dt_model_config *config)
 {
     const struct dt_layers none = {.bits = {0}};
-    enum dt_model_family family = config->family;
+    const struct dt_family *family = dt_family_of(config->family);
     struct dt_layers full = config->full;
     int result = 0;
-    if (family == DT_SMOLLM3)
+    if (config->family == DT_SMOLLM3)
         result |= add_layers(root, "no_rope_layers", &config->unrotated,
                              config->n_layer, false);
-    if (family == DT_GPT2 || family == DT_LLAMA || family == DT_GRANITE ||
-        family == DT_OLMO2)
+    if (family->windows == DT_WINDOWS_NONE)
         return result;
     result |= json_object_set_new(root, "sliding_window",
                                   config->window > 0
                                       ? json_integer((json_int_t)config->window)
                                       : json_null());
-    if (family == DT_QWEN2 || family == DT_QWEN3 || family == DT_SMOLLM3)
+    if (family->asks_window)
         result |= json_object_set_new(root, "use_sliding_window",
                                       json_boolean(config->window > 0));
     for (size_t l = 0; l < config->n_layer && config->window == 0; l++)
         dt_layers_add(&full, l);
-    if (family != DT_PHI3 && (family != DT_MISTRAL ||
-                              memcmp(&config->full, &none, sizeof(none)) != 0))
+    if (config->family != DT_PHI3 &&
+        (config->family != DT_MISTRAL ||
+         memcmp(&config->full, &none, sizeof(none)) != 0))
         result |= add_layers(root, "layer_types", &full, config->n_layer, true);
     return result;
 }

@@ -30,11 +30,6 @@ static bool parse_flag(const json_t *root, const char *key,
     return json_is_true(value);
 }
 
-static bool is_qwen(const struct dt_model_config *config)
-{
-    return config->family == DT_QWEN2 || config->family == DT_QWEN3;
-}
-
 /* SmolLM3: a list of 0 and 1, or each fourth layer rotates nothing. */
 static void parse_unrotated(struct dt_model_config *config, const json_t *root,
                             struct dt_error *problems)
@@ -62,37 +57,43 @@ static void parse_unrotated(struct dt_model_config *config, const json_t *root,
 }
 
 /* Whether layer l has a window if layer_types is missing. */
-static bool is_sliding(const struct dt_model_config *config, size_t l,
-                       size_t number)
+static bool is_sliding(const struct dt_model_config *config,
+                       enum dt_windows windows, size_t l, size_t number)
 {
-    switch (config->family) {
-    case DT_GEMMA2:
-        return l % 2 == 0;
-    case DT_GEMMA3: /* each number-th has none */
-        return (l + 1) % number != 0;
-    case DT_SMOLLM3:
-        return dt_layers_have(&config->unrotated, l);
-    case DT_QWEN2:
-    case DT_QWEN3: /* from number on */
-        return l >= number;
-    default:
+    switch (windows) {
+    case DT_WINDOWS_UNKNOWN:
+    case DT_WINDOWS_NONE:
+        break;
+    case DT_WINDOWS_ALL:
         return true;
+    case DT_WINDOWS_EVEN:
+        return l % 2 == 0;
+    case DT_WINDOWS_PATTERN:
+        return (l + 1) % number != 0;
+    case DT_WINDOWS_LATE:
+        return l >= number;
+    case DT_WINDOWS_UNROTATED:
+        return dt_layers_have(&config->unrotated, l);
     }
+    return false;
 }
 
-/* The key and the default of that number. */
-static const char *layer_number(const struct dt_model_config *config,
-                                size_t *number)
+/* That number. */
+static size_t parse_number(enum dt_windows windows, const json_t *root,
+                           struct dt_error *problems)
 {
-    *number = is_qwen(config) ? 28 : 6;
-    return is_qwen(config)               ? "max_window_layers"
-           : config->family == DT_GEMMA3 ? "sliding_window_pattern"
-                                         : NULL;
+    const bool late = windows == DT_WINDOWS_LATE;
+    size_t number = late ? 28 : 6;
+    if (late || windows == DT_WINDOWS_PATTERN)
+        parse_optional(root,
+                       late ? "max_window_layers" : "sliding_window_pattern",
+                       late ? 0 : 1, &number, problems);
+    return number;
 }
 
 /* layer_types: a word for each layer. */
-static void parse_types(struct dt_model_config *config, const json_t *types,
-                        struct dt_error *problems)
+static void parse_types(struct dt_model_config *config, enum dt_windows windows,
+                        const json_t *types, struct dt_error *problems)
 {
     size_t count = json_array_size(types);
     if (count != config->n_layer) {
@@ -114,18 +115,10 @@ static void parse_types(struct dt_model_config *config, const json_t *types,
             dt_error_add(
                 problems, EX_DATAERR,
                 "layer_types: sliding_attention needs %ssliding_window",
-                is_qwen(config) ? "use_sliding_window and " : "");
+                windows == DT_WINDOWS_LATE ? "use_sliding_window and " : "");
             return;
         }
     }
-}
-
-/* Whether the file gives layers a window unless layer_types does. */
-static bool uses_window(const struct dt_model_config *config,
-                        const json_t *root, struct dt_error *problems)
-{
-    bool asks = is_qwen(config) || config->family == DT_SMOLLM3;
-    return !asks || parse_flag(root, "use_sliding_window", problems);
 }
 
 /* Gemma has layers with a window unless layer_types says otherwise. */
@@ -138,46 +131,36 @@ static void require_window(const struct dt_model_config *config,
 }
 
 /* sliding_window; null: none. */
-static void parse_window(struct dt_model_config *config, const json_t *root,
+static void parse_window(struct dt_model_config *config,
+                         const struct dt_family *family, const json_t *root,
                          bool use, struct dt_error *problems)
 {
     const json_t *given = json_object_get(root, "sliding_window");
-    bool optional = config->family == DT_PHI3 || config->family == DT_SMOLLM3;
-    config->window = optional || json_is_null(given) ? 0 : 4096;
+    config->window = json_is_null(given) ? 0 : family->window;
     parse_optional(root, "sliding_window", 1, &config->window, problems);
-    if (is_qwen(config) && !use)
+    if (family->windows == DT_WINDOWS_LATE && !use)
         config->window = 0;
-    if (config->family == DT_GEMMA2 || config->family == DT_GEMMA3)
+    if (family->windows == DT_WINDOWS_EVEN ||
+        family->windows == DT_WINDOWS_PATTERN)
         require_window(config, root, problems);
 }
 
-void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
-                            struct dt_error *problems)
+/* Of a family that has windows. */
+static void parse_windows(struct dt_model_config *config,
+                          const struct dt_family *family, const json_t *root,
+                          struct dt_error *problems)
 {
     const json_t *types = dt_config_value(root, "layer_types");
-    const char *key;
-    size_t number, full = 0;
-    if (config->family == DT_SMOLLM3)
-        parse_unrotated(config, root, problems);
-    switch (config->family) {
-    case DT_GPT2:
-    case DT_LLAMA:
-    case DT_GRANITE:
-    case DT_OLMO2:
-        return;
-    default:
-        break;
-    }
-    bool use = uses_window(config, root, problems);
-    parse_window(config, root, use, problems);
-    key = layer_number(config, &number);
-    if (key)
-        parse_optional(root, key, is_qwen(config) ? 0 : 1, &number, problems);
+    const bool use = !family->asks_window ||
+                     parse_flag(root, "use_sliding_window", problems);
+    size_t full = 0;
+    parse_window(config, family, root, use, problems);
+    size_t number = parse_number(family->windows, root, problems);
     if (types && config->family != DT_PHI3)
-        parse_types(config, types, problems);
+        parse_types(config, family->windows, types, problems);
     else
         for (size_t l = 0; l < config->n_layer; l++)
-            if (!use || !is_sliding(config, l, number))
+            if (!use || !is_sliding(config, family->windows, l, number))
                 dt_layers_add(&config->full, l);
     for (size_t l = 0; l < config->n_layer; l++)
         full += dt_layers_have(&config->full, l);
@@ -185,4 +168,19 @@ void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
         config->window = 0;
         config->full = (struct dt_layers){0};
     }
+}
+
+void dt_config_parse_layers(struct dt_model_config *config,
+                            const struct dt_family *family, const json_t *root,
+                            struct dt_error *problems)
+{
+    if (config->family == DT_SMOLLM3)
+        parse_unrotated(config, root, problems);
+    if (family->windows == DT_WINDOWS_UNKNOWN)
+        dt_error_add(problems, EX_SOFTWARE,
+                     "model_type: which layers of %s have sliding windows is "
+                     "not known: its row in model/family.c needs .windows",
+                     family->type);
+    else if (family->windows != DT_WINDOWS_NONE)
+        parse_windows(config, family, root, problems);
 }

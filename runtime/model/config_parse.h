@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "model/config_fields.h"
+#include "model/family.h"
 
 /* The JSON text of a value, shortened, for "got ...". Returns text. */
 const char *dt_config_text(const json_t *value, char text[64]);
@@ -30,10 +31,12 @@ void dt_config_parse_field(struct dt_model_config *config,
 void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems);
 
-/* Reads which layers have a window, and which rotate nothing. Needs the fields
- * of the file.
+/* Reads which layers have a window, and which rotate nothing; `family` is the
+ * row of the config's. Needs the fields of the file. A row that does not say
+ * which layers have windows is a problem, too.
  */
-void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
+void dt_config_parse_layers(struct dt_model_config *config,
+                            const struct dt_family *family, const json_t *root,
                             struct dt_error *problems);
 
 #endif /* DT_MODEL_CONFIG_PARSE_H */

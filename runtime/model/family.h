@@ -12,6 +12,17 @@ enum dt_head_norm {
     DT_HEAD_NORM_ALL,  /* of all heads together */
 };
 
+/* Which layers have a window where config.json has no layer_types. */
+enum dt_windows {
+    DT_WINDOWS_UNKNOWN, /* of a row that does not say it: refused */
+    DT_WINDOWS_NONE,    /* no layer, whatever the file says */
+    DT_WINDOWS_ALL,
+    DT_WINDOWS_EVEN,      /* layers 0, 2, 4 ... */
+    DT_WINDOWS_PATTERN,   /* all but each sliding_window_pattern-th */
+    DT_WINDOWS_LATE,      /* from layer max_window_layers on */
+    DT_WINDOWS_UNROTATED, /* layers without RoPE */
+};
+
 /* The defaults are those of transformers, for keys that a file lacks. */
 struct dt_family {
     const char *type;                   /* model_type in config.json */
@@ -32,11 +43,14 @@ struct dt_family {
     double norm_epsilon;    /* rms_norm_eps, layer_norm_epsilon */
     double theta;           /* rope_theta */
     double local_theta;     /* of layers with a window, or 0: the same */
-    size_t n_kv_head;       /* num_key_value_heads; 0: as many as n_head */
-    size_t head_size;       /* head_dim; 0: n_embd / n_head */
-    int32_t pad;            /* pad_token_id, -1: none */
-    size_t original;        /* original_max_position_embeddings; 0: those of
-                               the model */
+    enum dt_windows windows;
+    bool asks_window; /* they have one only with use_sliding_window: true */
+    size_t window;    /* sliding_window; 0: none */
+    size_t n_kv_head; /* num_key_value_heads; 0: as many as n_head */
+    size_t head_size; /* head_dim; 0: n_embd / n_head */
+    int32_t pad;      /* pad_token_id, -1: none */
+    size_t original;  /* original_max_position_embeddings; 0: those of
+                         the model */
 };
 
 /* The row of a family, < DT_FAMILIES. */

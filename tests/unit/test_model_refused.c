@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "model/config_parse.h"
 #include "tests/unit/model.h"
 
 #define FULL "\"full_attention\""
@@ -178,10 +179,31 @@ static void unsupported_or_invalid_values_are_refused(void **state)
     }
 }
 
+/* A new row of the table that forgets them: no window must be made up. */
+static void a_family_must_say_which_of_its_layers_have_windows(void **state)
+{
+    const struct dt_family forgets = {.type = "new"};
+    struct dt_model_config c = {.n_layer = 4};
+    struct dt_error err = {0};
+    json_t *root = json_object();
+    (void)state;
+    for (int family = 0; family < DT_FAMILIES; family++)
+        if (dt_family_of(family)->windows == DT_WINDOWS_UNKNOWN)
+            fail_msg("%s", dt_model_family_name(family));
+    dt_config_parse_layers(&c, &forgets, root, &err);
+    json_decref(root);
+    assert_string_equal(err.text,
+                        "model_type: which layers of new have sliding "
+                        "windows is not known: its row in model/family.c needs "
+                        ".windows");
+    assert_int_equal(c.window, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unsupported_or_invalid_values_are_refused),
+        cmocka_unit_test(a_family_must_say_which_of_its_layers_have_windows),
     };
     return cmocka_run_group_tests_name("model_refused", tests, NULL, NULL);
 }
