@@ -12,6 +12,7 @@
 #include "config.h"
 
 #include "algo/numerics.h"
+#include "algo/plan.h"
 #include "algo/run.h"
 
 /* The directory of its config.json; NULL: it is a copy of the model's. */
@@ -112,8 +113,10 @@ int dt_run_critic_init(struct dt_run *run,
     const struct dt_model_options own = dt_run_critic_options(run, options);
     if (!run->critic.layout)
         return 0;
+    const struct dt_parallel_options sharing =
+        dt_run_critic_sharing(run, parallel);
     run->critic.scaler = dt_run_scaler(&run->conf);
-    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, parallel,
+    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, &sharing,
                            optim, err);
 }
 

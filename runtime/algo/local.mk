@@ -108,6 +108,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
+	runtime/algo/sharing.c \
 	runtime/algo/spend.c \
 	runtime/algo/state.c \
 	runtime/algo/sinks.c \

@@ -28,21 +28,6 @@ size_t dt_plan_total(const struct dt_plan *plan)
     return sum;
 }
 
-/* `auto` counts as ddp until dt_plan_choose has settled it. */
-static enum dt_strategy strategy_of(const struct dt_run *run)
-{
-    switch (run->conf.distributed.strategy) {
-    case DT_CONF_ZERO1:
-        return DT_ZERO1;
-    case DT_CONF_ZERO2:
-        return DT_ZERO2;
-    case DT_CONF_ZERO3:
-        return DT_ZERO3;
-    default:
-        return DT_DDP;
-    }
-}
-
 /* Bytes of a rank with another strategy. */
 static size_t total_with(const struct dt_run *run,
                          const struct dt_model_options *options, int strategy)
@@ -114,45 +99,6 @@ long dt_plan_choose_group(const struct dt_run *run,
                : DT_CONF_GROUP_WORLD;
 }
 
-struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
-                                                   enum dt_dtype compute)
-{
-    static const enum dt_when whens[] = {
-        [DT_CONF_FALSE] = DT_WHEN_LAST,
-        [DT_CONF_TRUE] = DT_WHEN_EACH,
-        [DT_CONF_AUTO_CHOICE] = DT_WHEN_AUTO,
-    };
-    const struct dt_conf *conf = &run->conf;
-    struct dt_parallel_options options = {
-        .strategy = strategy_of(run),
-        .compute = compute,
-        .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
-        .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
-        .prefetch = (size_t)conf->distributed.prefetch_units,
-        .offload = dt_run_offload(run, strategy_of(run)),
-        .when = whens[conf->distributed.reduce_each_micro_step],
-    };
-    dt_groups_apply(conf, &run->nodes, run->world, run->A, &options);
-    return options;
-}
-
-bool dt_run_needs_reference(const struct dt_run *run)
-{
-    return run->algo->needs_reference && run->algo->needs_reference(&run->conf);
-}
-
-struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
-                                                    enum dt_dtype compute)
-{
-    const struct dt_parallel_options all =
-        dt_run_parallel_options(run, compute);
-    struct dt_parallel_options options =
-        dt_learner_trained_options(&run->learner, &all);
-    options.use =
-        dt_run_sync_ref(&run->conf)->enabled ? DT_FOLLOWED : DT_FROZEN;
-    return options;
-}
-
 static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
 {
     const struct dt_parallel_options options =
@@ -176,8 +122,10 @@ static void add_critic(const struct dt_run *run,
     const bool here = run->exec.device->is_host;
     if (!critic->layout)
         return;
+    const struct dt_parallel_options sharing =
+        dt_run_critic_sharing(run, parallel);
     struct dt_parallel_bytes held =
-        dt_learner_bytes(critic, run->world, parallel);
+        dt_learner_bytes(critic, run->world, &sharing);
     const size_t parts[] = {
         held.weights,
         held.master,
@@ -332,8 +280,8 @@ static bool offer_strategy(struct offers *offers,
     if (other.world == 1)
         return false;
     struct offers of_other = {.run = &other, .most = offers->most};
-    for (int s = (int)strategy_of(&other) + DT_CONF_ZERO1; s <= DT_CONF_ZERO3;
-         s++) {
+    int s = other.conf.distributed.strategy;
+    for (s = s > DT_CONF_DDP ? s + 1 : DT_CONF_ZERO1; s <= DT_CONF_ZERO3; s++) {
         other.conf.distributed.strategy = s;
         snprintf(what, sizeof(what), "distributed.strategy: %s", names[s]);
         if (add_offer(&of_other, options, what)) {
@@ -356,7 +304,7 @@ static bool offer_offload(struct offers *offers,
         return false;
     other.conf.distributed.offload_optimizer.device =
         host ? DT_CONF_OFFLOAD_NVME : DT_CONF_OFFLOAD_CPU;
-    bool raised = strategy_of(&other) == DT_DDP;
+    bool raised = other.conf.distributed.strategy <= DT_CONF_DDP;
     if (raised)
         other.conf.distributed.strategy = DT_CONF_ZERO1;
     snprintf(what, sizeof(what), "distributed.offload_optimizer.device: %s%s",

@@ -245,7 +245,7 @@ struct dt_conf {
         bool enabled;           /* false: refuses a world of several ranks */
         long shard_group;       /* ranks, or DT_CONF_GROUP_* */
         char *deepspeed_config; /* a file, all of whose keys are read */
-        long prefetch_units;    /* see dt_conf_prefetch_units */
+        long prefetch_units;    /* algo/sharing.c */
         long prefetch_elements, live_elements;
         int reduce_each_micro_step; /* enum dt_conf_choice */
         int reduction;              /* enum dt_conf_reduction */
@@ -468,12 +468,6 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
  */
 int dt_conf_resolve_batch(struct dt_conf *conf, int world,
                           struct dt_error *err);
-
-/* The blocks whose gathered weights a rank may hold at once with zero3, at
- * least 2: prefetch_units, or what prefetch_elements and live_elements allow
- * for blocks of `block` elements.
- */
-long dt_conf_prefetch_units(const struct dt_conf *conf, size_t block);
 
 /* Resolves the keys that depend on the number of optimizer steps of the run,
  * `total` >= 1: turns the ratios of eval, checkpoint, logging, warm-up and

@@ -15,19 +15,6 @@ static bool has_failed(const struct dt_conf_reader *reader, const char *path)
     return reader->failed[dt_conf_key_find(path)];
 }
 
-long dt_conf_prefetch_units(const struct dt_conf *conf, size_t block)
-{
-    const long elements = block > 0 ? (long)block : 1;
-    long units = conf->distributed.prefetch_units;
-    if (dt_conf_given(conf, "distributed.prefetch_elements") &&
-        !dt_conf_given(conf, "distributed.prefetch_units"))
-        units = 1 + conf->distributed.prefetch_elements / elements;
-    if (dt_conf_given(conf, "distributed.live_elements") &&
-        units > conf->distributed.live_elements / elements)
-        units = conf->distributed.live_elements / elements;
-    return units > 2 ? units : 2;
-}
-
 /* zero_stage is another spelling of strategy. */
 static void settle_stage(struct dt_conf_reader *reader)
 {
@@ -94,14 +81,15 @@ const char *dt_conf_strategy_name(int strategy)
     return names[strategy];
 }
 
-/* Whether the file gives a key another value than its default. */
+/* Whether the file gives a key another value than its default, if it has one.
+ */
 static bool is_changed(struct dt_conf_reader *reader, const char *path)
 {
     const struct dt_conf_key *key = &dt_conf_keys[dt_conf_key_find(path)];
     char *text = dt_conf_given(reader->conf, path)
                      ? dt_conf_value_text(reader, key)
                      : NULL;
-    bool changed = text && strcmp(text, key->fallback) != 0;
+    bool changed = text && (!key->fallback || strcmp(text, key->fallback) != 0);
     free(text);
     return changed;
 }
@@ -166,6 +154,7 @@ static void check_offload_param(struct dt_conf_reader *reader)
 
 static void warn_of_unused(struct dt_conf_reader *reader)
 {
+    enum { GATHERS = 1 << DT_CONF_AUTO_STRATEGY | 1 << DT_CONF_ZERO3 };
     static const struct {
         const char *path;
         unsigned strategies; /* bits of those that look at it */
@@ -174,8 +163,9 @@ static void warn_of_unused(struct dt_conf_reader *reader)
         {"distributed.shard_group", 1u << DT_CONF_AUTO_STRATEGY |
                                         1u << DT_CONF_ZERO2 |
                                         1u << DT_CONF_ZERO3},
-        {"distributed.prefetch_units",
-         1u << DT_CONF_AUTO_STRATEGY | 1u << DT_CONF_ZERO3},
+        {"distributed.prefetch_units", GATHERS},
+        {"distributed.prefetch_elements", GATHERS},
+        {"distributed.live_elements", GATHERS},
     };
     static const char *const aio[] = {
         "distributed.aio.block_size",
@@ -215,6 +205,14 @@ static void check_reduction(struct dt_conf_reader *reader)
                 "but distributed.reduction is flat: remove one of them");
 }
 
+static void check_prefetch(struct dt_conf_reader *reader)
+{
+    if (dt_conf_given(reader->conf, "distributed.prefetch_units") &&
+        dt_conf_given(reader->conf, "distributed.prefetch_elements"))
+        WARNING(reader, "distributed.prefetch_elements",
+                "no effect: distributed.prefetch_units is given");
+}
+
 static void check_outage(struct dt_conf_reader *reader)
 {
     const struct dt_conf *conf = reader->conf;
@@ -233,6 +231,7 @@ void dt_conf_check_distributed(struct dt_conf_reader *reader)
     check_offload_optimizer(reader);
     check_offload_param(reader);
     check_reduction(reader);
+    check_prefetch(reader);
     warn_of_unused(reader);
 }
 

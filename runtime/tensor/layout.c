@@ -171,6 +171,19 @@ size_t dt_layout_largest(const struct dt_layout *layout)
     return most;
 }
 
+size_t dt_layout_largest_block(const struct dt_layout *layout)
+{
+    size_t most = 0;
+    for (size_t u = 1; u + 1 < layout->unit_count; u++) {
+        const struct dt_unit *unit = &layout->units[u];
+        size_t sum = 0;
+        for (size_t i = 0; i < unit->param_count; i++)
+            sum += layout->params[unit->first_param + i].count;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
 int dt_layout_find(const struct dt_layout *layout, const char *name)
 {
     for (size_t i = 0; i < layout->param_count; i++)

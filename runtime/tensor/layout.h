@@ -121,6 +121,11 @@ struct dt_view dt_layout_params(const struct dt_layout *layout,
 /* Elements of the largest unit. */
 size_t dt_layout_largest(const struct dt_layout *layout);
 
+/* Elements of the parameters of the largest unit but the first and the last
+ * one; 0: there is none.
+ */
+size_t dt_layout_largest_block(const struct dt_layout *layout);
+
 /* Index of the parameter called `name`, or -1. */
 int dt_layout_find(const struct dt_layout *layout, const char *name);
 

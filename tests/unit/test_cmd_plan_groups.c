@@ -116,12 +116,59 @@ static void gradients_that_stay_whole_are_told(void **state)
     assert_true(zero2[1] == zero1[1]);
 }
 
+/* Bytes of weights with zero3. */
+static double zero3_weights(const char *lines)
+{
+    char text[512];
+    snprintf(text, sizeof(text), SMALL "%s", lines);
+    write_file("t.yaml", text);
+    json_t *all = plan_json("--json --ntasks-per-node 2 t.yaml");
+    const json_t *one = json_array_get(json_object_get(all, "candidates"), 3);
+    assert_string_equal(string(one, "strategy"), "zero3");
+    double bytes = number(json_object_get(one, "bytes"), "weights");
+    json_decref(all);
+    return bytes;
+}
+
+static double by_deepspeed(const char *keys)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "{\"zero_optimization\": {\"stage\": 3%s}}",
+             keys);
+    write_file("ds.json", text);
+    double bytes = zero3_weights("distributed.deepspeed_config: ds.json\n");
+    unlink("ds.json");
+    return bytes;
+}
+
+/* A block has 12 x 128 x 128 + 13 x 128 parameters. */
+static void deepspeed_says_how_many_blocks_are_gathered(void **state)
+{
+#define ZERO3 "distributed.strategy: zero3\n"
+#define AHEAD ", \"stage3_prefetch_bucket_size\": "
+    (void)state;
+    double two = zero3_weights(ZERO3);
+    double three = zero3_weights(ZERO3 "distributed.prefetch_units: 3\n");
+    assert_true(three - two == 4 * 198400); /* a multiple of 256 */
+    assert_true(by_deepspeed("") == two);
+    assert_true(by_deepspeed(AHEAD "0") == two);
+    assert_true(by_deepspeed(AHEAD "396543") == two);
+    assert_true(by_deepspeed(AHEAD "396544") == three);
+    assert_true(by_deepspeed(AHEAD
+                             "396544,"
+                             " \"stage3_max_live_parameters\": 594815") == two);
+    assert_true(by_deepspeed(AHEAD "1e12,"
+                                   " \"stage3_max_live_parameters\": 594816") ==
+                three);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(int8_is_seen_in_traffic_and_time),
         cmocka_unit_test(the_group_is_that_of_the_run),
         cmocka_unit_test(gradients_that_stay_whole_are_told),
+        cmocka_unit_test(deepspeed_says_how_many_blocks_are_gathered),
     };
     return cmocka_run_group_tests_name("groups of a plan", tests,
                                        enter_directory, leave_directory);

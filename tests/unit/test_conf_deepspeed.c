@@ -396,28 +396,6 @@ static void mistakes_in_yaml_are_at_their_place(void **state)
                   "--explain KEY` says why\n"));
 }
 
-static void blocks_are_gathered_ahead_within_both_limits(void **state)
-{
-    static const struct {
-        const char *lines;
-        long units;
-    } cases[] = {
-        {"", 2},
-        {"prefetch_units: 5\n", 5},
-        {"distributed.prefetch_elements: 0\n", 2},
-        {"distributed.prefetch_elements: 500\n", 6},
-        {"distributed: {prefetch_elements: 599, live_elements: 499}\n", 4},
-        {"distributed: {prefetch_units: 9, prefetch_elements: 100}\n", 9},
-        {"distributed: {prefetch_units: 9, live_elements: 0}\n", 2},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct dt_conf *conf = load_more(cases[i].lines);
-        assert_int_equal(dt_conf_prefetch_units(conf, 100), cases[i].units);
-        dt_conf_destroy(conf);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,7 +409,6 @@ int main(void)
         cmocka_unit_test(a_dump_needs_no_deepspeed_file),
         cmocka_unit_test(yaml_may_have_the_keys_of_deepspeed),
         cmocka_unit_test(mistakes_in_yaml_are_at_their_place),
-        cmocka_unit_test(blocks_are_gathered_ahead_within_both_limits),
     };
     return cmocka_run_group_tests_name("conf deepspeed", tests, enter_directory,
                                        leave_pair);

@@ -246,6 +246,16 @@ static void keys_that_nothing_looks_at_are_told(void **state)
          "zero1\n"
          "t.yaml:6:72: distributed.strategy_auto_memory: no effect with "
          "strategy zero1\n"},
+        {"zero_stage: 2\n"
+         "distributed: {prefetch_elements: 0, live_elements: 1}\n",
+         "t.yaml:6:34: distributed.prefetch_elements: no effect with strategy "
+         "zero2\n"
+         "t.yaml:6:52: distributed.live_elements: no effect with strategy "
+         "zero2\n"},
+        {"zero_stage: 3\n"
+         "distributed: {prefetch_elements: 0, prefetch_units: 3}\n",
+         "t.yaml:6:34: distributed.prefetch_elements: no effect: "
+         "distributed.prefetch_units is given\n"},
         {"offload_optimizer: {path: /x, ratio: 0.5, pin_memory: true}\n"
          "distributed.aio: {threads: 2, queue_depth: 32}\n",
          "t.yaml:5:27: distributed.offload_optimizer.path: no effect: "
