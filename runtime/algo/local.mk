@@ -86,6 +86,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/ppo_loss.h \
 	runtime/algo/ppo_state.h \
 	runtime/algo/precompute.c \
+	runtime/algo/predict.c \
+	runtime/algo/predict.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
 	runtime/algo/prompt_data.c \

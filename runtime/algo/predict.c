@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* predict.c - how long a step of a run takes, on the virtual clock */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/plan.h"
+#include "algo/predict.h"
+#include "forecast/cost.h"
+
+static int need_rate(const struct dt_rates *rates, enum dt_rate rate,
+                     struct dt_error *err)
+{
+    if (dt_rates_has(rates, rate))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s has no rate '%s', which this job needs; measure it "
+                        "with disttrain doctor --rates in a step of as many "
+                        "nodes and ranks, or add a line 'like: NAME'",
+                        rates->from, dt_rate_name(rate));
+}
+
+int dt_predict_check_offload(const struct dt_rates *rates, int state,
+                             struct dt_error *err)
+{
+    static const enum dt_rate gpu[] = {DT_RATE_PCIE_UP, DT_RATE_PCIE_DOWN,
+                                       DT_RATE_HOST_MEMORY};
+    static const enum dt_rate drive[] = {DT_RATE_DRIVE_READ,
+                                         DT_RATE_DRIVE_WRITE};
+    if (state == DT_CONF_OFFLOAD_NONE)
+        return 0;
+    for (int i = 0; rates->gpu && i < 3; i++)
+        if (need_rate(rates, gpu[i], err) < 0)
+            return -1;
+    for (int i = 0; state == DT_CONF_OFFLOAD_NVME && i < 2; i++)
+        if (need_rate(rates, drive[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+int dt_predict_check(const struct dt_predictor *predictor,
+                     const struct dt_conf *conf, struct dt_error *err)
+{
+    const struct dt_rates *rates = predictor->rates;
+    if ((predictor->ranks > 1 && need_rate(rates, DT_RATE_NODE, err) < 0) ||
+        (predictor->nodes > 1 && need_rate(rates, DT_RATE_NETWORK, err) < 0))
+        return -1;
+    return dt_predict_check_offload(
+        rates, conf->distributed.offload_optimizer.device, err);
+}
+
+/* Seconds of the units of a learner in a micro-batch. */
+static void fill_units(const struct dt_run *run,
+                       const struct dt_model_options *model,
+                       const struct dt_learner *learner,
+                       const struct dt_rates *rates,
+                       struct dt_unit_seconds *units)
+{
+    const struct dt_step_shape shape = dt_step_shape_of(run);
+    const enum dt_dtype compute = model->compute;
+    struct dt_model_options options = *model;
+    options.B = shape.rows;
+    options.T = shape.T;
+    dt_cost_units(&learner->model_config, dt_learner_model_layout(learner),
+                  &options, rates, units);
+    if (learner != &run->learner)
+        return;
+    if (shape.values > 0) /* logits of values are computed twice */
+        units[learner->layout->unit_count - 1].backward =
+            dt_cost_head(&learner->model_config, 1, shape.values) * 8 / 6 /
+            dt_rates_head(rates, compute);
+    if (shape.references)
+        units[0].forward += dt_forward_seconds(
+            learner, rates, compute, (double)shape.rows, shape.T,
+            (double)(shape.values > 0 ? shape.values : shape.rows * shape.T));
+}
+
+static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
+{
+    to->seconds += from->seconds;
+    to->in_node += from->in_node;
+    to->out_of_node += from->out_of_node;
+    to->drive_read += from->drive_read;
+    to->drive_written += from->drive_written;
+    for (int i = 0; i < DT_RESOURCES; i++)
+        to->busy[i] += from->busy[i];
+}
+
+/* The passes through frozen weights; what is left of the step is then the sums
+ * and updates of the adapter beside them.
+ */
+static int time_frozen(const struct dt_learner *learner,
+                       const struct dt_timeline_options *like,
+                       const struct dt_parallel_options *parallel,
+                       struct dt_unit_seconds *units, struct dt_timeline *step,
+                       struct dt_error *err)
+{
+    const struct dt_parallel_options frozen =
+        dt_learner_frozen_options(parallel);
+    struct dt_timeline_options options = *like;
+    struct dt_timeline own;
+    options.layout = learner->frozen.layout;
+    options.parallel = &frozen;
+    if (dt_timeline_make(&options, &own, err) < 0)
+        return -1;
+    add_step(step, &own);
+    memset(units, 0, learner->layout->unit_count * sizeof(*units));
+    return 0;
+}
+
+/* Learners take turns. */
+static int time_learners(const struct dt_predictor *predictor,
+                         const struct dt_run *run,
+                         const struct dt_model_options *model,
+                         const struct dt_parallel_options *parallel,
+                         struct dt_unit_seconds *units,
+                         struct dt_timeline *step, struct dt_error *err)
+{
+    const struct dt_rates rates =
+        dt_rates_for(predictor->rates, predictor->ranks);
+    const struct dt_learner *learners[] = {&run->learner, &run->critic};
+    struct dt_timeline own;
+    *step = (struct dt_timeline){0};
+    for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
+        const struct dt_parallel_options shared =
+            i == 0 ? *parallel : dt_run_critic_sharing(run, parallel);
+        const struct dt_parallel_options trained =
+            dt_learner_trained_options(learners[i], &shared);
+        fill_units(run, model, learners[i], &rates, units);
+        struct dt_timeline_options timeline = {
+            .layout = learners[i]->layout,
+            .parallel = &trained,
+            .rates = &rates,
+            .units = units,
+            .micro_batches = dt_step_shape_of(run).micro_batches,
+            .world = run->world,
+            .node_size = predictor->ranks,
+            .rings = predictor->gpu,
+        };
+        if (learners[i]->frozen.layout &&
+            time_frozen(learners[i], &timeline, &shared, units, step, err) < 0)
+            return -1;
+        if (dt_timeline_make(&timeline, &own, err) < 0)
+            return -1;
+        add_step(step, &own);
+    }
+    return 0;
+}
+
+/* The share of a step in its generation, during which a device only waits for
+ * weights.
+ */
+static void add_generation(const struct dt_generation_plan *plan,
+                           struct dt_timeline *step)
+{
+    struct dt_timeline share = {0};
+    if (plan->completions == 0)
+        return;
+    share.seconds = dt_generation_seconds(plan) / (double)plan->uses;
+    share.busy[DT_ON_DEVICE] =
+        share.seconds - plan->gather / (double)plan->uses;
+    add_step(step, &share);
+}
+
+/* Units of the largest learner. */
+static size_t most_units(const struct dt_run *run)
+{
+    const struct dt_layout *critic = run->critic.layout;
+    size_t most = dt_learner_model_layout(&run->learner)->unit_count;
+    return critic && critic->unit_count > most ? critic->unit_count : most;
+}
+
+int dt_predict_step(const struct dt_predictor *predictor,
+                    const struct dt_run *run,
+                    const struct dt_model_options *options,
+                    const struct dt_parallel_options *parallel,
+                    struct dt_timeline *step,
+                    struct dt_generation_plan *generation, struct dt_error *err)
+{
+    const struct dt_rates rates =
+        dt_rates_for(predictor->rates, predictor->ranks);
+    struct dt_unit_seconds *units = calloc(most_units(run), sizeof(*units));
+    if (!units)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = time_learners(predictor, run, options, parallel, units, step, err);
+    free(units);
+    *generation =
+        dt_generation_plan_make(run, options, &rates, predictor->ranks);
+    add_generation(generation, step);
+    return rc;
+}
