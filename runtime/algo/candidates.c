@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "algo/candidates.h"
-#include "algo/predict.h"
 #include "ops/workspace.h"
 
 /* What is left of a GPU to CUDA, NCCL and pages that are not full: estimates.
@@ -14,30 +13,12 @@ enum { RESERVE_PERCENT = 4 };
 /* A GPU where there is none: plans ask nothing else of a device. */
 static const struct dt_device planned_gpu = {.name = "cuda"};
 
-const char *dt_candidate_name(int strategy)
-{
-    static const char *const names[] = {
-        [DT_CONF_AUTO_STRATEGY] = "auto", [DT_CONF_DDP] = "ddp",
-        [DT_CONF_ZERO1] = "zero1",        [DT_CONF_ZERO2] = "zero2",
-        [DT_CONF_ZERO3] = "zero3",
-    };
-    return names[strategy];
-}
-
 const char *dt_candidate_tier(int offload)
 {
     static const char *const names[] = {[DT_CONF_OFFLOAD_NONE] = "none",
                                         [DT_CONF_OFFLOAD_CPU] = "cpu",
                                         [DT_CONF_OFFLOAD_NVME] = "nvme"};
     return names[offload];
-}
-
-/* Guide 004's rule. */
-static int guide_strategy(double parameters)
-{
-    return parameters < 1e9    ? DT_CONF_DDP
-           : parameters <= 7e9 ? DT_CONF_ZERO2
-                               : DT_CONF_ZERO3;
 }
 
 static size_t rank_share(const struct dt_candidates *c)
@@ -168,7 +149,11 @@ static int add_as_given(struct dt_candidates *c, struct dt_error *err)
     const struct dt_conf *conf = &c->run.conf;
     struct kind kind = {0, conf->distributed.offload_optimizer.device,
                         conf->distributed.offload_param.device};
-    int taken = dt_plan_choose(&c->run, &c->options, c->share, 1);
+    const struct dt_predictor predictor = predictor_of(c);
+    c->ballot = (struct dt_ballot){.left = c->share, .local_size = 1};
+    if (dt_ballot_make(&c->run, &c->options, &predictor, &c->ballot, err) < 0)
+        return -1;
+    int taken = dt_ballot_take(&c->run, &c->ballot);
     int first =
         kind.state == DT_CONF_OFFLOAD_NONE ? DT_CONF_DDP : DT_CONF_ZERO1;
     for (int s = DT_CONF_DDP; s <= DT_CONF_ZERO3; s++) {
@@ -230,8 +215,7 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
         add_as_given(c, err) < 0 || add_offloaded(c, err) < 0)
         return -1;
     c->most_rows = most_rows(c);
-    c->guide = guide_strategy(
-        (double)dt_learner_model_layout(&c->run.learner)->param_total);
+    c->guide = dt_strategy_by_size(&c->run);
     return 0;
 }
 

@@ -9,9 +9,7 @@
 #ifndef DT_ALGO_CANDIDATES_H
 #define DT_ALGO_CANDIDATES_H
 
-#include "algo/generation_plan.h"
-#include "algo/plan.h"
-#include "forecast/timeline.h"
+#include "algo/strategy.h"
 
 /* The job. */
 struct dt_job_size {
@@ -55,9 +53,10 @@ struct dt_candidates {
     size_t as_given;
     size_t count;
     const struct dt_candidate
-        *taken;       /* by the run: as the file says, or auto */
-    size_t most_rows; /* of a micro-batch that fits; SIZE_MAX: unknown */
-    int guide;        /* enum dt_conf_strategy: by the number of parameters */
+        *taken;              /* by the run: as the file says, or auto */
+    struct dt_ballot ballot; /* of auto */
+    size_t most_rows;        /* of a micro-batch that fits; SIZE_MAX: unknown */
+    int guide; /* enum dt_conf_strategy: by the number of parameters */
 };
 
 /* Fills candidates. -1: EX_CONFIG as a run would fail, EX_NOINPUT and
@@ -68,9 +67,6 @@ int dt_candidates_init(struct dt_candidates *candidates,
                        const struct dt_conf *conf,
                        const struct dt_job_size *size, struct dt_error *err);
 void dt_candidates_fini(struct dt_candidates *candidates);
-
-/* The strategy of a name, as files have it. */
-const char *dt_candidate_name(int strategy);
 
 /* "none", "cpu" or "nvme". */
 const char *dt_candidate_tier(int offload);

@@ -39,17 +39,3 @@ size_t dt_run_plannable(const struct dt_run *run, size_t left)
         return left;
     return left > NCCL_MESSAGES ? left - NCCL_MESSAGES : 0;
 }
-
-int dt_run_agree_strategy(struct dt_run *run, struct dt_error *err)
-{
-    long *group = &run->conf.distributed.shard_group;
-    double needs[] = {run->conf.distributed.strategy,
-                      *group == DT_CONF_GROUP_WORLD};
-    if (run->world > 1 &&
-        dt_comm_reduce_scalars(run->comm, needs, 2, DT_MAX, err) < 0)
-        return -1;
-    run->conf.distributed.strategy = (int)needs[0];
-    if (needs[1] > 0)
-        *group = DT_CONF_GROUP_WORLD;
-    return 0;
-}

@@ -123,6 +123,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/stragglers.c \
 	runtime/algo/stragglers.h \
 	runtime/algo/strain.c \
+	runtime/algo/strategy.c \
+	runtime/algo/strategy.h \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \

@@ -28,75 +28,11 @@ size_t dt_plan_total(const struct dt_plan *plan)
     return sum;
 }
 
-/* Bytes of a rank with another strategy. */
-static size_t total_with(const struct dt_run *run,
-                         const struct dt_model_options *options, int strategy)
-{
-    struct dt_run other = *run;
-    other.conf.distributed.strategy = strategy;
-    struct dt_plan plan = dt_plan_make(&other, options);
-    return dt_plan_total(&plan);
-}
-
-/* The bytes of `left` that a rank may use, which those of a node share.
- * SIZE_MAX is no amount: it is not known.
- */
-static size_t rank_share(const struct dt_run *run, size_t left, int local_size)
+size_t dt_plan_rank_share(const struct dt_run *run, size_t left, int local_size)
 {
     return run->exec.device->is_host && left != SIZE_MAX
                ? left / (size_t)local_size
                : left;
-}
-
-/* The first strategy that can do what is asked for. */
-static int least_strategy(const struct dt_conf *conf)
-{
-    if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
-        return DT_CONF_ZERO3;
-    return conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE
-               ? DT_CONF_ZERO1
-               : DT_CONF_DDP;
-}
-
-int dt_plan_choose(const struct dt_run *run,
-                   const struct dt_model_options *options, size_t left,
-                   int local_size)
-{
-    size_t mine = rank_share(run, left, local_size);
-    double parameters =
-        (double)dt_learner_model_layout(&run->learner)->param_total;
-    int least = least_strategy(&run->conf), strategy = DT_CONF_DDP;
-    if (run->conf.distributed.strategy != DT_CONF_AUTO_STRATEGY)
-        return run->conf.distributed.strategy;
-    if (run->world > 1 && !run->conf.distributed.strategy_auto_memory)
-        strategy = parameters < 1e9    ? DT_CONF_DDP
-                   : parameters <= 7e9 ? DT_CONF_ZERO2
-                                       : DT_CONF_ZERO3;
-    if (strategy < least)
-        strategy = least;
-    while (run->world > 1 && run->conf.distributed.strategy_auto_memory &&
-           strategy < DT_CONF_ZERO3 &&
-           total_with(run, options, strategy) > mine)
-        strategy++;
-    return strategy;
-}
-
-long dt_plan_choose_group(const struct dt_run *run,
-                          const struct dt_model_options *options, size_t left,
-                          int local_size)
-{
-    struct dt_run other = *run;
-    const struct dt_conf *conf = &run->conf;
-    if (conf->distributed.shard_group != DT_CONF_GROUP_AUTO)
-        return conf->distributed.shard_group;
-    if (conf->distributed.reduction == DT_CONF_FLAT ||
-        !dt_nodes_are_even(&run->nodes))
-        return DT_CONF_GROUP_WORLD;
-    other.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
-    return total_with(&other, options, other.conf.distributed.strategy) <=
-                   rank_share(run, left, local_size)
-               ? DT_CONF_GROUP_NODE
-               : DT_CONF_GROUP_WORLD;
 }
 
 static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
@@ -350,7 +286,7 @@ void dt_plan_offer(const struct dt_run *run,
                    int local_size, char *text, size_t bytes)
 {
     struct offers offers = {.run = run,
-                            .most = rank_share(run, left, local_size)};
+                            .most = dt_plan_rank_share(run, left, local_size)};
     offer_all(&offers, options, left, local_size);
     snprintf(text, bytes, "%s", offers.text);
 }
@@ -418,7 +354,7 @@ int dt_plan_check(const struct dt_run *run,
     struct dt_plan plan = dt_plan_make(run, options);
     size_t total = dt_plan_total(&plan);
     bool shared = run->exec.device->is_host; /* by the ranks of the node */
-    size_t mine = rank_share(run, left, local_size);
+    size_t mine = dt_plan_rank_share(run, left, local_size);
     char offers[512], others[128];
     name_others(&plan, others, sizeof(others));
     log_plan(run, &plan, mine);

@@ -44,23 +44,10 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
 /* On the device; SIZE_MAX if it does not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 
-/* The strategy (enum dt_conf_strategy) that distributed.strategy asks for, with
- * `auto` settled for this rank: the first of ddp, zero1, zero2 and zero3 that
- * fits into the memory, as dt_plan_check counts it, or zero3; or by the number
- * of parameters without distributed.strategy_auto_memory: ddp below 1e9, zero2
- * up to 7e9, else zero3. Offload needs zero1 at least, that of weights zero3.
- * Ranks may differ; the highest fits on all.
+/* The bytes of `left` that a rank may use: on a host the ranks of a node share
+ * them. SIZE_MAX is no amount: it is not known.
  */
-int dt_plan_choose(const struct dt_run *run,
-                   const struct dt_model_options *options, size_t left,
-                   int local_size);
-
-/* The group (ranks, or DT_CONF_GROUP_*) that distributed.shard_group asks for,
- * with `auto` settled for this rank and its strategy: a node, if there are
- * several with equally many ranks and the run then fits; else the world.
- */
-long dt_plan_choose_group(const struct dt_run *run,
-                          const struct dt_model_options *options, size_t left,
+size_t dt_plan_rank_share(const struct dt_run *run, size_t left,
                           int local_size);
 
 /* Spends GPU memory that is left on speed: first activations are saved that

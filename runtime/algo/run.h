@@ -50,6 +50,7 @@ struct dt_run {
     bool (*stop)(void);   /* was this rank told to stop? */
     int rank, world;
     struct dt_nodes nodes; /* of the world */
+    char strategy[256];    /* that auto has taken, and why; "": it was given */
     size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
                        sides have up to T tokens, a step has B * A */
     size_t eval_B;  /* rows of an evaluation */
@@ -185,11 +186,6 @@ int dt_run_least_memory(const struct dt_run *run, size_t *left,
  * which is resolved.
  */
 size_t dt_run_plannable(const struct dt_run *run, size_t left);
-
-/* least.c: what is auto in distributed.strategy and shard_group is what the
- * rank with the least memory needs. All ranks call it.
- */
-int dt_run_agree_strategy(struct dt_run *run, struct dt_error *err);
 
 /* run.c: rank 0 warns of what the operations have to say since the last call.
  */

@@ -20,6 +20,7 @@
 #include "algo/plan.h"
 #include "algo/run.h"
 #include "algo/same.h"
+#include "algo/strategy.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -311,6 +312,8 @@ static void print_banner(struct dt_run *run)
                        "lora: %zu parameters are trained, those of %s are "
                        "frozen",
                        run->learner.layout->param_total, run->conf.model.path);
+    if (run->strategy[0])
+        dt_report_note(run->report, "strategy: %s", run->strategy);
     dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
                      run->report);
     dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
@@ -367,21 +370,19 @@ int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
     return dt_run_reward_models(run, options, err);
 }
 
-/* Checks model, memory and data on this rank; `left` is dt_run_least_memory. */
+/* Checks model, memory and data on this rank; ballot->left is that of
+ * dt_run_least_memory.
+ */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
-                     size_t left, int local_size, struct dt_error *err)
+                     struct dt_ballot *ballot, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;
     if (dt_run_resolve(run, options, err) < 0 ||
         dt_nodes_find(&run->nodes, run->comm, err) < 0 ||
         dt_groups_check(conf, &run->nodes, run->comm, err) < 0)
         return -1;
-    left = dt_run_plannable(run, left);
-    conf->distributed.strategy = dt_plan_choose(run, options, left, local_size);
-    conf->distributed.shard_group =
-        dt_plan_choose_group(run, options, left, local_size);
-    dt_plan_spend(run, options, left);
-    if (dt_plan_check(run, options, left, local_size, err) < 0)
+    ballot->left = dt_run_plannable(run, ballot->left);
+    if (dt_strategy_settle(run, options, ballot, err) < 0)
         return -1;
     dt_live_phase(run->live, "preparing data");
     run->data.stop = run->stop;
@@ -395,16 +396,15 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
  * together if one of them is told to stop.
  */
 static int probe_rank0_first(struct dt_run *run,
-                             struct dt_model_options *options, int local_size,
-                             struct dt_error *err)
+                             struct dt_model_options *options,
+                             struct dt_ballot *ballot, struct dt_error *err)
 {
     bool first = run->rank == 0;
-    size_t left;
-    if (dt_run_least_memory(run, &left, err) < 0)
+    if (dt_run_least_memory(run, &ballot->left, err) < 0)
         return -1;
     if (!first && dt_run_share_stop(run, false, err) < 0)
         return -1;
-    bool stopped = probe_run(run, options, left, local_size, err) < 0;
+    bool stopped = probe_run(run, options, ballot, err) < 0;
     if ((stopped && err->status != EX_TEMPFAIL) ||
         (first && dt_run_share_stop(run, stopped, err) < 0))
         return -1;
@@ -416,6 +416,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err)
 {
     struct dt_model_options options;
+    struct dt_ballot ballot = {.local_size = local_size};
     run->conf = *conf;
     run->given = conf;
     run->exec = *exec;
@@ -425,8 +426,9 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (run->rank == 0 && dt_run_live_begin(run, err) < 0)
         return -1;
     if (dt_agree_conf(comm, conf, err) < 0 ||
-        probe_rank0_first(run, &options, local_size, err) < 0 ||
-        dt_agree_data(run, err) < 0 || dt_run_agree_strategy(run, err) < 0 ||
+        probe_rank0_first(run, &options, &ballot, err) < 0 ||
+        dt_agree_data(run, err) < 0 ||
+        dt_strategy_agree(run, &options, &ballot, err) < 0 ||
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);

@@ -11,6 +11,7 @@
 #include "algo/run.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
+#include "forecast/rates.h"
 #include "model/model.h"
 #include "slurm/promise.h"
 #include "slurm/request.h"
@@ -235,6 +236,17 @@ static int check_critic(const char *file, const struct dt_conf *conf)
                        : report(conf, file, "model.value_path", err.text);
 }
 
+/* The kind of device that rates are of is that of the job, not of this host. */
+static int check_rates(const char *file, const struct dt_conf *conf)
+{
+    struct dt_rates rates;
+    struct dt_error err;
+    const char *path = conf->distributed.rates;
+    return path && dt_rates_load(path, &rates, &err) < 0
+               ? report(conf, file, "distributed.rates", err.text)
+               : EX_OK;
+}
+
 int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
 {
     struct dt_error err;
@@ -248,7 +260,7 @@ int dt_cmd_check_training(const char *file, const struct dt_conf *conf)
     }
     if (check_model(file, conf, &vocab_size) != EX_OK ||
         check_reference(file, conf) != EX_OK ||
-        check_critic(file, conf) != EX_OK)
+        check_critic(file, conf) != EX_OK || check_rates(file, conf) != EX_OK)
         return EX_CONFIG;
     if (dt_run_check_resume(conf, &err) < 0 &&
         report(conf, file, "training.resume", err.text) != EX_OK)

@@ -25,7 +25,7 @@ static const char help[] =
     "  --gpu-memory SIZE    memory of a GPU: GiB, or a number with a unit\n"
     "  --rates RATES        a file of rates, or a known device: h100, h200, "
     "a100\n"
-    "                       or cpu\n"
+    "                       or cpu; the default is distributed.rates\n"
     "  --set KEY=VALUE      take this value, whatever FILE says\n"
     "  --json               print all numbers as JSON\n"
     "  --help               this text\n\n"
@@ -134,7 +134,8 @@ static long ranks_of(const struct dt_conf *conf, long nodes)
     return 1;
 }
 
-/* The rates of --rates, or of the device that the run would use. */
+/* The rates of --rates, of the file, or of the device that the run would use.
+ */
 static int find_rates(const struct options *options, struct dt_conf *conf,
                       struct dt_rates *rates, struct dt_error *err)
 {
@@ -143,8 +144,10 @@ static int find_rates(const struct options *options, struct dt_conf *conf,
                (conf->run.device == DT_CONF_AUTO_DEVICE &&
                 conf->launch.gpus_per_node > 0);
     if (!options->rates) {
-        dt_rates_known(gpu ? "h100" : "cpu", rates, &names);
-        return 0;
+        int found = dt_strategy_rates(conf, gpu, rates, err);
+        if (found == 0)
+            dt_rates_known(gpu ? "h100" : "cpu", rates, &names);
+        return found < 0 ? -1 : 0;
     }
     if (!dt_rates_known(options->rates, rates, &names) &&
         dt_rates_load(options->rates, rates, err) < 0)
@@ -209,7 +212,7 @@ static int report_lack(const struct dt_candidates *c)
     fprintf(stderr,
             "disttrain plan: the run does not fit: %s needs %s of memory a "
             "rank, which has %s; what would fit: %s\n",
-            dt_candidate_name(taken->strategy),
+            dt_conf_strategy_name(taken->strategy),
             dt_plan_out_bytes((double)taken->total, needs),
             dt_plan_out_bytes((double)c->share, has), offers);
     return EX_CONFIG;

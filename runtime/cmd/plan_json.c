@@ -77,7 +77,7 @@ static json_t *candidate_of(const struct dt_candidates *c,
                             const struct dt_candidate *one)
 {
     return json_pack("{ss ss ss sb sb sb si so so so so so so so so sf}",
-                     "strategy", dt_candidate_name(one->strategy),
+                     "strategy", dt_conf_strategy_name(one->strategy),
                      "offload_optimizer", dt_candidate_tier(one->state),
                      "offload_param", dt_candidate_tier(one->weights), "taken",
                      one == c->taken, "fits",
@@ -140,15 +140,19 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
                      struct dt_error *err)
 {
     const struct dt_run *run = &c->run;
+    char strategy[256];
+    dt_ballot_text(run, &c->ballot, strategy);
     json_t *all = json_pack(
-        "{ss ss so si si ss so so so so so ss so so}", "file", file, "model",
-        dt_model_family_name(run->learner.model_config.family), "parameters",
+        "{ss ss so si si ss so so so so so ss ss? so so}", "file", file,
+        "model", dt_model_family_name(run->learner.model_config.family),
+        "parameters",
         number_of(dt_learner_model_layout(&run->learner)->param_total), "nodes",
         c->size.nodes, "ranks_per_node", c->size.ranks, "device",
         c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "whole_run",
         whole_of(c), "memory", number_of(c->size.memory), "memory_for_rank",
         number_of(c->share), "largest_micro_batch", number_of(c->most_rows),
-        "guide", dt_candidate_name(c->guide), "rates", rates_of(&c->size.rates),
+        "guide", dt_conf_strategy_name(c->guide), "strategy_why",
+        strategy[0] ? strategy : NULL, "rates", rates_of(&c->size.rates),
         "candidates", candidates_of(c));
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     json_decref(all);

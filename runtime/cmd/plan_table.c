@@ -10,9 +10,6 @@
 
 enum { BYTES_TEXT = 24 };
 
-/* A difference of time below which the clock has nothing to say. */
-static const double TIE = 0.03;
-
 const char *dt_plan_out_bytes(double bytes, char *text)
 {
     static const char *const units[] = {"kB", "MB", "GB", "TB"};
@@ -109,7 +106,7 @@ static void print_row(const struct dt_candidates *c,
     char group[BYTES_TEXT] = "-", seconds[DT_PAGE_NUMBER_BYTES];
     if (one->group > 1)
         snprintf(group, sizeof(group), "%d", one->group);
-    fprintf(out, "%-8s  %5s", dt_candidate_name(one->strategy), group);
+    fprintf(out, "%-8s  %5s", dt_conf_strategy_name(one->strategy), group);
     if (offload)
         print_offload(one, out);
     fprintf(out, "  %11s  %9s  %11s  %10s  %8.0f  %4.0f %%  ",
@@ -150,7 +147,7 @@ static void print_guide(const struct dt_candidates *c, FILE *out)
         [DT_CONF_ZERO3] = "more than 7e9 parameters",
     };
     fprintf(out, "by the number of parameters alone: %s (%s)\n",
-            dt_candidate_name(c->guide), why[c->guide]);
+            dt_conf_strategy_name(c->guide), why[c->guide]);
 }
 
 /* What the sums between nodes cost in both ways, of the strategy that is taken.
@@ -248,20 +245,24 @@ static void print_whole_gradients(const struct dt_candidates *c, FILE *out)
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
+    char strategy[256];
     double faster = best ? taken->step.seconds / best->step.seconds - 1 : 0;
+    dt_ballot_text(&c->run, &c->ballot, strategy);
+    if (strategy[0])
+        fprintf(out, "strategy: %s\n", strategy);
     if (c->run.world > 1)
         print_guide(c, out);
-    if (faster > TIE && taken->lacks == 0)
+    if (faster > DT_STRATEGY_TIE && taken->lacks == 0)
         fprintf(out,
                 "distributed.strategy: %s is predicted to be %.0f %% faster\n",
-                dt_candidate_name(best->strategy), 100 * faster);
+                dt_conf_strategy_name(best->strategy), 100 * faster);
     print_whole_gradients(c, out);
     print_between(taken, out);
     print_generation(taken, out);
     print_whole(c, out);
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
         fprintf(out, "largest micro-batch that fits with %s: %zu %s%s\n",
-                dt_candidate_name(taken->strategy), c->most_rows,
+                dt_conf_strategy_name(taken->strategy), c->most_rows,
                 rows_are(&c->run), dt_str_plural(c->most_rows));
 }
 

@@ -245,6 +245,7 @@ struct dt_conf {
         bool enabled;           /* false: refuses a world of several ranks */
         long shard_group;       /* ranks, or DT_CONF_GROUP_* */
         char *deepspeed_config; /* a file, all of whose keys are read */
+        char *rates;            /* a file, or NULL: algo/strategy.h */
         long prefetch_units;    /* algo/sharing.c */
         long prefetch_elements, live_elements;
         int reduce_each_micro_step; /* enum dt_conf_choice */
@@ -421,6 +422,9 @@ struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
  */
 int dt_conf_check_secrets(const struct dt_conf_reward *reward,
                           struct dt_error *err);
+
+/* The name of an enum dt_conf_strategy. */
+const char *dt_conf_strategy_name(int strategy);
 
 /* Sets `err` to EX_CONFIG with "file:line:column: path: <formatted>", the file
  * being absolute. Returns -1.

@@ -14,8 +14,8 @@
      .clash = "E105 ", .aliases = ALSO("distributed_strategy"),
      .help = "what each rank holds a part of: nothing (ddp), the state of the "
              "optimizer (zero1), gradients too (zero2), weights too (zero3); "
-             "auto chooses by the size of the model and the memory, deepspeed "
-             "is the stage of deepspeed_config"},
+             "auto takes what fits and is predicted to be fastest, deepspeed is "
+             "the stage of deepspeed_config"},
     {"distributed.deepspeed_config", DT_CONF_DIR,
      AT(distributed.deepspeed_config),
      .aliases = ALSO("deepspeed", "deepspeed_config", "deepspeed_config_file",
@@ -30,9 +30,16 @@
     {"distributed.strategy_auto_memory", DT_CONF_BOOL,
      AT(distributed.strategy_auto_memory), .fallback = "true",
      .aliases = ALSO("strategy_auto_memory"),
-     .help = "with strategy auto: take what fits and is predicted to be "
-             "fastest; false: go by the number of parameters alone, ddp "
-             "below 1e9, zero2 up to 7e9, zero3 above"},
+     .help = "with strategy auto: of what fits into memory, take the fastest "
+             "as disttrain plan predicts it, or the first in the order of "
+             "strategies where no other is over 3 % faster or no rates are "
+             "known; false: go by the number of parameters alone, ddp below "
+             "1e9, zero2 up to 7e9, zero3 above. Offload as the file asks for "
+             "it needs zero1 at least"},
+    {"distributed.rates", DT_CONF_DIR, AT(distributed.rates),
+     .help = "file of rates that disttrain doctor --rates has measured, by "
+             "which strategy auto and disttrain plan predict; the default are "
+             "the built-in rates of the device: H100, H200, A100 or a CPU"},
     {"distributed.enabled", DT_CONF_BOOL, AT(distributed.enabled),
      .fallback = "true", .aliases = ALSO("distributed"),
      .help = "whether more than one rank may train; false refuses such a run. "

@@ -237,9 +237,6 @@ bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key,
  */
 int dt_conf_resolve_sampled(struct dt_conf *conf, struct dt_error *err);
 
-/* The name of an enum dt_conf_strategy. */
-const char *dt_conf_strategy_name(int strategy);
-
 /* Checks the keys of distributed against the number of ranks. -1: EX_CONFIG. */
 int dt_conf_check_world(const struct dt_conf *conf, long world,
                         struct dt_error *err);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -95,6 +96,32 @@ bool dt_rates_known(const char *name, struct dt_rates *rates,
             *rates = known[i];
             return true;
         }
+    return false;
+}
+
+bool dt_rates_of_device(const char *description, bool gpu,
+                        struct dt_rates *rates)
+{
+    static const char *const others[] = {"PCIe", "NVL", "MIG"};
+    static const char maker[] = "NVIDIA ";
+    const size_t n = sizeof(maker) - 1;
+    const char *names;
+    if (!gpu)
+        return dt_rates_known("cpu", rates, &names);
+    if (strncmp(description, maker, n) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strstr(description, others[i]))
+            return false;
+    for (size_t i = 0; i < KNOWN; i++) {
+        const size_t length = strlen(known[i].from);
+        const char *model = description + n;
+        if (known[i].gpu && strncasecmp(model, known[i].from, length) == 0 &&
+            !isalnum((unsigned char)model[length])) {
+            *rates = known[i];
+            return true;
+        }
+    }
     return false;
 }
 

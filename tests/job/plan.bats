@@ -138,14 +138,27 @@ peak() {
 }
 
 @test "the strategy that auto takes is the one that plan marks" {
-    local needs
+    local needs why
     config fits "$SMALL"
     run -0 "$DT_BUILDDIR/disttrain" plan --nodes 2 fits.yaml
-    [[ $output == *$'\nddp '*'yes  <- auto'$'\nzero1 '* ]]
+    [[ $output == *$'\nzero1 '*'yes  <- auto'$'\nzero2 '* ]]
+    why=$(grep '^strategy: ' <<<"$output")
+    [[ $why == 'strategy: zero1 (auto: fits, predicted '*' % faster than ddp)' ]]
     run dt_srun -N2 --disttrain=fits.yaml
     echo "$output"
     ((status == 0))
-    [[ $output != *zero* ]]
+    [[ $output == *"$why"*'zero1: optimizer state is shared over 2 ranks'* ]]
+
+    # as measured where a collective takes long
+    printf '%s\n' 'like: cpu' 'network_call: 500 ms' >slow
+    config slow "$SMALL" "distributed.rates: slow"
+    run -0 "$DT_BUILDDIR/disttrain" plan --nodes 2 slow.yaml
+    [[ $output == *$'\nddp '*'yes  <- auto'$'\nzero1 '* ]]
+    why=$(grep '^strategy: ' <<<"$output")
+    run dt_srun -N2 --disttrain=slow.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"$why"* && $output != *zero1* ]]
 
     config large "model: {n_positions: 2048, n_layer: 80, n_head: 64,
   n_embd: 8192}" "launch.mem: 64G"

@@ -215,11 +215,11 @@ sent() {
         awk '{ print $9 }'
 }
 
-# sent_by STEPS NODES LINE: those of a run of four ranks.
+# sent_by STEPS NODES LINES: those of a run of four ranks; a ; ends a line.
 sent_by() {
     local before
     config sent "training: {train_batch_size: 8, per_device_batch_size: 1,
-  max_steps: $1}" "checkpoint: {strategy: 'no'}" "$3"
+  max_steps: $1}" "checkpoint: {strategy: 'no'}" "${3//; /$'\n'}"
     sed -i 's/n_embd: 32/n_embd: 256/' sent.yaml
     before=$(sent)
     dt_srun -N"$2" --ntasks-per-node=$((4 / $2)) --disttrain=sent.yaml \
@@ -258,7 +258,7 @@ planned() {
         runs=$((runs + 1))
     done 4<<END
 4 2 distributed.strategy: ddp
-2 2 precision.reduce_dtype: bf16
+2 2 distributed.strategy: ddp; precision.reduce_dtype: bf16
 4 2 distributed.strategy: zero1
 4 2 distributed.strategy: zero2
 4 2 distributed.strategy: zero3

@@ -165,6 +165,7 @@ check_PROGRAMS += \
 	tests/unit/test_reward_rules \
 	tests/unit/test_quick_json \
 	tests/unit/test_prefetch \
+	tests/unit/test_strategy \
 	tests/unit/test_reference \
 	tests/unit/test_record \
 	tests/unit/test_refill \
@@ -266,6 +267,7 @@ tests_unit_test_precompute_SOURCES = tests/unit/test_precompute.c $(comm_world)
 tests_unit_test_held_out_SOURCES = tests/unit/test_held_out.c $(comm_world)
 tests_unit_test_overlap_SOURCES = tests/unit/test_overlap.c $(comm_world)
 tests_unit_test_prefetch_SOURCES = tests/unit/test_prefetch.c $(comm_world)
+tests_unit_test_strategy_SOURCES = tests/unit/test_strategy.c $(comm_world)
 tests_unit_test_reference_SOURCES = tests/unit/test_reference.c $(comm_world)
 tests_unit_test_refill_SOURCES = tests/unit/test_refill.c $(comm_world)
 tests_unit_test_samples_SOURCES = tests/unit/test_samples.c $(comm_world)

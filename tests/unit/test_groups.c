@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "algo/groups.h"
-#include "algo/plan.h"
+#include "algo/strategy.h"
 #include "comm/impl.h"
 #include "tests/unit/conf.h"
 

@@ -265,35 +265,6 @@ static void a_smaller_model_is_the_last_offer(void **state)
                         "a smaller model, or nodes with more memory");
 }
 
-/* With 4 ranks, each strategy needs less than the one before. */
-static void auto_is_the_first_strategy_that_fits(void **state)
-{
-    static const int strategies[] = {DT_CONF_DDP, DT_CONF_ZERO1, DT_CONF_ZERO2,
-                                     DT_CONF_ZERO3};
-    size_t need[4];
-    (void)state;
-    run.world = 4;
-    for (int i = 0; i < 4; i++) {
-        run.conf.distributed.strategy = strategies[i];
-        need[i] = total(ROWS, false);
-        assert_true(i == 0 || need[i] < need[i - 1]);
-        assert_int_equal(dt_plan_choose(&run, &options, 1, 1), strategies[i]);
-    }
-    run.conf.distributed.strategy = DT_CONF_AUTO_STRATEGY;
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(dt_plan_choose(&run, &options, need[i], 1),
-                         strategies[i]);
-        assert_int_equal(dt_plan_choose(&run, &options, 2 * need[i] - 1, 2),
-                         strategies[i < 3 ? i + 1 : 3]);
-    }
-    /* by the number of parameters, of which there are few */
-    run.conf.distributed.strategy_auto_memory = false;
-    assert_int_equal(dt_plan_choose(&run, &options, 1, 1), DT_CONF_DDP);
-    run.conf = *plain;
-    run.world = 1;
-    assert_int_equal(dt_plan_choose(&run, &options, 1, 1), DT_CONF_DDP);
-}
-
 static void a_strategy_that_fits_is_offered(void **state)
 {
     char want[128];
@@ -391,20 +362,6 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
     run.B = run.eval_B = ROWS;
 }
 
-/* Offload is not for ddp, and that of weights for zero3 alone. */
-static void auto_is_a_strategy_that_can_offload(void **state)
-{
-    (void)state;
-    run.conf.distributed.strategy = DT_CONF_AUTO_STRATEGY;
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
-    assert_int_equal(dt_plan_choose(&run, &options, SIZE_MAX, 1),
-                     DT_CONF_ZERO1);
-    run.conf.distributed.offload_param.device = DT_CONF_OFFLOAD_CPU;
-    assert_int_equal(dt_plan_choose(&run, &options, SIZE_MAX, 1),
-                     DT_CONF_ZERO3);
-    run.conf = *plain;
-}
-
 /* On a GPU. With more ranks on a node, its memory is what limits AdamW on the
  * CPUs, and the link of each GPU what limits it there.
  */
@@ -487,10 +444,8 @@ int main(void)
         cmocka_unit_test(a_smaller_evaluation_batch_is_offered),
         cmocka_unit_test(fewer_ranks_per_node_are_offered),
         cmocka_unit_test(a_smaller_model_is_the_last_offer),
-        cmocka_unit_test(auto_is_the_first_strategy_that_fits),
         cmocka_unit_test(a_strategy_that_fits_is_offered),
         cmocka_unit_test(offload_is_counted_and_offered_when_nothing_less_fits),
-        cmocka_unit_test(auto_is_a_strategy_that_can_offload),
         cmocka_unit_test(auto_computes_where_it_is_predicted_to_be_faster),
         cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
         cmocka_unit_test(state_that_the_host_has_no_room_for_is_refused),

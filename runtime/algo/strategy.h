@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * strategy.h - which strategy distributed.strategy: auto takes, and why
+ *
+ * Of the strategies that fit into the memory of every rank it is the fastest
+ * one that rank 0 predicts on the virtual clock, with rates that were measured
+ * (distributed.rates) or those of a known device; of two that differ by less
+ * than the clock can tell, and where no rates are known, the first one in the
+ * order ddp, zero1, zero2, zero3. Nothing is measured for it. Offload is as the
+ * file says: it needs zero1 at least, that of weights zero3.
+ */
+#ifndef DT_ALGO_STRATEGY_H
+#define DT_ALGO_STRATEGY_H
+
+#include "algo/plan.h"
+#include "algo/predict.h"
+
+/* A share of a step's time below which the clock has nothing to say. */
+#define DT_STRATEGY_TIE 0.03
+
+enum { DT_STRATEGIES = DT_CONF_ZERO3 + 1 }; /* enum dt_conf_strategy */
+
+/* What is known of each strategy. */
+struct dt_ballot {
+    size_t left; /* bytes, as dt_plan_check counts them, ... */
+    int local_size;
+    enum {
+        DT_BALLOT_GIVEN, /* by the file, or there is one rank */
+        DT_BALLOT_SIZE,  /* by the number of parameters */
+        DT_BALLOT_OPEN,
+    } kind;
+    /* Of an open one: */
+    int least;                     /* the first that can do what is asked for */
+    bool lacks[DT_STRATEGIES];     /* memory; those below `least` are not set */
+    double seconds[DT_STRATEGIES]; /* of a step, of those from `least` on;
+                                      0: not predicted */
+    char unknown[128];             /* why nothing is predicted; "": it is */
+};
+
+/* Fills the ballot of a run on this rank, in which the caller has set `left`
+ * and local_size, and with `predictor` NULL, if nothing is known of rates, why
+ * that is. -1: EX_OSERR.
+ */
+int dt_ballot_make(const struct dt_run *run,
+                   const struct dt_model_options *options,
+                   const struct dt_predictor *predictor,
+                   struct dt_ballot *ballot, struct dt_error *err);
+
+/* The strategy (enum dt_conf_strategy) that distributed.strategy then asks for,
+ * zero3 if none fits.
+ */
+int dt_ballot_take(const struct dt_run *run, const struct dt_ballot *ballot);
+
+/* Writes "zero1 (auto: fits, predicted 43 % faster than ddp)" for the strategy
+ * that was taken. Returns text, which is empty if there was no choice.
+ */
+const char *dt_ballot_text(const struct dt_run *run,
+                           const struct dt_ballot *ballot, char text[256]);
+
+/* The group (ranks, or DT_CONF_GROUP_*) that distributed.shard_group asks for,
+ * with `auto` settled for this rank and its strategy: a node, if there are
+ * several with equally many ranks and the run then fits; else the world.
+ */
+long dt_plan_choose_group(const struct dt_run *run,
+                          const struct dt_model_options *options, size_t left,
+                          int local_size);
+
+/* Settles on this rank what is auto in distributed.strategy and shard_group,
+ * spends memory that is left, and checks that the run fits, as dt_plan_check
+ * does. The caller has set `left` and local_size of the ballot. -1: as
+ * dt_plan_check and dt_strategy_rates, EX_OSERR.
+ */
+int dt_strategy_settle(struct dt_run *run, struct dt_model_options *options,
+                       struct dt_ballot *ballot, struct dt_error *err);
+
+/* Makes all ranks take the same, and settles it again where another rank has
+ * less memory; sets run->strategy. All ranks call it with what they have
+ * settled. -1: as above, or a peer failed.
+ */
+int dt_strategy_agree(struct dt_run *run, struct dt_model_options *options,
+                      struct dt_ballot *ballot, struct dt_error *err);
+
+/* The strategy that the number of parameters alone suggests. */
+int dt_strategy_by_size(const struct dt_run *run);
+
+/* Reads distributed.rates for runs on GPUs or on CPUs, if it is given. 1: it
+ * is, 0: it is not, -1: as dt_rates_load, or EX_DATAERR if the rates are of the
+ * other kind.
+ */
+int dt_strategy_rates(const struct dt_conf *conf, bool gpu,
+                      struct dt_rates *rates, struct dt_error *err);
+
+#endif /* DT_ALGO_STRATEGY_H */
