@@ -26,6 +26,7 @@ static const char help[] =
     "                       [--set KEY=VALUE]... FILE\n"
     "                       [-- SLURM-OPTION... [-- COMMAND...]]\n"
     "       disttrain check --explain KEY|FILE.json\n"
+    "       disttrain check --explain KEY FILE\n"
     "       disttrain check --keys\n"
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
@@ -44,7 +45,8 @@ static const char help[] =
     "               this batch script, or of salloc\n"
     "  --explain KEY  print what a key means, or the keys of a section, or "
     "what\n"
-    "               becomes of each key of a DeepSpeed configuration\n"
+    "               becomes of each key of a DeepSpeed configuration; with a\n"
+    "               FILE also its value there\n"
     "  --keys       print all keys: name, type, default, other names, "
     "meaning\n"
     "  --help       this text\n"
@@ -102,9 +104,10 @@ static int parse_options(int argc, char **argv, struct options *options)
     bool tells = options->keys || options->explain;
     if (line.status != DT_CMD_RUN || (tells && optind == argc))
         return line.status;
-    if (tells)
-        return dt_cmd_usage_error("check", "%s takes no FILE",
-                                  options->keys ? "--keys" : "--explain");
+    if (options->keys)
+        return dt_cmd_usage_error("check", "--keys takes no FILE");
+    if (options->explain && argc - optind > 1)
+        return dt_cmd_usage_error("check", "--explain takes one FILE");
     if (options->contract && options->resolved)
         return dt_cmd_usage_error("check",
                                   "--contract or --resolved, not both");
@@ -329,6 +332,51 @@ static int explain_key(const char *key)
     return EX_OK;
 }
 
+/* The value of a key in a file. */
+struct value {
+    const char *key, *file;
+    bool found;
+};
+
+static void print_value(void *ctx, const char *key, const char *text,
+                        bool given)
+{
+    struct value *value = ctx;
+    if (strcmp(key, value->key) != 0)
+        return;
+    printf("\n%s: %s: %s%s\n", value->file, key, text,
+           given ? "" : "  # default");
+    value->found = true;
+}
+
+/* Prints the value of a key in a file, and of a strategy what auto takes. */
+static int explain_value(const char *key, const char *file)
+{
+    struct value value = {.key = key, .file = file};
+    struct dt_error err;
+    char strategy[256] = "";
+    struct dt_conf *conf = dt_cmd_load("check", file, true);
+    int status = EX_OK;
+    if (!conf)
+        return EX_CONFIG;
+    if (dt_conf_each(conf, print_value, &value) < 0)
+        status = EX_OSERR;
+    else if (!value.found)
+        status = dt_cmd_usage_error("check",
+                                    "--explain %s %s: expected the full name "
+                                    "of a key that this file's run looks at",
+                                    key, file);
+    else if (strcmp(key, "distributed.strategy") == 0 && conf->trains &&
+             dt_cmd_strategy_text(conf, strategy, &err) < 0) {
+        fprintf(stderr, "disttrain check: %s\n", err.text);
+        status = err.status;
+    }
+    if (strategy[0])
+        printf("%s: strategy: %s\n", file, strategy);
+    dt_conf_destroy(conf);
+    return status;
+}
+
 int dt_cmd_check(int argc, char **argv)
 {
     struct options options = {0};
@@ -340,7 +388,9 @@ int dt_cmd_check(int argc, char **argv)
         dt_conf_schema(stdout);
     if (options.explain)
         status = explain_key(options.explain);
-    else if (options.file)
+    if (options.explain && options.file && status == EX_OK)
+        status = explain_value(options.explain, options.file);
+    else if (options.file && !options.explain)
         status = check_file(&options);
     return dt_cmd_flush("check", status);
 }

@@ -101,6 +101,12 @@ const char *dt_cmd_dtype_name(enum dt_dtype dtype);
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 
+/* Writes what distributed.strategy: auto takes in the job of `launch:`, and
+ * why, as dt_ballot_text does. -1: as dt_candidates_init.
+ */
+int dt_cmd_strategy_text(const struct dt_conf *conf, char text[256],
+                         struct dt_error *err);
+
 /* Prints the warnings of a configuration, read as `file`, unless the check that
  * srun has made before has printed the same (DT_ENV_WARNED).
  */

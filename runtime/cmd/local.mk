@@ -21,6 +21,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/load.c \
 	runtime/cmd/overrides.c \
 	runtime/cmd/plan.c \
+	runtime/cmd/plan_job.c \
+	runtime/cmd/plan_job.h \
 	runtime/cmd/plan_json.c \
 	runtime/cmd/plan_out.h \
 	runtime/cmd/plan_table.c \

@@ -2,14 +2,13 @@
 /* plan.c - `disttrain plan`: what a run would take, before it is queued */
 #include "config.h"
 
-#include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpus.h"
 #include "cmd/cmd.h"
+#include "cmd/plan_job.h"
 #include "cmd/plan_out.h"
 
 static const char help[] =
@@ -32,9 +31,7 @@ static const char help[] =
     "Exit status: 0; 78 if the run would not fit, or has a mistake.\n";
 
 struct options {
-    long nodes, ranks; /* 0: not given */
-    size_t gpu_memory; /* 0: not given */
-    const char *rates; /* NULL: not given */
+    struct dt_plan_job job;
     bool json;
     const char *file;
 };
@@ -88,13 +85,14 @@ static int parse_options(int argc, char **argv, struct options *options)
         int status = EX_OK;
         options->json |= c == 'j';
         if (c == 'n')
-            status = parse_count("--nodes", optarg, &options->nodes);
+            status = parse_count("--nodes", optarg, &options->job.nodes);
         if (c == 't')
-            status = parse_count("--ntasks-per-node", optarg, &options->ranks);
+            status =
+                parse_count("--ntasks-per-node", optarg, &options->job.ranks);
         if (c == 'g')
-            status = parse_memory(optarg, &options->gpu_memory);
+            status = parse_memory(optarg, &options->job.gpu_memory);
         if (c == 'r')
-            options->rates = optarg;
+            options->job.rates = optarg;
         if (status != EX_OK)
             return status;
     }
@@ -104,98 +102,6 @@ static int parse_options(int argc, char **argv, struct options *options)
         return dt_cmd_usage_error("plan", "expected one FILE");
     options->file = argv[optind];
     return DT_CMD_RUN;
-}
-
-/* --- the size of the job --- */
-
-/* launch.mem as Slurm reads it: MiB, or K, M, G, T. SIZE_MAX: not given, or all
- * memory of a node.
- */
-static size_t slurm_memory(const char *text)
-{
-    static const char units[] = "KMGT";
-    char *end;
-    unsigned long value = text ? strtoul(text, &end, 10) : 0;
-    if (value == 0)
-        return SIZE_MAX;
-    const char *unit = *end ? strchr(units, *end & ~0x20) : &units[1];
-    return unit ? (size_t)value << 10 * (unit - units + 1) : SIZE_MAX;
-}
-
-/* Ranks of a node, as `launch:` says. */
-static long ranks_of(const struct dt_conf *conf, long nodes)
-{
-    if (conf->launch.ntasks_per_node > 0)
-        return conf->launch.ntasks_per_node;
-    if (conf->launch.gpus_per_node > 0)
-        return conf->launch.gpus_per_node;
-    if (conf->launch.num_processes > 0)
-        return (conf->launch.num_processes + nodes - 1) / nodes;
-    return 1;
-}
-
-/* The rates of --rates, of the file, or of the device that the run would use.
- */
-static int find_rates(const struct options *options, struct dt_conf *conf,
-                      struct dt_rates *rates, struct dt_error *err)
-{
-    const char *names;
-    bool gpu = conf->run.device == DT_CONF_CUDA || options->gpu_memory > 0 ||
-               (conf->run.device == DT_CONF_AUTO_DEVICE &&
-                conf->launch.gpus_per_node > 0);
-    if (!options->rates) {
-        int found = dt_strategy_rates(conf, gpu, rates, err);
-        if (found == 0)
-            dt_rates_known(gpu ? "h100" : "cpu", rates, &names);
-        return found < 0 ? -1 : 0;
-    }
-    if (!dt_rates_known(options->rates, rates, &names) &&
-        dt_rates_load(options->rates, rates, err) < 0)
-        return -1;
-    if (conf->run.device == DT_CONF_AUTO_DEVICE || rates->gpu == gpu)
-        return 0;
-    return dt_error_set(
-        err, EX_USAGE, "--rates %s is of %s, and the run is on %s",
-        options->rates, rates->gpu ? "GPUs" : "CPUs", gpu ? "GPUs" : "CPUs");
-}
-
-static int find_size(const struct options *options, struct dt_conf *conf,
-                     struct dt_job_size *size, struct dt_error *err)
-{
-    long nodes = options->nodes           ? options->nodes
-                 : conf->launch.nodes > 0 ? conf->launch.nodes
-                                          : 1;
-    long ranks = options->ranks ? options->ranks : ranks_of(conf, nodes);
-    if (nodes > 1000000 / ranks)
-        return dt_error_set(err, EX_USAGE,
-                            "%ld nodes of %ld ranks are more than 1000000 "
-                            "ranks",
-                            nodes, ranks);
-    if (find_rates(options, conf, &size->rates, err) < 0)
-        return -1;
-    size->nodes = (int)nodes;
-    size->ranks = (int)ranks;
-    size->gpu = size->rates.gpu;
-    size->host = slurm_memory(conf->launch.mem);
-    size->memory = !size->gpu ? size->host
-                   : options->gpu_memory
-                       ? options->gpu_memory
-                       : (size_t)size->rates.of[DT_RATE_GPU_MEMORY];
-    if (size->gpu && size->memory == 0)
-        size->memory = SIZE_MAX;
-    return 0;
-}
-
-/* Workspaces on CPUs grow with the threads of a rank, of which the run has its
- * share of the CPUs, here or as launch.cpus_per_task says.
- */
-static void choose_threads(const struct dt_conf *conf, int ranks)
-{
-    long each = conf->launch.cpus_per_task;
-    if (each == 0)
-        each = dt_cpus_usable("") / ranks;
-    if (!getenv("OMP_NUM_THREADS"))
-        omp_set_num_threads(each > 1 ? (int)each : 1);
 }
 
 /* --- the plan --- */
@@ -237,11 +143,9 @@ static int plan_run(const struct options *options, struct dt_conf *conf,
     struct dt_candidates *c = calloc(1, sizeof(*c));
     if (!c)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    int rc = find_size(options, conf, &size, err);
-    if (rc == 0) {
-        choose_threads(conf, size.ranks);
+    int rc = dt_plan_job_size(&options->job, conf, &size, err);
+    if (rc == 0)
         rc = dt_candidates_init(c, conf, &size, err);
-    }
     if (rc == 0 && options->json)
         rc = dt_plan_out_json(c, options->file, stdout, err);
     else if (rc == 0)

@@ -41,7 +41,7 @@ static void wrong_arguments_point_to_the_help(void **state)
                         "ranks from 1 to 1000000" HINT},
         {"--keys a", "disttrain check: --keys takes no FILE" HINT},
         {"--explain a", "disttrain check: --explain a: unknown key" HINT},
-        {"--explain lr a", "disttrain check: --explain takes no FILE" HINT},
+        {"--explain lr a b", "disttrain check: --explain takes one FILE" HINT},
         {"--explain", "disttrain check: '--explain' needs a value" HINT},
         {"--contract --resolved a", "disttrain check: --contract or "
                                     "--resolved, not both" HINT},

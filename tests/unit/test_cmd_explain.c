@@ -108,6 +108,51 @@ static void a_wrong_key_gets_the_nearest_one(void **state)
     assert_string_equal(out, "");
 }
 
+#define LAUNCH "launch: {nodes: 2, ntasks_per_node: 2}\n"
+
+/* What is printed after the meaning of a key. */
+static const char *value_of(const char *key, const char *lines)
+{
+    char args[128], text[512];
+    snprintf(text, sizeof(text), LEAST "%s", lines);
+    write_file("t.yaml", text);
+    snprintf(args, sizeof(args), "--explain %s t.yaml", key);
+    if (run_words(dt_cmd_check, args) != 0)
+        fail_msg("%s", errors);
+    return strstr(out, "\n\n") + 2;
+}
+
+static void a_key_has_its_value_in_a_file(void **state)
+{
+    static const char why[] =
+        "t.yaml: distributed.strategy: auto  # default\n"
+        "t.yaml: strategy: ddp (auto: fits, and no other that does is "
+        "predicted to be more than 3 % faster)\n";
+    (void)state;
+    assert_string_equal(value_of("optimizer.lr", ""),
+                        "t.yaml: optimizer.lr: 2e-05  # default\n");
+    assert_string_equal(value_of("optimizer.lr", "lr: 0.5\n"),
+                        "t.yaml: optimizer.lr: 0.5\n");
+    assert_string_equal(value_of("distributed.strategy", LAUNCH), why);
+    assert_string_equal(value_of("distributed.strategy", ""),
+                        "t.yaml: distributed.strategy: auto  # default\n");
+    assert_string_equal(
+        value_of("distributed.strategy", LAUNCH "zero_stage: 1\n"),
+        "t.yaml: distributed.strategy: zero1\n");
+    write_file("rates", "like: cpu\nblocks_fp32: 1\n");
+    write_file("t.yaml", LEAST LAUNCH "distributed.rates: rates\n");
+    assert_int_equal(
+        run_words(dt_cmd_check, "--explain distributed.strategy t.yaml"),
+        EX_DATAERR);
+    assert_non_null(strstr(errors, "/rates:2:"));
+    unlink("rates");
+    assert_int_equal(run_words(dt_cmd_check, "--explain lr t.yaml"), EX_USAGE);
+    assert_string_equal(errors,
+                        "disttrain check: --explain lr t.yaml: expected the "
+                        "full name of a key that this file's run looks "
+                        "at" HINT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +161,7 @@ int main(void)
         cmocka_unit_test(a_section_lists_its_keys),
         cmocka_unit_test(a_deepspeed_file_is_explained),
         cmocka_unit_test(a_wrong_key_gets_the_nearest_one),
+        cmocka_unit_test(a_key_has_its_value_in_a_file),
     };
     return cmocka_run_group_tests_name("cmd explain", tests, enter_directory,
                                        leave_directory);

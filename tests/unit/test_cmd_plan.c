@@ -102,6 +102,14 @@ static void the_table_is_that_of_the_manual(void **state)
     assert_non_null(strstr(out, "\ndistributed.strategy: zero1 is predicted to "
                                 "be 18 % faster\n"));
     assert_null(strstr(out, "\nstrategy: "));
+    write_file("rates", "like: h200\n"); /* they decide what auto is */
+    assert_int_equal(plan("--ntasks-per-node 8 t.yaml"), 0);
+    assert_non_null(strstr(out, "x 8 ranks with a GPU each"));
+    write_file("t.yaml", SMALL "run.device: cpu\ndistributed.rates: rates\n");
+    assert_int_equal(plan("t.yaml"), EX_USAGE);
+    assert_non_null(strstr(errors, "distributed.rates: /tmp/disttrain-conf-"));
+    assert_non_null(
+        strstr(errors, "/rates is of GPUs, and the run is on CPUs\n"));
     unlink("rates");
 }
 
