@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "algo/candidates.h"
+#include "algo/sharing.h"
 #include "ops/workspace.h"
 
 /* What is left of a GPU to CUDA, NCCL and pages that are not full: estimates.

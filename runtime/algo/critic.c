@@ -12,8 +12,8 @@
 #include "config.h"
 
 #include "algo/numerics.h"
-#include "algo/plan.h"
 #include "algo/run.h"
+#include "algo/sharing.h"
 
 /* The directory of its config.json; NULL: it is a copy of the model's. */
 static const char *config_dir(const struct dt_conf *conf)

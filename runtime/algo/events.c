@@ -70,7 +70,6 @@ void dt_events_end(struct dt_run *run, int result, const struct dt_error *err)
     char verdict[64];
     if (!run->report)
         return;
-    dt_costs_end(run);
     if (result < 0 && err->status != EX_TEMPFAIL) {
         report_failure(run, err);
     } else if (result < 0) {

@@ -93,6 +93,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/prompt_data.c \
 	runtime/algo/reference.c \
 	runtime/algo/refill.c \
+	runtime/algo/resolve.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
 	runtime/algo/rm_loss.c \
@@ -111,6 +112,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
 	runtime/algo/sharing.c \
+	runtime/algo/sharing.h \
 	runtime/algo/spend.c \
 	runtime/algo/state.c \
 	runtime/algo/sinks.c \

@@ -7,6 +7,7 @@
 
 #include "algo/offload.h"
 #include "algo/plan.h"
+#include "algo/sharing.h"
 #include "base/log.h"
 #include "base/str.h"
 

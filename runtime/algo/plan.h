@@ -22,21 +22,6 @@ struct dt_plan {
     size_t nvme; /* offloaded to files */
 };
 
-/* sharing.c: how ranks share the run, with weights of type `compute`; and its
- * critic, whose blocks may have another size.
- */
-struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
-                                                   enum dt_dtype compute);
-struct dt_parallel_options dt_run_critic_sharing(
-    const struct dt_run *run, const struct dt_parallel_options *parallel);
-
-/* sharing.c: whether a second model computes beside the one that is trained,
- * and how ranks share its weights.
- */
-bool dt_run_needs_reference(const struct dt_run *run);
-struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
-                                                    enum dt_dtype compute);
-
 /* What a run with these options will allocate. */
 struct dt_plan dt_plan_make(const struct dt_run *run,
                             const struct dt_model_options *options);

@@ -12,8 +12,8 @@
 #include "config.h"
 
 #include "algo/frozen.h"
-#include "algo/plan.h"
 #include "algo/run.h"
+#include "algo/sharing.h"
 #include "base/span.h"
 #include "weights/weights.h"
 

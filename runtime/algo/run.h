@@ -13,7 +13,6 @@
 #include "algo/dpo_loss.h"
 #include "algo/groups.h"
 #include "algo/learner.h"
-#include "algo/owner.h"
 #include "algo/ppo_state.h"
 #include "algo/samples.h"
 #include "ckpt/ckpt.h"
@@ -22,6 +21,8 @@
 #include "live/live.h"
 #include "report/report.h"
 #include "trace/trace.h"
+
+struct dt_owner;
 
 /* A step that was queued and of which the host has not read the result yet. */
 struct dt_in_flight {
@@ -167,7 +168,7 @@ long dt_run_count_steps(const struct dt_run *run);
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err);
 
-/* setup.c: what the configuration says for run->world ranks: the batch, the
+/* resolve.c: what the configuration says for run->world ranks: the batch, the
  * model and its layout, and the options of the model before it is known how
  * much memory there is. Needs conf, world and the device. -1: EX_CONFIG, or
  * config.json cannot be read or is wrong.
@@ -403,10 +404,11 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
 void dt_costs_end(struct dt_run *run);
 void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
 
-/* watched.c: rank 0 makes run->live before it does anything that takes time.
- * -1: EX_OSERR.
+/* watched.c: rank 0 makes run->live before it does anything that takes time,
+ * for those who watch a run of that algorithm. -1: EX_OSERR.
  */
-int dt_run_live_begin(struct dt_run *run, struct dt_error *err);
+int dt_run_live_begin(struct dt_run *run, const char *algorithm,
+                      struct dt_error *err);
 
 /* watched.c: tells it how the run has ended, before the last lines are printed.
  */

@@ -2,8 +2,9 @@
 /* sharing.c - how ranks share weights, gradients and state, as the file says */
 #include "config.h"
 
+#include "algo/sharing.h"
+
 #include "algo/offload.h"
-#include "algo/plan.h"
 
 /* `auto` counts as ddp until dt_plan_choose has settled it. */
 static enum dt_strategy strategy_of(const struct dt_run *run)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/sharing.h"
 #include "algo/strategy.h"
 
 /* Bytes of a rank with another strategy. */

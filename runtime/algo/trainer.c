@@ -10,6 +10,7 @@
 #include "algo/costs.h"
 #include "algo/facts.h"
 #include "algo/output.h"
+#include "algo/owner.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -411,6 +412,8 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         if (dt_run_keep_output(&run, result < 0 ? &late : err) < 0)
             result = -1;
         dt_run_live_end(&run, result, err);
+        if (run.report)
+            dt_costs_end(&run);
         dt_events_end(&run, result, err);
         recorded_end = run.report != NULL;
         summary.seconds = dt_clock_now() - start;

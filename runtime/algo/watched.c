@@ -6,12 +6,13 @@
 
 #include "algo/run.h"
 
-int dt_run_live_begin(struct dt_run *run, struct dt_error *err)
+int dt_run_live_begin(struct dt_run *run, const char *algorithm,
+                      struct dt_error *err)
 {
     const char *prometheus = run->conf.logging.prometheus;
     const struct dt_live_options options = {
         .name = run->conf.run.name,
-        .algorithm = dt_algo_of(&run->conf)->name,
+        .algorithm = algorithm,
         .world = run->world,
         .prometheus = prometheus ? prometheus : getenv("DISTTRAIN_PROMETHEUS"),
         .progress = run->conf.logging.to_stdout && run->conf.logging.progress,

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resolve.c - what a configuration says for so many ranks: batch and model */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "algo/generation_plan.h"
+#include "algo/numerics.h"
+#include "algo/plan.h"
+#include "algo/run.h"
+#include "base/log.h"
+
+/* Lets the model have a row for each token of the tokenizer. */
+static int resize_embeddings(const struct dt_conf *conf,
+                             struct dt_model_config *config,
+                             struct dt_error *err)
+{
+    if (!conf->model.resize_embeddings)
+        return 0;
+    struct dt_tokenizer *tokenizer =
+        dt_tokenizer_load(dt_run_tokenizer_path(conf), err);
+    if (!tokenizer)
+        return dt_error_prefix(err, "model.resize_embeddings");
+    const size_t tokens = dt_tokenizer_vocab_size(tokenizer);
+    dt_tokenizer_destroy(tokenizer);
+    if (tokens <= config->vocab_size)
+        return 0;
+    if (conf->adapter.type != DT_CONF_ADAPTER_NONE)
+        return dt_error_set(err, EX_CONFIG,
+                            "model.resize_embeddings: an adapter is saved "
+                            "without the embedding, so its new rows would be "
+                            "lost: train the model itself, or remove the "
+                            "tokens that it has not");
+    dt_model_config_grow(config, tokens);
+    return 0;
+}
+
+int dt_run_model_config(const struct dt_conf *conf,
+                        struct dt_model_config *config, struct dt_error *err)
+{
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    if (dir) {
+        if (dt_model_config_load(config, dir, err) < 0)
+            return -1;
+        if (conf->model.train_padding_row)
+            config->padding_row = -1;
+        return resize_embeddings(conf, config, err);
+    }
+    *config = (struct dt_model_config){
+        .family = DT_GPT2,
+        .vocab_size = (size_t)conf->model.vocab_size,
+        .n_positions = (size_t)conf->model.n_positions,
+        .n_embd = (size_t)conf->model.n_embd,
+        .n_layer = (size_t)conf->model.n_layer,
+        .n_head = (size_t)conf->model.n_head,
+        .n_kv_head = (size_t)conf->model.n_head,
+        .head_size = (size_t)(conf->model.n_embd / conf->model.n_head),
+        .n_inner = (size_t)conf->model.n_inner,
+        .norm_epsilon = conf->model.layer_norm_epsilon,
+        .initializer_range = conf->model.initializer_range,
+        .tie_word_embeddings = true,
+        .qkv_bias = true,
+        .out_bias = true,
+        .mlp_bias = true,
+        .bos = -1,
+        .pad = -1,
+        .padding_row = -1,
+    };
+    if (dt_model_config_check(config, err) < 0)
+        return dt_error_prefix(err, "%s: model", conf->file);
+    return 0;
+}
+
+static int choose_model(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    struct dt_model_config *config = &run->learner.model_config;
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    if (dt_run_model_config(conf, config, err) < 0)
+        return -1;
+    const size_t most = dt_algo_positions(run->algo, config);
+    if (run->T > most)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: data.max_length: %zu is more "
+                            "than the %zu positions of the model",
+                            conf->file, run->T, most);
+    if (config->stored_vocab > 0)
+        dt_log(DT_LOG_INFO, "algo",
+               "model.resize_embeddings: %zu tokens, %zu more than the model "
+               "has; their rows are the mean of the others",
+               config->vocab_size, config->vocab_size - config->stored_vocab);
+    return dt_algo_adapt(run->algo, config, dir ? dir : conf->file, err);
+}
+
+static struct dt_model_options model_options(const struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->conf;
+    size_t B = run->eval_B > run->B ? run->eval_B : run->B, T = run->T;
+    if (run->tokens > 0) {
+        size_t step = dt_run_length_step(run);
+        B = 1;
+        T = (run->tokens + step - 1) / step * step;
+    }
+    return (struct dt_model_options){
+        .B = B,
+        .T = T,
+        .compute = dt_run_dtype(conf->precision.compute),
+        .train = true,
+        .documents = dt_run_packs(conf),
+        .recompute = conf->model.gradient_checkpointing,
+        .offload =
+            conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
+            !run->exec.device->is_host,
+        .dropout = !conf->model.disable_dropout,
+        .seed = conf->run.seed,
+        .label_smoothing = (float)conf->training.label_smoothing,
+        .values = run->algo->pick,
+        .collisions = conf->dpo.use_weighting,
+        .logits = conf->logging.logits,
+        .entropies = run->algo->advantages,
+        .temperature =
+            run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
+        .adapter = dt_learner_model_adapter(&run->learner),
+    };
+}
+
+/* Batch, model and layout: all that is known without the data. */
+static int resolve_conf(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_conf *conf = &run->conf;
+    run->algo = dt_algo_of(conf);
+    if (dt_conf_resolve_device(
+            conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
+            0 ||
+        dt_conf_resolve_batch(conf, run->world, err) < 0 ||
+        dt_algo_check(conf, err) < 0)
+        return -1;
+    run->B = (size_t)conf->training.per_device_batch_size;
+    run->eval_B = conf->training.per_device_eval_batch_size > 0
+                      ? (size_t)conf->training.per_device_eval_batch_size
+                      : run->B;
+    run->T = (size_t)conf->data.max_length;
+    run->A = (size_t)conf->training.gradient_accumulation_steps;
+    if (run->algo->pick)
+        run->tokens = conf->training.micro_batch_tokens > 0
+                          ? (size_t)conf->training.micro_batch_tokens
+                          : (run->algo->advantages ? 1 : 2) * run->B * run->T;
+    dt_run_samples_resolve(run);
+    if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
+                 conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
+        return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
+                            conf->file);
+    run->learner.folder = "";
+    run->learner.start = conf->model.random_init ? NULL : conf->model.path;
+    if (choose_model(run, err) < 0)
+        return -1;
+    run->learner.model_config.value_head =
+        run->algo->critic_loss && conf->ppo.critic_shares;
+    run->learner.layout =
+        dt_model_layout(&run->learner.model_config, run->world, err);
+    if (!run->learner.layout ||
+        dt_run_adapter_resolve(run, &run->learner, err) < 0)
+        return -1;
+    return dt_run_critic_resolve(run, err);
+}
+
+int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
+                   struct dt_error *err)
+{
+    if (resolve_conf(run, err) < 0)
+        return -1;
+    *options = model_options(run);
+    return dt_run_reward_models(run, options, err);
+}
