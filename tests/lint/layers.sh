@@ -60,8 +60,8 @@ layers() {
                 "live model ops optim parallel report reward rollout tensor " \
                 "tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor forecast history launch model ops page report " \
-                "reward rollout slurm tensor tokenizer top trace weights")
+                "doctor forecast history launch model ops page report reward " \
+                "rollout slurm tensor tokenizer top trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")
