@@ -38,6 +38,7 @@ include runtime/reward/local.mk
 include runtime/slurm/local.mk
 include runtime/top/local.mk
 include runtime/forecast/local.mk
+include runtime/loss/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk
 

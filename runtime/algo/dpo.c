@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/dpo_loss.h"
+#include "loss/dpo_loss.h"
 #include "algo/run.h"
 
 /* What is reported: of pairs, of their tokens with logging.logits, and behind

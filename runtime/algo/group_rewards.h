@@ -3,7 +3,7 @@
 #ifndef DT_ALGO_GROUP_REWARDS_H
 #define DT_ALGO_GROUP_REWARDS_H
 
-#include "algo/advantages.h"
+#include "loss/advantages.h"
 #include "algo/samples.h"
 
 struct dt_group_rewards {

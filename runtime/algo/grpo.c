@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "algo/group_rewards.h"
-#include "algo/grpo_loss.h"
+#include "loss/grpo_loss.h"
 #include "algo/run.h"
 
 /* What is reported, and behind it what that is a mean of. */

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	# End of runtime/algo \
 	runtime/algo/adapter.c \
-	runtime/algo/advantages.c \
-	runtime/algo/advantages.h \
 	runtime/algo/agree.c \
 	runtime/algo/agree.h \
 	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
-	runtime/algo/answers.c \
 	runtime/algo/algo.h \
 	runtime/algo/alignment.c \
 	runtime/algo/alignment.h \
+	runtime/algo/answers.c \
 	runtime/algo/best.c \
 	runtime/algo/best.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/check.c \
-	runtime/algo/clipped.h \
 	runtime/algo/complete.c \
 	runtime/algo/costs.c \
 	runtime/algo/costs.h \
@@ -27,11 +23,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/deal.c \
 	runtime/algo/deal.h \
 	runtime/algo/dpo.c \
-	runtime/algo/dpo_loss.c \
-	runtime/algo/dpo_loss.h \
+	runtime/algo/energy.c \
 	runtime/algo/events.c \
 	runtime/algo/example_options.c \
-	runtime/algo/energy.c \
 	runtime/algo/experience.c \
 	runtime/algo/experience.h \
 	runtime/algo/facts.c \
@@ -41,8 +35,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/follow.c \
 	runtime/algo/frozen.c \
 	runtime/algo/frozen.h \
-	runtime/algo/gae.c \
-	runtime/algo/gae.h \
 	runtime/algo/gather.c \
 	runtime/algo/gather.h \
 	runtime/algo/generation.c \
@@ -55,8 +47,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/groups.c \
 	runtime/algo/groups.h \
 	runtime/algo/grpo.c \
-	runtime/algo/grpo_loss.c \
-	runtime/algo/grpo_loss.h \
 	runtime/algo/health.c \
 	runtime/algo/held_out.c \
 	runtime/algo/learner.c \
@@ -80,10 +70,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
-	runtime/algo/ppo_generation.c \
-	runtime/algo/ppo_generation.h \
-	runtime/algo/ppo_loss.c \
-	runtime/algo/ppo_loss.h \
 	runtime/algo/ppo_state.h \
 	runtime/algo/precompute.c \
 	runtime/algo/predict.c \
@@ -96,8 +82,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/resolve.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
-	runtime/algo/rm_loss.c \
-	runtime/algo/rm_loss.h \
 	runtime/algo/run.c \
 	runtime/algo/run.h \
 	runtime/algo/same.c \
@@ -113,23 +97,21 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/sft.c \
 	runtime/algo/sharing.c \
 	runtime/algo/sharing.h \
+	runtime/algo/sinks.c \
 	runtime/algo/spend.c \
 	runtime/algo/state.c \
-	runtime/algo/sinks.c \
 	runtime/algo/step.c \
-	runtime/algo/tracing.c \
-	runtime/algo/trainer.c \
-	runtime/algo/trainer.h \
-	runtime/algo/values.c \
-	runtime/algo/watched.c \
 	runtime/algo/stragglers.c \
 	runtime/algo/stragglers.h \
 	runtime/algo/strain.c \
 	runtime/algo/strategy.c \
 	runtime/algo/strategy.h \
+	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/values.c \
 	runtime/algo/watch.c \
+	runtime/algo/watched.c \
 	runtime/algo/world.c \
-	runtime/algo/world.h
+	runtime/algo/world.h \
+	# End of runtime/algo

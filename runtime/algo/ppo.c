@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/gae.h"
-#include "algo/ppo_loss.h"
+#include "loss/gae.h"
+#include "loss/ppo_loss.h"
 #include "algo/run.h"
 
 /* What is reported, and behind it what that is made of. */

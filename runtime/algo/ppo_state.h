@@ -3,8 +3,8 @@
 #ifndef DT_ALGO_PPO_STATE_H
 #define DT_ALGO_PPO_STATE_H
 
-#include "algo/ppo_generation.h"
-#include "algo/ppo_loss.h"
+#include "loss/ppo_generation.h"
+#include "loss/ppo_loss.h"
 
 struct dt_ppo {
     struct dt_ppo_options options;

@@ -11,7 +11,7 @@
 #include "config.h"
 
 #include "algo/algo.h"
-#include "algo/rm_loss.h"
+#include "loss/rm_loss.h"
 #include "algo/run.h"
 #include "base/log.h"
 #include "model/score.h"

@@ -10,7 +10,7 @@
 
 #include "algo/algo.h"
 #include "algo/data.h"
-#include "algo/dpo_loss.h"
+#include "loss/dpo_loss.h"
 #include "algo/groups.h"
 #include "algo/learner.h"
 #include "algo/ppo_state.h"

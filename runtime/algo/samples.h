@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "algo/advantages.h"
+#include "loss/advantages.h"
 #include "algo/experience.h"
-#include "algo/grpo_loss.h"
+#include "loss/grpo_loss.h"
 #include "algo/sample_batches.h"
 #include "base/error.h"
 #include "report/report.h"

@@ -86,7 +86,7 @@ enum dt_curve {
     DT_CURVE_SQRT,   /* 1 - sqrt(..) */
 };
 
-/* dpo.loss: names of TRL's DPOConfig.loss_type; algo/dpo_loss.h has formulas.
+/* dpo.loss: names of TRL's DPOConfig.loss_type; loss/dpo_loss.h has formulas.
  */
 enum dt_dpo_loss {
     DT_DPO_SIGMOID,
@@ -113,7 +113,7 @@ enum dt_f_divergence {
     DT_DIVERGENCE_ALPHA,
 };
 
-/* grpo.loss_type: names of TRL's GRPOConfig; algo/grpo_loss.h has formulas. */
+/* grpo.loss_type: names of TRL's GRPOConfig; loss/grpo_loss.h has formulas. */
 enum dt_grpo_type {
     DT_GRPO_DAPO,
     DT_GRPO_GRPO,
@@ -129,7 +129,7 @@ enum dt_grpo_type {
 enum dt_grpo_level { DT_GRPO_TOKEN, DT_GRPO_SEQUENCE };
 
 /* grpo.scale_rewards, grpo.baseline, grpo.std, grpo.aggregation: how rewards
- * become advantages (algo/advantages.h).
+ * become advantages (loss/advantages.h).
  */
 enum dt_scale_rewards {
     DT_SCALE_GROUP,
@@ -153,7 +153,7 @@ enum dt_kl_estimator { DT_KL_K1, DT_KL_K2, DT_KL_K3 };
 /* ppo.kl_control: how the coefficient of the KL divergence changes. */
 enum dt_kl_control { DT_KL_FIXED, DT_KL_ADAPTIVE };
 
-/* ppo.advantage_norm: how advantages of tokens are normalized (algo/gae.h). */
+/* ppo.advantage_norm: how advantages of tokens are normalized (loss/gae.h). */
 enum dt_advantage_norm {
     DT_ADVANTAGE_WHITEN,
     DT_ADVANTAGE_GLOBAL_CLAMP,
@@ -162,7 +162,7 @@ enum dt_advantage_norm {
 };
 
 /* rollout.correction: what becomes of tokens whose sampler disagrees with the
- * trainer (algo/grpo_loss.h).
+ * trainer (loss/grpo_loss.h).
  */
 enum dt_correction {
     DT_CORRECTION_AUTO, /* token_truncate with overlap, else none */

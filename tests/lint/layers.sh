@@ -56,9 +56,10 @@ layers() {
             layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
+            layer("loss", "base conf")
             layer("algo", "base ckpt comm conf data device forecast launch " \
-                "live model ops optim parallel report reward rollout tensor " \
-                "tokenizer trace weights")
+                "live loss model ops optim parallel report reward rollout " \
+                "tensor tokenizer trace weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report reward " \
                 "rollout slurm tensor tokenizer top trace weights")
@@ -131,11 +132,8 @@ circles() {
 
 # Folders that docs/design.md has no row for, and rows without a folder.
 folders_without_row() {
-    { sed -n 's/^| `\([a-z]*\)\/` .*/\1/p' docs/design.md | grep -v spank
-        find runtime -mindepth 1 -maxdepth 1 -type d |
-            sed 's|runtime/||'; } | sort | uniq -u
-    { sed -n 's/^| `\(spank[a-z/]*\)\/` .*/\1/p' docs/design.md
-        find spank -type d; } | sort | uniq -u
+    { sed -n 's/^| `\([a-z/]*\)\/` .*/\1/p' docs/design.md
+        contrib/include-graph --rooms; } | sort | uniq -u
 }
 
 other_picture() {

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "algo/dpo_loss.h"
-#include "algo/rm_loss.h"
+#include "loss/dpo_loss.h"
+#include "loss/rm_loss.h"
 #include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 16 };

@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "algo/advantages.h"
-#include "algo/gae.h"
-#include "algo/grpo_loss.h"
-#include "algo/ppo_loss.h"
+#include "loss/advantages.h"
+#include "loss/gae.h"
+#include "loss/grpo_loss.h"
+#include "loss/ppo_loss.h"
 #include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 8, MAX_ROWS = 16, MAX_COLUMNS = 2, GROUP = 4 };

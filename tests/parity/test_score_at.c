@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "algo/ppo_generation.h"
-#include "algo/ppo_loss.h"
+#include "loss/ppo_generation.h"
+#include "loss/ppo_loss.h"
 #include "tests/parity/stored.h"
 
 enum { ROWS = 4, LONGEST = 6, TOKENS = ROWS * LONGEST };

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "algo/advantages.h"
+#include "loss/advantages.h"
 
 enum { ROWS_MAX = 8 };
 

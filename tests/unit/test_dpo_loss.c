@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "algo/dpo_loss.h"
-#include "algo/rm_loss.h"
+#include "loss/dpo_loss.h"
+#include "loss/rm_loss.h"
 
 static void assert_near(double got, double want, double tolerance)
 {

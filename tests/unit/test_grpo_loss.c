@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "algo/clipped.h"
-#include "algo/grpo_loss.h"
+#include "loss/clipped.h"
+#include "loss/grpo_loss.h"
 
 enum { N = 4 };
 

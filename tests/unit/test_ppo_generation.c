@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "algo/ppo_generation.h"
+#include "loss/ppo_generation.h"
 
 enum { ROWS = 3, TOKENS = 6 };
 

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "algo/gae.h"
-#include "algo/ppo_loss.h"
+#include "loss/gae.h"
+#include "loss/ppo_loss.h"
 
 enum { N = 3 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/clipped.h"
-#include "algo/grpo_loss.h"
+#include "loss/clipped.h"
+#include "loss/grpo_loss.h"
 
 const char *const dt_grpo_metric_names[DT_GRPO_METRICS] = {
     [DT_GRPO_KL] = "kl",

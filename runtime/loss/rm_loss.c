@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "algo/rm_loss.h"
+#include "loss/rm_loss.h"
 
 const char *const dt_rm_metric_names[DT_RM_METRICS] = {
     [DT_RM_ACCURACY] = "accuracy",     [DT_RM_MARGIN] = "margin",

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "algo/clipped.h"
-#include "algo/gae.h"
+#include "loss/clipped.h"
+#include "loss/gae.h"
 
 double dt_kl_estimate(enum dt_kl_estimator estimator, double x)
 {

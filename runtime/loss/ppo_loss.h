@@ -14,8 +14,8 @@
  * micro-batch. All is computed in double. Nothing here fails; NaN in is NaN
  * out.
  */
-#ifndef DT_ALGO_PPO_LOSS_H
-#define DT_ALGO_PPO_LOSS_H
+#ifndef DT_LOSS_PPO_LOSS_H
+#define DT_LOSS_PPO_LOSS_H
 
 #include <stddef.h>
 
@@ -90,4 +90,4 @@ void dt_ppo_value_loss(const struct dt_ppo_options *options, size_t count,
 double dt_ppo_explained(double n, double returns, double return_squares,
                         double errors, double error_squares);
 
-#endif /* DT_ALGO_PPO_LOSS_H */
+#endif /* DT_LOSS_PPO_LOSS_H */

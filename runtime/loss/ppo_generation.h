@@ -6,8 +6,8 @@
  * of the generation. Every rank has all completions in the same order and
  * computes the same bits.
  */
-#ifndef DT_ALGO_PPO_GENERATION_H
-#define DT_ALGO_PPO_GENERATION_H
+#ifndef DT_LOSS_PPO_GENERATION_H
+#define DT_LOSS_PPO_GENERATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,4 +56,4 @@ struct dt_ppo_generation {
 int dt_ppo_compute(const struct dt_conf_ppo *options, double kl_coef,
                    struct dt_ppo_generation *g, struct dt_error *err);
 
-#endif /* DT_ALGO_PPO_GENERATION_H */
+#endif /* DT_LOSS_PPO_GENERATION_H */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "algo/dpo_loss.h"
+#include "loss/dpo_loss.h"
 
 /* Where a pair is: its log-ratios, and their scores and slopes of scores. */
 struct point {

@@ -31,8 +31,8 @@
  * over the steps of a generation. Exponents end at +-20, which TRL's do not.
  * All is computed in double. Nothing here fails; NaN in is NaN out.
  */
-#ifndef DT_ALGO_GRPO_LOSS_H
-#define DT_ALGO_GRPO_LOSS_H
+#ifndef DT_LOSS_GRPO_LOSS_H
+#define DT_LOSS_GRPO_LOSS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -142,4 +142,4 @@ double dt_grpo_entropy_weight(const struct dt_grpo_options *options,
                               const struct dt_grpo_row *row, size_t t,
                               double entropy_share);
 
-#endif /* DT_ALGO_GRPO_LOSS_H */
+#endif /* DT_LOSS_GRPO_LOSS_H */

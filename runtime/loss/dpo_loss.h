@@ -34,8 +34,8 @@
  * Losses are sums over pairs, to be divided by the pairs of the step. Nothing
  * here fails; NaN in is NaN out.
  */
-#ifndef DT_ALGO_DPO_LOSS_H
-#define DT_ALGO_DPO_LOSS_H
+#ifndef DT_LOSS_DPO_LOSS_H
+#define DT_LOSS_DPO_LOSS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,4 +124,4 @@ void dt_dpo_token_weights(const struct dt_dpo_options *options,
                           const struct dt_dpo_result *result, float *chosen,
                           float *rejected);
 
-#endif /* DT_ALGO_DPO_LOSS_H */
+#endif /* DT_LOSS_DPO_LOSS_H */

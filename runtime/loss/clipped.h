@@ -8,8 +8,8 @@
  * With limit, a large ratio no longer counts where A < 0 either (dual clip, Ye
  * et al., arXiv 1912.09729).
  */
-#ifndef DT_ALGO_CLIPPED_H
-#define DT_ALGO_CLIPPED_H
+#ifndef DT_LOSS_CLIPPED_H
+#define DT_LOSS_CLIPPED_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -47,4 +47,4 @@ static inline struct dt_clipped dt_clipped(double rho, double advantage,
                                .slope = moves ? -rho * advantage : 0.0};
 }
 
-#endif /* DT_ALGO_CLIPPED_H */
+#endif /* DT_LOSS_CLIPPED_H */

@@ -8,8 +8,8 @@
  * Losses are sums over pairs, to be divided by the pairs of the step. Nothing
  * here fails; NaN in is NaN out.
  */
-#ifndef DT_ALGO_RM_LOSS_H
-#define DT_ALGO_RM_LOSS_H
+#ifndef DT_LOSS_RM_LOSS_H
+#define DT_LOSS_RM_LOSS_H
 
 /* What the log shows, with TRL's names; of pairs, and of the scores of both
  * sides.
@@ -36,4 +36,4 @@ struct dt_rm_result {
 struct dt_rm_result dt_rm_loss(double chosen, double rejected, double margin,
                                double center_rewards_coefficient);
 
-#endif /* DT_ALGO_RM_LOSS_H */
+#endif /* DT_LOSS_RM_LOSS_H */

@@ -19,8 +19,8 @@
  * which every rank adds up in the order of prompts, so that the number of ranks
  * changes no bit. All is in double. NaN in is NaN out.
  */
-#ifndef DT_ALGO_GAE_H
-#define DT_ALGO_GAE_H
+#ifndef DT_LOSS_GAE_H
+#define DT_LOSS_GAE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,4 +104,4 @@ void dt_norm_apply(const struct dt_norm *norm, bool keep_mean, double *x,
 double dt_kl_coef_next(enum dt_kl_control control, double coef, double kl,
                        double target, double horizon, double n);
 
-#endif /* DT_ALGO_GAE_H */
+#endif /* DT_LOSS_GAE_H */

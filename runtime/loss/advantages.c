@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "algo/advantages.h"
+#include "loss/advantages.h"
 
 static const double LEAST_STD = 1e-4;
 

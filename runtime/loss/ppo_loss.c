@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "algo/clipped.h"
-#include "algo/ppo_loss.h"
+#include "loss/clipped.h"
+#include "loss/ppo_loss.h"
 
 const char *const dt_ppo_metric_names[DT_PPO_METRICS] = {
     [DT_PPO_APPROXKL] = "policy/approxkl_avg",

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/gae.h"
-#include "algo/ppo_generation.h"
-#include "algo/ppo_loss.h"
+#include "loss/gae.h"
+#include "loss/ppo_generation.h"
+#include "loss/ppo_loss.h"
 
 const char *const dt_ppo_number_names[DT_PPO_NUMBERS] = {
     [DT_PPO_KL] = "objective/kl",

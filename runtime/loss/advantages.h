@@ -20,8 +20,8 @@
  * Everything is added up in double, in the order of rows: ranks that have the
  * same rows have the same bits, however many there are.
  */
-#ifndef DT_ALGO_ADVANTAGES_H
-#define DT_ALGO_ADVANTAGES_H
+#ifndef DT_LOSS_ADVANTAGES_H
+#define DT_LOSS_ADVANTAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,4 +86,4 @@ size_t dt_advantage_find_flat(const struct dt_advantage_options *options,
                               const struct dt_advantage_table *table,
                               double *rewards, bool *flat);
 
-#endif /* DT_ALGO_ADVANTAGES_H */
+#endif /* DT_LOSS_ADVANTAGES_H */
