@@ -14,7 +14,7 @@
  */
 #include "config.h"
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Gives the generation that was sampled ahead to the rewards. */
 static int score_ahead(struct dt_run *run, long step, struct dt_error *err)

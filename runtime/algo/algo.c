@@ -2,7 +2,7 @@
 /* algo.c - the algorithms there are */
 #include "config.h"
 
-#include "algo/algo.h"
+#include "run/algo.h"
 
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
 {

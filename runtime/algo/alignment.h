@@ -10,7 +10,7 @@
 #ifndef DT_ALGO_ALIGNMENT_H
 #define DT_ALGO_ALIGNMENT_H
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Adds the files of rank 0; none of other algorithms. -1: as
  * dt_ckpt_add_tensors.

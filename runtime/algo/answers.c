@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "rollout/stops.h"
 #include "tokenizer/chat.h"

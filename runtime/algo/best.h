@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Looks for training.metric_for_best_model among the names that evaluations of
  * the configuration will have, before there is a run. -1: EX_CONFIG with the

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "algo/candidates.h"
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "ops/workspace.h"
 
 /* What is left of a GPU to CUDA, NCCL and pages that are not full: estimates.

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/fault.h"
 #include "base/span.h"
 

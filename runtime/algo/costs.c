@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "algo/costs.h"
-#include "algo/flops.h"
-#include "algo/gather.h"
+#include "run/flops.h"
+#include "run/gather.h"
 #include "base/clock.h"
 #include "base/median.h"
 

@@ -3,7 +3,7 @@
 #ifndef DT_ALGO_COSTS_H
 #define DT_ALGO_COSTS_H
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/span.h"
 #include "device/device.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "loss/dpo_loss.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 /* What is reported: of pairs, of their tokens with logging.logits, and behind
  * it what the latter are means of.

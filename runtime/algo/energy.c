@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/clock.h"
 #include "device/energy.h"
 

@@ -10,8 +10,8 @@
 #include <sys/random.h>
 
 #include "algo/facts.h"
-#include "algo/flops.h"
-#include "algo/gather.h"
+#include "run/flops.h"
+#include "run/gather.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"

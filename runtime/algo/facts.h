@@ -9,7 +9,7 @@
 #ifndef DT_ALGO_FACTS_H
 #define DT_ALGO_FACTS_H
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Makes run->facts on rank 0, which run.c releases, and writes them if the run
  * has files. A run that resumes keeps the id and the starts that are there. All

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "weights/parts.h"
 
 bool dt_run_reference_follows(const struct dt_run *run)

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "algo/output.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 /* All ranks have the same numbers, or they would train different models. */
 static int compare_hashes(struct dt_run *run, struct dt_error *err)

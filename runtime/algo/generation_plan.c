@@ -7,7 +7,7 @@
 
 #include "algo/generation_plan.h"
 #include "algo/plan.h"
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "forecast/cost.h"
 #include "forecast/rollout_cost.h"
 #include "model/decode.h"

@@ -3,7 +3,7 @@
 #ifndef DT_ALGO_GENERATION_PLAN_H
 #define DT_ALGO_GENERATION_PLAN_H
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "forecast/rates.h"
 
 /* Seconds of a generation, if all prompts and completions are as long as they

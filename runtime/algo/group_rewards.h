@@ -4,7 +4,7 @@
 #define DT_ALGO_GROUP_REWARDS_H
 
 #include "loss/advantages.h"
-#include "algo/samples.h"
+#include "run/samples.h"
 
 struct dt_group_rewards {
     struct dt_advantage_table table; /* of the experience, not owned by it */

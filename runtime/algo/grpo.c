@@ -15,7 +15,7 @@
 
 #include "algo/group_rewards.h"
 #include "loss/grpo_loss.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 /* What is reported, and behind it what that is a mean of. */
 enum { ROWS = DT_GRPO_METRICS, TOKENS, RATIOS, METRICS };

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 
 void dt_run_prune(const struct dt_run *run, long step)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "algo/group_rewards.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 /* All held-out prompts, in the order of the files. */
 static int begin(const struct dt_run *run, struct dt_experience *e,

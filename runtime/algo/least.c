@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Bytes that NCCL takes when messages are first sent to all peers, which is how
  * gradients in bf16 travel: a channel to each of 7 peers and more.

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/algo/adapter.c \
-	runtime/algo/agree.c \
-	runtime/algo/agree.h \
 	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
-	runtime/algo/algo.h \
 	runtime/algo/alignment.c \
 	runtime/algo/alignment.h \
 	runtime/algo/answers.c \
@@ -17,86 +13,48 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/complete.c \
 	runtime/algo/costs.c \
 	runtime/algo/costs.h \
-	runtime/algo/critic.c \
-	runtime/algo/data.c \
-	runtime/algo/data.h \
-	runtime/algo/deal.c \
-	runtime/algo/deal.h \
 	runtime/algo/dpo.c \
 	runtime/algo/energy.c \
 	runtime/algo/events.c \
-	runtime/algo/example_options.c \
-	runtime/algo/experience.c \
-	runtime/algo/experience.h \
 	runtime/algo/facts.c \
 	runtime/algo/facts.h \
-	runtime/algo/flops.c \
-	runtime/algo/flops.h \
 	runtime/algo/follow.c \
-	runtime/algo/frozen.c \
-	runtime/algo/frozen.h \
-	runtime/algo/gather.c \
-	runtime/algo/gather.h \
 	runtime/algo/generation.c \
 	runtime/algo/generation_plan.c \
 	runtime/algo/generation_plan.h \
-	runtime/algo/graphs.c \
-	runtime/algo/graphs.h \
 	runtime/algo/group_rewards.c \
 	runtime/algo/group_rewards.h \
-	runtime/algo/groups.c \
-	runtime/algo/groups.h \
 	runtime/algo/grpo.c \
 	runtime/algo/health.c \
 	runtime/algo/held_out.c \
-	runtime/algo/learner.c \
-	runtime/algo/learner.h \
 	runtime/algo/least.c \
-	runtime/algo/load.c \
-	runtime/algo/metrics.c \
-	runtime/algo/models.c \
-	runtime/algo/models.h \
 	runtime/algo/numbers.c \
-	runtime/algo/numerics.c \
-	runtime/algo/numerics.h \
-	runtime/algo/offload.c \
-	runtime/algo/offload.h \
 	runtime/algo/old.c \
 	runtime/algo/output.c \
 	runtime/algo/output.h \
 	runtime/algo/owner.c \
 	runtime/algo/owner.h \
-	runtime/algo/passes.c \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
-	runtime/algo/ppo_state.h \
 	runtime/algo/precompute.c \
 	runtime/algo/predict.c \
 	runtime/algo/predict.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
-	runtime/algo/prompt_data.c \
 	runtime/algo/reference.c \
 	runtime/algo/refill.c \
 	runtime/algo/resolve.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
-	runtime/algo/run.c \
-	runtime/algo/run.h \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
-	runtime/algo/sample_batches.c \
-	runtime/algo/sample_batches.h \
-	runtime/algo/samples.h \
 	runtime/algo/samples_log.c \
 	runtime/algo/sampling.c \
 	runtime/algo/save.c \
 	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
-	runtime/algo/sharing.c \
-	runtime/algo/sharing.h \
 	runtime/algo/sinks.c \
 	runtime/algo/spend.c \
 	runtime/algo/state.c \
@@ -109,9 +67,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
-	runtime/algo/values.c \
 	runtime/algo/watch.c \
 	runtime/algo/watched.c \
-	runtime/algo/world.c \
-	runtime/algo/world.h \
 	# End of runtime/algo

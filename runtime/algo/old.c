@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/span.h"
 
 /* Forward passes of the bound batch up to its values, which come to

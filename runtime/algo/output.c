@@ -10,7 +10,7 @@
 #include "algo/facts.h"
 #include "algo/output.h"
 #include "algo/owner.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"
 

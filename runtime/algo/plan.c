@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/offload.h"
+#include "run/offload.h"
 #include "algo/plan.h"
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "base/log.h"
 #include "base/str.h"
 

@@ -3,7 +3,7 @@
 #ifndef DT_ALGO_PLAN_H
 #define DT_ALGO_PLAN_H
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* Bytes of one rank. */
 struct dt_plan {

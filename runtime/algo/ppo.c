@@ -15,7 +15,7 @@
 
 #include "loss/gae.h"
 #include "loss/ppo_loss.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 /* What is reported, and behind it what that is made of. */
 enum {

@@ -17,7 +17,7 @@
 
 #include <xxhash.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "ckpt/safetensors.h"

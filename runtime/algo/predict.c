@@ -7,7 +7,7 @@
 
 #include "algo/plan.h"
 #include "algo/predict.h"
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "forecast/cost.h"
 
 static int need_rate(const struct dt_rates *rates, enum dt_rate rate,

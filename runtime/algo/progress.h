@@ -3,7 +3,7 @@
 #ifndef DT_ALGO_PROGRESS_H
 #define DT_ALGO_PROGRESS_H
 
-#include "algo/run.h"
+#include "run/run.h"
 
 #define DT_PROGRESS_FILE "trainer_state.json"
 

@@ -11,9 +11,9 @@
  */
 #include "config.h"
 
-#include "algo/frozen.h"
-#include "algo/run.h"
-#include "algo/sharing.h"
+#include "run/frozen.h"
+#include "run/run.h"
+#include "run/sharing.h"
 #include "base/span.h"
 #include "weights/weights.h"
 

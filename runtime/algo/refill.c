@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "algo/group_rewards.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 const char *const dt_refill_names[DT_REFILL_NUMBERS] = {
     [DT_REFILL_ROUNDS] = "dynamic_sampling/refills",

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "algo/generation_plan.h"
-#include "algo/numerics.h"
+#include "run/numerics.h"
 #include "algo/plan.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 
 /* Lets the model have a row for each token of the tokenizer. */

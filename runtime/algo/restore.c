@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/agree.h"
+#include "run/agree.h"
 #include "algo/alignment.h"
 #include "algo/best.h"
-#include "algo/gather.h"
+#include "run/gather.h"
 #include "algo/output.h"
 #include "algo/progress.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 
 size_t dt_run_checkpoint_bytes(struct dt_run *run)

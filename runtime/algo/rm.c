@@ -10,9 +10,9 @@
  */
 #include "config.h"
 
-#include "algo/algo.h"
+#include "run/algo.h"
 #include "loss/rm_loss.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "model/score.h"
 

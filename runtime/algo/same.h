@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 
 /* The settings that affect the result, as stored in trainer_state.json: an
  * object of texts by key. Before dt_conf_resolve_steps, so that ratios of the

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 
 /* A number, or null if it is none. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "rollout/stops.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/fault.h"
 #include "base/span.h"
 #include "base/thread.h"

@@ -6,6 +6,6 @@
  */
 #include "config.h"
 
-#include "algo/algo.h"
+#include "run/algo.h"
 
 const struct dt_algo dt_algo_sft = {.name = "sft"};

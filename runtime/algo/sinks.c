@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "algo/facts.h"
-#include "algo/run.h"
+#include "run/run.h"
 
 void dt_run_sinks(struct dt_run *run)
 {

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "algo/alignment.h"
-#include "algo/numerics.h"
+#include "run/numerics.h"
 #include "algo/output.h"
 #include "algo/progress.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "weights/parts.h"
 #include "weights/weights.h"

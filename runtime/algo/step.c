@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "algo/output.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "base/span.h"
 

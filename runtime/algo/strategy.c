@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "algo/strategy.h"
 
 /* Bytes of a rank with another strategy. */

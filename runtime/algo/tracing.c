@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 
 int dt_run_trace_init(struct dt_run *run, struct dt_error *err)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "algo/costs.h"
-#include "algo/gather.h"
+#include "run/gather.h"
 #include "algo/stragglers.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 
 int dt_run_live_begin(struct dt_run *run, const char *algorithm,
                       struct dt_error *err)

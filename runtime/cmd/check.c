@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/algo.h"
-#include "algo/data.h"
-#include "algo/run.h"
+#include "run/algo.h"
+#include "run/data.h"
+#include "run/run.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "forecast/rates.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "algo/generation_plan.h"
-#include "algo/run.h"
+#include "run/run.h"
 #include "cmd/cmd.h"
 #include "cmd/doctor_rates.h"
 #include "cmd/join.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "algo/world.h"
+#include "run/launch_comm.h"
 #include "cmd/generate_ranks.h"
 
 enum {

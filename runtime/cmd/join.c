@@ -8,7 +8,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "algo/world.h"
+#include "run/launch_comm.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"

@@ -9,7 +9,7 @@
 
 #include <xxhash.h>
 
-#include "algo/models.h"
+#include "run/resolve_checkpoints.h"
 #include "cmd/cmd.h"
 #include "contract/contract.h"
 

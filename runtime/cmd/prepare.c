@@ -11,8 +11,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "algo/data.h"
-#include "algo/run.h"
+#include "run/data.h"
+#include "run/run.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/str.h"

@@ -11,7 +11,7 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "algo/models.h"
+#include "run/resolve_checkpoints.h"
 #include "algo/trainer.h"
 #include "base/child.h"
 #include "base/fault.h"

@@ -246,7 +246,7 @@ struct dt_conf {
         long shard_group;       /* ranks, or DT_CONF_GROUP_* */
         char *deepspeed_config; /* a file, all of whose keys are read */
         char *rates;            /* a file, or NULL: algo/strategy.h */
-        long prefetch_units;    /* algo/sharing.c */
+        long prefetch_units;    /* run/sharing.c */
         long prefetch_elements, live_elements;
         int reduce_each_micro_step; /* enum dt_conf_choice */
         int reduction;              /* enum dt_conf_reduction */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "algo/world.h"
+#include "run/launch_comm.h"
 #include "base/clock.h"
 #include "comm/address.h"
 #include "gloo_ring.h"

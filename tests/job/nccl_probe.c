@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/world.h"
+#include "run/launch_comm.h"
 #include "comm/nccl_bootstrap.h"
 #include "launch/launch.h"
 

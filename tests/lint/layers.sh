@@ -57,12 +57,14 @@ layers() {
             layer("reward", "base conf data model ops rollout tokenizer")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
-            layer("algo", "base ckpt comm conf data device forecast launch " \
-                "live loss model ops optim parallel report reward rollout " \
-                "tensor tokenizer trace weights")
+            layer("run", "base ckpt comm conf data launch live loss model " \
+                "ops optim parallel report reward rollout tensor tokenizer " \
+                "trace weights")
+            layer("algo", "base ckpt comm conf device forecast loss model " \
+                "ops reward rollout run tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report reward " \
-                "rollout slurm tensor tokenizer top trace weights")
+                "rollout run slurm tensor tokenizer top trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -120,7 +120,7 @@ static int create(struct learner *l, const struct dt_optim_options *optim)
     if (!l->layout || create_frozen(l) < 0)
         return -1;
     if (l->frozen && parallel.strategy == DT_ZERO3)
-        parallel.strategy = DT_ZERO2; /* as algo/adapter.c */
+        parallel.strategy = DT_ZERO2; /* as run/adapter.c */
     l->parallel =
         dt_parallel_create(l->layout, l->comm, &l->exec, &parallel, &l->err);
     if (!l->parallel)

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "conf/read.h"
 #include "reward/scorer.h"

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "algo/numerics.h"
+#include "run/numerics.h"
 #include "tests/unit/conf.h"
 
 static json_t *cases; /* what make_schedule_reference.py wrote */

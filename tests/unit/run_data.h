@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "tests/unit/bytes_tokenizer.h"
 #include "tests/unit/scratch.h"
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/log.h"
 #include "conf/read.h"
 #include "tests/unit/scratch.h"

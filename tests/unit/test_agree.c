@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "algo/agree.h"
+#include "run/agree.h"
 #include "base/clock.h"
 #include "conf/schema.h"
 #include "tests/unit/run_data.h"

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include "algo/flops.h"
+#include "run/flops.h"
 #include "algo/trainer.h"
 #include "device/energy.h"
 #include "tests/unit/small_run.h"

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "algo/experience.h"
-#include "algo/sample_batches.h"
+#include "run/experience.h"
+#include "run/sample_batches.h"
 #include "base/rng.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/world.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "algo/graphs.h"
+#include "run/graphs.h"
 #include "device/device.h"
 
 /* What a device with graphs was asked for. */

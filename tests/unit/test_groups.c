@@ -2,7 +2,7 @@
 /* test_groups.c - which ranks of which nodes make a group */
 #include "config.h"
 
-#include "algo/groups.h"
+#include "run/groups.h"
 #include "algo/strategy.h"
 #include "comm/impl.h"
 #include "tests/unit/conf.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "algo/run.h"
+#include "run/run.h"
 #include "base/clock.h"
 #include "world.h"
 

@@ -4,8 +4,8 @@
 
 #include <sys/stat.h>
 
-#include "algo/models.h"
-#include "algo/run.h"
+#include "run/resolve_checkpoints.h"
+#include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "tests/unit/conf.h"

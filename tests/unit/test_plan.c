@@ -2,7 +2,7 @@
 /* test_plan.c - the memory of a rank: every part counted, every offer true */
 #include "config.h"
 
-#include "algo/offload.h"
+#include "run/offload.h"
 #include "algo/plan.h"
 #include "base/log.h"
 #include "ops/workspace.h"

@@ -12,7 +12,7 @@
     "logging.report_to: jsonl\n"
 
 #include "algo/plan.h"
-#include "algo/sharing.h"
+#include "run/sharing.h"
 #include "tests/unit/small_run.h"
 
 #define ZERO3 "distributed.strategy: zero3\n"

@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "algo/numerics.h"
+#include "run/numerics.h"
 #include "conf.h"
 
 static struct dt_scaler deepspeed(long hysteresis, bool consecutive)

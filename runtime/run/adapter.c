@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * adapter.c - what a run trains beside frozen weights
+ *
+ * The frozen weights are in an engine of their own, as a reference model's are,
+ * and the adapter is all that the learner's engine knows: gradients, sums,
+ * norms, updates and checkpoints are of its layout. A critic has an adapter of
+ * its own, like the policy's, and with it a head that is trained as a whole.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/run.h"
+#include "weights/weights.h"
+
+static int add_names(struct dt_adapter_names *names,
+                     const struct dt_conf_list *list, struct dt_error *err)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (dt_adapter_add_name(names, list->text[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What the keys of the configuration say. */
+static int take_keys(const struct dt_conf *conf, struct dt_adapter *adapter,
+                     struct dt_error *err)
+{
+    const struct dt_conf_list *targets = &conf->adapter.target_modules;
+    adapter->r = (size_t)conf->adapter.r;
+    adapter->alpha = conf->adapter.alpha;
+    adapter->dropout = conf->adapter.dropout;
+    adapter->rslora = conf->adapter.use_rslora;
+    adapter->all_linear =
+        targets->count == 1 && !strcmp(targets->text[0], "all-linear");
+    if (!adapter->all_linear && add_names(&adapter->targets, targets, err) < 0)
+        return -1;
+    return add_names(&adapter->saved, &conf->adapter.modules_to_save, err);
+}
+
+/* The adapter of the keys or of adapter.path, beside the model of this config
+ * in the directory `base`, and its layout. NULL: err; dt_adapter_fini in any
+ * case.
+ */
+static struct dt_layout *resolve_adapter(const struct dt_conf *conf,
+                                         const char *base,
+                                         const struct dt_model_config *config,
+                                         const struct dt_layout *model,
+                                         int world, struct dt_adapter *adapter,
+                                         struct dt_error *err)
+{
+    const bool critic = conf->algorithm == DT_CONF_PPO && config->scores;
+    int rc = conf->adapter.path
+                 ? dt_adapter_load(adapter, conf->adapter.path, err)
+                 : take_keys(conf, adapter, err);
+    if (critic) /* what the policy saves may not be there */
+        dt_adapter_clear_names(&adapter->saved);
+    if (rc == 0 && config->scores)
+        rc = dt_adapter_add_name(&adapter->saved, "score", err);
+    if (rc < 0)
+        return NULL;
+    free(adapter->base);
+    adapter->base = strdup(base);
+    if (!adapter->base) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    struct dt_layout *layout =
+        dt_adapter_layout(adapter, config, model, world, err);
+    if (!layout)
+        dt_error_prefix(err, "%s",
+                        conf->adapter.path ? conf->adapter.path : "adapter");
+    return layout;
+}
+
+int dt_adapter_check(const struct dt_conf *conf,
+                     const struct dt_model_config *config, struct dt_error *err)
+{
+    struct dt_adapter adapter = {0};
+    struct dt_layout *layout = NULL;
+    struct dt_weights *weights = NULL;
+    if (conf->adapter.type == DT_CONF_ADAPTER_NONE)
+        return 0;
+    struct dt_layout *model = dt_model_layout(config, 1, err);
+    if (model)
+        layout = resolve_adapter(conf, conf->model.path, config, model, 1,
+                                 &adapter, err);
+    int rc = layout ? 0 : -1;
+    if (layout && conf->adapter.path) {
+        weights = dt_weights_open_adapter(conf->adapter.path, layout, err);
+        rc = weights ? 0 : -1;
+    }
+    dt_weights_close(weights);
+    dt_layout_destroy(layout);
+    dt_layout_destroy(model);
+    dt_adapter_fini(&adapter);
+    return rc;
+}
+
+int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
+                           struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    if (conf->adapter.type == DT_CONF_ADAPTER_NONE)
+        return 0;
+    learner->frozen.layout = learner->layout;
+    learner->layout = resolve_adapter(
+        conf, learner->start, &learner->model_config, learner->frozen.layout,
+        run->world, &learner->adapter, err);
+    if (!learner->layout)
+        return -1;
+    if (learner != &run->critic)
+        learner->adapter_start = conf->adapter.path;
+    return 0;
+}
+
+struct dt_model_adapter dt_learner_model_adapter(
+    const struct dt_learner *learner)
+{
+    if (!learner->frozen.layout)
+        return (struct dt_model_adapter){0};
+    return (struct dt_model_adapter){
+        .r = learner->adapter.r,
+        .scale = dt_adapter_scale(&learner->adapter),
+        .dropout = learner->adapter.dropout,
+        .layout = learner->layout,
+    };
+}
+
+/* Of both engines: what a rank holds. */
+struct dt_parallel_bytes dt_learner_bytes(
+    const struct dt_learner *learner, int world,
+    const struct dt_parallel_options *parallel)
+{
+    const struct dt_parallel_options trained =
+        dt_learner_trained_options(learner, parallel);
+    struct dt_parallel_bytes bytes =
+        dt_parallel_plan(learner->layout, world, &trained);
+    if (!learner->frozen.layout)
+        return bytes;
+    const struct dt_parallel_options frozen =
+        dt_learner_frozen_options(parallel);
+    const struct dt_parallel_bytes more =
+        dt_parallel_plan(learner->frozen.layout, world, &frozen);
+    bytes.weights += more.weights;
+    bytes.master += more.master;
+    return bytes;
+}
+
+struct dt_parallel_options dt_learner_trained_options(
+    const struct dt_learner *learner,
+    const struct dt_parallel_options *parallel)
+{
+    struct dt_parallel_options options = *parallel;
+    if (learner->frozen.layout && options.strategy == DT_ZERO3)
+        options.strategy = DT_ZERO2;
+    return options;
+}
+
+struct dt_parallel_options dt_learner_frozen_options(
+    const struct dt_parallel_options *parallel)
+{
+    struct dt_parallel_options options = *parallel;
+    options.use = DT_FROZEN;
+    return options;
+}
+
+int dt_learner_forward(struct dt_learner *learner, size_t u,
+                       struct dt_error *err)
+{
+    if (learner->frozen.parallel &&
+        dt_parallel_forward(learner->frozen.parallel, u, err) < 0)
+        return -1;
+    return dt_parallel_forward(learner->parallel, u, err);
+}
+
+int dt_learner_backward(struct dt_learner *learner, size_t u,
+                        struct dt_error *err)
+{
+    if (learner->frozen.parallel &&
+        dt_parallel_backward(learner->frozen.parallel, u, err) < 0)
+        return -1;
+    return dt_parallel_backward(learner->parallel, u, err);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * critic.c - a second model that is trained beside the first
+ *
+ * It is a learner like the first: the trunk of model.value_path, or of the
+ * model itself, with a head that gives one number to each position. It has the
+ * strategy, the optimizer and the schedule of the first, and a learning rate,
+ * a norm for clipping and a loss scale of its own. With
+ * ppo.critic.share_backbone there is no second model: the first one has the
+ * head (value_head in model.h).
+ */
+#include "config.h"
+
+#include "run/numerics.h"
+#include "run/run.h"
+#include "run/sharing.h"
+
+/* The directory of its config.json; NULL: it is a copy of the model's. */
+static const char *config_dir(const struct dt_conf *conf)
+{
+    if (conf->model.value_path)
+        return conf->model.value_path;
+    return conf->model.path ? conf->model.path : conf->model.config_path;
+}
+
+/* Sets *critic to what value_path says, or the model's own config. */
+static int load_config(const struct dt_conf *conf,
+                       const struct dt_model_config *model,
+                       struct dt_model_config *critic, struct dt_error *err)
+{
+    const char *dir = config_dir(conf);
+    int rc = 0;
+    if (dir)
+        rc = dt_model_config_load(critic, dir, err);
+    else
+        *critic = *model;
+    if (conf->model.train_padding_row)
+        critic->padding_row = -1;
+    return rc;
+}
+
+int dt_critic_config(const struct dt_conf *conf,
+                     const struct dt_model_config *model,
+                     struct dt_model_config *critic, struct dt_error *err)
+{
+    if (load_config(conf, model, critic, err) < 0 ||
+        dt_model_check_scores(critic, err) < 0)
+        return dt_error_prefix(err, "the critic");
+    critic->scores = true;
+    if (critic->vocab_size != model->vocab_size)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: has %zu tokens, but the model has %zu: the "
+                            "critic reads what the model writes",
+                            config_dir(conf), critic->vocab_size,
+                            model->vocab_size);
+    if (critic->n_positions < (size_t)conf->data.max_length)
+        return dt_error_set(
+            err, EX_CONFIG, "%s: has %zu positions, but data.max_length is %ld",
+            config_dir(conf), critic->n_positions, conf->data.max_length);
+    return 0;
+}
+
+int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    struct dt_learner *critic = &run->critic;
+    struct dt_error own;
+    if (!run->algo->critic_loss || conf->ppo.critic_shares)
+        return 0;
+    critic->folder = "critic";
+    critic->start =
+        conf->model.value_path ? conf->model.value_path : run->learner.start;
+    if (dt_critic_config(conf, &run->learner.model_config,
+                         &critic->model_config, &own) < 0) {
+        dt_conf_error_set(
+            conf, conf->model.value_path ? "model.value_path" : "algorithm",
+            err, "%s", own.text);
+        err->status = own.status;
+        return -1;
+    }
+    critic->layout = dt_model_layout(&critic->model_config, run->world, err);
+    if (!critic->layout)
+        return -1;
+    return dt_run_adapter_resolve(run, critic, err) < 0
+               ? dt_error_prefix(err, "the critic")
+               : 0;
+}
+
+struct dt_model_options dt_run_critic_options(
+    const struct dt_run *run, const struct dt_model_options *options)
+{
+    struct dt_model_options own = *options;
+    own.collisions = own.entropies = false;
+    own.adapter = dt_learner_model_adapter(&run->critic);
+    return own;
+}
+
+size_t dt_run_critic_memory(const struct dt_run *run,
+                            const struct dt_model_options *options)
+{
+    const struct dt_model_options own = dt_run_critic_options(run, options);
+    return run->critic.layout ? dt_model_memory_bytes(&run->critic.model_config,
+                                                      run->exec.ops, &own)
+                              : 0;
+}
+
+int dt_run_critic_init(struct dt_run *run,
+                       const struct dt_model_options *options,
+                       const struct dt_parallel_options *parallel,
+                       const struct dt_optim_options *optim,
+                       struct dt_error *err)
+{
+    const struct dt_model_options own = dt_run_critic_options(run, options);
+    if (!run->critic.layout)
+        return 0;
+    const struct dt_parallel_options sharing =
+        dt_run_critic_sharing(run, parallel);
+    run->critic.scaler = dt_run_scaler(&run->conf);
+    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, &sharing,
+                           optim, err);
+}
+
+bool dt_run_warms_up(const struct dt_run *run)
+{
+    return run->algo->critic_loss &&
+           run->samples.generation <= (uint64_t)run->conf.ppo.critic_warmup;
+}
+
+int dt_run_schedules(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->conf;
+    const long alone = run->algo->critic_loss
+                           ? conf->ppo.critic_warmup * (long)run->samples.uses
+                           : 0;
+    struct dt_conf own = *conf;
+    own.optimizer.lr = conf->ppo.critic_lr;
+    if (alone > 0 && alone >= run->total_steps)
+        return dt_conf_error_set(conf, "ppo.critic.warmup", err,
+                                 "%ld generations of %zu steps leave none of "
+                                 "%ld to the policy",
+                                 conf->ppo.critic_warmup, run->samples.uses,
+                                 run->total_steps);
+    run->learner.schedule =
+        dt_run_schedule(conf, run->world, run->total_steps - alone);
+    run->critic.schedule = dt_run_schedule(&own, run->world, run->total_steps);
+    return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graphs.c - the graphs of the pieces of a few shapes */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/graphs.h"
+#include "base/log.h"
+
+enum { MAX_SHAPES = 64 };
+
+/* A piece of the work of a shape. */
+struct piece {
+    bool seen; /* run before */
+    struct dt_graph *graph;
+};
+
+struct dt_graphs {
+    struct dt_exec exec;
+    bool records;
+    size_t pieces, shape_count;
+    struct dt_graph_shape shapes[MAX_SHAPES];
+    size_t used[MAX_SHAPES]; /* number of the last run of a shape */
+    size_t runs;
+    struct piece *piece; /* (MAX_SHAPES, pieces) */
+};
+
+struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
+                                   struct dt_error *err)
+{
+    struct dt_graphs *graphs = calloc(1, sizeof(*graphs));
+    struct piece *piece = calloc(MAX_SHAPES * pieces, sizeof(*piece));
+    if (!graphs || !piece) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        free(graphs);
+        free(piece);
+        return NULL;
+    }
+    const char *wanted = getenv("DISTTRAIN_CUDA_GRAPHS");
+    *graphs =
+        (struct dt_graphs){.exec = *exec,
+                           .records = exec->device->record_begin &&
+                                      !(wanted && strcmp(wanted, "0") == 0),
+                           .pieces = pieces,
+                           .piece = piece};
+    return graphs;
+}
+
+/* Forgets the pieces of a shape. Replays that are queued still run: the device
+ * frees a graph after them.
+ */
+static void forget_shape(struct dt_graphs *graphs, size_t index)
+{
+    struct piece *piece = &graphs->piece[index * graphs->pieces];
+    for (size_t i = 0; i < graphs->pieces; i++) {
+        if (piece[i].graph)
+            graphs->exec.device->graph_destroy(piece[i].graph);
+        piece[i] = (struct piece){0};
+    }
+}
+
+void dt_graphs_destroy(struct dt_graphs *graphs)
+{
+    if (!graphs)
+        return;
+    for (size_t i = 0; i < graphs->shape_count; i++)
+        forget_shape(graphs, i);
+    free(graphs->piece);
+    free(graphs);
+}
+
+/* The index of a shape; -1: unknown. */
+static int find_shape(const struct dt_graphs *graphs,
+                      const struct dt_graph_shape *shape)
+{
+    for (size_t i = 0; i < graphs->shape_count; i++) {
+        const struct dt_graph_shape *it = &graphs->shapes[i];
+        if (it->B == shape->B && it->T == shape->T &&
+            it->doc_start == shape->doc_start &&
+            it->accumulate == shape->accumulate)
+            return (int)i;
+    }
+    return -1;
+}
+
+bool dt_graphs_seen(const struct dt_graphs *graphs,
+                    const struct dt_graph_shape *shape)
+{
+    return find_shape(graphs, shape) >= 0;
+}
+
+/* A place for a new shape: if all are taken, that of the shape which was not
+ * run for the longest time.
+ */
+static size_t free_place(struct dt_graphs *graphs)
+{
+    size_t oldest = 0;
+    if (graphs->shape_count < MAX_SHAPES)
+        return graphs->shape_count++;
+    for (size_t i = 1; i < MAX_SHAPES; i++)
+        if (graphs->used[i] < graphs->used[oldest])
+            oldest = i;
+    forget_shape(graphs, oldest);
+    return oldest;
+}
+
+/* The piece of a shape, which is new if it was not run before. */
+static struct piece *find_or_add_piece(struct dt_graphs *graphs,
+                                       const struct dt_graph_shape *shape,
+                                       size_t piece)
+{
+    int found = find_shape(graphs, shape);
+    size_t index = found < 0 ? free_place(graphs) : (size_t)found;
+    graphs->shapes[index] = *shape;
+    graphs->used[index] = ++graphs->runs;
+    return &graphs->piece[index * graphs->pieces + piece];
+}
+
+/* Records the work of a piece. If that cannot be recorded, nothing is from here
+ * on.
+ */
+static int record_piece(struct dt_graphs *graphs, struct piece *piece,
+                        void (*work)(void *ctx), void *ctx,
+                        struct dt_error *err)
+{
+    const struct dt_device *device = graphs->exec.device;
+    struct dt_stream *stream = graphs->exec.stream;
+    struct dt_error why = {0};
+    if (device->record_begin(stream, err) < 0)
+        return -1;
+    work(ctx);
+    if (device->record_end(stream, &piece->graph, &why) == 0)
+        return 0;
+    graphs->records = false;
+    dt_log(DT_LOG_WARN, "algo",
+           "the work of a step cannot be recorded as a graph (%s): from here "
+           "on the host starts each operation, which takes longer",
+           why.text);
+    return 0;
+}
+
+int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
+                  size_t piece, void (*work)(void *ctx), void *ctx,
+                  struct dt_error *err)
+{
+    struct piece *it =
+        graphs->records ? find_or_add_piece(graphs, shape, piece) : NULL;
+    if (it && it->seen && !it->graph &&
+        record_piece(graphs, it, work, ctx, err) < 0)
+        return -1;
+    if (it && it->graph)
+        return graphs->exec.device->replay(graphs->exec.stream, it->graph, err);
+    if (it)
+        it->seen = true;
+    work(ctx);
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graphs.h - device graphs of repeated work
+ *
+ * The work of a micro-batch is the same for every batch of one shape: the
+ * device replays it with one call a piece instead of one an operation.
+ */
+#ifndef DT_RUN_GRAPHS_H
+#define DT_RUN_GRAPHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "ops/ops.h"
+
+/* The work of a piece depends on these. */
+struct dt_graph_shape {
+    size_t B, T;
+    bool doc_start, accumulate;
+};
+
+struct dt_graphs;
+
+/* For shapes whose work has `pieces` pieces. NULL and err: EX_OSERR. */
+struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
+                                   struct dt_error *err);
+void dt_graphs_destroy(struct dt_graphs *graphs); /* NULL is fine */
+
+/* Whether a piece of this shape was run before, so that nothing needs
+ * preparation. Never if the device has no graphs.
+ */
+bool dt_graphs_seen(const struct dt_graphs *graphs,
+                    const struct dt_graph_shape *shape);
+
+/* Queues the work of work(ctx). For each piece of a shape it is called twice:
+ * first to run, when it may prepare what it needs, then to be recorded; from
+ * then on the recording is replayed. There are recordings of 64 shapes: one
+ * more takes the place of the shape that was not run for the longest time.
+ * Nothing is recorded with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after
+ * a recording that failed: a warning says why, and work is called every time.
+ * -1: the device failed.
+ */
+int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
+                  size_t piece, void (*work)(void *ctx), void *ctx,
+                  struct dt_error *err);
+
+#endif /* DT_RUN_GRAPHS_H */

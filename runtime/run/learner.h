@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * learner.h - what is trained, and all that belongs to it
+ *
+ * A learner knows neither data nor losses: the run gives it micro-batches, and
+ * says what their values weigh.
+ */
+#ifndef DT_RUN_LEARNER_H
+#define DT_RUN_LEARNER_H
+
+#include "run/graphs.h"
+#include "comm/comm.h"
+#include "model/adapter.h"
+#include "model/model.h"
+#include "optim/optim.h"
+#include "parallel/parallel.h"
+
+/* Staging memory for the picked tokens of a micro-batch. */
+struct dt_learner_values {
+    void *staging;      /* all of the following */
+    size_t bytes;       /* of it */
+    double *loss_scale; /* of the step */
+    int32_t *picked;    /* these are for as many tokens as fit */
+    float *value, *collision, *reference, *weight;
+    float *entropy, *entropy_weight, *mean, *top;
+    float *score, *score_weight; /* of a value head; NULL without one */
+    struct dt_event *there;      /* the copies to the host are done */
+};
+
+enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
+
+struct dt_learner {
+    const char *folder; /* of its files in a checkpoint; "": no folder */
+    const char *start;  /* directory of its first weights; NULL: random */
+    const struct dt_exec *exec; /* not owned, nor is comm */
+    struct dt_comm *comm;
+    struct dt_model_config model_config;
+    struct dt_layout *layout;     /* of what is trained */
+    struct dt_parallel *parallel; /* holds weights, gradients and moments */
+    struct {
+        struct dt_layout *layout;     /* of the model's weights ... */
+        struct dt_parallel *parallel; /* ... which it only reads; */
+    } frozen;                         /* NULL: `parallel` has them */
+    struct dt_adapter adapter;        /* beside frozen weights */
+    const char *adapter_start; /* directory of its first weights; NULL: random
+                                */
+    enum dt_dtype compute;     /* of the model's weights */
+    struct dt_model *model;
+    struct dt_optim *optim;
+    struct dt_schedule schedule;
+    struct dt_scaler scaler; /* of the loss; scale 1 unless in fp16 */
+    struct dt_graphs *graphs;
+    struct dt_learner_values values;
+    struct dt_buffer *step_buf;
+    struct dt_view step, eval; /* (DT_STEP_COUNT) F64 each: ops.h */
+    struct dt_learner_result {
+        double *scalars;       /* (DT_STEP_COUNT) staging memory */
+        struct dt_event *done; /* they were copied */
+    } results[DT_MAX_IN_FLIGHT];
+};
+
+/* The layout of the model's weights, trained or frozen. */
+static inline const struct dt_layout *dt_learner_model_layout(
+    const struct dt_learner *learner)
+{
+    return learner->frozen.layout ? learner->frozen.layout : learner->layout;
+}
+
+/* The engine that has them. */
+static inline struct dt_parallel *dt_learner_model_engine(
+    const struct dt_learner *learner)
+{
+    return learner->frozen.parallel ? learner->frozen.parallel
+                                    : learner->parallel;
+}
+
+/* adapter.c: how ranks share what is trained and what is frozen, if they would
+ * share a model like this. An adapter is small: with zero3 each rank has its
+ * weights, so that no pass waits for them.
+ */
+struct dt_parallel_options dt_learner_trained_options(
+    const struct dt_learner *learner,
+    const struct dt_parallel_options *parallel);
+struct dt_parallel_options dt_learner_frozen_options(
+    const struct dt_parallel_options *parallel);
+
+/* adapter.c: its adapter for the options of its model, without weights. */
+struct dt_model_adapter dt_learner_model_adapter(
+    const struct dt_learner *learner);
+
+/* adapter.c: what a rank then holds of both. */
+struct dt_parallel_bytes dt_learner_bytes(
+    const struct dt_learner *learner, int world,
+    const struct dt_parallel_options *parallel);
+
+/* adapter.c: the weights of unit u are there for its pass, as
+ * dt_parallel_forward and dt_parallel_backward say.
+ */
+int dt_learner_forward(struct dt_learner *learner, size_t u,
+                       struct dt_error *err);
+int dt_learner_backward(struct dt_learner *learner, size_t u,
+                        struct dt_error *err);
+
+/* Creates what model_config and layout describe, with weights of zero; borrows
+ * exec and comm. -1: as dt_parallel_create, dt_model_create and
+ * dt_optim_create. dt_learner_fini in any case.
+ */
+int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
+                    struct dt_comm *comm,
+                    const struct dt_model_options *options,
+                    const struct dt_parallel_options *parallel,
+                    const struct dt_optim_options *optim, struct dt_error *err);
+
+/* Releases model_config and layout, too. No work of it may be queued. */
+void dt_learner_fini(struct dt_learner *learner);
+
+/* load.c: a checkpoint without optimizer state in `dir` cannot be resumed from.
+ * -1: EX_NOINPUT, it has none.
+ */
+int dt_learner_check_optimizer(const char *dir, struct dt_error *err);
+
+/* load.c: checks the files of a checkpoint in `dir`, or for NULL of the model
+ * that the learner starts from. -1: as dt_weights_open, dt_parts_open.
+ */
+int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
+                           struct dt_error *err);
+
+/* load.c: loads what this rank holds of them; all ranks call it together. What
+ * is random is a function of `seed`. -1: as above, or the device or a peer
+ * failed.
+ */
+int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
+                    struct dt_error *err);
+
+/* Elements of the largest unit. */
+size_t dt_learner_unit_elements(const struct dt_learner *learner);
+
+/* Sums the scalars `step` (DT_STEP_SUMS) over ranks, in stream order. -1: a
+ * peer failed.
+ */
+int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
+                      struct dt_error *err);
+
+/* The end of a step, whose gradients are complete: their norm, clipping, and
+ * the update of what this rank owns. -1: as dt_parallel_update_begin.
+ */
+int dt_learner_update(struct dt_learner *learner, double max_norm,
+                      struct dt_error *err);
+
+/* Queues the copy of the scalars `step` to a result. -1, here and below: the
+ * device or a peer failed.
+ */
+int dt_learner_send_result(struct dt_learner *learner, struct dt_view step,
+                           struct dt_learner_result *result,
+                           struct dt_error *err);
+
+/* Waits for a result that was sent. */
+int dt_learner_wait_result(struct dt_learner *learner,
+                           const struct dt_learner_result *result,
+                           struct dt_error *err);
+
+/* Brings values of the picked tokens here, with the step's loss scale, and
+ * waits for them.
+ */
+int dt_learner_bring_values(struct dt_learner *learner, float *value,
+                            float *collision, struct dt_error *err);
+
+/* Queues the way of values.weight to the device, for the backward pass. */
+int dt_learner_send_weights(struct dt_learner *learner, size_t count,
+                            struct dt_error *err);
+
+#endif /* DT_RUN_LEARNER_H */

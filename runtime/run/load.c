@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - reads the weights and the optimizer state of a learner */
+#include "config.h"
+
+#include <string.h>
+
+#include "run/frozen.h"
+#include "run/learner.h"
+#include "base/log.h"
+#include "weights/parts.h"
+#include "weights/weights.h"
+
+int dt_learner_check_optimizer(const char *dir, struct dt_error *err)
+{
+    int there = dt_parts_exist(dir, err);
+    if (there != 0)
+        return there < 0 ? -1 : 0;
+    return dt_error_set(err, EX_NOINPUT,
+                        "%s: has no optimizer state (checkpoint.only_model was "
+                        "set, or checkpoint.strategy was no): name it in "
+                        "model.path to start from its weights",
+                        dir);
+}
+
+/* The optimizer's files without moments. */
+static int check_moments(const char *dir, const struct dt_parts *parts,
+                         struct dt_error *err)
+{
+    int m = parts ? dt_parts_have(parts, DT_OWNED_M, err) : 0;
+    int v = m > 0 ? dt_parts_have(parts, DT_OWNED_V, err) : m;
+    if (v != 0)
+        return v < 0 ? -1 : 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: the optimizer's files have no moments", dir);
+}
+
+struct source {
+    struct dt_weights *frozen;  /* beside an adapter; NULL: there is none */
+    struct dt_weights *weights; /* of what is trained; NULL: not needed */
+    struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
+    bool master;                /* parts have the fp32 weights */
+    bool new_head;              /* the model's weights lack score.weight, which
+                                   ends the last unit */
+    uint64_t seed;              /* of random weights */
+};
+
+static void close_source(struct source *source)
+{
+    dt_weights_close(source->frozen);
+    dt_weights_close(source->weights);
+    dt_parts_close(source->parts);
+}
+
+/* The same of a model with a value head, which only a checkpoint needs to have.
+ */
+static int open_valued(const struct dt_layout *layout, const char *dir,
+                       const char *start, struct source *source,
+                       struct dt_error *err)
+{
+    bool scores;
+    source->weights =
+        dt_weights_open_valued(dir ? dir : start, layout, &scores, err);
+    source->new_head = !scores;
+    if (!source->weights)
+        return -1;
+    return scores || !dir ? 0
+                          : dt_error_set(err, EX_DATAERR,
+                                         "%s: has no " DT_VALUE_HEAD_FILE
+                                         ", the critic's head",
+                                         dir);
+}
+
+/* The optimizer's files of a checkpoint. */
+static int open_parts(const struct dt_layout *layout, const char *dir,
+                      struct source *source, struct dt_error *err)
+{
+    if (dt_parts_open(dir, layout, &source->parts, err) < 0 ||
+        check_moments(dir, source->parts, err) < 0)
+        return -1;
+    int master = dt_parts_have(source->parts, DT_OWNED_MASTER, err);
+    source->master = master > 0;
+    return master < 0 ? -1 : 0;
+}
+
+/* An adapter, and the frozen weights beside it. */
+static int open_adapter(const struct dt_learner *learner, const char *dir,
+                        struct source *source, struct dt_error *err)
+{
+    bool scores = true;
+    source->frozen =
+        learner->model_config.scores
+            ? dt_weights_open_trunk(learner->start, learner->frozen.layout,
+                                    &scores, err)
+            : dt_weights_open(learner->start, learner->frozen.layout, err);
+    source->new_head = !scores;
+    if (!source->frozen)
+        return -1;
+    if (!dir)
+        dir = learner->adapter_start;
+    if (!dir || source->master)
+        return 0;
+    source->weights = dt_weights_open_adapter(dir, learner->layout, err);
+    return source->weights ? 0 : -1;
+}
+
+/* Opens the files of a checkpoint in `dir`, or for NULL the model that the
+ * learner starts from. close_source in any case.
+ */
+static int open_source(const struct dt_learner *learner, const char *dir,
+                       struct source *source, struct dt_error *err)
+{
+    const struct dt_layout *layout = learner->layout;
+    const char *start = learner->start;
+    *source = (struct source){0};
+    if (dir && open_parts(layout, dir, source, err) < 0)
+        return -1;
+    if (learner->frozen.layout)
+        return open_adapter(learner, dir, source, err);
+    if (source->master || (!dir && !start))
+        return 0;
+    if (learner->model_config.value_head) {
+        return open_valued(layout, dir, start, source, err);
+    } else if (dir || !learner->model_config.scores) {
+        source->weights = dt_weights_open(dir ? dir : start, layout, err);
+    } else {
+        bool scores;
+        source->weights = dt_weights_open_trunk(start, layout, &scores, err);
+        source->new_head = !scores;
+    }
+    return source->weights ? 0 : -1;
+}
+
+int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
+                           struct dt_error *err)
+{
+    struct source source;
+    int result = open_source(learner, dir, &source, err);
+    if (result == 0 && source.frozen)
+        result = dt_weights_check_head(source.frozen, err);
+    else if (result == 0 && source.weights)
+        result = dt_weights_check_head(source.weights, err);
+    if (result == 0 && source.new_head)
+        dt_log(DT_LOG_INFO, "algo",
+               "%s has no %s: it begins at random (normal, standard "
+               "deviation %g, run.seed)",
+               learner->start,
+               learner->model_config.value_head ? DT_VALUE_HEAD_FILE
+                                                : "score.weight",
+               learner->model_config.initializer_range);
+    close_source(&source);
+    return result;
+}
+
+/* The first values of a copy of parameter i of the frozen layout, which the
+ * files may lack.
+ */
+static int copy_frozen(const struct dt_learner *learner,
+                       const struct source *source, size_t i, struct dt_view to,
+                       struct dt_error *err)
+{
+    const struct dt_layout *layout = learner->frozen.layout;
+    const struct dt_param *param = &layout->params[i];
+    const struct dt_unit *unit = &layout->units[param->unit];
+    if (source->new_head && param->unit + 1 == layout->unit_count) {
+        struct dt_buffer *room = dt_buffer_create(
+            &dt_cpu, unit->count * sizeof(float), "a unit", err);
+        if (!room)
+            return -1;
+        dt_model_init_unit(&learner->model_config, layout, param->unit,
+                           dt_view_of(room, DT_F32), source->seed);
+        memcpy(dt_view_data(to),
+               (float *)room->data + (param->offset - unit->offset),
+               to.count * sizeof(float));
+        dt_buffer_destroy(room);
+    }
+    return dt_weights_read(source->frozen,
+                           (struct dt_range){param->offset, param->count}, to,
+                           err);
+}
+
+/* What unit u of a new adapter begins as: pairs, and copies of what is frozen.
+ */
+static int make_adapter(const struct dt_learner *learner,
+                        const struct source *source, size_t u,
+                        struct dt_view unit, struct dt_error *err)
+{
+    const struct dt_layout *layout = learner->layout;
+    const struct dt_unit *own = &layout->units[u];
+    dt_adapter_init_unit(layout, u, unit, source->seed);
+    for (size_t i = own->first_param; i < own->first_param + own->param_count;
+         i++) {
+        const struct dt_param *param = &layout->params[i];
+        const char *name = dt_adapter_copied(param->name);
+        struct dt_view to =
+            dt_view_slice(unit, param->offset - own->offset, param->count);
+        if (name &&
+            copy_frozen(learner, source,
+                        (size_t)dt_layout_find(learner->frozen.layout, name),
+                        to, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The kind of this rank's part of unit u into `to`, which is in host memory; a
+ * unit that no file has goes to `unit` first.
+ */
+static int read_part(const struct dt_learner *learner,
+                     const struct source *source, enum dt_owned kind, size_t u,
+                     struct dt_view unit, struct dt_view to,
+                     struct dt_error *err)
+{
+    struct dt_range part =
+        dt_layout_part(learner->layout, u, dt_parallel_index(learner->parallel),
+                       dt_comm_size(learner->comm));
+    if (kind != DT_OWNED_MASTER || source->master)
+        return dt_parts_read(source->parts, kind, part, to, err);
+    bool is_new = !source->frozen && source->new_head &&
+                  u + 1 == learner->layout->unit_count;
+    if (source->weights && !is_new)
+        return dt_weights_read(source->weights, part, to, err);
+    memset(dt_view_data(unit), 0, unit.count * sizeof(float));
+    if (!source->frozen)
+        dt_model_init_unit(&learner->model_config, learner->layout, u, unit,
+                           source->seed);
+    else if (make_adapter(learner, source, u, unit, err) < 0)
+        return -1;
+    memcpy(dt_view_data(to),
+           dt_view_f32(unit) + (part.first - learner->layout->units[u].offset),
+           part.count * sizeof(float));
+    return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
+}
+
+/* Loads one kind of this rank's part of unit u. `room`: two units in host
+ * memory.
+ */
+static int load_part(struct dt_learner *learner, const struct source *source,
+                     enum dt_owned kind, size_t u, struct dt_buffer *room,
+                     struct dt_error *err)
+{
+    size_t count = learner->layout->units[u].count;
+    struct dt_view there = dt_parallel_part(learner->parallel, kind, u);
+    struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
+    struct dt_view here = there;
+    if (!learner->exec->device->is_host || !there.buf) {
+        here = dt_view_slice(dt_view_of(room, DT_F32), count, there.count);
+        memset(dt_view_data(here), 0, here.count * sizeof(float));
+    }
+    if (read_part(learner, source, kind, u, unit, here, err) < 0)
+        return -1;
+    if (here.buf == there.buf)
+        return 0;
+    return dt_parallel_put(learner->parallel, there, dt_view_data(here), err);
+}
+
+static int load_parts(struct dt_learner *learner, const struct source *source,
+                      struct dt_error *err)
+{
+    size_t units = learner->layout->unit_count;
+    size_t elements = 2 * dt_learner_unit_elements(learner);
+    enum dt_owned end = source->parts ? DT_OWNED_GRADS : DT_OWNED_M;
+    struct dt_buffer *room =
+        dt_buffer_create(&dt_cpu, elements * sizeof(float), "a unit", err);
+    int result = room ? 0 : -1;
+    for (size_t u = 0; u < units && result == 0; u++)
+        for (enum dt_owned kind = 0; kind < end && result == 0; kind++)
+            result = load_part(learner, source, kind, u, room, err);
+    dt_buffer_destroy(room);
+    for (size_t u = 0; u < units && result == 0; u++)
+        result = dt_parallel_loaded(learner->parallel, u, err);
+    return result;
+}
+
+int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
+                    struct dt_error *err)
+{
+    struct source source;
+    int result = open_source(learner, dir, &source, err);
+    source.seed = seed;
+    if (result == 0 && source.frozen) {
+        const struct dt_frozen from = {&learner->model_config,
+                                       learner->frozen.layout, source.frozen,
+                                       source.new_head, seed};
+        result = dt_frozen_load(learner->frozen.parallel, &from,
+                                dt_comm_size(learner->comm), err);
+    }
+    if (result == 0)
+        result = load_parts(learner, &source, err);
+    close_source(&source);
+    return result;
+}
