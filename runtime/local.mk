@@ -40,6 +40,7 @@ include runtime/top/local.mk
 include runtime/forecast/local.mk
 include runtime/loss/local.mk
 include runtime/run/local.mk
+include runtime/run/dir/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk
 

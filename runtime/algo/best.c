@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "algo/best.h"
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 #include "base/log.h"
 
 static const char key[] = "training.metric_for_best_model";

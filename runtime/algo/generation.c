@@ -2,7 +2,7 @@
 /* generation.c - makes the generations that steps use */
 #include "config.h"
 
-#include "algo/output.h"
+#include "run/dir/output.h"
 #include "run/run.h"
 
 /* All ranks have the same numbers, or they would train different models. */

@@ -15,9 +15,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/costs.h \
 	runtime/algo/dpo.c \
 	runtime/algo/energy.c \
-	runtime/algo/events.c \
-	runtime/algo/facts.c \
-	runtime/algo/facts.h \
 	runtime/algo/follow.c \
 	runtime/algo/generation.c \
 	runtime/algo/generation_plan.c \
@@ -25,15 +22,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/group_rewards.c \
 	runtime/algo/group_rewards.h \
 	runtime/algo/grpo.c \
-	runtime/algo/health.c \
 	runtime/algo/held_out.c \
 	runtime/algo/least.c \
 	runtime/algo/numbers.c \
 	runtime/algo/old.c \
-	runtime/algo/output.c \
-	runtime/algo/output.h \
-	runtime/algo/owner.c \
-	runtime/algo/owner.h \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
@@ -55,7 +47,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
-	runtime/algo/sinks.c \
 	runtime/algo/spend.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
@@ -68,5 +59,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
 	runtime/algo/watch.c \
-	runtime/algo/watched.c \
 	# End of runtime/algo

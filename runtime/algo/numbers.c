@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 
 enum {
     REWARD,

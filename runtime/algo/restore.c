@@ -17,7 +17,7 @@
 #include "algo/alignment.h"
 #include "algo/best.h"
 #include "run/gather.h"
-#include "algo/output.h"
+#include "run/dir/output.h"
 #include "algo/progress.h"
 #include "run/run.h"
 #include "base/log.h"

@@ -2,7 +2,7 @@
 /* save.c - when a run is saved, and what happens if that fails */
 #include "config.h"
 
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/span.h"

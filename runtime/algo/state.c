@@ -14,7 +14,7 @@
 
 #include "algo/alignment.h"
 #include "run/numerics.h"
-#include "algo/output.h"
+#include "run/dir/output.h"
 #include "algo/progress.h"
 #include "run/run.h"
 #include "base/log.h"

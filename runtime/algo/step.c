@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "algo/output.h"
+#include "run/dir/output.h"
 #include "run/run.h"
 #include "base/log.h"
 #include "base/span.h"

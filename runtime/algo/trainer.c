@@ -8,9 +8,9 @@
 
 #include "algo/best.h"
 #include "algo/costs.h"
-#include "algo/facts.h"
-#include "algo/output.h"
-#include "algo/owner.h"
+#include "run/dir/facts.h"
+#include "run/dir/output.h"
+#include "run/dir/owner.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"

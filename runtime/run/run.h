@@ -404,13 +404,14 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
 void dt_costs_end(struct dt_run *run);
 void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
 
-/* watched.c: rank 0 makes run->live before it does anything that takes time,
- * for those who watch a run of that algorithm. -1: EX_OSERR.
+/* live_status.c: rank 0 makes run->live before it does anything that takes
+ * time, for those who watch a run of that algorithm. -1: EX_OSERR.
  */
 int dt_run_live_begin(struct dt_run *run, const char *algorithm,
                       struct dt_error *err);
 
-/* watched.c: tells it how the run has ended, before the last lines are printed.
+/* live_status.c: tells it how the run has ended, before the last lines are
+ * printed.
  */
 void dt_run_live_end(struct dt_run *run, int result,
                      const struct dt_error *err);

@@ -60,8 +60,9 @@ layers() {
             layer("run", "base ckpt comm conf data launch live loss model " \
                 "ops optim parallel report reward rollout tensor tokenizer " \
                 "trace weights")
+            layer("run/dir", "base run")
             layer("algo", "base ckpt comm conf device forecast loss model " \
-                "ops reward rollout run tokenizer weights")
+                "ops reward rollout run run/dir tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report reward " \
                 "rollout run slurm tensor tokenizer top trace weights")

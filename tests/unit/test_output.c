@@ -2,8 +2,8 @@
 /* test_output.c - run.output_dir, which a run has for itself while it lasts */
 #include "config.h"
 
-#include "algo/facts.h"
-#include "algo/output.h"
+#include "run/dir/facts.h"
+#include "run/dir/output.h"
 #include "algo/trainer.h"
 #include "base/clock.h"
 #include "tests/unit/small_run.h"

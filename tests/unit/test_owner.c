@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "algo/owner.h"
+#include "run/dir/owner.h"
 #include "base/clock.h"
 #include "tests/unit/scratch.h"
 

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 #include "base/log.h"
 
 void dt_run_event(const struct dt_run *run, const char *kind, double seconds,

@@ -6,8 +6,8 @@
  * the status stays "running" until the console of srun says how it ended
  * (console/run_end.h). Secrets are removed (base/secret.h).
  */
-#ifndef DT_ALGO_FACTS_H
-#define DT_ALGO_FACTS_H
+#ifndef DT_RUN_DIR_FACTS_H
+#define DT_RUN_DIR_FACTS_H
 
 #include "run/run.h"
 
@@ -45,4 +45,4 @@ void dt_events_begin(const struct dt_run *run);
  */
 void dt_events_end(struct dt_run *run, int result, const struct dt_error *err);
 
-#endif /* DT_ALGO_FACTS_H */
+#endif /* DT_RUN_DIR_FACTS_H */

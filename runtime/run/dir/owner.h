@@ -9,8 +9,8 @@
  * not touched for three beats while this run watched. So a run that is stopped
  * for longer (SIGSTOP) may have lost its directory when it continues.
  */
-#ifndef DT_ALGO_OWNER_H
-#define DT_ALGO_OWNER_H
+#ifndef DT_RUN_DIR_OWNER_H
+#define DT_RUN_DIR_OWNER_H
 
 #include <stdbool.h>
 
@@ -43,4 +43,4 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err);
 /* Gives up the directory. NULL is fine. */
 void dt_owner_release(struct dt_owner *owner);
 
-#endif /* DT_ALGO_OWNER_H */
+#endif /* DT_RUN_DIR_OWNER_H */

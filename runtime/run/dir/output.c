@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/facts.h"
-#include "algo/output.h"
-#include "algo/owner.h"
+#include "run/dir/facts.h"
+#include "run/dir/output.h"
+#include "run/dir/owner.h"
 #include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"

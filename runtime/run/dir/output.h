@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* output.h - run.output_dir, which belongs to one run at a time (rank 0) */
-#ifndef DT_ALGO_OUTPUT_H
-#define DT_ALGO_OUTPUT_H
+#ifndef DT_RUN_DIR_OUTPUT_H
+#define DT_RUN_DIR_OUTPUT_H
 
 #include <stdbool.h>
 
@@ -31,4 +31,4 @@ int dt_run_keep_output(struct dt_run *run, struct dt_error *err);
 /* dt_owner_holds, for whoever writes beside the steps. */
 bool dt_run_holds_output(void *run);
 
-#endif /* DT_ALGO_OUTPUT_H */
+#endif /* DT_RUN_DIR_OUTPUT_H */

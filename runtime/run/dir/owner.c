@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "algo/owner.h"
+#include "run/dir/owner.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"

@@ -2,7 +2,7 @@
 /* sinks.c - adds the other forms in which a run is reported */
 #include "config.h"
 
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 #include "run/run.h"
 
 void dt_run_sinks(struct dt_run *run)

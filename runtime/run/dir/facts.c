@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "algo/facts.h"
+#include "run/dir/facts.h"
 #include "run/flops.h"
 #include "run/gather.h"
 #include "base/clock.h"
