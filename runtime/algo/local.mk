@@ -15,7 +15,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/costs.h \
 	runtime/algo/dpo.c \
 	runtime/algo/energy.c \
-	runtime/algo/follow.c \
 	runtime/algo/generation.c \
 	runtime/algo/generation_plan.c \
 	runtime/algo/generation_plan.h \
@@ -29,12 +28,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
-	runtime/algo/precompute.c \
 	runtime/algo/predict.c \
 	runtime/algo/predict.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
-	runtime/algo/reference.c \
 	runtime/algo/refill.c \
 	runtime/algo/resolve.c \
 	runtime/algo/restore.c \

@@ -61,8 +61,9 @@ layers() {
                 "ops optim parallel report reward rollout tensor tokenizer " \
                 "trace weights")
             layer("run/dir", "base run")
-            layer("algo", "base ckpt comm conf device forecast loss model " \
-                "ops reward rollout run run/dir tokenizer weights")
+            layer("run/reference", "base ckpt run weights")
+            layer("algo", "base comm conf device forecast loss model ops " \
+                "reward rollout run run/dir tokenizer weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report reward " \
                 "rollout run slurm tensor tokenizer top trace weights")
