@@ -42,6 +42,7 @@ include runtime/loss/local.mk
 include runtime/run/local.mk
 include runtime/run/dir/local.mk
 include runtime/run/reference/local.mk
+include runtime/sampling/local.mk
 include runtime/algo/local.mk
 include runtime/cmd/local.mk
 

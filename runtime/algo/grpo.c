@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/group_rewards.h"
+#include "sampling/group_rewards.h"
 #include "loss/grpo_loss.h"
 #include "run/run.h"
 

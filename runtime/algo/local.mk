@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/algo/ahead.c \
 	runtime/algo/algo.c \
-	runtime/algo/alignment.c \
-	runtime/algo/alignment.h \
-	runtime/algo/answers.c \
 	runtime/algo/best.c \
 	runtime/algo/best.h \
 	runtime/algo/candidates.c \
 	runtime/algo/candidates.h \
 	runtime/algo/check.c \
-	runtime/algo/complete.c \
 	runtime/algo/costs.c \
 	runtime/algo/costs.h \
 	runtime/algo/dpo.c \
 	runtime/algo/energy.c \
-	runtime/algo/generation.c \
 	runtime/algo/generation_plan.c \
 	runtime/algo/generation_plan.h \
-	runtime/algo/group_rewards.c \
-	runtime/algo/group_rewards.h \
 	runtime/algo/grpo.c \
-	runtime/algo/held_out.c \
 	runtime/algo/least.c \
-	runtime/algo/numbers.c \
-	runtime/algo/old.c \
 	runtime/algo/plan.c \
 	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
@@ -32,16 +21,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/predict.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
-	runtime/algo/refill.c \
 	runtime/algo/resolve.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
 	runtime/algo/same.c \
 	runtime/algo/same.h \
-	runtime/algo/samples_log.c \
-	runtime/algo/sampling.c \
 	runtime/algo/save.c \
-	runtime/algo/scoring.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
 	runtime/algo/spend.c \

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "run/agree.h"
-#include "algo/alignment.h"
+#include "sampling/generation_state.h"
 #include "algo/best.h"
 #include "run/gather.h"
 #include "run/dir/output.h"

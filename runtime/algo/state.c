@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/alignment.h"
+#include "sampling/generation_state.h"
 #include "run/numerics.h"
 #include "run/dir/output.h"
 #include "algo/progress.h"

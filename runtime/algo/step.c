@@ -95,8 +95,9 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
                          const struct dt_batch *batch, size_t a, bool more,
                          struct dt_error *err)
 {
-    const bool refers = learner == &run->learner && dt_run_refers(run) &&
-                        !run->algo->critic_loss; /* else old.c has asked it */
+    const bool refers =
+        learner == &run->learner && dt_run_refers(run) &&
+        !run->algo->critic_loss; /* else old_logprobs.c has asked it */
     const struct dt_graph_shape shape = {
         .B = batch->B,
         .T = batch->T,

@@ -150,7 +150,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
-/* answers.c: warns if the data's chat template ends answers with a token at
+/* eos_check.c: warns if the data's chat template ends answers with a token at
  * which `disttrain generate` would not stop.
  */
 void dt_run_warn_answers(const struct dt_run *run);

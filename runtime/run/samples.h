@@ -196,14 +196,14 @@ int dt_run_refill(struct dt_run *run, struct dt_error *err);
  */
 int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
 
-/* old.c: the trainer's log-probabilities of a whole generation, before the
- * first update that uses it, in the micro-batches that will train; beside a
+/* old_logprobs.c: the trainer's log-probabilities of a whole generation, before
+ * the first update that uses it, in the micro-batches that will train; beside a
  * critic its values, and what the reference gives; with top_entropy_quantile
  * entropies. -1: the device or a peer failed.
  */
 int dt_run_old_values(struct dt_run *run, struct dt_error *err);
 
-/* old.c: room for what not every run needs of them. -1: EX_OSERR. */
+/* old_logprobs.c: room for what not every run needs of them. -1: EX_OSERR. */
 int dt_run_old_room(struct dt_run *run, struct dt_error *err);
 
 /* scoring.c: begins to score completions, which stay where they are, for this
@@ -238,50 +238,50 @@ void dt_scoring_fini(struct dt_run *run);
  */
 void dt_run_log_samples(const struct dt_run *run, long step);
 
-/* numbers.c: names and weights of all rewards, also on ranks that do not run
- * them: (dt_reward_columns), to be freed. NULL: out of memory.
+/* generation_metrics.c: names and weights of all rewards, also on ranks that do
+ * not run them: (dt_reward_columns), to be freed. NULL: out of memory.
  */
 struct dt_sample_column *dt_run_reward_columns(const struct dt_conf *conf,
                                                struct dt_error *err);
 
-/* numbers.c: names of what dt_run_measure computes of these rewards, in its
- * order: to(DT_NUMBERS_MAX). Returns how many.
+/* generation_metrics.c: names of what dt_run_measure computes of these rewards,
+ * in its order: to(DT_NUMBERS_MAX). Returns how many.
  */
 size_t dt_run_measured_names(const struct dt_conf *conf,
                              const struct dt_sample_column *columns,
                              char (*to)[DT_NUMBER_NAME]);
 
-/* numbers.c: names the numbers of generations. */
+/* generation_metrics.c: names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);
 
-/* numbers.c: computes what is the same for all algorithms of completions with
- * their rewards: value(samples.own), NaN where there is none.
+/* generation_metrics.c: computes what is the same for all algorithms of
+ * completions with their rewards: value(samples.own), NaN where there is none.
  */
 void dt_run_measure(const struct dt_run *run,
                     const struct dt_experience *experience,
                     const struct dt_advantage_stats *stats, double *value);
 
-/* numbers.c: the same for a line of the report. */
+/* generation_metrics.c: the same for a line of the report. */
 struct dt_report_values dt_run_measured_values(const struct dt_run *run,
                                                const double *value);
 
-/* numbers.c: computes those of the generation. */
+/* generation_metrics.c: computes those of the generation. */
 void dt_run_make_numbers(struct dt_run *run);
 
-/* numbers.c: adds those of a step that was collected, and moves their means to
- * a line of the report.
+/* generation_metrics.c: adds those of a step that was collected, and moves
+ * their means to a line of the report.
  */
 void dt_run_add_numbers(struct dt_samples *samples,
                         const struct dt_numbers *numbers);
 void dt_run_report_numbers(struct dt_samples *samples,
                            struct dt_report_values *values);
 
-/* numbers.c: warns of a run that looks alive and learns nothing. */
+/* generation_metrics.c: warns of a run that looks alive and learns nothing. */
 void dt_run_warn_idle(struct dt_run *run);
 
-/* numbers.c: warns once, if what all ranks have of a step says that the trainer
- * gives other probabilities than the sampler to tokens that no update has
- * changed yet.
+/* generation_metrics.c: warns once, if what all ranks have of a step says that
+ * the trainer gives other probabilities than the sampler to tokens that no
+ * update has changed yet.
  */
 void dt_run_warn_disagreement(struct dt_run *run,
                               const struct dt_metrics *metrics);

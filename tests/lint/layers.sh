@@ -62,8 +62,9 @@ layers() {
                 "trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
+            layer("sampling", "base loss rollout run run/dir tokenizer")
             layer("algo", "base comm conf device forecast loss model ops " \
-                "reward rollout run run/dir tokenizer weights")
+                "reward run run/dir sampling weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page report reward " \
                 "rollout run slurm tensor tokenizer top trace weights")

@@ -2,7 +2,7 @@
 /* test_refill.c - prompts whose completions teach nothing are replaced */
 #include "config.h"
 
-#include "algo/group_rewards.h"
+#include "sampling/group_rewards.h"
 #include "tests/unit/sampled_run.h"
 
 /* One of eight bytes is what these completions need to begin with, so that

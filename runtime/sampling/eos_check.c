@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c - whether a model stops where its chat template ends answers */
+/* eos_check.c - whether a model stops where its chat template ends answers */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numbers.c - what a run reports of the completions that it samples */
+/* generation_metrics.c - what a run reports of the completions that it samples
+ */
 #include "config.h"
 
 #include <assert.h>

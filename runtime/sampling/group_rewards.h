@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group_rewards.h - the rewards of a generation, as advantages.h reads them */
-#ifndef DT_ALGO_GROUP_REWARDS_H
-#define DT_ALGO_GROUP_REWARDS_H
+#ifndef DT_SAMPLING_GROUP_REWARDS_H
+#define DT_SAMPLING_GROUP_REWARDS_H
 
 #include "loss/advantages.h"
 #include "run/samples.h"
@@ -22,4 +22,4 @@ int dt_group_rewards_init(struct dt_group_rewards *rewards,
                           struct dt_error *err);
 void dt_group_rewards_fini(struct dt_group_rewards *rewards);
 
-#endif /* DT_ALGO_GROUP_REWARDS_H */
+#endif /* DT_SAMPLING_GROUP_REWARDS_H */

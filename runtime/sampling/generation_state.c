@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alignment.c - saves and loads sampled completions */
+/* generation_state.c - saves and loads sampled completions */
 #include "config.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "algo/alignment.h"
+#include "sampling/generation_state.h"
 #include "base/file.h"
 
 #define STATE_FILE "alignment.json"

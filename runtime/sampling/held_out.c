@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "algo/group_rewards.h"
+#include "sampling/group_rewards.h"
 #include "run/run.h"
 
 /* All held-out prompts, in the order of the files. */

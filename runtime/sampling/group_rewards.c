@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "algo/group_rewards.h"
+#include "sampling/group_rewards.h"
 
 int dt_group_rewards_init(struct dt_group_rewards *r,
                           const struct dt_samples *s,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alignment.h - what a checkpoint has of sampled completions (private to algo/)
+ * generation_state.h - what a checkpoint has of sampled completions
  *
  * alignment.json says where the run is in its generations. While a generation
  * is partly used, experience.safetensors holds it with its rewards, which are
  * not asked for again; with rollout.overlap, it holds the completions of the
  * next one.
  */
-#ifndef DT_ALGO_ALIGNMENT_H
-#define DT_ALGO_ALIGNMENT_H
+#ifndef DT_SAMPLING_GENERATION_STATE_H
+#define DT_SAMPLING_GENERATION_STATE_H
 
 #include "run/run.h"
 
@@ -25,4 +25,4 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
 int dt_alignment_load(struct dt_run *run, const char *dir,
                       struct dt_error *err);
 
-#endif /* DT_ALGO_ALIGNMENT_H */
+#endif /* DT_SAMPLING_GENERATION_STATE_H */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/group_rewards.h"
+#include "sampling/group_rewards.h"
 #include "run/run.h"
 
 const char *const dt_refill_names[DT_REFILL_NUMBERS] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old.c - what models give to the tokens of a generation before it trains them
+ * old_logprobs.c - what models give to the tokens of a generation before it
+ * trains them
  *
  * Ratios compare with what the weights gave before the first update. They are
  * of the same passes in the same micro-batches as those that train: another
