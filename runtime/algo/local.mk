@@ -3,25 +3,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/algo.c \
 	runtime/algo/best.c \
 	runtime/algo/best.h \
-	runtime/algo/candidates.c \
-	runtime/algo/candidates.h \
 	runtime/algo/check.c \
 	runtime/algo/costs.c \
 	runtime/algo/costs.h \
 	runtime/algo/dpo.c \
 	runtime/algo/energy.c \
-	runtime/algo/generation_plan.c \
-	runtime/algo/generation_plan.h \
 	runtime/algo/grpo.c \
-	runtime/algo/least.c \
-	runtime/algo/plan.c \
-	runtime/algo/plan.h \
 	runtime/algo/ppo.c \
-	runtime/algo/predict.c \
-	runtime/algo/predict.h \
 	runtime/algo/progress.c \
 	runtime/algo/progress.h \
-	runtime/algo/resolve.c \
 	runtime/algo/restore.c \
 	runtime/algo/rm.c \
 	runtime/algo/same.c \
@@ -29,14 +19,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/save.c \
 	runtime/algo/setup.c \
 	runtime/algo/sft.c \
-	runtime/algo/spend.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
 	runtime/algo/stragglers.c \
 	runtime/algo/stragglers.h \
 	runtime/algo/strain.c \
-	runtime/algo/strategy.c \
-	runtime/algo/strategy.h \
 	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \

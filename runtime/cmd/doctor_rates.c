@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "algo/generation_plan.h"
+#include "plan/generation_plan.h"
 #include "run/run.h"
 #include "cmd/cmd.h"
 #include "cmd/doctor_rates.h"

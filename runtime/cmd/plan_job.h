@@ -3,7 +3,7 @@
 #ifndef DT_CMD_PLAN_JOB_H
 #define DT_CMD_PLAN_JOB_H
 
-#include "algo/candidates.h"
+#include "plan/candidates.h"
 
 /* What the command line says of it. */
 struct dt_plan_job {

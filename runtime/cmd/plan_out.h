@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "algo/candidates.h"
+#include "plan/candidates.h"
 
 /* The table, and what follows from it. `file` as the user named it. */
 void dt_plan_out_table(const struct dt_candidates *candidates, const char *file,

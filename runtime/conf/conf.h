@@ -245,7 +245,7 @@ struct dt_conf {
         bool enabled;           /* false: refuses a world of several ranks */
         long shard_group;       /* ranks, or DT_CONF_GROUP_* */
         char *deepspeed_config; /* a file, all of whose keys are read */
-        char *rates;            /* a file, or NULL: algo/strategy.h */
+        char *rates;            /* a file, or NULL: plan/strategy.h */
         long prefetch_units;    /* run/sharing.c */
         long prefetch_elements, live_elements;
         int reduce_each_micro_step; /* enum dt_conf_choice */

@@ -176,15 +176,15 @@ int dt_run_model_config(const struct dt_conf *conf,
 int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
                    struct dt_error *err);
 
-/* least.c: the bytes of memory to plan with, which all ranks ask for together:
- * on GPUs those of the rank that has the least, once NCCL is connected and has
- * taken its own; on CPUs those of this node.
+/* shared_memory_limit.c: the bytes of memory to plan with, which all ranks ask
+ * for together: on GPUs those of the rank that has the least, once NCCL is
+ * connected and has taken its own; on CPUs those of this node.
  */
 int dt_run_least_memory(const struct dt_run *run, size_t *left,
                         struct dt_error *err);
 
-/* least.c: the same, less what NCCL still takes in a run of this configuration,
- * which is resolved.
+/* shared_memory_limit.c: the same, less what NCCL still takes in a run of this
+ * configuration, which is resolved.
  */
 size_t dt_run_plannable(const struct dt_run *run, size_t left);
 

@@ -2,7 +2,6 @@
 /*
  * samples.h - completions that a run samples and scores to learn from them
  *
- *
  * Optimizer step s uses generation s / uses, of `groups` prompts with `copies`
  * completions each, which the weights before its first step have sampled, or
  * with rollout.overlap those before the step before it (ahead.c). The ranks

@@ -63,11 +63,12 @@ layers() {
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base loss rollout run run/dir tokenizer")
-            layer("algo", "base comm conf device forecast loss model ops " \
-                "reward run run/dir sampling weights")
+            layer("plan", "base forecast model ops reward run weights")
+            layer("algo", "base comm conf device loss model ops plan run " \
+                "run/dir sampling weights")
             layer("cmd", "algo backend base comm conf console contract data " \
-                "doctor forecast history launch model ops page report reward " \
-                "rollout run slurm tensor tokenizer top trace weights")
+                "doctor forecast history launch model ops page plan report " \
+                "reward rollout run slurm tensor tokenizer top trace weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "tests/unit/adapter_scene.h"
 #include "tests/unit/said.h"
 #include "weights/export.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "algo/candidates.h"
+#include "plan/candidates.h"
 #include "cmd/cmd.h"
 #include "ops/workspace.h"
 #include "tests/unit/plan_run.h"

@@ -2,8 +2,8 @@
 /* test_generation_plan.c - what sampling and scoring take, as a run plans it */
 #include "config.h"
 
-#include "algo/generation_plan.h"
-#include "algo/plan.h"
+#include "plan/generation_plan.h"
+#include "plan/plan.h"
 #include "tests/unit/ppo_run.h"
 
 #define LINES                                                                  \

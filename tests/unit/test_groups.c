@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "run/groups.h"
-#include "algo/strategy.h"
+#include "plan/strategy.h"
 #include "comm/impl.h"
 #include "tests/unit/conf.h"
 

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "run/offload.h"
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "base/log.h"
 #include "ops/workspace.h"
 #include "tests/unit/conf.h"

@@ -11,7 +11,7 @@
     "training.per_device_batch_size: 2\n"                                      \
     "logging.report_to: jsonl\n"
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "run/sharing.h"
 #include "tests/unit/small_run.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* least.c - ranks plan with the memory of the one that has the least */
+/* shared_memory_limit.c - ranks plan with the memory of the one that has the
+ * least */
 #include "config.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* generation_plan.h - what sampling takes beside training, before it is done */
-#ifndef DT_ALGO_GENERATION_PLAN_H
-#define DT_ALGO_GENERATION_PLAN_H
+#ifndef DT_PLAN_GENERATION_PLAN_H
+#define DT_PLAN_GENERATION_PLAN_H
 
 #include "run/run.h"
 #include "forecast/rates.h"
@@ -55,4 +55,4 @@ int dt_run_reward_models(struct dt_run *run,
                          const struct dt_model_options *options,
                          struct dt_error *err);
 
-#endif /* DT_ALGO_GENERATION_PLAN_H */
+#endif /* DT_PLAN_GENERATION_PLAN_H */

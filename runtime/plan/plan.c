@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "run/offload.h"
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "run/sharing.h"
 #include "base/log.h"
 #include "base/str.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spend.c - GPU memory that is left, spent on speed */
+/* spend_memory.c - GPU memory that is left, spent on speed */
 #include "config.h"
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 
 /* Takes the options if the run then needs no more than `left`. */
 static void take_if_it_fits(const struct dt_run *run,

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include "algo/generation_plan.h"
+#include "plan/generation_plan.h"
 #include "run/numerics.h"
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "run/run.h"
 #include "base/log.h"
 

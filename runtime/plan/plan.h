@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h - the memory of a rank, planned before it is allocated */
-#ifndef DT_ALGO_PLAN_H
-#define DT_ALGO_PLAN_H
+#ifndef DT_PLAN_PLAN_H
+#define DT_PLAN_PLAN_H
 
 #include "run/run.h"
 
@@ -59,4 +59,4 @@ int dt_plan_check(const struct dt_run *run,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err);
 
-#endif /* DT_ALGO_PLAN_H */
+#endif /* DT_PLAN_PLAN_H */

@@ -6,10 +6,10 @@
  * data. Bytes come from dt_plan_make, which the run itself asks, and seconds
  * from the virtual clock.
  */
-#ifndef DT_ALGO_CANDIDATES_H
-#define DT_ALGO_CANDIDATES_H
+#ifndef DT_PLAN_CANDIDATES_H
+#define DT_PLAN_CANDIDATES_H
 
-#include "algo/strategy.h"
+#include "plan/strategy.h"
 
 /* The job. */
 struct dt_job_size {
@@ -71,4 +71,4 @@ void dt_candidates_fini(struct dt_candidates *candidates);
 /* "none", "cpu" or "nvme". */
 const char *dt_candidate_tier(int offload);
 
-#endif /* DT_ALGO_CANDIDATES_H */
+#endif /* DT_PLAN_CANDIDATES_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* predict.h - how long a step of a run takes, on the virtual clock */
-#ifndef DT_ALGO_PREDICT_H
-#define DT_ALGO_PREDICT_H
+#ifndef DT_PLAN_PREDICT_H
+#define DT_PLAN_PREDICT_H
 
-#include "algo/generation_plan.h"
+#include "plan/generation_plan.h"
 #include "forecast/timeline.h"
 
 /* What a run is predicted for. */
@@ -34,4 +34,4 @@ int dt_predict_step(const struct dt_predictor *predictor,
                     struct dt_generation_plan *generation,
                     struct dt_error *err);
 
-#endif /* DT_ALGO_PREDICT_H */
+#endif /* DT_PLAN_PREDICT_H */

@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-#include "algo/generation_plan.h"
-#include "algo/plan.h"
+#include "plan/generation_plan.h"
+#include "plan/plan.h"
 #include "run/sharing.h"
 #include "forecast/cost.h"
 #include "forecast/rollout_cost.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/plan.h"
-#include "algo/predict.h"
+#include "plan/plan.h"
+#include "plan/predict.h"
 #include "run/sharing.h"
 #include "forecast/cost.h"
 

@@ -9,11 +9,11 @@
  * order ddp, zero1, zero2, zero3. Nothing is measured for it. Offload is as the
  * file says: it needs zero1 at least, that of weights zero3.
  */
-#ifndef DT_ALGO_STRATEGY_H
-#define DT_ALGO_STRATEGY_H
+#ifndef DT_PLAN_STRATEGY_H
+#define DT_PLAN_STRATEGY_H
 
-#include "algo/plan.h"
-#include "algo/predict.h"
+#include "plan/plan.h"
+#include "plan/predict.h"
 
 /* A share of a step's time below which the clock has nothing to say. */
 #define DT_STRATEGY_TIE 0.03
@@ -90,4 +90,4 @@ int dt_strategy_by_size(const struct dt_run *run);
 int dt_strategy_rates(const struct dt_conf *conf, bool gpu,
                       struct dt_rates *rates, struct dt_error *err);
 
-#endif /* DT_ALGO_STRATEGY_H */
+#endif /* DT_PLAN_STRATEGY_H */

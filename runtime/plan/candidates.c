@@ -2,7 +2,7 @@
 /* candidates.c - what a run would take with each strategy */
 #include "config.h"
 
-#include "algo/candidates.h"
+#include "plan/candidates.h"
 #include "run/sharing.h"
 #include "ops/workspace.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "run/sharing.h"
-#include "algo/strategy.h"
+#include "plan/strategy.h"
 
 /* Bytes of a rank with another strategy. */
 static size_t total_with(const struct dt_run *run,
