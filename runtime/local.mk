@@ -45,6 +45,7 @@ include runtime/run/reference/local.mk
 include runtime/sampling/local.mk
 include runtime/algo/local.mk
 include runtime/plan/local.mk
+include runtime/train/watch/local.mk
 include runtime/cmd/local.mk
 
 bin_PROGRAMS += disttrain

@@ -4,10 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/best.c \
 	runtime/algo/best.h \
 	runtime/algo/check.c \
-	runtime/algo/costs.c \
-	runtime/algo/costs.h \
 	runtime/algo/dpo.c \
-	runtime/algo/energy.c \
 	runtime/algo/grpo.c \
 	runtime/algo/ppo.c \
 	runtime/algo/progress.c \
@@ -21,11 +18,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/algo/sft.c \
 	runtime/algo/state.c \
 	runtime/algo/step.c \
-	runtime/algo/stragglers.c \
-	runtime/algo/stragglers.h \
-	runtime/algo/strain.c \
-	runtime/algo/tracing.c \
 	runtime/algo/trainer.c \
 	runtime/algo/trainer.h \
-	runtime/algo/watch.c \
 	# End of runtime/algo

@@ -11,7 +11,7 @@
 
 #include "run/agree.h"
 #include "algo/best.h"
-#include "algo/costs.h"
+#include "train/watch/costs.h"
 #include "run/dir/facts.h"
 #include "plan/generation_plan.h"
 #include "run/numerics.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "algo/best.h"
-#include "algo/costs.h"
+#include "train/watch/costs.h"
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
 #include "run/dir/owner.h"

@@ -64,8 +64,9 @@ layers() {
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base loss rollout run run/dir tokenizer")
             layer("plan", "base forecast model ops reward run weights")
-            layer("algo", "base comm conf device loss model ops plan run " \
-                "run/dir sampling weights")
+            layer("train/watch", "base device run")
+            layer("algo", "base comm conf loss model ops plan run run/dir " \
+                "sampling train/watch weights")
             layer("cmd", "algo backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page plan report " \
                 "reward rollout run slurm tensor tokenizer top trace weights")

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "algo/stragglers.h"
+#include "train/watch/stragglers.h"
 #include "base/rng.h"
 #include "tests/unit/scratch.h"
 

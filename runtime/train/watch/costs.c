@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/costs.h"
+#include "train/watch/costs.h"
 #include "run/flops.h"
 #include "run/gather.h"
 #include "base/clock.h"

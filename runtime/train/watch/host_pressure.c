@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strain.c - what the kernel counts that slows this process down */
+/* host_pressure.c - what the kernel counts that slows this process down */
 #include "config.h"
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "algo/stragglers.h"
+#include "train/watch/stragglers.h"
 
 /* The number behind `name` in a file of lines "name number"; NaN: none. */
 static double number_of(const char *path, const char *name)

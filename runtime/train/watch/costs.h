@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* costs.h - the parts of the time of a step (private to algo/) */
-#ifndef DT_ALGO_COSTS_H
-#define DT_ALGO_COSTS_H
+/* costs.h - the parts of the time of a step */
+#ifndef DT_TRAIN_WATCH_COSTS_H
+#define DT_TRAIN_WATCH_COSTS_H
 
 #include "run/run.h"
 #include "base/span.h"
@@ -56,4 +56,4 @@ bool dt_watch_due(const struct dt_run *run);
  */
 int dt_watch_step(struct dt_run *run, struct dt_error *err);
 
-#endif /* DT_ALGO_COSTS_H */
+#endif /* DT_TRAIN_WATCH_COSTS_H */

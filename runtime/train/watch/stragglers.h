@@ -12,8 +12,8 @@
  * differences of successive windows, so that a slow rank does not hide in its
  * own slowness, and two ranks are enough.
  */
-#ifndef DT_ALGO_STRAGGLERS_H
-#define DT_ALGO_STRAGGLERS_H
+#ifndef DT_TRAIN_WATCH_STRAGGLERS_H
+#define DT_TRAIN_WATCH_STRAGGLERS_H
 
 #include <stddef.h>
 
@@ -61,4 +61,4 @@ struct dt_slowness {
 void dt_slowness_cause(const struct dt_slowness *slow, char *text,
                        size_t bytes);
 
-#endif /* DT_ALGO_STRAGGLERS_H */
+#endif /* DT_TRAIN_WATCH_STRAGGLERS_H */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/stragglers.h"
+#include "train/watch/stragglers.h"
 #include "base/median.h"
 
 enum {

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/costs.h"
+#include "train/watch/costs.h"
 #include "run/gather.h"
-#include "algo/stragglers.h"
+#include "train/watch/stragglers.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/median.h"
