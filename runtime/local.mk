@@ -46,6 +46,8 @@ include runtime/sampling/local.mk
 include runtime/algo/local.mk
 include runtime/plan/local.mk
 include runtime/train/watch/local.mk
+include runtime/train/resume/local.mk
+include runtime/train/local.mk
 include runtime/cmd/local.mk
 
 bin_PROGRAMS += disttrain

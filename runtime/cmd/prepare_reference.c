@@ -2,7 +2,7 @@
 /* prepare_reference.c - opens the hardware for one pass of the reference */
 #include "config.h"
 
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "backend/backend.h"
 #include "cmd/join.h"
 #include "cmd/prepare_reference.h"

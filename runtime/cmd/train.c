@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "run/resolve_checkpoints.h"
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "base/child.h"
 #include "base/fault.h"
 #include "base/log.h"

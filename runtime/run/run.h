@@ -85,7 +85,7 @@ struct dt_run {
     struct dt_loader *loader;
     uint64_t epoch_samples;
 
-    json_t *settings;       /* same.h, on rank 0 */
+    json_t *settings;       /* resume_check.h, on rank 0 */
     struct dt_owner *owner; /* of run.output_dir: rank 0 */
     json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;

@@ -63,13 +63,16 @@ layers() {
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base loss rollout run run/dir tokenizer")
+            layer("algo", "base loss model run run/dir sampling")
             layer("plan", "base forecast model ops reward run weights")
             layer("train/watch", "base device run")
-            layer("algo", "base comm conf loss model ops plan run run/dir " \
-                "sampling train/watch weights")
-            layer("cmd", "algo backend base comm conf console contract data " \
+            layer("train/resume", "algo base run run/dir sampling weights")
+            layer("train", "algo base comm conf ops plan run run/dir " \
+                "train/resume train/watch")
+            layer("cmd", "backend base comm conf console contract data " \
                 "doctor forecast history launch model ops page plan report " \
-                "reward rollout run slurm tensor tokenizer top trace weights")
+                "reward rollout run slurm tensor tokenizer top trace train " \
+                "weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

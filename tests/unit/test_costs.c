@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "run/flops.h"
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "device/energy.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/sysfs.h"

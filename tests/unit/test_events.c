@@ -2,7 +2,7 @@
 /* test_events.c - what a run tells of itself: events.jsonl and run.json */
 #include "config.h"
 
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "base/file.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"
@@ -371,6 +371,5 @@ int main(void)
         CASE(a_run_that_cannot_write_run_json_goes_on),
         CASE(a_failure_is_the_last_event_and_the_verdict),
     };
-    return cmocka_run_group_tests_name("events", tests, enter,
-                                       small_leave);
+    return cmocka_run_group_tests_name("events", tests, enter, small_leave);
 }

@@ -4,7 +4,7 @@
 
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "base/clock.h"
 #include "tests/unit/small_run.h"
 

@@ -76,7 +76,7 @@ static int record_wait(struct dt_comm *comm, dt_ticket_t ticket,
 
 enum { MOST_UNITS = 64, RANKS = 4, STEPS = 4 }; /* as many as the clock takes */
 
-/* What algo/step.c does. */
+/* What train/step.c does. */
 static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
                         size_t units, size_t micro_batches)
 {

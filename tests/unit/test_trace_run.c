@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "base/span.h"
 #include "protobuf_reader.h"
 #include "tests/unit/small_run.h"

@@ -2,7 +2,7 @@
 /* test_trainer.c - the loop: how many steps, what is due when, how it ends */
 #include "config.h"
 
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"
 #include "weights/weights.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.h - where a run is, in a checkpoint (private to algo/) */
-#ifndef DT_ALGO_PROGRESS_H
-#define DT_ALGO_PROGRESS_H
+/* progress.h - where a run is, in a checkpoint */
+#ifndef DT_TRAIN_RESUME_PROGRESS_H
+#define DT_TRAIN_RESUME_PROGRESS_H
 
 #include "run/run.h"
 
@@ -20,4 +20,4 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err);
 /* From rank 0 to all. */
 int dt_progress_share(struct dt_run *run, struct dt_error *err);
 
-#endif /* DT_ALGO_PROGRESS_H */
+#endif /* DT_TRAIN_RESUME_PROGRESS_H */

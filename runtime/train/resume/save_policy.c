@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - when a run is saved, and what happens if that fails */
+/* save_policy.c - when a run is saved, and what happens if that fails */
 #include "config.h"
 
 #include "run/dir/facts.h"

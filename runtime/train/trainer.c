@@ -11,7 +11,7 @@
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
 #include "run/dir/owner.h"
-#include "algo/trainer.h"
+#include "train/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/span.h"

@@ -20,7 +20,7 @@
 #include "run/dir/owner.h"
 #include "plan/plan.h"
 #include "run/run.h"
-#include "algo/same.h"
+#include "train/resume/resume_check.h"
 #include "run/sharing.h"
 #include "plan/strategy.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* same.h - whether a checkpoint is of the same run (private to algo/) */
-#ifndef DT_ALGO_SAME_H
-#define DT_ALGO_SAME_H
+/* resume_check.h - whether a checkpoint is of the same run */
+#ifndef DT_TRAIN_RESUME_RESUME_CHECK_H
+#define DT_TRAIN_RESUME_RESUME_CHECK_H
 
 #include <jansson.h>
 
@@ -29,4 +29,4 @@ struct dt_same_state {
 int dt_same_run(const struct dt_run *run, const char *dir,
                 const struct dt_same_state *was, struct dt_error *err);
 
-#endif /* DT_ALGO_SAME_H */
+#endif /* DT_TRAIN_RESUME_RESUME_CHECK_H */

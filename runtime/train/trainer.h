@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.h - the training loop of one rank, from configuration to summary */
-#ifndef DT_ALGO_TRAINER_H
-#define DT_ALGO_TRAINER_H
+#ifndef DT_TRAIN_TRAINER_H
+#define DT_TRAIN_TRAINER_H
 
 #include <stdbool.h>
 
@@ -30,4 +30,4 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
 int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
                        struct dt_comm *comm, struct dt_error *err);
 
-#endif /* DT_ALGO_TRAINER_H */
+#endif /* DT_TRAIN_TRAINER_H */

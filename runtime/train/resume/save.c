@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state.c - writes checkpoints
+ * save.c - writes checkpoints
  *
  * All ranks write: each its parts of the optimizer state, and the files of the
  * model in turn. Weights are gathered unit by unit, so no rank holds more than
@@ -15,7 +15,7 @@
 #include "sampling/generation_state.h"
 #include "run/numerics.h"
 #include "run/dir/output.h"
-#include "algo/progress.h"
+#include "train/resume/progress.h"
 #include "run/run.h"
 #include "base/log.h"
 #include "weights/parts.h"

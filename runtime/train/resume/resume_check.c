@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* same.c - compares a resumed run with the one that was saved */
+/* resume_check.c - compares a resumed run with the one that was saved */
 #include "config.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/same.h"
+#include "train/resume/resume_check.h"
 #include "base/log.h"
 #include "base/secret.h"
 

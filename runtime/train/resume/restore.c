@@ -18,7 +18,7 @@
 #include "algo/best.h"
 #include "run/gather.h"
 #include "run/dir/output.h"
-#include "algo/progress.h"
+#include "train/resume/progress.h"
 #include "run/run.h"
 #include "base/log.h"
 

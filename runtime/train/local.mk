@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/train/setup.c \
+	runtime/train/step.c \
+	runtime/train/trainer.c \
+	runtime/train/trainer.h \
+	# End of runtime/train
