@@ -22,6 +22,7 @@ include runtime/conf/local.mk
 include runtime/template/local.mk
 include runtime/tokenizer/local.mk
 include runtime/model/local.mk
+include runtime/data/forms/local.mk
 include runtime/data/local.mk
 include runtime/optim/local.mk
 include runtime/parallel/local.mk

@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "cmd/generate_file.h"
 #include "cmd/generate_ranks.h"
-#include "data/line.h"
+#include "data/forms/line.h"
 #include "data/turns.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "data/alpaca.h"
-#include "data/line.h"
+#include "data/forms/line.h"
 
 /* The value of a key; NULL if it is null, too, which tables write for none. */
 static const json_t *value_of(const json_t *root, const char *key)

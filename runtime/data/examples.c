@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 #include "data/examples_impl.h"
-#include "data/lines.h"
+#include "data/forms/lines.h"
 #include "data/pair.h"
 #include "tokenizer/utf8.h"
 

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/guard.h"
 #include "data/examples_draft.h"
-#include "data/lines.h"
+#include "data/forms/lines.h"
 
 enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */

@@ -9,7 +9,7 @@
 
 #include "data/alpaca.h"
 #include "data/jsonl.h"
-#include "data/line.h"
+#include "data/forms/line.h"
 
 enum {
     IGNORED = -100, /* the label of a token that is not a target */

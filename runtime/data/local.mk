@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	# End of runtime/data \
 	runtime/data/alpaca.c \
 	runtime/data/alpaca.h \
-	runtime/data/arrow.h \
-	runtime/data/arrow_batch.c \
-	runtime/data/arrow_schema.c \
-	runtime/data/bytes.c \
 	runtime/data/cache.c \
 	runtime/data/cache.h \
 	runtime/data/chat_tokens.c \
@@ -21,16 +16,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/examples_impl.h \
 	runtime/data/examples_make.c \
 	runtime/data/examples_quality.c \
-	runtime/data/flat.c \
-	runtime/data/flat.h \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
-	runtime/data/line.c \
-	runtime/data/line.h \
-	runtime/data/line_out.c \
-	runtime/data/line_out.h \
-	runtime/data/lines.c \
-	runtime/data/lines.h \
 	runtime/data/loader.c \
 	runtime/data/loader.h \
 	runtime/data/loader_fill.c \
@@ -44,30 +31,14 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/pack.h \
 	runtime/data/pair.h \
 	runtime/data/pair_rows.c \
-	runtime/data/parquet.h \
-	runtime/data/parquet_footer.c \
-	runtime/data/parquet_page.c \
 	runtime/data/preference.c \
 	runtime/data/preference.h \
 	runtime/data/prompts.c \
 	runtime/data/prompts.h \
-	runtime/data/read_array.c \
-	runtime/data/read_arrow.c \
-	runtime/data/read_parquet.c \
-	runtime/data/read_table.c \
-	runtime/data/reader.h \
-	runtime/data/row_json.c \
-	runtime/data/row_json.h \
-	runtime/data/quick_json.c \
-	runtime/data/quick_json.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
 	runtime/data/rows_impl.h \
-	runtime/data/snappy.c \
-	runtime/data/snappy.h \
-	runtime/data/stop.c \
-	runtime/data/stop.h \
-	runtime/data/thrift.c \
-	runtime/data/thrift.h \
 	runtime/data/turns.c \
+	runtime/data/turns.h \
+	# End of runtime/data
 	runtime/data/turns.h

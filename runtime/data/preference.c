@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "data/alpaca.h"
-#include "data/line.h"
+#include "data/forms/line.h"
 #include "data/preference.h"
 
 /* A line, and what the keys of its sides are. */

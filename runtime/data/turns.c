@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/line.h"
+#include "data/forms/line.h"
 #include "data/turns.h"
 
 /* A string that is this word, and has no U+0000 behind it. */

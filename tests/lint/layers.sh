@@ -39,7 +39,8 @@ layers() {
             layer("ckpt", "base tensor")
             layer("template", "base")
             layer("tokenizer", "base template")
-            layer("data", "base tensor tokenizer")
+            layer("data/forms", "base tokenizer")
+            layer("data", "base data/forms tensor tokenizer")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")
@@ -70,9 +71,9 @@ layers() {
             layer("train", "algo base comm conf ops plan run run/dir " \
                 "train/resume train/watch")
             layer("cmd", "backend base comm conf console contract data " \
-                "doctor forecast history launch model ops page plan report " \
-                "reward rollout run slurm tensor tokenizer top trace train " \
-                "weights")
+                "data/forms doctor forecast history launch model ops page " \
+                "plan report reward rollout run slurm tensor tokenizer top " \
+                "trace train weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

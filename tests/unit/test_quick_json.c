@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/quick_json.h"
+#include "data/forms/quick_json.h"
 
 static json_t *jansson(const char *text, size_t bytes)
 {

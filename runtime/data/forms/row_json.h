@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_json.h - values of columns as JSON, as Python writes them */
-#ifndef DT_DATA_ROW_JSON_H
-#define DT_DATA_ROW_JSON_H
+#ifndef DT_DATA_FORMS_ROW_JSON_H
+#define DT_DATA_FORMS_ROW_JSON_H
 
-#include "data/line_out.h"
+#include "data/forms/line_out.h"
 
 /* "name": before a value, with a comma unless it is the first of its object. */
 void row_json_name(struct dt_line_out *out, const char *name, size_t bytes,
@@ -28,4 +28,4 @@ void row_json_text(struct dt_line_out *out, const char *text, size_t count);
  */
 void row_json_other(struct dt_line_out *out, const char *type);
 
-#endif /* DT_DATA_ROW_JSON_H */
+#endif /* DT_DATA_FORMS_ROW_JSON_H */

@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "data/quick_json.h"
-#include "data/row_json.h"
+#include "data/forms/quick_json.h"
+#include "data/forms/row_json.h"
 
 void row_json_name(struct dt_line_out *out, const char *name, size_t bytes,
                    bool first)

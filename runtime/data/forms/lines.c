@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "data/line.h"
-#include "data/lines.h"
-#include "data/reader.h"
+#include "data/forms/line.h"
+#include "data/forms/lines.h"
+#include "data/forms/reader.h"
 
 static dt_reader_f *const readers[] = {
     [DT_FORM_PLAIN] = dt_read_plain,     [DT_FORM_ARRAY] = dt_read_array,

@@ -5,8 +5,8 @@
  * A failure is kept until the end of a row, so that the functions in between
  * return nothing.
  */
-#ifndef DT_DATA_LINE_OUT_H
-#define DT_DATA_LINE_OUT_H
+#ifndef DT_DATA_FORMS_LINE_OUT_H
+#define DT_DATA_FORMS_LINE_OUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/stop.h"
+#include "data/forms/stop.h"
 
 struct dt_line_out {
     const char *path; /* what is read, for messages */
@@ -59,4 +59,4 @@ int dt_line_out_end(struct dt_line_out *out, struct dt_error *err);
 int dt_line_out_map(struct dt_line_out *out, struct dt_map *map,
                     struct dt_error *err);
 
-#endif /* DT_DATA_LINE_OUT_H */
+#endif /* DT_DATA_FORMS_LINE_OUT_H */

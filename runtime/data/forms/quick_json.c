@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/quick_json.h"
+#include "data/forms/quick_json.h"
 #include "tokenizer/utf8.h"
 
 enum {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flat.h - reads tables of FlatBuffers, each place checked (private to data/)
+ * flat.h - reads tables of FlatBuffers, each place checked
  *
  * A table is where its offset to the vtable stands; the vtable gives its size,
  * that of the table and, for each field, where it is in the table, 0: nowhere.
  * What is not within the bytes is absent.
  */
-#ifndef DT_DATA_FLAT_H
-#define DT_DATA_FLAT_H
+#ifndef DT_DATA_FORMS_FLAT_H
+#define DT_DATA_FORMS_FLAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,4 +51,4 @@ struct flat_table flat_item(struct flat_vector vector, size_t i);
 int64_t flat_item_number(struct flat_vector vector, size_t i, size_t width,
                          size_t offset);
 
-#endif /* DT_DATA_FLAT_H */
+#endif /* DT_DATA_FORMS_FLAT_H */

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "data/line.h"
-#include "data/line_out.h"
+#include "data/forms/line.h"
+#include "data/forms/line_out.h"
 
 enum {
     BUFFER_BYTES = 1 << 18,

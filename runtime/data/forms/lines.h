@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lines.h - the rows of a file of any form as lines of JSON */
-#ifndef DT_DATA_LINES_H
-#define DT_DATA_LINES_H
+#ifndef DT_DATA_FORMS_LINES_H
+#define DT_DATA_FORMS_LINES_H
 
 #include <stdint.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/kind.h"
-#include "data/stop.h"
+#include "data/forms/stop.h"
 
 /* Reads rows, at most `most` of them if that is not 0, into a file without a
  * name in `dir`, or in memory if dir is NULL, and maps it; release with
@@ -20,4 +20,4 @@ int dt_lines_read(struct dt_map *lines, const char *path,
                   const struct dt_found *found, const char *dir, uint64_t most,
                   struct dt_stop *stop, struct dt_error *err);
 
-#endif /* DT_DATA_LINES_H */
+#endif /* DT_DATA_FORMS_LINES_H */

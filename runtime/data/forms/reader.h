@@ -9,11 +9,11 @@
  * lines stand for those between. -1: as dt_input_read and dt_line_out_end;
  * EX_DATAERR, which begins with the file's name and the place in it.
  */
-#ifndef DT_DATA_READER_H
-#define DT_DATA_READER_H
+#ifndef DT_DATA_FORMS_READER_H
+#define DT_DATA_FORMS_READER_H
 
 #include "base/codec.h"
-#include "data/line_out.h"
+#include "data/forms/line_out.h"
 
 /* What is read, byte by byte. */
 struct dt_bytes {
@@ -42,4 +42,4 @@ dt_reader_f dt_read_array;
 dt_reader_f dt_read_csv, dt_read_tsv;
 dt_reader_f dt_read_parquet, dt_read_arrow; /* which seek in the file */
 
-#endif /* DT_DATA_READER_H */
+#endif /* DT_DATA_FORMS_READER_H */

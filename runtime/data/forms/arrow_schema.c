@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/arrow.h"
+#include "data/forms/arrow.h"
 
 enum { DEPTH_MAX = 16, FIELDS_MAX = 10000 };
 

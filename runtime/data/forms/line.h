@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* line.h - a line of JSON, and what messages say of its values */
-#ifndef DT_DATA_LINE_H
-#define DT_DATA_LINE_H
+#ifndef DT_DATA_FORMS_LINE_H
+#define DT_DATA_FORMS_LINE_H
 
 #include <stddef.h>
 #include <stdio.h>
@@ -42,4 +42,4 @@ void dt_line_printable(const char *text, char *out, size_t size);
 /* Lists the keys of an object for a message: "a, b, c", or nothing. */
 void dt_line_keys(json_t *root, char *out, size_t size);
 
-#endif /* DT_DATA_LINE_H */
+#endif /* DT_DATA_FORMS_LINE_H */

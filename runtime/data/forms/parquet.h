@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parquet.h - the parts of a Parquet file (private to data/)
+ * parquet.h - the parts of a Parquet file
  *
  * Facts are from parquet.thrift, Encodings.md and LogicalTypes.md of Apache
  * Parquet. The footer describes a tree of columns and where the chunks of its
  * leaves are. A leaf is a stream of values, each with a repetition level (which
  * list goes on) and a definition level (what of the path to it is not null).
  */
-#ifndef DT_DATA_PARQUET_H
-#define DT_DATA_PARQUET_H
+#ifndef DT_DATA_FORMS_PARQUET_H
+#define DT_DATA_FORMS_PARQUET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,4 +137,4 @@ void parquet_leaf_fini(struct parquet_leaf *leaf);
  */
 int parquet_leaf_look(struct parquet_leaf *leaf, struct dt_error *err);
 
-#endif /* DT_DATA_PARQUET_H */
+#endif /* DT_DATA_FORMS_PARQUET_H */

@@ -2,7 +2,7 @@
 /* flat.c - FlatBuffers, as internals.md of FlatBuffers describes them */
 #include "config.h"
 
-#include "data/flat.h"
+#include "data/forms/flat.h"
 
 /* A little-endian number; false: it is not within the bytes. */
 static bool get(struct flat b, uint64_t at, int width, uint64_t *value)

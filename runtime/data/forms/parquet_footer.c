@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/parquet.h"
-#include "data/thrift.h"
+#include "data/forms/parquet.h"
+#include "data/forms/thrift.h"
 
 enum {
     TAIL_BYTES = 8, /* length of the footer, PAR1 */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/parquet.h"
-#include "data/reader.h"
-#include "data/row_json.h"
+#include "data/forms/parquet.h"
+#include "data/forms/reader.h"
+#include "data/forms/row_json.h"
 
 struct rows {
     struct parquet file;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "data/arrow.h"
-#include "data/row_json.h"
+#include "data/forms/arrow.h"
+#include "data/forms/row_json.h"
 
 enum { UNPACKED_BYTES = 1 << 30 }; /* of a batch that is compressed */
 

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "base/clock.h"
-#include "data/stop.h"
+#include "data/forms/stop.h"
 
 #define ASK_S 0.1
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thrift.h - reads structures of Thrift's compact protocol (private to data/)
+ * thrift.h - reads structures of Thrift's compact protocol
  *
  * As in thrift-compact-protocol.md of Apache Thrift. A reader that has met a
  * mistake gives zeros and ends every loop; look at `bad` once.
  */
-#ifndef DT_DATA_THRIFT_H
-#define DT_DATA_THRIFT_H
+#ifndef DT_DATA_FORMS_THRIFT_H
+#define DT_DATA_FORMS_THRIFT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,4 +61,4 @@ const char *thrift_binary(struct thrift *t, const struct thrift_field *field,
 size_t thrift_list(struct thrift *t, const struct thrift_field *field,
                    enum thrift_type type);
 
-#endif /* DT_DATA_THRIFT_H */
+#endif /* DT_DATA_FORMS_THRIFT_H */

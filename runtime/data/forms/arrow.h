@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arrow.h - the columns of an Arrow stream (private to data/)
+ * arrow.h - the columns of an Arrow stream
  *
  * Facts are from Columnar.rst and from Schema.fbs and Message.fbs of Apache
  * Arrow.
  */
-#ifndef DT_DATA_ARROW_H
-#define DT_DATA_ARROW_H
+#ifndef DT_DATA_FORMS_ARROW_H
+#define DT_DATA_FORMS_ARROW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/flat.h"
-#include "data/line_out.h"
+#include "data/forms/flat.h"
+#include "data/forms/line_out.h"
 
 enum arrow_kind {
     ARROW_NULL,
@@ -80,4 +80,4 @@ int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
 int arrow_bad(const struct arrow *arrow, const char *what,
               struct dt_error *err);
 
-#endif /* DT_DATA_ARROW_H */
+#endif /* DT_DATA_FORMS_ARROW_H */

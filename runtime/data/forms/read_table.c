@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/line.h"
-#include "data/reader.h"
+#include "data/forms/line.h"
+#include "data/forms/reader.h"
 
 enum {
     FIELDS_MAX = 65536,

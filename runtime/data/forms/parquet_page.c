@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/parquet.h"
-#include "data/snappy.h"
-#include "data/thrift.h"
+#include "data/forms/parquet.h"
+#include "data/forms/snappy.h"
+#include "data/forms/thrift.h"
 
 enum {
     HEADER_BYTES = 1 << 16, /* of a page: more than statistics take */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "data/snappy.h"
+#include "data/forms/snappy.h"
 
 struct block {
     const uint8_t *at, *end; /* what is left */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/arrow.h"
-#include "data/reader.h"
+#include "data/forms/arrow.h"
+#include "data/forms/reader.h"
 
 enum { METADATA_BYTES = 256 << 20 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "data/reader.h"
+#include "data/forms/reader.h"
 
 int dt_bytes_fill(struct dt_bytes *bytes, struct dt_error *err)
 {

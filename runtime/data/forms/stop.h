@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stop.h - whether reading files is to end before it is done */
-#ifndef DT_DATA_STOP_H
-#define DT_DATA_STOP_H
+#ifndef DT_DATA_FORMS_STOP_H
+#define DT_DATA_FORMS_STOP_H
 
 #include <stdbool.h>
 
@@ -18,4 +18,4 @@ struct dt_stop {
  */
 int dt_stop_check(struct dt_stop *stop, const char *path, struct dt_error *err);
 
-#endif /* DT_DATA_STOP_H */
+#endif /* DT_DATA_FORMS_STOP_H */
