@@ -21,6 +21,7 @@ include runtime/backend/local.mk
 include runtime/conf/local.mk
 include runtime/template/local.mk
 include runtime/tokenizer/local.mk
+include runtime/tokenizer/chat/local.mk
 include runtime/model/local.mk
 include runtime/data/forms/local.mk
 include runtime/data/local.mk

@@ -19,7 +19,7 @@
 #include "cmd/cmd.h"
 #include "cmd/prepare_reference.h"
 #include "data/examples.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 static const char help[] =
     "usage: disttrain prepare --config CONFIG [--set KEY=VALUE]...\n"

@@ -13,7 +13,7 @@
 #include "data/cache.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 /* Everything that the content of a cache depends on, and where it goes. */
 struct dt_make {
@@ -75,7 +75,8 @@ static inline bool dt_make_is_plain(const struct dt_make *make)
 int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                  struct dt_error *err);
 
-/* examples_quality.c: passes a formatted text to options->note, if that is set. */
+/* examples_quality.c: passes a formatted text to options->note, if that is set.
+ */
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -41,4 +41,3 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/turns.c \
 	runtime/data/turns.h \
 	# End of runtime/data
-	runtime/data/turns.h

@@ -11,7 +11,7 @@
 #include "data/examples.h"
 #include "data/jsonl.h"
 #include "data/preference.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 /* Tokens as in a cache, with DT_TARGET_BIT. Starts zeroed; the caller frees
  * `tokens`.
@@ -58,8 +58,9 @@ int dt_masker_prompt(struct dt_masker *masker, const char *text,
                      const struct dt_turns *turns,
                      const struct dt_tokens **tokens, struct dt_error *err);
 
-/* Appends the tokens of a text or a piece of one. The `first` piece gets the tokens that
- * the tokenizer adds to texts (such as BOS), the `last` one gets EOS.
+/* Appends the tokens of a text or a piece of one. The `first` piece gets the
+ * tokens that the tokenizer adds to texts (such as BOS), the `last` one gets
+ * EOS.
  */
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
                        bool first, bool last, struct dt_marked *out,

@@ -15,7 +15,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 /* Messages as a template sees them. Starts zeroed. */
 struct dt_turns {

@@ -10,7 +10,7 @@
 #include "data/mask.h"
 #include "reward/impl.h"
 #include "reward/scorer.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 struct model {
     struct dt_engine engine;

@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 #include "rollout/rollout.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 #include "tokenizer/tokenizer.h"
 
 enum { DT_ENGINE_STOPS = 32 };

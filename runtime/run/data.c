@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };
 

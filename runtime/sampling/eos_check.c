@@ -7,7 +7,7 @@
 #include "run/run.h"
 #include "base/log.h"
 #include "rollout/stops.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 enum { STOPS = 32 };
 

@@ -6,14 +6,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/bpe.c \
 	runtime/tokenizer/bpe_model.c \
 	runtime/tokenizer/charsmap.c \
-	runtime/tokenizer/chat.c \
-	runtime/tokenizer/chat.h \
-	runtime/tokenizer/chat_apply.c \
-	runtime/tokenizer/chat_impl.h \
-	runtime/tokenizer/chat_named.c \
-	runtime/tokenizer/chat_probe.c \
-	runtime/tokenizer/chat_render.c \
-	runtime/tokenizer/chat_trained.c \
 	runtime/tokenizer/cut.c \
 	runtime/tokenizer/decoder.c \
 	runtime/tokenizer/detokenize.c \
@@ -57,22 +49,3 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/vocab.c \
 	runtime/tokenizer/words.c \
 	# End of runtime/tokenizer
-
-# Chat templates, as C strings
-chat_templates = \
-	$(srcdir)/runtime/tokenizer/chat/chatml.jinja \
-	$(srcdir)/runtime/tokenizer/chat/llama2.jinja \
-	$(srcdir)/runtime/tokenizer/chat/llama3.1.jinja \
-	$(srcdir)/runtime/tokenizer/chat/llama3.jinja \
-	$(srcdir)/runtime/tokenizer/chat/mistral.jinja \
-	$(srcdir)/runtime/tokenizer/chat/qwen2.5.jinja \
-	$(srcdir)/runtime/tokenizer/chat/qwen3.jinja \
-	# End of chat_templates
-EXTRA_DIST += $(chat_templates) runtime/tokenizer/chat/embed.awk
-CLEANFILES += runtime/tokenizer/chat_texts.inc
-runtime/tokenizer/chat_named.$(OBJEXT): runtime/tokenizer/chat_texts.inc
-runtime/tokenizer/chat_texts.inc: $(chat_templates) \
-		runtime/tokenizer/chat/embed.awk
-	$(AM_V_GEN)$(MKDIR_P) runtime/tokenizer && LC_ALL=C $(AWK) \
-		-f $(srcdir)/runtime/tokenizer/chat/embed.awk \
-		$(chat_templates) >$@.tmp && mv $@.tmp $@

@@ -38,9 +38,10 @@ layers() {
             layer("backend", "base comm device ops")
             layer("ckpt", "base tensor")
             layer("template", "base")
-            layer("tokenizer", "base template")
+            layer("tokenizer", "base")
             layer("data/forms", "base tokenizer")
-            layer("data", "base data/forms tensor tokenizer")
+            layer("tokenizer/chat", "base template tokenizer")
+            layer("data", "base data/forms tensor tokenizer tokenizer/chat")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")
@@ -54,16 +55,17 @@ layers() {
             layer("console", "base contract live")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
-            layer("rollout", "base model tokenizer weights")
-            layer("reward", "base conf data model ops rollout tokenizer")
+            layer("rollout", "base model tokenizer tokenizer/chat weights")
+            layer("reward", "base conf data model ops rollout tokenizer " \
+                "tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
             layer("run", "base ckpt comm conf data launch live loss model " \
                 "ops optim parallel report reward rollout tensor tokenizer " \
-                "trace weights")
+                "tokenizer/chat trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
-            layer("sampling", "base loss rollout run run/dir tokenizer")
+            layer("sampling", "base loss rollout run run/dir tokenizer/chat")
             layer("algo", "base loss model run run/dir sampling")
             layer("plan", "base forecast model ops reward run weights")
             layer("train/watch", "base device run")
@@ -72,8 +74,8 @@ layers() {
                 "train/resume train/watch")
             layer("cmd", "backend base comm conf console contract data " \
                 "data/forms doctor forecast history launch model ops page " \
-                "plan report reward rollout run slurm tensor tokenizer top " \
-                "trace train weights")
+                "plan report reward rollout run slurm tensor tokenizer " \
+                "tokenizer/chat top trace train weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -19,7 +19,7 @@
 
 #include "data/mask.h"
 #include "tests/unit/bytes_tokenizer.h"
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 static const char *string_of(const json_t *json, const char *key)
 {

@@ -12,10 +12,10 @@
 
 #include <xxhash.h>
 
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 
 /* Made of chat/NAME.jinja: text_NAME. */
-#include "tokenizer/chat_texts.inc"
+#include "tokenizer/chat/chat_texts.inc"
 
 #define IM_CONTROL "<|im_start|>", "<|im_end|>"
 #define LLAMA3_CONTROL "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"

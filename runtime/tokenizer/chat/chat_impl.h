@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chat_impl.h - what the files chat*.c share */
-#ifndef DT_TOKENIZER_CHAT_IMPL_H
-#define DT_TOKENIZER_CHAT_IMPL_H
+#ifndef DT_TOKENIZER_CHAT_CHAT_IMPL_H
+#define DT_TOKENIZER_CHAT_CHAT_IMPL_H
 
-#include "tokenizer/chat.h"
+#include "tokenizer/chat/chat.h"
 
 /* A template of our own. */
 struct dt_chat_named {
@@ -57,4 +57,4 @@ int dt_chat_find_trained(const struct dt_chat *chat,
                          const struct dt_chat_input *input, unsigned flags,
                          struct dt_chat_text *out, struct dt_error *err);
 
-#endif /* DT_TOKENIZER_CHAT_IMPL_H */
+#endif /* DT_TOKENIZER_CHAT_CHAT_IMPL_H */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 
 void dt_chat_text_fini(struct dt_chat_text *out)
 {

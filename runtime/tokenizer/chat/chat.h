@@ -6,8 +6,8 @@
  * transformers' apply_chat_template: the template in the tokenizer's files, one
  * of a file, or one of ours by its name.
  */
-#ifndef DT_TOKENIZER_CHAT_H
-#define DT_TOKENIZER_CHAT_H
+#ifndef DT_TOKENIZER_CHAT_CHAT_H
+#define DT_TOKENIZER_CHAT_CHAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,4 +96,4 @@ int dt_chat_render(const struct dt_chat *chat,
                    const struct dt_chat_input *input, unsigned flags,
                    struct dt_chat_text *out, struct dt_error *err);
 
-#endif /* DT_TOKENIZER_CHAT_H */
+#endif /* DT_TOKENIZER_CHAT_CHAT_H */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 
 enum { VARIABLES = 64 };
 

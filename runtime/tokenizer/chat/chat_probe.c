@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 
 enum {
     FORMS = 4,          /* of a conversation */

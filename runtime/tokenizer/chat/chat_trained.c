@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 
 enum {
     MARK_BYTES = 4,

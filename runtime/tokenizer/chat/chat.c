@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
-#include "tokenizer/chat_impl.h"
+#include "tokenizer/chat/chat_impl.h"
 #include "tokenizer/utf8.h"
 
 enum {
