@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "algo/best.h"
-#include "run/dir/facts.h"
 #include "base/log.h"
+#include "run/dir/facts.h"
+#include "sampling/sampling.h"
 
 static const char key[] = "training.metric_for_best_model";
 

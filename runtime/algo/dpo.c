@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "loss/dpo_loss.h"
+#include "run/reference/reference.h"
 #include "run/run.h"
 
 /* What is reported: of pairs, of their tokens with logging.logits, and behind

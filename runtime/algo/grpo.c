@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampling/group_rewards.h"
 #include "loss/grpo_loss.h"
 #include "run/run.h"
+#include "sampling/group_rewards.h"
 
 /* What is reported, and behind it what that is a mean of. */
 enum { ROWS = DT_GRPO_METRICS, TOKENS, RATIOS, METRICS };

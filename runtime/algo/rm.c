@@ -10,11 +10,11 @@
  */
 #include "config.h"
 
-#include "run/algo.h"
-#include "loss/rm_loss.h"
-#include "run/run.h"
 #include "base/log.h"
+#include "loss/rm_loss.h"
 #include "model/score.h"
+#include "run/algo.h"
+#include "run/run.h"
 
 static const struct dt_metric metrics[DT_RM_METRICS] = {
     [DT_RM_ACCURACY] = {"accuracy", DT_METRIC_MEAN, true},

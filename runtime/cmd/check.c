@@ -6,17 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/algo.h"
-#include "run/data.h"
-#include "run/run.h"
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "forecast/rates.h"
 #include "model/model.h"
+#include "plan/plan.h"
+#include "run/algo.h"
+#include "run/data.h"
+#include "run/run.h"
 #include "slurm/promise.h"
 #include "slurm/request.h"
 #include "slurm/submission.h"
 #include "slurm/world.h"
+#include "train/resume/resume.h"
 #include "weights/weights.h"
 
 static const char help[] =

@@ -11,12 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan/generation_plan.h"
-#include "run/run.h"
 #include "cmd/cmd.h"
 #include "cmd/doctor_rates.h"
 #include "cmd/join.h"
 #include "forecast/measure.h"
+#include "plan/generation_plan.h"
+#include "plan/plan.h"
+#include "run/run.h"
 
 enum { JOIN_TIMEOUT_MS = 60000 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "run/launch_comm.h"
 #include "cmd/generate_ranks.h"
+#include "run/launch_comm.h"
 
 enum {
     PIECE = 1 << 20, /* bytes that travel at a time */

@@ -8,7 +8,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "run/launch_comm.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
@@ -16,6 +15,7 @@
 #include "cmd/join.h"
 #include "contract/contract.h"
 #include "report/report.h"
+#include "run/launch_comm.h"
 
 void dt_join_threads(const struct dt_launch *launch)
 {

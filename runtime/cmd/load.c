@@ -9,9 +9,9 @@
 
 #include <xxhash.h>
 
-#include "run/resolve_checkpoints.h"
 #include "cmd/cmd.h"
 #include "contract/contract.h"
+#include "run/resolve_checkpoints.h"
 
 /* Writes the hash of what is said of a file, which may be called otherwise
  * where it is read again.

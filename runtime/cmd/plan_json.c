@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "cmd/plan_out.h"
+#include "train/train.h"
 
 static json_t *number_of(size_t n)
 {

@@ -11,14 +11,15 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "run/data.h"
-#include "run/run.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "cmd/prepare_reference.h"
 #include "data/examples.h"
+#include "plan/plan.h"
+#include "run/data.h"
+#include "run/run.h"
 #include "tokenizer/chat/chat.h"
 
 static const char help[] =

@@ -2,10 +2,10 @@
 /* prepare_reference.c - opens the hardware for one pass of the reference */
 #include "config.h"
 
-#include "train/trainer.h"
 #include "backend/backend.h"
 #include "cmd/join.h"
 #include "cmd/prepare_reference.h"
+#include "train/trainer.h"
 
 int dt_prepare_reference(const struct dt_conf *conf, struct dt_error *err)
 {

@@ -11,8 +11,6 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "run/resolve_checkpoints.h"
-#include "train/trainer.h"
 #include "base/child.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -20,6 +18,8 @@
 #include "cmd/join.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
+#include "run/resolve_checkpoints.h"
+#include "train/trainer.h"
 
 enum {
     JOIN_TIMEOUT_MS = 60000, /* if the configuration is not known */

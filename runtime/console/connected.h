@@ -13,7 +13,7 @@
 /* Initialize to zero; free addresses at the end. */
 struct dt_connected {
     unsigned listens; /* the port on which a program listens; 0: none */
-    size_t count; /* how many different addresses have been seen */
+    size_t count;     /* how many different addresses have been seen */
     size_t size;
     struct in6_addr *addresses; /* IPv4 as ::ffff:a.b.c.d */
 };

@@ -8,8 +8,8 @@
 #include <jansson.h>
 
 #include "data/alpaca.h"
-#include "data/jsonl.h"
 #include "data/forms/line.h"
+#include "data/jsonl.h"
 
 enum {
     IGNORED = -100, /* the label of a token that is not a target */

@@ -2,9 +2,10 @@
 /* candidates.c - what a run would take with each strategy */
 #include "config.h"
 
-#include "plan/candidates.h"
-#include "run/sharing.h"
 #include "ops/workspace.h"
+#include "plan/candidates.h"
+#include "plan/plan.h"
+#include "run/sharing.h"
 
 /* What is left of a GPU to CUDA, NCCL and pages that are not full: estimates.
  */

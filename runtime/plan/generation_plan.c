@@ -5,13 +5,14 @@
 
 #include <limits.h>
 
-#include "plan/generation_plan.h"
-#include "plan/plan.h"
-#include "run/sharing.h"
 #include "forecast/cost.h"
 #include "forecast/rollout_cost.h"
 #include "model/decode.h"
+#include "plan/generation_plan.h"
+#include "plan/plan.h"
 #include "reward/scorer.h"
+#include "run/sharing.h"
+#include "sampling/sampling.h"
 #include "weights/weights.h"
 
 /* --- reward models --- */

@@ -3,8 +3,8 @@
 #ifndef DT_PLAN_GENERATION_PLAN_H
 #define DT_PLAN_GENERATION_PLAN_H
 
-#include "run/run.h"
 #include "forecast/rates.h"
+#include "run/run.h"
 
 /* Seconds of a generation, if all prompts and completions are as long as they
  * may be. Rewards other than models are not known.

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/offload.h"
-#include "plan/plan.h"
-#include "run/sharing.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "plan/plan.h"
+#include "run/offload.h"
+#include "run/sharing.h"
+#include "sampling/sampling.h"
 
 static size_t add_bytes(size_t a, size_t b)
 {

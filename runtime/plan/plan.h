@@ -59,4 +59,31 @@ int dt_plan_check(const struct dt_run *run,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err);
 
+/* The model of model.path, model.config_path, or the inline keys of the model
+ * section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
+ * dt_model_config_fini in any case.
+ */
+int dt_run_model_config(const struct dt_conf *conf,
+                        struct dt_model_config *config, struct dt_error *err);
+
+/* What the configuration says for run->world ranks: the batch, the model and
+ * its layout, and the options of the model before it is known how much memory
+ * there is. Needs conf, world and the device. -1: EX_CONFIG, or config.json
+ * cannot be read or is wrong.
+ */
+int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
+                   struct dt_error *err);
+
+/* The bytes of memory to plan with, which all ranks ask for together: on GPUs
+ * those of the rank that has the least, once NCCL is connected and has taken
+ * its own; on CPUs those of this node.
+ */
+int dt_run_least_memory(const struct dt_run *run, size_t *left,
+                        struct dt_error *err);
+
+/* The same, less what NCCL still takes in a run of this configuration, which is
+ * resolved.
+ */
+size_t dt_run_plannable(const struct dt_run *run, size_t left);
+
 #endif /* DT_PLAN_PLAN_H */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forecast/cost.h"
 #include "plan/plan.h"
 #include "plan/predict.h"
 #include "run/sharing.h"
-#include "forecast/cost.h"
 
 static int need_rate(const struct dt_rates *rates, enum dt_rate rate,
                      struct dt_error *err)

@@ -3,8 +3,8 @@
 #ifndef DT_PLAN_PREDICT_H
 #define DT_PLAN_PREDICT_H
 
-#include "plan/generation_plan.h"
 #include "forecast/timeline.h"
+#include "plan/generation_plan.h"
 
 /* What a run is predicted for. */
 struct dt_predictor {

@@ -4,11 +4,12 @@
 
 #include <stdio.h>
 
-#include "plan/generation_plan.h"
-#include "run/numerics.h"
-#include "plan/plan.h"
-#include "run/run.h"
 #include "base/log.h"
+#include "plan/generation_plan.h"
+#include "plan/plan.h"
+#include "run/numerics.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 /* Lets the model have a row for each token of the tokenizer. */
 static int resize_embeddings(const struct dt_conf *conf,

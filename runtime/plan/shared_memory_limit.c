@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "plan/plan.h"
 #include "run/run.h"
 
 /* Bytes that NCCL takes when messages are first sent to all peers, which is how

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/sharing.h"
 #include "plan/strategy.h"
+#include "run/sharing.h"
 
 /* Bytes of a rank with another strategy. */
 static size_t total_with(const struct dt_run *run,

@@ -10,9 +10,9 @@
 
 #include <xxhash.h>
 
+#include "base/secret.h"
 #include "run/agree.h"
 #include "run/gather.h"
-#include "base/secret.h"
 
 #define EXACT UINT64_C(0xffffffffffff) /* bits that a double holds */
 

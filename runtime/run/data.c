@@ -12,10 +12,10 @@
 
 #include <xxhash.h>
 
-#include "run/data.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "run/data.h"
 #include "tokenizer/chat/chat.h"
 
 enum { PROGRESS_SECONDS = 10 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/graphs.h"
 #include "base/log.h"
+#include "run/graphs.h"
 
 enum { MAX_SHAPES = 64 };
 

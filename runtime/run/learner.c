@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "run/learner.h"
 #include "base/span.h"
+#include "run/learner.h"
 
 /* --- creation --- */
 

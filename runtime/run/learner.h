@@ -8,12 +8,12 @@
 #ifndef DT_RUN_LEARNER_H
 #define DT_RUN_LEARNER_H
 
-#include "run/graphs.h"
 #include "comm/comm.h"
 #include "model/adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"
+#include "run/graphs.h"
 
 /* Staging memory for the picked tokens of a micro-batch. */
 struct dt_learner_values {

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "run/frozen.h"
 #include "run/learner.h"
-#include "base/log.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 

@@ -2,8 +2,8 @@
 /* offload.c - what distributed.offload_* mean on this device */
 #include "config.h"
 
-#include "run/offload.h"
 #include "base/log.h"
+#include "run/offload.h"
 
 /* Bytes a second of a GPU's link in each direction, and of a node's memory. */
 static const double link_rate = 50e9, memory_rate = 200e9;

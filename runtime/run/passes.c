@@ -2,9 +2,9 @@
 /* passes.c - forward and backward of a micro-batch */
 #include "config.h"
 
-#include "run/run.h"
 #include "base/fault.h"
 #include "base/span.h"
+#include "run/run.h"
 
 /* The work of a unit, which is recorded. */
 struct unit {

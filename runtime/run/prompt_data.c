@@ -2,8 +2,8 @@
 /* prompt_data.c - opens data.train and data.eval as prompts */
 #include "config.h"
 
-#include "run/data.h"
 #include "base/log.h"
+#include "run/data.h"
 
 static void show_note(void *ctx, const char *text)
 {

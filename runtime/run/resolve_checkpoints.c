@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/resolve_checkpoints.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "run/resolve_checkpoints.h"
 #include "weights/weights.h"
 
 /* Whether a checkpoint is the one that `best` beside it names. */

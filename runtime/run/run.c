@@ -2,8 +2,8 @@
 /* run.c - what several parts of a run need */
 #include "config.h"
 
-#include "run/run.h"
 #include "base/log.h"
+#include "run/run.h"
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
 

@@ -8,18 +8,18 @@
 
 #include <jansson.h>
 
-#include "run/algo.h"
-#include "run/data.h"
-#include "loss/dpo_loss.h"
-#include "run/groups.h"
-#include "run/learner.h"
-#include "run/ppo_state.h"
-#include "run/samples.h"
 #include "ckpt/ckpt.h"
 #include "conf/conf.h"
 #include "data/loader.h"
 #include "live/live.h"
+#include "loss/dpo_loss.h"
 #include "report/report.h"
+#include "run/algo.h"
+#include "run/data.h"
+#include "run/groups.h"
+#include "run/learner.h"
+#include "run/ppo_state.h"
+#include "run/samples.h"
 #include "trace/trace.h"
 
 struct dt_owner;
@@ -142,52 +142,6 @@ struct dt_run {
     long unproven_step; /* of the newest checkpoint until then, 0: none */
 };
 
-/* setup.c: fills run up to the loader; run is zeroed before, except for stop.
- * This node has `local_size` ranks. dt_run_fini releases whatever there is.
- */
-int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
-                const struct dt_exec *exec, struct dt_comm *comm,
-                int local_size, struct dt_error *err);
-void dt_run_fini(struct dt_run *run);
-
-/* eos_check.c: warns if the data's chat template ends answers with a token at
- * which `disttrain generate` would not stop.
- */
-void dt_run_warn_answers(const struct dt_run *run);
-
-/* setup.c: what an optimizer step takes of the data: samples, or prompts; and
- * the steps of the whole run, 0: that depends on data that is not read yet.
- */
-double dt_run_samples_of_step(const struct dt_run *run);
-long dt_run_count_steps(const struct dt_run *run);
-
-/* setup.c: the model of model.path, model.config_path, or the inline keys of
- * the model section. -1: EX_CONFIG, or config.json cannot be read or is wrong.
- * dt_model_config_fini in any case.
- */
-int dt_run_model_config(const struct dt_conf *conf,
-                        struct dt_model_config *config, struct dt_error *err);
-
-/* resolve.c: what the configuration says for run->world ranks: the batch, the
- * model and its layout, and the options of the model before it is known how
- * much memory there is. Needs conf, world and the device. -1: EX_CONFIG, or
- * config.json cannot be read or is wrong.
- */
-int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
-                   struct dt_error *err);
-
-/* shared_memory_limit.c: the bytes of memory to plan with, which all ranks ask
- * for together: on GPUs those of the rank that has the least, once NCCL is
- * connected and has taken its own; on CPUs those of this node.
- */
-int dt_run_least_memory(const struct dt_run *run, size_t *left,
-                        struct dt_error *err);
-
-/* shared_memory_limit.c: the same, less what NCCL still takes in a run of this
- * configuration, which is resolved.
- */
-size_t dt_run_plannable(const struct dt_run *run, size_t left);
-
 /* run.c: rank 0 warns of what the operations have to say since the last call.
  */
 void dt_run_pass_notices(const struct dt_run *run);
@@ -207,21 +161,6 @@ struct dt_learner *dt_run_learner(struct dt_run *run, size_t i);
 
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
-
-/* reference.c: loads the frozen model, that of model.reference_path or the one
- * that the run starts from; all ranks call it. -1: EX_CONFIG, it is another
- * model; as dt_weights_open; a peer failed. dt_run_reference_fini in any case.
- */
-int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
-void dt_run_reference_fini(struct dt_run *run);
-
-/* reference.c: whether there is one. */
-bool dt_run_refers(const struct dt_run *run);
-
-/* reference.c: the directory of its weights; NULL: they are random, or those
- * of the model without its adapter.
- */
-const char *dt_run_reference_dir(const struct dt_run *run);
 
 /* adapter.c: what a learner of the run trains beside frozen weights, if the
  * configuration says so: moves the layout of the learner, and makes that of the
@@ -277,18 +216,6 @@ int dt_run_schedules(struct dt_run *run, struct dt_error *err);
 /* critic.c: whether the generation in use trains the critic alone. */
 bool dt_run_warms_up(const struct dt_run *run);
 
-/* precompute.c: fills run->precomputed, from a file or with a pass over all
- * pairs. -1: as dt_run_reference_init; EX_DATAERR, the file is damaged; the
- * device or a peer failed. dt_run_precompute_fini in any case.
- */
-int dt_run_precompute(struct dt_run *run, struct dt_error *err);
-void dt_run_precompute_fini(struct dt_run *run);
-
-/* reference.c: the parts of its weights were written: brings them to where its
- * passes read them, on all ranks. -1: the device or a peer failed.
- */
-int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
-
 /* How the reference of this algorithm would follow the model. */
 static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
     const struct dt_conf *conf)
@@ -296,29 +223,6 @@ static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
     return conf->algorithm == DT_CONF_GRPO ? &conf->grpo.sync_ref
                                            : &conf->dpo.sync_ref;
 }
-
-/* follow.c: whether there is a reference, and it follows the model. */
-bool dt_run_reference_follows(const struct dt_run *run);
-
-/* follow.c: moves the reference towards the model if that is due after this
- * step, whose update is queued, on all ranks. -1: the device or a peer failed.
- */
-int dt_run_reference_follow(struct dt_run *run, long step,
-                            struct dt_error *err);
-
-/* follow.c: loads a reference that followed the model, if the checkpoint in
- * `dir` has one; all ranks call it together. -1: EX_CONFIG, this run's does not
- * follow; as dt_parts_open, dt_parts_read; a peer failed.
- */
-int dt_run_reference_load(struct dt_run *run, const char *dir,
-                          struct dt_error *err);
-
-/* reference.c: values of the batch's picked tokens by the frozen model, to
- * values.reference; before the passes of the model itself. `shape`: of its
- * graphs, NULL: it is not recorded. -1: the device or a peer failed.
- */
-int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
-                     struct dt_error *err);
 
 /* values.c: `pick` of algo.h: the positions before the tokens of completions.
  */
@@ -343,23 +247,6 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
 
-/* tracing.c: prepares for the traces of a run whose steps are known. -1:
- * EX_OSERR.
- */
-int dt_run_trace_init(struct dt_run *run, struct dt_error *err);
-
-/* tracing.c: what this rank adds to DT_STEP_STOP of the next step: 1 to `stop`,
- * and on rank 0 what a trace is asked for.
- */
-double dt_run_trace_tell(struct dt_run *run, bool stop);
-
-/* tracing.c: a step is about to be queued, or was collected as far as the host
- * goes; `ends`: it is the last one. -1: a peer failed.
- */
-int dt_run_trace_before(struct dt_run *run, long step, struct dt_error *err);
-int dt_run_trace_after(struct dt_run *run, long step, bool ends,
-                       struct dt_error *err);
-
 /* passes.c: queues the passes of a learner through the bound batch: up, loss,
  * down; what a loss of the host measures is added to *metrics. -1: the device
  * or a peer failed.
@@ -368,107 +255,6 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
                         const struct dt_graph_shape *shape,
                         const struct dt_batch *batch,
                         struct dt_metrics *metrics, struct dt_error *err);
-
-/* step.c: queues the next optimizer step; `stop` tells all ranks that this one
- * was told to stop. At most one step may be in flight. 0; 1, a rank was told to
- * stop while completions were sampled, and nothing is queued; -1: data, the
- * device or a peer failed.
- */
-int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
-
-/* step.c: waits for the oldest step in flight and adds its results to progress
- * and `line`; *stop_asked becomes true if any rank was told to stop. Returns 1,
- * or 0 if no step is in flight. -1: the device or a peer failed, or going on
- * would be useless (EX_DATAERR).
- */
-int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
-                   bool *stop_asked, struct dt_error *err);
-
-/* step.c: the mean loss on the held-out rows, over all ranks, and how many
- * tokens or pairs it is of; metrics of pairs. No step may be in flight.
- */
-int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
-                    struct dt_metrics *metrics, struct dt_error *err);
-
-/* costs.c: begins to count what steps cost. -1: EX_OSERR. */
-int dt_costs_begin(struct dt_run *run, struct dt_error *err);
-
-/* costs.c: what the steps since the last report, which took `seconds` and had
- * `tokens`, have cost in time, memory and energy; the next window begins where
- * these seconds end. All ranks call it after the same step. -1: a peer failed.
- */
-int dt_run_costs(struct dt_run *run, double tokens, double seconds,
-                 struct dt_report_values *costs, struct dt_error *err);
-
-/* costs.c: the last line of ranks.jsonl, on rank 0; and the end. */
-void dt_costs_end(struct dt_run *run);
-void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
-
-/* live_status.c: rank 0 makes run->live before it does anything that takes
- * time, for those who watch a run of that algorithm. -1: EX_OSERR.
- */
-int dt_run_live_begin(struct dt_run *run, const char *algorithm,
-                      struct dt_error *err);
-
-/* live_status.c: tells it how the run has ended, before the last lines are
- * printed.
- */
-void dt_run_live_end(struct dt_run *run, int result,
-                     const struct dt_error *err);
-
-/* energy.c: begins to count; before the first step, on all ranks. */
-void dt_run_energy_begin(struct dt_run *run);
-void dt_run_energy_end(struct dt_run *run);
-
-/* energy.c: reads the counters if that was long ago; after each step. */
-void dt_run_energy_poll(struct dt_run *run);
-
-/* energy.c: the joules that this rank has counted since it was asked last. NAN:
- * unknown; 0: another rank of its host counts them.
- */
-double dt_run_energy_take(struct dt_run *run);
-
-/* health.c: rank 0 removes the checkpoints beyond checkpoint.total_limit, never
- * that of `step`. One that cannot be removed is a warning.
- */
-void dt_run_prune(const struct dt_run *run, long step);
-
-/* health.c: judges a step that was collected by its mean loss and
- * outcome. Prunes once the newest checkpoint is good.
- */
-void dt_run_judge(struct dt_run *run, double loss,
-                  enum dt_step_outcome outcome);
-
-/* health.c: 1 if all weights are finite, 0 if not; the same on all ranks, which
- * all call it. No step may be in flight. -1: the device or a peer failed.
- */
-int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
-
-/* health.c: for a run that cannot recover, as `err` says (EX_DATAERR): adds
- * which checkpoint is good, and makes it the one to resume from. Only rank 0
- * does so; the others learn that it has failed. Returns -1.
- */
-int dt_run_give_up(struct dt_run *run, struct dt_error *err);
-
-/* save.c: is the run saved after this step? The same on all ranks. */
-bool dt_run_save_due(const struct dt_run *run, long step);
-
-/* save.c: saves the run, on all ranks together, with no step in flight. If that
- * fails the run goes on and tries again sooner than usual, unless this is the
- * `last` save, or checkpoint.max_failures have failed in a row: -1 on rank 0.
- * -1 too if the device or a peer failed.
- */
-int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
-
-/* state.c: writes checkpoint-<step>, on all ranks together. Those beyond
- * checkpoint.total_limit stay until it is known to be good. 0; 1 if it could
- * not be written, and `why` says so on rank 0. -1: the device or a peer failed,
- * or the directory belongs to another run.
- */
-int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
-
-/* state.c: the type of the weights in a checkpoint. */
-enum dt_dtype dt_run_stored_type(const struct dt_run *run);
 
 /* run.c: whether a rank was told to stop before the first step; all ranks call
  * it. -1: EX_TEMPFAIL, one was; a peer failed.
@@ -480,25 +266,5 @@ int dt_run_share_stop(const struct dt_run *run, bool stopped,
  * peer failed.
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);
-
-/* restore.c: whether training.resume names a checkpoint, if it names a
- * directory. -1: EX_NOINPUT.
- */
-int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
-
-/* restore.c: what dt_run_save will write, except for a few texts. */
-size_t dt_run_checkpoint_bytes(struct dt_run *run);
-
-/* state.c: whether a checkpoint of this step has no state of the optimizer, so
- * that nothing can resume from it.
- */
-bool dt_run_saves_model_alone(const struct dt_run *run);
-
-/* restore.c: the starting point, on every rank: weights, optimizer and progress
- * of the checkpoint that training.resume asks for, or of model.init. Rank 0
- * takes run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0 was
- * told to stop.
- */
-int dt_run_restore(struct dt_run *run, struct dt_error *err);
 
 #endif /* DT_RUN_RUN_H */

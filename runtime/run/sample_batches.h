@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "run/shuffle_rows.h"
-#include "run/experience.h"
 #include "base/error.h"
 #include "data/prompts.h"
+#include "run/experience.h"
+#include "run/shuffle_rows.h"
 #include "tensor/batch.h"
 
 struct dt_sample_batches_options {

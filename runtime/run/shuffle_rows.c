@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/shuffle_rows.h"
 #include "base/rng.h"
+#include "run/shuffle_rows.h"
 
 /* Apart from the epochs that the same seed shuffles prompts for. */
 #define GENERATIONS (UINT64_C(1) << 62)

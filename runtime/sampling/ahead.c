@@ -15,6 +15,7 @@
 #include "config.h"
 
 #include "run/run.h"
+#include "sampling/sampling.h"
 
 /* Gives the generation that was sampled ahead to the rewards. */
 static int score_ahead(struct dt_run *run, long step, struct dt_error *err)

@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 
-#include "run/run.h"
 #include "base/fault.h"
 #include "base/span.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 /* --- the weights --- */
 

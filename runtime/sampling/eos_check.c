@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-#include "run/run.h"
 #include "base/log.h"
 #include "rollout/stops.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 #include "tokenizer/chat/chat.h"
 
 enum { STOPS = 32 };

@@ -4,6 +4,7 @@
 
 #include "run/dir/output.h"
 #include "run/run.h"
+#include "sampling/sampling.h"
 
 /* All ranks have the same numbers, or they would train different models. */
 static int compare_hashes(struct dt_run *run, struct dt_error *err)

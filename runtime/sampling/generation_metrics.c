@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "run/dir/facts.h"
+#include "sampling/sampling.h"
 
 enum {
     REWARD,

@@ -10,8 +10,9 @@
 
 #include <jansson.h>
 
-#include "sampling/generation_state.h"
 #include "base/file.h"
+#include "sampling/generation_state.h"
+#include "sampling/sampling.h"
 
 #define STATE_FILE "alignment.json"
 #define EXPERIENCE_FILE "experience.safetensors"

@@ -11,8 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sampling/group_rewards.h"
 #include "run/run.h"
+#include "sampling/group_rewards.h"
+#include "sampling/sampling.h"
 
 /* All held-out prompts, in the order of the files. */
 static int begin(const struct dt_run *run, struct dt_experience *e,

@@ -14,5 +14,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/sampling/refill.c \
 	runtime/sampling/samples_log.c \
 	runtime/sampling/sampling.c \
+	runtime/sampling/sampling.h \
 	runtime/sampling/scoring.c \
 	# End of runtime/sampling

@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
 #include "base/span.h"
+#include "run/reference/reference.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 /* Forward passes of the bound batch up to its values, which come to
  * values.value.

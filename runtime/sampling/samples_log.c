@@ -11,8 +11,9 @@
 
 #include <jansson.h>
 
-#include "run/run.h"
 #include "base/log.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 /* A number, or null if it is none. */
 static json_t *number(double value)

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
 #include "base/log.h"
 #include "rollout/stops.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
 

@@ -16,10 +16,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "run/run.h"
 #include "base/fault.h"
 #include "base/span.h"
 #include "base/thread.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
 
 enum { LOOK_MS = 100 }; /* how often ranks ask each other */
 

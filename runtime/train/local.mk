@@ -2,6 +2,7 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/train/setup.c \
 	runtime/train/step.c \
+	runtime/train/train.h \
 	runtime/train/trainer.c \
 	runtime/train/trainer.h \
 	# End of runtime/train

@@ -12,10 +12,15 @@
 
 #include <math.h>
 
-#include "run/dir/output.h"
-#include "run/run.h"
 #include "base/log.h"
 #include "base/span.h"
+#include "run/dir/dir.h"
+#include "run/dir/output.h"
+#include "run/reference/reference.h"
+#include "run/run.h"
+#include "sampling/sampling.h"
+#include "train/train.h"
+#include "train/watch/watch.h"
 
 enum { MAX_SKIPPED_IN_ROW = 50 };
 

@@ -7,14 +7,20 @@
 #include <string.h>
 
 #include "algo/best.h"
-#include "train/watch/costs.h"
-#include "run/dir/facts.h"
-#include "run/dir/output.h"
-#include "run/dir/owner.h"
-#include "train/trainer.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/span.h"
+#include "run/dir/dir.h"
+#include "run/dir/facts.h"
+#include "run/dir/output.h"
+#include "run/dir/owner.h"
+#include "run/reference/reference.h"
+#include "sampling/sampling.h"
+#include "train/resume/resume.h"
+#include "train/train.h"
+#include "train/trainer.h"
+#include "train/watch/costs.h"
+#include "train/watch/watch.h"
 
 /* State of the loop between steps. */
 struct loop {

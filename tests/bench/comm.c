@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "run/launch_comm.h"
 #include "base/clock.h"
 #include "comm/address.h"
+#include "run/launch_comm.h"
 #include "gloo_ring.h"
 #include "launch/launch.h"
 

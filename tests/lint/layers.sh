@@ -65,17 +65,19 @@ layers() {
                 "tokenizer/chat trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
-            layer("sampling", "base loss rollout run run/dir tokenizer/chat")
-            layer("algo", "base loss model run run/dir sampling")
-            layer("plan", "base forecast model ops reward run weights")
+            layer("sampling", "base loss rollout run run/dir run/reference " \
+                "tokenizer/chat")
+            layer("algo", "base loss model run run/dir run/reference sampling")
+            layer("plan", "base forecast model ops reward run sampling weights")
             layer("train/watch", "base device run")
-            layer("train/resume", "algo base run run/dir sampling weights")
+            layer("train/resume", "algo base run run/dir run/reference " \
+                "sampling weights")
             layer("train", "algo base comm conf ops plan run run/dir " \
-                "train/resume train/watch")
+                "run/reference sampling train/resume train/watch")
             layer("cmd", "backend base comm conf console contract data " \
                 "data/forms doctor forecast history launch model ops page " \
                 "plan report reward rollout run slurm tensor tokenizer " \
-                "tokenizer/chat top trace train weights")
+                "tokenizer/chat top trace train train/resume weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

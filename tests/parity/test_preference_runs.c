@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "conf/read.h"
 #include "reward/scorer.h"
+#include "train/train.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/world.h"
 

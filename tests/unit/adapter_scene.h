@@ -9,6 +9,7 @@
     "scheduler.name: constant\n"                                               \
     "optimizer.lr: 0.01\n"
 
+#include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
 
 #define MODEL "model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}\n"

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_DPO_RUN_H
 #define TESTS_UNIT_DPO_RUN_H
 
+#include "train/train.h"
 #include "tests/unit/pair_run.h"
 
 #define DPO "algorithm: dpo\n"

@@ -12,6 +12,7 @@
     "scheduler.name: constant\n"
 
 #include "base/rng.h"
+#include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
 
 enum { PAIRS = 1000, HELD_OUT = 100, LETTERS = 8 };

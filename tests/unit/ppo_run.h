@@ -14,6 +14,7 @@
     "rollout: {max_completion_length: 8, temperature: 1}\n"                    \
     "logging.report_to: jsonl\n" SCHEDULE
 
+#include "train/resume/resume.h"
 #include "tests/unit/prompt_scene.h"
 
 /* Scores behind the last token of completions that end early, as many do. */

@@ -13,6 +13,7 @@
     "scheduler.name: constant\n"                                               \
     "optimizer: {lr: 0.005, weight_decay: 0}\n"
 
+#include "train/resume/resume.h"
 #include "tests/unit/prompt_scene.h"
 
 #define STEP "training: {train_batch_size: 16, max_steps: 9, resume: auto}\n"

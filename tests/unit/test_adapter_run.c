@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "plan/plan.h"
+#include "run/reference/reference.h"
+#include "train/train.h"
 #include "tests/unit/adapter_scene.h"
 #include "tests/unit/said.h"
 #include "weights/export.h"

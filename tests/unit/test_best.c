@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "algo/best.h"
+#include "train/resume/resume.h"
 #include "train/trainer.h"
 #include "tests/unit/small_run.h"
 #include "weights/weights.h"

@@ -4,6 +4,8 @@
 
 #include "plan/generation_plan.h"
 #include "plan/plan.h"
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/ppo_run.h"
 
 #define LINES                                                                  \

@@ -5,6 +5,7 @@
 #include "run/groups.h"
 #include "plan/strategy.h"
 #include "comm/impl.h"
+#include "plan/plan.h"
 #include "tests/unit/conf.h"
 
 /* --- worlds that are never connected --- */

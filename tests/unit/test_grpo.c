@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include "train/train.h"
 #include "tests/unit/sampled_run.h"
 
 /* --- one generation, in any world --- */

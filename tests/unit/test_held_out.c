@@ -2,6 +2,7 @@
 /* test_held_out.c - evaluations with completions of held-out prompts */
 #include "config.h"
 
+#include "sampling/sampling.h"
 #include "tests/unit/sampled_run.h"
 
 #define EVAL "data.eval: held.jsonl\n"

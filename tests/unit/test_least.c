@@ -12,6 +12,7 @@
 
 #include "run/run.h"
 #include "base/clock.h"
+#include "plan/plan.h"
 #include "world.h"
 
 static const size_t GiB = (size_t)1 << 30;

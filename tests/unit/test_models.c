@@ -8,6 +8,7 @@
 #include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "plan/plan.h"
 #include "tests/unit/conf.h"
 
 #define RUN "sft/checkpoints/checkpoint-7"

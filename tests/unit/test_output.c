@@ -4,8 +4,11 @@
 
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
+#include "run/dir/owner.h"
 #include "train/trainer.h"
 #include "base/clock.h"
+#include "run/dir/dir.h"
+#include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
 
 #define SAVED "out/checkpoints/checkpoint-"

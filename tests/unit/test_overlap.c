@@ -2,6 +2,8 @@
 /* test_overlap.c - the next generation is sampled before this one is used */
 #include "config.h"
 
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/sampled_run.h"
 
 #define PLAIN STEP "rollout.correction: none\n"

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "train/resume/resume.h"
 #include "tests/unit/count.h"
 #include "tests/unit/ppo_run.h"
 #include "tests/unit/said.h"

@@ -13,6 +13,7 @@
 
 #include "plan/plan.h"
 #include "run/sharing.h"
+#include "train/train.h"
 #include "tests/unit/small_run.h"
 
 #define ZERO3 "distributed.strategy: zero3\n"

@@ -4,6 +4,8 @@
 
 #include <glob.h>
 
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/pair_run.h"
 
 #define DPO                                                                    \

@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include "sampling/group_rewards.h"
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/sampled_run.h"
 
 /* One of eight bytes is what these completions need to begin with, so that

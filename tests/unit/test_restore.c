@@ -2,6 +2,7 @@
 /* test_restore.c - a checkpoint is the same for every world, strategy, tier */
 #include "config.h"
 
+#include "train/resume/resume.h"
 #include "tests/unit/drive.h"
 #include "tests/unit/small_run.h"
 #include "weights/parts.h"

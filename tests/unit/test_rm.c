@@ -2,6 +2,7 @@
 /* test_rm.c - runs of reward models */
 #include "config.h"
 
+#include "train/train.h"
 #include "tests/unit/pair_run.h"
 #include "weights/weights.h"
 

@@ -2,6 +2,7 @@
 /* test_run_data.c - the rows that a configuration's data section means */
 #include "config.h"
 
+#include "sampling/sampling.h"
 #include "tests/unit/run_data.h"
 #include "tests/unit/stderr_text.h"
 

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <sys/stat.h>
 
+#include "train/train.h"
 #include "tests/unit/run_data.h"
 #include "tests/unit/world.h"
 

@@ -2,6 +2,8 @@
 /* test_run_save.c - a save that fails, and what the run then resumes from */
 #include "config.h"
 
+#include "run/dir/dir.h"
+#include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
 
 /* Step 2 is saved, and only latest cannot be replaced. Then the run diverges,

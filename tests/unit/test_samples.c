@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+#include "sampling/sampling.h"
+#include "train/train.h"
 #include "tests/unit/count.h"
 #include "tests/unit/sampled_run.h"
 #include "tests/unit/said.h"

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/ppo_run.h"
 
 /* A program that gives 0 to everything, but while there is a file `armed` it

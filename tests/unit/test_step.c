@@ -2,6 +2,8 @@
 /* test_step.c - what a step is: sums, clipping, rates, skips, evaluation */
 #include "config.h"
 
+#include "run/dir/dir.h"
+#include "train/train.h"
 #include "tests/unit/small_run.h"
 
 /* --- one step is one step, however it is divided --- */

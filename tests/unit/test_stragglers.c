@@ -18,7 +18,7 @@
 
 /* --- runs that are made up --- */
 
-/* A run, in windows of watch.c: of three seconds, or of five steps if these
+/* A run, in windows of slow_ranks.c: of three seconds, or of five steps if these
  * take longer. Another process comes to the CPUs of each rank at times.
  */
 struct scene {

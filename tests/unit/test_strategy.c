@@ -11,7 +11,10 @@
     "training.per_device_batch_size: 2\n"                                      \
     "logging.report_to: jsonl\n"
 
+#include "plan/plan.h"
 #include "plan/strategy.h"
+#include "train/resume/resume.h"
+#include "train/train.h"
 #include "tests/unit/small_run.h"
 
 /* A step is its update, which ddp makes whole on each rank. */

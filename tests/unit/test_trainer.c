@@ -2,6 +2,8 @@
 /* test_trainer.c - the loop: how many steps, what is due when, how it ends */
 #include "config.h"
 
+#include "run/dir/dir.h"
+#include "train/resume/resume.h"
 #include "train/trainer.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"

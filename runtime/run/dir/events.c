@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "run/dir/facts.h"
 #include "base/log.h"
+#include "run/dir/facts.h"
 
 void dt_run_event(const struct dt_run *run, const char *kind, double seconds,
                   const char *fmt, ...)

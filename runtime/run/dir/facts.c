@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "run/dir/facts.h"
-#include "run/flops.h"
-#include "run/gather.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "run/dir/facts.h"
+#include "run/flops.h"
+#include "run/gather.h"
 
 enum {
     FACTS_VERSION = 1,

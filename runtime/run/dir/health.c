@@ -11,8 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "run/run.h"
 #include "base/log.h"
+#include "run/dir/dir.h"
+#include "run/run.h"
 
 void dt_run_prune(const struct dt_run *run, long step)
 {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "run/dir/dir.h"
 #include "run/run.h"
 
 int dt_run_live_begin(struct dt_run *run, const char *algorithm,

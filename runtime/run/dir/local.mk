@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/run/dir/dir.h \
 	runtime/run/dir/events.c \
 	runtime/run/dir/facts.c \
 	runtime/run/dir/facts.h \

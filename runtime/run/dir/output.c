@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
 #include "run/dir/owner.h"
 #include "run/run.h"
-#include "base/file.h"
-#include "base/log.h"
 
 /* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.

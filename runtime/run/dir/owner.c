@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/dir/owner.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "run/dir/owner.h"
 
 enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
 

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "run/reference/reference.h"
 #include "run/run.h"
 #include "weights/parts.h"
 

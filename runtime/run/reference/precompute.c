@@ -17,10 +17,11 @@
 
 #include <xxhash.h>
 
-#include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "ckpt/safetensors.h"
+#include "run/reference/reference.h"
+#include "run/run.h"
 #include "weights/weights.h"
 
 enum { CHUNK = 4096 }; /* numbers that ranks add up at a time */

@@ -11,10 +11,11 @@
  */
 #include "config.h"
 
+#include "base/span.h"
 #include "run/frozen.h"
+#include "run/reference/reference.h"
 #include "run/run.h"
 #include "run/sharing.h"
-#include "base/span.h"
 #include "weights/weights.h"
 
 const char *dt_run_reference_dir(const struct dt_run *run)

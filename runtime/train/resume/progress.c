@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "algo/best.h"
+#include "base/file.h"
 #include "train/resume/progress.h"
 #include "train/resume/resume_check.h"
-#include "base/file.h"
 
 enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };
 

@@ -13,14 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/agree.h"
-#include "sampling/generation_state.h"
 #include "algo/best.h"
-#include "run/gather.h"
-#include "run/dir/output.h"
-#include "train/resume/progress.h"
-#include "run/run.h"
 #include "base/log.h"
+#include "run/agree.h"
+#include "run/dir/output.h"
+#include "run/gather.h"
+#include "run/reference/reference.h"
+#include "run/run.h"
+#include "sampling/generation_state.h"
+#include "train/resume/progress.h"
+#include "train/resume/resume.h"
 
 size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {

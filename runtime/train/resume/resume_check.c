@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/resume/resume_check.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "train/resume/resume_check.h"
 
 /* The changes, "key was -> is", in a line. */
 struct changes {

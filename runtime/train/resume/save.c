@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampling/generation_state.h"
-#include "run/numerics.h"
-#include "run/dir/output.h"
-#include "train/resume/progress.h"
-#include "run/run.h"
 #include "base/log.h"
+#include "run/dir/output.h"
+#include "run/numerics.h"
+#include "run/reference/reference.h"
+#include "run/run.h"
+#include "sampling/generation_state.h"
+#include "train/resume/progress.h"
+#include "train/resume/resume.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 

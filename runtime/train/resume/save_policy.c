@@ -2,10 +2,11 @@
 /* save_policy.c - when a run is saved, and what happens if that fails */
 #include "config.h"
 
-#include "run/dir/facts.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/span.h"
+#include "run/dir/facts.h"
+#include "train/resume/resume.h"
 
 enum { HALVINGS = 3 }; /* of the interval, one for each failure */
 

@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/watch/costs.h"
-#include "run/flops.h"
-#include "run/gather.h"
 #include "base/clock.h"
 #include "base/median.h"
+#include "run/flops.h"
+#include "run/gather.h"
+#include "train/watch/costs.h"
+#include "train/watch/watch.h"
 
 enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
 

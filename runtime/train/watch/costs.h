@@ -3,9 +3,9 @@
 #ifndef DT_TRAIN_WATCH_COSTS_H
 #define DT_TRAIN_WATCH_COSTS_H
 
-#include "run/run.h"
 #include "base/span.h"
 #include "device/device.h"
+#include "run/run.h"
 
 enum dt_step_time {
     DT_TIME_COMPUTE,   /* passes, AdamW, sampling */
@@ -42,17 +42,17 @@ double dt_own_time(const struct dt_device *device,
  */
 bool dt_run_can_ask(const struct dt_run *run);
 
-/* watch.c: begins to look for slow ranks. -1: EX_OSERR. */
+/* slow_ranks.c: begins to look for slow ranks. -1: EX_OSERR. */
 int dt_watch_begin(struct dt_run *run, struct dt_error *err);
 void dt_watch_destroy(struct dt_watch *watch); /* NULL is fine */
 
-/* watch.c: whether ranks will ask each other after the step queued last, so
- * that none should be in flight; the same on all ranks.
+/* slow_ranks.c: whether ranks will ask each other after the step queued last,
+ * so that none should be in flight; the same on all ranks.
  */
 bool dt_watch_due(const struct dt_run *run);
 
-/* watch.c: after a step was collected; all ranks call it. Names slow ranks on
- * rank 0, each at most once in ten minutes. -1: a peer failed.
+/* slow_ranks.c: after a step was collected; all ranks call it. Names slow ranks
+ * on rank 0, each at most once in ten minutes. -1: a peer failed.
  */
 int dt_watch_step(struct dt_run *run, struct dt_error *err);
 

@@ -10,9 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/run.h"
 #include "base/clock.h"
 #include "device/energy.h"
+#include "run/run.h"
+#include "train/watch/watch.h"
 
 enum { READ_S = 10 }; /* often enough to miss no wrap of a counter */
 

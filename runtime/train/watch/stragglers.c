@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/watch/stragglers.h"
 #include "base/median.h"
+#include "train/watch/stragglers.h"
 
 enum {
     JUDGED = 17, /* newest windows, whose median has to be slow */

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include "run/run.h"
 #include "base/log.h"
+#include "run/run.h"
+#include "train/watch/watch.h"
 
 int dt_run_trace_init(struct dt_run *run, struct dt_error *err)
 {

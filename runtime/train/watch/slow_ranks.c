@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch.c - looks for slow ranks while the run goes on
+ * slow_ranks.c - looks for slow ranks while the run goes on
  *
  * Ranks tell each other once in three seconds, but not more often than every
  * five steps, how long their part of a step took. Each such question ends a
@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/watch/costs.h"
-#include "run/gather.h"
-#include "train/watch/stragglers.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/median.h"
+#include "run/gather.h"
+#include "train/watch/costs.h"
+#include "train/watch/stragglers.h"
 
 enum {
     STEPS_MIN = 5, /* of a window */

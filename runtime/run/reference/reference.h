@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reference.h - the frozen model beside the one that is trained */
+#ifndef DT_RUN_REFERENCE_REFERENCE_H
+#define DT_RUN_REFERENCE_REFERENCE_H
+
+#include "run/run.h"
+
+/* Loads the frozen model, that of model.reference_path or the one that the run
+ * starts from; all ranks call it. -1: EX_CONFIG, it is another model; as
+ * dt_weights_open; a peer failed. dt_run_reference_fini in any case.
+ */
+int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
+void dt_run_reference_fini(struct dt_run *run);
+
+/* Whether there is one. */
+bool dt_run_refers(const struct dt_run *run);
+
+/* The directory of its weights; NULL: they are random, or those of the model
+ * without its adapter.
+ */
+const char *dt_run_reference_dir(const struct dt_run *run);
+
+/* Fills run->precomputed, from a file or with a pass over all pairs. -1: as
+ * dt_run_reference_init; EX_DATAERR, the file is damaged; the device or a peer
+ * failed. dt_run_precompute_fini in any case.
+ */
+int dt_run_precompute(struct dt_run *run, struct dt_error *err);
+void dt_run_precompute_fini(struct dt_run *run);
+
+/* The parts of its weights were written: brings them to where its passes read
+ * them, on all ranks. -1: the device or a peer failed.
+ */
+int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
+
+/* Whether there is a reference, and it follows the model. */
+bool dt_run_reference_follows(const struct dt_run *run);
+
+/* Moves the reference towards the model if that is due after this step, whose
+ * update is queued, on all ranks. -1: the device or a peer failed.
+ */
+int dt_run_reference_follow(struct dt_run *run, long step,
+                            struct dt_error *err);
+
+/* Loads a reference that followed the model, if the checkpoint in `dir` has
+ * one; all ranks call it together. -1: EX_CONFIG, this run's does not follow;
+ * as dt_parts_open, dt_parts_read; a peer failed.
+ */
+int dt_run_reference_load(struct dt_run *run, const char *dir,
+                          struct dt_error *err);
+
+/* Values of the batch's picked tokens by the frozen model, to values.reference;
+ * before the passes of the model itself. `shape`: of its graphs, NULL: it is
+ * not recorded. -1: the device or a peer failed.
+ */
+int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
+                     struct dt_error *err);
+
+#endif /* DT_RUN_REFERENCE_REFERENCE_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resume.h - how a run is saved, and goes on */
+#ifndef DT_TRAIN_RESUME_RESUME_H
+#define DT_TRAIN_RESUME_RESUME_H
+
+#include "run/run.h"
+
+/* Is the run saved after this step? The same on all ranks. */
+bool dt_run_save_due(const struct dt_run *run, long step);
+
+/* Saves the run, on all ranks together, with no step in flight. If that fails
+ * the run goes on and tries again sooner than usual, unless this is the `last`
+ * save, or checkpoint.max_failures have failed in a row: -1 on rank 0. -1 too
+ * if the device or a peer failed.
+ */
+int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
+
+/* Writes checkpoint-<step>, on all ranks together. Those beyond
+ * checkpoint.total_limit stay until it is known to be good. 0; 1 if it could
+ * not be written, and `why` says so on rank 0. -1: the device or a peer failed,
+ * or the directory belongs to another run.
+ */
+int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
+
+/* The type of the weights in a checkpoint. */
+enum dt_dtype dt_run_stored_type(const struct dt_run *run);
+
+/* Whether training.resume names a checkpoint, if it names a directory. -1:
+ * EX_NOINPUT.
+ */
+int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
+
+/* What dt_run_save will write, except for a few texts. */
+size_t dt_run_checkpoint_bytes(struct dt_run *run);
+
+/* Whether a checkpoint of this step has no state of the optimizer, so that
+ * nothing can resume from it.
+ */
+bool dt_run_saves_model_alone(const struct dt_run *run);
+
+/* The starting point, on every rank: weights, optimizer and progress of the
+ * checkpoint that training.resume asks for, or of model.init. Rank 0 takes
+ * run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0 was told to
+ * stop.
+ */
+int dt_run_restore(struct dt_run *run, struct dt_error *err);
+
+#endif /* DT_TRAIN_RESUME_RESUME_H */
