@@ -13,7 +13,8 @@ EXTRA_DIST += \
 	contrib/portable \
 	contrib/portable.d/build \
 	contrib/quickstart \
-	contrib/rlhf
+	contrib/rlhf \
+	# End of EXTRA_DIST
 
 # configure determines the directory (bashcompletiondir).
 dist_bashcompletion_DATA = contrib/completions/disttrain
@@ -27,7 +28,8 @@ dist_examples_DATA += \
 	contrib/examples/native.sbatch \
 	contrib/examples/native.yaml \
 	contrib/examples/torch.sbatch \
-	contrib/examples/torch_train.py
+	contrib/examples/torch_train.py \
+	# End of dist_examples_DATA
 
 # What logging.report_to: [wandb] names; not as a script, of which rpm would make
 # a dependency on Python.
@@ -64,4 +66,5 @@ EXTRA_DIST += \
 	debian/slurm-wlm-disttrain-plugin.install \
 	debian/slurm-wlm-disttrain-plugin.postrm \
 	debian/slurm-wlm-disttrain-plugin.preinst \
-	debian/source/format
+	debian/source/format \
+	# End of EXTRA_DIST

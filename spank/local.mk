@@ -33,6 +33,12 @@ spank_libdtspank_la_SOURCES = \
 	runtime/contract/contract.h \
 	runtime/contract/variables.c \
 	runtime/contract/variables.h \
+	spank/hostlist.c \
+	spank/hostlist.h \
+	spank/options.c \
+	spank/options.h \
+	spank/siteconf.c \
+	spank/siteconf.h \
 	spank/srun/advice.c \
 	spank/srun/advice.h \
 	spank/srun/apply.c \
@@ -46,53 +52,47 @@ spank_libdtspank_la_SOURCES = \
 	spank/srun/child.c \
 	spank/srun/child.h \
 	spank/srun/console.c \
-	spank/srun/token.c \
-	spank/srun/token.h \
 	spank/srun/console.h \
-	spank/task/cpu.c \
-	spank/task/cpu.h \
 	spank/srun/deadline.c \
 	spank/srun/deadline.h \
+	spank/srun/inherited.c \
+	spank/srun/inherited.h \
+	spank/srun/layout.c \
+	spank/srun/layout.h \
+	spank/srun/overrides.c \
+	spank/srun/overrides.h \
+	spank/srun/pmix.c \
+	spank/srun/pmix.h \
+	spank/srun/preflight.c \
+	spank/srun/preflight.h \
+	spank/srun/requeue.c \
+	spank/srun/requeue.h \
+	spank/srun/submit.c \
+	spank/srun/submit.h \
+	spank/srun/token.c \
+	spank/srun/token.h \
+	spank/task/cpu.c \
+	spank/task/cpu.h \
 	spank/task/elf.c \
 	spank/task/elf.h \
 	spank/task/facts.c \
 	spank/task/facts.h \
 	spank/task/gpu.c \
 	spank/task/gpu.h \
-	spank/hostlist.c \
-	spank/hostlist.h \
-	spank/srun/inherited.c \
-	spank/srun/inherited.h \
-	spank/srun/overrides.c \
-	spank/srun/overrides.h \
-	spank/srun/layout.c \
-	spank/srun/layout.h \
 	spank/task/limits.c \
 	spank/task/limits.h \
 	spank/task/net.c \
 	spank/task/net.h \
-	spank/options.c \
-	spank/options.h \
-	spank/srun/pmix.c \
-	spank/srun/pmix.h \
 	spank/task/port.c \
 	spank/task/port.h \
-	spank/srun/preflight.c \
-	spank/srun/preflight.h \
 	spank/task/program.c \
 	spank/task/program.h \
-	spank/srun/requeue.c \
-	spank/srun/requeue.h \
 	spank/task/record.c \
 	spank/task/record.h \
-	spank/siteconf.c \
-	spank/siteconf.h \
 	spank/task/siteenv.c \
 	spank/task/siteenv.h \
 	spank/task/step.c \
 	spank/task/step.h \
-	spank/srun/submit.c \
-	spank/srun/submit.h \
 	spank/task/task.c \
 	spank/task/task.h \
 	spank/task/topology.c \

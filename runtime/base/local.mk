@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	# End of runtime/base \
 	runtime/base/child.c \
 	runtime/base/child.h \
 	runtime/base/choices.h \
@@ -46,22 +45,24 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
 	runtime/base/rng.h \
+	runtime/base/secret.c \
+	runtime/base/secret.h \
 	runtime/base/siphash.c \
 	runtime/base/siphash.h \
 	runtime/base/span.c \
 	runtime/base/span.h \
-	runtime/base/secret.c \
-	runtime/base/secret.h \
 	runtime/base/str.c \
 	runtime/base/str.h \
 	runtime/base/terminal.c \
 	runtime/base/terminal.h \
 	runtime/base/thread.c \
-	runtime/base/thread.h
+	runtime/base/thread.h \
+	# End of runtime/base
 
 cuda_sources += \
 	runtime/base/clock.c \
 	runtime/base/error.c \
 	runtime/base/file.c \
 	runtime/base/guard.c \
-	runtime/base/secret.c
+	runtime/base/secret.c \
+	# End of cuda_sources

@@ -37,8 +37,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/spin.h \
 	runtime/cmd/text_out.c \
 	runtime/cmd/text_out.h \
-	runtime/cmd/trace.c \
 	runtime/cmd/top.c \
+	runtime/cmd/trace.c \
 	runtime/cmd/train.c \
 	runtime/cmd/usage.c \
 	# End of runtime/cmd

@@ -46,7 +46,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/token.c \
 	runtime/comm/token.h \
 	runtime/comm/transport.h \
-	runtime/comm/transport_gloo.cc
+	runtime/comm/transport_gloo.cc \
+	# End of runtime/comm
 endif
 
 # Collectives of the module for NVIDIA GPUs; see runtime/backend/local.mk, and

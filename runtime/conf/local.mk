@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/adapter.c \
-	# End of runtime/conf \
 	runtime/conf/algorithm.c \
 	runtime/conf/assign.c \
 	runtime/conf/batch.c \
@@ -14,8 +13,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/device.c \
 	runtime/conf/distributed.c \
 	runtime/conf/dump.c \
-	runtime/conf/expects.c \
 	runtime/conf/expand.c \
+	runtime/conf/expects.c \
 	runtime/conf/explain.c \
 	runtime/conf/files.c \
 	runtime/conf/foreign.c \
@@ -58,4 +57,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
 	runtime/conf/values.h \
-	runtime/conf/yaml.c
+	runtime/conf/yaml.c \
+	# End of runtime/conf

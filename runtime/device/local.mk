@@ -13,4 +13,5 @@ cuda_sources += \
 	runtime/device/device_cuda.h \
 	runtime/device/device_cuda_error.c \
 	runtime/device/device_cuda_gpu.c \
-	runtime/device/device_cuda_laps.c
+	runtime/device/device_cuda_laps.c \
+	# End of cuda_sources

@@ -5,9 +5,9 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/adamw.h \
 	runtime/ops/arguments.h \
+	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
-	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/head.h \
 	runtime/ops/cpu/lanes.h \
@@ -45,7 +45,8 @@ cpu_kernels = \
 	runtime/ops/cpu/sample.c \
 	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
-	runtime/ops/cpu/vec.h
+	runtime/ops/cpu/vec.h \
+	# End of cpu_kernels
 # Kernels have -O1 unless CFLAGS say otherwise: contrib/check optimizes nothing
 # else when it tests with sanitizers.
 cpu_cflags = $(AM_CFLAGS) -O1 -fno-math-errno -fno-trapping-math \
@@ -83,7 +84,6 @@ runtime_ops_libcommon_a_SOURCES = \
 CPU_LIBS += runtime/ops/libcommon.a
 
 cuda_sources += \
-	runtime/ops/workspace.c \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/adamw.cu \
 	runtime/ops/cuda/attention.c \
@@ -131,4 +131,6 @@ cuda_sources += \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/sample.cu \
 	runtime/ops/cuda/step.cu \
-	runtime/ops/cuda/table.c
+	runtime/ops/cuda/table.c \
+	runtime/ops/workspace.c \
+	# End of cuda_sources

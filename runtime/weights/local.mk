@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	# End of runtime/weights \
 	runtime/weights/export.c \
 	runtime/weights/export.h \
 	runtime/weights/grown.c \
@@ -14,4 +13,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/weights/tensor_names.h \
 	runtime/weights/weights.c \
 	runtime/weights/weights.h \
-	runtime/weights/weights_save.c
+	runtime/weights/weights_save.c \
+	# End of runtime/weights

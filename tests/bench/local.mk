@@ -23,9 +23,9 @@ EXTRA_DIST += \
 	tests/bench/chat.sh \
 	tests/bench/chat_peer.py \
 	tests/bench/common.bash \
-	tests/bench/disttrain_dpo.py \
 	tests/bench/decode.sh \
 	tests/bench/decode_peer.py \
+	tests/bench/disttrain_dpo.py \
 	tests/bench/disttrain_lora.py \
 	tests/bench/disttrain_step.py \
 	tests/bench/dpo.sh \
@@ -45,10 +45,10 @@ EXTRA_DIST += \
 	tests/bench/overlap.sh \
 	tests/bench/plan.sh \
 	tests/bench/plan_sampled.sh \
-	tests/bench/stamp.c \
 	tests/bench/scale.sh \
 	tests/bench/scale_fit.py \
 	tests/bench/see.sh \
+	tests/bench/stamp.c \
 	tests/bench/startup.sh \
 	tests/bench/step.sh \
 	tests/bench/summary.py \

@@ -12,28 +12,28 @@ tests_comm_test_groups_CFLAGS = $(AM_CFLAGS) -O1
 tests_comm_test_int8_CFLAGS = $(AM_CFLAGS) -O1
 
 comm_rank = \
+	$(comm_world) \
 	tests/comm/rank.c \
-	tests/comm/rank.h \
-	$(comm_world)
+	tests/comm/rank.h
 comm_scene = \
+	$(comm_rank) \
 	tests/comm/scene.c \
-	tests/comm/scene.h \
-	$(comm_rank)
+	tests/comm/scene.h
 tests_comm_test_collectives_SOURCES = \
+	$(comm_rank) \
 	tests/comm/tensor.c \
 	tests/comm/tensor.h \
-	tests/comm/test_collectives.c \
-	$(comm_rank)
+	tests/comm/test_collectives.c
 tests_comm_test_int8_SOURCES = \
+	$(comm_scene) \
 	tests/comm/tensor.c \
 	tests/comm/tensor.h \
-	tests/comm/test_int8.c \
-	$(comm_scene)
+	tests/comm/test_int8.c
 tests_comm_test_groups_SOURCES = \
+	$(comm_scene) \
 	tests/comm/tensor.c \
 	tests/comm/tensor.h \
-	tests/comm/test_groups.c \
-	$(comm_scene)
+	tests/comm/test_groups.c
 
 comm_simt = \
 	tests/comm/simt_collectives.sh \

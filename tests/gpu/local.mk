@@ -21,12 +21,13 @@ gpu_tests = \
 	tests/gpu/train.sh
 # The same on the CPU, with tests/simt.
 simt_tests = \
+	tests/gpu/bring_up.sh \
 	tests/gpu/simt_attention.sh \
 	tests/gpu/simt_autotune.sh \
-	tests/gpu/bring_up.sh \
 	tests/gpu/simt_device.sh \
 	tests/gpu/simt_faults.sh \
-	tests/gpu/simt_train.sh
+	tests/gpu/simt_train.sh \
+	# End of simt_tests
 TESTS += $(simt_tests)
 tests/gpu/simt_device.log: tests/gpu/test_device
 EXTRA_DIST += $(gpu_tests) $(simt_tests) tests/gpu/common.sh \
@@ -43,11 +44,12 @@ check-gpu: all $(gpu_programs)
 # cuDNN without a GPU
 check_PROGRAMS += tests/gpu/test_cudnn
 tests_gpu_test_cudnn_SOURCES = \
+	runtime/device/device_cuda_error.c \
 	runtime/ops/cuda/attention_graph.c \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn_graph.c \
-	runtime/device/device_cuda_error.c \
-	tests/gpu/test_cudnn.c
+	tests/gpu/test_cudnn.c \
+	# End of tests_gpu_test_cudnn_SOURCES
 tests_gpu_test_cudnn_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_gpu_test_cudnn_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
 EXTRA_tests_gpu_test_cudnn_DEPENDENCIES = tests/gpu/fake_driver.so

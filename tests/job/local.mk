@@ -11,34 +11,34 @@ job_tests = \
 	tests/job/cli.bats \
 	tests/job/comm.bats \
 	tests/job/completion.bats \
+	tests/job/config.bats \
 	tests/job/console.bats \
 	tests/job/console_report.bats \
-	tests/job/config.bats \
 	tests/job/cuda.bats \
 	tests/job/cuda_sampled.bats \
 	tests/job/cuda_step.bats \
+	tests/job/devcluster.bats \
 	tests/job/doctor.bats \
+	tests/job/frameworks.bats \
 	tests/job/generate.bats \
+	tests/job/grpo.bats \
 	tests/job/hang.bats \
 	tests/job/launch.bats \
 	tests/job/network.bats \
 	tests/job/offload.bats \
-	tests/job/quickstart.bats \
-	tests/job/rlhf.bats \
-	tests/job/devcluster.bats \
-	tests/job/frameworks.bats \
 	tests/job/packaging.bats \
 	tests/job/plan.bats \
 	tests/job/plugin.bats \
-	tests/job/grpo.bats \
 	tests/job/preference.bats \
+	tests/job/quickstart.bats \
 	tests/job/refuse.bats \
+	tests/job/resources.bats \
 	tests/job/resume.bats \
+	tests/job/rlhf.bats \
 	tests/job/sbatch.bats \
 	tests/job/scale.bats \
 	tests/job/sft.bats \
 	tests/job/site.bats \
-	tests/job/resources.bats \
 	tests/job/train.bats \
 	tests/job/wandb.bats \
 	# End of job_tests

@@ -5,6 +5,8 @@
 # shellcheck disable=SC2016,SC2038 # awk programs; names without blanks
 # shellcheck source=tests/lint/tap.sh
 . "$(dirname "$0")/tap.sh"
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
 
 c_files() {
     find runtime spank tests \( -name '*.[ch]' -o -name '*.cc' \
@@ -99,8 +101,51 @@ sizes() {
         }'
 }
 
+# Lists of one file a line: in the order of LC_ALL=C, each once, with the marker
+# "# End of ..." last, which a list of more than four has.
+lists() {
+    LC_ALL=C xargs awk '
+        function finding(text) { print FILENAME ":" FNR ": " text }
+        FNR == 1 { within = 0 }
+        /^[A-Za-z0-9_]+ [+]?= \\$/ {
+            within = 1
+            before = marker = ""
+            count = 0
+            next
+        }
+        within {
+            within = /\\$/
+            sub(/[ \t]*\\$/, "")
+            sub(/^[ \t]*/, "")
+            if (marker) finding(marker " is not the last of its list")
+            marker = ""
+            if (/^#/) { marker = $0; next }
+            if (/ /) { within = 0; next } # several a line
+            if ($0 == before) finding($0 " is there twice")
+            if ($0 < before) finding($0 " comes after " before)
+            before = $0
+            if (++count > 4 && !within)
+                finding("a list without \"# End of ...\" in its last line")
+        }'
+}
+
+# A list that is right, and one with each of these mistakes.
+some_lists() {
+    printf '%s \\\n' 'a =' b.c b_a.c c.c d.c e.c
+    echo '# End of a'
+    printf '%s \\\n' 'a +=' '# End of a' b.c b_a.c b.h b.h
+    echo e.c
+}
+
 expect_none "every file says its license" "$(license)"
 expect_none "every C file says in a sentence what it is" "$(sentence)"
 expect_none "every prototype in a header has a comment" "$(prototypes)"
 expect_none "files have at most 800 lines, functions 60" "$(sizes)"
+expect_none "lists of files are sorted, name each once and end with a marker" \
+    "$(find Makefile.am runtime spank contrib tests -name Makefile.am -o \
+        -name '*.mk' | lists)"
+some_lists >"$data/some.mk"
+expect_none "each mistake in a list is found in its line" \
+    "$(printf '10\n12\n13\n14\n' >"$data/wanted"
+    echo "$data/some.mk" | lists | cut -d: -f2 | diff "$data/wanted" -)"
 done_testing

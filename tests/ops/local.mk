@@ -28,7 +28,8 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_step.c \
 	tests/ops/harness.c \
 	tests/ops/harness.h \
-	tests/ops/test_ops.c
+	tests/ops/test_ops.c \
+	# End of tests_ops_test_ops_SOURCES
 
 EXTRA_DIST += tests/ops/simt.sh tests/ops/simt_words.sh
 TESTS += tests/ops/simt.sh tests/ops/simt_words.sh

@@ -95,14 +95,9 @@ EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
-	tests/parity/make_adapter_reference.py \
-	tests/parity/make_chat_reference.py \
-	tests/parity/make_decay_reference.py \
 	tests/parity/families.json \
 	tests/parity/hunt.py \
-	tests/parity/trial_page.py \
-	tests/parity/trial_sinks.py \
-	tests/parity/trial_trace.py \
+	tests/parity/make_adapter_reference.py \
 	tests/parity/make_chat_reference.py \
 	tests/parity/make_decay_reference.py \
 	tests/parity/make_family_reference.py \
@@ -118,9 +113,9 @@ EXTRA_DIST += \
 	tests/parity/models \
 	tests/parity/nesting.json \
 	tests/parity/pair_reference.json \
+	tests/parity/peer.py \
 	tests/parity/preference_runs.json \
 	tests/parity/preference_tokens.json \
-	tests/parity/peer.py \
 	tests/parity/preferences.json \
 	tests/parity/sampled.json \
 	tests/parity/schedules.json \
@@ -130,4 +125,7 @@ EXTRA_DIST += \
 	tests/parity/templates \
 	tests/parity/tokenizers \
 	tests/parity/transformers.bats \
+	tests/parity/trial_page.py \
+	tests/parity/trial_sinks.py \
+	tests/parity/trial_trace.py \
 	# End of tests/parity

@@ -25,7 +25,8 @@ simt_sources = \
 	tests/simt/nccl_net.c \
 	tests/simt/nccl_operation.c \
 	tests/simt/shared.c \
-	tests/simt/stream.c
+	tests/simt/stream.c \
+	# End of simt_sources
 simt_objects = $(simt_sources:%=$(simt_built)/%.o)
 simt_module_objects = $(patsubst %,$(simt_built)/%.o, \
 	$(filter %.c %.cc %.cu,$(cuda_sources) $(simt_nccl)))

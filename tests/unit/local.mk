@@ -17,7 +17,6 @@ check_PROGRAMS += \
 	tests/unit/test_ckpt_disk \
 	tests/unit/test_ckpt_find \
 	tests/unit/test_ckpt_folder \
-	tests/unit/test_comm \
 	tests/unit/test_cmd_check \
 	tests/unit/test_cmd_check_model \
 	tests/unit/test_cmd_explain \
@@ -28,6 +27,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_prepare \
 	tests/unit/test_cmd_sbatch \
 	tests/unit/test_cmd_trace \
+	tests/unit/test_comm \
 	tests/unit/test_conf_broken \
 	tests/unit/test_conf_data \
 	tests/unit/test_conf_deepspeed \
@@ -43,7 +43,9 @@ check_PROGRAMS += \
 	tests/unit/test_conf_sampled \
 	tests/unit/test_conf_training \
 	tests/unit/test_conf_values \
+	tests/unit/test_connected \
 	tests/unit/test_console \
+	tests/unit/test_console_event \
 	tests/unit/test_cost \
 	tests/unit/test_costs \
 	tests/unit/test_cut \
@@ -54,37 +56,34 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_plugin \
 	tests/unit/test_doctor_report \
 	tests/unit/test_dpo \
-	tests/unit/test_precompute \
 	tests/unit/test_dpo_loss \
-	tests/unit/test_ppo \
-	tests/unit/test_ppo_early \
-	tests/unit/test_ppo_generation \
-	tests/unit/test_ppo_loss \
-	tests/unit/test_ppo_shared \
-	tests/unit/test_generation_plan \
-	tests/unit/test_scoring_stop \
 	tests/unit/test_ending \
 	tests/unit/test_energy \
 	tests/unit/test_error \
 	tests/unit/test_events \
+	tests/unit/test_examples \
 	tests/unit/test_experience \
 	tests/unit/test_foreign \
 	tests/unit/test_forms \
-	tests/unit/test_examples \
-	tests/unit/test_join \
-	tests/unit/test_threads \
-	tests/unit/test_siphash \
-	tests/unit/test_jsonl \
+	tests/unit/test_frameworks \
+	tests/unit/test_generate \
+	tests/unit/test_generation_plan \
+	tests/unit/test_graphs \
+	tests/unit/test_groups \
 	tests/unit/test_grpo \
+	tests/unit/test_grpo_loss \
 	tests/unit/test_half \
+	tests/unit/test_hang \
 	tests/unit/test_held_out \
+	tests/unit/test_history \
+	tests/unit/test_int8_run \
+	tests/unit/test_join \
+	tests/unit/test_jsonl \
+	tests/unit/test_kind \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \
-	tests/unit/test_least \
-	tests/unit/test_hang \
-	tests/unit/test_history \
-	tests/unit/test_kind \
 	tests/unit/test_layout \
+	tests/unit/test_least \
 	tests/unit/test_limits \
 	tests/unit/test_live \
 	tests/unit/test_loader \
@@ -98,119 +97,120 @@ check_PROGRAMS += \
 	tests/unit/test_model_plan \
 	tests/unit/test_model_refused \
 	tests/unit/test_models \
-	tests/unit/test_tensor_names \
-	tests/unit/test_tensorboard \
-	tests/unit/test_template \
-	tests/unit/test_console_event \
 	tests/unit/test_optim \
-	tests/unit/test_overlap \
 	tests/unit/test_outcome \
 	tests/unit/test_outcome_trust \
-	tests/unit/test_connected \
 	tests/unit/test_output \
+	tests/unit/test_overlap \
 	tests/unit/test_owner \
 	tests/unit/test_page \
 	tests/unit/test_pair_batches \
 	tests/unit/test_pair_rows \
 	tests/unit/test_pairs \
+	tests/unit/test_parallel \
+	tests/unit/test_parallel_order \
 	tests/unit/test_parts \
 	tests/unit/test_plan \
+	tests/unit/test_ppo \
+	tests/unit/test_ppo_early \
+	tests/unit/test_ppo_generation \
+	tests/unit/test_ppo_loss \
+	tests/unit/test_ppo_shared \
+	tests/unit/test_precompute \
+	tests/unit/test_preference \
+	tests/unit/test_prefetch \
 	tests/unit/test_proc \
 	tests/unit/test_progress \
 	tests/unit/test_prompts \
 	tests/unit/test_protobuf \
-	tests/unit/test_preference \
+	tests/unit/test_quick_json \
+	tests/unit/test_record \
+	tests/unit/test_reference \
+	tests/unit/test_refill \
 	tests/unit/test_report \
 	tests/unit/test_report_to \
-	tests/unit/test_rollout \
-	tests/unit/test_secret \
-	tests/unit/test_sentencepiece \
-	tests/unit/test_rows \
-	tests/unit/test_run_data \
-	tests/unit/test_run_open \
-	tests/unit/test_safetensors \
-	tests/unit/test_scaler \
-	tests/unit/test_safetensors_model \
-	tests/unit/test_stragglers \
-	tests/unit/test_swap \
-	tests/unit/test_swap_faults \
-	tests/unit/test_swap_refused \
-	tests/unit/test_tiles \
-	tests/unit/test_thread \
-	tests/unit/test_timeline \
-	tests/unit/test_timeline_order \
-	tests/unit/test_tokenizer \
-	tests/unit/test_tokenizer_files \
-	tests/unit/test_tokenizer_kinds \
-	tests/unit/test_tokenizer_words \
-	tests/unit/test_variables \
-	tests/unit/test_weights \
-	tests/unit/test_world \
-	tests/unit/test_frameworks \
-	tests/unit/test_generate \
-	tests/unit/test_graphs \
-	tests/unit/test_groups \
-	tests/unit/test_grpo_loss \
-	tests/unit/test_span \
-	tests/unit/test_sinks \
-	tests/unit/test_step \
-	tests/unit/test_parallel \
-	tests/unit/test_parallel_order \
-	tests/unit/test_int8_run \
 	tests/unit/test_restore \
 	tests/unit/test_reward_batch \
 	tests/unit/test_reward_chaos \
 	tests/unit/test_reward_examples \
 	tests/unit/test_reward_model \
 	tests/unit/test_reward_rules \
-	tests/unit/test_quick_json \
-	tests/unit/test_prefetch \
-	tests/unit/test_strategy \
-	tests/unit/test_reference \
-	tests/unit/test_record \
-	tests/unit/test_refill \
 	tests/unit/test_rm \
+	tests/unit/test_rollout \
+	tests/unit/test_rows \
+	tests/unit/test_run_data \
+	tests/unit/test_run_open \
 	tests/unit/test_run_save \
+	tests/unit/test_safetensors \
+	tests/unit/test_safetensors_model \
 	tests/unit/test_samples \
+	tests/unit/test_scaler \
+	tests/unit/test_scoring_stop \
+	tests/unit/test_secret \
+	tests/unit/test_sentencepiece \
+	tests/unit/test_sinks \
+	tests/unit/test_siphash \
+	tests/unit/test_span \
+	tests/unit/test_step \
+	tests/unit/test_stragglers \
+	tests/unit/test_strategy \
 	tests/unit/test_submission \
+	tests/unit/test_swap \
+	tests/unit/test_swap_faults \
+	tests/unit/test_swap_refused \
+	tests/unit/test_template \
+	tests/unit/test_tensor_names \
+	tests/unit/test_tensorboard \
+	tests/unit/test_thread \
+	tests/unit/test_threads \
+	tests/unit/test_tiles \
+	tests/unit/test_timeline \
+	tests/unit/test_timeline_order \
+	tests/unit/test_tokenizer \
+	tests/unit/test_tokenizer_files \
+	tests/unit/test_tokenizer_kinds \
+	tests/unit/test_tokenizer_words \
 	tests/unit/test_top \
 	tests/unit/test_trace \
 	tests/unit/test_trace_run \
 	tests/unit/test_trainer \
+	tests/unit/test_variables \
+	tests/unit/test_weights \
+	tests/unit/test_world \
 	# End of tests/unit
 
 EXTRA_DIST += \
+	tests/unit/adapter_scene.h \
 	tests/unit/bytes_tokenizer.h \
 	tests/unit/command.h \
 	tests/unit/conf.h \
 	tests/unit/conf_pair.h \
 	tests/unit/count.h \
 	tests/unit/deepspeed \
+	tests/unit/dpo_run.h \
 	tests/unit/drive.h \
 	tests/unit/examples_file.h \
 	tests/unit/forms \
+	tests/unit/generate_scene.h \
 	tests/unit/memory_pairs.h \
 	tests/unit/model.h \
+	tests/unit/outcome.h \
+	tests/unit/pair_run.h \
+	tests/unit/plan_run.h \
+	tests/unit/ppo_run.h \
+	tests/unit/prompt_scene.h \
 	tests/unit/protobuf_reader.h \
+	tests/unit/pty.h \
 	tests/unit/random_weights.h \
 	tests/unit/reward.h \
 	tests/unit/reward_program.h \
 	tests/unit/run_data.h \
-	tests/unit/adapter_scene.h \
-	tests/unit/generate_scene.h \
 	tests/unit/said.h \
-	tests/unit/stderr_text.h \
-	tests/unit/outcome.h \
-	tests/unit/dpo_run.h \
-	tests/unit/pair_run.h \
-	tests/unit/plan_run.h \
-	tests/unit/pty.h \
-	tests/unit/scratch.h \
-	tests/unit/ppo_run.h \
-	tests/unit/prompt_scene.h \
 	tests/unit/sampled_run.h \
+	tests/unit/scratch.h \
 	tests/unit/sink_scene.h \
 	tests/unit/small_run.h \
+	tests/unit/stderr_text.h \
 	tests/unit/sysfs.h \
 	tests/unit/tensor_read.h \
 	tests/unit/turned_clock.h \
