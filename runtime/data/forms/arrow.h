@@ -16,7 +16,7 @@
 #include "data/forms/flat.h"
 #include "data/forms/line_out.h"
 
-enum arrow_kind {
+enum dt_arrow_kind {
     ARROW_NULL,
     ARROW_BOOL,
     ARROW_INTEGER,
@@ -32,7 +32,7 @@ enum arrow_kind {
 };
 
 /* Bytes of a column of the batch that is read. */
-struct arrow_buffer {
+struct dt_arrow_buffer {
     const uint8_t *at;
     uint64_t bytes;
 };
@@ -40,44 +40,45 @@ struct arrow_buffer {
 /* A column, or part of one. They are in depth-first order: the children of
  * field i begin at i + 1, and field `next` is behind all below it.
  */
-struct arrow_field {
+struct dt_arrow_field {
     char *name;
     size_t name_bytes;
-    enum arrow_kind kind;
+    enum dt_arrow_kind kind;
     size_t width;
     size_t children, next;
     /* in the batch: */
     uint64_t count, nulls;
-    struct arrow_buffer valid, offsets, data;
+    struct dt_arrow_buffer valid, offsets, data;
 };
 
-struct arrow {
+struct dt_arrow {
     const char *path;
-    struct arrow_field *fields; /* 0 is a struct of all columns */
+    struct dt_arrow_field *fields; /* 0 is a struct of all columns */
     size_t count;
 };
 
-/* Reads the fields of a Schema. Release with arrow_fini, also after a failure.
- * -1: EX_DATAERR with path and column, a type that is not read; EX_OSERR.
+/* Reads the fields of a Schema. Release with dt_arrow_fini, also after a
+ * failure. -1: EX_DATAERR with path and column, a type that is not read;
+ * EX_OSERR.
  */
-int arrow_init(struct arrow *arrow, const char *path, struct flat_table schema,
-               struct dt_error *err);
-void arrow_fini(struct arrow *arrow);
+int dt_arrow_init(struct dt_arrow *arrow, const char *path,
+                  struct dt_flat_table schema, struct dt_error *err);
+void dt_arrow_fini(struct dt_arrow *arrow);
 
 /* Sets the buffers of all fields to those of a RecordBatch with this body,
  * which is changed if buffers are compressed: *unpacked is to be freed. Every
  * place in them is checked. -1: EX_DATAERR, EX_OSERR.
  */
-int arrow_open_batch(struct arrow *arrow, struct flat_table batch,
-                     const uint8_t *body, size_t bytes, uint8_t **unpacked,
-                     struct dt_error *err);
+int dt_arrow_open_batch(struct dt_arrow *arrow, struct dt_flat_table batch,
+                        const uint8_t *body, size_t bytes, uint8_t **unpacked,
+                        struct dt_error *err);
 
 /* Writes row i of field f, which is within it. -1: as dt_line_out_check. */
-int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
-              struct dt_line_out *out, struct dt_error *err);
+int dt_arrow_put(const struct dt_arrow *arrow, size_t f, uint64_t i,
+                 struct dt_line_out *out, struct dt_error *err);
 
 /* Sets EX_DATAERR "path: not a whole Arrow file: what"; returns -1. */
-int arrow_bad(const struct arrow *arrow, const char *what,
-              struct dt_error *err);
+int dt_arrow_bad(const struct dt_arrow *arrow, const char *what,
+                 struct dt_error *err);
 
 #endif /* DT_DATA_FORMS_ARROW_H */

@@ -13,8 +13,8 @@ enum { UNPACKED_BYTES = 1 << 30 }; /* of a batch that is compressed */
 
 /* What is left of the nodes and the buffers of a batch. */
 struct batch {
-    struct arrow *arrow;
-    struct flat_vector nodes, buffers;
+    struct dt_arrow *arrow;
+    struct dt_flat_vector nodes, buffers;
     size_t node, buffer;
     const uint8_t *body;
     uint64_t bytes;
@@ -34,23 +34,23 @@ static uint64_t little(const uint8_t *from, size_t width)
 /* --- buffers --- */
 
 /* Unpacks a buffer behind those that were unpacked before it. */
-static int unpack(struct batch *b, struct arrow_buffer *buffer,
+static int unpack(struct batch *b, struct dt_arrow_buffer *buffer,
                   struct dt_error *err)
 {
     if (buffer->bytes < 8)
-        return arrow_bad(b->arrow, "a compressed buffer is damaged", err);
+        return dt_arrow_bad(b->arrow, "a compressed buffer is damaged", err);
     const uint64_t bytes = little(buffer->at, 8);
     buffer->at += 8;
     buffer->bytes -= 8;
     if (bytes == UINT64_MAX) /* stored as it is */
         return 0;
     if (bytes > b->unpacked_room - b->unpacked_bytes)
-        return arrow_bad(b->arrow, "a compressed buffer is damaged", err);
+        return dt_arrow_bad(b->arrow, "a compressed buffer is damaged", err);
     uint8_t *to = b->unpacked + b->unpacked_bytes;
     if (dt_codec_unpack(DT_CODEC_ZSTD, buffer->at, buffer->bytes, to, bytes,
                         err) < 0)
         return dt_error_prefix(err, "%s", b->arrow->path);
-    *buffer = (struct arrow_buffer){to, bytes};
+    *buffer = (struct dt_arrow_buffer){to, bytes};
     b->unpacked_bytes += bytes;
     return 0;
 }
@@ -60,9 +60,9 @@ static uint64_t unpacked_size(const struct batch *b)
 {
     uint64_t sum = 1;
     for (size_t i = 0; i < b->buffers.count; i++) {
-        const uint64_t at = (uint64_t)flat_item_number(b->buffers, i, 16, 0);
+        const uint64_t at = (uint64_t)dt_flat_item_number(b->buffers, i, 16, 0);
         if (at <= b->bytes && b->bytes - at >= 8 &&
-            flat_item_number(b->buffers, i, 16, 8) >= 8) {
+            dt_flat_item_number(b->buffers, i, 16, 8) >= 8) {
             uint64_t bytes = little(b->body + at, 8);
             sum += bytes == UINT64_MAX ? 0 : bytes;
             if (bytes != UINT64_MAX &&
@@ -75,44 +75,46 @@ static uint64_t unpacked_size(const struct batch *b)
 
 /* Takes the next buffer, which has at least `least` bytes. */
 static int take_buffer(struct batch *b, uint64_t least,
-                       struct arrow_buffer *buffer, struct dt_error *err)
+                       struct dt_arrow_buffer *buffer, struct dt_error *err)
 {
     const size_t i = b->buffer++;
     if (i >= b->buffers.count)
-        return arrow_bad(b->arrow, "buffers are missing", err);
-    const uint64_t at = (uint64_t)flat_item_number(b->buffers, i, 16, 0);
-    const uint64_t bytes = (uint64_t)flat_item_number(b->buffers, i, 16, 8);
+        return dt_arrow_bad(b->arrow, "buffers are missing", err);
+    const uint64_t at = (uint64_t)dt_flat_item_number(b->buffers, i, 16, 0);
+    const uint64_t bytes = (uint64_t)dt_flat_item_number(b->buffers, i, 16, 8);
     if (at > b->bytes || bytes > b->bytes - at)
-        return arrow_bad(b->arrow, "a buffer is outside of its batch", err);
-    *buffer = (struct arrow_buffer){b->body + at, bytes};
+        return dt_arrow_bad(b->arrow, "a buffer is outside of its batch", err);
+    *buffer = (struct dt_arrow_buffer){b->body + at, bytes};
     if (b->codec >= 0 && bytes > 0 && unpack(b, buffer, err) < 0)
         return -1;
     return buffer->bytes >= least
                ? 0
-               : arrow_bad(b->arrow, "a buffer is too short", err);
+               : dt_arrow_bad(b->arrow, "a buffer is too short", err);
 }
 
 /* --- fields --- */
 
-static uint64_t offset_at(const struct arrow_field *field, uint64_t i)
+static uint64_t offset_at(const struct dt_arrow_field *field, uint64_t i)
 {
     return little(field->offsets.at + i * field->width, field->width);
 }
 
 /* Offsets ascend and end within `most`. */
-static int check_offsets(const struct batch *b, const struct arrow_field *field,
-                         uint64_t most, struct dt_error *err)
+static int check_offsets(const struct batch *b,
+                         const struct dt_arrow_field *field, uint64_t most,
+                         struct dt_error *err)
 {
     for (uint64_t i = 0; i < field->count; i++)
         if (offset_at(field, i) > offset_at(field, i + 1))
-            return arrow_bad(b->arrow, "offsets that do not ascend", err);
+            return dt_arrow_bad(b->arrow, "offsets that do not ascend", err);
     return field->count == 0 || offset_at(field, field->count) <= most
                ? 0
-               : arrow_bad(b->arrow, "an offset is outside of its buffer", err);
+               : dt_arrow_bad(b->arrow, "an offset is outside of its buffer",
+                              err);
 }
 
 /* Takes offsets of a field; none are needed for no rows. */
-static int take_offsets(struct batch *b, struct arrow_field *field,
+static int take_offsets(struct batch *b, struct dt_arrow_field *field,
                         struct dt_error *err)
 {
     uint64_t bytes = field->count > 0 ? (field->count + 1) * field->width : 0;
@@ -133,8 +135,8 @@ static int take_fields(struct batch *b, size_t f, uint64_t least,
 /* The buffers behind those that tell which values are there. */
 static int take_data(struct batch *b, size_t f, struct dt_error *err)
 {
-    struct arrow_field *field = &b->arrow->fields[f];
-    struct arrow_field *child = field + 1;
+    struct dt_arrow_field *field = &b->arrow->fields[f];
+    struct dt_arrow_field *child = field + 1;
     switch (field->kind) {
     case ARROW_NULL:
         return 0;
@@ -172,15 +174,15 @@ static int take_data(struct batch *b, size_t f, struct dt_error *err)
 static int take_fields(struct batch *b, size_t f, uint64_t least,
                        struct dt_error *err)
 {
-    struct arrow_field *field = &b->arrow->fields[f];
+    struct dt_arrow_field *field = &b->arrow->fields[f];
     const size_t i = b->node++;
     if (i >= b->nodes.count)
-        return arrow_bad(b->arrow, "columns are missing", err);
-    field->count = (uint64_t)flat_item_number(b->nodes, i, 16, 0);
-    field->nulls = (uint64_t)flat_item_number(b->nodes, i, 16, 8);
+        return dt_arrow_bad(b->arrow, "columns are missing", err);
+    field->count = (uint64_t)dt_flat_item_number(b->nodes, i, 16, 0);
+    field->nulls = (uint64_t)dt_flat_item_number(b->nodes, i, 16, 8);
     if (field->count < least || field->count > most_rows(b))
-        return arrow_bad(b->arrow, "a column has too few or too many rows",
-                         err);
+        return dt_arrow_bad(b->arrow, "a column has too few or too many rows",
+                            err);
     const uint64_t bits = field->nulls > 0 ? (field->count + 7) / 8 : 0;
     if (field->kind != ARROW_NULL &&
         take_buffer(b, bits, &field->valid, err) < 0)
@@ -188,20 +190,20 @@ static int take_fields(struct batch *b, size_t f, uint64_t least,
     return take_data(b, f, err);
 }
 
-int arrow_open_batch(struct arrow *arrow, struct flat_table batch,
-                     const uint8_t *body, size_t bytes, uint8_t **unpacked,
-                     struct dt_error *err)
+int dt_arrow_open_batch(struct dt_arrow *arrow, struct dt_flat_table batch,
+                        const uint8_t *body, size_t bytes, uint8_t **unpacked,
+                        struct dt_error *err)
 {
-    struct arrow_field *root = &arrow->fields[0];
-    const struct flat_table compression = flat_child(batch, 3);
+    struct dt_arrow_field *root = &arrow->fields[0];
+    const struct dt_flat_table compression = dt_flat_child(batch, 3);
     struct batch b = {.arrow = arrow,
-                      .nodes = flat_vector(batch, 1, 16),
-                      .buffers = flat_vector(batch, 2, 16),
+                      .nodes = dt_flat_vector(batch, 1, 16),
+                      .buffers = dt_flat_vector(batch, 2, 16),
                       .body = body,
                       .bytes = bytes,
                       .codec = -1};
     if (compression.at > 0)
-        b.codec = (int)flat_number(compression, 0, 1, 0);
+        b.codec = (int)dt_flat_number(compression, 0, 1, 0);
     if (b.codec >= 0 && b.codec != 1)
         return dt_error_set(err, EX_DATAERR,
                             "%s: an Arrow file compressed with lz4, which is "
@@ -211,18 +213,18 @@ int arrow_open_batch(struct arrow *arrow, struct flat_table batch,
         b.unpacked_room = unpacked_size(&b);
         *unpacked = b.unpacked = malloc(b.unpacked_room + 1);
         if (b.unpacked_room == 0 || !b.unpacked)
-            return arrow_bad(arrow, "a batch of more than 1 GiB", err);
+            return dt_arrow_bad(arrow, "a batch of more than 1 GiB", err);
     }
-    root->count = (uint64_t)flat_number(batch, 0, 8, 0);
+    root->count = (uint64_t)dt_flat_number(batch, 0, 8, 0);
     root->nulls = 0;
     if (root->count > most_rows(&b))
-        return arrow_bad(arrow, "a batch of too many rows", err);
+        return dt_arrow_bad(arrow, "a batch of too many rows", err);
     return take_data(&b, 0, err);
 }
 
 /* --- rows --- */
 
-static double float_at(const struct arrow_field *field, uint64_t i)
+static double float_at(const struct dt_arrow_field *field, uint64_t i)
 {
     const uint64_t bits =
         little(field->data.at + i * field->width, field->width);
@@ -237,21 +239,21 @@ static double float_at(const struct arrow_field *field, uint64_t i)
     return real;
 }
 
-static int64_t integer_at(const struct arrow_field *field, uint64_t i)
+static int64_t integer_at(const struct dt_arrow_field *field, uint64_t i)
 {
     const size_t shift = 64 - 8 * field->width;
     uint64_t bits = little(field->data.at + i * field->width, field->width);
     return (int64_t)(bits << shift) >> shift;
 }
 
-static void put_text(const struct arrow_field *field, uint64_t i,
+static void put_text(const struct dt_arrow_field *field, uint64_t i,
                      struct dt_line_out *out)
 {
     const uint64_t begin = offset_at(field, i);
     const size_t count = offset_at(field, i + 1) - begin;
     const char *text = (const char *)field->data.at + begin;
     if (field->kind == ARROW_JSON)
-        row_json_text(out, text, count);
+        dt_row_json_text(out, text, count);
     else
         dt_line_out_string(out, text, count);
 }
@@ -261,56 +263,56 @@ static bool bit_at(const uint8_t *bits, uint64_t i)
     return bits[i / 8] >> i % 8 & 1;
 }
 
-static int put_items(const struct arrow *arrow, size_t f, uint64_t begin,
+static int put_items(const struct dt_arrow *arrow, size_t f, uint64_t begin,
                      uint64_t end, struct dt_line_out *out,
                      struct dt_error *err)
 {
     dt_line_out_put(out, "[", 1);
     for (uint64_t i = begin; i < end; i++) {
         dt_line_out_put(out, ",", i > begin);
-        if (arrow_put(arrow, f + 1, i, out, err) < 0)
+        if (dt_arrow_put(arrow, f + 1, i, out, err) < 0)
             return -1;
     }
     dt_line_out_put(out, "]", 1);
     return 0;
 }
 
-static int put_struct(const struct arrow *arrow, size_t f, uint64_t i,
+static int put_struct(const struct dt_arrow *arrow, size_t f, uint64_t i,
                       struct dt_line_out *out, struct dt_error *err)
 {
-    const struct arrow_field *fields = arrow->fields;
+    const struct dt_arrow_field *fields = arrow->fields;
     dt_line_out_put(out, "{", 1);
     for (size_t c = f + 1; c < fields[f].next; c = fields[c].next) {
-        row_json_name(out, fields[c].name, fields[c].name_bytes, c == f + 1);
-        if (arrow_put(arrow, c, i, out, err) < 0)
+        dt_row_json_name(out, fields[c].name, fields[c].name_bytes, c == f + 1);
+        if (dt_arrow_put(arrow, c, i, out, err) < 0)
             return -1;
     }
     dt_line_out_put(out, "}", 1);
     return 0;
 }
 
-int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
-              struct dt_line_out *out, struct dt_error *err)
+int dt_arrow_put(const struct dt_arrow *arrow, size_t f, uint64_t i,
+                 struct dt_line_out *out, struct dt_error *err)
 {
-    const struct arrow_field *field = &arrow->fields[f];
+    const struct dt_arrow_field *field = &arrow->fields[f];
     if (field->kind == ARROW_NULL ||
         (field->nulls > 0 && !bit_at(field->valid.at, i))) {
-        row_json_null(out);
+        dt_row_json_null(out);
         return 0;
     }
     switch (field->kind) {
     case ARROW_BOOL:
-        row_json_bool(out, bit_at(field->data.at, i));
+        dt_row_json_bool(out, bit_at(field->data.at, i));
         break;
     case ARROW_INTEGER:
-        row_json_integer(out, integer_at(field, i));
+        dt_row_json_integer(out, integer_at(field, i));
         break;
     case ARROW_UNSIGNED:
-        row_json_unsigned(
+        dt_row_json_unsigned(
             out, little(field->data.at + i * field->width, field->width));
         break;
     case ARROW_FLOAT:
-        row_json_double(out, float_at(field, i));
+        dt_row_json_double(out, float_at(field, i));
         break;
     case ARROW_TEXT:
     case ARROW_JSON:
@@ -325,7 +327,7 @@ int arrow_put(const struct arrow *arrow, size_t f, uint64_t i,
     case ARROW_STRUCT:
         return put_struct(arrow, f, i, out, err);
     default:
-        row_json_other(out, "a column of dates, bytes or decimals");
+        dt_row_json_other(out, "a column of dates, bytes or decimals");
     }
     return dt_line_out_check(out, err);
 }

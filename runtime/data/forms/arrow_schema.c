@@ -36,14 +36,16 @@ enum type {
     LARGE_LIST
 };
 
-int arrow_bad(const struct arrow *arrow, const char *what, struct dt_error *err)
+int dt_arrow_bad(const struct dt_arrow *arrow, const char *what,
+                 struct dt_error *err)
 {
     return dt_error_set(err, EX_DATAERR, "%s: not a whole Arrow file: %s",
                         arrow->path, what);
 }
 
-static int refuse(const struct arrow *arrow, const struct arrow_field *field,
-                  const char *what, struct dt_error *err)
+static int refuse(const struct dt_arrow *arrow,
+                  const struct dt_arrow_field *field, const char *what,
+                  struct dt_error *err)
 {
     char name[100];
     snprintf(name, sizeof(name), "%.*s",
@@ -56,27 +58,27 @@ static int refuse(const struct arrow *arrow, const struct arrow_field *field,
 }
 
 /* Dates, decimals and the like, in bytes of a value. */
-static size_t fixed_width(int type, struct flat_table t)
+static size_t fixed_width(int type, struct dt_flat_table t)
 {
     switch (type) {
     case DECIMAL:
-        return (size_t)flat_number(t, 2, 4, 128) / 8;
+        return (size_t)dt_flat_number(t, 2, 4, 128) / 8;
     case DATE:
-        return flat_number(t, 0, 2, 1) == 0 ? 4 : 8;
+        return dt_flat_number(t, 0, 2, 1) == 0 ? 4 : 8;
     case TIME:
-        return (size_t)flat_number(t, 1, 4, 32) / 8;
+        return (size_t)dt_flat_number(t, 1, 4, 32) / 8;
     case INTERVAL: {
-        int64_t unit = flat_number(t, 0, 2, 0);
+        int64_t unit = dt_flat_number(t, 0, 2, 0);
         return unit == 0 ? 4 : unit == 1 ? 8 : 16;
     }
     case FIXED_SIZE_BINARY:
-        return (size_t)flat_number(t, 0, 4, 0);
+        return (size_t)dt_flat_number(t, 0, 4, 0);
     default: /* TIMESTAMP, DURATION */
         return 8;
     }
 }
 
-static enum arrow_kind kind_of(int type, bool is_signed)
+static enum dt_arrow_kind kind_of(int type, bool is_signed)
 {
     switch (type) {
     case NULLS:
@@ -107,22 +109,22 @@ static enum arrow_kind kind_of(int type, bool is_signed)
 }
 
 /* Sets kind and width of a field of a type. -1: err. */
-static int set_type(const struct arrow *arrow, struct arrow_field *field,
-                    int type, struct flat_table t, struct dt_error *err)
+static int set_type(const struct dt_arrow *arrow, struct dt_arrow_field *field,
+                    int type, struct dt_flat_table t, struct dt_error *err)
 {
     if (type <= NONE || type == UNION || type > LARGE_LIST)
         return refuse(arrow, field,
                       "a union, a view or run-ends of Arrow, which are not "
                       "read: write plain columns",
                       err);
-    field->kind = kind_of(type, flat_number(t, 1, 1, 0) != 0);
+    field->kind = kind_of(type, dt_flat_number(t, 1, 1, 0) != 0);
     switch (field->kind) {
     case ARROW_INTEGER:
     case ARROW_UNSIGNED:
-        field->width = (size_t)flat_number(t, 0, 4, 0) / 8;
+        field->width = (size_t)dt_flat_number(t, 0, 4, 0) / 8;
         break;
     case ARROW_FLOAT: /* half, single, double: halves are not read */
-        field->width = (size_t)2 << (flat_number(t, 0, 2, 0) & 3);
+        field->width = (size_t)2 << (dt_flat_number(t, 0, 2, 0) & 3);
         field->kind = field->width == 2 ? ARROW_FIXED : ARROW_FLOAT;
         break;
     case ARROW_TEXT:
@@ -131,7 +133,7 @@ static int set_type(const struct arrow *arrow, struct arrow_field *field,
         field->width = type >= LARGE_BINARY ? 8 : 4;
         break;
     case ARROW_FIXED_LIST:
-        field->width = (size_t)flat_number(t, 0, 4, 0);
+        field->width = (size_t)dt_flat_number(t, 0, 4, 0);
         break;
     case ARROW_FIXED:
         field->width = fixed_width(type, t);
@@ -145,17 +147,17 @@ static int set_type(const struct arrow *arrow, struct arrow_field *field,
     if (field->width > 1 << 20 ||
         (number && field->width != 1 && field->width != 2 &&
          field->width != 4 && field->width != 8))
-        return arrow_bad(arrow, "a type of an unknown width", err);
+        return dt_arrow_bad(arrow, "a type of an unknown width", err);
     return 0;
 }
 
-static int add_fields(struct arrow *arrow, struct flat_vector fields, int depth,
-                      struct dt_error *err);
+static int add_fields(struct dt_arrow *arrow, struct dt_flat_vector fields,
+                      int depth, struct dt_error *err);
 
-static int set_name(struct arrow *arrow, struct arrow_field *field,
-                    struct flat_table table, struct dt_error *err)
+static int set_name(struct dt_arrow *arrow, struct dt_arrow_field *field,
+                    struct dt_flat_table table, struct dt_error *err)
 {
-    const struct flat_vector name = flat_vector(table, 0, 1);
+    const struct dt_flat_vector name = dt_flat_vector(table, 0, 1);
     field->name = malloc(name.count + 1);
     if (!field->name)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", arrow->path);
@@ -165,19 +167,19 @@ static int set_name(struct arrow *arrow, struct arrow_field *field,
     return 0;
 }
 
-static bool is_string(struct flat_table table, int field, const char *text)
+static bool is_string(struct dt_flat_table table, int field, const char *text)
 {
-    const struct flat_vector s = flat_vector(table, field, 1);
+    const struct dt_flat_vector s = dt_flat_vector(table, field, 1);
     return s.count == strlen(text) &&
            memcmp(s.buffer.bytes + s.at, text, s.count) == 0;
 }
 
 /* Whether the metadata of a field say that its texts are JSON. */
-static bool is_json(struct flat_table table)
+static bool is_json(struct dt_flat_table table)
 {
-    const struct flat_vector pairs = flat_vector(table, 6, 4);
+    const struct dt_flat_vector pairs = dt_flat_vector(table, 6, 4);
     for (size_t i = 0; i < pairs.count; i++) {
-        const struct flat_table pair = flat_item(pairs, i);
+        const struct dt_flat_table pair = dt_flat_item(pairs, i);
         if (is_string(pair, 0, "ARROW:extension:name"))
             return is_string(pair, 1, "arrow.json");
     }
@@ -185,22 +187,22 @@ static bool is_json(struct flat_table table)
 }
 
 /* Adds a field and all below it. */
-static int add_field(struct arrow *arrow, struct flat_table table, int depth,
-                     struct dt_error *err)
+static int add_field(struct dt_arrow *arrow, struct dt_flat_table table,
+                     int depth, struct dt_error *err)
 {
     const size_t f = arrow->count;
-    struct arrow_field *field = &arrow->fields[f];
-    const struct flat_vector children = flat_vector(table, 5, 4);
+    struct dt_arrow_field *field = &arrow->fields[f];
+    const struct dt_flat_vector children = dt_flat_vector(table, 5, 4);
     if (table.at == 0 || f == FIELDS_MAX || depth == DEPTH_MAX)
-        return arrow_bad(arrow, "its schema is damaged or too large", err);
+        return dt_arrow_bad(arrow, "its schema is damaged or too large", err);
     arrow->count++;
     if (set_name(arrow, field, table, err) < 0 ||
-        set_type(arrow, field, (int)flat_number(table, 2, 1, 0),
-                 flat_child(table, 3), err) < 0)
+        set_type(arrow, field, (int)dt_flat_number(table, 2, 1, 0),
+                 dt_flat_child(table, 3), err) < 0)
         return -1;
     if (field->kind == ARROW_TEXT && is_json(table))
         field->kind = ARROW_JSON;
-    if (flat_child(table, 4).at > 0)
+    if (dt_flat_child(table, 4).at > 0)
         return refuse(arrow, field,
                       "dictionary-encoded, which is not read: write it as "
                       "plain strings",
@@ -209,7 +211,7 @@ static int add_field(struct arrow *arrow, struct flat_table table, int depth,
         field->kind == ARROW_LIST || field->kind == ARROW_FIXED_LIST;
     if (list ? children.count != 1
              : field->kind != ARROW_STRUCT && children.count > 0)
-        return arrow_bad(arrow, "its schema is damaged", err);
+        return dt_arrow_bad(arrow, "its schema is damaged", err);
     field->children = children.count;
     if (add_fields(arrow, children, depth + 1, err) < 0)
         return -1;
@@ -217,27 +219,27 @@ static int add_field(struct arrow *arrow, struct flat_table table, int depth,
     return 0;
 }
 
-static int add_fields(struct arrow *arrow, struct flat_vector fields, int depth,
-                      struct dt_error *err)
+static int add_fields(struct dt_arrow *arrow, struct dt_flat_vector fields,
+                      int depth, struct dt_error *err)
 {
     for (size_t i = 0; i < fields.count; i++)
-        if (add_field(arrow, flat_item(fields, i), depth, err) < 0)
+        if (add_field(arrow, dt_flat_item(fields, i), depth, err) < 0)
             return -1;
     return 0;
 }
 
-int arrow_init(struct arrow *arrow, const char *path, struct flat_table schema,
-               struct dt_error *err)
+int dt_arrow_init(struct dt_arrow *arrow, const char *path,
+                  struct dt_flat_table schema, struct dt_error *err)
 {
-    const struct flat_vector fields = flat_vector(schema, 1, 4);
-    *arrow = (struct arrow){.path = path};
+    const struct dt_flat_vector fields = dt_flat_vector(schema, 1, 4);
+    *arrow = (struct dt_arrow){.path = path};
     arrow->fields = calloc(FIELDS_MAX, sizeof(*arrow->fields));
     if (!arrow->fields)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    if (flat_number(schema, 0, 2, 0) != 0)
-        return arrow_bad(arrow, "its numbers are not little-endian", err);
+    if (dt_flat_number(schema, 0, 2, 0) != 0)
+        return dt_arrow_bad(arrow, "its numbers are not little-endian", err);
     if (fields.count == 0)
-        return arrow_bad(arrow, "it has no columns", err);
+        return dt_arrow_bad(arrow, "it has no columns", err);
     arrow->fields[0].kind = ARROW_STRUCT;
     arrow->fields[0].children = fields.count;
     arrow->count = 1;
@@ -247,10 +249,10 @@ int arrow_init(struct arrow *arrow, const char *path, struct flat_table schema,
     return 0;
 }
 
-void arrow_fini(struct arrow *arrow)
+void dt_arrow_fini(struct dt_arrow *arrow)
 {
     for (size_t i = 0; i < arrow->count; i++)
         free(arrow->fields[i].name);
     free(arrow->fields);
-    *arrow = (struct arrow){0};
+    *arrow = (struct dt_arrow){0};
 }

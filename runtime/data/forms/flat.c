@@ -5,7 +5,7 @@
 #include "data/forms/flat.h"
 
 /* A little-endian number; false: it is not within the bytes. */
-static bool get(struct flat b, uint64_t at, int width, uint64_t *value)
+static bool get(struct dt_flat b, uint64_t at, int width, uint64_t *value)
 {
     if (at > b.count || (uint64_t)width > b.count - at)
         return false;
@@ -22,7 +22,7 @@ static int64_t sign_extend(uint64_t value, int width)
 }
 
 /* Where the offset at `at` leads; 0: nowhere. */
-static size_t follow(struct flat b, uint64_t at)
+static size_t follow(struct dt_flat b, uint64_t at)
 {
     uint64_t offset;
     if (!get(b, at, 4, &offset) || offset == 0 || offset >= b.count - at)
@@ -30,14 +30,14 @@ static size_t follow(struct flat b, uint64_t at)
     return (size_t)(at + offset);
 }
 
-struct flat_table flat_root(const void *bytes, size_t count)
+struct dt_flat_table dt_flat_root(const void *bytes, size_t count)
 {
-    const struct flat b = {bytes, count};
-    return (struct flat_table){b, follow(b, 0)};
+    const struct dt_flat b = {bytes, count};
+    return (struct dt_flat_table){b, follow(b, 0)};
 }
 
 /* Where a field is; 0: nowhere. */
-static size_t find(struct flat_table t, int field)
+static size_t find(struct dt_flat_table t, int field)
 {
     uint64_t back, bytes, offset;
     if (t.at == 0 || !get(t.buffer, t.at, 4, &back))
@@ -51,8 +51,8 @@ static size_t find(struct flat_table t, int field)
     return t.at + (size_t)offset;
 }
 
-int64_t flat_number(struct flat_table table, int field, int width,
-                    int64_t usual)
+int64_t dt_flat_number(struct dt_flat_table table, int field, int width,
+                       int64_t usual)
 {
     uint64_t value;
     size_t at = find(table, field);
@@ -61,31 +61,32 @@ int64_t flat_number(struct flat_table table, int field, int width,
                : usual;
 }
 
-struct flat_table flat_child(struct flat_table table, int field)
+struct dt_flat_table dt_flat_child(struct dt_flat_table table, int field)
 {
     size_t at = find(table, field);
-    return (struct flat_table){table.buffer,
-                               at > 0 ? follow(table.buffer, at) : 0};
+    return (struct dt_flat_table){table.buffer,
+                                  at > 0 ? follow(table.buffer, at) : 0};
 }
 
-struct flat_vector flat_vector(struct flat_table table, int field, size_t width)
+struct dt_flat_vector dt_flat_vector(struct dt_flat_table table, int field,
+                                     size_t width)
 {
-    const size_t at = flat_child(table, field).at;
+    const size_t at = dt_flat_child(table, field).at;
     uint64_t count;
     if (at == 0 || !get(table.buffer, at, 4, &count) ||
         count > (table.buffer.count - at - 4) / width)
-        return (struct flat_vector){table.buffer, 0, 0};
-    return (struct flat_vector){table.buffer, at + 4, (size_t)count};
+        return (struct dt_flat_vector){table.buffer, 0, 0};
+    return (struct dt_flat_vector){table.buffer, at + 4, (size_t)count};
 }
 
-struct flat_table flat_item(struct flat_vector vector, size_t i)
+struct dt_flat_table dt_flat_item(struct dt_flat_vector vector, size_t i)
 {
-    return (struct flat_table){vector.buffer,
-                               follow(vector.buffer, vector.at + 4 * i)};
+    return (struct dt_flat_table){vector.buffer,
+                                  follow(vector.buffer, vector.at + 4 * i)};
 }
 
-int64_t flat_item_number(struct flat_vector vector, size_t i, size_t width,
-                         size_t offset)
+int64_t dt_flat_item_number(struct dt_flat_vector vector, size_t i,
+                            size_t width, size_t offset)
 {
     uint64_t value = 0;
     get(vector.buffer, vector.at + i * width + offset, 8, &value);

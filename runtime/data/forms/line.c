@@ -107,7 +107,7 @@ const char *dt_line_kind(const json_t *value)
     const char *other = json_string_value(json_object_get(value, "not read"));
     if (!value)
         return "nothing";
-    if (other) /* of row_json_other */
+    if (other) /* of dt_row_json_other */
         return other;
     return dt_json_type_name(json_is_number(value) ? JSON_REAL
                                                    : json_typeof(value));

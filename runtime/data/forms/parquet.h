@@ -17,13 +17,13 @@
 #include "base/codec.h"
 #include "base/error.h"
 
-enum parquet_repetition {
+enum dt_parquet_repetition {
     PARQUET_REQUIRED,
     PARQUET_OPTIONAL,
     PARQUET_REPEATED,
 };
 
-enum parquet_type {
+enum dt_parquet_type {
     PARQUET_BOOLEAN,
     PARQUET_INT32,
     PARQUET_INT64,
@@ -35,7 +35,7 @@ enum parquet_type {
 };
 
 /* What a leaf means. */
-enum parquet_meaning {
+enum dt_parquet_meaning {
     PARQUET_NUMBER,
     PARQUET_UNSIGNED,
     PARQUET_TEXT,
@@ -46,12 +46,12 @@ enum parquet_meaning {
 /* A node of the tree. They are in depth-first order: the children of node i
  * begin at i + 1, and node `next` is behind all below it.
  */
-struct parquet_node {
+struct dt_parquet_node {
     const char *name;
     size_t name_bytes;
-    enum parquet_repetition repetition;
-    enum parquet_type type; /* of a leaf */
-    enum parquet_meaning meaning;
+    enum dt_parquet_repetition repetition;
+    enum dt_parquet_type type; /* of a leaf */
+    enum dt_parquet_meaning meaning;
     size_t children, next;
     bool is_list;  /* annotated as one, or as a map, a list of pairs */
     int def, rep;  /* levels at which it is there */
@@ -60,41 +60,41 @@ struct parquet_node {
 };
 
 /* The chunk of a leaf in a row group: bytes [begin, end) of the file. */
-struct parquet_chunk {
+struct dt_parquet_chunk {
     uint64_t begin, end, values;
     int codec;
 };
 
-struct parquet {
+struct dt_parquet {
     struct dt_input *input;
     const char *path;
     uint8_t *footer; /* owns the names */
-    struct parquet_node *nodes;
+    struct dt_parquet_node *nodes;
     size_t node_count, leaf_count;
-    uint64_t *rows;               /* of each row group */
-    struct parquet_chunk *chunks; /* group after group, leaf after leaf */
+    uint64_t *rows;                  /* of each row group */
+    struct dt_parquet_chunk *chunks; /* group after group, leaf after leaf */
     size_t group_count;
 };
 
-/* Reads the footer of an opened file. Release with parquet_fini, also after a
- * failure. -1: EX_DATAERR with the path, EX_IOERR, EX_OSERR.
+/* Reads the footer of an opened file. Release with dt_parquet_fini, also after
+ * a failure. -1: EX_DATAERR with the path, EX_IOERR, EX_OSERR.
  */
-int parquet_init(struct parquet *file, struct dt_input *input, const char *path,
-                 struct dt_error *err);
-void parquet_fini(struct parquet *file);
+int dt_parquet_init(struct dt_parquet *file, struct dt_input *input,
+                    const char *path, struct dt_error *err);
+void dt_parquet_fini(struct dt_parquet *file);
 
 /* Sets EX_DATAERR "path: not a whole Parquet file: what"; returns -1. */
-int parquet_bad(const struct parquet *file, const char *what,
-                struct dt_error *err);
+int dt_parquet_bad(const struct dt_parquet *file, const char *what,
+                   struct dt_error *err);
 
 /* A value: little-endian bytes, or text. */
-struct parquet_value {
+struct dt_parquet_value {
     const uint8_t *bytes;
     size_t count;
 };
 
 /* Numbers in runs or packed in bits (the RLE / bit-packing hybrid). */
-struct parquet_hybrid {
+struct dt_parquet_hybrid {
     const uint8_t *at, *end;
     unsigned width;
     uint64_t left; /* of the run */
@@ -105,16 +105,16 @@ struct parquet_hybrid {
 };
 
 /* The stream of a leaf. */
-struct parquet_leaf {
-    const struct parquet *file;
-    const struct parquet_node *node;
-    struct parquet_chunk chunk; /* what is left of it */
+struct dt_parquet_leaf {
+    const struct dt_parquet *file;
+    const struct dt_parquet_node *node;
+    struct dt_parquet_chunk chunk; /* what is left of it */
     uint8_t *packed, *page, *dictionary;
     size_t packed_room, page_room, dictionary_room;
-    struct parquet_value *entries; /* of the dictionary */
+    struct dt_parquet_value *entries; /* of the dictionary */
     size_t entry_count;
     uint64_t page_values; /* left in the page */
-    struct parquet_hybrid reps, defs, numbers;
+    struct dt_parquet_hybrid reps, defs, numbers;
     int encoding;
     const uint8_t *at, *end; /* plain values */
     unsigned bit;            /* of plain truth values */
@@ -122,19 +122,20 @@ struct parquet_leaf {
     /* the next value, if `loaded`: */
     bool loaded;
     int rep, def;
-    struct parquet_value value; /* if def is the node's */
+    struct dt_parquet_value value; /* if def is the node's */
 };
 
 /* Begins with the chunk of a row group. A zeroed leaf with file and node is
- * fine; release with parquet_leaf_fini.
+ * fine; release with dt_parquet_leaf_fini.
  */
-void parquet_leaf_start(struct parquet_leaf *leaf, struct parquet_chunk chunk);
-void parquet_leaf_fini(struct parquet_leaf *leaf);
+void dt_parquet_leaf_start(struct dt_parquet_leaf *leaf,
+                           struct dt_parquet_chunk chunk);
+void dt_parquet_leaf_fini(struct dt_parquet_leaf *leaf);
 
 /* Loads the next value, unless it is there. 1, or 0 at the end of the chunk.
  * -1: EX_DATAERR with path and column, EX_IOERR, EX_OSERR. To go on, set
  * `loaded` to false.
  */
-int parquet_leaf_look(struct parquet_leaf *leaf, struct dt_error *err);
+int dt_parquet_leaf_look(struct dt_parquet_leaf *leaf, struct dt_error *err);
 
 #endif /* DT_DATA_FORMS_PARQUET_H */

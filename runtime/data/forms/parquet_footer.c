@@ -15,8 +15,8 @@ enum {
     DEPTH_MAX = 16,
 };
 
-int parquet_bad(const struct parquet *file, const char *what,
-                struct dt_error *err)
+int dt_parquet_bad(const struct dt_parquet *file, const char *what,
+                   struct dt_error *err)
 {
     return dt_error_set(err, EX_DATAERR, "%s: not a whole Parquet file: %s",
                         file->path, what);
@@ -25,7 +25,7 @@ int parquet_bad(const struct parquet *file, const char *what,
 /* --- the tree --- */
 
 /* The meaning of a leaf with a ConvertedType, -1: none. */
-static enum parquet_meaning meaning_of_converted(int converted)
+static enum dt_parquet_meaning meaning_of_converted(int converted)
 {
     switch (converted) {
     case -1:
@@ -55,43 +55,44 @@ struct element {
 };
 
 /* The kind of a LogicalType: the number of the only field of the union. */
-static int read_logical(struct thrift *t)
+static int read_logical(struct dt_thrift *t)
 {
-    struct thrift_field field = {0};
+    struct dt_thrift_field field = {0};
     int logical = -1;
-    while (thrift_next(t, &field)) {
+    while (dt_thrift_next(t, &field)) {
         logical = field.id;
-        thrift_skip(t, field.type);
+        dt_thrift_skip(t, field.type);
     }
     return logical;
 }
 
-static void read_element(struct thrift *t, struct parquet_node *node,
+static void read_element(struct dt_thrift *t, struct dt_parquet_node *node,
                          struct element *element)
 {
-    struct thrift_field field = {0};
+    struct dt_thrift_field field = {0};
     *element = (struct element){-1, -1};
-    *node = (struct parquet_node){.name = "", .type = PARQUET_FIXED_BYTES};
-    while (thrift_next(t, &field)) {
+    *node = (struct dt_parquet_node){.name = "", .type = PARQUET_FIXED_BYTES};
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 4)
-            node->name = thrift_binary(t, &field, &node->name_bytes);
+            node->name = dt_thrift_binary(t, &field, &node->name_bytes);
         else if (field.id == 1)
-            node->type = (enum parquet_type)(thrift_integer(t, &field) & 7);
+            node->type =
+                (enum dt_parquet_type)(dt_thrift_integer(t, &field) & 7);
         else if (field.id == 3)
             node->repetition =
-                (enum parquet_repetition)(thrift_integer(t, &field) % 3);
+                (enum dt_parquet_repetition)(dt_thrift_integer(t, &field) % 3);
         else if (field.id == 5)
-            node->children = (size_t)thrift_integer(t, &field);
+            node->children = (size_t)dt_thrift_integer(t, &field);
         else if (field.id == 6)
-            element->converted = (int)thrift_integer(t, &field);
+            element->converted = (int)dt_thrift_integer(t, &field);
         else if (field.id == 10 && field.type == THRIFT_STRUCT)
             element->logical = read_logical(t);
         else
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
     }
 }
 
-static void set_meaning(struct parquet_node *node, const struct element *e)
+static void set_meaning(struct dt_parquet_node *node, const struct element *e)
 {
     node->meaning = meaning_of_converted(e->converted);
     if (e->logical == 1 || e->logical == 4) /* STRING, ENUM */
@@ -109,19 +110,19 @@ static void set_meaning(struct parquet_node *node, const struct element *e)
 }
 
 /* Sets levels, leaves and next of node i and all below it. -1: err. */
-static int link_nodes(struct parquet *file, size_t i, int depth,
+static int link_nodes(struct dt_parquet *file, size_t i, int depth,
                       struct dt_error *err)
 {
-    struct parquet_node *node = &file->nodes[i];
+    struct dt_parquet_node *node = &file->nodes[i];
     size_t next = i + 1;
     if (depth == DEPTH_MAX)
-        return parquet_bad(file, "its columns are nested too deep", err);
+        return dt_parquet_bad(file, "its columns are nested too deep", err);
     node->leaf = file->leaf_count;
     file->leaf_count += node->children == 0 && i > 0;
     for (size_t c = 0; c < node->children; c++) {
         if (next >= file->node_count)
-            return parquet_bad(file, "its schema ends early", err);
-        struct parquet_node *child = &file->nodes[next];
+            return dt_parquet_bad(file, "its schema ends early", err);
+        struct dt_parquet_node *child = &file->nodes[next];
         child->def = node->def + (child->repetition != PARQUET_REQUIRED);
         child->rep = node->rep + (child->repetition == PARQUET_REPEATED);
         if (link_nodes(file, next, depth + 1, err) < 0)
@@ -133,105 +134,107 @@ static int link_nodes(struct parquet *file, size_t i, int depth,
     return 0;
 }
 
-static int read_schema(struct parquet *file, struct thrift *t,
-                       const struct thrift_field *field, struct dt_error *err)
+static int read_schema(struct dt_parquet *file, struct dt_thrift *t,
+                       const struct dt_thrift_field *field,
+                       struct dt_error *err)
 {
-    size_t count = thrift_list(t, field, THRIFT_STRUCT);
+    size_t count = dt_thrift_list(t, field, THRIFT_STRUCT);
     if (file->nodes || count == 0 || count > NODES_MAX)
-        return parquet_bad(file, "it has no schema, or a large one", err);
+        return dt_parquet_bad(file, "it has no schema, or a large one", err);
     file->nodes = calloc(count, sizeof(*file->nodes));
     if (!file->nodes)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", file->path);
     for (; file->node_count < count; file->node_count++) {
         struct element element;
-        struct parquet_node *node = &file->nodes[file->node_count];
+        struct dt_parquet_node *node = &file->nodes[file->node_count];
         read_element(t, node, &element);
         set_meaning(node, &element);
     }
     if (t->bad || link_nodes(file, 0, 0, err) < 0 ||
         file->nodes[0].next != count || file->leaf_count == 0)
-        return parquet_bad(file, "its schema is damaged", err);
+        return dt_parquet_bad(file, "its schema is damaged", err);
     return 0;
 }
 
 /* --- row groups --- */
 
 /* ColumnMetaData */
-static void read_column(struct thrift *t, struct parquet_chunk *chunk)
+static void read_column(struct dt_thrift *t, struct dt_parquet_chunk *chunk)
 {
-    struct thrift_field field = {0};
+    struct dt_thrift_field field = {0};
     uint64_t data = 0, dictionary = 0, bytes = 0;
-    while (thrift_next(t, &field)) {
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 4)
-            chunk->codec = (int)thrift_integer(t, &field);
+            chunk->codec = (int)dt_thrift_integer(t, &field);
         else if (field.id == 5)
-            chunk->values = (uint64_t)thrift_integer(t, &field);
+            chunk->values = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 7)
-            bytes = (uint64_t)thrift_integer(t, &field);
+            bytes = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 9)
-            data = (uint64_t)thrift_integer(t, &field);
+            data = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 11)
-            dictionary = (uint64_t)thrift_integer(t, &field);
+            dictionary = (uint64_t)dt_thrift_integer(t, &field);
         else
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
     }
     chunk->begin = dictionary > 0 && dictionary < data ? dictionary : data;
     t->bad |= __builtin_add_overflow(chunk->begin, bytes, &chunk->end);
 }
 
 /* ColumnChunk */
-static int read_chunk(struct parquet *file, struct thrift *t,
-                      struct parquet_chunk *chunk, struct dt_error *err)
+static int read_chunk(struct dt_parquet *file, struct dt_thrift *t,
+                      struct dt_parquet_chunk *chunk, struct dt_error *err)
 {
-    struct thrift_field field = {0};
-    *chunk = (struct parquet_chunk){.codec = -1};
-    while (thrift_next(t, &field)) {
+    struct dt_thrift_field field = {0};
+    *chunk = (struct dt_parquet_chunk){.codec = -1};
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 1)
-            return parquet_bad(file, "its columns are in other files", err);
+            return dt_parquet_bad(file, "its columns are in other files", err);
         if (field.id == 3 && field.type == THRIFT_STRUCT)
             read_column(t, chunk);
         else
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
     }
     if (t->bad || chunk->codec < 0 || chunk->end > dt_input_bytes(file->input))
-        return parquet_bad(file, "a column is outside of it", err);
+        return dt_parquet_bad(file, "a column is outside of it", err);
     return 0;
 }
 
-static int read_group(struct parquet *file, struct thrift *t,
+static int read_group(struct dt_parquet *file, struct dt_thrift *t,
                       struct dt_error *err)
 {
-    struct thrift_field field = {0};
+    struct dt_thrift_field field = {0};
     const size_t group = file->group_count++, n = file->leaf_count;
     bool columns = false;
-    while (thrift_next(t, &field)) {
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 3) {
-            file->rows[group] = (uint64_t)thrift_integer(t, &field);
+            file->rows[group] = (uint64_t)dt_thrift_integer(t, &field);
         } else if (field.id == 1) {
-            if (thrift_list(t, &field, THRIFT_STRUCT) != n || columns)
-                return parquet_bad(file, "columns are missing", err);
+            if (dt_thrift_list(t, &field, THRIFT_STRUCT) != n || columns)
+                return dt_parquet_bad(file, "columns are missing", err);
             for (size_t i = 0; i < n; i++)
                 if (read_chunk(file, t, &file->chunks[group * n + i], err) < 0)
                     return -1;
             columns = true;
         } else {
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
         }
     }
-    return columns ? 0 : parquet_bad(file, "columns are missing", err);
+    return columns ? 0 : dt_parquet_bad(file, "columns are missing", err);
 }
 
-static int read_groups(struct parquet *file, struct thrift *t,
-                       const struct thrift_field *field, struct dt_error *err)
+static int read_groups(struct dt_parquet *file, struct dt_thrift *t,
+                       const struct dt_thrift_field *field,
+                       struct dt_error *err)
 {
-    size_t count = thrift_list(t, field, THRIFT_STRUCT), all;
+    size_t count = dt_thrift_list(t, field, THRIFT_STRUCT), all;
     const size_t left = (size_t)(t->end - t->at);
     if (!file->nodes || file->rows)
-        return parquet_bad(file, "its footer is not in order", err);
+        return dt_parquet_bad(file, "its footer is not in order", err);
     /* a chunk takes more than 8 bytes of the footer */
     if (__builtin_mul_overflow(count, file->leaf_count, &all) ||
         all > left / 8 || count > left)
-        return parquet_bad(file, "columns are missing", err);
+        return dt_parquet_bad(file, "columns are missing", err);
     file->rows = calloc(count + 1, sizeof(*file->rows));
     file->chunks = calloc(all + 1, sizeof(*file->chunks));
     if (!file->rows || !file->chunks)
@@ -245,44 +248,45 @@ static int read_groups(struct parquet *file, struct thrift *t,
 /* --- the footer --- */
 
 /* FileMetaData */
-static int read_footer(struct parquet *file, size_t bytes, struct dt_error *err)
+static int read_footer(struct dt_parquet *file, size_t bytes,
+                       struct dt_error *err)
 {
-    struct thrift t = {file->footer, file->footer + bytes, false};
-    struct thrift_field field = {0};
+    struct dt_thrift t = {file->footer, file->footer + bytes, false};
+    struct dt_thrift_field field = {0};
     int rc = 0;
-    while (rc == 0 && thrift_next(&t, &field)) {
+    while (rc == 0 && dt_thrift_next(&t, &field)) {
         if (field.id == 2)
             rc = read_schema(file, &t, &field, err);
         else if (field.id == 4)
             rc = read_groups(file, &t, &field, err);
         else
-            thrift_skip(&t, field.type);
+            dt_thrift_skip(&t, field.type);
     }
     if (rc == 0 && (t.bad || !file->rows))
-        rc = parquet_bad(file, "its footer is damaged", err);
+        rc = dt_parquet_bad(file, "its footer is damaged", err);
     return rc;
 }
 
-int parquet_init(struct parquet *file, struct dt_input *input, const char *path,
-                 struct dt_error *err)
+int dt_parquet_init(struct dt_parquet *file, struct dt_input *input,
+                    const char *path, struct dt_error *err)
 {
     uint8_t tail[TAIL_BYTES];
-    *file = (struct parquet){.input = input, .path = path};
+    *file = (struct dt_parquet){.input = input, .path = path};
     const uint64_t size = dt_input_bytes(input);
     if (size < 4 + TAIL_BYTES)
-        return parquet_bad(file, "it is too short", err);
+        return dt_parquet_bad(file, "it is too short", err);
     if (dt_input_at(input, size - TAIL_BYTES, tail, sizeof(tail), err) < 0)
         return -1;
     if (memcmp(tail + 4, "PAR1", 4) != 0)
-        return parquet_bad(file,
-                           memcmp(tail + 4, "PARE", 4) == 0
-                               ? "it is encrypted"
-                               : "it is cut short, or something follows it",
-                           err);
+        return dt_parquet_bad(file,
+                              memcmp(tail + 4, "PARE", 4) == 0
+                                  ? "it is encrypted"
+                                  : "it is cut short, or something follows it",
+                              err);
     const uint64_t bytes = (uint64_t)tail[0] | (uint64_t)tail[1] << 8 |
                            (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
     if (bytes > size - 4 - TAIL_BYTES || bytes > FOOTER_BYTES)
-        return parquet_bad(file, "its footer is larger than it", err);
+        return dt_parquet_bad(file, "its footer is larger than it", err);
     file->footer = malloc(bytes + 1);
     if (!file->footer)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
@@ -292,11 +296,11 @@ int parquet_init(struct parquet *file, struct dt_input *input, const char *path,
     return read_footer(file, bytes, err);
 }
 
-void parquet_fini(struct parquet *file)
+void dt_parquet_fini(struct dt_parquet *file)
 {
     free(file->footer);
     free(file->nodes);
     free(file->rows);
     free(file->chunks);
-    *file = (struct parquet){0};
+    *file = (struct dt_parquet){0};
 }

@@ -28,10 +28,10 @@ struct header {
     bool is_packed;
 };
 
-static int bad(const struct parquet_leaf *leaf, const char *what,
+static int bad(const struct dt_parquet_leaf *leaf, const char *what,
                struct dt_error *err)
 {
-    const struct parquet_node *node = leaf->node;
+    const struct dt_parquet_node *node = leaf->node;
     char name[100];
     size_t n = node->name_bytes < 80 ? node->name_bytes : 80;
     for (size_t i = 0; i < n; i++)
@@ -43,17 +43,17 @@ static int bad(const struct parquet_leaf *leaf, const char *what,
 
 /* --- numbers --- */
 
-static void hybrid_init(struct parquet_hybrid *h, const uint8_t *at,
+static void hybrid_init(struct dt_parquet_hybrid *h, const uint8_t *at,
                         const uint8_t *end, unsigned width)
 {
-    *h = (struct parquet_hybrid){.at = at, .end = end, .width = width};
+    *h = (struct dt_parquet_hybrid){.at = at, .end = end, .width = width};
 }
 
 /* Reads the head of the next run. -1: damaged. */
-static int next_run(struct parquet_hybrid *h)
+static int next_run(struct dt_parquet_hybrid *h)
 {
-    struct thrift t = {h->at, h->end, false};
-    const uint64_t head = thrift_varint(&t), count = head >> 1;
+    struct dt_thrift t = {h->at, h->end, false};
+    const uint64_t head = dt_thrift_varint(&t), count = head >> 1;
     const uint64_t left = (uint64_t)(t.end - t.at);
     h->packed = head & 1;
     if (t.bad || count == 0)
@@ -78,7 +78,7 @@ static int next_run(struct parquet_hybrid *h)
     return 0;
 }
 
-static uint32_t take_bits(struct parquet_hybrid *h)
+static uint32_t take_bits(struct dt_parquet_hybrid *h)
 {
     uint32_t value = 0;
     for (unsigned i = 0; i < h->width; i++, h->bit++)
@@ -87,7 +87,7 @@ static uint32_t take_bits(struct parquet_hybrid *h)
 }
 
 /* The next number. -1: damaged. */
-static int hybrid_next(struct parquet_hybrid *h, uint32_t *value)
+static int hybrid_next(struct dt_parquet_hybrid *h, uint32_t *value)
 {
     if (h->left == 0 && next_run(h) < 0)
         return -1;
@@ -97,7 +97,7 @@ static int hybrid_next(struct parquet_hybrid *h, uint32_t *value)
 }
 
 /* The next level, from 0 to `most`. -1: damaged. */
-static int next_level(struct parquet_hybrid *h, int most, int *level)
+static int next_level(struct dt_parquet_hybrid *h, int most, int *level)
 {
     uint32_t value = 0;
     if (most > 0 && hybrid_next(h, &value) < 0)
@@ -113,7 +113,7 @@ static unsigned width_of(int most)
 
 /* --- bytes of a page --- */
 
-static int make_room(const struct parquet_leaf *leaf, uint8_t **buffer,
+static int make_room(const struct dt_parquet_leaf *leaf, uint8_t **buffer,
                      size_t *room, uint64_t bytes, struct dt_error *err)
 {
     if (bytes > PAGE_BYTES)
@@ -129,67 +129,67 @@ static int make_room(const struct parquet_leaf *leaf, uint8_t **buffer,
     return 0;
 }
 
-static void read_data_header(struct thrift *t, struct header *h)
+static void read_data_header(struct dt_thrift *t, struct header *h)
 {
-    struct thrift_field field = {0};
-    while (thrift_next(t, &field)) {
+    struct dt_thrift_field field = {0};
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 1)
-            h->values = (uint64_t)thrift_integer(t, &field);
+            h->values = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 2)
-            h->encoding = (int)thrift_integer(t, &field);
+            h->encoding = (int)dt_thrift_integer(t, &field);
         else if (field.id == 3 && h->type == DATA)
-            h->levels = (int)thrift_integer(t, &field);
+            h->levels = (int)dt_thrift_integer(t, &field);
         else
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
     }
 }
 
-static void read_v2_header(struct thrift *t, struct header *h)
+static void read_v2_header(struct dt_thrift *t, struct header *h)
 {
-    struct thrift_field field = {0};
-    while (thrift_next(t, &field)) {
+    struct dt_thrift_field field = {0};
+    while (dt_thrift_next(t, &field)) {
         if (field.id == 1)
-            h->values = (uint64_t)thrift_integer(t, &field);
+            h->values = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 4)
-            h->encoding = (int)thrift_integer(t, &field);
+            h->encoding = (int)dt_thrift_integer(t, &field);
         else if (field.id == 5)
-            h->def_bytes = (uint64_t)thrift_integer(t, &field);
+            h->def_bytes = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 6)
-            h->rep_bytes = (uint64_t)thrift_integer(t, &field);
+            h->rep_bytes = (uint64_t)dt_thrift_integer(t, &field);
         else if (field.id == 7)
             h->is_packed = field.type == THRIFT_TRUE;
         else
-            thrift_skip(t, field.type);
+            dt_thrift_skip(t, field.type);
     }
 }
 
 /* Reads the header of the next page and passes it. */
-static int read_header(struct parquet_leaf *leaf, struct header *h,
+static int read_header(struct dt_parquet_leaf *leaf, struct header *h,
                        struct dt_error *err)
 {
     uint8_t bytes[HEADER_BYTES];
-    struct parquet_chunk *chunk = &leaf->chunk;
+    struct dt_parquet_chunk *chunk = &leaf->chunk;
     const uint64_t left = chunk->end - chunk->begin;
     const size_t n = left < sizeof(bytes) ? (size_t)left : sizeof(bytes);
-    struct thrift t = {bytes, bytes + n, false};
-    struct thrift_field field = {0};
+    struct dt_thrift t = {bytes, bytes + n, false};
+    struct dt_thrift_field field = {0};
     *h = (struct header){.type = -1, .levels = RLE, .is_packed = true};
     if (dt_input_at(leaf->file->input, chunk->begin, bytes, n, err) < 0)
         return -1;
-    while (thrift_next(&t, &field)) {
+    while (dt_thrift_next(&t, &field)) {
         if (field.id == 1)
-            h->type = (int)thrift_integer(&t, &field);
+            h->type = (int)dt_thrift_integer(&t, &field);
         else if (field.id == 2)
-            h->bytes = (uint64_t)thrift_integer(&t, &field);
+            h->bytes = (uint64_t)dt_thrift_integer(&t, &field);
         else if (field.id == 3)
-            h->packed = (uint64_t)thrift_integer(&t, &field);
+            h->packed = (uint64_t)dt_thrift_integer(&t, &field);
         else if ((field.id == 5 || field.id == 7) &&
                  field.type == THRIFT_STRUCT)
             read_data_header(&t, h);
         else if (field.id == 8 && field.type == THRIFT_STRUCT)
             read_v2_header(&t, h);
         else
-            thrift_skip(&t, field.type);
+            dt_thrift_skip(&t, field.type);
     }
     chunk->begin += (uint64_t)(t.at - bytes);
     if (t.bad || h->type < 0 || h->packed > chunk->end - chunk->begin ||
@@ -199,7 +199,7 @@ static int read_header(struct parquet_leaf *leaf, struct header *h,
     return 0;
 }
 
-static int unpack(const struct parquet_leaf *leaf, const uint8_t *from,
+static int unpack(const struct dt_parquet_leaf *leaf, const uint8_t *from,
                   size_t count, uint8_t *to, size_t bytes, struct dt_error *err)
 {
     static const char *const names[] = {
@@ -228,7 +228,7 @@ static int unpack(const struct parquet_leaf *leaf, const uint8_t *from,
 }
 
 /* Reads the bytes of a page into leaf->page; levels of DATA_V2 come first. */
-static int read_bytes(struct parquet_leaf *leaf, const struct header *h,
+static int read_bytes(struct dt_parquet_leaf *leaf, const struct header *h,
                       struct dt_error *err)
 {
     const size_t levels = h->def_bytes + h->rep_bytes;
@@ -254,7 +254,7 @@ static int read_bytes(struct parquet_leaf *leaf, const struct header *h,
 
 /* --- values --- */
 
-static size_t fixed_bytes(enum parquet_type type)
+static size_t fixed_bytes(enum dt_parquet_type type)
 {
     return type == PARQUET_INT64 || type == PARQUET_DOUBLE ? 8
            : type == PARQUET_INT96                         ? 12
@@ -262,9 +262,10 @@ static size_t fixed_bytes(enum parquet_type type)
 }
 
 /* Takes a plain value. -1: it is not there. */
-static int take_plain(struct parquet_leaf *leaf, struct parquet_value *value)
+static int take_plain(struct dt_parquet_leaf *leaf,
+                      struct dt_parquet_value *value)
 {
-    const enum parquet_type type = leaf->node->type;
+    const enum dt_parquet_type type = leaf->node->type;
     const size_t left = (size_t)(leaf->end - leaf->at);
     size_t n = fixed_bytes(type);
     if (type == PARQUET_BOOLEAN) {
@@ -273,7 +274,7 @@ static int take_plain(struct parquet_leaf *leaf, struct parquet_value *value)
         leaf->truth = *leaf->at >> leaf->bit & 1;
         leaf->bit = (leaf->bit + 1) % 8;
         leaf->at += leaf->bit == 0;
-        *value = (struct parquet_value){&leaf->truth, 1};
+        *value = (struct dt_parquet_value){&leaf->truth, 1};
         return 0;
     }
     if (type == PARQUET_BYTES) {
@@ -285,15 +286,15 @@ static int take_plain(struct parquet_leaf *leaf, struct parquet_value *value)
     }
     if (n > (size_t)(leaf->end - leaf->at))
         return -1;
-    *value = (struct parquet_value){leaf->at, n};
+    *value = (struct dt_parquet_value){leaf->at, n};
     leaf->at += n;
     return 0;
 }
 
-static int read_dictionary(struct parquet_leaf *leaf, const struct header *h,
+static int read_dictionary(struct dt_parquet_leaf *leaf, const struct header *h,
                            struct dt_error *err)
 {
-    const enum parquet_type type = leaf->node->type;
+    const enum dt_parquet_type type = leaf->node->type;
     if (read_bytes(leaf, h, err) < 0)
         return -1;
     if ((h->encoding != PLAIN && h->encoding != PLAIN_DICTIONARY) ||
@@ -319,7 +320,7 @@ static int read_dictionary(struct parquet_leaf *leaf, const struct header *h,
     return 0;
 }
 
-static int take_value(struct parquet_leaf *leaf, struct dt_error *err)
+static int take_value(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
     uint32_t number = 0;
     if (leaf->node->meaning == PARQUET_OTHER)
@@ -332,7 +333,7 @@ static int take_value(struct parquet_leaf *leaf, struct dt_error *err)
         return bad(leaf, "a page has too few values", err);
     if (leaf->encoding == RLE) {
         leaf->truth = (uint8_t)(number & 1);
-        leaf->value = (struct parquet_value){&leaf->truth, 1};
+        leaf->value = (struct dt_parquet_value){&leaf->truth, 1};
         return 0;
     }
     if (number >= leaf->entry_count)
@@ -344,8 +345,9 @@ static int take_value(struct parquet_leaf *leaf, struct dt_error *err)
 /* --- pages --- */
 
 /* Takes levels with their length before them, as in DATA. */
-static int take_levels(struct parquet_leaf *leaf, struct parquet_hybrid *h,
-                       int most, struct dt_error *err)
+static int take_levels(struct dt_parquet_leaf *leaf,
+                       struct dt_parquet_hybrid *h, int most,
+                       struct dt_error *err)
 {
     uint32_t n;
     if (most == 0)
@@ -363,7 +365,7 @@ static int take_levels(struct parquet_leaf *leaf, struct parquet_hybrid *h,
 }
 
 /* Prepares the values of a page, which begin at leaf->at. */
-static int start_values(struct parquet_leaf *leaf, struct dt_error *err)
+static int start_values(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
     char text[120];
     if (leaf->node->meaning == PARQUET_OTHER)
@@ -396,10 +398,10 @@ static int start_values(struct parquet_leaf *leaf, struct dt_error *err)
     return bad(leaf, text, err);
 }
 
-static int start_page(struct parquet_leaf *leaf, const struct header *h,
+static int start_page(struct dt_parquet_leaf *leaf, const struct header *h,
                       struct dt_error *err)
 {
-    const struct parquet_node *node = leaf->node;
+    const struct dt_parquet_node *node = leaf->node;
     if (h->values > leaf->chunk.values || h->levels != RLE)
         return bad(leaf, "a page is damaged", err);
     if (read_bytes(leaf, h, err) < 0)
@@ -423,7 +425,7 @@ static int start_page(struct parquet_leaf *leaf, const struct header *h,
 }
 
 /* Reads pages until one has values. 1, or 0 at the end of the chunk. */
-static int next_page(struct parquet_leaf *leaf, struct dt_error *err)
+static int next_page(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
     while (leaf->page_values == 0) {
         struct header h;
@@ -446,14 +448,15 @@ static int next_page(struct parquet_leaf *leaf, struct dt_error *err)
     return 1;
 }
 
-void parquet_leaf_start(struct parquet_leaf *leaf, struct parquet_chunk chunk)
+void dt_parquet_leaf_start(struct dt_parquet_leaf *leaf,
+                           struct dt_parquet_chunk chunk)
 {
     leaf->chunk = chunk;
     leaf->page_values = leaf->entry_count = 0;
     leaf->loaded = false;
 }
 
-void parquet_leaf_fini(struct parquet_leaf *leaf)
+void dt_parquet_leaf_fini(struct dt_parquet_leaf *leaf)
 {
     free(leaf->packed);
     free(leaf->page);
@@ -461,9 +464,9 @@ void parquet_leaf_fini(struct parquet_leaf *leaf)
     free(leaf->entries);
 }
 
-int parquet_leaf_look(struct parquet_leaf *leaf, struct dt_error *err)
+int dt_parquet_leaf_look(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
-    const struct parquet_node *node = leaf->node;
+    const struct dt_parquet_node *node = leaf->node;
     if (leaf->loaded)
         return 1;
     int rc = next_page(leaf, err);

@@ -10,47 +10,47 @@
 #include "data/forms/row_json.h"
 
 struct rows {
-    struct parquet file;
-    struct parquet_leaf *leaves;
+    struct dt_parquet file;
+    struct dt_parquet_leaf *leaves;
     struct dt_line_out *out;
 };
 
 /* Passes the one entry that each leaf of a node has for a null or an empty
  * list.
  */
-static int pass(struct rows *rows, const struct parquet_node *node,
+static int pass(struct rows *rows, const struct dt_parquet_node *node,
                 struct dt_error *err)
 {
     for (size_t i = node->leaf; i < node->leaf + node->leaves; i++) {
-        int rc = parquet_leaf_look(&rows->leaves[i], err);
+        int rc = dt_parquet_leaf_look(&rows->leaves[i], err);
         if (rc <= 0)
             return rc < 0 ? -1
-                          : parquet_bad(&rows->file,
-                                        "columns differ in "
-                                        "their rows",
-                                        err);
+                          : dt_parquet_bad(&rows->file,
+                                           "columns differ in "
+                                           "their rows",
+                                           err);
         rows->leaves[i].loaded = false;
     }
     return 0;
 }
 
 /* Looks at the first leaf of a node, which has a value. -1: err. */
-static struct parquet_leaf *first_leaf(struct rows *rows,
-                                       const struct parquet_node *node,
-                                       struct dt_error *err)
+static struct dt_parquet_leaf *first_leaf(struct rows *rows,
+                                          const struct dt_parquet_node *node,
+                                          struct dt_error *err)
 {
-    struct parquet_leaf *leaf = &rows->leaves[node->leaf];
-    int rc = parquet_leaf_look(leaf, err);
+    struct dt_parquet_leaf *leaf = &rows->leaves[node->leaf];
+    int rc = dt_parquet_leaf_look(leaf, err);
     if (rc > 0)
         return leaf;
     if (rc == 0)
-        parquet_bad(&rows->file, "columns differ in their rows", err);
+        dt_parquet_bad(&rows->file, "columns differ in their rows", err);
     return NULL;
 }
 
 /* --- values --- */
 
-static uint64_t bits_of(const struct parquet_value *value)
+static uint64_t bits_of(const struct dt_parquet_value *value)
 {
     uint64_t bits = 0;
     for (size_t i = value->count; i-- > 0;)
@@ -58,7 +58,8 @@ static uint64_t bits_of(const struct parquet_value *value)
     return bits;
 }
 
-static void put_number(struct dt_line_out *out, const struct parquet_leaf *leaf)
+static void put_number(struct dt_line_out *out,
+                       const struct dt_parquet_leaf *leaf)
 {
     const uint64_t bits = bits_of(&leaf->value);
     const bool is_unsigned = leaf->node->meaning == PARQUET_UNSIGNED;
@@ -67,42 +68,42 @@ static void put_number(struct dt_line_out *out, const struct parquet_leaf *leaf)
     double real;
     switch (leaf->node->type) {
     case PARQUET_BOOLEAN:
-        row_json_bool(out, bits != 0);
+        dt_row_json_bool(out, bits != 0);
         return;
     case PARQUET_FLOAT:
         memcpy(&single, &low, sizeof(single));
-        row_json_double(out, (double)single);
+        dt_row_json_double(out, (double)single);
         return;
     case PARQUET_DOUBLE:
         memcpy(&real, &bits, sizeof(real));
-        row_json_double(out, real);
+        dt_row_json_double(out, real);
         return;
     case PARQUET_INT32:
-        row_json_integer(out, is_unsigned ? (int64_t)low : (int32_t)low);
+        dt_row_json_integer(out, is_unsigned ? (int64_t)low : (int32_t)low);
         return;
     default:
         if (is_unsigned)
-            row_json_unsigned(out, bits);
+            dt_row_json_unsigned(out, bits);
         else
-            row_json_integer(out, (int64_t)bits);
+            dt_row_json_integer(out, (int64_t)bits);
     }
 }
 
-static int put_leaf(struct rows *rows, const struct parquet_node *node,
+static int put_leaf(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)
 {
-    struct parquet_leaf *leaf = first_leaf(rows, node, err);
+    struct dt_parquet_leaf *leaf = first_leaf(rows, node, err);
     if (!leaf)
         return -1;
     const char *text = (const char *)leaf->value.bytes;
     if (leaf->def < node->def)
-        row_json_null(rows->out);
+        dt_row_json_null(rows->out);
     else if (node->meaning == PARQUET_OTHER)
-        row_json_other(rows->out, "a column of dates, bytes or decimals");
+        dt_row_json_other(rows->out, "a column of dates, bytes or decimals");
     else if (node->meaning == PARQUET_TEXT)
         dt_line_out_string(rows->out, text, leaf->value.count);
     else if (node->meaning == PARQUET_JSON)
-        row_json_text(rows->out, text, leaf->value.count);
+        dt_row_json_text(rows->out, text, leaf->value.count);
     else
         put_number(rows->out, leaf);
     leaf->loaded = false;
@@ -111,14 +112,14 @@ static int put_leaf(struct rows *rows, const struct parquet_node *node,
 
 /* --- the tree --- */
 
-static int put_node(struct rows *rows, const struct parquet_node *node,
+static int put_node(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err);
 
 /* What a node is where it is there. */
-static int put_present(struct rows *rows, const struct parquet_node *node,
+static int put_present(struct rows *rows, const struct dt_parquet_node *node,
                        struct dt_error *err)
 {
-    const struct parquet_node *nodes = rows->file.nodes;
+    const struct dt_parquet_node *nodes = rows->file.nodes;
     size_t child = (size_t)(node - nodes) + 1;
     if (node->children == 0)
         return put_leaf(rows, node, err);
@@ -127,8 +128,8 @@ static int put_present(struct rows *rows, const struct parquet_node *node,
         return put_node(rows, &nodes[child], err);
     dt_line_out_put(rows->out, "{", 1);
     for (size_t i = 0; i < node->children; i++, child = nodes[child].next) {
-        row_json_name(rows->out, nodes[child].name, nodes[child].name_bytes,
-                      i == 0);
+        dt_row_json_name(rows->out, nodes[child].name, nodes[child].name_bytes,
+                         i == 0);
         if (put_node(rows, &nodes[child], err) < 0)
             return -1;
     }
@@ -140,7 +141,7 @@ static int put_present(struct rows *rows, const struct parquet_node *node,
  * field is only the place of that field, but for the names that old writers
  * gave to groups that are items themselves (LogicalTypes.md, Lists).
  */
-static int put_item(struct rows *rows, const struct parquet_node *node,
+static int put_item(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)
 {
     const bool place =
@@ -151,10 +152,10 @@ static int put_item(struct rows *rows, const struct parquet_node *node,
     return place ? put_node(rows, node + 1, err) : put_present(rows, node, err);
 }
 
-static int put_list(struct rows *rows, const struct parquet_node *node,
+static int put_list(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)
 {
-    struct parquet_leaf *leaf = first_leaf(rows, node, err);
+    struct dt_parquet_leaf *leaf = first_leaf(rows, node, err);
     if (!leaf)
         return -1;
     if (leaf->def < node->def) {
@@ -166,7 +167,7 @@ static int put_list(struct rows *rows, const struct parquet_node *node,
         if (put_item(rows, node, err) < 0 ||
             dt_line_out_check(rows->out, err) < 0)
             return -1;
-        int rc = parquet_leaf_look(leaf, err);
+        int rc = dt_parquet_leaf_look(leaf, err);
         if (rc < 0)
             return -1;
         more = rc > 0 && leaf->rep >= node->rep;
@@ -176,17 +177,17 @@ static int put_list(struct rows *rows, const struct parquet_node *node,
     return 0;
 }
 
-static int put_node(struct rows *rows, const struct parquet_node *node,
+static int put_node(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)
 {
     if (node->repetition == PARQUET_REPEATED)
         return put_list(rows, node, err);
     if (node->repetition == PARQUET_OPTIONAL && node->children > 0) {
-        const struct parquet_leaf *leaf = first_leaf(rows, node, err);
+        const struct dt_parquet_leaf *leaf = first_leaf(rows, node, err);
         if (!leaf)
             return -1;
         if (leaf->def < node->def) {
-            row_json_null(rows->out);
+            dt_row_json_null(rows->out);
             return pass(rows, node, err);
         }
     }
@@ -198,12 +199,12 @@ static int put_node(struct rows *rows, const struct parquet_node *node,
 static int check_row(struct rows *rows, struct dt_error *err)
 {
     for (size_t i = 0; i < rows->file.leaf_count; i++) {
-        int rc = parquet_leaf_look(&rows->leaves[i], err);
+        int rc = dt_parquet_leaf_look(&rows->leaves[i], err);
         if (rc < 0)
             return -1;
         if (rc == 0 || rows->leaves[i].rep != 0)
-            return parquet_bad(&rows->file, "columns differ in their rows",
-                               err);
+            return dt_parquet_bad(&rows->file, "columns differ in their rows",
+                                  err);
     }
     return 0;
 }
@@ -211,10 +212,10 @@ static int check_row(struct rows *rows, struct dt_error *err)
 /* 1: there are enough rows. */
 static int put_group(struct rows *rows, size_t group, struct dt_error *err)
 {
-    const struct parquet *file = &rows->file;
+    const struct dt_parquet *file = &rows->file;
     const size_t n = file->leaf_count;
     for (size_t i = 0; i < n; i++)
-        parquet_leaf_start(&rows->leaves[i], file->chunks[group * n + i]);
+        dt_parquet_leaf_start(&rows->leaves[i], file->chunks[group * n + i]);
     for (uint64_t r = 0; r < file->rows[group]; r++) {
         if (check_row(rows, err) < 0 || put_present(rows, file->nodes, err) < 0)
             return -1;
@@ -229,7 +230,7 @@ int dt_read_parquet(struct dt_bytes *bytes, struct dt_line_out *out,
                     struct dt_error *err)
 {
     struct rows rows = {.out = out};
-    int rc = parquet_init(&rows.file, bytes->input, bytes->path, err);
+    int rc = dt_parquet_init(&rows.file, bytes->input, bytes->path, err);
     const size_t n = rows.file.leaf_count;
     if (rc == 0) {
         rows.leaves = calloc(n, sizeof(*rows.leaves));
@@ -238,7 +239,7 @@ int dt_read_parquet(struct dt_bytes *bytes, struct dt_line_out *out,
                                         bytes->path);
     }
     for (size_t i = 0; rc == 0 && i < rows.file.node_count; i++) {
-        const struct parquet_node *node = &rows.file.nodes[i];
+        const struct dt_parquet_node *node = &rows.file.nodes[i];
         if (node->children > 0)
             continue;
         rows.leaves[node->leaf].file = &rows.file;
@@ -247,8 +248,8 @@ int dt_read_parquet(struct dt_bytes *bytes, struct dt_line_out *out,
     for (size_t g = 0; rc == 0 && g < rows.file.group_count; g++)
         rc = put_group(&rows, g, err);
     for (size_t i = 0; rows.leaves && i < n; i++)
-        parquet_leaf_fini(&rows.leaves[i]);
+        dt_parquet_leaf_fini(&rows.leaves[i]);
     free(rows.leaves);
-    parquet_fini(&rows.file);
+    dt_parquet_fini(&rows.file);
     return rc < 0 ? -1 : 0;
 }

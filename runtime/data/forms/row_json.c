@@ -13,32 +13,32 @@
 #include "data/forms/quick_json.h"
 #include "data/forms/row_json.h"
 
-void row_json_name(struct dt_line_out *out, const char *name, size_t bytes,
-                   bool first)
+void dt_row_json_name(struct dt_line_out *out, const char *name, size_t bytes,
+                      bool first)
 {
     dt_line_out_put(out, ",", !first);
     dt_line_out_string(out, name, bytes);
     dt_line_out_put(out, ":", 1);
 }
 
-void row_json_null(struct dt_line_out *out)
+void dt_row_json_null(struct dt_line_out *out)
 {
     dt_line_out_put(out, "null", 4);
 }
 
-void row_json_bool(struct dt_line_out *out, bool value)
+void dt_row_json_bool(struct dt_line_out *out, bool value)
 {
     dt_line_out_put(out, value ? "true" : "false", value ? 4 : 5);
 }
 
-void row_json_integer(struct dt_line_out *out, int64_t value)
+void dt_row_json_integer(struct dt_line_out *out, int64_t value)
 {
     char text[32];
     int n = snprintf(text, sizeof(text), "%" PRId64, value);
     dt_line_out_put(out, text, (size_t)n);
 }
 
-void row_json_unsigned(struct dt_line_out *out, uint64_t value)
+void dt_row_json_unsigned(struct dt_line_out *out, uint64_t value)
 {
     char text[32];
     int n = snprintf(text, sizeof(text), "%" PRIu64, value);
@@ -53,11 +53,11 @@ static void put_real(struct dt_line_out *out, const char *text)
         dt_line_out_put(out, ".0", 2);
 }
 
-void row_json_double(struct dt_line_out *out, double value)
+void dt_row_json_double(struct dt_line_out *out, double value)
 {
     char text[40] = "";
     if (!isfinite(value)) {
-        row_json_null(out);
+        dt_row_json_null(out);
         return;
     }
     for (int digits = 15; digits <= 17; digits++) {
@@ -82,10 +82,10 @@ static bool is_json(const char *text, size_t count)
     return value != NULL;
 }
 
-void row_json_text(struct dt_line_out *out, const char *text, size_t count)
+void dt_row_json_text(struct dt_line_out *out, const char *text, size_t count)
 {
     if (!is_json(text, count)) {
-        row_json_other(out, "a text in a column of JSON that is no JSON");
+        dt_row_json_other(out, "a text in a column of JSON that is no JSON");
         return;
     }
     while (count > 0) { /* a line break is between tokens, so a space will do */
@@ -98,7 +98,7 @@ void row_json_text(struct dt_line_out *out, const char *text, size_t count)
     }
 }
 
-void row_json_other(struct dt_line_out *out, const char *type)
+void dt_row_json_other(struct dt_line_out *out, const char *type)
 {
     dt_line_out_put(out, "{\"not read\":", 12);
     dt_line_out_string(out, type, strlen(type));

@@ -6,13 +6,13 @@
 
 enum { DEPTH_MAX = 32 };
 
-static uint8_t next_byte(struct thrift *t)
+static uint8_t next_byte(struct dt_thrift *t)
 {
     t->bad |= t->at == t->end;
     return t->bad ? 0 : *t->at++;
 }
 
-uint64_t thrift_varint(struct thrift *t)
+uint64_t dt_thrift_varint(struct dt_thrift *t)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -25,16 +25,16 @@ uint64_t thrift_varint(struct thrift *t)
     return 0;
 }
 
-static int64_t zigzag(struct thrift *t)
+static int64_t zigzag(struct dt_thrift *t)
 {
-    uint64_t value = thrift_varint(t);
+    uint64_t value = dt_thrift_varint(t);
     return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
 }
 
-bool thrift_next(struct thrift *t, struct thrift_field *field)
+bool dt_thrift_next(struct dt_thrift *t, struct dt_thrift_field *field)
 {
     uint8_t byte = next_byte(t);
-    field->type = (enum thrift_type)(byte & 15);
+    field->type = (enum dt_thrift_type)(byte & 15);
     if (t->bad || field->type == THRIFT_STOP)
         return false;
     if (byte >> 4)
@@ -44,7 +44,7 @@ bool thrift_next(struct thrift *t, struct thrift_field *field)
     return !t->bad;
 }
 
-static void pass(struct thrift *t, uint64_t bytes)
+static void pass(struct dt_thrift *t, uint64_t bytes)
 {
     if (t->bad || bytes > (uint64_t)(t->end - t->at))
         t->bad = true;
@@ -53,21 +53,21 @@ static void pass(struct thrift *t, uint64_t bytes)
 }
 
 /* The number of items, and *type of them. */
-static size_t list_head(struct thrift *t, enum thrift_type *type)
+static size_t list_head(struct dt_thrift *t, enum dt_thrift_type *type)
 {
     uint8_t byte = next_byte(t);
     uint64_t count = byte >> 4;
-    *type = (enum thrift_type)(byte & 15);
+    *type = (enum dt_thrift_type)(byte & 15);
     if (count == 15)
-        count = thrift_varint(t);
+        count = dt_thrift_varint(t);
     t->bad |= count > (uint64_t)(t->end - t->at);
     return t->bad ? 0 : (size_t)count;
 }
 
-static void skip(struct thrift *t, enum thrift_type type, int depth);
+static void skip(struct dt_thrift *t, enum dt_thrift_type type, int depth);
 
 /* In a list or a map, a truth value is a byte, so that each item has bytes. */
-static void skip_item(struct thrift *t, enum thrift_type type, int depth)
+static void skip_item(struct dt_thrift *t, enum dt_thrift_type type, int depth)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE)
         pass(t, 1);
@@ -75,26 +75,26 @@ static void skip_item(struct thrift *t, enum thrift_type type, int depth)
         skip(t, type, depth);
 }
 
-static void skip_list(struct thrift *t, int depth)
+static void skip_list(struct dt_thrift *t, int depth)
 {
-    enum thrift_type type;
+    enum dt_thrift_type type;
     for (size_t n = list_head(t, &type); n > 0 && !t->bad; n--)
         skip_item(t, type, depth);
 }
 
-static void skip_map(struct thrift *t, int depth)
+static void skip_map(struct dt_thrift *t, int depth)
 {
-    uint64_t count = thrift_varint(t);
+    uint64_t count = dt_thrift_varint(t);
     uint8_t types = count > 0 ? next_byte(t) : 0;
     for (; count > 0 && !t->bad; count--) {
-        skip_item(t, (enum thrift_type)(types >> 4), depth);
-        skip_item(t, (enum thrift_type)(types & 15), depth);
+        skip_item(t, (enum dt_thrift_type)(types >> 4), depth);
+        skip_item(t, (enum dt_thrift_type)(types & 15), depth);
     }
 }
 
-static void skip(struct thrift *t, enum thrift_type type, int depth)
+static void skip(struct dt_thrift *t, enum dt_thrift_type type, int depth)
 {
-    struct thrift_field field = {0};
+    struct dt_thrift_field field = {0};
     if (depth == DEPTH_MAX)
         t->bad = true;
     if (t->bad)
@@ -109,13 +109,13 @@ static void skip(struct thrift *t, enum thrift_type type, int depth)
     case THRIFT_I16:
     case THRIFT_I32:
     case THRIFT_I64:
-        thrift_varint(t);
+        dt_thrift_varint(t);
         break;
     case THRIFT_DOUBLE:
         pass(t, 8);
         break;
     case THRIFT_BINARY:
-        pass(t, thrift_varint(t));
+        pass(t, dt_thrift_varint(t));
         break;
     case THRIFT_LIST:
     case THRIFT_SET:
@@ -125,7 +125,7 @@ static void skip(struct thrift *t, enum thrift_type type, int depth)
         skip_map(t, depth + 1);
         break;
     case THRIFT_STRUCT:
-        while (thrift_next(t, &field))
+        while (dt_thrift_next(t, &field))
             skip(t, field.type, depth + 1);
         break;
     case THRIFT_STOP:
@@ -134,33 +134,34 @@ static void skip(struct thrift *t, enum thrift_type type, int depth)
     }
 }
 
-void thrift_skip(struct thrift *t, enum thrift_type type)
+void dt_thrift_skip(struct dt_thrift *t, enum dt_thrift_type type)
 {
     skip(t, type, 0);
 }
 
-int64_t thrift_integer(struct thrift *t, const struct thrift_field *field)
+int64_t dt_thrift_integer(struct dt_thrift *t,
+                          const struct dt_thrift_field *field)
 {
     t->bad |= field->type < THRIFT_I16 || field->type > THRIFT_I64;
     return t->bad ? 0 : zigzag(t);
 }
 
-const char *thrift_binary(struct thrift *t, const struct thrift_field *field,
-                          size_t *bytes)
+const char *dt_thrift_binary(struct dt_thrift *t,
+                             const struct dt_thrift_field *field, size_t *bytes)
 {
     *bytes = 0;
     t->bad |= field->type != THRIFT_BINARY;
-    uint64_t count = t->bad ? 0 : thrift_varint(t);
+    uint64_t count = t->bad ? 0 : dt_thrift_varint(t);
     const uint8_t *at = t->at;
     pass(t, count);
     *bytes = t->bad ? 0 : (size_t)count;
     return (const char *)at;
 }
 
-size_t thrift_list(struct thrift *t, const struct thrift_field *field,
-                   enum thrift_type type)
+size_t dt_thrift_list(struct dt_thrift *t, const struct dt_thrift_field *field,
+                      enum dt_thrift_type type)
 {
-    enum thrift_type found;
+    enum dt_thrift_type found;
     t->bad |= field->type != THRIFT_LIST;
     size_t count = t->bad ? 0 : list_head(t, &found);
     t->bad |= count > 0 && found != type;

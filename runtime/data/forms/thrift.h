@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum thrift_type {
+enum dt_thrift_type {
     THRIFT_STOP,
     THRIFT_TRUE,
     THRIFT_FALSE,
@@ -28,37 +28,39 @@ enum thrift_type {
     THRIFT_STRUCT,
 };
 
-struct thrift {
+struct dt_thrift {
     const uint8_t *at, *end;
     bool bad;
 };
 
 /* A field of a structure; zeroed before the first. */
-struct thrift_field {
+struct dt_thrift_field {
     int id;
-    enum thrift_type type;
+    enum dt_thrift_type type;
 };
 
 /* Reads what comes before the next field. False: the structure has ended. */
-bool thrift_next(struct thrift *t, struct thrift_field *field);
+bool dt_thrift_next(struct dt_thrift *t, struct dt_thrift_field *field);
 
 /* Passes the value of a field. */
-void thrift_skip(struct thrift *t, enum thrift_type type);
+void dt_thrift_skip(struct dt_thrift *t, enum dt_thrift_type type);
 
 /* The value of a field of type I16, I32 or I64; of another type: it is bad. */
-int64_t thrift_integer(struct thrift *t, const struct thrift_field *field);
+int64_t dt_thrift_integer(struct dt_thrift *t,
+                          const struct dt_thrift_field *field);
 
 /* An unsigned number of up to 64 bits, 7 in a byte. */
-uint64_t thrift_varint(struct thrift *t);
+uint64_t dt_thrift_varint(struct dt_thrift *t);
 
 /* The bytes of a binary field. */
-const char *thrift_binary(struct thrift *t, const struct thrift_field *field,
-                          size_t *bytes);
+const char *dt_thrift_binary(struct dt_thrift *t,
+                             const struct dt_thrift_field *field,
+                             size_t *bytes);
 
 /* The number of items of a list field with items of `type`; they follow. It is
  * at most as large as the bytes that are left.
  */
-size_t thrift_list(struct thrift *t, const struct thrift_field *field,
-                   enum thrift_type type);
+size_t dt_thrift_list(struct dt_thrift *t, const struct dt_thrift_field *field,
+                      enum dt_thrift_type type);
 
 #endif /* DT_DATA_FORMS_THRIFT_H */
