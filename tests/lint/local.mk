@@ -11,6 +11,7 @@ lint_tests = \
 	tests/lint/man.sh \
 	tests/lint/program.sh \
 	tests/lint/sources.sh \
+	tests/lint/symbols.sh \
 	tests/lint/texts.sh \
 	# End of lint_tests
 
