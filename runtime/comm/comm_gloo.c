@@ -7,12 +7,7 @@
 
 #include "base/fault.h"
 #include "base/span.h"
-#include "comm/direct.h"
-#include "comm/meet.h"
-#include "comm/pipeline.h"
-#include "comm/queue.h"
-#include "comm/scatter_int8.h"
-#include "comm/skips.h"
+#include "comm/comm_gloo.h"
 
 struct gloo {
     struct dt_comm base;

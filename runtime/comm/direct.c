@@ -2,7 +2,7 @@
 /* direct.c - small operations, and those that only move elements */
 #include "config.h"
 
-#include "comm/direct.h"
+#include "comm/comm_gloo.h"
 #include "comm/reduce.h"
 
 enum {

@@ -16,23 +16,20 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/arrivals.c \
 	runtime/comm/arrivals.h \
 	runtime/comm/comm_gloo.c \
+	runtime/comm/comm_gloo.h \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
-	runtime/comm/direct.h \
 	runtime/comm/handshake.c \
 	runtime/comm/handshake.h \
 	runtime/comm/links.c \
 	runtime/comm/links.h \
 	runtime/comm/meet.c \
-	runtime/comm/meet.h \
 	runtime/comm/messages.c \
 	runtime/comm/messages.h \
 	runtime/comm/peers.c \
 	runtime/comm/peers.h \
 	runtime/comm/pipeline.c \
-	runtime/comm/pipeline.h \
 	runtime/comm/queue.c \
-	runtime/comm/queue.h \
 	runtime/comm/reach.c \
 	runtime/comm/reach.h \
 	runtime/comm/reduce.c \
@@ -40,11 +37,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/rendezvous.c \
 	runtime/comm/rendezvous.h \
 	runtime/comm/scatter_int8.c \
-	runtime/comm/scatter_int8.h \
 	runtime/comm/skips.c \
-	runtime/comm/skips.h \
-	runtime/comm/token.c \
-	runtime/comm/token.h \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc \
 	# End of runtime/comm
@@ -79,7 +72,6 @@ nccl_all = \
 	runtime/comm/peers.c \
 	runtime/comm/reach.c \
 	runtime/comm/rendezvous.c \
-	runtime/comm/token.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all
 nccl_none = runtime/comm/nccl_none.c

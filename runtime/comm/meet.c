@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/meet.h"
-#include "comm/skips.h"
+#include "comm/comm_gloo.h"
 
 /* The largest of all ranks' counts. */
 static int largest(struct dt_messages *m, const struct dt_comm *world,

@@ -119,7 +119,8 @@ static int refuse_gpu(const struct dt_comm_world *world,
         "one of its own. Give each task a GPU (srun --gpus-per-task=1), or "
         "start no more tasks on a node than it has GPUs; "
         "CUDA_VISIBLE_DEVICES of rank %d %s",
-        a, b, world->host(world->ctx, a), all[a].gpu, all[a].gpu_name, b, visible);
+        a, b, world->host(world->ctx, a), all[a].gpu, all[a].gpu_name, b,
+        visible);
 }
 
 static int refuse_version(const struct dt_comm_world *world,

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "comm/pipeline.h"
+#include "comm/comm_gloo.h"
 #include "comm/reduce.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "base/thread.h"
-#include "comm/queue.h"
+#include "comm/comm_gloo.h"
 
 struct item {
     struct item *next;

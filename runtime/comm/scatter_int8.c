@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "comm/int8.h"
-#include "comm/scatter_int8.h"
+#include "comm/comm_gloo.h"
 
 enum {
     CHUNK = 256 * 1024,           /* elements, at most */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "comm/reduce.h"
-#include "comm/skips.h"
+#include "comm/comm_gloo.h"
 
 enum {
     SMALL_BYTES = 64 * 1024,   /* broadcast as a whole */
