@@ -2,7 +2,6 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/add.c \
 	runtime/ckpt/add_model.c \
-	runtime/ckpt/best.c \
 	runtime/ckpt/checkpoint.c \
 	runtime/ckpt/checkpoint_impl.h \
 	runtime/ckpt/ckpt.h \
