@@ -2,7 +2,6 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/address.c \
 	runtime/doctor/address.h \
-	runtime/doctor/ask_ranks.c \
 	runtime/doctor/doctor.h \
 	runtime/doctor/files.c \
 	runtime/doctor/files.h \
