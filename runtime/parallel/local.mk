@@ -13,7 +13,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/swap.c \
 	runtime/parallel/swap.h \
 	runtime/parallel/swap_file.c \
-	runtime/parallel/swap_file.h \
 	runtime/parallel/swap_impl.h \
 	runtime/parallel/swap_ring.h \
 	runtime/parallel/swap_worker.c \

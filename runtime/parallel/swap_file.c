@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "parallel/swap_file.h"
+#include "parallel/swap_impl.h"
 
 /* File systems by the type that statfs(2) gives: linux/magic.h, and the
  * sources of those that are not part of Linux.
