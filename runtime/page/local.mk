@@ -19,7 +19,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/page/plot_lines.c \
 	runtime/page/plot_words.c \
 	runtime/page/png.c \
-	runtime/page/png.h \
 	runtime/page/rank_table.c \
 	runtime/page/rank_times.c \
 	runtime/page/rank_times.h \

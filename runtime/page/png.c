@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "page/png.h"
+#include "page/page_impl.h"
 
 enum { SCALE = 2, ARGB32 = 0 };
 
