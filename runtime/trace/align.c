@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/align.h"
+#include "trace/join.h"
 
 enum phase { BEFORE, WITHIN, AFTER };
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/trace/align.c \
-	runtime/trace/align.h \
 	runtime/trace/choose.c \
 	runtime/trace/choose.h \
 	runtime/trace/gather.c \

@@ -93,7 +93,7 @@ enum {
 static const double late_s = 50e-6;
 
 /* One rank after the other comes late to a reduction for which all others wait:
- * when it has come, they know its time at most a message later (align.h).
+ * when it has come, they know its time at most a message later (join.h).
  */
 static int compare_clocks(struct dt_trace *t, struct dt_error *err)
 {
