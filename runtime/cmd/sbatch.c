@@ -17,7 +17,6 @@
 #include "cmd/cmd.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
-#include "slurm/preview.h"
 #include "slurm/promise.h"
 #include "slurm/script.h"
 #include "slurm/submission.h"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/slurm/preview.c \
-	runtime/slurm/preview.h \
 	runtime/slurm/promise.c \
 	runtime/slurm/promise.h \
 	runtime/slurm/request.c \

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "contract/variables.h"
-#include "slurm/preview.h"
+#include "slurm/script.h"
 #include "slurm/settings.h"
 
 enum {

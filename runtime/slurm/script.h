@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* script.h - writes a batch script from `launch:` */
+/* script.h - the batch script of `launch:`, or a preview of its job */
 #ifndef DT_SLURM_SCRIPT_H
 #define DT_SLURM_SCRIPT_H
 
@@ -19,5 +19,11 @@ struct dt_script {
 /* Prints the script of the job that the configuration describes. */
 void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
                      FILE *out);
+
+/* Prints on stdout the srun line that launch: stands for, the variables that
+ * all ranks have in common, and those of each rank. Hosts and ports are
+ * examples. Returns an exit status.
+ */
+int dt_preview(const struct dt_conf *conf);
 
 #endif /* DT_SLURM_SCRIPT_H */
