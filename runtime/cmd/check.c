@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "conf/conf.h"
 #include "forecast/rates.h"
 #include "model/model.h"
@@ -21,7 +22,41 @@
 #include "train/resume/resume.h"
 #include "weights/weights.h"
 
-static const char help[] =
+struct options {
+    bool contract, resolved, keys;
+    int world; /* 0: not given */
+    const char *file;
+    const char *script;                  /* NULL: no allocation */
+    const char *explain;                 /* a key; NULL: none */
+    struct dt_srun_words words, command; /* with contract */
+};
+
+static const struct dt_option table[] = {
+    {"resolved", NULL,
+     "print the final configuration with the source of each value",
+     DT_INTO(struct options, resolved)},
+    {"world", "N",
+     "work out the batch sizes for N ranks; the default is the ranks of "
+     "launch:",
+     DT_INTO(struct options, world), .min = 1, .max = 1000000},
+    {DT_CMD_SET, .help = "take this value, whatever FILE says"},
+    {"contract", NULL, "print what the Slurm plugin needs",
+     DT_INTO(struct options, contract), .excludes = "resolved"},
+    {"allocation", "SCRIPT",
+     "with --contract: the options are those of sbatch with this batch script, "
+     "or of salloc",
+     DT_INTO(struct options, script), .needs = "contract"},
+    {"explain", "KEY",
+     "print what a key means, or the keys of a section, or what becomes of "
+     "each key of a DeepSpeed configuration; with a FILE also its value there",
+     DT_INTO(struct options, explain)},
+    {"keys", NULL, "print all keys: name, type, default, other names, meaning",
+     DT_INTO(struct options, keys)},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "check",
     "usage: disttrain check [--resolved] [--world N] [--set KEY=VALUE]... "
     "FILE\n"
     "       disttrain check --contract [--allocation SCRIPT]\n"
@@ -33,88 +68,20 @@ static const char help[] =
     "\n"
     "Reads a configuration and prints every mistake in it as\n"
     "file:line:col: key: text. Exit status: 0 no mistake, 78 mistakes,\n"
-    "64 wrong usage.\n"
-    "\n"
-    "  --resolved   print the final configuration with the source of each "
-    "value\n"
-    "  --world N    work out the batch sizes for N ranks; the default is the\n"
-    "               ranks of launch:\n"
-    "  --set KEY=VALUE\n"
-    "               take this value, whatever FILE says\n"
-    "  --contract   print what the Slurm plugin needs\n"
-    "  --allocation SCRIPT\n"
-    "               with --contract: the options are those of sbatch with\n"
-    "               this batch script, or of salloc\n"
-    "  --explain KEY  print what a key means, or the keys of a section, or "
-    "what\n"
-    "               becomes of each key of a DeepSpeed configuration; with a\n"
-    "               FILE also its value there\n"
-    "  --keys       print all keys: name, type, default, other names, "
-    "meaning\n"
-    "  --help       this text\n"
-    "\n"
-    "All keys are described in disttrain.yaml(5).\n";
-
-struct options {
-    bool contract, resolved, keys;
-    int world; /* 0: not given */
-    const char *file;
-    const char *script;                  /* NULL: no allocation */
-    const char *explain;                 /* a key; NULL: none */
-    struct dt_srun_words words, command; /* with contract */
-};
-
-static int parse_world(const char *text, int *world)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*end || value < 1 || value > 1000000)
-        return dt_cmd_usage_error("check",
-                                  "--world %s: expected a number of "
-                                  "ranks from 1 to 1000000",
-                                  text);
-    *world = (int)value;
-    return EX_OK;
-}
+    "64 wrong usage.\n",
+    table, "All keys are described in disttrain.yaml(5).\n"};
 
 /* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
-    static const struct option table[] = {
-        {"contract", no_argument, NULL, 'c'},
-        {"allocation", required_argument, NULL, 'a'},
-        {"resolved", no_argument, NULL, 'r'},
-        {"world", required_argument, NULL, 'w'},
-        {"explain", required_argument, NULL, 'e'},
-        {"keys", no_argument, NULL, 'k'},
-        DT_CMD_SET_OPTION,
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct dt_cmd_line line = {"check", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        options->contract |= c == 'c';
-        options->resolved |= c == 'r';
-        options->keys |= c == 'k';
-        if (c == 'a')
-            options->script = optarg;
-        if (c == 'e')
-            options->explain = optarg;
-        if (c == 'w' && parse_world(optarg, &options->world) != EX_OK)
-            return EX_USAGE;
-    }
+    int status = dt_cmd_parse(&line, argc, argv, options);
     bool tells = options->keys || options->explain;
-    if (line.status != DT_CMD_RUN || (tells && optind == argc))
-        return line.status;
+    if (status != DT_CMD_RUN || (tells && optind == argc))
+        return status;
     if (options->keys)
         return dt_cmd_usage_error("check", "--keys takes no FILE");
     if (options->explain && argc - optind > 1)
         return dt_cmd_usage_error("check", "--explain takes one FILE");
-    if (options->contract && options->resolved)
-        return dt_cmd_usage_error("check",
-                                  "--contract or --resolved, not both");
-    if (options->script && !options->contract)
-        return dt_cmd_usage_error("check", "--allocation needs --contract");
     if (argc - optind != 1 && !(options->contract && argc > optind))
         return dt_cmd_usage_error("check", "expected one FILE");
     options->file = argv[optind];
@@ -326,8 +293,7 @@ static int explain_key(const char *key)
     if (dot && strcmp(dot, ".json") == 0) {
         if (dt_conf_explain_deepspeed(key, stdout, &err) == 0)
             return EX_OK;
-        fprintf(stderr, "disttrain check: %s\n", err.text);
-        return err.status;
+        return dt_cmd_fail("check", &err);
     }
     if (dt_conf_explain(key, stdout, &err) < 0)
         return dt_cmd_usage_error("check", "--explain %s", err.text);
@@ -369,10 +335,8 @@ static int explain_value(const char *key, const char *file)
                                     "of a key that this file's run looks at",
                                     key, file);
     else if (strcmp(key, "distributed.strategy") == 0 && conf->trains &&
-             dt_cmd_strategy_text(conf, strategy, &err) < 0) {
-        fprintf(stderr, "disttrain check: %s\n", err.text);
-        status = err.status;
-    }
+             dt_cmd_strategy_text(conf, strategy, &err) < 0)
+        status = dt_cmd_fail("check", &err);
     if (strategy[0])
         printf("%s: strategy: %s\n", file, strategy);
     dt_conf_destroy(conf);

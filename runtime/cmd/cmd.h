@@ -8,7 +8,6 @@
 #ifndef DT_CMD_CMD_H
 #define DT_CMD_CMD_H
 
-#include <getopt.h>
 #include <stdbool.h>
 
 #include "conf/conf.h"
@@ -41,32 +40,13 @@ int dt_cmd_command(void);
 int dt_cmd_usage_error(const char *name, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The command line of a subcommand while it is parsed. Initialize the first
- * three, and status with DT_CMD_RUN.
- */
-struct dt_cmd_line {
-    const char *name;           /* of the subcommand */
-    const char *help;           /* what --help prints */
-    const struct option *table; /* of getopt_long; 'h' is --help */
-    const char *letters;        /* options of one letter besides -h, as getopt
-                                   has them; NULL: none */
-    int status;                 /* DT_CMD_RUN, or end with this status */
-    int index;                  /* in table, of the last long option */
-    bool begun;
-};
+/* Prints `disttrain NAME: <err>` on stderr; returns the status of err. */
+int dt_cmd_fail(const char *name, const struct dt_error *err);
 
-enum { DT_CMD_RUN = -1 };
+/* Returns the name of a type as --dtype has it. */
+const char *dt_cmd_dtype_name(enum dt_dtype dtype);
 
-/* --set KEY=VALUE, in the table of a command that reads a configuration. It may
- * be given several times, and is kept by dt_cmd_next_option.
- */
-enum { DT_CMD_SET = 1000 };
-#define DT_CMD_SET_OPTION                                                      \
-    {                                                                          \
-        "set", required_argument, NULL, DT_CMD_SET                             \
-    }
-
-/* What the options --set of the command say, for dt_conf_load. */
+/* The values of --set, for dt_conf_load. */
 const struct dt_conf_overrides *dt_cmd_overrides(void);
 
 /* Empties it; appends a word; puts a list of DT_ENV_OVERRIDES before the words.
@@ -76,24 +56,8 @@ void dt_cmd_overrides_clear(void);
 int dt_cmd_overrides_add(const char *word, struct dt_error *err);
 int dt_cmd_overrides_inherit(const char *list, struct dt_error *err);
 
-/* Returns the letter of the next option, as getopt_long does. -1: there are no
- * more, and argv[optind] is the first word; or else status is set, because the
- * help was printed (0) or an option is unknown or has no value (EX_USAGE, after
- * a message).
- */
-int dt_cmd_next_option(struct dt_cmd_line *line, int argc, char **argv);
-
 /* Writes out what is printed. Returns status, or EX_IOERR after a message. */
 int dt_cmd_flush(const char *name, int status);
-
-/* Parses the value of --dtype of the subcommand NAME (fp32, bf16 or fp16 in any
- * case) into *dtype. Returns 0, or EX_USAGE after a message.
- */
-int dt_cmd_take_dtype(const char *name, const char *value,
-                      enum dt_dtype *dtype);
-
-/* Returns the name of a type as --dtype has it. */
-const char *dt_cmd_dtype_name(enum dt_dtype dtype);
 
 /* Loads a configuration for the subcommand NAME, finds its models
  * (dt_models_find) and prints its problems and, if `warn`, its warnings on

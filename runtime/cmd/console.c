@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "console/console.h"
 #include "console/run_end.h"
 #include "console/watch.h"
@@ -37,27 +38,28 @@ static int end_run(int argc, char **argv)
     int rc = dt_run_end_record(argc, argv, &err);
     if (rc == 1)
         rc = write_page(argv[0], &err);
-    if (rc < 0) {
-        fprintf(stderr, "disttrain console: %s\n", err.text);
-        return err.status;
-    }
+    if (rc < 0)
+        return dt_cmd_fail("console", &err);
     return dt_cmd_flush("console", EX_OK);
 }
 
+static const struct dt_cmd_line line = {
+    "console",
+    "usage: disttrain console\n\n"
+    "Filters srun's output by rank and reports at the end which rank failed\n"
+    "first. The plugin starts it between srun and the console.\n",
+    (const struct dt_option[]){{0}}, NULL};
+
 int dt_cmd_console(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        puts("usage: disttrain console\n\n"
-             "Filters srun's output by rank and reports at the end which rank "
-             "failed\nfirst. The plugin starts it between srun and the "
-             "console.");
-        return EX_OK;
-    }
     if (argc > 1 && strcmp(argv[1], "--watch") == 0)
         return dt_console_watch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "--end") == 0)
         return end_run(argc - 2, argv + 2);
-    if (argc > 1)
-        return dt_cmd_usage_error("console", "unexpected '%s'", argv[1]);
+    int status = dt_cmd_parse(&line, argc, argv, NULL);
+    if (status != DT_CMD_RUN)
+        return status;
+    if (optind < argc)
+        return dt_cmd_usage_error("console", "unexpected '%s'", argv[optind]);
     return dt_console_run(stdin);
 }

@@ -17,6 +17,7 @@
 #include "base/child.h"
 #include "cmd/cmd.h"
 #include "cmd/doctor_rates.h"
+#include "cmd/options.h"
 #include "doctor/doctor.h"
 #include "doctor/plugin.h"
 #include "doctor/rank_states.h"
@@ -29,69 +30,49 @@ struct options {
     struct dt_doctor_rates rates; /* file NULL: not asked for */
 };
 
-static const char help[] =
+static const struct dt_option table[] = {
+    {"brief", NULL, "print warnings and one line if no node is bad",
+     DT_INTO(struct options, brief)},
+    {"job", "=ID[.STEP]", "examine the nodes of another job, or of one step",
+     DT_INTO(struct options, job)},
+    {"plugin", NULL, "explain why srun --help does not show --disttrain",
+     DT_INTO(struct options, plugin)},
+    {"ranks", NULL,
+     "show what the ranks of a step are doing, the odd ones first",
+     DT_INTO(struct options, ranks)},
+    {"rates", "FILE",
+     "measure how fast this step computes and sends, for disttrain plan, with "
+     "the shapes of CONFIG",
+     DT_INTO(struct options, rates.file)},
+    {"drive", "DIR", "with --rates: the drive of this directory too",
+     DT_INTO(struct options, rates.drive), .needs = "rates"},
+    {DT_CMD_SET, .help = "with --rates: take this value, whatever CONFIG says",
+     .needs = "rates"},
+    {"probe", NULL, "what the command itself starts on each node",
+     DT_INTO(struct options, probe)},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "doctor",
     "usage: disttrain doctor [--brief] [--job=ID[.STEP]]\n"
     "       disttrain doctor --ranks --job=ID.STEP\n"
     "       disttrain doctor --plugin\n"
     "       disttrain doctor --rates FILE [--drive DIR]\n"
     "                        [--set KEY=VALUE]... [CONFIG]\n\n"
     "Examines each node of the job, or this machine if there is no job,\n"
-    "prints a table, and says what to do about each problem.\n\n"
-    "  --brief            print warnings and one line if no node is bad\n"
-    "  --job=ID[.STEP]    examine the nodes of another job, or of one "
-    "step\n"
-    "  --plugin           explain why srun --help does not show "
-    "--disttrain\n"
-    "  --ranks            show what the ranks of a step are doing, the "
-    "odd\n"
-    "                     ones first\n"
-    "  --rates FILE       measure how fast this step computes and sends, "
-    "for\n"
-    "                     disttrain plan, with the shapes of CONFIG\n"
-    "  --drive DIR        with --rates: the drive of this directory too\n"
-    "  --set KEY=VALUE    with --rates: take this value, whatever CONFIG "
-    "says\n"
-    "  --probe            what the command itself starts on each node\n"
-    "  --help             this text\n\n"
-    "Exit status: 0; 69 if a node is bad, which the last line names; 78 "
-    "if\n"
-    "the option --disttrain does not work.\n";
+    "prints a table, and says what to do about each problem.\n",
+    table,
+    "Exit status: 0; 69 if a node is bad, which the last line names; 78 if\n"
+    "the option --disttrain does not work.\n"};
 
 /* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
-    static const struct option table[] = {
-        {"brief", no_argument, NULL, 'b'},
-        {"job", required_argument, NULL, 'j'},
-        {"plugin", no_argument, NULL, 's'},
-        {"probe", no_argument, NULL, 'p'},
-        {"ranks", no_argument, NULL, 'r'},
-        {"rates", required_argument, NULL, 'm'},
-        {"drive", required_argument, NULL, 'd'},
-        DT_CMD_SET_OPTION,
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct dt_cmd_line line = {"doctor", help, table, .status = DT_CMD_RUN};
     *options = (struct options){0};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        options->brief |= c == 'b';
-        options->plugin |= c == 's';
-        options->probe |= c == 'p';
-        options->ranks |= c == 'r';
-        if (c == 'j')
-            options->job = optarg;
-        if (c == 'm')
-            options->rates.file = optarg;
-        if (c == 'd')
-            options->rates.drive = optarg;
-    }
-    if (line.status != DT_CMD_RUN)
-        return line.status;
-    if (options->rates.drive && !options->rates.file)
-        return dt_cmd_usage_error("doctor", "--drive needs --rates");
-    if (dt_cmd_overrides()->count > 0 && !options->rates.file)
-        return dt_cmd_usage_error("doctor", "--set needs --rates");
+    int status = dt_cmd_parse(&line, argc, argv, options);
+    if (status != DT_CMD_RUN)
+        return status;
     if (options->rates.file && optind < argc)
         options->rates.config = argv[optind++];
     if (optind < argc)
@@ -199,12 +180,6 @@ static int examine_nodes(const struct dt_doctor_world *world, bool brief,
     return rc;
 }
 
-static int report_error(const struct dt_error *err)
-{
-    fprintf(stderr, "disttrain doctor: %s\n", err->text);
-    return err->status;
-}
-
 int dt_cmd_doctor(int argc, char **argv)
 {
     struct options options;
@@ -223,7 +198,7 @@ int dt_cmd_doctor(int argc, char **argv)
         return 0;
     }
     if (options.probe)
-        return dt_doctor_probe(&err) < 0 ? report_error(&err) : 0;
+        return dt_doctor_probe(&err) < 0 ? dt_cmd_fail("doctor", &err) : 0;
     dt_child_guard();
     /* In a step, only the first task runs the doctor. */
     if (!options.job && task && strcmp(task, "0") != 0)
@@ -237,5 +212,5 @@ int dt_cmd_doctor(int argc, char **argv)
                  : examine_nodes(&world, options.brief, &err);
     }
     dt_doctor_world_fini(&world);
-    return rc < 0 ? report_error(&err) : rc;
+    return rc < 0 ? dt_cmd_fail("doctor", &err) : rc;
 }

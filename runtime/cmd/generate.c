@@ -17,6 +17,7 @@
 #include "cmd/generate_ranks.h"
 #include "cmd/generate_score.h"
 #include "cmd/join.h"
+#include "cmd/options.h"
 #include "cmd/text_out.h"
 #include "rollout/engine.h"
 
@@ -31,10 +32,9 @@ struct request {
     const char *system, *template, *variables; /* of --chat */
     const char *stop[STOPS];
     size_t stop_count;
-    double batch; /* of --prompts */
     const char *device;
     enum dt_dtype dtype;
-    struct dt_rollout_options options;
+    struct dt_rollout_options options; /* slots: --batch */
 };
 
 /* Appends the ids of a list "1,2,3". */
@@ -286,199 +286,95 @@ static int run_request(const struct request *request)
     return status;
 }
 
-static const char help[] =
+static int take_stop(const char *value, void *values)
+{
+    struct request *request = values;
+    if (request->stop_count == STOPS)
+        return dt_cmd_usage_error("generate", "--stop: more than %d of them",
+                                  (int)STOPS);
+    request->stop[request->stop_count++] = value;
+    return 0;
+}
+
+#define INTO(member) DT_INTO(struct request, member)
+
+static const struct dt_option table[] = {
+    {"model", "DIR",
+     "a checkpoint, a run.output_dir, or a Hugging Face directory", INTO(dir)},
+    {"prompt", "TEXT", "beginning of the text", INTO(prompt)},
+    {"chat", NULL, "treat TEXT as a user's message: print the answer",
+     INTO(chat), .needs = "prompt"},
+    {"system", "TEXT", "system message before it", INTO(system),
+     .needs = "chat"},
+    {"chat-template", "NAME",
+     "a file, or one of " DT_CHAT_NAMES " [the one in the tokenizer's files]",
+     INTO(template)},
+    {"chat-template-kwargs", "JSON",
+     "variables that it reads, as '{\"enable_thinking\":false}'",
+     INTO(variables)},
+    {"prompts", "FILE",
+     "lines of JSON with prompt or messages; prints each with its completion; "
+     "ranks share the lines",
+     INTO(file)},
+    {"score", "FILE",
+     "lines of JSON with text, prompt and completion, or messages; prints the "
+     "score that a reward model gives to each",
+     INTO(score)},
+    {"batch", "N", "lines to continue at a time [8]", INTO(options.slots),
+     .min = 1, .max = 4096},
+    {"tokens", "ID,ID,...", "prompt in token ids; prints ids", INTO(tokens)},
+    {"max-tokens", "N", "stop after N tokens [200]", INTO(options.max_tokens),
+     .min = 1, .max = 1e6},
+    {"temperature", "X",
+     "sampling temperature; 0: always the most likely token [0.8]",
+     INTO(options.sampling.temperature), .max = 100},
+    {"top-k", "K", "sample from the K most likely tokens [0: all]",
+     INTO(options.sampling.top_k), .max = 1e6},
+    {"top-p", "P",
+     "sample from the most likely tokens whose probabilities sum to P [1: all]",
+     INTO(options.sampling.top_p), .min = 1e-6, .max = 1},
+    {"min-p", "P",
+     "sample from tokens with at least P times the probability of the most "
+     "likely one [0: all]",
+     INTO(options.sampling.min_p), .max = 1},
+    {"repetition-penalty", "X",
+     "divide the logits of tokens that were there by X, or multiply negative "
+     "ones [1: do not]",
+     INTO(options.sampling.repetition_penalty), .min = 0.01, .max = 100},
+    {"stop", "TEXT",
+     "another token, or any text, that ends the text; can be repeated",
+     .take = take_stop},
+    {"dtype", DT_CMD_DTYPES, "type to compute in [fp32]", INTO(dtype)},
+    {"device", "auto|cpu|cuda",
+     "device to run on [auto: a GPU if there is one]", INTO(device)},
+    {"seed", "S", "seed of the sampling [42]", INTO(options.seed), .max = 1e15},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "generate",
     "usage: disttrain generate --model DIR --prompt TEXT [--chat] [OPTIONS]\n"
     "       disttrain generate --model DIR --prompts FILE [OPTIONS]\n"
     "       disttrain generate --model DIR --tokens ID,ID,... [OPTIONS]\n"
     "       disttrain generate --model DIR --score FILE [OPTIONS]\n\n"
     "Prints TEXT and the continuation that the model in DIR generates,\n"
-    "token by token, until the model ends the text.\n\n"
-    "  --model DIR        a checkpoint, a run.output_dir, or a Hugging\n"
-    "                     Face directory\n"
-    "  --prompt TEXT      beginning of the text\n"
-    "  --chat             treat TEXT as a user's message: print the "
-    "answer\n"
-    "  --system TEXT      system message before it\n"
-    "  --chat-template T  a file, or one of\n"
-    "                     " DT_CHAT_NAMES "\n"
-    "                     [the one in the tokenizer's files]\n"
-    "  --chat-template-kwargs JSON\n"
-    "                     variables that it reads, as\n"
-    "                     '{\"enable_thinking\": false}'\n"
-    "  --prompts FILE     lines of JSON with prompt or messages; prints\n"
-    "                     each with its completion; ranks share the lines\n"
-    "  --score FILE       lines of JSON with text, prompt and completion, or\n"
-    "                     messages; prints the score that a reward model\n"
-    "                     gives to each\n"
-    "  --batch N          lines to continue at a time [8]\n"
-    "  --tokens ID,ID,... prompt in token ids; prints ids\n"
-    "  --max-tokens N     stop after N tokens [200]\n"
-    "  --temperature X    sampling temperature; 0: always the most\n"
-    "                     likely token [0.8]\n"
-    "  --top-k K          sample from the K most likely tokens [0: all]\n"
-    "  --top-p P          sample from the most likely tokens whose\n"
-    "                     probabilities sum to P [1: all]\n"
-    "  --min-p P          sample from tokens with at least P times the\n"
-    "                     probability of the most likely one [0: all]\n"
-    "  --repetition-penalty X  divide the logits of tokens that were there\n"
-    "                     by X, or multiply negative ones [1: do not]\n"
-    "  --stop TEXT        another token, or any text, that ends the text;\n"
-    "                     can be repeated\n"
-    "  --dtype fp32|bf16|fp16  type to compute in [fp32]\n"
-    "  --device auto|cpu|cuda  device to run on [auto: a GPU if there\n"
-    "                     is one]\n"
-    "  --seed S           seed of the sampling [42]\n"
-    "  --help             this text\n";
-
-/* Parses the value of an option, in [min, max]; false after a message. */
-static bool parse_number(const char *option, double min, double max,
-                         bool integer, double *out)
-{
-    char *end;
-    *out = strtod(optarg, &end);
-    bool ok = end != optarg && !*end && *out >= min && *out <= max &&
-              (!integer || *out == (double)(uint64_t)*out);
-    if (!ok)
-        dt_cmd_usage_error(
-            "generate", "--%s: expected %s from %.10g to %.10g, got '%s'",
-            option, integer ? "an integer" : "a number", min, max, optarg);
-    return ok;
-}
-
-static bool add_stop(struct request *request)
-{
-    if (request->stop_count == STOPS) {
-        dt_cmd_usage_error("generate", "--stop: more than %d of them",
-                           (int)STOPS);
-        return false;
-    }
-    request->stop[request->stop_count++] = optarg;
-    return true;
-}
-
-static bool parse_device(struct request *request)
-{
-    request->device = optarg;
-    if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") ||
-        !strcmp(optarg, "cuda"))
-        return true;
-    dt_cmd_usage_error(
-        "generate", "--device: expected auto, cpu or cuda, got '%s'", optarg);
-    return false;
-}
-
-/* The options whose values are numbers. */
-struct numbers {
-    double max_tokens, temperature, top_k, top_p, min_p, penalty, seed;
-};
-
-static bool parse_option(struct request *request, struct numbers *numbers,
-                         int c)
-{
-    switch (c) {
-    case 'm':
-        request->dir = optarg;
-        return true;
-    case 'p':
-        request->prompt = optarg;
-        return true;
-    case 't':
-        request->tokens = optarg;
-        return true;
-    case 'f':
-        request->file = optarg;
-        return true;
-    case 'r':
-        request->score = optarg;
-        return true;
-    case 'c':
-        return request->chat = true;
-    case 'y':
-        request->system = optarg;
-        return true;
-    case 'C':
-        request->template = optarg;
-        return true;
-    case 'K':
-        request->variables = optarg;
-        return true;
-    case 'b':
-        return parse_number("batch", 1, 4096, true, &request->batch);
-    case 'n':
-        return parse_number("max-tokens", 1, 1e6, true, &numbers->max_tokens);
-    case 'T':
-        return parse_number("temperature", 0, 100, false,
-                            &numbers->temperature);
-    case 'k':
-        return parse_number("top-k", 0, 1e6, true, &numbers->top_k);
-    case 'P':
-        return parse_number("top-p", 1e-6, 1, false, &numbers->top_p);
-    case 'M':
-        return parse_number("min-p", 0, 1, false, &numbers->min_p);
-    case 'R':
-        return parse_number("repetition-penalty", 0.01, 100, false,
-                            &numbers->penalty);
-    case 'S':
-        return add_stop(request);
-    case 'D':
-        return parse_device(request);
-    case 'd':
-        return dt_cmd_take_dtype("generate", optarg, &request->dtype) == 0;
-    default:
-        return parse_number("seed", 0, 1e15, true, &numbers->seed);
-    }
-}
-
-/* Fills request. Returns DT_CMD_RUN, or the exit status. */
-static int parse_options(struct request *request, int argc, char **argv)
-{
-    static const struct option table[] = {
-        {"help", no_argument, NULL, 'h'},
-        {"model", required_argument, NULL, 'm'},
-        {"prompt", required_argument, NULL, 'p'},
-        {"tokens", required_argument, NULL, 't'},
-        {"prompts", required_argument, NULL, 'f'},
-        {"score", required_argument, NULL, 'r'},
-        {"chat", no_argument, NULL, 'c'},
-        {"system", required_argument, NULL, 'y'},
-        {"chat-template", required_argument, NULL, 'C'},
-        {"chat-template-kwargs", required_argument, NULL, 'K'},
-        {"batch", required_argument, NULL, 'b'},
-        {"max-tokens", required_argument, NULL, 'n'},
-        {"temperature", required_argument, NULL, 'T'},
-        {"top-k", required_argument, NULL, 'k'},
-        {"top-p", required_argument, NULL, 'P'},
-        {"min-p", required_argument, NULL, 'M'},
-        {"repetition-penalty", required_argument, NULL, 'R'},
-        {"stop", required_argument, NULL, 'S'},
-        {"dtype", required_argument, NULL, 'd'},
-        {"device", required_argument, NULL, 'D'},
-        {"seed", required_argument, NULL, 's'},
-        {0},
-    };
-    struct numbers numbers = {200, 0.8, 0, 1, 0, 1, 42};
-    struct dt_cmd_line line = {"generate", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
-        if (!parse_option(request, &numbers, c))
-            return EX_USAGE;
-    request->options = (struct dt_rollout_options){
-        .slots = (size_t)request->batch,
-        .copies = 1,
-        .max_tokens = (size_t)numbers.max_tokens,
-        .sampling = {.temperature = numbers.temperature,
-                     .top_k = (size_t)numbers.top_k,
-                     .top_p = numbers.top_p,
-                     .min_p = numbers.min_p,
-                     .repetition_penalty = numbers.penalty},
-        .seed = (uint64_t)numbers.seed,
-    };
-    return line.status;
-}
+    "token by token, until the model ends the text.\n",
+    table, NULL};
 
 int dt_cmd_generate(int argc, char **argv)
 {
-    struct request request = {.template = "auto", .batch = 8, .device = "auto"};
-    int status = parse_options(&request, argc, argv);
+    struct request request = {
+        .template = "auto",
+        .device = "auto",
+        .options = {.slots = 8,
+                    .copies = 1,
+                    .max_tokens = 200,
+                    .sampling = {.temperature = 0.8,
+                                 .top_p = 1,
+                                 .repetition_penalty = 1},
+                    .seed = 42},
+    };
+    int status = dt_cmd_parse(&line, argc, argv, &request);
     if (status != DT_CMD_RUN)
         return status;
     if (optind < argc)
@@ -491,9 +387,5 @@ int dt_cmd_generate(int argc, char **argv)
         return dt_cmd_usage_error(
             "generate",
             "expected one of --prompt, --prompts, --tokens and --score");
-    if (request.chat && !request.prompt)
-        return dt_cmd_usage_error("generate", "--chat needs --prompt");
-    if (request.system && !request.chat)
-        return dt_cmd_usage_error("generate", "--system needs --chat");
     return run_request(&request);
 }

@@ -8,15 +8,18 @@
 
 #include "backend/backend.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
 #include "launch/launch.h"
 #include "ops/ops.h"
 #include "tokenizer/tokenizer.h"
 
-static const char help[] =
+static const struct dt_cmd_line line = {
+    "info",
     "usage: disttrain info\n\n"
-    "Prints the version, the features, and the libraries in use.\n";
+    "Prints the version, the features, and the libraries in use.\n",
+    (const struct dt_option[]){{0}}, NULL};
 
 /* Prints what the CUDA module says in lines "name: value", or why there is
  * none.
@@ -32,22 +35,19 @@ static void print_cuda(void)
     }
     cuda->describe(text, sizeof(text));
     while (*next) {
-        char *line = strsep(&next, "\n"), *value = strstr(line, ": ");
+        char *row = strsep(&next, "\n"), *value = strstr(row, ": ");
         if (value)
-            printf("%.*s%*s %s\n", (int)(value - line + 1), line,
-                   (int)(value - line < 15 ? 15 - (value - line) : 0), "",
+            printf("%.*s%*s %s\n", (int)(value - row + 1), row,
+                   (int)(value - row < 15 ? 15 - (value - row) : 0), "",
                    value + 2);
     }
 }
 
 int dt_cmd_info(int argc, char **argv)
 {
-    static const struct option table[] = {{"help", no_argument, NULL, 'h'},
-                                          {0}};
-    struct dt_cmd_line line = {"info", help, table, .status = DT_CMD_RUN};
-    dt_cmd_next_option(&line, argc, argv);
-    if (line.status != DT_CMD_RUN)
-        return line.status;
+    int status = dt_cmd_parse(&line, argc, argv, NULL);
+    if (status != DT_CMD_RUN)
+        return status;
     if (optind < argc)
         return dt_cmd_usage_error("info", "unexpected '%s'", argv[optind]);
     puts(PACKAGE_STRING);

@@ -19,6 +19,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/join.c \
 	runtime/cmd/join.h \
 	runtime/cmd/load.c \
+	runtime/cmd/options.c \
+	runtime/cmd/options.h \
 	runtime/cmd/overrides.c \
 	runtime/cmd/plan.c \
 	runtime/cmd/plan_job.c \

@@ -8,27 +8,9 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/plan_job.h"
 #include "cmd/plan_out.h"
-
-static const char help[] =
-    "usage: disttrain plan [OPTIONS] FILE\n\n"
-    "Predicts memory, traffic and time of each strategy for a run of the\n"
-    "configuration FILE, from the file and the model's config.json alone: no\n"
-    "GPU is needed, and weights and data are not read, though they must be\n"
-    "where FILE says.\n\n"
-    "  --nodes N            number of nodes; the default is launch.nodes, or "
-    "1\n"
-    "  --ntasks-per-node N  ranks on each node; the default is that of\n"
-    "                       launch.ntasks_per_node, or 1\n"
-    "  --gpu-memory SIZE    memory of a GPU: GiB, or a number with a unit\n"
-    "  --rates RATES        a file of rates, or a known device: h100, h200, "
-    "a100\n"
-    "                       or cpu; the default is distributed.rates\n"
-    "  --set KEY=VALUE      take this value, whatever FILE says\n"
-    "  --json               print all numbers as JSON\n"
-    "  --help               this text\n\n"
-    "Exit status: 0; 78 if the run would not fit, or has a mistake.\n";
 
 struct options {
     struct dt_plan_job job;
@@ -36,18 +18,7 @@ struct options {
     const char *file;
 };
 
-static int parse_count(const char *name, const char *text, long *count)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (!*text || *end || value < 1 || value > 1000000)
-        return dt_cmd_usage_error(
-            "plan", "%s %s: expected a number from 1 to 1000000", name, text);
-    *count = value;
-    return EX_OK;
-}
-
-static int parse_memory(const char *text, size_t *bytes)
+static int take_memory(const char *text, void *options)
 {
     char *end;
     double gibibytes = strtod(text, &end);
@@ -58,8 +29,8 @@ static int parse_memory(const char *text, size_t *bytes)
         size = 0;
     else if (!dt_conf_parse_size(text, &size))
         size = 0;
-    *bytes = (size_t)size;
-    return size > 0 ? EX_OK
+    ((struct options *)options)->job.gpu_memory = (size_t)size;
+    return size > 0 ? 0
                     : dt_cmd_usage_error("plan",
                                          "--gpu-memory %s: expected GiB above "
                                          "0, or a number with a unit such as "
@@ -67,42 +38,31 @@ static int parse_memory(const char *text, size_t *bytes)
                                          text);
 }
 
-/* Returns DT_CMD_RUN, or the exit status. */
-static int parse_options(int argc, char **argv, struct options *options)
-{
-    static const struct option table[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"ntasks-per-node", required_argument, NULL, 't'},
-        {"gpu-memory", required_argument, NULL, 'g'},
-        {"rates", required_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},
-        DT_CMD_SET_OPTION,
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct dt_cmd_line line = {"plan", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        int status = EX_OK;
-        options->json |= c == 'j';
-        if (c == 'n')
-            status = parse_count("--nodes", optarg, &options->job.nodes);
-        if (c == 't')
-            status =
-                parse_count("--ntasks-per-node", optarg, &options->job.ranks);
-        if (c == 'g')
-            status = parse_memory(optarg, &options->job.gpu_memory);
-        if (c == 'r')
-            options->job.rates = optarg;
-        if (status != EX_OK)
-            return status;
-    }
-    if (line.status != DT_CMD_RUN)
-        return line.status;
-    if (argc - optind != 1)
-        return dt_cmd_usage_error("plan", "expected one FILE");
-    options->file = argv[optind];
-    return DT_CMD_RUN;
-}
+static const struct dt_option table[] = {
+    {"nodes", "N", "number of nodes; the default is launch.nodes, or 1",
+     DT_INTO(struct options, job.nodes), .min = 1, .max = 1000000},
+    {"ntasks-per-node", "N",
+     "ranks on each node; the default is that of launch.ntasks_per_node, or 1",
+     DT_INTO(struct options, job.ranks), .min = 1, .max = 1000000},
+    {"gpu-memory", "SIZE", "memory of a GPU: GiB, or a number with a unit",
+     .take = take_memory},
+    {"rates", "RATES",
+     "a file of rates, or a known device: h100, h200, a100 or cpu; the default "
+     "is distributed.rates",
+     DT_INTO(struct options, job.rates)},
+    {DT_CMD_SET, .help = "take this value, whatever FILE says"},
+    {"json", NULL, "print all numbers as JSON", DT_INTO(struct options, json)},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "plan",
+    "usage: disttrain plan [OPTIONS] FILE\n\n"
+    "Predicts memory, traffic and time of each strategy for a run of the\n"
+    "configuration FILE, from the file and the model's config.json alone: no\n"
+    "GPU is needed, and weights and data are not read, though they must be\n"
+    "where FILE says.\n",
+    table, "Exit status: 0; 78 if the run would not fit, or has a mistake.\n"};
 
 /* --- the plan --- */
 
@@ -166,9 +126,12 @@ int dt_cmd_plan(int argc, char **argv)
 {
     struct options options = {0};
     struct dt_error err;
-    int status = parse_options(argc, argv, &options);
+    int status = dt_cmd_parse(&line, argc, argv, &options);
     if (status != DT_CMD_RUN)
         return status;
+    if (argc - optind != 1)
+        return dt_cmd_usage_error("plan", "expected one FILE");
+    options.file = argv[optind];
     struct dt_conf *conf = dt_cmd_load("plan", options.file, true);
     if (!conf)
         return EX_CONFIG;
@@ -180,6 +143,5 @@ int dt_cmd_plan(int argc, char **argv)
     dt_conf_destroy(conf);
     if (status >= 0)
         return status;
-    fprintf(stderr, "disttrain plan: %s\n", err.text);
-    return err.status;
+    return dt_cmd_fail("plan", &err);
 }

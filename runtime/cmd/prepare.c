@@ -15,6 +15,7 @@
 #include "base/cpus.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/prepare_reference.h"
 #include "data/examples.h"
 #include "plan/plan.h"
@@ -22,42 +23,9 @@
 #include "run/run.h"
 #include "tokenizer/chat/chat.h"
 
-static const char help[] =
-    "usage: disttrain prepare --config CONFIG [--set KEY=VALUE]...\n"
-    "                         [--reference] [--threads N]\n"
-    "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
-    "\n"
-    "Tokenizes data files (lines of JSON, or text) into the cache that "
-    "training\n"
-    "with the same settings uses. A cache that matches is only checked.\n"
-    "\n"
-    "  --config CONFIG       take the files and settings of a configuration\n"
-    "  --set KEY=VALUE       take this value, whatever CONFIG says\n"
-    "  --reference           also compute what the reference of algorithm dpo\n"
-    "                        gives to the pairs, for dpo.reference.mode:\n"
-    "                        precompute\n"
-    "  --tokenizer DIR       directory of tokenizer.json, or the word byte\n"
-    "  --format FORMAT       auto, text, prompt_completion, messages,\n"
-    "                        tokenized or preference [auto]\n"
-    "  --chat-template NAME  template of conversations: a file, none, or\n"
-    "                        " DT_CHAT_FIRST ",\n"
-    "                        " DT_CHAT_OTHERS "\n"
-    "                        [auto: the one in the tokenizer's files]\n"
-    "  --chat-template-kwargs JSON\n"
-    "                        variables that it reads, as\n"
-    "                        '{\"enable_thinking\": false}'\n"
-    "  --loss-on WHAT        tokens to train on: auto, full, completion or\n"
-    "                        assistant [auto]\n"
-    "  --bad-lines SHARE     share of lines that may be malformed [0]\n"
-    "  --threads N           number of threads [all CPUs]\n"
-    "  --cache-dir DIR       directory for caches [.disttrain-cache next to\n"
-    "                        each file]\n"
-    "  --help                this text\n";
-
 struct request {
     const char *config; /* the file, or */
     const char *tokenizer;
-    const char *setting; /* the last option given that --config also sets */
     bool reference;
     struct dt_example_options options;
 };
@@ -106,10 +74,8 @@ static int prepare_file(const char *path, const struct dt_tokenizer *tokenizer,
     struct dt_examples *examples =
         dt_examples_open(path, tokenizer, &options, &made, &err);
     clear_progress(&display);
-    if (!examples) {
-        fprintf(stderr, "disttrain prepare: %s\n", err.text);
-        return err.status;
-    }
+    if (!examples)
+        return dt_cmd_fail("prepare", &err);
     uint64_t tokens = dt_examples_tokens(examples);
     printf("%s: %zu example%s, %" PRIu64 " tokens, %" PRIu64
            " targets, %" PRIu64 " bad line%s; ",
@@ -136,10 +102,8 @@ static int prepare_all(const char *tokenizer_path,
     struct dt_error err;
     int status = EX_OK;
     struct dt_tokenizer *tokenizer = dt_tokenizer_load(tokenizer_path, &err);
-    if (!tokenizer) {
-        fprintf(stderr, "disttrain prepare: %s\n", err.text);
-        return err.status;
-    }
+    if (!tokenizer)
+        return dt_cmd_fail("prepare", &err);
     for (size_t i = 0; i < lists[0].count + lists[1].count; i++) {
         size_t count = lists[0].count;
         int failed = prepare_file(i < count ? lists[0].text[i]
@@ -156,8 +120,7 @@ static int compute_reference(const struct dt_conf *conf)
     struct dt_error err;
     if (dt_prepare_reference(conf, &err) == 0)
         return EX_OK;
-    fprintf(stderr, "disttrain prepare: %s\n", err.text);
-    return err.status;
+    return dt_cmd_fail("prepare", &err);
 }
 
 /* The model's vocabulary is the limit of ids in the run, too. */
@@ -204,139 +167,76 @@ static int prepare_config(struct request *request)
 
 /* --- options --- */
 
-/* Returns the index of the option's value in a list, or -1 after a message. */
-static int parse_word(const char *option, const char *const *words,
-                      size_t count)
+/* The values in the order of enum dt_format, and of dt_loss_on. */
+#define FORMATS "auto|text|prompt_completion|messages|tokenized|preference"
+#define LOSSES "auto|full|completion|assistant"
+
+static int take_format(const char *value, void *request)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(optarg, words[i]) == 0)
-            return (int)i;
-    fprintf(stderr, "disttrain prepare: --%s %s: expected %s", option, optarg,
-            words[0]);
-    for (size_t i = 1; i < count; i++)
-        fprintf(stderr, "%s%s", i + 1 < count ? ", " : " or ", words[i]);
-    fputs(" (see disttrain prepare --help)\n", stderr);
-    return -1;
+    int format =
+        dt_cmd_choose("prepare", "format", FORMATS,
+                      strcmp(value, "tokenised") == 0 ? "tokenized" : value);
+    ((struct request *)request)->options.format = format;
+    return format < 0 ? EX_USAGE : 0;
 }
 
-static bool parse_format(struct request *request)
-{
-    static const char *const words[] = {
-        [DT_FORMAT_AUTO] = "auto",
-        [DT_FORMAT_TEXT] = "text",
-        [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
-        [DT_FORMAT_MESSAGES] = "messages",
-        [DT_FORMAT_TOKENIZED] = "tokenized",
-        [DT_FORMAT_PREFERENCE] = "preference",
-    };
-    if (strcmp(optarg, "tokenised") == 0)
-        optarg = "tokenized";
-    int word = parse_word("format", words, sizeof(words) / sizeof(words[0]));
-    request->options.format = word;
-    return word >= 0;
-}
+#define NOT_WITH_CONFIG                                                        \
+    .excludes = "config", .because = "the configuration has this setting"
+#define INTO(member) DT_INTO(struct request, member)
 
-static bool parse_loss(struct request *request)
-{
-    static const char *const words[] = {
-        [DT_LOSS_AUTO] = "auto",
-        [DT_LOSS_FULL] = "full",
-        [DT_LOSS_COMPLETION] = "completion",
-        [DT_LOSS_ASSISTANT] = "assistant",
-    };
-    int word = parse_word("loss-on", words, sizeof(words) / sizeof(words[0]));
-    request->options.loss_on = word;
-    return word >= 0;
-}
+static const struct dt_option table[] = {
+    {"config", "CONFIG", "take the files and settings of a configuration",
+     INTO(config)},
+    {DT_CMD_SET, .help = "take this value, whatever CONFIG says",
+     .needs = "config"},
+    {"reference", NULL,
+     "also compute what the reference of algorithm dpo gives to the pairs, for "
+     "dpo.reference.mode: precompute",
+     INTO(reference), .needs = "config"},
+    {"tokenizer", "DIR", "directory of tokenizer.json, or the word byte",
+     INTO(tokenizer), NOT_WITH_CONFIG},
+    {"format", FORMATS, "form of the lines [auto]", .take = take_format,
+     NOT_WITH_CONFIG},
+    {"chat-template", "NAME",
+     "template of conversations: a file, none, or " DT_CHAT_NAMES
+     " [auto: the one in the tokenizer's files]",
+     INTO(options.chat_template), NOT_WITH_CONFIG},
+    {"chat-template-kwargs", "JSON",
+     "variables that it reads, as '{\"enable_thinking\":false}'",
+     INTO(options.chat_variables), NOT_WITH_CONFIG},
+    {"loss-on", LOSSES, "tokens to train on [auto]", INTO(options.loss_on),
+     NOT_WITH_CONFIG},
+    {"bad-lines", "SHARE", "share of lines that may be malformed [0]",
+     INTO(options.bad_limit), .max = 1, NOT_WITH_CONFIG},
+    {"threads", "N", "number of threads [all CPUs]", INTO(options.threads),
+     .min = 1, .max = 4096},
+    {"cache-dir", "DIR",
+     "directory for caches [.disttrain-cache next to each file]",
+     INTO(options.cache_dir), NOT_WITH_CONFIG},
+    {0},
+};
 
-static bool parse_number(const char *option, double min, double max,
-                         double *value)
-{
-    char *end;
-    *value = strtod(optarg, &end);
-    bool ok = end != optarg && !*end && *value >= min && *value <= max;
-    if (!ok)
-        dt_cmd_usage_error("prepare",
-                           "--%s %s: expected a number from %g to %g", option,
-                           optarg, min, max);
-    return ok;
-}
-
-static bool parse_option(struct request *request, int c)
-{
-    double number;
-    switch (c) {
-    case 'F':
-        request->config = optarg;
-        return true;
-    case 'r':
-        return request->reference = true;
-    case 'k':
-        request->tokenizer = optarg;
-        return true;
-    case 'f':
-        return parse_format(request);
-    case 'c':
-        request->options.chat_template = optarg;
-        return true;
-    case 'K':
-        request->options.chat_variables = optarg;
-        return true;
-    case 'l':
-        return parse_loss(request);
-    case 'b':
-        return parse_number("bad-lines", 0, 1, &request->options.bad_limit);
-    case 't':
-        if (!parse_number("threads", 1, 4096, &number))
-            return false;
-        request->options.threads = (int)number;
-        return true;
-    default:
-        request->options.cache_dir = optarg;
-        return true;
-    }
-}
+static const struct dt_cmd_line line = {
+    "prepare",
+    "usage: disttrain prepare --config CONFIG [--set KEY=VALUE]...\n"
+    "                         [--reference] [--threads N]\n"
+    "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
+    "\n"
+    "Tokenizes data files (lines of JSON, or text) into the cache that "
+    "training\n"
+    "with the same settings uses. A cache that matches is only checked.\n",
+    table, NULL};
 
 /* Fills request. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct request *request, int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"help", no_argument, NULL, 'h'},
-        {"config", required_argument, NULL, 'F'},
-        {"reference", no_argument, NULL, 'r'},
-        {"tokenizer", required_argument, NULL, 'k'},
-        {"format", required_argument, NULL, 'f'},
-        {"chat-template", required_argument, NULL, 'c'},
-        {"chat-template-kwargs", required_argument, NULL, 'K'},
-        {"loss-on", required_argument, NULL, 'l'},
-        {"bad-lines", required_argument, NULL, 'b'},
-        {"threads", required_argument, NULL, 't'},
-        {"cache-dir", required_argument, NULL, 'd'},
-        DT_CMD_SET_OPTION,
-        {0},
-    };
-    struct dt_cmd_line line = {"prepare", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        if (!parse_option(request, c))
-            return EX_USAGE;
-        if (c != 'F' && c != 't' && c != 'r')
-            request->setting = table[line.index].name;
-    }
-    if (line.status != DT_CMD_RUN)
-        return line.status;
-    if (request->config && request->setting)
-        return dt_cmd_usage_error("prepare",
-                                  "--%s cannot be used with --config, which "
-                                  "has this setting",
-                                  request->setting);
+    int status = dt_cmd_parse(&line, argc, argv, request);
+    if (status != DT_CMD_RUN)
+        return status;
     if (request->config && optind < argc)
         return dt_cmd_usage_error("prepare",
                                   "--config names the files: unexpected '%s'",
                                   argv[optind]);
-    if (!request->config && request->reference)
-        return dt_cmd_usage_error("prepare", "--reference needs --config");
-    if (!request->config && dt_cmd_overrides()->count > 0)
-        return dt_cmd_usage_error("prepare", "--set needs --config");
     if (!request->config && optind == argc)
         return dt_cmd_usage_error("prepare", "expected a FILE");
     if (!request->config && !request->tokenizer)

@@ -9,25 +9,9 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/report_to.h"
 #include "page/page.h"
-
-static const char help[] =
-    "usage: disttrain report [-o FILE] [--svg DIR] [--png DIR] RUN [RUN...]\n"
-    "       disttrain report --to tensorboard [-o DIR] RUN [RUN...]\n\n"
-    "Writes a page of HTML that explains a run, or compares up to 8 runs with\n"
-    "the first one; or the records of runs for TensorBoard. RUN is the\n"
-    "output directory of a run, its logging.dir, or a metrics.jsonl; it may\n"
-    "still be running.\n\n"
-    "  -o, --output PATH  the page; by default report.html beside the metrics\n"
-    "                     of RUN, or ./comparison.html of several. With --to,\n"
-    "                     for one RUN: the directory, in place of the run's\n"
-    "                     own. Give it for a run that still writes event\n"
-    "                     files itself\n"
-    "  --svg DIR          each plot as a file of SVG, and no page without -o\n"
-    "  --png DIR          the same as PNG; needs librsvg\n"
-    "  --to tensorboard   event files in tb of the directory\n"
-    "  --help             this text\n";
 
 /* The line of disttrain-report(1). */
 static const char table_of_metrics[] =
@@ -64,37 +48,40 @@ static int check(const struct report_options *options, int runs)
     return DT_CMD_RUN;
 }
 
+static const struct dt_option table[] = {
+    {"output", "PATH",
+     "the page; by default report.html beside the metrics of RUN, or "
+     "./comparison.html of several. With --to, for one RUN: the directory, in "
+     "place of the run's own. Give it for a run that still writes event files "
+     "itself",
+     DT_INTO(struct report_options, output), .letter = 'o'},
+    {"svg", "DIR", "each plot as a file of SVG, and no page without -o",
+     DT_INTO(struct report_options, page.svg_dir)},
+    {"png", "DIR", "the same as PNG; needs librsvg",
+     DT_INTO(struct report_options, page.png_dir)},
+    {"to", "tensorboard", "event files in tb of the directory",
+     DT_INTO(struct report_options, form)},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "report",
+    "usage: disttrain report [-o FILE] [--svg DIR] [--png DIR] RUN [RUN...]\n"
+    "       disttrain report --to tensorboard [-o DIR] RUN [RUN...]\n\n"
+    "Writes a page of HTML that explains a run, or compares up to 8 runs with\n"
+    "the first one; or the records of runs for TensorBoard. RUN is the\n"
+    "output directory of a run, its logging.dir, or a metrics.jsonl; it may\n"
+    "still be running.\n",
+    table, NULL};
+
 static int parse(struct report_options *options, int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"help", no_argument, NULL, 'h'},
-        {"output", required_argument, NULL, 'o'},
-        {"png", required_argument, NULL, 'p'},
-        {"svg", required_argument, NULL, 's'},
-        {"to", required_argument, NULL, 't'},
-        {0}};
-    struct dt_cmd_line line = {"report", help, table,
-                               .letters = "o:", .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;)
-        if (c == 'o')
-            options->output = optarg;
-        else if (c == 'p')
-            options->page.png_dir = optarg;
-        else if (c == 's')
-            options->page.svg_dir = optarg;
-        else
-            options->form = optarg;
-    if (line.status != DT_CMD_RUN)
-        return line.status;
+    int status = dt_cmd_parse(&line, argc, argv, options);
+    if (status != DT_CMD_RUN)
+        return status;
     options->page.runs = (const char *const *)argv + optind;
     options->page.count = (size_t)(argc - optind);
     return check(options, argc - optind);
-}
-
-static int complain(const struct dt_error *err)
-{
-    fprintf(stderr, "disttrain report: %s\n", err->text);
-    return err->status;
 }
 
 static int write_forms(const struct report_options *options)
@@ -104,7 +91,7 @@ static int write_forms(const struct report_options *options)
     for (size_t i = 0; i < options->page.count; i++)
         if (dt_report_to_tensorboard(options->page.runs[i], options->output,
                                      &err) < 0)
-            status = complain(&err);
+            status = dt_cmd_fail("report", &err);
     return status;
 }
 
@@ -118,10 +105,11 @@ static int write_page(struct report_options *options)
     if (!options->output && !page->svg_dir && !page->png_dir) {
         path = dt_page_default(page->runs, page->count, &err);
         if (!path)
-            return complain(&err);
+            return dt_cmd_fail("report", &err);
         page->html = path;
     }
-    int status = dt_page_write(page, &err) < 0 ? complain(&err) : EX_OK;
+    int status =
+        dt_page_write(page, &err) < 0 ? dt_cmd_fail("report", &err) : EX_OK;
     if (status == EX_OK && page->html)
         puts(page->html);
     free(path);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
 #include "slurm/promise.h"
@@ -23,29 +24,35 @@
 #include "slurm/settings.h"
 #include "slurm/world.h"
 
-static const char help[] =
-    "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST]\n"
-    "                        [--set KEY=VALUE]... FILE\n"
-    "                        [-- --SBATCH-OPTION[=VALUE]...]\n"
-    "\n"
-    "Prints the batch script of the job that launch: in FILE describes.\n"
-    "\n"
-    "  --submit      pass the script to sbatch instead\n"
-    "  --dry-run     print the srun line and the environment of each rank\n"
-    "                instead; nothing is queued\n"
-    "  --array=LIST  make one job for each index; run.output_dir in FILE must\n"
-    "                contain ${SLURM_ARRAY_TASK_ID}\n"
-    "  --set KEY=VALUE\n"
-    "                take this value, whatever FILE says, now and in the job\n"
-    "  --help        this text\n"
-    "\n"
-    "Options after -- are added to the script and override FILE.\n";
-
 struct options {
     bool submit, dry_run;
     const char *file;
     struct dt_script script;
 };
+
+static const struct dt_option table[] = {
+    {"submit", NULL, "pass the script to sbatch instead",
+     DT_INTO(struct options, submit), .excludes = "dry-run"},
+    {"dry-run", NULL,
+     "print the srun line and the environment of each rank instead; nothing is "
+     "queued",
+     DT_INTO(struct options, dry_run)},
+    {"array", "=LIST",
+     "make one job for each index; run.output_dir in FILE must contain "
+     "${SLURM_ARRAY_TASK_ID}",
+     DT_INTO(struct options, script.array)},
+    {DT_CMD_SET,
+     .help = "take this value, whatever FILE says, now and in the job"},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "sbatch",
+    "usage: disttrain sbatch [--submit | --dry-run] [--array=LIST]\n"
+    "                        [--set KEY=VALUE]... FILE\n"
+    "                        [-- --SBATCH-OPTION[=VALUE]...]\n\n"
+    "Prints the batch script of the job that launch: in FILE describes.\n",
+    table, "Options after -- are added to the script and override FILE.\n"};
 
 static int parse_extra(const struct dt_srun_words *extra)
 {
@@ -61,25 +68,9 @@ static int parse_extra(const struct dt_srun_words *extra)
 /* Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
-    static const struct option table[] = {
-        {"submit", no_argument, NULL, 's'},
-        {"dry-run", no_argument, NULL, 'd'},
-        {"array", required_argument, NULL, 'a'},
-        DT_CMD_SET_OPTION,
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct dt_cmd_line line = {"sbatch", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        options->submit |= c == 's';
-        options->dry_run |= c == 'd';
-        if (c == 'a')
-            options->script.array = optarg;
-    }
-    if (line.status != DT_CMD_RUN)
-        return line.status;
-    if (options->submit && options->dry_run)
-        return dt_cmd_usage_error("sbatch", "--submit or --dry-run, not both");
+    int status = dt_cmd_parse(&line, argc, argv, options);
+    if (status != DT_CMD_RUN)
+        return status;
     const char *array = options->script.array;
     if (array && array[strspn(array, "0123456789,-:%")] != '\0')
         return dt_cmd_usage_error("sbatch",

@@ -15,19 +15,10 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "conf/conf.h"
 #include "top/find.h"
 #include "trace/request.h"
-
-static const char help[] =
-    "usage: disttrain trace RUN [OPTIONS]\n\n"
-    "Takes a trace of the next steps of a run that is running, over all of\n"
-    "its ranks, and prints the name of the file. RUN is the run.output_dir\n"
-    "or the logging.dir of the run. Its rank 0 looks for requests every\n"
-    "logging.steps steps. Open the file at https://ui.perfetto.dev.\n\n"
-    "  --steps N    trace N steps, at most 1000 [3]\n"
-    "  --timeout S  give up after S seconds [600]\n"
-    "  --help       this text\n";
 
 /* The command line. */
 struct wish {
@@ -37,45 +28,26 @@ struct wish {
 
 static const double look_s = 0.2;
 
-static int take_number(const char *option, long most, long *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtol(optarg, &end, 10);
-    if (*optarg && !*end && errno == 0 && *number >= 1 && *number <= most)
-        return DT_CMD_RUN;
-    return dt_cmd_usage_error("trace",
-                              "--%s: expected a number from 1 to %ld, got '%s'",
-                              option, most, optarg);
-}
+static const struct dt_option table[] = {
+    {"steps", "N", "trace N steps, at most 1000 [3]",
+     DT_INTO(struct wish, steps), .min = 1, .max = DT_TRACE_STEPS_MAX},
+    {"timeout", "S", "give up after S seconds [600]",
+     DT_INTO(struct wish, timeout), .min = 1, .max = 1000000},
+    {"json", NULL,
+     "--json is gone: open the trace at https://ui.perfetto.dev, or run "
+     "Perfetto's `traceconv json FILE.pftrace FILE.json`",
+     .kind = DT_OPTION_GONE},
+    {0},
+};
 
-/* Returns DT_CMD_RUN, or the exit status. */
-static int parse_options(struct wish *wish, int argc, char **argv)
-{
-    static const struct option table[] = {
-        {"help", no_argument, NULL, 'h'},
-        {"steps", required_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'j'},
-        {"timeout", required_argument, NULL, 't'},
-        {0},
-    };
-    struct dt_cmd_line line = {"trace", help, table, .status = DT_CMD_RUN};
-    for (int c; (c = dt_cmd_next_option(&line, argc, argv)) != -1;) {
-        int status = DT_CMD_RUN;
-        if (c == 'j')
-            status = dt_cmd_usage_error(
-                "trace", "--json is gone: open the trace at "
-                         "https://ui.perfetto.dev, or run Perfetto's "
-                         "`traceconv json FILE.pftrace FILE.json`");
-        if (c == 's')
-            status = take_number("steps", DT_TRACE_STEPS_MAX, &wish->steps);
-        if (c == 't')
-            status = take_number("timeout", 1000000, &wish->timeout);
-        if (status != DT_CMD_RUN)
-            return status;
-    }
-    return line.status;
-}
+static const struct dt_cmd_line line = {
+    "trace",
+    "usage: disttrain trace RUN [OPTIONS]\n\n"
+    "Takes a trace of the next steps of a run that is running, over all of\n"
+    "its ranks, and prints the name of the file. RUN is the run.output_dir\n"
+    "or the logging.dir of the run. Its rank 0 looks for requests every\n"
+    "logging.steps steps. Open the file at https://ui.perfetto.dev.\n",
+    table, NULL};
 
 static bool is_file_in(const char *dir, const char *name)
 {
@@ -219,7 +191,7 @@ int dt_cmd_trace(int argc, char **argv)
 {
     struct wish wish = {.steps = 3, .timeout = 600};
     struct dt_error err;
-    int status = parse_options(&wish, argc, argv);
+    int status = dt_cmd_parse(&line, argc, argv, &wish);
     if (status != DT_CMD_RUN)
         return status;
     if (argc - optind != 1)
@@ -232,9 +204,7 @@ int dt_cmd_trace(int argc, char **argv)
     if (is_over(&wish, &pulse))
         return EX_NOINPUT;
     const struct newest before = find_newest(&wish);
-    if (dt_trace_request_write(wish.dir, wish.steps, &err) < 0) {
-        fprintf(stderr, "disttrain trace: %s\n", err.text);
-        return err.status;
-    }
+    if (dt_trace_request_write(wish.dir, wish.steps, &err) < 0)
+        return dt_cmd_fail("trace", &err);
     return wait_for_file(&wish, &before, &pulse);
 }

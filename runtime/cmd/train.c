@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/join.h"
+#include "cmd/options.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "run/resolve_checkpoints.h"
@@ -154,17 +155,23 @@ static int load_and_train(const char *path)
     return status;
 }
 
-static const char help[] =
+static const struct dt_option table[] = {
+    {DT_CMD_SET,
+     .help =
+         "take this value, whatever FILE says; it may be given several times"},
+    {0},
+};
+
+static const struct dt_cmd_line line = {
+    "train",
     "usage: disttrain train [--set KEY=VALUE]... [FILE]\n\n"
     "Trains a model as the configuration FILE describes, see\n"
     "disttrain.yaml(5). Under srun, mpirun or any other PMIx launcher\n"
     "every task is a rank; without a launcher there is one rank. FILE may\n"
-    "be left out in a step of `srun --disttrain=FILE`.\n\n"
-    "  --set KEY=VALUE  take this value, whatever FILE says; it may be given\n"
-    "                   several times\n"
-    "  --help           this text\n\n"
+    "be left out in a step of `srun --disttrain=FILE`.\n",
+    table,
     "On SIGTERM, SIGUSR1, SIGUSR2, SIGHUP or SIGINT it finishes the step,\n"
-    "saves a checkpoint and exits with status 75.\n";
+    "saves a checkpoint and exits with status 75.\n"};
 
 /* Whether two paths lead to one file. */
 static bool same_file(const char *left, const char *right)
@@ -189,19 +196,16 @@ static int inherit_overrides(const char *path)
 
 int dt_cmd_train(int argc, char **argv)
 {
-    static const struct option table[] = {
-        DT_CMD_SET_OPTION, {"help", no_argument, NULL, 'h'}, {0}};
-    struct dt_cmd_line line = {"train", help, table, .status = DT_CMD_RUN};
     hold_signals();
-    dt_cmd_next_option(&line, argc, argv);
-    if (line.status != DT_CMD_RUN)
-        return line.status;
+    int status = dt_cmd_parse(&line, argc, argv, NULL);
+    if (status != DT_CMD_RUN)
+        return status;
     const char *path = optind < argc ? argv[optind] : getenv(DT_ENV_CONFIG);
     if (!path)
         return dt_cmd_usage_error("train", "expected a configuration FILE");
     if (argc > optind + 1)
         return dt_cmd_usage_error(
             "train", "expected one FILE, but got '%s' too", argv[optind + 1]);
-    int status = inherit_overrides(path);
+    status = inherit_overrides(path);
     return status == EX_OK ? load_and_train(path) : status;
 }

@@ -104,7 +104,9 @@ expect() {
     expect "disttrain prepare --tokenizer " configs model
     expect "disttrain prepare --config " a.yaml b.yml 'd e.yaml' configs model
     expect "disttrain prepare --f" --format
-    expect "disttrain prepare --format "
+    expect "disttrain prepare --format p" prompt_completion preference
+    expect "disttrain report --o" --output
+    expect "disttrain report --to " tensorboard
 }
 
 @test "a program that does not run offers nothing" {

@@ -3,7 +3,6 @@
 #ifndef TESTS_UNIT_GENERATE_SCENE_H
 #define TESTS_UNIT_GENERATE_SCENE_H
 
-#include <getopt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +35,6 @@ static inline int run(const char *const *args)
     fflush(NULL);
     dup2(fileno(f), 1);
     dup2(fileno(f), 2);
-    optind = 0; /* getopt begins anew */
     int status = dt_cmd_generate(argc, argv);
     fflush(stdout);
     for (int fd = 1; fd <= 2; fd++) {

@@ -21,6 +21,7 @@ check_PROGRAMS += \
 	tests/unit/test_cmd_check_model \
 	tests/unit/test_cmd_explain \
 	tests/unit/test_cmd_export \
+	tests/unit/test_cmd_options \
 	tests/unit/test_cmd_plan \
 	tests/unit/test_cmd_plan_groups \
 	tests/unit/test_cmd_plan_sampled \

@@ -29,16 +29,21 @@ static void wrong_arguments_point_to_the_help(void **state)
         {"a b", "disttrain check: expected one FILE" HINT},
         {"--foo a", "disttrain check: unknown option '--foo'" HINT},
         {"--foo=b a", "disttrain check: unknown option '--foo=b'" HINT},
-        {"--keys=b a", "disttrain check: unknown option '--keys=b'" HINT},
+        {"--keys=b a",
+         "disttrain check: '--keys=b': --keys takes no value" HINT},
         {"--keys -xy", "disttrain check: unknown option '-x'" HINT},
         {"-c", "disttrain check: unknown option '-c'" HINT},
         {"--resovled a", "disttrain check: unknown option '--resovled'; did "
                          "you mean --resolved?" HINT},
         {"a --world", "disttrain check: '--world' needs a value" HINT},
-        {"--world two a", "disttrain check: --world two: expected a number of "
-                          "ranks from 1 to 1000000" HINT},
-        {"--world 0 a", "disttrain check: --world 0: expected a number of "
-                        "ranks from 1 to 1000000" HINT},
+        {"--world two a", "disttrain check: --world: expected an integer from "
+                          "1 to 1000000, got 'two'" HINT},
+        {"--world 0 a", "disttrain check: --world: expected an integer from "
+                        "1 to 1000000, got '0'" HINT},
+        {"--world 1000001 a", "disttrain check: --world: expected an integer "
+                              "from 1 to 1000000, got '1000001'" HINT},
+        {"--allocation s a",
+         "disttrain check: --allocation needs --contract" HINT},
         {"--keys a", "disttrain check: --keys takes no FILE" HINT},
         {"--explain a", "disttrain check: --explain a: unknown key" HINT},
         {"--explain lr a b", "disttrain check: --explain takes one FILE" HINT},

@@ -37,10 +37,11 @@ static void wrong_arguments_point_to_the_help(void **state)
         {"a b", "disttrain plan: expected one FILE" HINT},
         {"--foo a", "disttrain plan: unknown option '--foo'" HINT},
         {"a --nodes", "disttrain plan: '--nodes' needs a value" HINT},
-        {"--nodes 0 a", "disttrain plan: --nodes 0: expected a number from 1 "
-                        "to 1000000" HINT},
-        {"--ntasks-per-node x a", "disttrain plan: --ntasks-per-node x: "
-                                  "expected a number from 1 to 1000000" HINT},
+        {"--nodes 0 a", "disttrain plan: --nodes: expected an integer from "
+                        "1 to 1000000, got '0'" HINT},
+        {"--ntasks-per-node x a", "disttrain plan: --ntasks-per-node: "
+                                  "expected an integer from 1 to 1000000, got "
+                                  "'x'" HINT},
         {"--gpu-memory -1 a",
          "disttrain plan: --gpu-memory -1: expected GiB above 0, or a number "
          "with a unit such as 80GB" HINT},

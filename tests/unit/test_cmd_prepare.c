@@ -175,20 +175,20 @@ static void wrong_arguments_are_named_and_refused(void **state)
         {{"--tokenizer"}, "'--tokenizer' needs a value", EX_USAGE},
         {{"--toknizer=a"}, "unknown option '--toknizer=a'", EX_USAGE},
         {{"--format=jsonl", "a"},
-         "--format jsonl: expected auto, text, prompt_completion, messages, "
-         "tokenized or preference",
+         "--format: expected auto, text, prompt_completion, messages, "
+         "tokenized or preference, got 'jsonl'",
          EX_USAGE},
         {{"--loss-on=all", "a"},
-         "--loss-on all: expected auto, full, completion or assistant",
+         "--loss-on: expected auto, full, completion or assistant, got 'all'",
          EX_USAGE},
         {{"--threads=0", "a"},
-         "--threads 0: expected a number from 1 to 4096",
+         "--threads: expected an integer from 1 to 4096, got '0'",
          EX_USAGE},
         {{"--bad-lines=x", "a"},
-         "--bad-lines x: expected a number from 0 to 1",
+         "--bad-lines: expected a number from 0 to 1, got 'x'",
          EX_USAGE},
         {{"--config=c.yaml", "--loss-on=full", "--threads=1"},
-         "--loss-on cannot be used with --config, which has this setting",
+         "--loss-on or --config, not both: the configuration has this setting",
          EX_USAGE},
         {{"--config=c.yaml", "a"},
          "--config names the files: unexpected 'a'",
@@ -213,7 +213,8 @@ static void help_prints_the_usage(void **state)
     (void)state;
     assert_int_equal(RUN("--help"), EX_OK);
     assert_non_null(strstr(out, "usage: disttrain prepare "));
-    assert_non_null(strstr(out, "none, or\n                        chatml, "));
+    assert_non_null(
+        strstr(out, "none, or chatml,\n                        qwen2.5, "));
     for (const char *line = out, *end; (end = strchr(line, '\n'));
          line = end + 1)
         assert_in_range(end - line, 0, 79);

@@ -30,7 +30,6 @@ static int run(const char *const *words)
     int argc = 1;
     for (; words[argc - 1]; argc++)
         argv[argc] = (char *)words[argc - 1];
-    optind = 0;
     return run_command_here(dt_cmd_trace, argc, argv);
 }
 
@@ -179,8 +178,9 @@ static void what_is_no_run_is_refused(void **state)
                         "disttrain trace: nothing: no run; expected its "
                         "run.output_dir or logging.dir\n");
     assert_int_equal(RUN("run", "--steps", "1001"), EX_USAGE);
-    assert_non_null(strstr(errors, "--steps: expected a number from 1 to 1000, "
-                                   "got '1001'"));
+    assert_non_null(strstr(errors,
+                           "--steps: expected an integer from 1 to 1000, "
+                           "got '1001'"));
     assert_int_equal(RUN("--steps", "7"), EX_USAGE);
     assert_non_null(strstr(errors, "expected RUN"));
 }
