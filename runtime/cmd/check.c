@@ -119,7 +119,7 @@ static int check_weights(const struct dt_model_config *model, const char *dir,
     return result;
 }
 
-/* The key that an adapter is from: model.path may be one itself. */
+/* The key that names the adapter: model.path may be one itself. */
 static const char *adapter_key(const struct dt_conf *conf)
 {
     if (!conf->adapter.path)
@@ -127,7 +127,9 @@ static const char *adapter_key(const struct dt_conf *conf)
     return dt_conf_given(conf, "adapter.path") ? "adapter.path" : "model.path";
 }
 
-/* Checks what only the model's own config.json can tell; sets *vocab_size. */
+/* Checks the keys that only the model's own config.json can decide; sets
+ * *vocab_size.
+ */
 static int check_model(const char *file, const struct dt_conf *conf,
                        size_t *vocab_size)
 {
@@ -189,7 +191,8 @@ static int check_reference(const char *file, const struct dt_conf *conf)
                        : report(conf, file, "model.reference_path", err.text);
 }
 
-/* Checks that the critic reads what the model writes. */
+/* Checks that the critic has the tokens of the model, and that it has weights.
+ */
 static int check_critic(const char *file, const struct dt_conf *conf)
 {
     struct dt_model_config config = {0}, critic = {0};
@@ -208,7 +211,9 @@ static int check_critic(const char *file, const struct dt_conf *conf)
                        : report(conf, file, "model.value_path", err.text);
 }
 
-/* The kind of device that rates are of is that of the job, not of this host. */
+/* Rates are for the job's kind of device, which may not be that of this host:
+ * only the file is checked.
+ */
 static int check_rates(const char *file, const struct dt_conf *conf)
 {
     struct dt_rates rates;
@@ -261,8 +266,8 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
     return EX_OK;
 }
 
-/* Loads the file, for a job that sbatch or salloc asks for with what it will
- * have there.
+/* Loads the file; with --allocation, for a job of sbatch or salloc, whose
+ * variables stand for themselves.
  */
 static struct dt_conf *load(const struct options *options)
 {
@@ -317,7 +322,9 @@ static void print_value(void *ctx, const char *key, const char *text,
     value->found = true;
 }
 
-/* Prints the value of a key in a file, and of a strategy what auto takes. */
+/* Prints the value of a key in a file; for distributed.strategy also the
+ * strategy that auto takes.
+ */
 static int explain_value(const char *key, const char *file)
 {
     struct value value = {.key = key, .file = file};

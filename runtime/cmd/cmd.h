@@ -49,14 +49,14 @@ const char *dt_cmd_dtype_name(enum dt_dtype dtype);
 /* The values of --set, for dt_conf_load. */
 const struct dt_conf_overrides *dt_cmd_overrides(void);
 
-/* Empties it; appends a word; puts a list of DT_ENV_OVERRIDES before the words.
- * -1: EX_USAGE, something is no KEY=VALUE; EX_OSERR.
+/* Removes all values of --set; appends one; puts a list of DT_ENV_OVERRIDES
+ * before them. -1: EX_USAGE, something is no KEY=VALUE; EX_OSERR.
  */
 void dt_cmd_overrides_clear(void);
 int dt_cmd_overrides_add(const char *word, struct dt_error *err);
 int dt_cmd_overrides_inherit(const char *list, struct dt_error *err);
 
-/* Writes out what is printed. Returns status, or EX_IOERR after a message. */
+/* Flushes stdout. Returns status, or EX_IOERR after a message. */
 int dt_cmd_flush(const char *name, int status);
 
 /* Loads a configuration for the subcommand NAME, finds its models
@@ -65,8 +65,8 @@ int dt_cmd_flush(const char *name, int status);
  */
 struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn);
 
-/* Writes what distributed.strategy: auto takes in the job of `launch:`, and
- * why, as dt_ballot_text does. -1: as dt_candidates_init.
+/* Writes the strategy that distributed.strategy: auto takes in the job of
+ * `launch:`, and why, as dt_ballot_text does. -1: as dt_candidates_init.
  */
 int dt_cmd_strategy_text(const struct dt_conf *conf, char text[256],
                          struct dt_error *err);

@@ -34,7 +34,7 @@ static int write_page(const char *run, struct dt_error *err)
 static int end_run(int argc, char **argv)
 {
     struct dt_error err;
-    signal(SIGINT, SIG_IGN); /* it is short, and what the user ends has ended */
+    signal(SIGINT, SIG_IGN); /* brief, and the run has ended anyway */
     int rc = dt_run_end_record(argc, argv, &err);
     if (rc == 1)
         rc = write_page(argv[0], &err);

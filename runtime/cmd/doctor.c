@@ -48,7 +48,7 @@ static const struct dt_option table[] = {
      DT_INTO(struct options, rates.drive), .needs = "rates"},
     {DT_CMD_SET, .help = "with --rates: take this value, whatever CONFIG says",
      .needs = "rates"},
-    {"probe", NULL, "what the command itself starts on each node",
+    {"probe", NULL, "examine this node alone, as the command does on each",
      DT_INTO(struct options, probe)},
     {0},
 };
@@ -89,7 +89,7 @@ static int parse_options(int argc, char **argv, struct options *options)
     return DT_CMD_RUN;
 }
 
-/* Removes what srun would otherwise inherit from the job or step around it:
+/* Removes variables that srun would inherit from the job or step around it:
  * options, the plugin's variables, and the PMIx server of that step.
  */
 static void clean_environment(void)

@@ -25,7 +25,7 @@ static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
     " \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12}";
 
-/* What this rank needs for it. */
+/* This rank's part of a measurement. */
 struct rank {
     const struct dt_doctor_rates *what;
     struct dt_conf *conf;

@@ -3,16 +3,16 @@
 #ifndef DT_CMD_DOCTOR_RATES_H
 #define DT_CMD_DOCTOR_RATES_H
 
-/* What to measure, and the file for it. */
+/* A measurement, and the file for its results. */
 struct dt_doctor_rates {
     const char *file;
     const char *config; /* whose shapes; NULL: GPT-2 124M's */
     const char *drive;  /* a directory; NULL: none */
 };
 
-/* Measures the rates of the step, as one of its ranks; the first one writes the
- * file and keeps what an older one has besides. Returns the exit status, after
- * a message if there is one.
+/* Measures the rates of the step, as one of its ranks; rank 0 writes the file,
+ * and keeps the other rates of an older one. Returns the exit status, after a
+ * message if there is one.
  */
 int dt_doctor_rates(const struct dt_doctor_rates *what);
 

@@ -12,7 +12,7 @@
 #include "cmd/options.h"
 #include "weights/export.h"
 
-/* The reason for which --format is gone, and the type that only GGUF had. */
+/* Why --format is refused, and q8_0, a type that only GGUF had. */
 #define ONLY_HF                                                                \
     "DIR gets the format of Hugging Face; of that llama.cpp makes its own: "   \
     "python3 convert_hf_to_gguf.py DIR --outfile FILE --outtype q8_0"

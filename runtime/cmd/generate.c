@@ -152,9 +152,8 @@ static int generate_prompt(struct dt_engine *s, const struct request *request,
     if (request->prompt && !request->chat && result == 0) {
         fputs(request->prompt, stdout);
         fflush(stdout);
-        for (size_t i = 0; i < prompt->count; i++) /* to skip what a decoder
-                                                    * strips
-                                                    */
+        /* moves the detokenizer past the prompt, which is printed already */
+        for (size_t i = 0; i < prompt->count; i++)
             dt_detokenize(&screen.text, prompt->ids[i], text, sizeof(text));
     }
     options.slots = 1;

@@ -215,7 +215,9 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r\n") == bytes;
 }
 
-/* Adds a line that is not blank and this rank's, without a byte order mark. */
+/* Adds a line, without a byte order mark, if it is not blank and belongs to
+ * this rank.
+ */
 static int take_line(struct work *work, const char *text, size_t bytes,
                      struct dt_error *err)
 {
@@ -251,8 +253,8 @@ static int read_lines(struct work *work, struct dt_error *err)
     return result;
 }
 
-/* Fails unless all ranks have read as many prompts; nobody goes on before all
- * have.
+/* Fails unless all ranks have read the same number of prompts; none continues
+ * before all have.
  */
 static int agree(const struct work *work, struct dt_comm *comm,
                  struct dt_error *err)

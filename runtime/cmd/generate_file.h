@@ -6,8 +6,8 @@
 #include "comm/comm.h"
 #include "rollout/engine.h"
 
-/* Encodes a question to *out, perhaps behind a system message (NULL: none), up
- * to where the assistant answers. -1: as dt_engine_encode_chat; EX_USAGE, they
+/* Encodes a question to *out, after a system message (NULL: none) and up to the
+ * start of the assistant's answer. -1: as dt_engine_encode_chat; EX_USAGE, they
  * are not UTF-8 text.
  */
 int dt_generate_encode(struct dt_engine *engine, const struct dt_chat *chat,

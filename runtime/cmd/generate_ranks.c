@@ -35,7 +35,8 @@ static int part_piece(struct dt_comm *comm, struct dt_buffer *piece, int from,
 }
 
 /* Brings the text of rank `from` to rank 0, by broadcasts, since comm has no
- * messages between two ranks; texts are small beside what makes them.
+ * messages between two ranks; texts take little time compared with the model
+ * that writes them.
  */
 static int part_send(struct dt_comm *comm, struct part *part, int from,
                      const char *text, struct dt_buffer *piece,

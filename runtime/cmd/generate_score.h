@@ -6,9 +6,9 @@
 #include "rollout/engine.h"
 
 /* Prints a score for each line of `path`: lines of JSON with text, with prompt
- * and completion, or with messages, which become tokens as those of training
- * do. `engine` holds a reward model. -1: EX_USAGE, another model; EX_NOINPUT,
- * EX_DATAERR with file and line, EX_IOERR, EX_OSERR.
+ * and completion, or with messages, tokenized as in training. `engine` holds a
+ * reward model. -1: EX_USAGE, another model; EX_NOINPUT, EX_DATAERR with file
+ * and line, EX_IOERR, EX_OSERR.
  */
 int dt_generate_score(struct dt_engine *engine, const char *path,
                       const char *chat_template, const char *chat_variables,

@@ -21,9 +21,7 @@ static const struct dt_cmd_line line = {
     "Prints the version, the features, and the libraries in use.\n",
     (const struct dt_option[]){{0}}, NULL};
 
-/* Prints what the CUDA module says in lines "name: value", or why there is
- * none.
- */
+/* Prints the lines "name: value" of the CUDA module, or why there is none. */
 static void print_cuda(void)
 {
     char text[4096], *next = text;

@@ -13,9 +13,9 @@
 void dt_join_threads(const struct dt_launch *launch);
 
 /* Opens the device that run.device names, with a stream for all work, and logs
- * why it is the CPU if that may surprise. Without a launch, for a program that
- * is no rank, it is the first such device, and nothing is logged. NULL and err:
- * as dt_backend_open, EX_OSERR.
+ * why it is the CPU if the user may not expect that. Without a launch, for a
+ * program that is no rank, it is the first such device, and nothing is logged.
+ * NULL and err: as dt_backend_open, EX_OSERR.
  */
 const struct dt_backend *dt_join_hardware(const struct dt_conf *conf,
                                           const struct dt_launch *launch,

@@ -13,8 +13,8 @@
 #include "contract/contract.h"
 #include "run/resolve_checkpoints.h"
 
-/* Writes the hash of what is said of a file, which may be called otherwise
- * where it is read again.
+/* Writes the hash of a file's warnings, without its name: it may have another
+ * one where it is read again.
  */
 static void sum_warnings(const char *file,
                          const struct dt_conf_problems *warnings, char sum[17])

@@ -79,14 +79,14 @@ static bool computes(const char *name)
 
 int main(int argc, char **argv)
 {
-    /* Who ignores it is not told how its children end, and a parent that did
-     * hands that on.
+    /* A process that ignores SIGCHLD is not told how its children end, and it
+     * may have inherited that.
      */
     signal(SIGCHLD, SIG_DFL);
     dt_secret_learn_environment();
 
-    /* Where srun's command is missing the plugin puts only the program's name;
-     * the config is then in the environment.
+    /* If srun has no command, the plugin starts this program without arguments;
+     * the environment names the configuration.
      */
     bool trains = argc == 1 && getenv(DT_ENV_CONFIG);
     if (trains && getenv(DT_ENV_COMMAND))

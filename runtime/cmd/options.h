@@ -31,7 +31,7 @@ enum dt_option_kind {
  */
 typedef int (*dt_option_f)(const char *value, void *values);
 
-/* A row. Neither --help nor hints have options that are gone. */
+/* A row. --help and hints leave out options that are gone. */
 struct dt_option {
     const char *name;
     const char *argument; /* as --help has it; "=LIST": after a "="; "a|b": one

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overrides.c - keeps what --set says until the configuration is read */
+/* overrides.c - keeps the values of --set until the configuration is read */
 #include "config.h"
 
 #include "cmd/cmd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - `disttrain plan`: what a run would take, before it is queued */
+/* plan.c - `disttrain plan`: predicts memory and time before a run is queued */
 #include "config.h"
 
 #include <stdint.h>
@@ -66,7 +66,7 @@ static const struct dt_cmd_line line = {
 
 /* --- the plan --- */
 
-/* The run would not start. */
+/* Says that the run would not start for lack of memory. */
 static int report_lack(const struct dt_candidates *c)
 {
     char offers[512], needs[24], has[24];

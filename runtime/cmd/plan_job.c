@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_job.c - the job that a run is planned for, and what auto takes there */
+/* plan_job.c - the job that a run is planned for, and the strategy of auto
+ * there
+ */
 #include "config.h"
 
 #include <omp.h>
@@ -61,8 +63,8 @@ static int find_rates(const struct dt_plan_job *job, const struct dt_conf *conf,
                         rates->gpu ? "GPUs" : "CPUs", gpu ? "GPUs" : "CPUs");
 }
 
-/* Workspaces on CPUs grow with the threads of a rank, of which the run has its
- * share of the CPUs, here or as launch.cpus_per_task says.
+/* Workspaces on CPUs grow with the threads of a rank: launch.cpus_per_task, or
+ * its share of the CPUs here.
  */
 static void choose_threads(const struct dt_conf *conf, int ranks)
 {

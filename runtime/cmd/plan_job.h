@@ -5,16 +5,16 @@
 
 #include "plan/candidates.h"
 
-/* What the command line says of it. */
+/* The command line's description of the job. */
 struct dt_plan_job {
     long nodes, ranks; /* of a node; 0: as `launch:` says */
     size_t gpu_memory; /* bytes; 0: that of the rates */
     const char *rates; /* a file or a known device; NULL: as the file says */
 };
 
-/* Its size and its rates, and the threads that a rank is going to have here.
- * -1: EX_USAGE if it is too large or the rates are of the other kind of device;
- * as dt_rates_load.
+/* Finds the size and the rates of the job, and sets the threads that a rank of
+ * it has. -1: EX_USAGE if it is too large or the rates are of the other kind of
+ * device; as dt_rates_load.
  */
 int dt_plan_job_size(const struct dt_plan_job *job, const struct dt_conf *conf,
                      struct dt_job_size *size, struct dt_error *err);

@@ -45,8 +45,8 @@ static json_t *seconds_of(const struct dt_timeline *step)
                      step->seconds - step->busy[DT_ON_DEVICE], "busy", busy);
 }
 
-/* What reduce_between_nodes makes of a step; null where no sum is made between
- * nodes.
+/* The step with each value of reduce_between_nodes; null if nodes do not share
+ * a sum.
  */
 static json_t *between_of(const struct dt_candidate *one)
 {
@@ -61,7 +61,9 @@ static json_t *between_of(const struct dt_candidate *one)
                      "out_of_node_by_node", int8->out_of_node);
 }
 
-/* What is sampled for several steps; null where nothing is. */
+/* The generation that is sampled for several steps; null if the run samples
+ * nothing.
+ */
 static json_t *generation_of(const struct dt_generation_plan *g)
 {
     if (g->completions == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_out.h - what `disttrain plan` prints */
+/* plan_out.h - the output of `disttrain plan` */
 #ifndef DT_CMD_PLAN_OUT_H
 #define DT_CMD_PLAN_OUT_H
 
@@ -7,7 +7,7 @@
 
 #include "plan/candidates.h"
 
-/* The table, and what follows from it. `file` as the user named it. */
+/* The table, and the lines below it. `file` as the user named it. */
 void dt_plan_out_table(const struct dt_candidates *candidates, const char *file,
                        FILE *out);
 

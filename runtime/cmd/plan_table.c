@@ -129,7 +129,7 @@ static bool any_offload(const struct dt_candidates *c)
     return false;
 }
 
-/* Of those that offload as the file says. */
+/* Among the strategies that offload as the file says. */
 static const struct dt_candidate *fastest(const struct dt_candidates *c)
 {
     const struct dt_candidate *best = NULL;
@@ -151,7 +151,8 @@ static void print_guide(const struct dt_candidates *c, FILE *out)
             dt_conf_strategy_name(c->guide), why[c->guide]);
 }
 
-/* What the sums between nodes cost in both ways, of the strategy that is taken.
+/* Traffic and time of a step with native and with int8 sums between nodes, for
+ * the strategy that is taken.
  */
 static void print_between(const struct dt_candidate *one, FILE *out)
 {
@@ -169,7 +170,7 @@ static void print_between(const struct dt_candidate *one, FILE *out)
                 dt_page_duration(b, int8->seconds));
 }
 
-/* What a micro-batch is counted in. */
+/* The unit in which a micro-batch is counted. */
 static const char *rows_are(const struct dt_run *run)
 {
     return run->algo->advantages ? "completion"
@@ -177,7 +178,7 @@ static const char *rows_are(const struct dt_run *run)
                                  : "row";
 }
 
-/* What is sampled, and how long that takes. */
+/* Completions that are sampled, and how long that takes. */
 static void print_generation(const struct dt_candidate *one, FILE *out)
 {
     const struct dt_generation_plan *g = &one->generation;

@@ -123,7 +123,7 @@ static int compute_reference(const struct dt_conf *conf)
     return dt_cmd_fail("prepare", &err);
 }
 
-/* The model's vocabulary is the limit of ids in the run, too. */
+/* Finds the model's vocabulary, which limits ids in the run, too. */
 static int find_vocabulary(const struct dt_conf *conf, size_t *vocab_size)
 {
     struct dt_model_config config = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepare_reference.h - computes what the reference of a run gives to its pairs
+/* prepare_reference.h - computes log-probabilities of a run's pairs under its
+ * reference
  */
 #ifndef DT_CMD_PREPARE_REFERENCE_H
 #define DT_CMD_PREPARE_REFERENCE_H

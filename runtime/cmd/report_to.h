@@ -7,7 +7,7 @@
 
 /* Writes the records of `run`, as dt_history_open takes it, as event files of
  * TensorBoard in tb of the directory `output`, and prints where. NULL: the
- * run's own directory. What earlier calls have written there is superseded. -1
+ * run's own directory. Event files of earlier calls there are superseded. -1
  * and err: as dt_history_open, EX_CANTCREAT, EX_IOERR, EX_OSERR.
  */
 int dt_report_to_tensorboard(const char *run, const char *output,

@@ -56,7 +56,7 @@ bool dt_cmd_spin_limit(void)
 
 void dt_cmd_spin_restart(char **argv)
 {
-    char path[PATH_MAX]; /* of which the process has its name in ps */
+    char path[PATH_MAX]; /* the real one, whose last part ps shows */
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (n > 0) {
         path[n] = '\0';

@@ -15,9 +15,9 @@
 
 /* Sets how long, unless the user has said so, and returns true if this comes
  * too late for this process: GCC's OpenMP reads its variables before main, and
- * the process has to execute itself again. There, and where nothing is to be
- * set, it returns false, and the variables are no longer in the environment, so
- * that programs that the run starts are as the user wants them.
+ * the process has to execute itself again. In the second execution, and if
+ * nothing needs to be set, it returns false and has removed the variables, so
+ * that programs of the run inherit the user's environment.
  */
 bool dt_cmd_spin_limit(void);
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Replaces what is not UTF-8, and control characters that a terminal would
- * interpret, with U+FFFD. Initialize with {.file = out}.
+/* Replaces bytes that are not UTF-8, and control characters that a terminal
+ * would interpret, with U+FFFD. Initialize with {.file = out}.
  */
 struct dt_text_out {
     FILE *file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c - `disttrain top`: shows what a run is doing now */
+/* top.c - `disttrain top`: shows the present state of a run */
 #include "config.h"
 
 #include <stdio.h>

@@ -78,14 +78,14 @@ static int find_logs(const char *run, char dir[PATH_MAX])
 
 enum { SILENT_S = 30 }; /* status.json is written every two seconds */
 
-/* The time that status.json last had, and since when, on the monotonic clock:
- * those of hosts differ.
+/* The last time in status.json, and when it appeared on our monotonic clock:
+ * clocks of hosts differ.
  */
 struct pulse {
     double wall, since;
 };
 
-/* Whether the run cannot write a trace any more: says so. A run without a
+/* Whether the run can no longer write a trace, after a message. A run without a
  * status.json may be running.
  */
 static bool is_over(const struct wish *wish, struct pulse *pulse)
@@ -149,7 +149,7 @@ static struct newest find_newest(const struct wish *wish)
     return newest;
 }
 
-/* Gives up: the request is taken back, if nobody has taken it. */
+/* Gives up, and takes the request back if the run has not taken it. */
 static int give_up(const struct wish *wish)
 {
     struct dt_error err;

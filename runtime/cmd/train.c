@@ -65,7 +65,7 @@ static bool stop_asked(void)
     return sigtimedwait(&set, NULL, &now) > 0;
 }
 
-/* Prints what there is to say of the file, on one rank only. */
+/* Prints warnings and problems of the file, on one rank only. */
 static void print_notes(const char *path,
                         const struct dt_conf_problems *warnings,
                         const struct dt_conf_problems *problems, int rank)
@@ -76,8 +76,8 @@ static void print_notes(const char *path,
         fprintf(stderr, "%s\n", problems->text[i]);
 }
 
-/* Explains the run in report.html, by a process of its own, whose end is waited
- * for a short time.
+/* Explains the run in report.html, in a child process, and waits for it at most
+ * PAGE_MS.
  */
 static void write_page(const struct dt_conf *conf)
 {
@@ -181,7 +181,7 @@ static bool same_file(const char *left, const char *right)
            a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Takes what --disttrain-set says of the file of the step. */
+/* Takes the values of --disttrain-set if this is the file of the step. */
 static int inherit_overrides(const char *path)
 {
     struct dt_error err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c - copies samples, so that the caller can go on */
+/* batch.c - copies samples, so that the caller can continue */
 #include "config.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static char *copy_text(const char *text, size_t bytes, size_t *copied)
     return copy;
 }
 
-/* The completions of a prompt follow each other, and what they have in common
- * is copied once: `copy` was made of `before`, the sample before this one. Both
+/* The completions of a prompt follow each other, and their common parts are
+ * copied once: `copy` was made of `before`, the sample before this one. Both
  * are NULL for the first.
  */
 static bool copy_prompt(struct dt_reward_sample *to,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * curl.h - libcurl's functions, loaded by those who ask a server
+ * curl.h - libcurl's functions, loaded only if a server is asked
  *
  * libcurl brings some thirty libraries along. Linked, they would cost every
  * rank of every run 20 ms and a search for each on a shared file system.
@@ -36,7 +36,7 @@ struct dt_curl {
 };
 
 /* Loads and initializes libcurl once; any thread may call it. The table lives
- * until the program ends. NULL: EX_UNAVAILABLE, what is missing.
+ * until the program ends. NULL: EX_UNAVAILABLE, with the missing part.
  */
 const struct dt_curl *dt_curl_load(struct dt_error *err);
 

@@ -13,7 +13,7 @@
 
 enum {
     REPLY_BYTES = 1 << 20, /* of an answer, and for each value in it: */
-    VALUE_BYTES = 256,     /* more than of a program: servers log more */
+    VALUE_BYTES = 256,     /* larger than for a program: servers log more */
     LOOK_MS = 1000,
 };
 
@@ -138,7 +138,7 @@ static int transfer(const struct dt_reward_lane *lane, CURLcode *result,
             return dt_error_set(err, EX_UNAVAILABLE, "%s: stopped",
                                 http->shown);
         if (dt_clock_now() > deadline)
-            return 0; /* curl has its own time; this is for its mistakes */
+            return 0; /* curl has its own timeout; this one is for its bugs */
     }
     for (CURLMsg *m; (m = http->curl->multi_info_read(http->multi, &left));)
         if (m->msg == CURLMSG_DONE)
@@ -157,8 +157,8 @@ static void show(const struct http *http, char text[100])
     text[n] = '\0';
 }
 
-/* Whether curl and the server did what they should. -1: EX_CONFIG, the server
- * refuses the request, which it would do again.
+/* Whether curl and the server succeeded. -1: EX_CONFIG, the server refuses the
+ * request and would do so again.
  */
 static int check_result(const struct http *http, CURLcode result,
                         struct dt_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* impl.h - what the parts of reward/ share */
+/* impl.h - declarations that the files of reward/ share */
 #ifndef DT_REWARD_IMPL_H
 #define DT_REWARD_IMPL_H
 
@@ -15,15 +15,15 @@ struct dt_reward_batch {
                                          another, share its text and JSON */
 };
 
-/* Copies samples, once what those that follow each other have in common; what
- * is not UTF-8 in a text becomes U+FFFD, and each text has a NUL at its end.
- * NULL: out of memory.
+/* Copies samples; neighbors share one copy of their common parts. Bytes of a
+ * text that are not UTF-8 become U+FFFD, and each text ends with a NUL. NULL:
+ * out of memory.
  */
 struct dt_reward_batch *dt_reward_batch_create(
     long step, const struct dt_reward_sample *samples, size_t count);
 void dt_reward_batch_destroy(struct dt_reward_batch *batch); /* NULL is fine */
 
-/* A part of a batch: what one call of a function scores. */
+/* A part of a batch: the samples that one call of a function scores. */
 struct dt_reward_part {
     const struct dt_reward_batch *batch;
     size_t first, count;
@@ -57,7 +57,7 @@ struct dt_reward_lane {
 /* How a function scores. All are called by the lane's thread. */
 struct dt_reward_kind {
     /* By the thread of the caller instead, while it opens and collects: for
-     * what works on the device.
+     * functions that use the device.
      */
     bool here;
     bool one;       /* only one call at a time: no other lanes */
@@ -69,9 +69,8 @@ struct dt_reward_kind {
      */
     int (*score)(struct dt_reward_lane *lane, const struct dt_reward_part *part,
                  double *values, struct dt_error *err);
-    /* After the last call of those that are queued, which may fill values of
-     * earlier ones only then, and checks them; NULL: none does. -1: not to be
-     * repeated.
+    /* After the last queued call: fills values of earlier calls that were still
+     * open, and checks them; NULL: none does. -1: not to be repeated.
      */
     int (*flush)(struct dt_reward_lane *lane, struct dt_error *err);
     void (*close)(struct dt_reward_lane *lane); /* also after a failed open */
@@ -90,7 +89,7 @@ int dt_reward_calls(const struct dt_conf_reward *conf);
 /* Seconds to wait after a call that failed; `call` is 0 for the first one. */
 double dt_reward_pause_s(const struct dt_conf_reward *conf, int call);
 
-/* The most seconds that one call of score takes, with the pause behind it. */
+/* The most seconds that one call of score takes, with the pause after it. */
 double dt_reward_call_s(const struct dt_conf_reward *conf);
 
 #endif /* DT_REWARD_IMPL_H */

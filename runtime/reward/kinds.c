@@ -25,7 +25,8 @@ const struct dt_reward_kind *dt_reward_kind_of(
     }
 }
 
-/* Whether a call may succeed after one that failed: something else answers. */
+/* Whether a call may succeed when it is repeated: a program or server answers.
+ */
 static bool is_asked(const struct dt_conf_reward *conf)
 {
     const struct dt_reward_kind *kind = dt_reward_kind_of(conf);

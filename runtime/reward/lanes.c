@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes.c - threads that score what is queued, each with a function */
+/* lanes.c - threads that score queued calls, each with a function */
 #include "config.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ static void pause_lane(const struct dt_reward_lane *lane, int calls)
         poll(&stop, 1, (int)(seconds * 1e3));
 }
 
-/* Refuses values that nothing can be computed with; those that a flush fills
- * are not there yet.
+/* Refuses values that are infinite or too large; those that a flush fills are
+ * not there yet.
  */
 static int check_values(const struct dt_reward_function *function,
                         const struct dt_reward_task *task, struct dt_error *err)
@@ -55,8 +55,8 @@ static int check_values(const struct dt_reward_function *function,
     return 0;
 }
 
-/* Scores a task, again if that fails. The error is that of the first call, or
- * that of a server which refuses, as it would again.
+/* Scores a task, and repeats calls that fail. The error is that of the first
+ * call, or that of a server that refuses the request and would do so again.
  */
 static int call(struct dt_reward_lane *lane, struct dt_reward_task *task,
                 struct dt_error *err)
@@ -81,7 +81,7 @@ static int call(struct dt_reward_lane *lane, struct dt_reward_task *task,
     return dt_error_prefix(err, "reward %s", lane->conf->name);
 }
 
-/* A task has no values: that ends the run, or they are NaN. */
+/* A task failed: that ends the run, or its values are NaN. */
 static void give_up(struct dt_reward_lane *lane, struct dt_reward_task *task,
                     const struct dt_error *err)
 {
@@ -232,7 +232,7 @@ int dt_reward_lanes_start(struct dt_rewards *rewards,
     return wait_for_lanes(rewards, err);
 }
 
-/* What was queued for a function that the caller's thread runs. */
+/* Calls that are queued for a function of the caller's thread. */
 static void run_here(struct dt_rewards *rewards,
                      struct dt_reward_function *function)
 {

@@ -26,8 +26,8 @@ struct model {
     bool warned;              /* of a text that was cut */
 };
 
-/* Rows of this many tokens cost little more than what is in them, but a text
- * each would cost as much as a dozen of short ones together.
+/* Rows of this many tokens cost little more than their texts; with a row for
+ * each short text, one would cost as much as a dozen together.
  */
 enum { ROW_TOKENS = 256 };
 
@@ -53,7 +53,7 @@ static int queue_score(struct model *model, double *to, struct dt_error *err)
     return 0;
 }
 
-/* The number of threads is the trainer's, which has the larger model. */
+/* Leaves the number of threads to the trainer, which has the larger model. */
 static int open_engine(struct dt_engine *engine,
                        const struct dt_reward_lane *lane, struct dt_error *err)
 {
@@ -148,7 +148,7 @@ static int add_tokens(struct model *model,
 }
 
 /* Leaves out the beginning of a text that is longer than the model's positions;
- * the end is what is scored.
+ * the end is scored.
  */
 static void cut(struct dt_reward_lane *lane, const uint32_t **tokens,
                 size_t *count)
@@ -200,8 +200,8 @@ static int score_one(struct dt_reward_lane *lane,
     return dt_scorer_add(model->scorer, tokens, count, err);
 }
 
-/* Rows are packed of all calls, and have one shape, so that scores have the
- * same bits wherever their ranks score them.
+/* Rows hold texts of all calls and have one shape, so that a score has the same
+ * bits on any rank.
  */
 static int score_model(struct dt_reward_lane *lane,
                        const struct dt_reward_part *part, double *values,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c - asks a program a line, reads one, and ends it for sure */
+/* process.c - writes a line to a program, reads one, and ends it for sure */
 #include "config.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ static void tell_unsaid(struct dt_process *process)
     process->said = 0;
 }
 
-/* Reads of stderr what a pipe holds, and no more: who writes faster than we
- * read must not keep us from looking at the time.
+/* Reads at most a pipe's worth of stderr: a program that writes faster than we
+ * read must not keep us from checking the time.
  */
 static void read_said(struct dt_process *process)
 {
@@ -101,7 +101,7 @@ static bool has_ended(const struct dt_process *process, double wait_s,
     }
 }
 
-/* What became of a process that no longer reads or writes. */
+/* Fails with the way a process that no longer reads or writes has ended. */
 static int fail_of_end(struct dt_process *process, const char *what,
                        struct dt_error *err)
 {
@@ -122,7 +122,7 @@ static int fail_of_end(struct dt_process *process, const char *what,
         *process->last ? "; its last line on stderr: " : "", process->last);
 }
 
-/* Writes what the pipe takes of the rest of a line. */
+/* Writes as much of the rest of a line as the pipe takes. */
 static int write_some(struct dt_process *process, const char **line,
                       size_t *left, struct dt_error *err)
 {
@@ -134,7 +134,7 @@ static int write_some(struct dt_process *process, const char **line,
     return 0;
 }
 
-/* Reads what there is on stdout, up to `most` bytes in all. */
+/* Reads the bytes that wait on stdout, up to `most` in all. */
 static int read_some(struct dt_process *process, size_t most,
                      struct dt_error *err)
 {
@@ -185,7 +185,7 @@ static int wait_for(const struct dt_process *process, bool writes,
     return 0;
 }
 
-/* The line that ends in the buffer, if one does; nothing may be behind it. */
+/* The line that ends in the buffer, if one does; nothing may follow it. */
 static int take_line(struct dt_process *process, size_t unsent,
                      const char **reply, size_t *bytes, struct dt_error *err)
 {

@@ -16,7 +16,7 @@ struct dt_process_options {
     char *const *argv; /* ends with NULL; argv[0], its name in messages, is
                           looked for in PATH */
     const char *directory;
-    const char *name;      /* in the log, before what it writes to stderr */
+    const char *name;      /* in the log, before its lines of stderr */
     char *const *secrets;  /* "NAME=value" for its environment; NULL: none */
     bool gpu;              /* false: CUDA_VISIBLE_DEVICES is empty */
     long memory_mb, cpu_s; /* limits; 0: none */
@@ -29,7 +29,7 @@ struct dt_process {
     pid_t pid;        /* and process group; 0: none */
     int in, out, err; /* its stdin, stdout and stderr; -1: closed */
     int end;          /* a pidfd, readable when it has ended; -1: none */
-    char *buffer;     /* what it has written and nobody has read */
+    char *buffer;     /* its output that nobody has read yet */
     size_t used, room;
     char last[DT_PROCESS_LAST_BYTES]; /* last line on stderr */
     char line[DT_PROCESS_LAST_BYTES]; /* the one that it is writing */
@@ -55,9 +55,9 @@ int dt_process_ask(struct dt_process *process, const char *line, size_t most,
                    double timeout_s, const char **reply, size_t *bytes,
                    struct dt_error *err);
 
-/* Closes its stdin and waits up to grace_s for its end; then kills what is left
- * of its process group. Nothing is left of it but, after a second, a process
- * that the kernel cannot kill yet.
+/* Closes its stdin and waits up to grace_s for its end; then kills the rest of
+ * its process group and waits up to a second for processes that the kernel
+ * cannot kill yet.
  */
 void dt_process_end(struct dt_process *process, double grace_s);
 

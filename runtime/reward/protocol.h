@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protocol.h - lines of JSON between us and what gives rewards
+ * protocol.h - lines of JSON to and from programs that give rewards
  *
  * A program reads and writes one object a line, in UTF-8:
  *
@@ -30,7 +30,7 @@ char *dt_reward_request(const struct dt_reward_part *part, json_int_t id);
  */
 int dt_reward_ready(const char *line, size_t bytes, struct dt_error *err);
 
-/* What an answer to a request must have. */
+/* The expected contents of an answer to a request. */
 struct dt_reward_form {
     json_int_t id;
     size_t count;                        /* samples */
@@ -45,8 +45,8 @@ int dt_reward_reply(const char *line, size_t bytes,
                     struct dt_error *err);
 
 /* The same for servers that were made for OpenRLHF: {"query","prompts",
- * "labels"}, three lists, of which query has prompts with their completions and
- * labels what is in `column`, or null. malloc'ed; NULL: out of memory.
+ * "labels"}, three lists: query has prompts with their completions, and labels
+ * has the values of `column`, or null. malloc'ed; NULL: out of memory.
  */
 char *dt_reward_queries(const struct dt_reward_part *part, const char *column);
 

@@ -53,7 +53,7 @@ static json_t *parse(const char *line, size_t bytes, struct dt_error *err)
     return NULL;
 }
 
-/* -1 if the program says what went wrong on its side. */
+/* -1 if the answer is an error of the program. */
 static int check_error(const json_t *root, struct dt_error *err)
 {
     char text[SHOWN_BYTES + 4];

@@ -22,7 +22,7 @@
 #include "ops/ops.h"
 
 /* A completion to score. Texts need not be valid UTF-8 and have no NUL at the
- * end; programs see U+FFFD for what is not a character.
+ * end; programs see U+FFFD for bytes that are not a character.
  */
 struct dt_reward_sample {
     uint64_t prompt; /* number in the stream of prompts */
@@ -54,7 +54,7 @@ size_t dt_reward_columns(const struct dt_conf *conf);
 /* Prepares the functions that options->where names: compiles patterns, starts
  * programs and waits for them to be ready, loads models. It keeps `conf`. NULL
  * and err, which names the function: EX_CONFIG, a pattern; EX_UNAVAILABLE, a
- * program that does not start, with what it said last; EX_OSERR.
+ * program that does not start, with its last line; EX_OSERR.
  */
 struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
                                    const struct dt_reward_options *options,

@@ -13,7 +13,7 @@
 
 static const double spare_s = 30; /* for a machine that is busy */
 
-enum { RECENT = 256 }; /* samples of which max_failed is a share, at least */
+enum { RECENT = 256 }; /* samples that max_failed is a share of, at least */
 
 size_t dt_reward_columns(const struct dt_conf *conf)
 {
@@ -122,7 +122,7 @@ struct dt_rewards *dt_rewards_open(const struct dt_conf *conf,
     return NULL;
 }
 
-/* Forgets what is queued or collected. */
+/* Forgets all queued and collected samples. */
 static void clear_tasks(struct dt_rewards *rewards)
 {
     for (struct dt_reward_task *t = rewards->tasks, *next; t; t = next) {
@@ -173,7 +173,7 @@ bool dt_rewards_is_model(const struct dt_rewards *rewards)
     return false;
 }
 
-/* Samples of a call: what the file says, or the same for each lane. */
+/* Samples of a call: as the file says, or an equal part for each lane. */
 static size_t call_size(const struct dt_reward_function *function, size_t count)
 {
     size_t even = (count + function->lane_count - 1) / function->lane_count;
@@ -286,8 +286,8 @@ static int wait_for_values(struct dt_rewards *rewards, struct dt_error *err)
                               "rewards are not there after %.0f s", most);
 }
 
-/* Counts what has failed of a step, which may be collected in several parts,
- * and of the last steps, as a share of few samples tells nothing.
+/* Counts failures of a step, which may be collected in several parts, and of
+ * the last steps, since a share of few samples tells nothing.
  */
 static void count_failed(struct dt_rewards *rewards)
 {

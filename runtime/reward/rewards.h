@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rewards.h - the functions of a run, their threads and what is queued */
+/* rewards.h - the functions of a run, their threads and queued calls */
 #ifndef DT_REWARD_REWARDS_H
 #define DT_REWARD_REWARDS_H
 
@@ -7,13 +7,13 @@
 
 #include "reward/impl.h"
 
-/* What one call of a function scores, and where its values go. */
+/* The samples that one call of a function scores, and where its values go. */
 struct dt_reward_task {
     struct dt_reward_task *next;   /* in the queue of its function */
     struct dt_reward_task *behind; /* in the list of all */
     struct dt_reward_function *function;
     struct dt_reward_part part;
-    size_t row;      /* of its first sample, in what is collected */
+    size_t row;      /* of its first sample, among all that are queued */
     double values[]; /* (part.count, channels) */
 };
 
@@ -26,7 +26,7 @@ struct dt_reward_function {
     struct dt_reward_task *head, *tail; /* not begun */
     size_t left;                        /* not done */
     size_t failed;                      /* samples without a value */
-    size_t step_failed, recent_failed;  /* of those that dt_rewards counts */
+    size_t step_failed, recent_failed;  /* as in dt_rewards */
 };
 
 struct dt_rewards {
@@ -48,7 +48,7 @@ struct dt_rewards {
     struct dt_reward_task *tasks; /* all, newest first */
     struct dt_reward_batch **batch;
     size_t batch_count, rows;
-    long step;                     /* of which samples were collected last */
+    long step;                     /* whose samples were collected last */
     size_t step_rows, recent_rows; /* samples of it, and of the last steps */
 };
 
@@ -59,11 +59,11 @@ int dt_reward_lanes_start(struct dt_rewards *rewards,
                           const struct dt_reward_options *options,
                           struct dt_error *err);
 
-/* Scores what is queued for functions that the caller's thread runs. */
+/* Scores the queued calls of functions that the caller's thread runs. */
 void dt_reward_lanes_run(struct dt_rewards *rewards);
 
-/* Ends all lanes. False: one hangs in code that cannot be ended, and uses what
- * belongs to `rewards`.
+/* Ends all lanes. False: one hangs in code that cannot be ended, and still uses
+ * memory of `rewards`.
  */
 bool dt_reward_lanes_stop(struct dt_rewards *rewards);
 

@@ -355,8 +355,8 @@ static void close_rule(struct dt_reward_lane *lane)
     free(rule);
 }
 
-/* A search that takes too long is the completion's fault, which nobody wrote:
- * it has no reward.
+/* A search that takes too long is no error of the file: the completion gets no
+ * reward.
  */
 static void take_given_up(struct dt_reward_lane *lane, double *value,
                           const struct dt_error *err)

@@ -12,7 +12,7 @@
 
 enum { ROW_TOKENS = 2048 }; /* of a forward pass, unless a text is longer */
 
-/* A row of texts, and what the model makes of it. */
+/* A row of texts, and the model's outputs for it. */
 struct dt_scorer {
     struct dt_engine *engine;
     struct dt_model *model;
@@ -126,8 +126,8 @@ static size_t place_text(const struct dt_scorer *s, size_t count)
                : s->used;
 }
 
-/* All positions of a row have scores, since the bits of a product may depend on
- * how many rows it has.
+/* All positions of a row have scores, since the bits of a matrix multiplication
+ * may depend on its number of rows.
  */
 int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
 {

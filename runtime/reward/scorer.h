@@ -8,9 +8,9 @@
 /* Prepares passes of `engine`, a reward model that must outlive the scorer,
  * over rows with room for the longest text, or more. A row has the texts that
  * fit; or `shape` tokens, texts and padding, so that the bits of a score do not
- * depend on the texts beside it, and a longer text has a row of its own. 0: no
- * such shape. The scores are given to done(ctx, score) in the order of the
- * texts. NULL and err: EX_OSERR, or the device failed. Release with
+ * depend on the other texts of the row, and a longer text has a row of its own.
+ * 0: no such shape. The scores are given to done(ctx, score) in the order of
+ * the texts. NULL and err: EX_OSERR, or the device failed. Release with
  * dt_scorer_destroy.
  */
 struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,

@@ -17,7 +17,7 @@
 
 #include "reward/process.h"
 
-/* What the child needs, made before it exists: it must not allocate. */
+/* Memory of the child, made before it exists: it must not allocate. */
 struct plan {
     const struct dt_process_options *options;
     char **path; /* candidates for the program, ends with NULL */
@@ -27,8 +27,8 @@ struct plan {
     volatile int failed; /* errno of the child */
 };
 
-/* Variables that tell a rank its place: a library in a program that finds them
- * would wait for the other ranks.
+/* Variables that tell a rank its place: a library of the program that finds
+ * them would wait for the other ranks.
  */
 static bool is_place(const char *variable)
 {
@@ -152,8 +152,8 @@ static void become(struct plan *plan)
     _exit(127);
 }
 
-/* Pages of a rank that has much memory are not copied: vfork, and the thread
- * waits until the program runs. The pid, or -1 and errno.
+/* Uses vfork, since a rank may have much memory: no pages are copied, and the
+ * thread waits until the program runs. The pid, or -1 and errno.
  */
 static pid_t __attribute__((noinline)) launch(struct plan *plan)
 {
@@ -183,8 +183,8 @@ static bool open_pipe(int pair[2], int ours)
            fcntl(pair[ours], F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* With it a program's end is seen at once, even while a process that it has
- * left behind holds its pipes open. -1: an old kernel.
+/* With it a program's end is seen at once, even while one of its children still
+ * holds its pipes open. -1: an old kernel.
  */
 static int open_pidfd(pid_t pid)
 {

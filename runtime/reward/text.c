@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - numbers, arithmetic and elements in what a model writes */
+/* text.c - numbers, arithmetic and elements in the text of a model */
 #include "config.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - numbers, arithmetic and elements in what a model writes */
+/* text.h - numbers, arithmetic and elements in the text of a model */
 #ifndef DT_REWARD_TEXT_H
 #define DT_REWARD_TEXT_H
 
@@ -16,14 +16,14 @@ struct dt_piece {
 struct dt_piece dt_piece_trim(struct dt_piece piece);
 
 /* Finds the last number of a text: digits, also in groups of three with commas,
- * with a sign, a fraction and an exponent. A minus behind a letter, a digit or
- * a bracket is no sign, a period at the end no fraction. False: there is none.
+ * with a sign, a fraction and an exponent. A minus after a letter, a digit or a
+ * bracket is no sign, a period at the end no fraction. False: there is none.
  */
 bool dt_piece_last_number(struct dt_piece piece, double *number);
 
 /* True if the piece is arithmetic with + - * / ( ) and decimal numbers, and
- * nothing else, that uses each of `numbers` exactly once. *value is what it
- * gives; a division by zero gives an infinity or NaN.
+ * nothing else, that uses each of `numbers` exactly once. *value is its result;
+ * a division by zero gives an infinity or NaN.
  */
 bool dt_piece_arithmetic(struct dt_piece piece, const double *numbers,
                          size_t count, double *value);
