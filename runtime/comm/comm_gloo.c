@@ -63,19 +63,20 @@ static int run_op(struct dt_messages *m, const struct dt_op *op,
         const char *fault;
         run_f small, large; /* by the number of ranks */
     } kinds[] = {
-        [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce, dt_skips_reduce},
+        [DT_OP_ALL_REDUCE] = {"comm.all_reduce", all_reduce,
+                              dt_log_rounds_reduce},
         [DT_OP_REDUCE_SCATTER] = {"comm.reduce_scatter", dt_pipeline_run,
-                                  dt_skips_reduce},
+                                  dt_log_rounds_reduce},
         [DT_OP_REDUCE_SCATTER_INT8] = {"comm.reduce_scatter_int8",
                                        dt_scatter_int8, scatter_int8},
         [DT_OP_ALL_GATHER] = {"comm.all_gather", dt_direct_all_gather,
-                              dt_skips_all_gather},
+                              dt_log_rounds_all_gather},
         [DT_OP_BROADCAST] = {"comm.broadcast", dt_direct_broadcast,
-                             dt_skips_broadcast},
+                             dt_log_rounds_broadcast},
         [DT_OP_SCALARS] = {"comm.reduce_scalars", dt_direct_reduce_scalars,
-                           dt_skips_reduce_scalars},
+                           dt_log_rounds_reduce_scalars},
         [DT_OP_BARRIER] = {"comm.barrier", dt_direct_reduce_scalars,
-                           dt_skips_reduce_scalars},
+                           dt_log_rounds_reduce_scalars},
         [DT_OP_MEET] = {"comm.meet", meet, meet},
     };
     m->sequence++;

@@ -113,21 +113,21 @@ int dt_scatter_int8(struct dt_messages *messages, const struct dt_op *op,
  */
 
 /* reduce_scalars and barrier: all values to all, which add them. */
-int dt_skips_reduce_scalars(struct dt_messages *messages,
-                            const struct dt_op *op, struct dt_error *err);
+int dt_log_rounds_reduce_scalars(struct dt_messages *messages,
+                                 const struct dt_op *op, struct dt_error *err);
 
 /* all_reduce and reduce_scatter. */
-int dt_skips_reduce(struct dt_messages *messages, const struct dt_op *op,
-                    struct dt_error *err);
+int dt_log_rounds_reduce(struct dt_messages *messages, const struct dt_op *op,
+                         struct dt_error *err);
 
 /* Each rank's part to all. */
-int dt_skips_all_gather(struct dt_messages *messages, const struct dt_op *op,
-                        struct dt_error *err);
+int dt_log_rounds_all_gather(struct dt_messages *messages,
+                             const struct dt_op *op, struct dt_error *err);
 
 /* If small, from the root down a tree; otherwise a part to each rank in that
  * way, and then the ranks gather the parts.
  */
-int dt_skips_broadcast(struct dt_messages *messages, const struct dt_op *op,
-                       struct dt_error *err);
+int dt_log_rounds_broadcast(struct dt_messages *messages,
+                            const struct dt_op *op, struct dt_error *err);
 
 #endif /* DT_COMM_COMM_GLOO_H */

@@ -23,6 +23,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/handshake.h \
 	runtime/comm/links.c \
 	runtime/comm/links.h \
+	runtime/comm/log_rounds.c \
 	runtime/comm/meet.c \
 	runtime/comm/messages.c \
 	runtime/comm/messages.h \
@@ -37,7 +38,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/rendezvous.c \
 	runtime/comm/rendezvous.h \
 	runtime/comm/scatter_int8.c \
-	runtime/comm/skips.c \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc \
 	# End of runtime/comm

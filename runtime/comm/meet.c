@@ -17,7 +17,7 @@ static int largest(struct dt_messages *m, const struct dt_comm *world,
                               .reduce = DT_MAX,
                               .scalars = &most,
                               .scalar_count = 1};
-    if (dt_skips_reduce_scalars(m, &max, err) < 0)
+    if (dt_log_rounds_reduce_scalars(m, &max, err) < 0)
         return -1;
     *count = (int)most;
     return 0;
@@ -39,7 +39,7 @@ static int tell_addresses(struct dt_messages *m, const struct dt_comm *world,
     if (count > 0 && dt_peers_listen(m->peers, count, own, err) < 0)
         return -1;
     m->sequence++; /* on all ranks: messages of their own */
-    return dt_skips_all_gather(m, &gather, err);
+    return dt_log_rounds_all_gather(m, &gather, err);
 }
 
 static int connect_peers(struct dt_messages *m, const int *peers, int count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skips.c - collectives of large worlds, over log2 W connections */
+/* log_rounds.c - collectives of large worlds, over log2 W connections */
 #include "config.h"
 
 #include <stdbool.h>
@@ -16,15 +16,16 @@ enum {
 };
 
 /* One operation on one rank. */
-struct skips {
+struct log_rounds {
     struct dt_messages *messages;
     const struct dt_op *op;
     int rank, size;
 };
 
-static struct skips skips_of(struct dt_messages *m, const struct dt_op *op)
+static struct log_rounds rounds_of(struct dt_messages *m,
+                                   const struct dt_op *op)
 {
-    return (struct skips){m, op, op->on->rank, op->on->size};
+    return (struct log_rounds){m, op, op->on->rank, op->on->size};
 }
 
 /* A block for each rank, one after the other; lengths differ by one at most. */
@@ -34,7 +35,8 @@ struct blocks {
     size_t unit_bytes; /* of an element */
 };
 
-static size_t offset_of(const struct skips *x, const struct blocks *b, int q)
+static size_t offset_of(const struct log_rounds *x, const struct blocks *b,
+                        int q)
 {
     return dt_op_part_first(b->count, x->size, q) * b->unit_bytes;
 }
@@ -43,7 +45,7 @@ static size_t offset_of(const struct skips *x, const struct blocks *b, int q)
  * last block is among them. `into`: where they are to be received one after the
  * other, instead of in their places.
  */
-static int post_blocks(const struct skips *x, enum dt_direction direction,
+static int post_blocks(const struct log_rounds *x, enum dt_direction direction,
                        int peer, enum dt_phase phase, size_t round,
                        const struct blocks *b, int first, int n, char *into,
                        struct dt_error *err)
@@ -66,7 +68,7 @@ static int post_blocks(const struct skips *x, enum dt_direction direction,
 }
 
 /* The blocks that are exchanged with a rank at distance s. */
-static int blocks_at(const struct skips *x, int s)
+static int blocks_at(const struct log_rounds *x, int s)
 {
     return s < x->size - s ? s : x->size - s;
 }
@@ -74,8 +76,8 @@ static int blocks_at(const struct skips *x, int s)
 /* Each rank has its own block; afterwards it has all. `segment` distinguishes
  * calls in one operation.
  */
-static int gather(const struct skips *x, const struct blocks *b, size_t segment,
-                  struct dt_error *err)
+static int gather(const struct log_rounds *x, const struct blocks *b,
+                  size_t segment, struct dt_error *err)
 {
     size_t round = segment * ROUNDS;
     for (int s = 1; s < x->size; s *= 2, round++) {
@@ -93,8 +95,8 @@ static int gather(const struct skips *x, const struct blocks *b, size_t segment,
 }
 
 /* b (fp32) += in, for the n blocks from this rank's own on. */
-static void add_blocks(const struct skips *x, const struct blocks *b, int n,
-                       const char *in)
+static void add_blocks(const struct log_rounds *x, const struct blocks *b,
+                       int n, const char *in)
 {
     int first = x->rank;
     while (n > 0) {
@@ -113,8 +115,8 @@ static void add_blocks(const struct skips *x, const struct blocks *b, int n,
 /* Each rank has a contribution to all blocks; afterwards it has the sum of its
  * own one. in: room for half of the blocks.
  */
-static int scatter_sums(const struct skips *x, const struct blocks *b, char *in,
-                        size_t segment, struct dt_error *err)
+static int scatter_sums(const struct log_rounds *x, const struct blocks *b,
+                        char *in, size_t segment, struct dt_error *err)
 {
     size_t round = segment * ROUNDS;
     int s = 1;
@@ -148,8 +150,8 @@ struct segment {
 };
 
 /* What the segment has of part q of the view. */
-static struct dt_view in_view(const struct skips *x, const struct segment *g,
-                              int q)
+static struct dt_view in_view(const struct log_rounds *x,
+                              const struct segment *g, int q)
 {
     size_t begin = dt_op_part_first(x->op->view.count, x->size, q);
     size_t n = dt_op_part_first(x->op->view.count, x->size, q + 1) - begin;
@@ -169,7 +171,8 @@ static uint16_t *half_of(const struct segment *g, int q)
 }
 
 /* Copies this rank's contributions to the sums, rounded as they travel. */
-static void take_contributions(const struct skips *x, const struct segment *g)
+static void take_contributions(const struct log_rounds *x,
+                               const struct segment *g)
 {
     for (int q = 0; q < x->size; q++) {
         struct dt_view v = in_view(x, g, q);
@@ -190,7 +193,8 @@ static void take_contributions(const struct skips *x, const struct segment *g)
 }
 
 /* Copies the result of part q, as it has travelled, to the view. */
-static void give_result(const struct skips *x, const struct segment *g, int q)
+static void give_result(const struct log_rounds *x, const struct segment *g,
+                        int q)
 {
     struct dt_view v = in_view(x, g, q);
     if (v.count == 0)
@@ -203,7 +207,7 @@ static void give_result(const struct skips *x, const struct segment *g, int q)
         dt_reduce_widen(dt_view_data(v), half_of(g, q), v.count);
 }
 
-static int reduce_segment(const struct skips *x, const struct segment *g,
+static int reduce_segment(const struct log_rounds *x, const struct segment *g,
                           struct dt_error *err)
 {
     bool half = x->op->wire == DT_BF16;
@@ -225,12 +229,12 @@ static int reduce_segment(const struct skips *x, const struct segment *g,
 
 /* Runs `run` on one segment after the other. */
 static int each_segment(struct dt_messages *m, const struct dt_op *op,
-                        int (*run)(const struct skips *x,
+                        int (*run)(const struct log_rounds *x,
                                    const struct segment *g,
                                    struct dt_error *err),
                         struct dt_error *err)
 {
-    const struct skips x = skips_of(m, op);
+    const struct log_rounds x = rounds_of(m, op);
     size_t size = (size_t)x.size, longest = (op->view.count + size - 1) / size;
     size_t most = SEGMENT / size > 0 ? SEGMENT / size : 1;
     size_t width = longest < most ? longest : most;
@@ -253,16 +257,16 @@ static int each_segment(struct dt_messages *m, const struct dt_op *op,
     return 0;
 }
 
-int dt_skips_reduce(struct dt_messages *m, const struct dt_op *op,
-                    struct dt_error *err)
+int dt_log_rounds_reduce(struct dt_messages *m, const struct dt_op *op,
+                         struct dt_error *err)
 {
     return each_segment(m, op, reduce_segment, err);
 }
 
-int dt_skips_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
-                            struct dt_error *err)
+int dt_log_rounds_reduce_scalars(struct dt_messages *m, const struct dt_op *op,
+                                 struct dt_error *err)
 {
-    const struct skips x = skips_of(m, op);
+    const struct log_rounds x = rounds_of(m, op);
     size_t size = (size_t)x.size, bytes = op->scalar_count * sizeof(double);
     char *workspace =
         dt_messages_workspace(m, (bytes + sizeof(double *)) * size, err);
@@ -289,7 +293,7 @@ static struct blocks blocks_of_view(const struct dt_op *op)
 }
 
 /* Of fp32 that has the bits of bf16, and travels so. */
-static int gather_segment(const struct skips *x, const struct segment *g,
+static int gather_segment(const struct log_rounds *x, const struct segment *g,
                           struct dt_error *err)
 {
     struct dt_view own = in_view(x, g, x->rank);
@@ -302,10 +306,10 @@ static int gather_segment(const struct skips *x, const struct segment *g,
     return 0;
 }
 
-int dt_skips_all_gather(struct dt_messages *m, const struct dt_op *op,
-                        struct dt_error *err)
+int dt_log_rounds_all_gather(struct dt_messages *m, const struct dt_op *op,
+                             struct dt_error *err)
 {
-    const struct skips x = skips_of(m, op);
+    const struct log_rounds x = rounds_of(m, op);
     if (op->wire != op->view.dtype)
         return each_segment(m, op, gather_segment, err);
     const struct blocks all = blocks_of_view(op);
@@ -316,8 +320,8 @@ int dt_skips_all_gather(struct dt_messages *m, const struct dt_op *op,
  * is its lowest bit; v - low is above it. A message down has the blocks of all
  * that are below the receiver, or with `whole` everything.
  */
-static int send_down(const struct skips *x, const struct blocks *b, bool whole,
-                     struct dt_error *err)
+static int send_down(const struct log_rounds *x, const struct blocks *b,
+                     bool whole, struct dt_error *err)
 {
     int v = (x->rank - x->op->root + x->size) % x->size, low = 1;
     int first = whole ? 0 : x->rank;
@@ -341,10 +345,10 @@ static int send_down(const struct skips *x, const struct blocks *b, bool whole,
     return dt_messages_finish_all(x->messages, err);
 }
 
-int dt_skips_broadcast(struct dt_messages *m, const struct dt_op *op,
-                       struct dt_error *err)
+int dt_log_rounds_broadcast(struct dt_messages *m, const struct dt_op *op,
+                            struct dt_error *err)
 {
-    const struct skips x = skips_of(m, op);
+    const struct log_rounds x = rounds_of(m, op);
     const struct blocks all = blocks_of_view(op);
     bool whole = all.count * all.unit_bytes <= SMALL_BYTES;
     if (send_down(&x, &all, whole, err) < 0)
