@@ -21,7 +21,7 @@ AM_TESTS_ENVIRONMENT = DT_SRCDIR='$(abs_top_srcdir)' \
 
 LOG_COMPILER = $(SHELL)
 AM_LOG_FLAGS = $(top_srcdir)/tests/cmocka.sh
-EXTRA_DIST += tests/cmocka.sh tests/leaks.supp
+EXTRA_DIST += tests/cmocka.sh tests/families.h tests/leaks.supp
 
 # How much of the code has run since the last `make clean`.
 EXTRA_DIST += tests/README.md tests/coverage.sh

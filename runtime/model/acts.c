@@ -41,7 +41,7 @@ static struct dt_norm take_norm(struct arena *arena,
 {
     struct dt_norm norm = {.out = take_compute(arena, N, config->n_embd),
                            .rstd = take_typed(arena, DT_F32, N, 1)};
-    if (dt_family_of(config->family)->centered)
+    if (config->family->centered)
         norm.mean = take_typed(arena, DT_F32, N, 1);
     return norm;
 }
@@ -53,7 +53,7 @@ static void take_block(struct arena *arena, struct dt_block *block,
     const struct dt_model_config *config = plan->config;
     size_t queries = config->n_head * config->head_size;
     size_t keys = config->n_kv_head * config->head_size;
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     block->qkv = take_compute(arena, N, queries + 2 * keys);
     block->attention = take_compute(arena, N, queries);
     block->lse = take_typed(arena, DT_F32, N, config->n_head);
@@ -145,7 +145,7 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
 {
     size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
     size_t HS = plan->config->head_size;
-    enum dt_head_norm norm = dt_family_of(plan->config->family)->head_norm;
+    enum dt_head_norm norm = plan->config->family->head_norm;
     if (norm != DT_HEAD_NORM_NONE) {
         acts->heads = take_compute(arena, N, (NH + 2 * NKV) * HS);
         acts->head_rstd = take_typed(arena, DT_F32, N,
@@ -223,7 +223,7 @@ static bool has_sums(const struct dt_acts_for *plan)
 {
     const struct dt_model_options *options = plan->options;
     return plan->ops->norm_sums && options->train && options->adapter.r == 0 &&
-           dt_family_of(plan->config->family)->centered &&
+           plan->config->family->centered &&
            (!options->dropout || plan->config->resid_dropout == 0);
 }
 

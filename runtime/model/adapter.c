@@ -225,7 +225,7 @@ static int check_names(const struct dt_adapter *adapter,
 struct dt_adapter_sizes dt_adapter_sizes_of(
     const struct dt_model_config *config, const struct dt_param *w, size_t r)
 {
-    const bool in_out = config->family == DT_GPT2;
+    const bool in_out = dt_model_in_out(config);
     return (struct dt_adapter_sizes){
         .R = r, .C = w->shape[in_out ? 0 : 1], .OC = w->shape[in_out ? 1 : 0]};
 }

@@ -245,7 +245,7 @@ char *dt_adapter_format(const struct dt_adapter *adapter,
         "task_type", config->scores ? "SEQ_CLS" : "CAUSAL_LM", "r",
         (json_int_t)adapter->r, "lora_alpha", adapter->alpha, "lora_dropout",
         adapter->dropout, "use_rslora", adapter->rslora, "bias", "none",
-        "fan_in_fan_out", config->family == DT_GPT2, "inference_mode", 1,
+        "fan_in_fan_out", dt_model_in_out(config), "inference_mode", 1,
         "init_lora_weights", 1, "target_modules", list_targets(adapter, layout),
         "modules_to_save", saved);
     char *text =

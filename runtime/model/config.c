@@ -16,6 +16,7 @@
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
+#define AT(name) offsetof(struct dt_model_config, name)
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Keys that change the mathematics, with the only supported value. */
@@ -35,18 +36,16 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems)
 {
     const json_t *type = json_object_get(root, "model_type");
-    const char *name = json_string_value(type);
-    char known[256] = "one of ";
-    for (int family = 0; family < DT_FAMILIES; family++) {
-        const char *word = dt_model_family_name(family);
-        if (name && !strcmp(name, word)) {
-            config->family = family;
-            return true;
-        }
-        sprintf(known + strlen(known), "%s%s", family > 0 ? ", " : "", word);
-    }
-    dt_config_unexpected(problems, "", "model_type", known, type);
-    return false;
+    char known[1024] = "one of ";
+    size_t used = strlen(known);
+    config->family = dt_model_family_find(
+        json_is_string(type) ? json_string_value(type) : "");
+    for (size_t i = 0; dt_families[i] && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+                                 i > 0 ? ", " : "", dt_families[i]->type);
+    if (!config->family)
+        dt_config_unexpected(problems, "", "model_type", known, type);
+    return config->family;
 }
 
 /* Names of labels; without them transformers has two. */
@@ -61,7 +60,7 @@ static void parse_labels(const json_t *root, struct dt_error *problems)
 static void parse_architecture(struct dt_model_config *config,
                                const json_t *root, struct dt_error *problems)
 {
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     const json_t *list = json_object_get(root, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
@@ -87,7 +86,7 @@ static void parse_activation(struct dt_model_config *config, const json_t *root,
 {
     static const char *const silu[] = {"silu", "swish", NULL};
     static const char *const gelu[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     const json_t *act = json_object_get(root, family->activation);
     const char *name = json_string_value(act);
     config->gate = family->gate;
@@ -113,30 +112,36 @@ static void parse_mathematics(struct dt_model_config *config,
             dt_config_unexpected(problems, "", only[i].key, only[i].value,
                                  value);
     }
+    const char *unused = config->family->unused;
+    if (unused && dt_config_value(root, unused))
+        dt_config_unexpected(problems, "", unused, "null",
+                             json_object_get(root, unused));
     parse_activation(config, root, problems);
 }
 
-/* null: no cap; a missing key: that of the first models. transformers ignores
- * that of Gemma 3's attention.
- */
+/* null: no cap; a missing key: that of the family's first models. */
+static void parse_softcap(double *cap, double missing, const json_t *root,
+                          const char *key, struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(root, key);
+    if (value && json_number_value(value) == 0)
+        dt_config_unexpected(problems, "", key, "a number > 0, or null", value);
+    if (!json_object_get(root, key))
+        *cap = missing;
+}
+
 static void parse_softcaps(struct dt_model_config *config, const json_t *root,
                            struct dt_error *problems)
 {
-    const char *const keys[] = {"attn_logit_softcapping",
-                                "final_logit_softcapping"};
-    bool gemma = config->family == DT_GEMMA2 || config->family == DT_GEMMA3;
-    for (size_t i = 0; i < LENGTH(keys) && gemma; i++) {
-        const json_t *value = dt_config_value(root, keys[i]);
-        bool refused = i == 0 && config->family == DT_GEMMA3 && value;
-        if (refused || (value && json_number_value(value) == 0))
-            dt_config_unexpected(problems, "", keys[i],
-                                 refused ? "null" : "a number > 0, or null",
-                                 value);
-    }
-    if (config->family == DT_GEMMA2 && !json_object_get(root, keys[0]))
-        config->attention_softcap = 50;
-    if (config->family == DT_GEMMA2 && !json_object_get(root, keys[1]))
-        config->logits_softcap = 30;
+    const struct dt_family *family = config->family;
+    const char *attention = dt_model_config_key(config, AT(attention_softcap));
+    const char *logits = dt_model_config_key(config, AT(logits_softcap));
+    if (attention)
+        parse_softcap(&config->attention_softcap, family->attention_softcap,
+                      root, attention, problems);
+    if (logits)
+        parse_softcap(&config->logits_softcap, family->logits_softcap, root,
+                      logits, problems);
 }
 
 /* A token id, or -1 for null. Ids beyond the vocabulary, which published files
@@ -160,7 +165,7 @@ static int32_t parse_id(const struct dt_model_config *config, const char *key,
 static void parse_padding(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems)
 {
-    const int32_t own = dt_family_of(config->family)->pad;
+    const int32_t own = config->family->pad;
     const json_t *value = json_object_get(root, "pad_token_id");
     const json_int_t V = (json_int_t)config->vocab_size;
     const json_int_t id =
@@ -168,9 +173,9 @@ static void parse_padding(struct dt_model_config *config, const json_t *root,
     config->pad = parse_id(config, "pad_token_id", value, problems);
     if (!value && own < V)
         config->pad = own;
-    config->padding_row = config->family == DT_GPT2 ? -1
-                          : id < 0 && id >= -V      ? (int32_t)(V + id)
-                                                    : config->pad;
+    config->padding_row = config->family->centered ? -1
+                          : id < 0 && id >= -V     ? (int32_t)(V + id)
+                                                   : config->pad;
 }
 
 static void parse_ids(struct dt_model_config *config, const json_t *root,
@@ -197,22 +202,54 @@ static void parse_ids(struct dt_model_config *config, const json_t *root,
 
 /* --- all of it --- */
 
+/* Adds problems between several fields. Fields with a problem of their own are
+ * 0.
+ */
+static void check_relations(const struct dt_model_config *config,
+                            struct dt_error *problems)
+{
+    size_t C = config->n_embd, NH = config->n_head, NKV = config->n_kv_head;
+    bool derived =
+        !dt_model_config_key(config, AT(head_size)) || config->head_size == 0;
+    size_t HS = derived && NH > 0 ? C / NH : config->head_size;
+    if (derived && NH > 0 && C % NH != 0)
+        dt_error_add(problems, EX_DATAERR,
+                     "%s: %zu is not a multiple of %s %zu",
+                     dt_model_config_key(config, AT(n_embd)), C,
+                     dt_model_config_key(config, AT(n_head)), NH);
+    else if (HS % 2 != 0 || HS > DT_MAX_HEAD_SIZE)
+        dt_error_add(
+            problems, EX_DATAERR,
+            "%s: expected heads of an even size up to %d, got %zu",
+            dt_model_config_key(config, derived ? AT(n_head) : AT(head_size)),
+            DT_MAX_HEAD_SIZE, HS);
+    if (NKV > 0 && NH % NKV != 0)
+        dt_error_add(problems, EX_DATAERR,
+                     "num_key_value_heads: %zu does not divide "
+                     "num_attention_heads %zu",
+                     NKV, NH);
+    if (config->rope_scaling == DT_ROPE_LLAMA3 && config->rope_low > 0 &&
+        config->rope_high > 0 && config->rope_high <= config->rope_low)
+        dt_error_add(problems, EX_DATAERR,
+                     "high_freq_factor: expected more than low_freq_factor "
+                     "%.15g, got %.15g",
+                     config->rope_low, config->rope_high);
+}
+
 /* The defaults of optional keys. Those of missing head counts and sizes hold
  * for missing keys alone: with null they are derived from other fields.
  */
 static void set_defaults(struct dt_model_config *config, const json_t *root)
 {
-    const struct dt_family *family = dt_family_of(config->family);
-    bool gemma = config->family == DT_GEMMA2 || config->family == DT_GEMMA3;
+    const struct dt_family *family = config->family;
     config->norm_epsilon = family->norm_epsilon;
     config->initializer_range = 0.02;
     config->tie_word_embeddings = family->tied;
     config->rope_theta = family->theta;
-    config->query_scalar = gemma ? 256 : 0;
-    if (config->family == DT_GPT2)
-        config->embd_dropout = config->attn_dropout = config->resid_dropout =
-            0.1;
-    if (config->family == DT_GRANITE)
+    config->query_scalar = family->query_scalar;
+    config->embd_dropout = config->attn_dropout = config->resid_dropout =
+        family->dropout;
+    if (family->multipliers)
         config->embedding_multiplier = config->residual_multiplier =
             config->attention_multiplier = config->logits_scaling = 1;
     if (!json_object_get(root, "num_key_value_heads"))
@@ -224,12 +261,10 @@ static void set_defaults(struct dt_model_config *config, const json_t *root)
 /* Fields that are derived from others. */
 static void derive_fields(struct dt_model_config *config)
 {
-    enum dt_model_family family = config->family;
-    if (family == DT_GPT2)
-        config->qkv_bias = config->mlp_bias = true;
-    if (family == DT_QWEN2)
-        config->qkv_bias = true;
-    config->out_bias = family != DT_QWEN2 && config->qkv_bias;
+    const struct dt_family *family = config->family;
+    config->qkv_bias |= family->qkv_biased;
+    config->mlp_bias |= family->mlp_biased;
+    config->out_bias = config->qkv_bias && !family->out_plain;
     if (config->n_inner == 0)
         config->n_inner = 4 * config->n_embd;
     if (config->n_kv_head == 0)
@@ -246,19 +281,36 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
         return;
     parse_architecture(config, root, problems);
     set_defaults(config, root);
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (!dt_model_fields[i].scalings)
-            dt_config_parse_field(config, &dt_model_fields[i], "", root,
-                                  problems);
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++)
+        if (!field->scalings)
+            dt_config_parse_field(config, field, "", root, problems);
     parse_mathematics(config, root, problems);
     parse_softcaps(config, root, problems);
-    if (config->family != DT_GPT2)
+    if (!config->family->centered)
         dt_config_parse_rope(config, root, problems);
-    dt_config_parse_layers(config, dt_family_of(config->family), root,
-                           problems);
+    dt_config_parse_layers(config, root, problems);
     parse_ids(config, root, problems);
-    dt_model_config_relations(config, problems);
+    check_relations(config, problems);
     derive_fields(config);
+}
+
+int dt_model_config_check(const struct dt_model_config *config,
+                          struct dt_error *err)
+{
+    struct dt_error problems = {0};
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++) {
+        double value = dt_field_get(config, field);
+        char got[32];
+        snprintf(got, sizeof(got), "%.15g", value);
+        if (dt_field_of(field, config) && !dt_field_in_range(field, value))
+            dt_field_unexpected(field, "", got, &problems);
+    }
+    check_relations(config, &problems);
+    if (problems.text[0])
+        return dt_error_set(err, EX_CONFIG, "%s", problems.text);
+    return 0;
 }
 
 int dt_model_config_parse(struct dt_model_config *config, const char *json,

@@ -7,7 +7,6 @@
 
 #include <xxhash.h>
 
-#include "model/config_fields.h"
 #include "model/family.h"
 
 #define AT(name) offsetof(struct dt_model_config, name)
@@ -48,9 +47,10 @@ static void list_traits(const struct dt_model_config *c,
         [DT_GATE_SILU] = "silu", [DT_GATE_GELU] = "gelu_pytorch_tanh"};
     const bool factors = c->rope_scaling == DT_ROPE_LONGROPE;
     const struct trait all[TRAITS] = {
-        {"model_type", c->family, dt_model_family_name(c->family)},
+        {"model_type", digest(c->family->type, strlen(c->family->type)),
+         c->family->type},
         {"architectures", c->scores, heads[c->scores]},
-        {dt_family_of(c->family)->activation, c->gate, gates[c->gate]},
+        {c->family->activation, c->gate, gates[c->gate]},
         {"rope_scaling.rope_type", c->rope_scaling,
          dt_rope_scaling_name(c->rope_scaling)},
         {"rope_scaling.short_factor",
@@ -112,8 +112,8 @@ static const struct dt_field *find_cause(const struct dt_field *field,
     if (field->offset != AT(rope_factor) ||
         was->rope_scaling != DT_ROPE_LONGROPE)
         return field;
-    for (size_t i = 0; i < dt_model_field_count; i++) {
-        const struct dt_field *length = &dt_model_fields[i];
+    for (const struct dt_field *length = was->family->fields; length->key;
+         length++) {
         if ((length->offset == AT(n_positions) ||
              length->offset == AT(rope_original)) &&
             field_differs(length, was, is))
@@ -126,8 +126,8 @@ static const struct dt_field *find_cause(const struct dt_field *field,
 static const struct dt_field *find_field(const struct dt_model_config *was,
                                          const struct dt_model_config *is)
 {
-    for (size_t i = 0; i < dt_model_field_count; i++) {
-        const struct dt_field *field = &dt_model_fields[i];
+    for (const struct dt_field *field = was->family->fields; field->key;
+         field++) {
         if (field_computes(field) && field_differs(field, was, is))
             return find_cause(field, was, is);
     }
@@ -171,16 +171,6 @@ bool dt_model_config_change(const struct dt_model_config *was,
     return true;
 }
 
-const char *dt_model_config_key(const struct dt_model_config *config,
-                                size_t offset)
-{
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (dt_model_fields[i].offset == offset &&
-            dt_field_of(&dt_model_fields[i], config))
-            return dt_model_fields[i].key;
-    return NULL;
-}
-
 uint64_t dt_model_config_hash(const struct dt_model_config *config)
 {
     struct trait traits[TRAITS];
@@ -188,8 +178,8 @@ uint64_t dt_model_config_hash(const struct dt_model_config *config)
     list_traits(config, traits);
     for (size_t i = 0; i < TRAITS; i++)
         hash = XXH3_64bits_withSeed(&traits[i].value, sizeof(double), hash);
-    for (size_t i = 0; i < dt_model_field_count; i++) {
-        const struct dt_field *field = &dt_model_fields[i];
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++) {
         double value = dt_field_get(config, field);
         if (dt_field_of(field, config) && field_computes(field))
             hash = XXH3_64bits_withSeed(&value, sizeof(value), hash);

@@ -16,7 +16,6 @@ enum dt_field_type {
 
 struct dt_field {
     const char *key;
-    unsigned families; /* that have it: a bit for each */
     enum dt_field_type type;
     bool required;
     size_t offset; /* in struct dt_model_config */
@@ -25,15 +24,12 @@ struct dt_field {
                           of the file itself */
 };
 
-extern const struct dt_field dt_model_fields[];
-extern const size_t dt_model_field_count;
-
 /* "default", "linear", ...: rope_type in config.json; NULL from
  * DT_ROPE_SCALINGS on.
  */
 const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
 
-/* Does a model of this family and scaling have the field? */
+/* Does a model with this scaling of RoPE have the field? */
 bool dt_field_of(const struct dt_field *field,
                  const struct dt_model_config *config);
 
@@ -47,11 +43,5 @@ bool dt_field_in_range(const struct dt_field *field, double value);
 /* Adds "<prefix><key>: expected ..., got <got>" to problems. */
 void dt_field_unexpected(const struct dt_field *field, const char *prefix,
                          const char *got, struct dt_error *problems);
-
-/* Adds problems between several fields. Fields with a problem of their own are
- * 0.
- */
-void dt_model_config_relations(const struct dt_model_config *config,
-                               struct dt_error *problems);
 
 #endif /* DT_MODEL_CONFIG_FIELDS_H */

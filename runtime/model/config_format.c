@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "model/config_fields.h"
 #include "model/family.h"
 
 #define AT(name) offsetof(struct dt_model_config, name)
@@ -70,8 +69,8 @@ static int add_rope(json_t *root, const struct dt_model_config *config)
         return result;
     json_t *rope =
         json_pack("{s:s}", "rope_type", dt_rope_scaling_name(scaling));
-    for (size_t i = 0; i < dt_model_field_count; i++) {
-        const struct dt_field *field = &dt_model_fields[i];
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++) {
         if (field->scalings && dt_field_of(field, config))
             result |= json_object_set_new(rope, field->key,
                                           field_json(config, field));
@@ -85,31 +84,26 @@ static int add_rope(json_t *root, const struct dt_model_config *config)
     return result | json_object_set_new(root, "rope_scaling", rope);
 }
 
-/* A number, or a word, for each layer. */
-static int add_layers(json_t *root, const char *key,
-                      const struct dt_layers *layers, size_t count, bool words)
+/* A word for each layer. */
+static int add_types(json_t *root, const struct dt_layers *full, size_t count)
 {
     json_t *list = json_array();
     int result = 0;
-    for (size_t l = 0; l < count; l++) {
-        bool has = dt_layers_have(layers, l);
+    for (size_t l = 0; l < count; l++)
         result |= json_array_append_new(
-            list,
-            words ? json_string(has ? "full_attention" : "sliding_attention")
-                  : json_integer(!has));
-    }
-    return result | json_object_set_new(root, key, list);
+            list, json_string(dt_layers_have(full, l) ? "full_attention"
+                                                      : "sliding_attention"));
+    return result | json_object_set_new(root, "layer_types", list);
 }
 
 static int add_window(json_t *root, const struct dt_model_config *config)
 {
     const struct dt_layers none = {.bits = {0}};
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     struct dt_layers full = config->full;
     int result = 0;
-    if (config->family == DT_SMOLLM3)
-        result |= add_layers(root, "no_rope_layers", &config->unrotated,
-                             config->n_layer, false);
+    if (family->format_layers)
+        result |= family->format_layers(root, config);
     if (family->windows == DT_WINDOWS_NONE)
         return result;
     result |= json_object_set_new(root, "sliding_window",
@@ -121,10 +115,9 @@ static int add_window(json_t *root, const struct dt_model_config *config)
                                       json_boolean(config->window > 0));
     for (size_t l = 0; l < config->n_layer && config->window == 0; l++)
         dt_layers_add(&full, l);
-    if (config->family != DT_PHI3 &&
-        (config->family != DT_MISTRAL ||
-         memcmp(&config->full, &none, sizeof(none)) != 0))
-        result |= add_layers(root, "layer_types", &full, config->n_layer, true);
+    if (family->windows != DT_WINDOWS_ALL ||
+        memcmp(&config->full, &none, sizeof(none)) != 0)
+        result |= add_types(root, &full, config->n_layer);
     return result;
 }
 
@@ -149,7 +142,7 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
 
 static const char *architecture_of(const struct dt_model_config *config)
 {
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     return config->scores ? family->scores : family->causal;
 }
 
@@ -172,7 +165,7 @@ static int add_scores(json_t *root, const struct dt_model_config *config)
 /* All keys of the family. NULL if out of memory. */
 static json_t *build_config(const struct dt_model_config *config)
 {
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     const char *gate =
         config->gate == DT_GATE_SILU ? "silu" : "gelu_pytorch_tanh";
     json_t *root =
@@ -180,8 +173,8 @@ static json_t *build_config(const struct dt_model_config *config)
                   "model_type", family->type, family->activation,
                   family->centered ? "gelu_new" : gate);
     int result = 0;
-    for (size_t i = 0; i < dt_model_field_count; i++) {
-        const struct dt_field *field = &dt_model_fields[i];
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++) {
         if (!field->scalings && dt_field_of(field, config))
             result |= json_object_set_new(root, field->key,
                                           field_json(config, field));

@@ -52,3 +52,26 @@ void dt_config_parse_field(struct dt_model_config *config,
         dt_field_unexpected(field, prefix, dt_config_text(value, text),
                             problems);
 }
+
+void dt_config_parse_key(struct dt_model_config *config, const char *key,
+                         const char *prefix, const json_t *object,
+                         struct dt_error *problems)
+{
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++)
+        if (!strcmp(field->key, key))
+            dt_config_parse_field(config, field, prefix, object, problems);
+}
+
+void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,
+                           size_t *out, struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(root, key);
+    if (!value)
+        return;
+    if (json_is_integer(value) && json_integer_value(value) >= min)
+        *out = (size_t)json_integer_value(value);
+    else
+        dt_config_unexpected(problems, "", key,
+                             min ? "an integer > 0" : "an integer >= 0", value);
+}

@@ -3,9 +3,6 @@
 #ifndef DT_MODEL_CONFIG_PARSE_H
 #define DT_MODEL_CONFIG_PARSE_H
 
-#include <jansson.h>
-
-#include "model/config_fields.h"
 #include "model/family.h"
 
 /* The JSON text of a value, shortened, for "got ...". Returns text. */
@@ -25,18 +22,26 @@ void dt_config_parse_field(struct dt_model_config *config,
                            const struct dt_field *field, const char *prefix,
                            const json_t *object, struct dt_error *problems);
 
+/* Reads each field of that key. */
+void dt_config_parse_key(struct dt_model_config *config, const char *key,
+                         const char *prefix, const json_t *object,
+                         struct dt_error *problems);
+
+/* Reads an integer >= min. If it is missing or null, *out is unchanged. */
+void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,
+                           size_t *out, struct dt_error *problems);
+
 /* Reads what says how positions are rotated, in the spelling of transformers 4
  * or 5. Needs the fields of the file.
  */
 void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems);
 
-/* Reads which layers have a window, and which rotate nothing; `family` is the
- * row of the config's. Needs the fields of the file. A row that does not say
- * which layers have windows is a problem, too.
+/* Reads which layers have a window, and in what else they differ. Needs the
+ * fields of the file. A family that does not say which layers have windows is a
+ * problem, too.
  */
-void dt_config_parse_layers(struct dt_model_config *config,
-                            const struct dt_family *family, const json_t *root,
+void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
                             struct dt_error *problems);
 
 #endif /* DT_MODEL_CONFIG_PARSE_H */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model/config_parse.h"
-#include "model/family.h"
 
 /* An object with keys of RoPE, and what stands before them in messages. */
 struct rope_object {
@@ -15,9 +14,7 @@ struct rope_object {
     const char *prefix;
 };
 
-/* `type` of transformers 4, `rope_type` since then. Phi-3 has other names for
- * longrope.
- */
+/* `type` of transformers 4, `rope_type` since then. */
 static bool parse_type(struct dt_model_config *config,
                        const struct rope_object *rope,
                        struct dt_error *problems)
@@ -28,12 +25,12 @@ static bool parse_type(struct dt_model_config *config,
     if (old)
         type = json_object_get(rope->json, "type");
     const char *name = type ? json_string_value(type) : "default";
-    bool phi3 = config->family == DT_PHI3;
-    if (phi3 && name && (!strcmp(name, "su") || !strcmp(name, "yarn")))
+    bool longrope = config->family->longrope;
+    if (longrope && name && (!strcmp(name, "su") || !strcmp(name, "yarn")))
         name = "longrope";
     for (int s = 0; s < DT_ROPE_SCALINGS; s++) {
         const char *word = dt_rope_scaling_name(s);
-        if (phi3 && s != DT_ROPE_DEFAULT && s != DT_ROPE_LONGROPE)
+        if (longrope && s != DT_ROPE_DEFAULT && s != DT_ROPE_LONGROPE)
             continue;
         if (name && !strcmp(name, word)) {
             config->rope_scaling = s;
@@ -84,10 +81,8 @@ static double attention_factor(const struct dt_model_config *config)
 static void parse_original(struct dt_model_config *config, const json_t *root,
                            struct dt_error *problems)
 {
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (!strcmp(dt_model_fields[i].key, "original_max_position_embeddings"))
-            dt_config_parse_field(config, &dt_model_fields[i], "", root,
-                                  problems);
+    dt_config_parse_key(config, "original_max_position_embeddings", "", root,
+                        problems);
 }
 
 /* The fields of the scaling, and what follows from them. */
@@ -95,17 +90,18 @@ static void parse_scaling(struct dt_model_config *config,
                           const struct rope_object *rope, const json_t *root,
                           struct dt_error *problems)
 {
-    const size_t original = dt_family_of(config->family)->original;
+    const size_t original = config->family->original;
     size_t pairs = dt_model_rotary(config) / 2;
     config->rope_original = config->n_positions;
     config->rope_fast = 32;
     config->rope_slow = 1;
     config->rope_truncate = true;
     config->rope_factor = 0;
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (dt_model_fields[i].scalings)
-            dt_config_parse_field(config, &dt_model_fields[i], rope->prefix,
-                                  rope->json, problems);
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++)
+        if (field->scalings)
+            dt_config_parse_field(config, field, rope->prefix, rope->json,
+                                  problems);
     if (original > 0)
         config->rope_original = original;
     parse_original(config, root, problems);
@@ -121,8 +117,7 @@ static void parse_scaling(struct dt_model_config *config,
         config->rope_attention = attention_factor(config);
 }
 
-/* Only Phi-3 rotates a part of a head; transformers ignores the key elsewhere.
- */
+/* transformers ignores the key in families that do not rotate a part. */
 static void parse_rotary(struct dt_model_config *config,
                          const struct rope_object *rope, const json_t *root,
                          struct dt_error *problems)
@@ -134,7 +129,7 @@ static void parse_rotary(struct dt_model_config *config,
         value = dt_config_value(root, key);
     }
     double factor = value ? json_number_value(value) : 1;
-    bool known = config->family == DT_PHI3, part = factor > 0 && factor < 1;
+    bool known = config->family->rotates_part, part = factor > 0 && factor < 1;
     struct dt_model_config rotated = *config;
     rotated.rotary_factor = part ? factor : 0;
     size_t count = dt_model_rotary(&rotated);
@@ -153,10 +148,8 @@ static void parse_theta(struct dt_model_config *config,
                         const struct rope_object *rope,
                         struct dt_error *problems)
 {
-    for (size_t i = 0; i < dt_model_field_count; i++)
-        if (!strcmp(dt_model_fields[i].key, "rope_theta"))
-            dt_config_parse_field(config, &dt_model_fields[i], rope->prefix,
-                                  rope->json, problems);
+    dt_config_parse_key(config, "rope_theta", rope->prefix, rope->json,
+                        problems);
 }
 
 /* transformers 4 has rope_theta and rope_scaling; 5 has both in
@@ -223,7 +216,7 @@ void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems)
 {
     struct rope_object rope;
-    config->rope_local_theta = dt_family_of(config->family)->local_theta;
+    config->rope_local_theta = config->family->local_theta;
     rope = config->rope_local_theta > 0 ? find_local(config, root, problems)
                                         : find_object(root, problems);
     parse_rotary(config, &rope, root, problems);

@@ -150,7 +150,7 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
         return NULL;
     }
     *m = (struct dt_model){.config = *config,
-                           .family = dt_family_of(config->family),
+                           .family = config->family,
                            .scales =
                                dt_model_scales_of(config, options->compute),
                            .options = *options,

@@ -39,3 +39,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/transformer.c \
 	runtime/model/transformer.h \
 	# End of runtime/model
+
+# The files of families/ as one source with a list of them, anew when a file
+# comes or goes
+EXTRA_DIST += runtime/model/families runtime/model/families.awk
+CLEANFILES += runtime/model/families.inc
+runtime/model/family.$(OBJEXT): runtime/model/families.inc
+runtime/model/families.inc: $(srcdir)/runtime/model/families \
+		runtime/model/families.awk
+	$(AM_V_GEN)$(MKDIR_P) runtime/model && \
+	(cd $(srcdir)/runtime/model/families && ls *.c) | LC_ALL=C sort | \
+		$(AWK) -f $(srcdir)/runtime/model/families.awk >$@.tmp && \
+		mv $@.tmp $@

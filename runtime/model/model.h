@@ -2,7 +2,7 @@
 /*
  * model.h - a transformer from config.json: parameters, units, passes
  *
- * All families are one model with switches (family.c): blocks of attention and
+ * All families are one model with switches (family.h): blocks of attention and
  * MLP. Units: 0 the embedding, 1..n_layer the blocks, n_layer + 1 the final
  * norm and head. Weights are stored as Hugging Face stores them, under its
  * names, so a checkpoint is a copy.
@@ -19,20 +19,7 @@
 #include "tensor/batch.h"
 #include "tensor/layout.h"
 
-enum dt_model_family {
-    DT_GPT2,
-    DT_LLAMA,
-    DT_MISTRAL,
-    DT_QWEN2,
-    DT_QWEN3,
-    DT_GEMMA2, /* numbers are in hashes: new ones come last */
-    DT_GEMMA3, /* its language model */
-    DT_GRANITE,
-    DT_OLMO2,
-    DT_PHI3, /* and Phi-4 */
-    DT_SMOLLM3,
-    DT_FAMILIES
-};
+struct dt_family; /* what tells its models apart: a file of families/ */
 
 enum dt_rope_scaling {
     DT_ROPE_DEFAULT,
@@ -62,7 +49,7 @@ static inline void dt_layers_add(struct dt_layers *layers, size_t l)
 }
 
 struct dt_model_config {
-    enum dt_model_family family;
+    const struct dt_family *family;
     size_t vocab_size;   /* V */
     size_t stored_vocab; /* rows of the embedding and of the head that files of
                             this config.json have, if fewer; 0: V */
@@ -154,7 +141,16 @@ static inline size_t dt_model_room(const struct dt_model_config *config)
 }
 
 /* "gpt2", "llama", ...: model_type in config.json */
-const char *dt_model_family_name(enum dt_model_family family);
+const char *dt_model_family_name(const struct dt_family *family);
+
+/* The family of that name, or NULL. */
+const struct dt_family *dt_model_family_find(const char *name);
+
+/* Whether files have the matrices of blocks as (in, out), as GPT-2's. */
+bool dt_model_in_out(const struct dt_model_config *config);
+
+/* Whether positions are an embedding, and not rotations. */
+bool dt_model_learns_positions(const struct dt_model_config *config);
 
 /* Checks that transformers can read a model of the family with a score in place
  * of its head. -1: EX_CONFIG.

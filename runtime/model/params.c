@@ -103,7 +103,7 @@ static const struct param llama[] = {
 
 static const struct param *table_of(const struct dt_model_config *config)
 {
-    return dt_family_of(config->family)->centered ? gpt2 : llama;
+    return config->family->centered ? gpt2 : llama;
 }
 
 static size_t param_length(const struct dt_model_config *config, enum size size)
@@ -127,7 +127,7 @@ static size_t param_length(const struct dt_model_config *config, enum size size)
 
 static bool param_exists(const struct dt_model_config *config, enum when when)
 {
-    const struct dt_family *family = dt_family_of(config->family);
+    const struct dt_family *family = config->family;
     const bool there[] = {
         [ALWAYS] = true,
         [QKV_BIAS] = config->qkv_bias,
@@ -205,8 +205,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     for (size_t l = 0; l < config->n_layer; l++) {
         char prefix[40];
         snprintf(prefix, sizeof(prefix),
-                 dt_family_of(config->family)->centered ? "transformer.h.%zu."
-                                                        : "model.layers.%zu.",
+                 config->family->centered ? "transformer.h.%zu."
+                                          : "model.layers.%zu.",
                  l);
         if (add_unit(layout, config, prefix, block, err) < 0)
             goto error;
@@ -255,7 +255,7 @@ void dt_model_init_unit(const struct dt_model_config *config,
 {
     const struct dt_unit *unit = &layout->units[u];
     uint64_t first = 0; /* elements before the parameter, without padding */
-    const float one = dt_family_of(config->family)->shifted ? 0.0f : 1.0f;
+    const float one = config->family->shifted ? 0.0f : 1.0f;
     for (size_t i = 0; i < unit->first_param; i++)
         first += layout->params[i].count;
     for (size_t i = 0; i < unit->param_count; i++) {

@@ -9,7 +9,7 @@
 
 size_t dt_rope_tables(const struct dt_model_config *config)
 {
-    if (dt_family_of(config->family)->centered)
+    if (config->family->centered)
         return 0;
     return config->rope_local_theta > 0 || dt_model_two_lengths(config) ? 2 : 1;
 }

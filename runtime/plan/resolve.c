@@ -49,7 +49,7 @@ int dt_run_model_config(const struct dt_conf *conf,
         return resize_embeddings(conf, config, err);
     }
     *config = (struct dt_model_config){
-        .family = DT_GPT2,
+        .family = dt_model_family_find("gpt2"),
         .vocab_size = (size_t)conf->model.vocab_size,
         .n_positions = (size_t)conf->model.n_positions,
         .n_embd = (size_t)conf->model.n_embd,

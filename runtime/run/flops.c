@@ -30,7 +30,8 @@ const struct dt_peak *dt_peak_of(const char *device, enum dt_dtype compute)
  */
 static double looked_up(const struct dt_model_config *config)
 {
-    double rows = config->family == DT_GPT2 ? (double)config->n_positions : 0;
+    double rows =
+        dt_model_learns_positions(config) ? (double)config->n_positions : 0;
     if (!dt_model_tied(config))
         rows += (double)config->vocab_size;
     return rows * (double)config->n_embd;

@@ -119,7 +119,7 @@ static int merge_pair(const struct merge *m, size_t i,
         a ? read_param(m->trained, m->layout, (size_t)place.b, err) : NULL;
     if (b) {
         add_product(w, a, b, dt_adapter_sizes_of(m->config, param, m->r),
-                    m->config->family == DT_GPT2, m->scale);
+                    dt_model_in_out(m->config), m->scale);
         dt_convert(dt_view_data(to), to.dtype, w, DT_F32, param->count);
     }
     free(w);

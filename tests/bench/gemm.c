@@ -30,6 +30,7 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/matmul.h"
 #include "tests/bench/roof.h"
+#include "tests/families.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
@@ -61,7 +62,7 @@ static void must(bool done, const struct dt_error *err)
 static void layers_of(const struct dt_model_config *c,
                       struct layer layers[LAYERS])
 {
-    const bool gated = c->family != DT_GPT2;
+    const bool gated = c->family != &dt_family_gpt2;
     const enum dt_weight_order order =
         !gated ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
     const size_t C = c->n_embd, L = c->n_layer, Q = c->n_head * c->head_size;

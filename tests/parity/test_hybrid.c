@@ -13,6 +13,7 @@
 
 #include "tests/parity/trial.h"
 #include "tests/unit/drive.h"
+#include "tests/families.h"
 
 /* Worlds of groups; ranks are dealt to them in turn, as some launchers do. */
 static const struct {
@@ -66,7 +67,7 @@ static void a_hybrid_has_the_bits_of_ddp_in_two_levels(void **state)
         skip();
     reference_open(&r, *state);
     for (size_t i = 0; i < COUNT; i++) {
-        if (r.config.family != DT_GPT2 && i != 1)
+        if (r.config.family != &dt_family_gpt2 && i != 1)
             continue; /* worlds and types know no model */
         const struct trial trial = {
             .reference = &r,
@@ -114,7 +115,7 @@ static void when_micro_batches_are_added_decides_the_bits(void **state)
                                  .prefetch = 2}},
         .micro_batches = 3,
     };
-    for (int w = 0; w < (r.config.family == DT_GPT2 ? 2 : 1); w++) {
+    for (int w = 0; w < (r.config.family == &dt_family_gpt2 ? 2 : 1); w++) {
         compare(&trial, w, each, sizeof(each) / sizeof(each[0]));
         compare(&trial, w, last, sizeof(last) / sizeof(last[0]));
     }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/parity/reference.h"
+#include "tests/families.h"
 
 static const struct dt_model_options options = {
     .B = ROWS_MAX, .T = ROWS_WIDTH, .train = true, .dropout = true, .seed = 11};
@@ -29,7 +30,7 @@ static void set_rates(struct dt_model_config *config, double embd, double attn,
 static void open_dropping(struct reference *r, const char *name)
 {
     reference_open(r, name);
-    double others = r->config.family == DT_GPT2 ? 0.1 : 0;
+    double others = r->config.family == &dt_family_gpt2 ? 0.1 : 0;
     set_rates(&r->config, others, 0.2, others);
 }
 
@@ -125,7 +126,7 @@ enum {
 static struct dt_model_config small(double embd, double attn, double resid)
 {
     struct dt_model_config config = {
-        .family = DT_GPT2,
+        .family = &dt_family_gpt2,
         .padding_row = -1,
         .vocab_size = 16,
         .n_positions = 1,

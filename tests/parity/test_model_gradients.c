@@ -15,12 +15,13 @@
 #include "base/rng.h"
 #include "tests/parity/logits.h"
 #include "tests/parity/reference.h"
+#include "tests/families.h"
 
 enum { B = 4, T = 6, V = 11 };
 
 /* Uneven sizes: nothing is a multiple of a vector. */
 static const struct dt_model_config odd[] = {
-    {.family = DT_GPT2,
+    {.family = &dt_family_gpt2,
      .padding_row = -1,
      .vocab_size = V,
      .n_positions = 8,
@@ -35,7 +36,7 @@ static const struct dt_model_config odd[] = {
      .qkv_bias = true,
      .out_bias = true,
      .mlp_bias = true},
-    {.family = DT_QWEN3,
+    {.family = &dt_family_qwen3,
      .padding_row = -1,
      .vocab_size = V,
      .n_positions = 8,
@@ -266,7 +267,7 @@ static void recomputed_or_saved_activations_change_no_gradient(void **state)
     reference_rows(&r, 0, true, false, &rows, NULL);
     r.config.attn_dropout = 0.1;
     r.config.embd_dropout = r.config.resid_dropout =
-        r.config.family == DT_GPT2 ? 0.1 : 0;
+        r.config.family == &dt_family_gpt2 ? 0.1 : 0;
     for (size_t i = 0; i < 3; i++) {
         struct dt_model_options saved = {.B = ROWS_MAX,
                                          .T = ROWS_WIDTH,

@@ -17,12 +17,13 @@
 #include "base/rng.h"
 #include "tests/parity/rows.h"
 #include "tests/parity/subject.h"
+#include "tests/families.h"
 
 enum { T = 8, V = 11, PICKED = 4 };
 
 /* Uneven sizes; one of the two has a head of its own. */
 static const struct dt_model_config models[] = {
-    {.family = DT_GPT2,
+    {.family = &dt_family_gpt2,
      .padding_row = -1,
      .vocab_size = V,
      .n_positions = T,
@@ -38,7 +39,7 @@ static const struct dt_model_config models[] = {
      .out_bias = true,
      .mlp_bias = true,
      .value_head = true},
-    {.family = DT_QWEN3,
+    {.family = &dt_family_qwen3,
      .padding_row = -1,
      .vocab_size = V,
      .n_positions = T,

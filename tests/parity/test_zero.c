@@ -12,6 +12,7 @@
 
 #include "tests/parity/trial.h"
 #include "tests/unit/drive.h"
+#include "tests/families.h"
 
 enum { WORLDS = 4 };
 
@@ -150,7 +151,7 @@ static void every_tier_has_the_bits_of_none(void **state)
         skip();
     reference_open(&r, *state);
     /* the other model has each type in another world */
-    int shift = r.config.family == DT_GPT2 ? 0 : 1;
+    int shift = r.config.family == &dt_family_gpt2 ? 0 : 1;
     for (int world = 1; world <= 3; world++) {
         int type = (world + shift) % 3;
         const struct trial trial = {

@@ -99,7 +99,7 @@ void variant_fill(const struct dt_model_config *config,
                   const struct dt_param *param, float *w)
 {
     const bool shifted =
-        config->family == DT_GEMMA2 || config->family == DT_GEMMA3;
+        !strncmp(dt_model_family_name(config->family), "gemma", 5);
     const bool matrix = param->ndim == 2;
     const bool scales = !matrix && !shifted && !strstr(param->name, "bias");
     variant_hashes(w, param->count, param->name, matrix ? 0.375f : 0.25f);

@@ -19,6 +19,7 @@
 #include "model/model.h"
 #include "tests/unit/random_weights.h"
 #include "tests/unit/scratch.h"
+#include "tests/families.h"
 
 /* What the last run printed, both channels. */
 static char output[8192];
@@ -61,7 +62,7 @@ static inline struct dt_view param(const struct dt_layout *layout,
  */
 static inline void write_model(size_t vocab_size, size_t favourite)
 {
-    const struct dt_model_config config = {.family = DT_GPT2,
+    const struct dt_model_config config = {.family = &dt_family_gpt2,
                                            .vocab_size = vocab_size,
                                            .n_positions = 40,
                                            .n_embd = 4,

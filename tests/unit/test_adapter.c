@@ -16,9 +16,10 @@
 #include "conf/read.h"
 #include "model/adapter.h"
 #include "tests/unit/scratch.h"
+#include "tests/families.h"
 
 static const struct dt_model_config llama = {
-    .family = DT_LLAMA,
+    .family = &dt_family_llama,
     .padding_row = -1,
     .vocab_size = 11,
     .n_positions = 8,

@@ -7,6 +7,7 @@
 #include "comm/impl.h"
 #include "plan/plan.h"
 #include "tests/unit/conf.h"
+#include "tests/families.h"
 
 /* --- worlds that are never connected --- */
 
@@ -210,7 +211,7 @@ static void auto_is_a_node_if_that_fits(void **state)
                          .A = 1,
                          .exec = dt_exec_cpu(),
                          .nodes = nodes_of("aabb"),
-                         .learner.model_config = {.family = DT_GPT2,
+                         .learner.model_config = {.family = &dt_family_gpt2,
                                                   .vocab_size = 257,
                                                   .n_positions = 64,
                                                   .n_embd = 64,

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/model.h"
+#include "tests/families.h"
 
 /* The file of the smallest published GPT-2, keys in its order. */
 static const char hub_file[] =
@@ -375,7 +376,7 @@ static void a_message_of_too_many_problems_is_cut(void **state)
 
 static void the_check_names_every_invalid_field(void **state)
 {
-    struct dt_model_config c = {.family = DT_GPT2,
+    struct dt_model_config c = {.family = &dt_family_gpt2,
                                 .vocab_size = 97,
                                 .n_positions = 24,
                                 .n_embd = 30,
@@ -392,7 +393,7 @@ static void the_check_names_every_invalid_field(void **state)
     assert_string_equal(err.text,
                         "n_layer: expected an integer from 1 to 1024, got 0; "
                         "n_embd: 30 is not a multiple of n_head 4");
-    c.family = DT_QWEN3;
+    c.family = &dt_family_qwen3;
     c.n_layer = 1;
     assert_int_equal(dt_model_config_check(&c, &err), -1);
     assert_string_equal(err.text, "rope_theta: expected a number from 1 to "
@@ -418,7 +419,7 @@ static void models_that_compute_differently_are_told_apart(void **state)
     struct dt_model_config a, b;
     (void)state;
     parse(&a, llama_file);
-    TELLS(family, DT_MISTRAL);
+    TELLS(family, &dt_family_mistral);
     TELLS(scores, true);
     TELLS(n_layer, 8);
     TELLS(n_kv_head, 4);
@@ -451,7 +452,7 @@ static void models_that_compute_differently_are_told_apart(void **state)
 /* What follows from another key is not what the user has changed. */
 static void a_change_has_the_key_that_was_changed(void **state)
 {
-    struct dt_model_config a = {.family = DT_PHI3,
+    struct dt_model_config a = {.family = &dt_family_phi3,
                                 .rope_scaling = DT_ROPE_LONGROPE,
                                 .n_positions = 8192,
                                 .rope_original = 4096,

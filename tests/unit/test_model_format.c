@@ -18,7 +18,7 @@
 static void assert_same(const struct dt_model_config *a,
                         const struct dt_model_config *b)
 {
-    assert_int_equal(a->family, b->family);
+    assert_ptr_equal(a->family, b->family);
     assert_int_equal(a->head_size, b->head_size);
     assert_int_equal(a->n_inner, b->n_inner);
     assert_int_equal(a->qkv_bias, b->qkv_bias);

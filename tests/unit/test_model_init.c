@@ -12,10 +12,11 @@
 
 #include "model/model.h"
 #include "tests/unit/random_weights.h"
+#include "tests/families.h"
 
-static struct dt_model_config make_config(enum dt_model_family family)
+static struct dt_model_config make_config(const struct dt_family *family)
 {
-    bool gpt2 = family == DT_GPT2;
+    bool gpt2 = family == &dt_family_gpt2;
     return (struct dt_model_config){
         .family = family,
         .vocab_size = 500,
@@ -50,7 +51,7 @@ static double expected(const struct dt_model_config *config,
     return 0.02;
 }
 
-static void check_init(enum dt_model_family family)
+static void check_init(const struct dt_family *family)
 {
     struct dt_model_config config = make_config(family);
     struct dt_layout *one = dt_model_layout(&config, 1, NULL);
@@ -85,14 +86,14 @@ static void check_init(enum dt_model_family family)
 static void initial_weights_do_not_depend_on_world_size(void **state)
 {
     (void)state;
-    check_init(DT_GPT2);
-    check_init(DT_QWEN3);
+    check_init(&dt_family_gpt2);
+    check_init(&dt_family_qwen3);
 }
 
 static void a_padding_row_begins_as_0_and_changes_no_other_weight(void **state)
 {
     enum { ROW = 7, C = 96 };
-    struct dt_model_config config = make_config(DT_LLAMA);
+    struct dt_model_config config = make_config(&dt_family_llama);
     struct dt_layout *layout = dt_model_layout(&config, 1, NULL);
     const size_t bytes = layout->count * sizeof(float);
     struct dt_buffer *all = dt_buffer_create(&dt_cpu, bytes, "all", NULL);
@@ -112,7 +113,7 @@ static void a_padding_row_begins_as_0_and_changes_no_other_weight(void **state)
 
 static void different_seeds_give_different_weights(void **state)
 {
-    struct dt_model_config config = make_config(DT_LLAMA);
+    struct dt_model_config config = make_config(&dt_family_llama);
     struct dt_layout *layout = dt_model_layout(&config, 1, NULL);
     struct dt_buffer *bufs[2];
     (void)state;

@@ -14,6 +14,7 @@
 
 #include "model/rope_table.h"
 #include "tests/unit/model.h"
+#include "tests/families.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12,"
@@ -140,7 +141,7 @@ static void rope_frequencies_are_scaled_as_configured(void **state)
         {31, 9.41830672543e-08},
     };
     struct dt_model_config c = {
-        .family = DT_LLAMA,
+        .family = &dt_family_llama,
         .head_size = 64,
         .rope_theta = 5e5,
         .rope_scaling = DT_ROPE_LLAMA3,

@@ -14,10 +14,11 @@
 #include "parallel/parallel.h"
 #include "tests/unit/drive.h"
 #include "tests/unit/world.h"
+#include "tests/families.h"
 
 /* GPT-2 with 124M parameters, and a Llama whose head is not tied. */
 static struct dt_model_config models[] = {
-    {.family = DT_GPT2,
+    {.family = &dt_family_gpt2,
      .padding_row = -1,
      .vocab_size = 50257,
      .n_positions = 1024,
@@ -31,7 +32,7 @@ static struct dt_model_config models[] = {
      .qkv_bias = true,
      .out_bias = true,
      .mlp_bias = true},
-    {.family = DT_LLAMA,
+    {.family = &dt_family_llama,
      .padding_row = -1,
      .vocab_size = 32000,
      .n_positions = 2048,

@@ -8,6 +8,7 @@
 #include "ops/workspace.h"
 #include "tests/unit/conf.h"
 #include "tests/unit/stderr_text.h"
+#include "tests/families.h"
 
 enum { ROWS = 24 };
 
@@ -17,7 +18,7 @@ static struct dt_run run = {
     .eval_B = ROWS,
     .T = 256,
     .A = 1,
-    .learner.model_config = {.family = DT_GPT2,
+    .learner.model_config = {.family = &dt_family_gpt2,
                              .vocab_size = 257,
                              .n_positions = 256,
                              .n_embd = 64,

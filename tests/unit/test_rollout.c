@@ -14,6 +14,7 @@
 #include "rollout/blocks.h"
 #include "rollout/rollout.h"
 #include "tests/unit/random_weights.h"
+#include "tests/families.h"
 
 enum { MOST = 40 };
 
@@ -288,7 +289,7 @@ static int create_model(void **state)
     struct dt_error err;
     (void)state;
     model.exec = dt_exec_cpu();
-    model.config = (struct dt_model_config){.family = DT_GPT2,
+    model.config = (struct dt_model_config){.family = &dt_family_gpt2,
                                             .vocab_size = DT_BYTE_VOCAB,
                                             .n_positions = MOST,
                                             .n_embd = 4,

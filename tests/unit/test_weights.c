@@ -18,11 +18,12 @@
 #include "tests/unit/scratch.h"
 #include "weights/weights.h"
 #include "tests/unit/random_weights.h"
+#include "tests/families.h"
 
 enum { MAX_TENSORS = 40 };
 
 static const struct dt_model_config config = {
-    .family = DT_GPT2,
+    .family = &dt_family_gpt2,
     .vocab_size = 5,
     .n_positions = 4,
     .n_embd = 4,

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* llama.c - Llama 2 to 3.3 and what has their form; biases */
+#include "config.h"
+
+#include "model/families/family_rows.h"
+
+const struct dt_family dt_family_llama = {
+    .type = "llama",
+    DT_CLASSES("Llama"),
+    DT_LLAMA_LIKE,
+    .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS, DT_MLP_BIAS),
+    .windows = DT_WINDOWS_NONE,
+};
