@@ -6,6 +6,7 @@ lint_tests = \
 	tests/lint/circles.sh \
 	tests/lint/conf.sh \
 	tests/lint/docs.sh \
+	tests/lint/families.sh \
 	tests/lint/keys.sh \
 	tests/lint/layers.sh \
 	tests/lint/man.sh \
