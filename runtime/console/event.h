@@ -7,8 +7,8 @@
  * wording of those that we parse is the same from 22.05 to 26.05, with or
  * without a time before them.
  */
-#ifndef DT_CONSOLE_SLURM_MESSAGE_H
-#define DT_CONSOLE_SLURM_MESSAGE_H
+#ifndef DT_CONSOLE_EVENT_H
+#define DT_CONSOLE_EVENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,4 +92,4 @@ bool dt_console_event_is_piece(const char *line, size_t len);
 size_t dt_console_event_find_inner(const char *line, size_t len,
                                    const struct dt_step_identity *step);
 
-#endif /* DT_CONSOLE_SLURM_MESSAGE_H */
+#endif /* DT_CONSOLE_EVENT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_end.c - records how a run has ended that did not live to say it */
+/* run_end.c - completes the files of a run whose rank 0 was killed */
 #include "config.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "base/secret.h"
 #include "console/run_end.h"
 #include "contract/contract.h"
-#include "live/ending.h"
+#include "live/killed_run.h"
 
 enum {
     END_MS = 4000,

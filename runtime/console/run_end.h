@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_end.h - records how a run has ended that did not live to say it
+ * run_end.h - completes the files of a run whose rank 0 was killed
  *
- * If rank 0 is killed, or its node is lost, the files of the run say that it is
- * running. The console knows better. It leaves the files to a process of its
- * own, because the disk may hang.
+ * After rank 0 is killed, or its node is lost, the files of the run still say
+ * that it is running. The console knows better, and leaves writing them to a
+ * process of its own, because the disk may hang.
  */
 #ifndef DT_CONSOLE_RUN_END_H
 #define DT_CONSOLE_RUN_END_H

@@ -2,8 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/live/bar.c \
 	runtime/live/bar.h \
-	runtime/live/ending.c \
-	runtime/live/ending.h \
+	runtime/live/killed_run.c \
+	runtime/live/killed_run.h \
 	runtime/live/live.c \
 	runtime/live/live.h \
 	runtime/live/progress.c \

@@ -58,7 +58,6 @@ check_PROGRAMS += \
 	tests/unit/test_doctor_report \
 	tests/unit/test_dpo \
 	tests/unit/test_dpo_loss \
-	tests/unit/test_ending \
 	tests/unit/test_energy \
 	tests/unit/test_error \
 	tests/unit/test_events \
@@ -80,6 +79,7 @@ check_PROGRAMS += \
 	tests/unit/test_int8_run \
 	tests/unit/test_join \
 	tests/unit/test_jsonl \
+	tests/unit/test_killed_run \
 	tests/unit/test_kind \
 	tests/unit/test_launch \
 	tests/unit/test_launcher \

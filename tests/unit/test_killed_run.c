@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_ending.c - the end of a run that did not live to say it */
+/* test_killed_run.c - the files of a run whose rank 0 was killed are complete */
 #include "config.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "live/ending.h"
+#include "live/killed_run.h"
 #include "live/state.h"
 #include "tests/unit/scratch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ending.h - records the end of a run of which nobody is left to do it */
-#ifndef DT_LIVE_ENDING_H
-#define DT_LIVE_ENDING_H
+/* killed_run.h - completes the files of a run whose rank 0 was killed */
+#ifndef DT_LIVE_KILLED_RUN_H
+#define DT_LIVE_KILLED_RUN_H
 
 #include <stdbool.h>
 
@@ -11,8 +11,8 @@ struct dt_live_ending {
     const char *step;   /* the run's "JOB.STEP" */
     const char *status; /* "failed" or "stopped" */
     const char *text;   /* why */
-    int rank;           /* that failed first; -1: none in particular */
-    const char *host;   /* of it; "": unknown */
+    int rank;           /* the first to fail; -1: none in particular */
+    const char *host;   /* of that rank; "": unknown */
 };
 
 /* Says in run.json, events.jsonl and status.json of `dir` how the run has
@@ -24,4 +24,4 @@ struct dt_live_ending {
 int dt_live_record_ending(const char *dir, const struct dt_live_ending *ending,
                           bool *page, struct dt_error *err);
 
-#endif /* DT_LIVE_ENDING_H */
+#endif /* DT_LIVE_KILLED_RUN_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ending.c - records the end of a run of which nobody is left to do it */
+/* killed_run.c - completes the files of a run whose rank 0 was killed */
 #include "config.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "live/ending.h"
+#include "live/killed_run.h"
 #include "live/state.h"
 #include "report/line_file.h"
 
