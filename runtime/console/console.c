@@ -30,7 +30,9 @@
 #include "console/hang.h"
 #include "console/job_comment.h"
 #include "console/label.h"
+#include "console/messages.h"
 #include "console/outcome.h"
+#include "console/parse.h"
 #include "console/ranklogs.h"
 #include "console/run_end.h"
 #include "console/stream.h"
@@ -117,20 +119,6 @@ static void lose_logs(struct console *c, const struct dt_error *err)
     c->logs = NULL;
 }
 
-/* Says which nodes have not connected to rank 0, or that all have. */
-static void tell_absent(struct console *c, const struct dt_console_event *event)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return;
-    dt_outcome_print_absent(c->step.outcome, event, out);
-    fclose(out);
-    print_message(c, text);
-    free(text);
-}
-
 /* Draws the progress bar below the output. */
 static void draw_bar(const struct console *c, const struct dt_bar *bar)
 {
@@ -142,23 +130,32 @@ static void draw_bar(const struct console *c, const struct dt_bar *bar)
     dt_footer_show(fd, text);
 }
 
-/* What a record tells besides the outcome. Returns whether it is one. */
-static bool take_record(struct console *c, const struct dt_console_event *event)
+/* Prints the sentence of a message, if it has one. */
+static void tell(struct console *c, const struct dt_console_event *event)
 {
-    switch (event->kind) {
-    case DT_EVENT_ABSENT:
-        tell_absent(c, event);
-        return true;
-    case DT_EVENT_PROGRESS:
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    dt_message_tell(event, c->step.outcome, out);
+    fclose(out);
+    if (bytes > 0)
+        print_message(c, text);
+    free(text);
+}
+
+/* Shows the user what a message says at once. Returns whether it is a record.
+ */
+static bool show_event(struct console *c, const struct dt_console_event *event)
+{
+    if (event->kind == DT_EVENT_PROGRESS)
         draw_bar(c, &event->bar);
-        return true;
-    case DT_EVENT_ENDED:
+    else if (event->kind == DT_EVENT_ENDED)
         dt_footer_end();
-        return true;
-    default:
-        return event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT ||
-               event->kind == DT_EVENT_BROKEN;
-    }
+    else if (event->message && event->message->sentence)
+        tell(c, event);
+    return event->kind == DT_EVENT_BROKEN || dt_message_is_record(event);
 }
 
 static bool is_shown(const struct console *c, uint32_t rank)
@@ -196,12 +193,12 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
     if (s->is_stderr) {
         dt_console_event_parse(text, bytes, &c->step.identity,
                                find_origin(c, label), &event);
-        dt_outcome_event(c->step.outcome, &event, rank, now);
+        dt_message_note(c->step.outcome, &event, rank, now);
         c->ends = c->ends || event.kind == DT_EVENT_EXIT ||
                   event.kind == DT_EVENT_TASKS ||
                   event.kind == DT_EVENT_UNLAUNCHED;
     }
-    bool record = take_record(c, &event);
+    bool record = show_event(c, &event);
     if (c->hang && (event.kind == DT_EVENT_START ||
                     (bytes > 0 && !record && !event.from_slurm)))
         dt_hang_break(c->hang);

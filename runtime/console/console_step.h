@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "console/outcome.h"
-#include "console/event.h"
+#include "console/parse.h"
 
 /* Whether srun begins lines with their rank, and whether the user wants to see
  * it.

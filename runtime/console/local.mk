@@ -6,7 +6,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/console/console.h \
 	runtime/console/console_step.c \
 	runtime/console/console_step.h \
-	runtime/console/event.c \
 	runtime/console/event.h \
 	runtime/console/failure.c \
 	runtime/console/hang.c \
@@ -19,9 +18,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/console/label.h \
 	runtime/console/last_lines.c \
 	runtime/console/last_lines.h \
+	runtime/console/messages.c \
+	runtime/console/messages.h \
 	runtime/console/outcome.c \
 	runtime/console/outcome.h \
 	runtime/console/outcome_impl.h \
+	runtime/console/parse.c \
+	runtime/console/parse.h \
+	runtime/console/pattern.c \
+	runtime/console/pattern.h \
 	runtime/console/ranklogs.c \
 	runtime/console/ranklogs.h \
 	runtime/console/run_end.c \

@@ -77,7 +77,7 @@ static int add_host(struct dt_outcome *outcome, const char *name)
     return outcome->host_count++;
 }
 
-static int find_host(const struct dt_outcome *outcome, const char *name)
+int dt_outcome_find_host(const struct dt_outcome *outcome, const char *name)
 {
     for (int i = 0; i < outcome->host_count; i++)
         if (strcmp(outcome->hosts[i].name, name) == 0)
@@ -114,15 +114,14 @@ void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
     dt_last_lines_append(is_stderr ? &r->err : &r->out, text, len);
 }
 
-/* Updates the clock difference of the rank's host. The layout names the same
- * host; without a layout, records name it.
- */
-static void update_clock(struct dt_outcome *outcome, struct rank *r,
-                         const struct dt_console_event *event, int64_t now_ms)
+void dt_outcome_update_clock(struct dt_outcome *outcome,
+                             const struct dt_console_event *event,
+                             int64_t now_ms)
 {
+    struct rank *r = &outcome->ranks[event->rank];
     int64_t ahead = now_ms - event->ms;
     if (r->host == NO_HOST)
-        r->host = find_host(outcome, event->host);
+        r->host = dt_outcome_find_host(outcome, event->host);
     if (r->host == NO_HOST)
         r->host = add_host(outcome, event->host);
     if (r->host == NO_HOST)
@@ -133,48 +132,15 @@ static void update_clock(struct dt_outcome *outcome, struct rank *r,
     host->has_clock = true;
 }
 
-static void note_oom(struct dt_outcome *outcome, uint32_t rank)
-{
-    int host = rank < outcome->count ? outcome->ranks[rank].host : NO_HOST;
-    if (host != NO_HOST)
-        outcome->hosts[host].oom = true;
-}
-
-/* Notes the end of ranks that srun reports. If there is a record, its time is
- * better. What may be about the ranks of another step is no end.
- */
-static void note_ended_tasks(struct dt_outcome *outcome,
-                             const struct dt_console_event *event,
-                             int64_t now_ms)
-{
-    struct dt_rankset set;
-    if (dt_rankset_init(&set, outcome->count, NULL) != 0)
-        return;
-    dt_rankset_parse(&set, event->list, NULL);
-    for (uint32_t i = 0; i < set.size; i++) {
-        struct rank *r = &outcome->ranks[i];
-        if (!set.has[i])
-            continue;
-        if (!r->ended) {
-            r->ended = !event->hearsay;
-            r->heard = event->hearsay;
-            r->no_record = true;
-            r->end_ms = now_ms;
-            r->status = event->status;
-        }
-        if (event->oom)
-            note_oom(outcome, i);
-    }
-    dt_rankset_fini(&set);
-}
-
 /* A user's Ctrl-C right after a rank has ended is not a reaction to that end.
  * The message that says who stopped the step may come after the message that
  * the step is stopped. By hearsay it does not stop the step.
  */
-static void note_stop(struct dt_outcome *outcome,
-                      const struct dt_console_event *event, int64_t now_ms)
+void dt_outcome_stop(struct dt_outcome *outcome,
+                     const struct dt_console_event *event, uint32_t label,
+                     int64_t now_ms)
 {
+    (void)label;
     if (event->kind == DT_EVENT_ASKED)
         outcome->asked_ms = now_ms;
     if (outcome->stop_ms == 0 && !event->hearsay) {
@@ -186,125 +152,6 @@ static void note_stop(struct dt_outcome *outcome,
         (outcome->first_end_ms == 0 ||
          outcome->stop_ms - outcome->first_end_ms < ASKED_MS))
         outcome->asked = true;
-}
-
-static void note_lost_node(struct dt_outcome *outcome,
-                           const struct dt_console_event *event, int64_t now_ms)
-{
-    int host = find_host(outcome, event->host);
-    if (!event->host[0] && event->node < (uint32_t)outcome->host_count)
-        host = (int)event->node;
-    if (host != NO_HOST)
-        outcome->hosts[host].lost = true;
-    if (outcome->lost[0] && (!outcome->lost_heard || event->hearsay))
-        return;
-    outcome->lost_heard = event->hearsay;
-    snprintf(outcome->lost, sizeof(outcome->lost), "%s",
-             host != NO_HOST ? outcome->hosts[host].name : event->host);
-    outcome->lost_ms = now_ms;
-}
-
-/* srun names ranks or, if a node has refused them all, the node. */
-static void note_unlaunched(struct dt_outcome *outcome,
-                            const struct dt_console_event *event)
-{
-    struct dt_rankset set;
-    int host = find_host(outcome, event->host);
-    if (dt_rankset_init(&set, outcome->count, NULL) != 0)
-        return;
-    dt_rankset_parse(&set, event->list, NULL);
-    for (uint32_t i = 0; i < outcome->count; i++) {
-        struct rank *r = &outcome->ranks[i];
-        if (set.has[i] || (host != NO_HOST && r->host == host))
-            r->unlaunched = true;
-    }
-    if (!outcome->reason[0])
-        snprintf(outcome->reason, sizeof(outcome->reason), "%s", event->reason);
-    dt_rankset_fini(&set);
-}
-
-/* Whether an event came from a stream on which it can appear: a start on that
- * of the task, and what slurmstepd says on that of its node's first task. Where
- * srun does not label its output, or the step's nodes are not known, we cannot
- * tell: then whoever knows the token, or the number of the step, is believed.
- */
-static bool is_plausible(const struct dt_outcome *outcome,
-                         const struct dt_console_event *event, uint32_t label)
-{
-    bool exit = event->kind == DT_EVENT_EXIT;
-    if ((exit || event->kind == DT_EVENT_START) &&
-        event->rank >= outcome->count)
-        return false;
-    if (label >= outcome->count)
-        return true;
-    if (event->kind == DT_EVENT_START)
-        return label == event->rank;
-    if (!exit && event->kind != DT_EVENT_STOP && event->kind != DT_EVENT_OOM)
-        return true;
-    int host = outcome->ranks[exit ? event->rank : label].host;
-    uint32_t first = host == NO_HOST ? DT_NO_RANK : outcome->hosts[host].first;
-    return first == DT_NO_RANK || label == first;
-}
-
-static void note_exit(struct dt_outcome *outcome, struct rank *r,
-                      const struct dt_console_event *event)
-{
-    r->ended = true;
-    r->no_record = false;
-    r->end_ms = event->ms;
-    r->status = event->status;
-    outcome->fails = true;
-    if (r->host != NO_HOST)
-        outcome->hosts[r->host].ended = true;
-}
-
-void dt_outcome_event(struct dt_outcome *outcome,
-                      const struct dt_console_event *event, uint32_t rank,
-                      int64_t now_ms)
-{
-    bool record = event->kind == DT_EVENT_START || event->kind == DT_EVENT_EXIT;
-    if (!is_plausible(outcome, event, rank))
-        return;
-    struct rank *r = &outcome->ranks[record ? event->rank : outcome->count];
-    if (record) {
-        r->seen = true;
-        update_clock(outcome, r, event, now_ms);
-    }
-    bool end = event->kind == DT_EVENT_EXIT ||
-               (event->kind == DT_EVENT_TASKS && !event->hearsay);
-    if (end && outcome->first_end_ms == 0)
-        outcome->first_end_ms = now_ms;
-    switch (event->kind) {
-    case DT_EVENT_START:
-        r->started = true;
-        r->start_ms = event->ms;
-        break;
-    case DT_EVENT_EXIT:
-        note_exit(outcome, r, event);
-        break;
-    case DT_EVENT_TASKS:
-        note_ended_tasks(outcome, event, now_ms);
-        break;
-    case DT_EVENT_UNLAUNCHED:
-        note_unlaunched(outcome, event);
-        break;
-    case DT_EVENT_STOP:
-    case DT_EVENT_ASKED:
-        note_stop(outcome, event, now_ms);
-        break;
-    case DT_EVENT_OOM:
-        note_oom(outcome, rank);
-        break;
-    case DT_EVENT_NODE_LOST:
-        note_lost_node(outcome, event, now_ms);
-        break;
-    case DT_EVENT_ABSENT:
-    case DT_EVENT_PROGRESS:
-    case DT_EVENT_ENDED:
-    case DT_EVENT_BROKEN:
-    case DT_EVENT_NONE:
-        break;
-    }
 }
 
 void dt_outcome_srun_ended(struct dt_outcome *outcome, int status)
@@ -323,7 +170,7 @@ void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
     free(outcome->hang);
     outcome->hang = strdup(text);
     const struct dt_console_event stop = {.kind = DT_EVENT_STOP};
-    note_stop(outcome, &stop, now_ms);
+    dt_outcome_stop(outcome, &stop, DT_NO_RANK, now_ms);
 }
 
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome)
@@ -375,7 +222,7 @@ static void print_host(const struct dt_outcome *outcome, const char *name,
                        FILE *out)
 {
     struct dt_rankset set;
-    int host = find_host(outcome, name);
+    int host = dt_outcome_find_host(outcome, name);
     fputs(name, out);
     if (host == NO_HOST || dt_rankset_init(&set, outcome->count, NULL) != 0)
         return;
@@ -388,28 +235,16 @@ static void print_host(const struct dt_outcome *outcome, const char *name,
     dt_rankset_fini(&set);
 }
 
-void dt_outcome_print_absent(const struct dt_outcome *outcome,
-                             const struct dt_console_event *event, FILE *out)
+void dt_outcome_print_hosts(const struct dt_outcome *outcome, const char *list,
+                            FILE *out)
 {
-    char list[sizeof(event->list)];
-    char *rest = list;
+    char names[sizeof(((struct dt_console_event *)0)->list)];
+    char *rest = names;
     const char *before = "";
-    if (strcmp(event->list, "-") == 0) {
-        fprintf(out,
-                "disttrain: all nodes have connected to rank 0, after %d "
-                "s\n",
-                event->waited_s);
-        return;
-    }
-    fprintf(out,
-            "disttrain: rank 0 on %s has listened on port %u for %d s, but "
-            "nobody on ",
-            event->host, event->port, event->waited_s);
-    strcpy(list, event->list);
+    snprintf(names, sizeof(names), "%s", list);
     for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
         fputs(before, out);
         print_host(outcome, name, out);
         before = ", ";
     }
-    fputs(" has connected\n", out);
 }

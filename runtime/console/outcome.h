@@ -40,13 +40,6 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
 void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
                      const char *text, size_t len, int64_t now_ms);
 
-/* Adds an event that arrived at ms since 1970 with the label of `rank`, or
- * DT_NO_RANK.
- */
-void dt_outcome_event(struct dt_outcome *outcome,
-                      const struct dt_console_event *event, uint32_t rank,
-                      int64_t now_ms);
-
 /* srun ends with this exit status. Decides, with records, what is believed of
  * its messages where anybody may have written them.
  */
@@ -65,10 +58,6 @@ uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
  * at most.
  */
 void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out);
-
-/* Writes the message for an event DT_EVENT_ABSENT. */
-void dt_outcome_print_absent(const struct dt_outcome *outcome,
-                             const struct dt_console_event *event, FILE *out);
 
 /* Writes what failed first, its last output, and how the other ranks ended;
  * nothing if no rank has failed by itself.

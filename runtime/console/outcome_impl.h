@@ -77,4 +77,23 @@ typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,
 void dt_outcome_print_by_host(const struct dt_outcome *outcome,
                               dt_outcome_holds_f *holds, FILE *out);
 
+/* Writes hosts, "n3,n4", as "n3 (ranks 4-5), n4 (ranks 6-7)". */
+void dt_outcome_print_hosts(const struct dt_outcome *outcome, const char *list,
+                            FILE *out);
+
+/* Returns the index of the host with this name, or NO_HOST. */
+int dt_outcome_find_host(const struct dt_outcome *outcome, const char *name);
+
+/* Updates the clock difference of the host of the event's rank. The layout
+ * names the host; without a layout, records name it.
+ */
+void dt_outcome_update_clock(struct dt_outcome *outcome,
+                             const struct dt_console_event *event,
+                             int64_t now_ms);
+
+/* Notes that the step is stopped: a dt_message_note_f. */
+void dt_outcome_stop(struct dt_outcome *outcome,
+                     const struct dt_console_event *event, uint32_t label,
+                     int64_t now_ms);
+
 #endif /* DT_CONSOLE_OUTCOME_IMPL_H */

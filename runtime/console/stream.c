@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/footer.h"
-#include "console/event.h"
+#include "console/parse.h"
 #include "console/stream.h"
 
 #define HOLD_S 2.0 /* pieces come within a millisecond, if srun has a CPU */

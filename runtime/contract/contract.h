@@ -59,26 +59,22 @@
  * restart; 74 (EX_IOERR) if srun's output cannot be written, which it says;
  * otherwise 0.
  *
- * 4. Records: lines on stderr for the console, which does not show them. A task
- * that starts writes the first. slurmstepd writes the second for a task that
- * has not ended with exit status 0, on the stderr of the node's first task;
- * STATUS is its wait status. `RUNTIME console --watch`, which runs beside rank
- * 0, writes the third: HOSTS have not connected to PORT, on which rank 0 has
- * listened for WAITED seconds; "-": all have connected.
+ * 4. Records: lines on stderr for the console, which does not show them.
  *
- *     disttrain: record: TOKEN start RANK HOST SECONDS.mmm
- *     disttrain: record: TOKEN exit RANK HOST SECONDS.mmm STATUS
- *     disttrain: record: TOKEN absent RANK HOST SECONDS.mmm PORT WAITED HOSTS
+ *     disttrain: record: TOKEN VERB RANK HOST SECONDS.mmm [WORD]...
  *
- * The runtime writes two more on the stderr of rank 0, at most four a second,
- * with PROGRESS for TOKEN, from DT_ENV_PROGRESS: how far the run is, and that
- * the console draws no bar any more. Numbers may be nan; PHASE is words of
+ * console/messages.c has a row for each VERB. A task writes one when it starts.
+ * slurmstepd writes one for a task that has not ended with exit status 0, on
+ * the stderr of the node's first task. `RUNTIME console --watch`, which runs on
+ * the node of rank 0, says which hosts have not connected.
+ *
+ * The runtime writes two on the stderr of rank 0, at most four a second, with
+ * PROGRESS for TOKEN, from DT_ENV_PROGRESS: how far the run is, and that the
+ * console shall draw no bar any more. Numbers may be nan; PHASE is words of
  * small letters; times are in seconds, PHASE_S since the phase began, ELAPSED
- * since the first step.
+ * since the first step. The words of the first are
  *
- *     disttrain: record: PROGRESS progress RANK HOST SECONDS.mmm STEP TOTAL
- *         PHASE_S ELAPSED LEFT SECONDS_A_STEP LOSS TOKENS_A_SECOND PHASE
- *     disttrain: record: PROGRESS ended RANK HOST SECONDS.mmm
+ *     STEP TOTAL PHASE_S ELAPSED LEFT SECONDS_A_STEP LOSS TOKENS_A_SECOND PHASE
  *
  * PROGRESS stays in the environment of the tasks, because the runtime is a
  * program like any other. Who misuses it draws a bar, and no more.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - tells srun's console how tasks start and end */
+/* record.c - writes records for srun's console */
 #include "config.h"
 
 #include <inttypes.h>
@@ -77,11 +77,10 @@ int dtspank_record_hide(spank_t spank, struct dt_error *err)
     return 0;
 }
 
-void dtspank_record_exit(spank_t spank, uint32_t rank, int status)
+void dtspank_record_log(spank_t spank, uint32_t rank, const char *verb,
+                        int number)
 {
     char text[RECORD_BYTES];
-    if (status == 0)
-        return;
-    format_record(spank, text, "exit", rank);
-    slurm_spank_log("%s %d", text, status);
+    format_record(spank, text, verb, rank);
+    slurm_spank_log("%s %d", text, number);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - tells srun's console how tasks start and end
+ * record.h - writes records for srun's console
  *
- * contract/contract.h has the grammar of the records.
+ * contract/contract.h has their form, and console/messages.c a row for each.
  */
 #ifndef DTSPANK_RECORD_H
 #define DTSPANK_RECORD_H
@@ -36,9 +36,10 @@ int dtspank_record_start(spank_t spank, struct dt_error *err);
  */
 int dtspank_record_hide(spank_t spank, struct dt_error *err);
 
-/* In slurmstepd, as root: writes the exit record, which has only numbers and
- * the name of this host. Writes nothing if the task succeeded.
+/* In slurmstepd, as root: writes "VERB RANK HOST SECONDS.mmm NUMBER", which has
+ * no text of a user.
  */
-void dtspank_record_exit(spank_t spank, uint32_t rank, int status);
+void dtspank_record_log(spank_t spank, uint32_t rank, const char *verb,
+                        int number);
 
 #endif /* DTSPANK_RECORD_H */

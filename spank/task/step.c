@@ -411,10 +411,10 @@ int dtspank_step_task_exit(spank_t spank)
         spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return 0;
-    if (dtspank_record_wanted(spank))
-        dtspank_record_exit(spank, task, status);
-    else
+    if (!dtspank_record_wanted(spank))
         tell_killed(spank, task, status);
+    else if (status != 0)
+        dtspank_record_log(spank, task, "exit", status);
     let_output_arrive(status);
     return 0;
 }

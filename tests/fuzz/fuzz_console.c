@@ -14,7 +14,8 @@
 #include "console/connected.h"
 #include "console/label.h"
 #include "console/outcome.h"
-#include "console/event.h"
+#include "console/parse.h"
+#include "console/messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,9 +33,8 @@ static void take_line(struct dt_outcome *outcome, uint32_t tasks,
         label > 0 ? DT_ORIGIN_TASK : (enum dt_console_origin)(now % 2), &event);
     if (event.begin > len - label)
         abort();
-    dt_outcome_event(outcome, &event, rank, now);
-    if (event.kind == DT_EVENT_ABSENT)
-        dt_outcome_print_absent(outcome, &event, out);
+    dt_message_note(outcome, &event, rank, now);
+    dt_message_tell(&event, outcome, out);
     if (event.kind == DT_EVENT_NONE)
         dt_outcome_text(outcome, rank, now % 2, line + label, len - label, now);
 }

@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "console/messages.h"
 #include "console/outcome.h"
+#include "console/parse.h"
 #include "contract/contract.h"
 
 #define RECORD DT_RECORD "a1b2 "
@@ -48,7 +50,7 @@ static inline void say(struct dt_outcome *o, uint32_t rank, int64_t ms,
                        const char *line)
 {
     struct dt_console_event event = parse(line);
-    dt_outcome_event(o, &event, rank, ms);
+    dt_message_note(o, &event, rank, ms);
     if (event.kind == DT_EVENT_NONE)
         dt_outcome_text(o, rank, true, line, strlen(line), ms);
 }

@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "base/rankset.h"
 #include "console/console.h"
-#include "console/event.h"
+#include "console/parse.h"
 #include "console/label.h"
 #include "console/last_lines.h"
 #include "console/ranklogs.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "console/event.h"
+#include "console/parse.h"
 #include "contract/contract.h"
 
 #define RECORD DT_RECORD "a1b2 "

@@ -17,9 +17,11 @@
 #include "base/clock.h"
 #include "console/hang.h"
 #include "console/hang_timer.h"
+#include "console/messages.h"
 #include "console/outcome.h"
 #include "doctor/rank_states.h"
 #include "doctor/ranks.h"
+#include "tests/unit/outcome.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/turned_clock.h"
 
@@ -330,20 +332,16 @@ static char *report(struct dt_outcome *outcome)
 static void a_hang_does_not_hide_an_earlier_failure(void **state)
 {
     struct dt_error err;
-    struct dt_console_event failed = {
-        .kind = DT_EVENT_EXIT, .rank = 1, .host = "n1", .status = 256};
-    struct dt_console_event killed = {
-        .kind = DT_EVENT_EXIT, .rank = 0, .host = "n1", .status = 9};
+    struct dt_console_event failed = parse(RECORD "exit 1 n1 2.000 256");
+    struct dt_console_event killed = parse(RECORD "exit 0 n1 5.500 9");
     (void)state;
     for (int early = 0; early < 2; early++) {
         struct dt_outcome *outcome = dt_outcome_create(2, 1000, &err);
         assert_non_null(outcome);
-        failed.ms = 2000;
         if (early)
-            dt_outcome_event(outcome, &failed, 1, 2000);
+            dt_message_note(outcome, &failed, 1, 2000);
         dt_outcome_hang(outcome, "nothing", 5000);
-        killed.ms = 5500;
-        dt_outcome_event(outcome, &killed, 0, 5500);
+        dt_message_note(outcome, &killed, 0, 5500);
         char *text = report(outcome);
         assert_string_equal(
             text, early ? "disttrain: first failure: rank 1 on n1, exit status "
@@ -382,7 +380,7 @@ static void the_wish_of_the_user_sets_the_limit(void **state)
 static void the_doctor_is_asked_once_all_ranks_run(void **state)
 {
     struct dt_error err;
-    struct dt_console_event start = {.kind = DT_EVENT_START, .host = "n1"};
+    struct dt_console_event start = parse(RECORD "start 0 n1 0.000");
     struct dt_outcome *outcome = dt_outcome_create(1, 1000, &err);
     struct dt_hang *hang = dt_hang_create("0.01", "7.0");
     char *text = NULL;
@@ -393,7 +391,7 @@ static void the_doctor_is_asked_once_all_ranks_run(void **state)
         assert_null(dt_hang_watch(hang, outcome, 2000));
         assert_int_equal(dt_hang_fd(hang), -1);
     }
-    dt_outcome_event(outcome, &start, 0, 1000);
+    dt_message_note(outcome, &start, 0, 1000);
     while (!text && dt_clock_now() < begin + 20) {
         struct pollfd p = {.fd = dt_hang_fd(hang), .events = POLLIN};
         poll(&p, 1, 10);
@@ -410,12 +408,12 @@ static void the_doctor_is_asked_once_all_ranks_run(void **state)
 static void a_doctor_that_does_not_answer_is_given_up(void **state)
 {
     struct dt_error err;
-    struct dt_console_event start = {.kind = DT_EVENT_START, .host = "n1"};
+    struct dt_console_event start = parse(RECORD "start 0 n1 0.000");
     struct dt_outcome *outcome = dt_outcome_create(1, 1000, &err);
     struct dt_hang *hang = dt_hang_create("0.01", "7.1");
     (void)state;
     assert_non_null(hang);
-    dt_outcome_event(outcome, &start, 0, 1000);
+    dt_message_note(outcome, &start, 0, 1000);
     for (int i = 0; i < 6000 && dt_hang_fd(hang) < 0; i++) {
         assert_null(dt_hang_watch(hang, outcome, 2000));
         dt_clock_sleep(0.01);

@@ -2,6 +2,7 @@
 /* test_missing.c - ranks that do not start, and nodes that do not connect */
 #include "config.h"
 
+#include "console/messages.h"
 #include "tests/unit/outcome.h"
 
 static void expect_missing(struct dt_outcome *o, uint32_t count,
@@ -73,8 +74,8 @@ static void expect_absent(const char *line, const char *want)
     struct dt_console_event event = parse(line);
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(event.kind, DT_EVENT_ABSENT);
-    dt_outcome_print_absent(o, &event, out);
+    assert_int_equal(event.kind, DT_EVENT_NOTICE);
+    dt_message_tell(&event, o, out);
     fclose(out);
     assert_string_equal(text, want);
     free(text);

@@ -76,7 +76,7 @@ static void print(struct dt_outcome *o, uint32_t rank, int64_t ms,
     dt_console_event_parse(
         line, strlen(line), &step,
         rank == DT_NO_RANK ? DT_ORIGIN_UNKNOWN : DT_ORIGIN_TASK, &event);
-    dt_outcome_event(o, &event, rank, ms);
+    dt_message_note(o, &event, rank, ms);
 }
 
 /* Ranks start, on streams without labels. */

@@ -21,7 +21,7 @@
 #include "base/footer.h"
 #include "base/log.h"
 #include "console/console.h"
-#include "console/event.h"
+#include "console/parse.h"
 #include "contract/contract.h"
 #include "live/live.h"
 #include "tests/unit/pty.h"

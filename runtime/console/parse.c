@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c - parses what Slurm and the plugin say about a step, line by line */
+/* parse.c - parses what Slurm and the plugin say about a step, line by line */
 #include "config.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
-#include "console/event.h"
+#include "console/messages.h"
+#include "console/parse.h"
 #include "contract/contract.h"
 
 #define STEPD "slurmstepd"
-#define SECONDS_MAX (INT64_C(1) << 40) /* 30000 years */
 
 enum {
     LINE_BYTES = 1024, /* longer lines are not parsed */
@@ -24,65 +20,23 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Parses what comes after "VERB RANK HOST SECONDS.mmm", up to the end. */
-static bool parse_rest(const char *verb, const char *text,
-                       struct dt_console_event *event)
-{
-    int used = 0;
-    if (strcmp(verb, "start") == 0) {
-        event->kind = DT_EVENT_START;
-        return text[0] == '\0';
-    }
-    if (strcmp(verb, "exit") == 0) {
-        event->kind = DT_EVENT_EXIT;
-        return sscanf(text, " %d%n", &event->status, &used) == 1 &&
-               text[used] == '\0';
-    }
-    event->kind = DT_EVENT_ABSENT;
-    return strcmp(verb, "absent") == 0 &&
-           sscanf(text, " %u %d %639s%n", &event->port, &event->waited_s,
-                  event->list, &used) == 3 &&
-           text[used] == '\0';
-}
-
-/* The same for records of progress. */
-static bool parse_progress(const char *verb, const char *text,
-                           struct dt_console_event *event)
-{
-    event->kind = DT_EVENT_ENDED;
-    if (strcmp(verb, "ended") == 0)
-        return text[0] == '\0';
-    event->kind = DT_EVENT_PROGRESS;
-    return strcmp(verb, "progress") == 0 && dt_bar_parse(text, &event->bar);
-}
-
 static bool has_token(const char *text, const char *token)
 {
     size_t len = strlen(token);
     return len > 0 && starts_with(text, token) && text[len] == ' ';
 }
 
-/* Parses a record; false unless `text` begins with one of the tokens, and has
- * what that token is for.
+/* Parses a record; false unless `text` begins with one of the tokens, followed
+ * by a message which that token allows.
  */
 static bool parse_record(const char *text, const struct dt_step_identity *step,
                          struct dt_console_event *event)
 {
-    char verb[16];
-    int64_t seconds;
-    int ms;
-    int used = 0;
     bool ours = has_token(text, step->token);
     if (!ours && !has_token(text, step->progress))
         return false;
-    text += strcspn(text, " ") + 1;
-    if (sscanf(text, "%15s %" SCNu32 " %255s %" SCNd64 ".%3d%n", verb,
-               &event->rank, event->host, &seconds, &ms, &used) != 5 ||
-        seconds < 0 || seconds > SECONDS_MAX || ms < 0)
-        return false;
-    event->ms = seconds * 1000 + ms;
-    return ours ? parse_rest(verb, text + used, event)
-                : parse_progress(verb, text + used, event);
+    return dt_message_parse(strchr(text, ' ') + 1,
+                            ours ? DT_FROM_TOKEN : DT_FROM_RUNTIME, event);
 }
 
 /* Whether a record of ours has lost its end, behind the token or within it. */
@@ -105,81 +59,6 @@ static size_t find_begin(const char *line, size_t record)
                 strcspn(line + i, ":") + i + 2 == record)
                 return i;
     return record;
-}
-
-/* Parses srun's text for a wait status; -1: it is something else. */
-static int parse_status(const char *text)
-{
-    int code;
-    int used = 0;
-    if (sscanf(text, "Exited with exit code %3d%n", &code, &used) == 1 &&
-        text[used] == '\0' && code >= 0 && code < 256)
-        return W_EXITCODE(code, 0);
-    for (int signal = 1; signal < SIGRTMIN; signal++) {
-        const char *name = strsignal(signal);
-        size_t len = strlen(name);
-        if (starts_with(text, name) &&
-            (text[len] == '\0' || strcmp(text + len, " (core dumped)") == 0))
-            return signal;
-    }
-    return -1;
-}
-
-/* Parses "n3: task 5: Killed" or "n[1-2]: tasks 0-3: Exited with exit code 1".
- * srun also prints this for tasks whose record was lost, which happens with
- * SIGKILL.
- */
-static void parse_tasks(const char *text, struct dt_console_event *event)
-{
-    int used = 0;
-    if (sscanf(text, "%255[^: ]: task%*[s ]%639[-,0-9]: %n", event->host,
-               event->list, &used) != 2 ||
-        used == 0)
-        return;
-    event->oom = strcmp(text + used, "Out Of Memory") == 0;
-    event->status = event->oom ? SIGKILL : parse_status(text + used);
-    if (event->status >= 0)
-        event->kind = DT_EVENT_TASKS;
-}
-
-/* Parses "task 5 launch failed: Plugin initialization failed" or "Task launch
- * for StepId=5.0 failed on node n3: Invalid job credential".
- */
-static void parse_launch(const char *text, struct dt_console_event *event)
-{
-    int used = 0;
-    event->host[0] = '\0';
-    if (sscanf(text, "task %639[0-9] launch failed: %n", event->list, &used) !=
-            1 ||
-        used == 0) {
-        event->list[0] = '\0';
-        if (sscanf(text, "Task launch for %*s failed on node %255[^: ]: %n",
-                   event->host, &used) != 1 ||
-            used == 0)
-            return;
-    }
-    event->kind = DT_EVENT_UNLAUNCHED;
-    snprintf(event->reason, sizeof(event->reason), "%s", text + used);
-}
-
-/* Parses a message of srun, without "srun: ". */
-static void parse_srun(const char *text, struct dt_console_event *event)
-{
-    static const char *const stops[] = {
-        "Job step aborted", "sending Ctrl-C to ", "forcing job termination"};
-    for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
-        if (starts_with(text, stops[i]))
-            event->kind = DT_EVENT_ASKED;
-    if (sscanf(text, "error: Node failure on %255s", event->host) == 1 ||
-        sscanf(text,
-               "error: Aborting, io error and missing step on node "
-               "%" SCNu32,
-               &event->node) == 1)
-        event->kind = DT_EVENT_NODE_LOST;
-    else if (starts_with(text, "error: "))
-        parse_tasks(text + strlen("error: "), event);
-    if (event->kind == DT_EVENT_NONE && starts_with(text, "error: "))
-        parse_launch(text + strlen("error: "), event);
 }
 
 enum owner {
@@ -213,19 +92,6 @@ static enum owner find_owner(const char *text, const char *id)
     return id[0] == '\0' ? OWN_STEP : NO_OWNER;
 }
 
-/* Parses a message of slurmstepd about this step, with or without
- * "slurmstepd: ".
- */
-static void parse_stepd(const char *text, struct dt_console_event *event)
-{
-    if (strstr(text, "*** ") && strstr(text, " CANCELLED AT ")) {
-        event->kind = DT_EVENT_STOP;
-        event->status = strstr(text, " DUE to SIGNAL Killed ") ? SIGKILL : 0;
-    } else if (strstr(text, " oom-kill event") ||
-               strstr(text, " oom_kill event"))
-        event->kind = DT_EVENT_OOM;
-}
-
 /* Skips the time that Slurm writes before a line, depending on the release and
  * on LogTimeFormat: "[2026-04-29T23:36:37.809] ", "[Apr 29 23:36:37] ".
  */
@@ -249,16 +115,16 @@ static void parse_slurm(const char *text, const struct dt_step_identity *step,
     bool timed = said != text;
     if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
         event->from_slurm = true;
-        parse_srun(said + strlen("srun: "), event);
+        dt_message_parse(said + strlen("srun: "), DT_FROM_SRUN, event);
     } else if (origin == DT_ORIGIN_SRUN && timed) {
-        parse_srun(said, event);
+        dt_message_parse(said, DT_FROM_SRUN, event);
     }
     event->hearsay = origin == DT_ORIGIN_UNKNOWN && owner != OWN_STEP;
     if (event->kind != DT_EVENT_NONE || owner == FOREIGN_STEP)
         return;
     bool stepd = starts_with(said, STEPD);
     if (owner == OWN_STEP && (stepd || (timed && starts_with(said, "error: "))))
-        parse_stepd(said, event);
+        dt_message_parse(said, DT_FROM_SLURMSTEPD, event);
     if (stepd || event->kind != DT_EVENT_NONE)
         event->from_slurm = true;
 }
@@ -339,9 +205,8 @@ size_t dt_console_event_find_inner(const char *line, size_t len,
     static const char *const begins[] = {"srun: ", STEPD, DT_RECORD};
     struct dt_console_event event;
     dt_console_event_parse(line, len, step, DT_ORIGIN_UNKNOWN, &event);
-    bool record = event.begin == 0 && event.kind >= DT_EVENT_START &&
-                  event.kind <= DT_EVENT_ENDED;
-    if (record || len == 0 || line[len - 1] != '\n')
+    if ((event.begin == 0 && dt_message_is_record(&event)) || len == 0 ||
+        line[len - 1] != '\n')
         return 0;
     for (size_t i = 1; i < len && i < LINE_BYTES; i++)
         for (size_t k = 0; k < sizeof(begins) / sizeof(*begins); k++)
