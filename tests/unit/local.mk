@@ -47,6 +47,7 @@ check_PROGRAMS += \
 	tests/unit/test_connected \
 	tests/unit/test_console \
 	tests/unit/test_console_event \
+	tests/unit/test_console_recorded \
 	tests/unit/test_cost \
 	tests/unit/test_costs \
 	tests/unit/test_cut \
@@ -181,6 +182,7 @@ check_PROGRAMS += \
 	# End of tests/unit
 
 EXTRA_DIST += \
+	tests/console \
 	tests/unit/adapter_scene.h \
 	tests/unit/bytes_tokenizer.h \
 	tests/unit/command.h \
