@@ -23,14 +23,14 @@ int dt_gather(struct dt_comm *comm, const double *mine, size_t count,
                : 0;
 }
 
-static void pack(const char *text, size_t numbers, double *to)
+static void pack(const void *data, size_t bytes, double *to)
 {
-    const size_t length = strlen(text);
-    for (size_t i = 0; i < numbers; i++) {
+    const unsigned char *from = data;
+    for (size_t i = 0; i < bytes; i += PACKED) {
         uint64_t bits = 0;
-        for (size_t b = 0; b < PACKED && i * PACKED + b < length; b++)
-            bits |= (uint64_t)(unsigned char)text[i * PACKED + b] << 8 * b;
-        to[i] = (double)bits;
+        for (size_t b = 0; b < PACKED && i + b < bytes; b++)
+            bits |= (uint64_t)from[i + b] << 8 * b;
+        to[i / PACKED] = (double)bits;
     }
 }
 
@@ -48,7 +48,7 @@ int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
     double *all = calloc((world + 1) * n, sizeof(*all));
     if (!all)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    pack(mine, n, all + world * n);
+    pack(mine, strnlen(mine, bytes), all + world * n);
     int rc = dt_gather(comm, all + world * n, n, all, err);
     for (size_t r = 0; rc == 0 && r < world; r++)
         unpack(all + r * n, n, texts + r * (bytes + 1));
@@ -56,8 +56,8 @@ int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
     return rc;
 }
 
-int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
-                      struct dt_error *err)
+int dt_gather_bytes_of(struct dt_comm *comm, int root, void *data, size_t bytes,
+                       struct dt_error *err)
 {
     const size_t n = (bytes + PACKED - 1) / PACKED;
     double *numbers = calloc(n, sizeof(*numbers));
@@ -66,14 +66,24 @@ int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
     if (!numbers || !whole)
         rc = dt_error_set(err, EX_OSERR, "out of memory");
     if (rc == 0 && dt_comm_rank(comm) == root)
-        pack(text, n, numbers);
+        pack(data, bytes, numbers);
     if (rc == 0 && dt_comm_size(comm) > 1)
         rc = dt_comm_reduce_scalars(comm, numbers, n, DT_MAX, err);
     if (rc == 0) {
         unpack(numbers, n, whole);
-        snprintf(text, bytes, "%s", whole);
+        memcpy(data, whole, bytes);
     }
     free(whole);
     free(numbers);
+    return rc;
+}
+
+int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
+                      struct dt_error *err)
+{
+    const size_t length = strnlen(text, bytes);
+    memset(text + length, 0, bytes - length);
+    int rc = dt_gather_bytes_of(comm, root, text, bytes, err);
+    text[bytes - 1] = '\0';
     return rc;
 }

@@ -19,6 +19,12 @@ int dt_gather(struct dt_comm *comm, const double *mine, size_t count,
 int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
                     char *texts, struct dt_error *err);
 
+/* Copies the `bytes` bytes of `data` of rank `root` to all ranks, which call it
+ * with the same `root` and `bytes`. -1: a peer failed, EX_OSERR.
+ */
+int dt_gather_bytes_of(struct dt_comm *comm, int root, void *data, size_t bytes,
+                       struct dt_error *err);
+
 /* Copies the text of rank `root` into the `bytes` bytes of `text` on all ranks,
  * which call it with the same `root` and `bytes`. -1: a peer failed, EX_OSERR.
  */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "run/agree.h"
+#include "run/gather.h"
 #include "base/clock.h"
 #include "conf/schema.h"
 #include "tests/unit/run_data.h"
@@ -278,6 +279,36 @@ static size_t entries_in(const char *path)
     return (size_t)n - 2;
 }
 
+/* One below, at and above a whole number of the pieces that are sent. */
+static int share_bytes(const struct dt_comm_world *world, void *arg)
+{
+    struct dt_comm *comm = connect(world);
+    struct dt_error err;
+    (void)arg;
+    if (!comm)
+        return -1;
+    for (size_t bytes = 251; bytes <= 253; bytes++) {
+        unsigned char data[256];
+        for (size_t i = 0; i < sizeof(data); i++)
+            data[i] = world->rank == 1 ? (unsigned char)(0xff - i) : 0x55;
+        if (dt_gather_bytes_of(comm, 1, data, bytes, &err) < 0)
+            return fprintf(stderr, "%s\n", err.text);
+        for (size_t i = 0; i < sizeof(data); i++)
+            if (data[i] != (i < bytes || world->rank == 1
+                                ? (unsigned char)(0xff - i)
+                                : 0x55))
+                return fprintf(stderr, "%zu bytes: [%zu]\n", bytes, i);
+    }
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static void all_ranks_get_the_bytes_of_one(void **state)
+{
+    (void)state;
+    world_threads(3, share_bytes, NULL);
+}
+
 static void a_directory_of_each_host_is_refused(void **state)
 {
     char shared[256], local[256];
@@ -327,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directory_of_each_host_is_refused),
+        cmocka_unit_test(all_ranks_get_the_bytes_of_one),
         cmocka_unit_test(a_file_that_caches_show_later_is_waited_for),
         cmocka_unit_test(every_key_is_in_what_ranks_compare),
         cmocka_unit_test(both_versions_of_a_line_are_shown_without_secrets),

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "algo/best.h"
 #include "base/file.h"
+#include "run/gather.h"
 #include "train/resume/progress.h"
 #include "train/resume/resume_check.h"
 
@@ -231,71 +231,26 @@ int dt_progress_load(struct dt_run *run, const char *dir, struct dt_error *err)
     return result;
 }
 
-enum { LEARNER_VALUES = 5, FIXED_VALUES = 15 };
-
-/* What a learner counts, to or from values. */
-static void copy_learner(struct dt_learner *learner,
-                         double values[LEARNER_VALUES], bool out)
-{
-    struct dt_scaler *s = &learner->scaler;
-    if (out) {
-        values[0] = (double)dt_optim_steps(learner->optim);
-        values[1] = s->scale;
-        values[2] = (double)s->steps;
-        values[3] = (double)s->last_overflow;
-        values[4] = (double)s->hysteresis;
-        return;
-    }
-    dt_optim_set_steps(learner->optim, (long)values[0]);
-    s->scale = values[1];
-    s->steps = (long)values[2];
-    s->last_overflow = (long)values[3];
-    s->hysteresis = (long)values[4];
-}
-
 int dt_progress_share(struct dt_run *run, struct dt_error *err)
 {
-    enum { LEARNERS = FIXED_VALUES + DT_METRICS_MAX };
-    struct dt_progress *p = &run->progress;
-    struct dt_metrics *m = &p->metrics;
+    struct {
+        struct dt_progress progress;
+        struct {
+            long steps;
+            struct dt_scaler scaler;
+        } learner[2];
+    } all = {.progress = run->progress};
     struct dt_learner *learner;
-    double values[LEARNERS + 2 * LEARNER_VALUES] = {(double)p->step,
-                                                    (double)p->skipped_in_row,
-                                                    (double)p->skipped,
-                                                    (double)p->position,
-                                                    p->tokens,
-                                                    p->first_loss,
-                                                    p->loss_sum,
-                                                    p->loss_tokens,
-                                                    m->loss,
-                                                    m->pairs,
-                                                    m->tokens,
-                                                    p->best.value,
-                                                    p->best.saved,
-                                                    (double)p->best.step,
-                                                    (double)p->best.without};
-    memcpy(values + FIXED_VALUES, m->value, sizeof(m->value));
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, true);
-    if (run->rank != 0)
-        memset(values, 0, sizeof(values));
-    if (dt_comm_reduce_scalars(run->comm, values,
-                               sizeof(values) / sizeof(values[0]), DT_SUM,
-                               err) < 0)
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        all.learner[i].steps = dt_optim_steps(learner->optim);
+        all.learner[i].scaler = learner->scaler;
+    }
+    if (dt_gather_bytes_of(run->comm, 0, &all, sizeof(all), err) < 0)
         return -1;
-    *p = (struct dt_progress){
-        (long)values[0],
-        (long)values[1],
-        (long)values[2],
-        (uint64_t)values[3],
-        values[4],
-        values[5],
-        values[6],
-        values[7],
-        {values[8], values[9], values[10], {0}},
-        {values[11], values[12], (long)values[13], (long)values[14]}};
-    memcpy(m->value, values + FIXED_VALUES, sizeof(m->value));
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        copy_learner(learner, values + LEARNERS + i * LEARNER_VALUES, false);
+    run->progress = all.progress;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        dt_optim_set_steps(learner->optim, all.learner[i].steps);
+        learner->scaler = all.learner[i].scaler;
+    }
     return 0;
 }
