@@ -15,16 +15,6 @@ struct cross_entropy {
     bool backward;
 };
 
-static double sum_row(const float *logits, size_t V)
-{
-    double sum = 0.0;
-
-#pragma omp simd reduction(+ : sum)
-    for (size_t v = 0; v < V; v++)
-        sum += (double)logits[v];
-    return sum;
-}
-
 /* The loss of a row; its logits become the gradient:
  *   scale * (softmax - smoothing / V - (1 - smoothing) * one-hot target)
  */
@@ -34,7 +24,7 @@ static double row_loss(const void *ctx, float *logits, size_t n, int32_t target)
     const float max = dt_max(logits, c->V, -INFINITY);
     const float spread = c->smoothing / (float)c->V;
     const double hit = (1.0 - (double)c->smoothing) * (double)logits[target];
-    const double all = spread > 0.0f ? sum_row(logits, c->V) : 0.0;
+    const double all = spread > 0.0f ? dt_sum(logits, c->V) : 0.0;
     const double sum = DT_CPU(exp_row)(logits, max, c->V);
     const float factor = (float)((double)c->scale / sum);
     const float less = c->scale * spread;
@@ -64,7 +54,7 @@ static double ruled_row_loss(const void *ctx, float *logits, size_t n,
     dt_apply_rule(logits, c->rule, c->V);
     const float max = dt_max(logits, c->V, -INFINITY);
     const double hit = (1.0 - (double)c->smoothing) * (double)logits[target];
-    const double all = spread > 0.0f ? sum_row(logits, c->V) : 0.0;
+    const double all = spread > 0.0f ? dt_sum(logits, c->V) : 0.0;
 #pragma omp simd reduction(+ : sum)
     for (size_t v = 0; v < c->V; v++)
         sum += (double)dt_expf(logits[v] - max);

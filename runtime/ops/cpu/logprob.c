@@ -25,16 +25,6 @@ struct backward {
     const float *dentropy, *entropy; /* or NULL */
 };
 
-static double sum_of(const float *x, size_t count)
-{
-    double sum = 0.0;
-
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < count; i++)
-        sum += (double)x[i];
-    return sum;
-}
-
 /* With y = z - max and sums over v: log p = y - log sum e^y, entropy = log sum
  * e^y - sum y e^y / sum e^y, collision = log sum e^2y - 2 log sum e^y.
  */
@@ -65,7 +55,7 @@ static double forward_row(const void *ctx, float *logits, size_t n,
         f->collision[n] = (float)(log(squares) - 2.0 * lse);
     if (f->mean)
         f->mean[n] =
-            (float)(sum_of(logits, f->V) * (double)f->inverse / (double)f->V);
+            (float)(dt_sum(logits, f->V) * (double)f->inverse / (double)f->V);
     if (f->top)
         f->top[n] = logits[target] * f->inverse >= max ? 1.0f : 0.0f;
     return 0.0;

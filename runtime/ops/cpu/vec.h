@@ -152,4 +152,15 @@ static inline float dt_max(const float *x, size_t count, float most)
     return most > lane[0] ? most : lane[0];
 }
 
+/* The sum of x(count), in float64. */
+static inline double dt_sum(const float *x, size_t count)
+{
+    double sum = 0.0;
+
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++)
+        sum += (double)x[i];
+    return sum;
+}
+
 #endif /* DT_OPS_CPU_VEC_H */
