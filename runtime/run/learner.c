@@ -239,14 +239,14 @@ static int bring(struct dt_learner *learner, float *to, struct dt_view from,
 }
 
 int dt_learner_bring_values(struct dt_learner *learner, float *value,
-                            float *collision, struct dt_error *err)
+                            struct dt_error *err)
 {
     const struct dt_exec *exec = learner->exec;
     struct dt_learner_values *v = &learner->values;
     struct dt_values values = dt_model_values(learner->model);
     struct dt_view scale = dt_view_slice(learner->step, DT_STEP_LOSS_SCALE, 1);
     if (bring(learner, value, values.value, err) < 0 ||
-        bring(learner, collision, values.collision, err) < 0 ||
+        bring(learner, v->collision, values.collision, err) < 0 ||
         bring(learner, v->entropy, values.entropy, err) < 0 ||
         bring(learner, v->mean, values.mean, err) < 0 ||
         bring(learner, v->top, values.top, err) < 0 ||

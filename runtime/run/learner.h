@@ -101,6 +101,17 @@ int dt_learner_forward(struct dt_learner *learner, size_t u,
 int dt_learner_backward(struct dt_learner *learner, size_t u,
                         struct dt_error *err);
 
+/* passes.c: queues the forward passes of the bound batch, outside graphs. The
+ * last unit's own remains to be done; its weights are there. -1: a peer failed.
+ */
+int dt_learner_forward_all(struct dt_learner *learner, struct dt_error *err);
+
+/* passes.c: the same with the last unit, and brings the values of the picked
+ * tokens to `value` as dt_learner_bring_values does.
+ */
+int dt_learner_values(struct dt_learner *learner, float *value,
+                      struct dt_error *err);
+
 /* Creates what model_config and layout describe, with weights of zero; borrows
  * exec and comm. -1: as dt_parallel_create, dt_model_create and
  * dt_optim_create. dt_learner_fini in any case.
@@ -159,11 +170,11 @@ int dt_learner_wait_result(struct dt_learner *learner,
                            const struct dt_learner_result *result,
                            struct dt_error *err);
 
-/* Brings values of the picked tokens here, with the step's loss scale, and
- * waits for them.
+/* Brings the values of the picked tokens to `value`, and what else there is of
+ * them to learner->values, with the step's loss scale; waits for them.
  */
 int dt_learner_bring_values(struct dt_learner *learner, float *value,
-                            float *collision, struct dt_error *err);
+                            struct dt_error *err);
 
 /* Queues the way of values.weight to the device, for the backward pass. */
 int dt_learner_send_weights(struct dt_learner *learner, size_t count,

@@ -83,3 +83,23 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
             return -1;
     return 0;
 }
+
+int dt_learner_forward_all(struct dt_learner *learner, struct dt_error *err)
+{
+    const size_t last = learner->layout->unit_count - 1;
+    for (size_t u = 0; u < last; u++) {
+        if (dt_learner_forward(learner, u, err) < 0)
+            return -1;
+        dt_model_forward(learner->model, u);
+    }
+    return dt_learner_forward(learner, last, err);
+}
+
+int dt_learner_values(struct dt_learner *learner, float *value,
+                      struct dt_error *err)
+{
+    if (dt_learner_forward_all(learner, err) < 0)
+        return -1;
+    dt_model_values_forward(learner->model);
+    return dt_learner_bring_values(learner, value, err);
+}

@@ -80,7 +80,7 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
         .metrics = metrics,
     };
     dt_model_values_forward(learner->model);
-    if (dt_learner_bring_values(learner, v->value, v->collision, err) < 0)
+    if (dt_learner_bring_values(learner, v->value, err) < 0)
         return -1;
     v->weight[0] = v->entropy_weight[0] = 0; /* of a batch without pairs */
     if (critic) {

@@ -19,24 +19,6 @@
 #include "run/run.h"
 #include "sampling/sampling.h"
 
-/* Forward passes of the bound batch up to its values, which come to
- * values.value.
- */
-static int forward(struct dt_learner *learner, struct dt_error *err)
-{
-    size_t last = learner->layout->unit_count - 1;
-    for (size_t u = 0; u < last; u++) {
-        if (dt_learner_forward(learner, u, err) < 0)
-            return -1;
-        dt_model_forward(learner->model, u);
-    }
-    if (dt_learner_forward(learner, last, err) < 0)
-        return -1;
-    dt_model_values_forward(learner->model);
-    return dt_learner_bring_values(learner, learner->values.value,
-                                   learner->values.collision, err);
-}
-
 /* The values of samples stand one after another; one behind the last token of
  * a sample goes to `after`, unless that is NULL.
  */
@@ -57,7 +39,7 @@ static int values(struct dt_learner *learner, struct dt_error *err)
 {
     struct dt_span span;
     dt_span_begin_number(&span, DT_SPAN_VALUES, 0);
-    int rc = forward(learner, err);
+    int rc = dt_learner_values(learner, learner->values.value, err);
     dt_span_end(&span);
     return rc;
 }

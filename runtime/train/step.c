@@ -417,13 +417,7 @@ static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
                           struct dt_metrics *metrics, struct dt_error *err)
 {
     struct dt_learner *learner = &run->learner;
-    size_t last = learner->layout->unit_count - 1;
-    for (size_t u = 0; u < last; u++) {
-        if (dt_learner_forward(learner, u, err) < 0)
-            return -1;
-        dt_model_forward(learner->model, u);
-    }
-    if (dt_learner_forward(learner, last, err) < 0)
+    if (dt_learner_forward_all(learner, err) < 0)
         return -1;
     if (run->algo->loss)
         return dt_run_weigh(run, learner, batch, false, false, metrics, err);

@@ -218,19 +218,9 @@ static int allocate(struct dt_run *run, struct dt_error *err)
 static int pass(struct dt_run *run, struct dt_error *err)
 {
     struct dt_learner *learner = &run->learner;
-    size_t last = learner->layout->unit_count - 1;
-    if (dt_run_refers(run))
-        return dt_run_reference(run, NULL, err);
-    for (size_t u = 0; u < last; u++) {
-        if (dt_learner_forward(learner, u, err) < 0)
-            return -1;
-        dt_model_forward(learner->model, u);
-    }
-    if (dt_learner_forward(learner, last, err) < 0)
-        return -1;
-    dt_model_values_forward(learner->model);
-    return dt_learner_bring_values(learner, learner->values.reference,
-                                   learner->values.collision, err);
+    return dt_run_refers(run)
+               ? dt_run_reference(run, NULL, err)
+               : dt_learner_values(learner, learner->values.reference, err);
 }
 
 static void keep_sums(struct dt_run *run, const struct dt_batch *batch,

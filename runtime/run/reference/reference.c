@@ -187,9 +187,8 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
     int result = pass(run, shape, err);
     if (result == 0) {
         dt_model_values_forward(run->learner.model);
-        result = dt_learner_bring_values(&run->learner,
-                                         run->learner.values.reference,
-                                         run->learner.values.collision, err);
+        result = dt_learner_bring_values(
+            &run->learner, run->learner.values.reference, err);
     }
     use_weights(run, false);
     dt_span_end(&span);
