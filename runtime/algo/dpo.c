@@ -81,7 +81,7 @@ static int read_options(const struct dt_conf *conf,
         .ld_alpha = conf->dpo.ld_alpha,
         .use_weighting = conf->dpo.use_weighting,
     };
-    for (size_t i = 0; i < loss->count && i < DT_DPO_LOSSES; i++)
+    for (size_t i = 0; i < loss->count && i < DT_DPO_LOSS_COUNT; i++)
         options->loss[options->loss_count++] = dt_dpo_loss_find(loss->text[i]);
     if (read_weights(conf, options, err) < 0)
         return -1;

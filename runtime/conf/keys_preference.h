@@ -22,17 +22,10 @@
     /* dpo */
     {"dpo.loss", DT_CONF_STRINGS, AT(dpo.loss), .fallback = "[sigmoid]",
      .result = true,
-     .words = WORDS({"sigmoid", 0, NULL}, {"cdpo", 0, NULL},
-                    {"robust", 0, NULL}, {"hinge", 0, NULL},
-                    {"exo_pair", 0, NULL}, {"ipo", 0, NULL},
-                    {"sigmoid_norm", 0, NULL}, {"nca_pair", 0, NULL},
-                    {"bco_pair", 0, NULL}, {"sppo_hard", 0, NULL},
-                    {"apo_zero", 0, NULL}, {"apo_down", 0, NULL},
-                    {"sft", 0, NULL}),
+     .words = CHOICES(DT_DPO_LOSSES),
      .aliases = ALSO("loss_type", "pref_loss"),
-     .help = "loss of a pair, or a list of losses that are added, as in TRL; "
-             "cdpo is sigmoid with label_smoothing, sft the mean loss of the "
-             "tokens of the preferred completion"},
+     .help = "loss of a pair, or a list of losses that are added, as in TRL"
+             DT_DPO_LOSSES(DPO_HELP)},
     {"dpo.loss_weights", DT_CONF_STRINGS, AT(dpo.loss_weights),
      .result = true, .aliases = ALSO("loss_weights"),
      .help = "list of numbers by which the losses of dpo.loss are multiplied; "
@@ -48,13 +41,11 @@
              "losses cdpo, robust and exo_pair"},
     {"dpo.f_divergence", DT_CONF_ENUM, AT(dpo.f_divergence),
      .fallback = "reverse_kl", .result = true,
-     .words = WORDS({"reverse_kl", DT_DIVERGENCE_REVERSE_KL, NULL},
-                    {"forward_kl", DT_DIVERGENCE_FORWARD_KL, NULL},
-                    {"js_divergence", DT_DIVERGENCE_JS, NULL},
-                    {"alpha_divergence", DT_DIVERGENCE_ALPHA, NULL}),
+     .words = CHOICES(DT_F_DIVERGENCES),
      .aliases = ALSO("f_divergence_type"),
-     .help = "divergence from the reference that the reward of a completion "
-             "is made of"},
+     .help = "f-divergence that defines the implicit reward by the ratio of "
+             "the probabilities in the model and the reference"
+             DT_F_DIVERGENCES(HELP)},
     {"dpo.f_alpha", DT_CONF_FLOAT, AT(dpo.f_alpha), .fallback = "0.5",
      .result = true, .aliases = ALSO("f_alpha_divergence_coef"),
      .help = "the alpha of alpha_divergence"},

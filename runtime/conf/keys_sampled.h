@@ -56,17 +56,11 @@
              "run.deterministic"},
     {"rollout.correction", DT_CONF_ENUM, AT(rollout.correction),
      .fallback = "auto", .result = true,
-     .words = WORDS({"auto", DT_CORRECTION_AUTO, NULL},
-                    {"none", DT_CORRECTION_NONE, NULL},
-                    {"token_truncate", DT_CORRECTION_TOKEN_TRUNCATE, NULL},
-                    {"token_mask", DT_CORRECTION_TOKEN_MASK, NULL},
-                    {"sequence_mask", DT_CORRECTION_SEQUENCE_MASK, NULL}),
+     .words = CHOICES(DT_CORRECTIONS),
      .aliases = ALSO("vllm_importance_sampling_mode"),
-     .help = "what becomes of tokens that the trainer finds more or less "
-             "likely than the sampler did: token_truncate weighs them by the "
-             "ratio, at most rollout.cap; token_mask and sequence_mask leave "
-             "out tokens, or completions, above it; auto is token_truncate "
-             "with rollout.overlap, else none"},
+     .help = "treatment of tokens that the trainer finds more or less likely "
+             "than the sampler did, by the ratio of both probabilities"
+             DT_CORRECTIONS(HELP)},
     {"rollout.cap", DT_CONF_FLOAT, AT(rollout.cap), .fallback = "2",
      .min = 1, .max = INFINITY, .result = true,
      .aliases = ALSO("vllm_importance_sampling_clip_max",
@@ -118,27 +112,14 @@
      .help = "times that the completions of a generation are trained on"},
     {"grpo.loss_type", DT_CONF_ENUM, AT(grpo.loss_type), .fallback = "dapo",
      .result = true,
-     .words = WORDS({"dapo", DT_GRPO_DAPO, NULL},
-                    {"grpo", DT_GRPO_GRPO, NULL},
-                    {"dr_grpo", DT_GRPO_DR_GRPO, NULL},
-                    {"bnpo", DT_GRPO_BNPO, NULL},
-                    {"cispo", DT_GRPO_CISPO, NULL},
-                    {"sapo", DT_GRPO_SAPO, NULL},
-                    {"luspo", DT_GRPO_LUSPO, NULL},
-                    {"vespo", 0, "the loss of VESPO"}),
+     .words = CHOICES_AND(DT_GRPO_TYPES, {"vespo", 0, "the loss of VESPO"}),
      .aliases = ALSO("loss_type"),
-     .help = "loss of a completion: dapo and bnpo are means over the tokens "
-             "of a step, grpo over completions of the mean of each, dr_grpo "
-             "divides by the longest length; cispo limits the ratio of "
-             "probabilities and drops no token, sapo limits it smoothly, "
-             "luspo weighs completions by their length"},
+     .help = "loss of a completion" DT_GRPO_TYPES(HELP)},
     {"grpo.importance_sampling", DT_CONF_ENUM, AT(grpo.level),
      .fallback = "token", .result = true,
-     .words = WORDS({"token", DT_GRPO_TOKEN, NULL},
-                    {"sequence", DT_GRPO_SEQUENCE, NULL}),
+     .words = CHOICES(DT_GRPO_LEVELS),
      .aliases = ALSO("importance_sampling_level"),
-     .help = "what ratios of probabilities are of: a token, or a completion "
-             "(GSPO), which is the default of luspo"},
+     .help = "importance ratios" DT_GRPO_LEVELS(HELP)},
     {"grpo.epsilon", DT_CONF_FLOAT, AT(grpo.epsilon), .fallback = "0.2",
      .min = 0, .max = 1, .above_min = true, .result = true,
      .aliases = ALSO("epsilon"),
@@ -196,36 +177,26 @@
              "rollout.max_completion_length"},
     {"grpo.scale_rewards", DT_CONF_ENUM, AT(grpo.scale_rewards),
      .fallback = "group", .result = true,
-     .words = WORDS({"group", DT_SCALE_GROUP, NULL},
-                    {"true", DT_SCALE_GROUP, NULL},
-                    {"batch", DT_SCALE_BATCH, NULL},
-                    {"none", DT_SCALE_NONE, NULL},
-                    {"false", DT_SCALE_NONE, NULL},
-                    {"global_clamp", DT_SCALE_GLOBAL_CLAMP, NULL}),
+     .words = CHOICES_AND(DT_SCALES, {"true", DT_SCALE_GROUP, NULL},
+                          {"false", DT_SCALE_NONE, NULL}),
      .aliases = ALSO("scale_rewards"),
-     .help = "standard deviation that advantages are divided by: of the "
-             "completions of the prompt, of all completions, or none; "
-             "global_clamp also subtracts the mean of all instead of the "
-             "prompt's"},
+     .help = "standard deviation that advantages are divided by"
+             DT_SCALES(HELP)},
     {"grpo.baseline", DT_CONF_ENUM, AT(grpo.baseline), .fallback = "group",
      .result = true,
-     .words = WORDS({"group", DT_BASELINE_GROUP, NULL},
-                    {"loo", DT_BASELINE_LOO, NULL}),
-     .help = "mean that is subtracted from a reward: of all completions of "
-             "the prompt, or of the others (RLOO)"},
+     .words = CHOICES(DT_BASELINES),
+     .help = "mean that is subtracted from a reward" DT_BASELINES(HELP)},
     {"grpo.std", DT_CONF_ENUM, AT(grpo.std), .fallback = "sample",
      .result = true,
-     .words = WORDS({"sample", DT_STD_SAMPLE, NULL},
-                    {"population", DT_STD_POPULATION, NULL}),
-     .help = "standard deviation with n - 1, or with n, in the denominator; "
-             "that of global_clamp is always population"},
+     .words = CHOICES(DT_STDS),
+     .help = "denominator of the standard deviation of n rewards"
+             DT_STDS(HELP)},
     {"grpo.aggregation", DT_CONF_ENUM, AT(grpo.aggregation),
      .fallback = "sum_then_normalize", .result = true,
-     .words = WORDS({"sum_then_normalize", DT_SUM_THEN_NORMALIZE, NULL},
-                    {"normalize_then_sum", DT_NORMALIZE_THEN_SUM, NULL}),
+     .words = CHOICES(DT_AGGREGATIONS),
      .aliases = ALSO("multi_objective_aggregation"),
-     .help = "whether several rewards are added before advantages are made of "
-             "them, or each is first made comparable with the others (GDPO)"},
+     .help = "how several rewards become one advantage"
+             DT_AGGREGATIONS(HELP)},
     {"grpo.advantage_clip", DT_CONF_FLOAT, AT(grpo.advantage_clip), .min = 0,
      .max = INFINITY, .above_min = true, .result = true,
      .help = "largest absolute advantage; the default is no limit"},
@@ -277,29 +248,23 @@
              "limit"},
     {"ppo.score_at", DT_CONF_ENUM, AT(ppo.score_at), .fallback = "last",
      .result = true,
-     .words = WORDS({"last", DT_SCORE_AT_LAST, NULL},
-                    {"trl_next", DT_SCORE_AT_TRL_NEXT, NULL}),
-     .help = "token whose reward has the score of a completion: the last one, "
-             "or trl_next, as old TRL had it, what follows it in completions "
-             "shorter than rollout.max_completion_length, where the critic "
-             "then learns a value, too"},
+     .words = CHOICES(DT_SCORES_AT),
+     .help = "token that receives the score of a completion"
+             DT_SCORES_AT(HELP)},
     {"ppo.kl_coef", DT_CONF_FLOAT, AT(ppo.kl_coef), .fallback = "0.05",
      .min = 0, .max = INFINITY, .result = true, .aliases = ALSO("kl_coef"),
      .help = "weight of the KL divergence from the reference, which is part "
              "of the reward; with 0 there is no reference model"},
     {"ppo.kl_estimator", DT_CONF_ENUM, AT(ppo.kl_estimator), .fallback = "k1",
      .result = true,
-     .words = WORDS({"k1", DT_KL_K1, NULL}, {"k2", DT_KL_K2, NULL},
-                    {"k3", DT_KL_K3, NULL}),
+     .words = CHOICES(DT_KL_ESTIMATORS),
      .aliases = ALSO("kl_estimator"),
-     .help = "estimate of the KL divergence from a token's log-ratio x: k1 is "
-             "x, k2 half its square, k3 exp(-x) - 1 + x"},
+     .help = "estimate of the KL divergence from a token's log-ratio x"
+             DT_KL_ESTIMATORS(HELP)},
     {"ppo.kl_control", DT_CONF_ENUM, AT(ppo.kl_control), .fallback = "fixed",
      .result = true,
-     .words = WORDS({"fixed", DT_KL_FIXED, NULL},
-                    {"adaptive", DT_KL_ADAPTIVE, NULL}),
-     .help = "whether ppo.kl_coef stays as it is, or follows "
-             "ppo.kl_control_target"},
+     .words = CHOICES(DT_KL_CONTROLS),
+     .help = "how ppo.kl_coef changes" DT_KL_CONTROLS(HELP)},
     {"ppo.kl_control_target", DT_CONF_FLOAT, AT(ppo.kl_control_target),
      .fallback = "6", .min = 0, .max = INFINITY, .above_min = true,
      .result = true, .unit = "nats a completion",
@@ -344,13 +309,9 @@
              "further than this, in nats a token; the default is never"},
     {"ppo.advantage_norm", DT_CONF_ENUM, AT(ppo.advantage_norm),
      .fallback = "whiten", .result = true,
-     .words = WORDS({"whiten", DT_ADVANTAGE_WHITEN, NULL},
-                    {"global_clamp", DT_ADVANTAGE_GLOBAL_CLAMP, NULL},
-                    {"openrlhf", DT_ADVANTAGE_OPENRLHF, NULL},
-                    {"none", DT_ADVANTAGE_NONE, NULL}),
-     .help = "how the advantages of all tokens get mean 0 and variance 1: "
-             "whiten and openrlhf limit the variance from below by 1e-8, "
-             "global_clamp the standard deviation by 1e-4"},
+     .words = CHOICES(DT_ADVANTAGE_NORMS),
+     .help = "how the advantages of all tokens get mean 0 and variance 1"
+             DT_ADVANTAGE_NORMS(HELP)},
     {"ppo.scheduler_unit", DT_CONF_ENUM, AT(ppo.scheduler_by_update),
      .fallback = "update", .result = true,
      .words = WORDS({"update", 1, NULL}, {"optimizer_step", 0, NULL}),

@@ -11,6 +11,14 @@
 #define AT(field) .offset = offsetof(struct dt_conf, field)
 #define AND(field) .second = offsetof(struct dt_conf, field)
 #define WORDS(...) ((const struct dt_conf_word[]){__VA_ARGS__, {0}})
+/* The words of a list in base/choices.h, alone or with others, and their help.
+ */
+#define WORD(VALUE, word, ...) {#word, VALUE, NULL},
+#define CHOICES(list) ((const struct dt_conf_word[]){list(WORD){0}})
+#define CHOICES_AND(list, ...) \
+    ((const struct dt_conf_word[]){list(WORD) __VA_ARGS__, {0}})
+#define HELP(VALUE, word, help) "; " #word ": " help
+#define DPO_HELP(VALUE, word, traits, help) HELP(VALUE, word, help)
 #define ALSO(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* clang-format off */

@@ -7,7 +7,7 @@
 
 #include "loss/dpo_loss.h"
 
-/* Where a pair is: its log-ratios, and their scores and slopes of scores. */
+/* Log-ratios of a pair, their scores and the derivatives of these. */
 struct point {
     double a, d, fa, fd, dfa, dfd;
     double length_c, length_r;
@@ -15,7 +15,7 @@ struct point {
     double beta, eps;
 };
 
-/* A loss there, and its derivatives: by a, by d, by each chosen token. */
+/* A loss and its derivatives: by a, by d, by each chosen token's logp. */
 struct slope {
     double loss, a, d, token;
 };
@@ -55,6 +55,7 @@ static double beta_delta(const struct point *p)
     return p->beta * (p->fa - p->fd);
 }
 
+/* -ls(beta delta) */
 static struct slope sigmoid(const struct point *p)
 {
     const double x = beta_delta(p);
@@ -62,6 +63,9 @@ static struct slope sigmoid(const struct point *p)
     return of_delta(p, -log_sig(x), -sig(-x));
 }
 
+/* -(1 - eps) ls(beta delta) - eps ls(-beta delta) (Mitchell, "A note on DPO
+ * with noisy preferences")
+ */
 static struct slope cdpo(const struct point *p)
 {
     const double x = beta_delta(p), eps = p->eps;
@@ -70,6 +74,7 @@ static struct slope cdpo(const struct point *p)
                     sig(x) - (1.0 - eps));
 }
 
+/* (-(1 - eps) ls(beta delta) + eps ls(-beta delta)) / (1 - 2 eps) */
 static struct slope robust(const struct point *p)
 {
     const double x = beta_delta(p), eps = p->eps, all = 1.0 - 2.0 * eps;
@@ -78,6 +83,7 @@ static struct slope robust(const struct point *p)
                     -((1.0 - eps) * sig(-x) + eps * sig(x)) / all);
 }
 
+/* max(0, 1 - beta delta) */
 static struct slope hinge(const struct point *p)
 {
     const double left = 1.0 - beta_delta(p);
@@ -87,6 +93,9 @@ static struct slope hinge(const struct point *p)
     return of_delta(p, left, -1.0);
 }
 
+/* q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps),
+ * q = sig(beta delta)
+ */
 static struct slope exo_pair(const struct point *p)
 {
     const double x = beta_delta(p), q = sig(x), rest = sig(-x);
@@ -111,6 +120,7 @@ static double mean_delta(const struct point *p)
     return p->fa / p->length_c - p->fd / p->length_r;
 }
 
+/* (n - 1 / (2 beta))^2 */
 static struct slope ipo(const struct point *p)
 {
     const double off = mean_delta(p) - 0.5 / p->beta;
@@ -118,6 +128,7 @@ static struct slope ipo(const struct point *p)
     return of_means(p, off * off, 2.0 * off);
 }
 
+/* -ls(beta n) */
 static struct slope sigmoid_norm(const struct point *p)
 {
     const double x = p->beta * mean_delta(p);
@@ -127,6 +138,7 @@ static struct slope sigmoid_norm(const struct point *p)
 
 /* --- losses of each side's log-ratio --- */
 
+/* -ls(beta a) - ls(-beta a) / 2 - ls(-beta d) / 2 */
 static struct slope nca_pair(const struct point *p)
 {
     const double c = p->beta * p->a, r = p->beta * p->d;
@@ -137,6 +149,7 @@ static struct slope nca_pair(const struct point *p)
                           .d = p->beta * 0.5 * sig(r)};
 }
 
+/* -ls(beta a) - ls(-beta d) */
 static struct slope bco_pair(const struct point *p)
 {
     const double c = p->beta * p->a, r = p->beta * p->d;
@@ -146,6 +159,7 @@ static struct slope bco_pair(const struct point *p)
                           .d = p->beta * sig(r)};
 }
 
+/* (a - 1 / (2 beta))^2 + (d + 1 / (2 beta))^2 */
 static struct slope sppo_hard(const struct point *p)
 {
     const double won = p->a - 0.5 / p->beta, lost = p->d + 0.5 / p->beta;
@@ -154,6 +168,7 @@ static struct slope sppo_hard(const struct point *p)
         .loss = won * won + lost * lost, .a = 2.0 * won, .d = 2.0 * lost};
 }
 
+/* 1 - sig(beta a) + sig(beta d) */
 static struct slope apo_zero(const struct point *p)
 {
     const double c = p->beta * p->a, r = p->beta * p->d;
@@ -163,6 +178,7 @@ static struct slope apo_zero(const struct point *p)
                           .d = p->beta * sig(r) * sig(-r)};
 }
 
+/* sig(beta a) + 1 - sig(beta (a - d)) */
 static struct slope apo_down(const struct point *p)
 {
     const double c = p->beta * p->a, x = p->beta * (p->a - p->d);
@@ -173,6 +189,9 @@ static struct slope apo_down(const struct point *p)
         .loss = sig(c) + sig(-x), .a = down - apart, .d = apart};
 }
 
+/* -(sum of logp of the chosen side) * pairs / tokens, which makes it the mean
+ * over the chosen tokens of the step
+ */
 static struct slope sft(const struct point *p)
 {
     return (struct slope){.loss = -p->plain * p->pairs_per_token,
@@ -181,42 +200,26 @@ static struct slope sft(const struct point *p)
 
 /* --- options --- */
 
-/* Losses by name; which of them a score may be other than the log-ratio (the
- * others do not compare two sides, so that the partition function would stay),
- * and which depend on label_smoothing.
+/* Traits of a loss. SCORED: it compares f(a) with f(d), and so exists for each
+ * f-divergence; without it the partition function of other divergences than
+ * reverse_kl would not cancel. SMOOTHED: it uses label_smoothing.
  */
+enum { SCORED = 1, SMOOTHED = 2 };
+
+#define LOSS(VALUE, word, traits, help) [VALUE] = {#word, word, (traits)},
+
 static const struct {
     const char *name;
     struct slope (*loss)(const struct point *p);
-    bool divergence, smoothing;
-} LOSSES[DT_DPO_LOSSES] = {
-    [DT_DPO_SIGMOID] = {"sigmoid", sigmoid, true, false},
-    [DT_DPO_CDPO] = {"cdpo", cdpo, true, true},
-    [DT_DPO_ROBUST] = {"robust", robust, true, true},
-    [DT_DPO_HINGE] = {"hinge", hinge, true, false},
-    [DT_DPO_EXO_PAIR] = {"exo_pair", exo_pair, true, true},
-    [DT_DPO_IPO] = {"ipo", ipo, true, false},
-    [DT_DPO_SIGMOID_NORM] = {"sigmoid_norm", sigmoid_norm, true, false},
-    [DT_DPO_NCA_PAIR] = {"nca_pair", nca_pair, false, false},
-    [DT_DPO_BCO_PAIR] = {"bco_pair", bco_pair, false, false},
-    [DT_DPO_SPPO_HARD] = {"sppo_hard", sppo_hard, false, false},
-    [DT_DPO_APO_ZERO] = {"apo_zero", apo_zero, false, false},
-    [DT_DPO_APO_DOWN] = {"apo_down", apo_down, false, false},
-    [DT_DPO_SFT] = {"sft", sft, true, false},
-};
+    int traits;
+} LOSSES[] = {DT_DPO_LOSSES(LOSS)};
 
 int dt_dpo_loss_find(const char *name)
 {
-    for (int i = 0; i < DT_DPO_LOSSES; i++)
+    for (int i = 0; i < DT_DPO_LOSS_COUNT; i++)
         if (strcmp(LOSSES[i].name, name) == 0)
             return i;
     return -1;
-}
-
-/* NaN is in no range. */
-static bool within(double x, double least, double most)
-{
-    return x >= least && x <= most;
 }
 
 static int check_loss(const struct dt_dpo_options *o, size_t i,
@@ -229,12 +232,13 @@ static int check_loss(const struct dt_dpo_options *o, size_t i,
         if (o->loss[j] == loss)
             return dt_error_set(err, EX_CONFIG, "dpo.loss: %s is there twice",
                                 LOSSES[loss].name);
-    if (!within(o->loss_weight[i], 0.0, HUGE_VAL) || isinf(o->loss_weight[i]))
+    if (!(o->loss_weight[i] >= 0.0) || isinf(o->loss_weight[i]))
         return dt_error_set(err, EX_CONFIG,
                             "dpo.loss_weights: expected a number >= 0 for %s, "
                             "got %g",
                             LOSSES[loss].name, o->loss_weight[i]);
-    if (o->f_divergence != DT_DIVERGENCE_REVERSE_KL && !LOSSES[loss].divergence)
+    if (o->f_divergence != DT_DIVERGENCE_REVERSE_KL &&
+        !(LOSSES[loss].traits & SCORED))
         return dt_error_set(err, EX_CONFIG,
                             "dpo.f_divergence: %s has no form other than "
                             "reverse_kl",
@@ -252,27 +256,10 @@ int dt_dpo_check(const struct dt_dpo_options *o, struct dt_error *err)
 
     if (o->loss_count == 0)
         return dt_error_set(err, EX_CONFIG, "dpo.loss: no loss");
-    if (!(o->beta > 0.0) || isinf(o->beta))
-        return dt_error_set(err, EX_CONFIG,
-                            "dpo.beta: expected a number > 0, got %g", o->beta);
-    if (!(o->label_smoothing >= 0.0 && o->label_smoothing < 0.5))
-        return dt_error_set(err, EX_CONFIG,
-                            "dpo.label_smoothing: expected a number >= 0 and "
-                            "< 0.5, got %g",
-                            o->label_smoothing);
-    if (!within(o->ld_alpha, 0.0, 1.0))
-        return dt_error_set(err, EX_CONFIG,
-                            "dpo.ld_alpha: expected a number from 0 to 1, got "
-                            "%g",
-                            o->ld_alpha);
-    if (!isfinite(o->f_alpha))
-        return dt_error_set(err, EX_CONFIG,
-                            "dpo.f_alpha: expected a number, got %g",
-                            o->f_alpha);
     for (size_t i = 0; i < o->loss_count; i++) {
         if (check_loss(o, i, err) < 0)
             return -1;
-        smooth |= LOSSES[o->loss[i]].smoothing;
+        smooth |= LOSSES[o->loss[i]].traits & SMOOTHED;
     }
     if (o->label_smoothing > 0.0 && !smooth)
         return dt_error_set(err, EX_CONFIG,
@@ -303,8 +290,12 @@ double dt_dpo_aligned(const float *logp, const float *collision, size_t length)
     return sum / (double)length;
 }
 
-/* The score of a log-ratio, and its derivative. Exponents end at 80, as in TRL:
- * beyond it the score is constant.
+/* The score f of a log-ratio x, and its derivative:
+ *   reverse_kl        x
+ *   forward_kl        1 - exp(-x)
+ *   js_divergence     log 2 + log sig(x)
+ *   alpha_divergence  (exp((alpha - 1) x) - 1) / (alpha - 1)
+ * Exponents end at 80, as in TRL: beyond it the score is constant.
  */
 static double score(const struct dt_dpo_options *o, double x, double *slope)
 {

@@ -1,35 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpo_loss.h - direct preference optimization: the loss of a pair, and what its
- * tokens weigh
+ * dpo_loss.h - direct preference optimization: the loss of a pair, and the
+ * derivatives by the log-probabilities of its tokens
  *
  * For each side of a pair, logp is the sum of the policy's log-probabilities of
- * the tokens of the completion, ref that of the reference. With
- *   a = logp - ref of the chosen side, d = logp - ref of the rejected side,
- *   f = the score of a log-ratio (dpo.f_divergence): x for reverse_kl,
- *       1 - exp(-x) for forward_kl, log 2 + log sig(x) for js,
- *       (exp((alpha - 1) x) - 1) / (alpha - 1) for alpha,
- *   delta = f(a) - f(d), n = f(a) / len_c - f(d) / len_r,
- *   eps = label_smoothing, sig the logistic function, ls its logarithm,
- * the loss of a pair is
- *   sigmoid       -ls(beta delta)
- *   cdpo          -(1 - eps) ls(beta delta) - eps ls(-beta delta)
- *   robust        (-(1 - eps) ls(beta delta) + eps ls(-beta delta))
- *                 / (1 - 2 eps)
- *   hinge         max(0, 1 - beta delta)
- *   exo_pair      q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps),
- *                 q = sig(beta delta)
- *   ipo           (n - 1 / (2 beta))^2
- *   sigmoid_norm  -ls(beta n)
- *   nca_pair      -ls(beta a) - ls(-beta a) / 2 - ls(-beta d) / 2
- *   bco_pair      -ls(beta a) - ls(-beta d)
- *   sppo_hard     (a - 1 / (2 beta))^2 + (d + 1 / (2 beta))^2
- *   apo_zero      1 - sig(beta a) + sig(beta d)
- *   apo_down      sig(beta a) + 1 - sig(beta (a - d))
- *   sft           -(sum of logp of the chosen side) * pairs / tokens, which
- *                 makes it the mean over the chosen tokens of the step
- * as in TRL 1.16 (trl/trainer/dpo_trainer.py; cdpo: Mitchell, "A note on DPO
- * with noisy preferences"). Several losses form a weighted sum.
+ * the tokens of the completion, ref that of the reference. The formula of each
+ * loss stands above its function in dpo_loss.c, in these terms:
+ *   a, d   logp - ref of the chosen and of the rejected side
+ *   f      the score of a log-ratio, by dpo.f_divergence
+ *   delta  f(a) - f(d)
+ *   n      f(a) / len_c - f(d) / len_r, by the lengths of the completions
+ *   eps    label_smoothing
+ *   sig    the logistic function, ls its logarithm
+ * Losses are those of TRL 1.16 (trl/trainer/dpo_trainer.py). Several losses
+ * form a weighted sum.
  *
  * Losses are sums over pairs, to be divided by the pairs of the step. Nothing
  * here fails; NaN in is NaN out.
@@ -45,15 +29,14 @@
 
 struct dt_dpo_options {
     size_t loss_count; /* at least 1 */
-    enum dt_dpo_loss loss[DT_DPO_LOSSES];
-    double loss_weight[DT_DPO_LOSSES];
-    double beta; /* > 0 */
-    double label_smoothing;
+    enum dt_dpo_loss loss[DT_DPO_LOSS_COUNT];
+    double loss_weight[DT_DPO_LOSS_COUNT];
+    double beta;            /* > 0 */
+    double label_smoothing; /* in [0, 0.5) */
     enum dt_f_divergence f_divergence;
     double f_alpha;
-    double ld_alpha;    /* what tokens count that are beyond the length of the
-                           shorter completion; 1: as much as all others (LD-DPO,
-                           arXiv 2409.06411) */
+    double ld_alpha;    /* weight, in [0, 1], of the tokens beyond the length of
+                           the shorter completion (LD-DPO, arXiv 2409.06411) */
     bool use_weighting; /* WPO (arXiv 2406.11827): multiplies the loss of a pair
                            by the probability of both sides */
 };
@@ -61,8 +44,8 @@ struct dt_dpo_options {
 /* The loss called `name`, or -1. */
 int dt_dpo_loss_find(const char *name);
 
-/* -1: EX_CONFIG, "dpo.<key>: what is wrong", of the first value that is out of
- * range or does not fit the losses.
+/* -1: EX_CONFIG, "dpo.<key>: <problem>", of the first value that does not fit
+ * the losses. The schema has checked the ranges of single keys.
  */
 int dt_dpo_check(const struct dt_dpo_options *options, struct dt_error *err);
 
@@ -88,7 +71,7 @@ double dt_dpo_sum(const struct dt_dpo_options *options, const float *logp,
 /* The mean over the tokens of logp(length) - collision(length). */
 double dt_dpo_aligned(const float *logp, const float *collision, size_t length);
 
-/* What the log shows of pairs, each a mean, with TRL's names. */
+/* Metrics of pairs, each a mean, with TRL's names. */
 enum dt_dpo_metric {
     DT_DPO_REWARDS_CHOSEN,
     DT_DPO_REWARDS_REJECTED,

@@ -143,7 +143,7 @@ static bool grpo_is_mean(const struct dt_grpo_options *options)
     return options->type == DT_GRPO_GRPO || options->type == DT_GRPO_SAPO;
 }
 
-/* What is the same for all tokens of a completion. */
+/* Values that all tokens of a completion share. */
 struct point {
     const struct dt_grpo_options *o;
     const struct dt_grpo_row *row;
@@ -211,7 +211,8 @@ static bool grpo_is_dropped(const struct dt_grpo_options *o,
     return moved / (double)row->count > o->off_policy_mask;
 }
 
-/* What the disagreement of sampler and trainer multiplies the policy's part by.
+/* Factor of the policy's part that corrects for sampler and trainer
+ * disagreeing.
  */
 static double grpo_factor(const struct point *p, size_t t)
 {
@@ -268,6 +269,9 @@ static double grpo_ratio(const struct point *p, size_t t)
         p->o->level == DT_GRPO_SEQUENCE ? p->mean : grpo_log_ratio(p->row, t));
 }
 
+/* -4 g A / tau, g = sig(tau (rho - 1)), tau = sapo_temperature_pos if A > 0,
+ * else sapo_temperature_neg
+ */
 static struct dt_clipped grpo_sapo(const struct dt_grpo_options *o, double rho,
                                    double advantage)
 {
@@ -279,8 +283,12 @@ static struct dt_clipped grpo_sapo(const struct dt_grpo_options *o, double rho,
                                .slope = -4.0 * g * (1.0 - g) * rho * advantage};
 }
 
-/* The part of a token that the advantage weighs, with its derivative by the
- * logarithm of the ratio; of cispo by the log-probability.
+/* The part of a token's loss that the advantage weighs, with its derivative by
+ * the logarithm of the ratio; of cispo by the log-probability:
+ *   cispo   -min(rho, epsilon_high) A logp, whose first factor is a constant
+ *   sapo    see above
+ *   others  the clipped objective (clipped.h)
+ * Of grpo and sapo it is divided by n (grpo_is_mean).
  */
 static struct dt_clipped grpo_policy(const struct point *p, size_t t,
                                      double rho)

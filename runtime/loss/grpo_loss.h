@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * grpo_loss.h - group relative policy optimization: the loss of a completion,
- * and what its tokens weigh
+ * and the derivatives by the log-probabilities of its tokens
  *
  * Of a completion of n tokens with advantage A, logp are the log-probabilities
  * of its tokens in the policy, old those when the generation was sampled, both
@@ -9,14 +9,9 @@
  *   rho = exp(logp - old) of a token; at the level of sequences exp(mean of
  *         logp - old) for all tokens,
  *   x = ref - logp, k3 = exp(x) - x - 1,
- *   g = sig(tau (rho - 1)), tau = sapo_temperature_pos if A > 0, else _neg,
- * the loss is the sum over tokens of
- *   dapo, bnpo, dr_grpo, luspo  the clipped objective (clipped.h)
- *   grpo                        the same / n
- *   cispo                       -min(rho, epsilon_high) A logp, where the first
- *                               factor is a constant
- *   sapo                        -4 g A / (tau n)
- * of which `off_policy_mask` and the correction of the sampler take their part,
+ * the loss is the sum over tokens of the policy's part, whose formula for each
+ * type stands in grpo_loss.c (grpo_policy), reduced by `off_policy_mask` and
+ * the correction of the sampler,
  * plus beta k3 (times rho with kl_unbiased; / n with grpo and sapo), minus
  * entropy_coef times the token's entropy, as in TRL 1.16
  * (trl/trainer/grpo_trainer.py). With top_entropy_quantile, tokens of less
@@ -73,7 +68,7 @@ struct dt_grpo_row {
     bool masked; /* is not trained on, such as one that was cut off */
 };
 
-/* What the log shows, with TRL's names. Ratios are those of tokens, or one of
+/* Metrics, with TRL's names. Ratios are those of tokens, or one of
  * each completion at the level of sequences.
  */
 enum dt_grpo_metric {
@@ -112,9 +107,9 @@ void dt_grpo_sums_clear(struct dt_grpo_sums *sums);
 void dt_grpo_results(const struct dt_grpo_sums *sums,
                      double results[DT_GRPO_METRICS]);
 
-/* What the sum of losses of an optimizer step of all ranks is divided by:
- * `rows` completions, with masked ones, that have `tokens` in those that are
- * not; at least 1.
+/* Denominator of the sum of losses of an optimizer step of all ranks: `rows`
+ * completions, with masked ones, that have `tokens` in those that are not; at
+ * least 1.
  */
 double dt_grpo_denominator(const struct dt_grpo_options *options, double rows,
                            double tokens);

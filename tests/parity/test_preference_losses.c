@@ -19,28 +19,9 @@
 
 enum { MAX_TOKENS = 16 };
 
-static const char *const LOSSES[DT_DPO_LOSSES] = {
-    [DT_DPO_SIGMOID] = "sigmoid",
-    [DT_DPO_CDPO] = "cdpo",
-    [DT_DPO_ROBUST] = "robust",
-    [DT_DPO_HINGE] = "hinge",
-    [DT_DPO_EXO_PAIR] = "exo_pair",
-    [DT_DPO_IPO] = "ipo",
-    [DT_DPO_SIGMOID_NORM] = "sigmoid_norm",
-    [DT_DPO_NCA_PAIR] = "nca_pair",
-    [DT_DPO_BCO_PAIR] = "bco_pair",
-    [DT_DPO_SPPO_HARD] = "sppo_hard",
-    [DT_DPO_APO_ZERO] = "apo_zero",
-    [DT_DPO_APO_DOWN] = "apo_down",
-    [DT_DPO_SFT] = "sft",
-};
-
-static const char *const DIVERGENCES[] = {
-    [DT_DIVERGENCE_REVERSE_KL] = "reverse_kl",
-    [DT_DIVERGENCE_FORWARD_KL] = "forward_kl",
-    [DT_DIVERGENCE_JS] = "js_divergence",
-    [DT_DIVERGENCE_ALPHA] = "alpha_divergence",
-};
+#define NAME(VALUE, word, ...) [VALUE] = #word,
+static const char *const LOSSES[] = {DT_DPO_LOSSES(NAME)};
+static const char *const DIVERGENCES[] = {DT_F_DIVERGENCES(NAME)};
 
 static double listed(const json_t *object, const char *key, size_t i)
 {
@@ -69,7 +50,7 @@ static struct dt_dpo_options options_of(const json_t *run)
     json_object_foreach(json_object_get(run, "losses"), name, weight)
     {
         o.loss[o.loss_count] =
-            (enum dt_dpo_loss)stored_index(name, LOSSES, DT_DPO_LOSSES);
+            (enum dt_dpo_loss)stored_index(name, LOSSES, DT_DPO_LOSS_COUNT);
         o.loss_weight[o.loss_count++] = json_number_value(weight);
     }
     if (dt_dpo_check(&o, &err) < 0)

@@ -25,15 +25,10 @@
 
 enum { MAX_TOKENS = 8, MAX_ROWS = 16, MAX_COLUMNS = 2, GROUP = 4 };
 
-static const char *const TYPES[DT_GRPO_TYPES] = {
-    [DT_GRPO_DAPO] = "dapo",   [DT_GRPO_GRPO] = "grpo",
-    [DT_GRPO_BNPO] = "bnpo",   [DT_GRPO_DR_GRPO] = "dr_grpo",
-    [DT_GRPO_CISPO] = "cispo", [DT_GRPO_SAPO] = "sapo",
-    [DT_GRPO_LUSPO] = "luspo",
-};
-static const char *const CORRECTIONS[] = {"auto", "none", "token_truncate",
-                                          "token_mask", "sequence_mask"};
-static const char *const SCALES[] = {"group", "batch", "none"};
+#define NAME(VALUE, word, ...) [VALUE] = #word,
+static const char *const TYPES[] = {DT_GRPO_TYPES(NAME)};
+static const char *const CORRECTIONS[] = {DT_CORRECTIONS(NAME)};
+static const char *const SCALES[] = {DT_SCALES(NAME)};
 
 /* A number of an object; null is 0. */
 static double number(const json_t *object, const char *key)
@@ -104,7 +99,7 @@ static struct dt_grpo_options options_of(const json_t *run)
 {
     return (struct dt_grpo_options){
         .type = (enum dt_grpo_type)stored_index(word(run, "type"), TYPES,
-                                                DT_GRPO_TYPES),
+                                                DT_GRPO_TYPE_COUNT),
         .level = strcmp(word(run, "level"), "sequence") == 0 ? DT_GRPO_SEQUENCE
                                                              : DT_GRPO_TOKEN,
         .epsilon = number(run, "epsilon"),

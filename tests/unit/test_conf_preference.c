@@ -129,6 +129,9 @@ static const struct broken of_pairs[] = {
     {PAIRS("dpo") "dpo: {beta: 0, ld_alpha: 2}\n",
      "t.yaml:5:13: dpo.beta: expected a number > 0, got 0\n"
      "t.yaml:5:26: dpo.ld_alpha: expected a number in [0, 1], got 2\n"},
+    {PAIRS("dpo") "dpo: {loss: cdpo, label_smoothing: 0.5}\n",
+     "t.yaml:5:36: dpo.label_smoothing: expected a number in [0, 0.5), got "
+     "0.5\n"},
     {PAIRS("dpo") "dpo: {reference: {mode: none}}\nref_model: .\n",
      "t.yaml:6:12: model.reference_path: cannot be used with "
      "dpo.reference.mode: none\n"},

@@ -103,7 +103,7 @@ static void derivatives_are_finite_differences(void **state)
     };
     (void)state;
 
-    for (int loss = 0; loss < DT_DPO_LOSSES; loss++) {
+    for (int loss = 0; loss < DT_DPO_LOSS_COUNT; loss++) {
         for (int f = 0; f <= DT_DIVERGENCE_ALPHA; f++) {
             struct dt_dpo_options o = options_of((enum dt_dpo_loss)loss);
             o.loss_weight[0] = 0.7;
@@ -143,7 +143,7 @@ static void tokens_beyond_the_other_side_weigh_ld_alpha(void **state)
 static void far_pairs_have_finite_losses(void **state)
 {
     (void)state;
-    for (int loss = 0; loss < DT_DPO_LOSSES; loss++) {
+    for (int loss = 0; loss < DT_DPO_LOSS_COUNT; loss++) {
         for (int f = 0; f <= DT_DIVERGENCE_ALPHA; f++) {
             for (int sign = -1; sign <= 1; sign += 2) {
                 struct dt_dpo_options o = options_of((enum dt_dpo_loss)loss);
@@ -166,7 +166,7 @@ static void nan_is_not_hidden(void **state)
     struct dt_rm_result r = dt_rm_loss(NAN, 1.0, 0.0, 0.01);
     (void)state;
 
-    for (int loss = 0; loss < DT_DPO_LOSSES; loss++) {
+    for (int loss = 0; loss < DT_DPO_LOSS_COUNT; loss++) {
         const struct dt_dpo_pair pair = pair_of(NAN, -1, -2, -3);
         assert_true(isnan(loss_of((enum dt_dpo_loss)loss, &pair)));
     }
@@ -220,12 +220,6 @@ static void options_that_do_not_fit_are_refused(void **state)
     expect_refusal(o, "dpo.loss_weights: expected a number >= 0 for sft, got "
                       "-1");
     o = good;
-    o.beta = 0.0;
-    expect_refusal(o, "dpo.beta: expected a number > 0, got 0");
-    o = good;
-    o.label_smoothing = 0.5;
-    expect_refusal(o, "dpo.label_smoothing: expected a number >= 0 and < 0.5, "
-                      "got 0.5");
     o.label_smoothing = 0.1;
     expect_refusal(o, "dpo.label_smoothing: sigmoid does not use it: "
                       "cdpo, robust and exo_pair do");
@@ -237,12 +231,6 @@ static void options_that_do_not_fit_are_refused(void **state)
     o.f_divergence = DT_DIVERGENCE_JS;
     expect_refusal(o, "dpo.f_divergence: nca_pair has no form other than "
                       "reverse_kl");
-    o = good;
-    o.ld_alpha = 1.5;
-    expect_refusal(o, "dpo.ld_alpha: expected a number from 0 to 1, got 1.5");
-    o = good;
-    o.f_alpha = NAN;
-    expect_refusal(o, "dpo.f_alpha: expected a number, got nan");
 }
 
 static void reward_losses_have_known_values(void **state)

@@ -112,7 +112,7 @@ static void check_all_slopes(struct dt_grpo_options o)
 static void weights_are_derivatives_of_the_loss(void **state)
 {
     (void)state;
-    for (int type = 0; type < DT_GRPO_TYPES; type++) {
+    for (int type = 0; type < DT_GRPO_TYPE_COUNT; type++) {
         struct dt_grpo_options o = options_of(type);
         if (type == DT_GRPO_CISPO)
             continue; /* its factor is held constant */
@@ -143,7 +143,7 @@ static void cispo_weighs_by_the_ratio_up_to_its_limit(void **state)
 
 static void without_old_values_the_ratio_is_1(void **state)
 {
-    for (int type = 0; type < DT_GRPO_TYPES; type++) {
+    for (int type = 0; type < DT_GRPO_TYPE_COUNT; type++) {
         const struct dt_grpo_options o = options_of(type);
         struct dt_grpo_row row = row_of(0.75);
         float aligned[N], given[N];
@@ -190,7 +190,7 @@ static void ratios_far_from_1_no_longer_count(void **state)
 static void no_advantage_moves_nothing(void **state)
 {
     (void)state;
-    for (int type = 0; type < DT_GRPO_TYPES; type++) {
+    for (int type = 0; type < DT_GRPO_TYPE_COUNT; type++) {
         const struct dt_grpo_options o = options_of(type);
         const struct dt_grpo_row row = row_of(0.0);
         float weights[N];
@@ -377,14 +377,14 @@ static void the_kl_term_has_known_values(void **state)
 
 static void denominators_are_of_the_step(void **state)
 {
-    static const double wanted[DT_GRPO_TYPES] = {
+    static const double wanted[DT_GRPO_TYPE_COUNT] = {
         [DT_GRPO_DAPO] = 20, [DT_GRPO_GRPO] = 6,   [DT_GRPO_DR_GRPO] = 96,
         [DT_GRPO_BNPO] = 20, [DT_GRPO_CISPO] = 20, [DT_GRPO_SAPO] = 6,
         [DT_GRPO_LUSPO] = 6,
     };
 
     (void)state;
-    for (int type = 0; type < DT_GRPO_TYPES; type++) {
+    for (int type = 0; type < DT_GRPO_TYPE_COUNT; type++) {
         const struct dt_grpo_options o = options_of(type);
         assert_near(dt_grpo_denominator(&o, 6, 20), wanted[type], 0.0);
         assert_true(dt_grpo_denominator(&o, 0, 0) == 1.0);
@@ -394,7 +394,7 @@ static void denominators_are_of_the_step(void **state)
 static void nan_is_not_hidden(void **state)
 {
     (void)state;
-    for (int type = 0; type < DT_GRPO_TYPES; type++) {
+    for (int type = 0; type < DT_GRPO_TYPE_COUNT; type++) {
         const struct dt_grpo_options o = options_of(type);
         const float logp[N] = {-1.0f, NAN, -1.0f, -1.0f};
         struct dt_grpo_row row = row_of(1.0);
