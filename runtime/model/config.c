@@ -119,29 +119,17 @@ static void parse_mathematics(struct dt_model_config *config,
     parse_activation(config, root, problems);
 }
 
-/* null: no cap; a missing key: that of the family's first models. */
-static void parse_softcap(double *cap, double missing, const json_t *root,
-                          const char *key, struct dt_error *problems)
+/* A softcap: null is none; a missing key that of the family's first models. */
+static void parse_softcap(struct dt_model_config *config, size_t offset,
+                          double *cap, const json_t *root,
+                          struct dt_error *problems)
 {
-    const json_t *value = dt_config_value(root, key);
-    if (value && json_number_value(value) == 0)
+    const char *key = dt_model_config_key(config, offset);
+    const json_t *value = key ? json_object_get(root, key) : NULL;
+    if (json_is_null(value))
+        *cap = 0;
+    else if (value && json_number_value(value) == 0)
         dt_config_unexpected(problems, "", key, "a number > 0, or null", value);
-    if (!json_object_get(root, key))
-        *cap = missing;
-}
-
-static void parse_softcaps(struct dt_model_config *config, const json_t *root,
-                           struct dt_error *problems)
-{
-    const struct dt_family *family = config->family;
-    const char *attention = dt_model_config_key(config, AT(attention_softcap));
-    const char *logits = dt_model_config_key(config, AT(logits_softcap));
-    if (attention)
-        parse_softcap(&config->attention_softcap, family->attention_softcap,
-                      root, attention, problems);
-    if (logits)
-        parse_softcap(&config->logits_softcap, family->logits_softcap, root,
-                      logits, problems);
 }
 
 /* A token id, or -1 for null. Ids beyond the vocabulary, which published files
@@ -247,6 +235,8 @@ static void set_defaults(struct dt_model_config *config, const json_t *root)
     config->tie_word_embeddings = family->tied;
     config->rope_theta = family->theta;
     config->query_scalar = family->query_scalar;
+    config->attention_softcap = family->attention_softcap;
+    config->logits_softcap = family->logits_softcap;
     config->embd_dropout = config->attn_dropout = config->resid_dropout =
         family->dropout;
     if (family->multipliers)
@@ -286,7 +276,10 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
         if (!field->scalings)
             dt_config_parse_field(config, field, "", root, problems);
     parse_mathematics(config, root, problems);
-    parse_softcaps(config, root, problems);
+    parse_softcap(config, AT(attention_softcap), &config->attention_softcap,
+                  root, problems);
+    parse_softcap(config, AT(logits_softcap), &config->logits_softcap, root,
+                  problems);
     if (!config->family->centered)
         dt_config_parse_rope(config, root, problems);
     dt_config_parse_layers(config, root, problems);
