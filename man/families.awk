@@ -1,31 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# families.awk - from the sources of families, their list in disttrain.yaml(5)
-FNR == 1 {
-    text = ""
-    name = FILENAME
-    sub(/.*\//, "", name)
-}
-FNR == 2, /\*\// {
-    sub(/ *\*\/$/, "")
-    sub(/^ *\/?\* ?/, "")
-    text = text " " $0
-    end = 1
-}
-/^#include/ && end {
-    end = 0
+# families.awk - the families of disttrain.yaml(5) from the top of their files
+FNR == 1 { text = "" }
+FNR > 1 && FNR < 12 { text = text " " $0 }
+FNR == 12 {
+    sub(/ *\*\/.*/, ".", text)
+    gsub(/ \* /, " ", text)
+    name = text
+    sub(/\.c - .*/, "", name)
+    sub(/.* /, "", name)
     sub(/^.*\.c - /, "", text)
-    sub(/ *$/, ".", text)
-    gsub(/-/, "\\-", text)
-    sub(/\.c$/, "", name)
     print ".TP\n.B " name
-    count = split(text, word, " ")
-    line = word[1]
-    for (i = 2; i <= count; i++)
-        if (length(line) + length(word[i]) > 78) {
-            print line
-            line = word[i]
-        } else {
-            line = line " " word[i]
-        }
-    print line
+    fold(text)
 }

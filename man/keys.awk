@@ -2,28 +2,6 @@
 #
 # keys.awk - the key list of disttrain.yaml(5) from `disttrain check --keys`
 
-function escape(text)
-{
-    gsub(/-/, "\\-", text)
-    return text
-}
-
-# Prints text in lines of at most 79 bytes, none of which is a request.
-function fold(text,    words, count, i, line)
-{
-    count = split(escape(text), words, " ")
-    line = words[1]
-    for (i = 2; i <= count; i++) {
-        if (length(line) + length(words[i]) < 79) {
-            line = line " " words[i]
-        } else {
-            print line
-            line = (words[i] ~ /^[.']/ ? "\\&" : "") words[i]
-        }
-    }
-    print line
-}
-
 function sentence(text)
 {
     return toupper(substr(text, 1, 1)) substr(text, 2) "."
