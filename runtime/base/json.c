@@ -8,6 +8,7 @@
 
 #include "base/foreign.h"
 #include "base/json.h"
+#include "base/quick_json.h"
 
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
 
@@ -66,7 +67,8 @@ static json_t *parse_mended(const char *text, json_error_t *why)
 json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
 {
     json_error_t why;
-    if (dt_foreign_pointer(path, text, strlen(text), err) < 0)
+    const size_t bytes = strlen(text);
+    if (dt_foreign_pointer(path, text, bytes, err) < 0)
         return NULL;
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
         dt_error_set(err, EX_DATAERR,
@@ -75,7 +77,9 @@ json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err)
                      path);
         return NULL;
     }
-    json_t *root = json_loads(text, FLAGS, &why);
+    json_t *root = dt_quick_json(text, bytes);
+    if (!root)
+        root = json_loads(text, FLAGS, &why);
     if (!root && (json_error_code(&why) == json_error_numeric_overflow ||
                   json_error_code(&why) == json_error_null_byte_in_key))
         root = parse_mended(text, &why);

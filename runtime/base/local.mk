@@ -41,6 +41,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/pattern.h \
 	runtime/base/proc.c \
 	runtime/base/proc.h \
+	runtime/base/quick_json.c \
+	runtime/base/quick_json.h \
 	runtime/base/rankset.c \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
@@ -57,6 +59,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/terminal.h \
 	runtime/base/thread.c \
 	runtime/base/thread.h \
+	runtime/base/utf8.c \
+	runtime/base/utf8.h \
 	# End of runtime/base
 
 cuda_sources += \

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "cmd/text_out.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

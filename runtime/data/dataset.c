@@ -14,7 +14,7 @@
 #include "base/kind.h"
 #include "data/dataset.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 enum {
     LLMC_HEADER_BYTES = 1024,

@@ -15,7 +15,7 @@
 #include "data/examples_impl.h"
 #include "data/forms/lines.h"
 #include "data/pair.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 enum {
     FIRST_LINES = 100, /* looked at for the format */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "reward/impl.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 /* Copies text with U+FFFD for each byte that is no part of a character, and
  * stores its length. NULL: out of memory.

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tokenizer/impl.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 /* Reads one added token into the vocabulary. */
 static int read_token(struct dt_tokenizer *tokenizer, const json_t *token,

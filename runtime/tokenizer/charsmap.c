@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tokenizer/normal.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 enum {
     SHORT_GRAPHEME = 5, /* bytes */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tokenizer/impl.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,
                                      struct dt_error *err)

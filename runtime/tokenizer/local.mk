@@ -44,8 +44,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/unicode_sets.c \
 	runtime/tokenizer/unigram.c \
 	runtime/tokenizer/unigram_model.c \
-	runtime/tokenizer/utf8.c \
-	runtime/tokenizer/utf8.h \
 	runtime/tokenizer/vocab.c \
 	runtime/tokenizer/words.c \
 	# End of runtime/tokenizer

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tokenizer/sentencepiece.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 /* Numbers of fields, in sentencepiece_model.proto. */
 enum {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tokenizer/normal.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

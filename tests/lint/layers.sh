@@ -39,7 +39,7 @@ layers() {
             layer("ckpt", "base tensor")
             layer("template", "base")
             layer("tokenizer", "base")
-            layer("data/forms", "base tokenizer")
+            layer("data/forms", "base")
             layer("tokenizer/chat", "base template tokenizer")
             layer("data", "base data/forms tensor tokenizer tokenizer/chat")
             layer("model", "base ops tensor")
@@ -56,8 +56,7 @@ layers() {
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
             layer("rollout", "base model tokenizer tokenizer/chat weights")
-            layer("reward", "base conf data model ops rollout tokenizer " \
-                "tokenizer/chat")
+            layer("reward", "base conf data model ops rollout tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
             layer("run", "base ckpt comm conf data launch live loss model " \

@@ -15,7 +15,7 @@
 
 #include "data/dataset.h"
 #include "scratch.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 static const char *put_u16(const char *name, const uint16_t *ids, size_t count)
 {

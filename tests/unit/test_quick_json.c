@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/forms/quick_json.h"
+#include "base/quick_json.h"
 
 static json_t *jansson(const char *text, size_t bytes)
 {
@@ -80,6 +80,22 @@ static void all_else_is_left_to_jansson(void **state)
     assert_null(dt_quick_json(deep, sizeof(deep)));
 }
 
+static void keys_of_up_to_1023_bytes_are_parsed(void **state)
+{
+    char line[1100] = "{\"";
+    (void)state;
+    memset(line + 2, ' ', 1024);
+    memcpy(line + 2 + 1023, "\": 1}", sizeof("\": 1}"));
+    json_t *quick = dt_quick_json(line, strlen(line));
+    json_t *slow = jansson(line, strlen(line));
+    assert_non_null(quick);
+    assert_true(json_equal(quick, slow));
+    json_decref(quick);
+    json_decref(slow);
+    memcpy(line + 2 + 1023, " \": 1}", sizeof(" \": 1}"));
+    assert_null(dt_quick_json(line, strlen(line)));
+}
+
 /* Changes bytes of a line: whatever is parsed is what jansson makes of it. */
 static void changed_lines_are_parsed_alike(void **state)
 {
@@ -115,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(common_lines_are_parsed),
         cmocka_unit_test(all_else_is_left_to_jansson),
+        cmocka_unit_test(keys_of_up_to_1023_bytes_are_parsed),
         cmocka_unit_test(changed_lines_are_parsed_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

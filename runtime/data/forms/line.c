@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "data/forms/line.h"
-#include "data/forms/quick_json.h"
+#include "base/quick_json.h"
 
 ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
                      struct dt_error *err)

@@ -15,8 +15,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/forms/parquet.h \
 	runtime/data/forms/parquet_footer.c \
 	runtime/data/forms/parquet_page.c \
-	runtime/data/forms/quick_json.c \
-	runtime/data/forms/quick_json.h \
 	runtime/data/forms/read_array.c \
 	runtime/data/forms/read_arrow.c \
 	runtime/data/forms/read_parquet.c \

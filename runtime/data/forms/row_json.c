@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "data/forms/quick_json.h"
+#include "base/quick_json.h"
 #include "data/forms/row_json.h"
 
 void dt_row_json_name(struct dt_line_out *out, const char *name, size_t bytes,

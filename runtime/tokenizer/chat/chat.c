@@ -12,7 +12,7 @@
 #include "base/foreign.h"
 #include "base/str.h"
 #include "tokenizer/chat/chat_impl.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 enum {
     SPECIAL_BYTES = 256, /* room for the text of a special token */

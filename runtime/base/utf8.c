@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 enum {
     BLOCK_BYTES = 64,

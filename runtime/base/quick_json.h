@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quick_json.h - parses common JSON several times as fast as jansson */
-#ifndef DT_DATA_FORMS_QUICK_JSON_H
-#define DT_DATA_FORMS_QUICK_JSON_H
+#ifndef DT_BASE_QUICK_JSON_H
+#define DT_BASE_QUICK_JSON_H
 
 #include <stddef.h>
 
@@ -14,4 +14,4 @@
  */
 json_t *dt_quick_json(const char *text, size_t bytes);
 
-#endif /* DT_DATA_FORMS_QUICK_JSON_H */
+#endif /* DT_BASE_QUICK_JSON_H */

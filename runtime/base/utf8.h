@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.h - checks whether text is well-formed UTF-8 */
-#ifndef DT_TOKENIZER_UTF8_H
-#define DT_TOKENIZER_UTF8_H
+#ifndef DT_BASE_UTF8_H
+#define DT_BASE_UTF8_H
 
 #include <stddef.h>
 
@@ -11,4 +11,4 @@
  */
 size_t dt_utf8_check(const void *text, size_t bytes);
 
-#endif /* DT_TOKENIZER_UTF8_H */
+#endif /* DT_BASE_UTF8_H */

@@ -2,24 +2,26 @@
 /*
  * quick_json.c - parses common JSON several times as fast as jansson
  *
- * Lines of conversations are a few long strings. jansson looks at them byte by
- * byte and copies them twice; here whether they are UTF-8 is checked at once,
- * and a string without an escape is copied as it is.
+ * Lines of conversations are a few long strings, and tokenizers many short
+ * ones. jansson looks at them byte by byte and copies them twice; here whether
+ * they are UTF-8 is checked at once, and a string without an escape is copied
+ * as it is.
  */
 #include "config.h"
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/forms/quick_json.h"
-#include "tokenizer/utf8.h"
+#include "base/quick_json.h"
+#include "base/utf8.h"
 
 enum {
     DEPTH_MAX = 64,
-    KEY_BYTES = 256,
-    DIGITS_MAX = 18, /* fit into 64 bits */
+    KEY_BYTES = 1024, /* tokens of 128 spaces have 256 */
+    DIGITS_MAX = 18,  /* fit into 64 bits */
 };
 
 struct reader {
@@ -60,18 +62,41 @@ static uint64_t marks_of(uint64_t word)
            ((word - ones * ' ') & ~word & high);
 }
 
+static bool is_mark(char c)
+{
+    return c == '"' || c == '\\' || (unsigned char)c < ' ';
+}
+
 /* The first byte that is '"', '\\' or a control character, or the end. */
 static const char *find_mark(const char *s, const char *end)
 {
-    while (end - s >= 8) {
+    for (; end - s >= 8; s += 8) {
         uint64_t word;
         memcpy(&word, s, 8);
-        if (marks_of(word))
-            break;
-        s += 8;
+        const uint64_t marks = marks_of(le64toh(word));
+        if (marks)
+            return s + __builtin_ctzll(marks) / 8;
     }
-    while (s < end && *s != '"' && *s != '\\' && (unsigned char)*s >= ' ')
+    while (s < end && !is_mark(*s))
         s++;
+    return s;
+}
+
+/* The same, and copies what is before it to `to`, which has room for what is
+ * before the end. Texts between two escapes are short.
+ */
+static const char *copy_to_mark(const char *s, const char *end, char *to)
+{
+    for (; end - s >= 8; s += 8, to += 8) {
+        uint64_t word;
+        memcpy(&word, s, 8);
+        memcpy(to, &word, 8);
+        const uint64_t marks = marks_of(le64toh(word));
+        if (marks)
+            return s + __builtin_ctzll(marks) / 8;
+    }
+    while (s < end && !is_mark(*s))
+        *to++ = *s++;
     return s;
 }
 
@@ -131,17 +156,30 @@ static size_t read_code(struct reader *r, char *to)
 /* Reads what follows a backslash to `to`. Returns its length; 0: malformed. */
 static size_t read_escape(struct reader *r, char *to)
 {
-    static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
     if (r->s == r->end)
         return 0;
-    char c = *r->s++;
-    const char *found = c ? strchr(names, c) : NULL;
-    if (c == 'u')
+    *to = *r->s++;
+    switch (*to) {
+    case 'b':
+        *to = '\b';
+        return 1;
+    case 'f':
+        *to = '\f';
+        return 1;
+    case 'n':
+        *to = '\n';
+        return 1;
+    case 'r':
+        *to = '\r';
+        return 1;
+    case 't':
+        *to = '\t';
+        return 1;
+    case 'u':
         return read_code(r, to);
-    if (!found)
-        return 0;
-    *to = bytes[found - names];
-    return 1;
+    default:
+        return *to == '"' || *to == '\\' || *to == '/';
+    }
 }
 
 static bool reserve(struct reader *r)
@@ -157,28 +195,25 @@ static bool reserve(struct reader *r)
 static bool read_string(struct reader *r, const char **text, size_t *bytes)
 {
     const char *mark = find_mark(r->s, r->end);
-    size_t n = 0;
     *text = r->s;
     *bytes = (size_t)(mark - r->s);
-    while (mark < r->end && *mark == '\\') {
+    if (mark < r->end && *mark == '\\') {
         if (!reserve(r))
             return false;
-        memcpy(r->buffer + n, r->s, (size_t)(mark - r->s));
-        n += (size_t)(mark - r->s);
+        memcpy(r->buffer, *text, *bytes);
+        *text = r->buffer;
+    }
+    while (mark < r->end && *mark == '\\') {
         r->s = mark + 1;
-        size_t escaped = read_escape(r, r->buffer + n);
+        const size_t escaped = read_escape(r, r->buffer + *bytes);
         if (escaped == 0)
             return false;
-        n += escaped;
-        mark = find_mark(r->s, r->end);
-        *text = r->buffer;
+        *bytes += escaped;
+        mark = copy_to_mark(r->s, r->end, r->buffer + *bytes);
+        *bytes += (size_t)(mark - r->s);
     }
     if (mark == r->end || *mark != '"')
         return false;
-    if (*text == r->buffer && r->buffer) {
-        memcpy(r->buffer + n, r->s, (size_t)(mark - r->s));
-        *bytes = n + (size_t)(mark - r->s);
-    }
     r->s = mark + 1;
     return true;
 }
@@ -237,8 +272,10 @@ static bool read_member(struct reader *r, json_t *object)
         return false;
     memcpy(key, text, bytes);
     key[bytes] = '\0';
-    return take(r, ':') && !json_object_get(object, key) &&
-           json_object_set_new_nocheck(object, key, read_value(r)) == 0;
+    const size_t count = json_object_size(object);
+    return take(r, ':') &&
+           json_object_set_new_nocheck(object, key, read_value(r)) == 0 &&
+           json_object_size(object) > count; /* else the key occurs twice */
 }
 
 static bool read_members(struct reader *r, json_t *object)
