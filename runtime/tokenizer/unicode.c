@@ -18,7 +18,10 @@ static const uint32_t spaces[][2] = {
     {0x205f, 0x205f}, {0x3000, 0x3000},
 };
 
-enum { DECOMPOSED_MAX = 32 };
+enum {
+    DECOMPOSED_MAX = 32,
+    DECOMPOSES = 128, /* a class while classes are made */
+};
 
 /* Writes the full canonical decomposition of a code point and returns its
  * length.
@@ -43,30 +46,30 @@ static bool changes_alone(uint32_t cp, size_t n,
            buffer[0] != (utf8proc_int32_t)cp;
 }
 
-/* Marks the code points that NFC may change. A code point that occurs in a
- * decomposition, except as the first, may be joined to the one before it.
+/* Marks the code points that NFC may change, of those that DECOMPOSE. A code
+ * point that occurs in a decomposition, except as the first, may be joined to
+ * the one before it.
  */
 static void mark_active(void)
 {
     utf8proc_int32_t parts[DECOMPOSED_MAX + 1];
-    for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
-        size_t n = decompose_char(cp, parts);
-        if (utf8proc_get_property((utf8proc_int32_t)cp)->combining_class != 0)
-            classes[cp] |= DT_TOK_ACTIVE;
+    for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++) {
+        size_t n = classes[cp] & DECOMPOSES ? decompose_char(cp, parts) : 0;
         for (size_t i = 1; i < n; i++)
             classes[parts[i]] |= DT_TOK_ACTIVE;
     }
-    for (uint32_t cp = 0xc0; cp < DT_TOK_CODE_POINTS; cp++) {
-        size_t n = decompose_char(cp, parts);
+    for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++) {
+        size_t n = classes[cp] & DECOMPOSES ? decompose_char(cp, parts) : 0;
+        classes[cp] &= (uint8_t)~DECOMPOSES;
         if (n > 0 && (n > 1 || parts[0] != (utf8proc_int32_t)cp) &&
             (classes[parts[0]] & DT_TOK_ACTIVE || changes_alone(cp, n, parts)))
             classes[cp] |= DT_TOK_ACTIVE;
     }
 }
 
-static uint8_t class_of(uint32_t cp)
+static uint8_t class_of(utf8proc_propval_t category)
 {
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    switch (category) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
@@ -82,13 +85,25 @@ static uint8_t class_of(uint32_t cp)
     }
 }
 
+/* What is known of a code point by itself. Its properties are asked for once,
+ * as asking takes most of the time.
+ */
+static uint8_t properties_of(uint32_t cp)
+{
+    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
+    const bool hangul = cp >= 0xac00 && cp < 0xd7a4; /* by a rule */
+    return class_of(p->category) |
+           (p->combining_class != 0 ? DT_TOK_ACTIVE : 0) |
+           (hangul || p->decomp_seqindex != UINT16_MAX ? DECOMPOSES : 0);
+}
+
 static void make_classes(void)
 {
     for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++)
-        classes[cp] = class_of(cp);
+        classes[cp] = properties_of(cp);
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
-        memset(classes + spaces[i][0], DT_TOK_SPACE,
-               spaces[i][1] - spaces[i][0] + 1);
+        for (uint32_t cp = spaces[i][0]; cp <= spaces[i][1]; cp++)
+            classes[cp] = DT_TOK_SPACE | (classes[cp] & DECOMPOSES);
     dt_tok_mark_late('L', DT_TOK_LETTER, classes);
     dt_tok_mark_late('N', DT_TOK_NUMBER, classes);
     classes['\n'] |= DT_TOK_NEWLINE;

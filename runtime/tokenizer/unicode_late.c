@@ -3,8 +3,8 @@
  * unicode_late.c - categories of code points that came after Unicode 14
  *
  * The versions of Unicode that PCRE2 and utf8proc have are the system's.
- * tokenizers 0.23 has Oniguruma with Unicode 16, where these have the categories
- * below.
+ * tokenizers 0.23 has Oniguruma with Unicode 16, where these have the
+ * categories below.
  */
 #include "config.h"
 
@@ -103,7 +103,7 @@ size_t dt_tok_late_ranges(const char *category, size_t length,
 void dt_tok_mark_late(char category, uint8_t class, uint8_t *classes)
 {
     for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++)
-        if (late[i].category[0] == category)
-            memset(classes + late[i].first, class,
-                   late[i].last - late[i].first + 1);
+        for (uint32_t cp = late[i].first;
+             late[i].category[0] == category && cp <= late[i].last; cp++)
+            classes[cp] = (uint8_t)((classes[cp] & ~DT_TOK_OTHER) | class);
 }
