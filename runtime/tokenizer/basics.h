@@ -162,7 +162,10 @@ struct dt_tok_vocab {
     size_t count;                    /* highest id + 1 */
     char *texts;                     /* each NUL-terminated */
     size_t texts_bytes, texts_capacity;
-    int32_t *index; /* hash table: text -> id; -1: free */
+    struct dt_tok_place {
+        int32_t id;   /* -1: free */
+        uint32_t tag; /* more bits of the hash, to look at few texts */
+    } * index;        /* hash table: text -> id */
     size_t mask;
 };
 

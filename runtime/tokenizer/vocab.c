@@ -33,24 +33,29 @@ void dt_tok_vocab_fini(struct dt_tok_vocab *vocab)
     *vocab = (struct dt_tok_vocab){0};
 }
 
-/* The slot of a text in the index, or the free slot in which it belongs. */
-static size_t find_slot(const struct dt_tok_vocab *vocab, const char *text,
-                        size_t bytes)
+/* The place of a text in the index, or the free one in which it belongs
+ * with this tag.
+ */
+static struct dt_tok_place *find_place(const struct dt_tok_vocab *vocab,
+                                       const char *text, size_t bytes,
+                                       uint32_t *tag)
 {
-    size_t i = (size_t)XXH3_64bits(text, bytes) & vocab->mask;
-    for (;; i = (i + 1) & vocab->mask) {
-        int32_t id = vocab->index[i];
-        if (id < 0 ||
-            (vocab->entries[id].bytes == bytes &&
-             !memcmp(dt_tok_vocab_text(vocab, (size_t)id), text, bytes)))
-            return i;
+    const uint64_t hash = XXH3_64bits(text, bytes);
+    *tag = (uint32_t)(hash >> 32);
+    for (size_t i = hash & vocab->mask;; i = (i + 1) & vocab->mask) {
+        struct dt_tok_place *place = &vocab->index[i];
+        if (place->id < 0 ||
+            (place->tag == *tag && vocab->entries[place->id].bytes == bytes &&
+             !memcmp(dt_tok_vocab_text(vocab, (size_t)place->id), text, bytes)))
+            return place;
     }
 }
 
 int32_t dt_tok_vocab_find(const struct dt_tok_vocab *vocab, const char *text,
                           size_t bytes)
 {
-    return vocab->index[find_slot(vocab, text, bytes)];
+    uint32_t tag;
+    return find_place(vocab, text, bytes, &tag)->id;
 }
 
 int32_t dt_tok_vocab_model(const struct dt_tok_vocab *vocab, const char *text,
@@ -105,8 +110,9 @@ int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
 {
     struct dt_tok_entry *entry = &vocab->entries[id];
     char shown[DT_TOK_SHOWN_BYTES], other[DT_TOK_SHOWN_BYTES];
-    size_t place = find_slot(vocab, text, bytes);
-    int32_t known = vocab->index[place];
+    uint32_t tag;
+    struct dt_tok_place *place = find_place(vocab, text, bytes, &tag);
+    const int32_t known = place->id;
     if (known >= 0 && known != id)
         return dt_error_set(err, EX_DATAERR, "\"%s\" has the ids %d and %d",
                             show_bytes(text, bytes, shown), (int)known,
@@ -122,7 +128,7 @@ int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
             return dt_error_set(err, EX_OSERR, "out of memory");
         entry->text = (uint32_t)at;
         entry->bytes = (uint32_t)bytes;
-        vocab->index[place] = id;
+        *place = (struct dt_tok_place){id, tag};
     }
     entry->flags |= flags;
     return 0;
