@@ -215,11 +215,16 @@ static const struct dt_tok_long *find_long(const struct dt_tok_work *work,
                : NULL;
 }
 
-static int emit_cached(struct dt_encoder *e, const struct dt_tok_span *piece,
-                       const int32_t *ids, const uint8_t *ends, size_t count)
+/* Appends remembered tokens. `room` for ids, of which count are tokens, can be
+ * copied.
+ */
+static inline int emit_cached(struct dt_encoder *e,
+                              const struct dt_tok_span *piece,
+                              const int32_t *ids, const uint8_t *ends,
+                              size_t count, size_t room)
 {
     struct dt_tokens *t = e->tokens;
-    if (t->capacity - t->count < count && dt_tok_reserve(e, count) < 0)
+    if (t->capacity - t->count < room && dt_tok_reserve(e, room) < 0)
         return -1;
     for (size_t i = 0, begin = 0; t->begin && i < count; i++) {
         const size_t end = i + 1 < count ? ends[i] : piece->n;
@@ -227,8 +232,7 @@ static int emit_cached(struct dt_encoder *e, const struct dt_tok_span *piece,
         t->end[t->count + i] = dt_tok_span_end(piece, end - 1);
         begin = end;
     }
-    for (size_t i = 0; i < count; i++)
-        t->ids[t->count + i] = ids[i];
+    memcpy(t->ids + t->count, ids, room * sizeof(*ids));
     t->count += count;
     return 0;
 }
@@ -244,11 +248,12 @@ int dt_tok_piece(struct dt_encoder *e, const struct dt_tok_span *piece)
     if (n <= SHORT_BYTES) {
         const struct dt_tok_short *one = find_short(e->work, key, hash, n);
         if (one)
-            return emit_cached(e, piece, one->ids, one->ends, one->count);
+            return emit_cached(e, piece, one->ids, one->ends, one->count,
+                               SHORT_IDS);
     }
     const struct dt_tok_long *one = find_long(e->work, key, hash, n);
     if (one)
-        return emit_cached(e, piece, one->ids, one->ends, one->count);
+        return emit_cached(e, piece, one->ids, one->ends, one->count, LONG_IDS);
     if (encode_piece(e, piece) < 0)
         return -1;
     cache_piece(e->work, key, hash, n);
