@@ -14,7 +14,7 @@
 #include "tokenizer/impl.h"
 
 enum {
-    SHORT = 32, /* symbols of a short piece, at most */
+    SHORT = 64, /* symbols of a short piece, at most */
 };
 
 #define NONE DT_TOK_NOWHERE
@@ -29,10 +29,13 @@ static void cut_symbols(struct dt_tok_work *work,
 {
     size_t bytes = 1, unk_begin = 0, unk_end = 0;
     for (size_t i = 0; i < n; i += bytes) {
-        int32_t id;
-        if (model->byte_level) {
-            id = model->bytes[(unsigned char)s[i]];
-        } else {
+        int32_t id = model->units[(unsigned char)s[i]];
+        if (id >= 0 && unk_end == 0) {
+            dt_tok_work_add(work, id, i, i + 1);
+            bytes = 1;
+            continue;
+        }
+        if (!model->byte_level) {
             uint64_t found =
                 dt_tok_map_get(&model->chars, dt_tok_decode(s + i, &bytes));
             id = found == DT_TOK_NONE ? -1 : (int32_t)found;
@@ -62,38 +65,77 @@ static uint64_t merge_of(const struct dt_tok_model *model,
                          const struct dt_tok_symbol *left,
                          const struct dt_tok_symbol *right)
 {
-    return dt_tok_map_get(&model->merges, (uint64_t)(uint32_t)left->id << 32 |
-                                              (uint32_t)right->id);
+    return dt_tok_merge(model, left->id, right->id);
+}
+
+/* The same before anything is merged: units of bytes have a table. */
+static uint64_t first_merge(const struct dt_tok_model *model, const char *text,
+                            const struct dt_tok_symbol *left,
+                            const struct dt_tok_symbol *right)
+{
+    const unsigned a = (unsigned char)text[left->begin];
+    const unsigned b = (unsigned char)text[right->begin];
+    return left->id == model->units[a] && right->id == model->units[b]
+               ? model->pairs[a << 8 | b]
+               : merge_of(model, left, right);
+}
+
+/* Sets the merges of part i with its neighbors. A part is kept in one word, the
+ * index of its first symbol << 32 | id, and merges[i] is that with the next.
+ */
+static void find_merges(const struct dt_tok_model *model, const uint64_t *parts,
+                        uint64_t *merges, size_t i, size_t n)
+{
+    const int32_t id = (int32_t)parts[i];
+    merges[i] = i + 1 < n ? dt_tok_merge(model, id, (int32_t)parts[i + 1])
+                          : DT_TOK_NONE;
+    if (i > 0)
+        merges[i - 1] = dt_tok_merge(model, (int32_t)parts[i - 1], id);
+}
+
+/* Joins the symbols of each part. */
+static void join_parts(struct dt_tok_work *work, const uint64_t *parts,
+                       size_t n)
+{
+    struct dt_tok_symbol *s = work->symbols;
+    for (size_t i = 0; i < n; i++) {
+        const size_t end = i + 1 < n ? parts[i + 1] >> 32 : work->count;
+        s[i].id = (int32_t)parts[i];
+        s[i].begin = s[parts[i] >> 32].begin;
+        s[i].end = s[end - 1].end;
+    }
+    work->count = n;
 }
 
 static void merge_short(struct dt_tok_work *work,
-                        const struct dt_tok_model *model)
+                        const struct dt_tok_model *model, const char *text)
 {
-    struct dt_tok_symbol *s = work->symbols;
-    uint64_t merges[SHORT]; /* the merge of s[i] and s[i + 1] */
+    const struct dt_tok_symbol *s = work->symbols;
+    uint64_t merges[SHORT], parts[SHORT];
     size_t n = work->count;
-    for (size_t i = 0; i + 1 < n; i++)
-        merges[i] = merge_of(model, &s[i], &s[i + 1]);
-    while (n > 1) {
+    for (size_t i = 0; i < n; i++) {
+        parts[i] = (uint64_t)i << 32 | (uint32_t)s[i].id;
+        merges[i] = i + 1 < n ? first_merge(model, text, &s[i], &s[i + 1])
+                              : DT_TOK_NONE;
+    }
+    for (;;) {
+        uint64_t least = DT_TOK_NONE;
         size_t best = 0;
-        for (size_t i = 1; i + 1 < n; i++)
-            if (merges[i] >> 32 < merges[best] >> 32)
-                best = i;
-        if (merges[best] == DT_TOK_NONE)
+        for (size_t i = 0; i + 1 < n; i++) {
+            best = merges[i] < least ? i : best;
+            least = merges[i] < least ? merges[i] : least;
+        }
+        if (least == DT_TOK_NONE)
             break;
-        s[best].id = (int32_t)(merges[best] & UINT32_MAX);
-        s[best].end = s[best + 1].end;
+        parts[best] = parts[best] >> 32 << 32 | (uint32_t)least;
         n--;
         for (size_t i = best + 1; i < n; i++) {
-            s[i] = s[i + 1];
-            merges[i - 1] = merges[i];
+            parts[i] = parts[i + 1];
+            merges[i] = merges[i + 1];
         }
-        if (best + 1 < n)
-            merges[best] = merge_of(model, &s[best], &s[best + 1]);
-        if (best > 0)
-            merges[best - 1] = merge_of(model, &s[best - 1], &s[best]);
+        find_merges(model, parts, merges, best, n);
     }
-    work->count = n;
+    join_parts(work, parts, n);
 }
 
 static void push_heap(struct dt_tok_work *work, uint64_t merge,
@@ -154,7 +196,7 @@ static void merge_at(struct dt_tok_work *work, const struct dt_tok_model *model,
 }
 
 static void merge_long(struct dt_tok_work *work,
-                       const struct dt_tok_model *model)
+                       const struct dt_tok_model *model, const char *text)
 {
     struct dt_tok_symbol *s = work->symbols;
     size_t n = work->count, kept = 0;
@@ -163,7 +205,8 @@ static void merge_long(struct dt_tok_work *work,
         s[i].prev = i > 0 ? (uint32_t)i - 1 : NONE;
         s[i].next = i + 1 < n ? (uint32_t)i + 1 : NONE;
         if (i + 1 < n)
-            push_heap(work, merge_of(model, &s[i], &s[i + 1]), (uint32_t)i);
+            push_heap(work, first_merge(model, text, &s[i], &s[i + 1]),
+                      (uint32_t)i);
     }
     while (work->heap_count > 0) {
         uint64_t first = pop_heap(work);
@@ -217,8 +260,8 @@ int dt_tok_bpe(const struct dt_tokenizer *tokenizer, struct dt_tok_work *work,
     else
         cut_symbols(work, model, s, n);
     if (work->count > SHORT)
-        merge_long(work, model);
+        merge_long(work, model, s);
     else
-        merge_short(work, model);
+        merge_short(work, model, s);
     return 0;
 }

@@ -109,7 +109,7 @@ static int check_options(const json_t *model, struct dt_error *err)
     return 0;
 }
 
-int dt_tok_bpe_chars(struct dt_tokenizer *tokenizer, struct dt_error *err)
+static int collect_chars(struct dt_tokenizer *tokenizer, struct dt_error *err)
 {
     struct dt_tok_map *chars = &tokenizer->model.chars;
     if (dt_tok_map_init(chars, 0) < 0)
@@ -124,6 +124,37 @@ int dt_tok_bpe_chars(struct dt_tokenizer *tokenizer, struct dt_error *err)
         if (bytes == entry->bytes && dt_tok_map_put(chars, code_point, id) < 0)
             return dt_error_set(err, EX_OSERR, "out of memory");
     }
+    return 0;
+}
+
+/* The token that a byte always becomes first, or -1. */
+static int32_t unit_of(const struct dt_tok_model *model, unsigned byte)
+{
+    const char c = (char)byte;
+    if (model->byte_level)
+        return model->bytes[byte];
+    if (byte >= 0x80)
+        return -1;
+    const uint64_t id = dt_tok_map_get(&model->chars, byte);
+    if (id != DT_TOK_NONE)
+        return (int32_t)id;
+    return dt_tok_falls_back(model, &c, 1) ? model->bytes[byte] : -1;
+}
+
+int dt_tok_bpe_finish(struct dt_tokenizer *tokenizer, struct dt_error *err)
+{
+    struct dt_tok_model *model = &tokenizer->model;
+    const size_t bytes = 256 * 256 * sizeof(model->pairs[0]);
+    if (collect_chars(tokenizer, err) < 0)
+        return -1;
+    if (!(model->pairs = malloc(bytes)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (unsigned a = 0; a < 256; a++)
+        model->units[a] = unit_of(model, a);
+    for (unsigned a = 0; a < 256; a++)
+        for (unsigned b = 0; b < 256; b++)
+            model->pairs[a << 8 | b] =
+                dt_tok_merge(model, model->units[a], model->units[b]);
     return 0;
 }
 
@@ -154,8 +185,7 @@ int dt_tok_bpe_read(struct dt_tokenizer *tokenizer, const json_t *model,
         dt_tok_json_flag(model, "ignore_merges", false, &m->ignore_merges,
                          err) < 0 ||
         read_unk(tokenizer, model, err) < 0 ||
-        read_merges(tokenizer, model, err) < 0 ||
-        dt_tok_bpe_chars(tokenizer, err) < 0)
+        read_merges(tokenizer, model, err) < 0)
         return -1;
     if (m->byte_level && m->byte_fallback)
         return dt_error_set(err, EX_DATAERR,

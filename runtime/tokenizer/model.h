@@ -20,6 +20,8 @@ struct dt_tok_model {
     /* BPE */
     struct dt_tok_map merges; /* left << 32 | right -> rank << 32 | id */
     struct dt_tok_map chars;  /* code point -> id of that single character */
+    int32_t units[256]; /* the id that a byte of text always becomes, or -1 */
+    uint64_t *pairs;    /* (256, 256): the merge of the units of two bytes */
     bool byte_level, fuse_unk, ignore_merges;
 
     /* Unigram: the best sum of scores wins */
@@ -47,10 +49,10 @@ int dt_tok_unigram_vocab(struct dt_tokenizer *tokenizer, const json_t *vocab,
 int dt_tok_unigram_read(struct dt_tokenizer *tokenizer, const json_t *model,
                         struct dt_error *err);
 
-/* Collects the tokens of single characters, into which BPE cuts text first.
- * -1: EX_OSERR.
+/* Fills model.chars, units and pairs from the vocabulary and the merges, once
+ * model.bytes is known. -1: EX_OSERR.
  */
-int dt_tok_bpe_chars(struct dt_tokenizer *tokenizer, struct dt_error *err);
+int dt_tok_bpe_finish(struct dt_tokenizer *tokenizer, struct dt_error *err);
 
 /* The alphabet of ByteLevel: the code point that stands for a byte, and the
  * byte that a code point stands for, or -1.
@@ -60,6 +62,24 @@ int dt_tok_char_byte(uint32_t code_point);
 
 /* Fills model.bytes from the vocabulary. */
 void dt_tok_model_bytes(struct dt_tokenizer *tokenizer);
+
+/* Whether all bytes of an unknown text have a token to fall back to. */
+static inline bool dt_tok_falls_back(const struct dt_tok_model *model,
+                                     const char *s, size_t n)
+{
+    for (size_t i = 0; model->byte_fallback && i < n; i++)
+        if (model->bytes[(unsigned char)s[i]] < 0)
+            return false;
+    return model->byte_fallback;
+}
+
+/* BPE's merge of two tokens, as in model.merges, or DT_TOK_NONE. */
+static inline uint64_t dt_tok_merge(const struct dt_tok_model *model,
+                                    int32_t left, int32_t right)
+{
+    return dt_tok_map_get(&model->merges,
+                          (uint64_t)(uint32_t)left << 32 | (uint32_t)right);
+}
 
 /* ---- piece.c: from pieces to tokens, with a cache ---- */
 
@@ -103,16 +123,6 @@ static inline void dt_tok_work_add(struct dt_tok_work *work, int32_t id,
 
 /* Appends the tokens of a piece to e->tokens. -1: EX_OSERR, EX_DATAERR. */
 int dt_tok_piece(struct dt_encoder *e, const struct dt_tok_span *piece);
-
-/* Whether all bytes of an unknown text have a token to fall back to. */
-static inline bool dt_tok_falls_back(const struct dt_tok_model *model,
-                                     const char *s, size_t n)
-{
-    for (size_t i = 0; model->byte_fallback && i < n; i++)
-        if (model->bytes[(unsigned char)s[i]] < 0)
-            return false;
-    return model->byte_fallback;
-}
 
 /* ---- bpe.c, unigram.c ---- */
 

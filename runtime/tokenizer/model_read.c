@@ -50,6 +50,7 @@ void dt_tok_model_fini(struct dt_tok_model *model)
     dt_tok_map_fini(&model->merges);
     dt_tok_map_fini(&model->chars);
     dt_tok_trie_fini(&model->texts);
+    free(model->pairs);
     free(model->scores);
 }
 
@@ -192,5 +193,7 @@ int dt_tok_model_read(struct dt_tokenizer *tokenizer, const json_t *model,
         return dt_error_set(err, EX_DATAERR,
                             "pre_tokenizer: ByteLevel: only with BPE");
     dt_tok_model_bytes(tokenizer);
-    return 0;
+    return tokenizer->model.kind == DT_TOK_BPE
+               ? dt_tok_bpe_finish(tokenizer, err)
+               : 0;
 }

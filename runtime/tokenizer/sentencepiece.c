@@ -204,7 +204,9 @@ static int make_bpe(struct dt_tokenizer *t, const struct dt_spm *spm,
             pieces[count++] = &spm->pieces[i];
     qsort(pieces, count, sizeof(*pieces), compare_pieces);
     if (rank_merges(t, spm, pieces, count, err) == 0 &&
-        add_symbols(t, spm, err) == 0 && dt_tok_bpe_chars(t, err) == 0)
+        add_symbols(t, spm, err) == 0)
+        rc = dt_tok_bpe_finish(t, err);
+    if (rc == 0)
         rc = dt_tok_steps_finish(t, err);
     free(pieces);
     return rc;

@@ -249,7 +249,9 @@ static int make_bytes(struct dt_tokenizer *tokenizer, struct dt_error *err)
             return -1;
     }
     dt_tok_model_bytes(tokenizer);
-    return dt_tok_vocab_add(vocab, DT_BYTE_EOT, "", 0, DT_TOK_SPECIAL, err);
+    return dt_tok_vocab_add(vocab, DT_BYTE_EOT, "", 0, DT_TOK_SPECIAL, err) < 0
+               ? -1
+               : dt_tok_bpe_finish(tokenizer, err);
 }
 
 static int load_path(struct dt_tokenizer *tokenizer, const char *path,
