@@ -113,7 +113,7 @@ struct dt_tok_step {
         DT_TOK_STEP_PATTERN, /* what `find` says, by behavior */
         DT_TOK_STEP_SPACE,   /* adds a space in front if there is none */
         DT_TOK_STEP_MARK,    /* Metaspace: turns spaces into marks */
-        DT_TOK_STEP_BEFORE,  /* cuts before marks, except after a mark */
+        DT_TOK_STEP_CUTS,    /* cuts where no merge joins the text */
     } kind;
     enum dt_tok_words words;
     enum {
@@ -136,8 +136,8 @@ struct dt_tok_step {
 int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
                       struct dt_error *err);
 
-/* Adds a cut before marks if no merge crosses it, to keep pieces short. */
-int dt_tok_steps_finish(struct dt_tokenizer *tokenizer, struct dt_error *err);
+/* Adds cuts that no merge crosses, to keep pieces short. */
+void dt_tok_steps_finish(struct dt_tokenizer *tokenizer);
 void dt_tok_step_fini(struct dt_tok_step *step);
 
 /* Cuts a span by the steps from `step` on, and merges each piece. */

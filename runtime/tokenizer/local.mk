@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/added_config.c \
 	runtime/tokenizer/basics.h \
 	runtime/tokenizer/bpe.c \
+	runtime/tokenizer/bpe_cuts.c \
 	runtime/tokenizer/bpe_model.c \
 	runtime/tokenizer/charsmap.c \
 	runtime/tokenizer/cut.c \

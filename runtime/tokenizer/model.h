@@ -8,6 +8,24 @@
 struct dt_tokenizer;
 struct dt_encoder;
 
+/* Characters by which BPE's text is cut: those of ASCII, the mark that stands
+ * for a space in SentencePiece, and others by a hash.
+ */
+enum {
+    DT_TOK_CUT_MARK = 0x80,
+    DT_TOK_CUT_MARK_CHAR = 0x2581,
+    DT_TOK_CUT_CLASSES = 256,
+};
+
+static inline unsigned dt_tok_cut_class(uint32_t code_point)
+{
+    if (code_point < DT_TOK_CUT_MARK)
+        return code_point;
+    return code_point == DT_TOK_CUT_MARK_CHAR
+               ? DT_TOK_CUT_MARK
+               : DT_TOK_CUT_MARK + 1 + code_point % 127;
+}
+
 struct dt_tok_model {
     enum dt_tok_model_kind {
         DT_TOK_BPE,
@@ -22,6 +40,7 @@ struct dt_tok_model {
     struct dt_tok_map chars;  /* code point -> id of that single character */
     int32_t units[256]; /* the id that a byte of text always becomes, or -1 */
     uint64_t *pairs;    /* (256, 256): the merge of the units of two bytes */
+    uint64_t cuts[DT_TOK_CUT_CLASSES][DT_TOK_CUT_CLASSES / 64];
     bool byte_level, fuse_unk, ignore_merges;
 
     /* Unigram: the best sum of scores wins */
@@ -32,7 +51,14 @@ struct dt_tok_model {
                     unknown characters is not looked up */
 };
 
-/* ---- model_read.c, bpe_model.c, unigram_model.c ---- */
+/* Whether a text may be cut between characters of two classes. */
+static inline bool dt_tok_may_cut(const struct dt_tok_model *model, unsigned a,
+                                  unsigned b)
+{
+    return model->cuts[a][b / 64] >> b % 64 & 1;
+}
+
+/* ---- model_read.c, bpe_*.c, unigram_model.c ---- */
 
 /* Reads the vocabulary, and the rest of `model`. -1: EX_DATAERR, EX_OSERR. */
 int dt_tok_vocab_read(struct dt_tokenizer *tokenizer, const json_t *root,
@@ -53,6 +79,10 @@ int dt_tok_unigram_read(struct dt_tokenizer *tokenizer, const json_t *model,
  * model.bytes is known. -1: EX_OSERR.
  */
 int dt_tok_bpe_finish(struct dt_tokenizer *tokenizer, struct dt_error *err);
+
+/* Fills model.cuts, after dt_tok_bpe_finish. False: the text must not be cut.
+ */
+bool dt_tok_bpe_cuts(struct dt_tokenizer *tokenizer);
 
 /* The alphabet of ByteLevel: the code point that stands for a byte, and the
  * byte that a code point stands for, or -1.

@@ -280,43 +280,10 @@ int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
     return dt_tok_json_parts(value, "pretokenizers", read_one, tokenizer, err);
 }
 
-static bool begins_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
-{
-    return !strncmp(dt_tok_vocab_text(&tokenizer->vocab, id), DT_TOK_MARK,
-                    sizeof(DT_TOK_MARK) - 1);
-}
-
-static bool ends_with_mark(const struct dt_tokenizer *tokenizer, uint64_t id)
-{
-    const struct dt_tok_entry *entry = &tokenizer->vocab.entries[id];
-    size_t n = sizeof(DT_TOK_MARK) - 1;
-    return entry->bytes >= n &&
-           !memcmp(dt_tok_vocab_text(&tokenizer->vocab, id) + entry->bytes - n,
-                   DT_TOK_MARK, n);
-}
-
-/* Pieces may start at a mark if no merge crosses it, that is, if no merge joins
- * something that does not end with a mark to something that begins with one.
- * The mark itself must be in the vocabulary, so that it ends a run of unknown
- * characters that are fused.
- */
-int dt_tok_steps_finish(struct dt_tokenizer *tokenizer, struct dt_error *err)
+void dt_tok_steps_finish(struct dt_tokenizer *tokenizer)
 {
     const struct dt_tok_model *model = &tokenizer->model;
-    struct dt_tok_step *step = &tokenizer->steps[tokenizer->step_count];
-    if (model->kind != DT_TOK_BPE || model->byte_level ||
-        model->ignore_merges ||
-        dt_tok_vocab_model(&tokenizer->vocab, DT_TOK_MARK,
-                           sizeof(DT_TOK_MARK) - 1) < 0)
-        return 0;
-    for (size_t i = 0; i <= model->merges.mask; i++) {
-        const struct dt_tok_slot *slot = &model->merges.slots[i];
-        if (slot->value != DT_TOK_NONE &&
-            begins_with_mark(tokenizer, slot->key & UINT32_MAX) &&
-            !ends_with_mark(tokenizer, slot->key >> 32))
-            return 0;
-    }
-    tokenizer->step_count++;
-    step->kind = DT_TOK_STEP_BEFORE;
-    return set_text(step, DT_TOK_MARK, sizeof(DT_TOK_MARK) - 1, err);
+    if (model->kind == DT_TOK_BPE && !model->byte_level &&
+        !model->ignore_merges && dt_tok_bpe_cuts(tokenizer))
+        tokenizer->steps[tokenizer->step_count++].kind = DT_TOK_STEP_CUTS;
 }

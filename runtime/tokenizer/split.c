@@ -189,25 +189,25 @@ static int split_words(struct dt_encoder *e, size_t step,
     return 0;
 }
 
-/* Cuts a span before each run of marks. */
-static int split_before(struct dt_encoder *e, size_t step,
-                        const struct dt_tok_span *span)
+/* Cuts a span where no merge of BPE joins its characters: the last step. */
+static int split_cuts(struct dt_encoder *e, const struct dt_tok_span *span)
 {
-    const struct dt_tok_step *mark = &e->tokenizer->steps[step];
-    const size_t m = mark->text_bytes;
-    size_t begin = 0;
-    while (begin < span->n) {
-        size_t end = begin;
-        while (span->n - end >= m && !memcmp(span->s + end, mark->text, m))
-            end += m;
-        const char *next = memmem(span->s + end, span->n - end, mark->text, m);
-        end = next ? (size_t)(next - span->s) : span->n;
-        struct dt_tok_span part = dt_tok_span_part(span, begin, end);
-        if (dt_tok_split(e, step + 1, &part) < 0)
-            return -1;
-        begin = end;
+    const struct dt_tok_model *model = &e->tokenizer->model;
+    size_t begin = 0, bytes;
+    unsigned last = dt_tok_cut_class(dt_tok_decode(span->s, &bytes));
+    for (size_t i = bytes; i < span->n; i += bytes) {
+        const unsigned next =
+            dt_tok_cut_class(dt_tok_decode(span->s + i, &bytes));
+        if (dt_tok_may_cut(model, last, next)) {
+            struct dt_tok_span part = dt_tok_span_part(span, begin, i);
+            if (dt_tok_piece(e, &part) < 0)
+                return -1;
+            begin = i;
+        }
+        last = next;
     }
-    return 0;
+    struct dt_tok_span part = dt_tok_span_part(span, begin, span->n);
+    return dt_tok_piece(e, &part);
 }
 
 static int prepend_text(struct dt_encoder *e, size_t step,
@@ -270,6 +270,6 @@ int dt_tok_split(struct dt_encoder *e, size_t step,
     case DT_TOK_STEP_MARK:
         return split_mark(e, step, span);
     default:
-        return split_before(e, step, span);
+        return split_cuts(e, span);
     }
 }

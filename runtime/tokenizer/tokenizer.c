@@ -34,9 +34,9 @@ static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,
     if (dt_tok_steps_read(tokenizer, json_object_get(root, "pre_tokenizer"),
                           err) < 0)
         return dt_error_prefix(err, "pre_tokenizer");
-    if (dt_tok_model_read(tokenizer, json_object_get(root, "model"), err) < 0 ||
-        dt_tok_steps_finish(tokenizer, err) < 0)
+    if (dt_tok_model_read(tokenizer, json_object_get(root, "model"), err) < 0)
         return -1;
+    dt_tok_steps_finish(tokenizer);
     if (dt_tok_post_read(tokenizer, json_object_get(root, "post_processor"),
                          err) < 0)
         return dt_error_prefix(err, "post_processor");

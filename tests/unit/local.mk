@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	tests/unit/test_base \
 	tests/unit/test_base_net \
 	tests/unit/test_best \
+	tests/unit/test_bpe_cuts \
 	tests/unit/test_cache \
 	tests/unit/test_cache_file \
 	tests/unit/test_chat \
