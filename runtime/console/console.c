@@ -138,7 +138,7 @@ static void tell(struct console *c, const struct dt_console_event *event)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return;
-    dt_message_tell(event, c->step.outcome, out);
+    dt_console_event_tell(event, c->step.outcome, out);
     fclose(out);
     if (bytes > 0)
         print_message(c, text);
@@ -155,7 +155,7 @@ static bool show_event(struct console *c, const struct dt_console_event *event)
         dt_footer_end();
     else if (event->message && event->message->sentence)
         tell(c, event);
-    return event->kind == DT_EVENT_BROKEN || dt_message_is_record(event);
+    return event->kind == DT_EVENT_BROKEN || dt_console_event_is_record(event);
 }
 
 static bool is_shown(const struct console *c, uint32_t rank)

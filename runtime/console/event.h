@@ -39,6 +39,8 @@ struct dt_console_event {
                       * about: it may be another
                       */
     size_t begin;    /* offset of a record in the line */
+    uint32_t label;  /* of the line: a rank, or DT_NO_RANK */
+    int64_t came_ms; /* when it came, since 1970 */
     uint32_t rank;
     uint32_t node;  /* position in the step's list of nodes */
     char host[256]; /* or several hosts: "n[1-2]" */

@@ -25,8 +25,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/console/outcome_impl.h \
 	runtime/console/parse.c \
 	runtime/console/parse.h \
-	runtime/console/pattern.c \
-	runtime/console/pattern.h \
 	runtime/console/ranklogs.c \
 	runtime/console/ranklogs.h \
 	runtime/console/run_end.c \

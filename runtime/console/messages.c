@@ -2,37 +2,32 @@
 /* messages.c - one table of the messages about a step that the console knows */
 #include "config.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "base/rankset.h"
 #include "console/messages.h"
 #include "console/outcome_impl.h"
-#include "console/pattern.h"
 
-static void note_first_end(struct dt_outcome *outcome, int64_t now_ms)
+static void note_first_end(struct dt_outcome *outcome,
+                           const struct dt_console_event *event)
 {
     if (outcome->first_end_ms == 0)
-        outcome->first_end_ms = now_ms;
+        outcome->first_end_ms = event->came_ms;
 }
 
 static void note_start(struct dt_outcome *outcome,
-                       const struct dt_console_event *event, uint32_t label,
-                       int64_t now_ms)
+                       const struct dt_console_event *event)
 {
     struct rank *r = &outcome->ranks[event->rank];
-    (void)label;
-    (void)now_ms;
     r->started = true;
     r->start_ms = event->ms;
 }
 
 static void note_exit(struct dt_outcome *outcome,
-                      const struct dt_console_event *event, uint32_t label,
-                      int64_t now_ms)
+                      const struct dt_console_event *event)
 {
     struct rank *r = &outcome->ranks[event->rank];
-    (void)label;
-    note_first_end(outcome, now_ms);
+    note_first_end(outcome, event);
     r->ended = true;
     r->no_record = false;
     r->end_ms = event->ms;
@@ -42,28 +37,28 @@ static void note_exit(struct dt_outcome *outcome,
         outcome->hosts[r->host].ended = true;
 }
 
-static void note_oom(struct dt_outcome *outcome,
-                     const struct dt_console_event *event, uint32_t rank,
-                     int64_t now_ms)
+static void set_oom(struct dt_outcome *outcome, uint32_t rank)
 {
     int host = rank < outcome->count ? outcome->ranks[rank].host : NO_HOST;
-    (void)event;
-    (void)now_ms;
     if (host != NO_HOST)
         outcome->hosts[host].oom = true;
+}
+
+static void note_oom(struct dt_outcome *outcome,
+                     const struct dt_console_event *event)
+{
+    set_oom(outcome, event->label);
 }
 
 /* Notes the end of ranks that srun reports. A record's time is better, and
  * hearsay, which may be about the ranks of another step, ends nothing.
  */
 static void note_tasks(struct dt_outcome *outcome,
-                       const struct dt_console_event *event, uint32_t label,
-                       int64_t now_ms)
+                       const struct dt_console_event *event)
 {
     struct dt_rankset set;
-    (void)label;
     if (!event->hearsay)
-        note_first_end(outcome, now_ms);
+        note_first_end(outcome, event);
     if (dt_rankset_init(&set, outcome->count, NULL) != 0)
         return;
     dt_rankset_parse(&set, event->list, NULL);
@@ -75,21 +70,19 @@ static void note_tasks(struct dt_outcome *outcome,
             r->ended = !event->hearsay;
             r->heard = event->hearsay;
             r->no_record = true;
-            r->end_ms = now_ms;
+            r->end_ms = event->came_ms;
             r->status = event->status;
         }
         if (event->oom)
-            note_oom(outcome, event, i, now_ms);
+            set_oom(outcome, i);
     }
     dt_rankset_fini(&set);
 }
 
 static void note_lost_node(struct dt_outcome *outcome,
-                           const struct dt_console_event *event, uint32_t label,
-                           int64_t now_ms)
+                           const struct dt_console_event *event)
 {
     int host = dt_outcome_find_host(outcome, event->host);
-    (void)label;
     if (!event->host[0] && event->node < (uint32_t)outcome->host_count)
         host = (int)event->node;
     if (host != NO_HOST)
@@ -99,18 +92,15 @@ static void note_lost_node(struct dt_outcome *outcome,
     outcome->lost_heard = event->hearsay;
     snprintf(outcome->lost, sizeof(outcome->lost), "%s",
              host != NO_HOST ? outcome->hosts[host].name : event->host);
-    outcome->lost_ms = now_ms;
+    outcome->lost_ms = event->came_ms;
 }
 
 /* srun names ranks or, if a node has refused them all, the node. */
 static void note_unlaunched(struct dt_outcome *outcome,
-                            const struct dt_console_event *event,
-                            uint32_t label, int64_t now_ms)
+                            const struct dt_console_event *event)
 {
     struct dt_rankset set;
     int host = dt_outcome_find_host(outcome, event->host);
-    (void)label;
-    (void)now_ms;
     if (dt_rankset_init(&set, outcome->count, NULL) != 0)
         return;
     dt_rankset_parse(&set, event->list, NULL);
@@ -171,36 +161,15 @@ const struct dt_message dt_messages[] = {
 };
 /* clang-format on */
 
-bool dt_message_parse(const char *text, unsigned origins,
-                      struct dt_console_event *event)
-{
-    const struct dt_console_event before = *event;
-    for (const struct dt_message *m = dt_messages; m->pattern; m++) {
-        if (!(m->origin & origins))
-            continue;
-        if (dt_pattern_match(m->pattern, text, event)) {
-            event->message = m;
-            event->kind = m->kind;
-            return true;
-        }
-        *event = before;
-    }
-    return false;
-}
-
-bool dt_message_is_record(const struct dt_console_event *event)
-{
-    return event->message && event->message->origin & DT_FROM_RECORD;
-}
-
 /* Whether an event came from a stream on which it can appear: a start on that
  * of the task, and what slurmstepd says on that of its node's first task. Where
  * srun does not label its output, or the step's nodes are not known, we cannot
  * tell: then whoever knows the token, or the number of the step, is believed.
  */
 static bool is_plausible(const struct dt_outcome *outcome,
-                         const struct dt_console_event *event, uint32_t label)
+                         const struct dt_console_event *event)
 {
+    uint32_t label = event->label;
     unsigned origin = event->message->origin;
     bool of_rank = origin & (DT_FROM_TASK | DT_FROM_NODE);
     if (of_rank && event->rank >= outcome->count)
@@ -216,24 +185,17 @@ static bool is_plausible(const struct dt_outcome *outcome,
     return first == DT_NO_RANK || label == first;
 }
 
-void dt_message_note(struct dt_outcome *outcome,
-                     const struct dt_console_event *event, uint32_t rank,
-                     int64_t now_ms)
+void dt_message_note(struct dt_outcome *outcome, struct dt_console_event *event,
+                     uint32_t label, int64_t now_ms)
 {
+    event->label = label;
+    event->came_ms = now_ms;
     if (!event->message || !event->message->note ||
-        !is_plausible(outcome, event, rank))
+        !is_plausible(outcome, event))
         return;
     if (event->message->origin & (DT_FROM_TASK | DT_FROM_NODE)) {
         outcome->ranks[event->rank].seen = true;
-        dt_outcome_update_clock(outcome, event, now_ms);
+        dt_outcome_update_clock(outcome, event);
     }
-    event->message->note(outcome, event, rank, now_ms);
-}
-
-void dt_message_tell(const struct dt_console_event *event,
-                     const struct dt_outcome *outcome, FILE *out)
-{
-    if (event->message && event->message->sentence)
-        dt_pattern_tell(event->message->pattern, event->message->sentence,
-                        event, outcome, out);
+    event->message->note(outcome, event);
 }

@@ -5,13 +5,26 @@
  * A row of messages.c says who writes a message, how it reads, what the outcome
  * notes of it and what the user is told at once. A new record, or a new wording
  * of Slurm, is a new row.
+ *
+ * A pattern is the whole text of a message, with fields in braces that go to
+ * struct dt_console_event. {} is any text, up to the text that follows it.
+ *
+ *     {rank}    -> rank            {node}    a node's position -> node
+ *     {host}    -> host            {hosts}   "n1,n2" -> list
+ *     {ranks}   "4-5,7" -> list    {time}    "SECONDS.mmm" -> ms
+ *     {wait}    a number -> status
+ *     {status}  srun's words for a wait status, to the end -> status, oom
+ *     {signal}  a signal's name -> status
+ *     {bar}, {reason}  the rest -> bar, reason
+ *
+ * Any other name is that of a number, at most DT_EVENT_NUMBERS in a pattern. A
+ * sentence may have {rank}, {host}, {reason}, {hosts}, each with its ranks, and
+ * the numbers of the pattern.
  */
 #ifndef DT_CONSOLE_MESSAGES_H
 #define DT_CONSOLE_MESSAGES_H
 
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "console/event.h"
 #include "console/outcome.h"
@@ -29,43 +42,22 @@ enum dt_message_origin_b {
     DT_FROM_RECORD = DT_FROM_TOKEN | DT_FROM_RUNTIME,
 };
 
-/* Notes an event that came at now_ms with the label of a rank, or DT_NO_RANK.
- */
-typedef void(dt_message_note_f)(struct dt_outcome *outcome,
-                                const struct dt_console_event *event,
-                                uint32_t label, int64_t now_ms);
-
 struct dt_message {
     enum dt_message_origin_b origin;
-    const char *pattern; /* the whole text: pattern.h */
+    const char *pattern;
     enum dt_console_event_kind kind;
-    dt_message_note_f *note; /* NULL: the outcome does not depend on it */
-    const char *sentence;    /* shown when it comes: pattern.h; NULL: nothing */
+    void (*note)(struct dt_outcome *outcome,
+                 const struct dt_console_event *event); /* NULL: nothing */
+    const char *sentence; /* shown when the message comes; NULL: nothing */
 };
 
 /* The table; the last row has no pattern. */
 extern const struct dt_message dt_messages[];
 
-/* Fills the event from the first row of these origins whose pattern matches the
- * text. False, and the event as it was: none does.
- */
-bool dt_message_parse(const char *text, unsigned origins,
-                      struct dt_console_event *event);
-
-/* Whether the event is a whole record. */
-bool dt_message_is_record(const struct dt_console_event *event);
-
 /* Notes an event that came at now_ms with the label of a rank, or DT_NO_RANK,
  * in the outcome. Ignores one that cannot come with that label.
  */
-void dt_message_note(struct dt_outcome *outcome,
-                     const struct dt_console_event *event, uint32_t label,
-                     int64_t now_ms);
-
-/* Writes the sentence of the event's message as a line of disttrain; nothing
- * if it has none. The outcome knows the ranks of hosts.
- */
-void dt_message_tell(const struct dt_console_event *event,
-                     const struct dt_outcome *outcome, FILE *out);
+void dt_message_note(struct dt_outcome *outcome, struct dt_console_event *event,
+                     uint32_t label, int64_t now_ms);
 
 #endif /* DT_CONSOLE_MESSAGES_H */

@@ -115,11 +115,10 @@ void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
 }
 
 void dt_outcome_update_clock(struct dt_outcome *outcome,
-                             const struct dt_console_event *event,
-                             int64_t now_ms)
+                             const struct dt_console_event *event)
 {
     struct rank *r = &outcome->ranks[event->rank];
-    int64_t ahead = now_ms - event->ms;
+    int64_t ahead = event->came_ms - event->ms;
     if (r->host == NO_HOST)
         r->host = dt_outcome_find_host(outcome, event->host);
     if (r->host == NO_HOST)
@@ -137,14 +136,12 @@ void dt_outcome_update_clock(struct dt_outcome *outcome,
  * the step is stopped. By hearsay it does not stop the step.
  */
 void dt_outcome_stop(struct dt_outcome *outcome,
-                     const struct dt_console_event *event, uint32_t label,
-                     int64_t now_ms)
+                     const struct dt_console_event *event)
 {
-    (void)label;
     if (event->kind == DT_EVENT_ASKED)
-        outcome->asked_ms = now_ms;
+        outcome->asked_ms = event->came_ms;
     if (outcome->stop_ms == 0 && !event->hearsay) {
-        outcome->stop_ms = now_ms;
+        outcome->stop_ms = event->came_ms;
         outcome->killed = event->status == SIGKILL;
     }
     if (outcome->asked_ms != 0 && outcome->stop_ms != 0 &&
@@ -169,8 +166,9 @@ void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
 {
     free(outcome->hang);
     outcome->hang = strdup(text);
-    const struct dt_console_event stop = {.kind = DT_EVENT_STOP};
-    dt_outcome_stop(outcome, &stop, DT_NO_RANK, now_ms);
+    const struct dt_console_event stop = {.kind = DT_EVENT_STOP,
+                                          .came_ms = now_ms};
+    dt_outcome_stop(outcome, &stop);
 }
 
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome)

@@ -88,12 +88,10 @@ int dt_outcome_find_host(const struct dt_outcome *outcome, const char *name);
  * names the host; without a layout, records name it.
  */
 void dt_outcome_update_clock(struct dt_outcome *outcome,
-                             const struct dt_console_event *event,
-                             int64_t now_ms);
+                             const struct dt_console_event *event);
 
 /* Notes that the step is stopped: a dt_message_note_f. */
 void dt_outcome_stop(struct dt_outcome *outcome,
-                     const struct dt_console_event *event, uint32_t label,
-                     int64_t now_ms);
+                     const struct dt_console_event *event);
 
 #endif /* DT_CONSOLE_OUTCOME_IMPL_H */

@@ -3,12 +3,19 @@
 #include "config.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "console/messages.h"
+#include "console/outcome_impl.h"
 #include "console/parse.h"
 #include "contract/contract.h"
 
+#define SECONDS_MAX (UINT64_C(1) << 40) /* 30000 years */
 #define STEPD "slurmstepd"
 
 enum {
@@ -18,6 +25,185 @@ enum {
 static bool starts_with(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Reads a field. Returns its end, or NULL: it is something else. */
+typedef const char *(read_f)(const char *text, struct dt_console_event *event);
+
+static const char *read_number(const char *text, uint64_t max, uint64_t *number)
+{
+    char *end;
+    if (!isdigit((unsigned char)text[0]))
+        return NULL;
+    *number = strtoull(text, &end, 10); /* of more than 64 bits: UINT64_MAX */
+    return *number <= max ? end : NULL;
+}
+
+static const char *read_time(const char *text, struct dt_console_event *event)
+{
+    uint64_t seconds, ms;
+    const char *point = read_number(text, SECONDS_MAX, &seconds);
+    const char *end =
+        point && *point == '.' ? read_number(point + 1, 999, &ms) : NULL;
+    if (end)
+        event->ms = (int64_t)(seconds * 1000 + ms);
+    return end;
+}
+
+static const char *read_reason(const char *text, struct dt_console_event *event)
+{
+    snprintf(event->reason, sizeof(event->reason), "%s", text);
+    return text + strlen(text);
+}
+
+static const char *read_bar(const char *text, struct dt_console_event *event)
+{
+    return dt_bar_parse(text, &event->bar) ? text + strlen(text) : NULL;
+}
+
+static const char *read_signal(const char *text, struct dt_console_event *event)
+{
+    size_t best = 0; /* "Stopped (signal)" begins with "Stopped" */
+    for (int signal = 1; signal < SIGRTMIN; signal++) {
+        const char *name = strsignal(signal);
+        size_t len = strlen(name);
+        if (len > best && strncmp(text, name, len) == 0) {
+            best = len;
+            event->status = signal;
+        }
+    }
+    return best > 0 ? text + best : NULL;
+}
+
+static const char *read_status(const char *text, struct dt_console_event *event)
+{
+    static const char exited[] = "Exited with exit code ";
+    static const char dumped[] = " (core dumped)";
+    uint64_t code;
+    event->oom = strcmp(text, "Out Of Memory") == 0;
+    if (event->oom) {
+        event->status = SIGKILL;
+        return text + strlen(text);
+    }
+    if (strncmp(text, exited, strlen(exited)) == 0) {
+        const char *end = read_number(text + strlen(exited), 255, &code);
+        event->status = end ? W_EXITCODE((int)code, 0) : 0;
+        return end;
+    }
+    const char *end = read_signal(text, event);
+    return end && strcmp(end, dumped) == 0 ? end + strlen(dumped) : end;
+}
+
+static const struct field {
+    const char *name;
+    const char
+        *set; /* of a word: its characters or, after ^, those not in it */
+    size_t offset, size; /* of a word, or of a number of 32 bits */
+    read_f *read;        /* of anything else */
+} fields[] = {
+#define IN_EVENT(member)                                                       \
+    offsetof(struct dt_console_event, member),                                 \
+        sizeof(((struct dt_console_event *)0)->member)
+    {"rank", NULL, IN_EVENT(rank), NULL},
+    {"node", NULL, IN_EVENT(node), NULL},
+    {"wait", NULL, IN_EVENT(status), NULL},
+    {"host", "^: ", IN_EVENT(host), NULL},
+    {"hosts", "^ ", IN_EVENT(list), NULL},
+    {"ranks", "-,0123456789", IN_EVENT(list), NULL},
+    {"time", NULL, 0, 0, read_time},
+    {"status", NULL, 0, 0, read_status},
+    {"signal", NULL, 0, 0, read_signal},
+    {"bar", NULL, 0, 0, read_bar},
+    {"reason", NULL, 0, 0, read_reason},
+#undef IN_EVENT
+};
+
+/* NULL: the name is that of a number. */
+static const struct field *find_field(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+        if (strlen(fields[i].name) == len &&
+            memcmp(fields[i].name, name, len) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+static const char *read_field(const struct field *field, const char *text,
+                              struct dt_console_event *event)
+{
+    char *to = (char *)event + field->offset;
+    const char *set = field->set;
+    if (field->read)
+        return field->read(text, event);
+    if (!set) {
+        uint64_t number;
+        const char *end = read_number(text, UINT32_MAX, &number);
+        const uint32_t value = end ? (uint32_t)number : 0;
+        memcpy(to, &value, sizeof(value));
+        return end;
+    }
+    size_t len = *set == '^' ? strcspn(text, set + 1) : strspn(text, set);
+    if (len == 0 || len >= field->size)
+        return NULL;
+    memcpy(to, text, len);
+    to[len] = '\0';
+    return text + len;
+}
+
+/* Skips to the text that follows {} in the pattern. */
+static const char *skip(const char *text, const char *pattern)
+{
+    size_t len = strcspn(pattern, "{");
+    size_t left = strlen(text);
+    return len > 0 ? memmem(text, left, pattern, len) : text + left;
+}
+
+/* Whether the whole text is as the pattern says. Fills the event, also with a
+ * part of a text that is not.
+ */
+static bool match(const char *pattern, const char *text,
+                  struct dt_console_event *event)
+{
+    int numbers = 0;
+    while (*pattern && text) {
+        if (*pattern != '{') {
+            text = *pattern++ == *text ? text + 1 : NULL;
+            continue;
+        }
+        const char *name = pattern + 1;
+        size_t len = strcspn(name, "}");
+        const struct field *field = find_field(name, len);
+        pattern = name + len + 1;
+        if (len == 0)
+            text = skip(text, pattern);
+        else if (field)
+            text = read_field(field, text, event);
+        else if (numbers < DT_EVENT_NUMBERS)
+            text = read_number(text, INT64_MAX, &event->number[numbers++]);
+        else
+            text = NULL;
+    }
+    return text && *text == '\0';
+}
+
+/* Fills the event from the first row of these origins that matches the text.
+ * False, and the event as it was: none does.
+ */
+static bool find_message(const char *text, unsigned origins,
+                         struct dt_console_event *event)
+{
+    const struct dt_console_event before = *event;
+    for (const struct dt_message *m = dt_messages; m->pattern; m++) {
+        if (!(m->origin & origins))
+            continue;
+        if (match(m->pattern, text, event)) {
+            event->message = m;
+            event->kind = m->kind;
+            return true;
+        }
+        *event = before;
+    }
+    return false;
 }
 
 static bool has_token(const char *text, const char *token)
@@ -35,8 +221,8 @@ static bool parse_record(const char *text, const struct dt_step_identity *step,
     bool ours = has_token(text, step->token);
     if (!ours && !has_token(text, step->progress))
         return false;
-    return dt_message_parse(strchr(text, ' ') + 1,
-                            ours ? DT_FROM_TOKEN : DT_FROM_RUNTIME, event);
+    return find_message(strchr(text, ' ') + 1,
+                        ours ? DT_FROM_TOKEN : DT_FROM_RUNTIME, event);
 }
 
 /* Whether a record of ours has lost its end, behind the token or within it. */
@@ -115,16 +301,16 @@ static void parse_slurm(const char *text, const struct dt_step_identity *step,
     bool timed = said != text;
     if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
         event->from_slurm = true;
-        dt_message_parse(said + strlen("srun: "), DT_FROM_SRUN, event);
+        find_message(said + strlen("srun: "), DT_FROM_SRUN, event);
     } else if (origin == DT_ORIGIN_SRUN && timed) {
-        dt_message_parse(said, DT_FROM_SRUN, event);
+        find_message(said, DT_FROM_SRUN, event);
     }
     event->hearsay = origin == DT_ORIGIN_UNKNOWN && owner != OWN_STEP;
     if (event->kind != DT_EVENT_NONE || owner == FOREIGN_STEP)
         return;
     bool stepd = starts_with(said, STEPD);
     if (owner == OWN_STEP && (stepd || (timed && starts_with(said, "error: "))))
-        dt_message_parse(said, DT_FROM_SLURMSTEPD, event);
+        find_message(said, DT_FROM_SLURMSTEPD, event);
     if (stepd || event->kind != DT_EVENT_NONE)
         event->from_slurm = true;
 }
@@ -205,7 +391,7 @@ size_t dt_console_event_find_inner(const char *line, size_t len,
     static const char *const begins[] = {"srun: ", STEPD, DT_RECORD};
     struct dt_console_event event;
     dt_console_event_parse(line, len, step, DT_ORIGIN_UNKNOWN, &event);
-    if ((event.begin == 0 && dt_message_is_record(&event)) || len == 0 ||
+    if ((event.begin == 0 && dt_console_event_is_record(&event)) || len == 0 ||
         line[len - 1] != '\n')
         return 0;
     for (size_t i = 1; i < len && i < LINE_BYTES; i++)
@@ -216,4 +402,52 @@ size_t dt_console_event_find_inner(const char *line, size_t len,
                 is_whole(line + i, len - i, step))
                 return i;
     return 0;
+}
+
+bool dt_console_event_is_record(const struct dt_console_event *event)
+{
+    return event->message && event->message->origin & DT_FROM_RECORD;
+}
+
+/* Returns the number with this name in the event's pattern. */
+static uint64_t find_number(const struct dt_console_event *event,
+                            const char *name, size_t len)
+{
+    int numbers = 0;
+    for (const char *p = event->message->pattern; (p = strchr(p, '{'));) {
+        size_t bytes = strcspn(++p, "}");
+        if (bytes == len && memcmp(p, name, len) == 0)
+            return event->number[numbers];
+        numbers += bytes > 0 && !find_field(p, bytes);
+    }
+    return 0;
+}
+
+void dt_console_event_tell(const struct dt_console_event *event,
+                           const struct dt_outcome *outcome, FILE *out)
+{
+    const char *sentence = event->message ? event->message->sentence : NULL;
+    if (!sentence)
+        return;
+    fputs("disttrain: ", out);
+    while (*sentence) {
+        size_t len = strcspn(sentence, "{");
+        fwrite(sentence, 1, len, out);
+        sentence += len;
+        if (!*sentence)
+            break;
+        const char *name = sentence + 1;
+        len = strcspn(name, "}");
+        const struct field *field = find_field(name, len);
+        if (!field)
+            fprintf(out, "%" PRIu64, find_number(event, name, len));
+        else if (strcmp(field->name, "hosts") == 0)
+            dt_outcome_print_hosts(outcome, event->list, out);
+        else if (strcmp(field->name, "rank") == 0)
+            fprintf(out, "%" PRIu32, event->rank);
+        else
+            fputs(field->read ? event->reason : event->host, out);
+        sentence = name + len + 1;
+    }
+    fputc('\n', out);
 }

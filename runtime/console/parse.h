@@ -11,8 +11,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "console/event.h"
+#include "console/outcome.h"
 #include "contract/contract.h"
 
 /* Who may have written a line of stderr. */
@@ -51,5 +53,14 @@ bool dt_console_event_is_piece(const char *line, size_t len);
  */
 size_t dt_console_event_find_inner(const char *line, size_t len,
                                    const struct dt_step_identity *step);
+
+/* Whether the event is a whole record. */
+bool dt_console_event_is_record(const struct dt_console_event *event);
+
+/* Writes the sentence of the event's message as a line of disttrain; nothing
+ * if it has none. The outcome knows the ranks of hosts.
+ */
+void dt_console_event_tell(const struct dt_console_event *event,
+                           const struct dt_outcome *outcome, FILE *out);
 
 #endif /* DT_CONSOLE_PARSE_H */

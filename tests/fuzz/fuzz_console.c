@@ -34,7 +34,7 @@ static void take_line(struct dt_outcome *outcome, uint32_t tasks,
     if (event.begin > len - label)
         abort();
     dt_message_note(outcome, &event, rank, now);
-    dt_message_tell(&event, outcome, out);
+    dt_console_event_tell(&event, outcome, out);
     if (event.kind == DT_EVENT_NONE)
         dt_outcome_text(outcome, rank, now % 2, line + label, len - label, now);
 }

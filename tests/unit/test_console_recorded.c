@@ -50,7 +50,7 @@ static void take_line(struct dt_console_step *s, const char *line, int64_t *now,
     if (event.message)
         used[event.message - dt_messages] = true;
     dt_message_note(s->outcome, &event, rank, *now);
-    dt_message_tell(&event, s->outcome, out);
+    dt_console_event_tell(&event, s->outcome, out);
     if (!event.from_slurm && !event.message)
         dt_outcome_text(s->outcome, rank, true, line + label, len - label,
                         *now);

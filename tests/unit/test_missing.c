@@ -75,7 +75,7 @@ static void expect_absent(const char *line, const char *want)
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
     assert_int_equal(event.kind, DT_EVENT_NOTICE);
-    dt_message_tell(&event, o, out);
+    dt_console_event_tell(&event, o, out);
     fclose(out);
     assert_string_equal(text, want);
     free(text);
