@@ -19,10 +19,10 @@
 #include "cmd/doctor_rates.h"
 #include "cmd/options.h"
 #include "doctor/doctor.h"
-#include "doctor/plugin.h"
+#include "doctor/doctor_plugin.h"
+#include "doctor/doctor_world.h"
 #include "doctor/rank_states.h"
 #include "doctor/ranks.h"
-#include "doctor/world.h"
 
 struct options {
     const char *job; /* "ID" or "ID.STEP"; NULL: the job of this process */

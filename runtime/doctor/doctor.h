@@ -5,7 +5,7 @@
 #ifndef DT_DOCTOR_DOCTOR_H
 #define DT_DOCTOR_DOCTOR_H
 
-#include "doctor/report.h"
+#include "doctor/doctor_report.h"
 
 /* Examines this node as a probe does, on stdin and stdout. -1: EX_OSERR,
  * EX_PROTOCOL.

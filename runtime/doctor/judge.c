@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/median.h"
-#include "doctor/report.h"
+#include "doctor/doctor_report.h"
 
 /* Columns that should be the same on all nodes. */
 static const struct {

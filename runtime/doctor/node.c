@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "doctor/files.h"
+#include "doctor/doctor_files.h"
 #include "doctor/node.h"
 
 #define MIB (1024.0 * 1024)

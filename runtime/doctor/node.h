@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "doctor/notes.h"
+#include "doctor/doctor_notes.h"
 
 /* Columns gpus and driver. `expected` is the number of the job's GPUs on this
  * node, 0 if Slurm does not say.

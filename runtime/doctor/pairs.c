@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "doctor/address.h"
+#include "doctor/doctor_address.h"
 #include "doctor/pairs.h"
 
 enum {

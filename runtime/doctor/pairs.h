@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "doctor/notes.h"
+#include "doctor/doctor_notes.h"
 
 struct dt_doctor_pairs;
 

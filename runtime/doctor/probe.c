@@ -11,8 +11,8 @@
 
 #include "base/child.h"
 #include "base/file.h"
-#include "doctor/address.h"
 #include "doctor/doctor.h"
+#include "doctor/doctor_address.h"
 #include "doctor/node.h"
 #include "doctor/pairs.h"
 #include "launch/launch.h"

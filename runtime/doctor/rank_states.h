@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "doctor/world.h"
+#include "doctor/doctor_world.h"
 
 /* Prints the answer `text` of the probes of nodes[0..count), and modifies it:
  *

@@ -12,7 +12,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/proc.h"
-#include "doctor/files.h"
+#include "doctor/doctor_files.h"
 #include "doctor/ranks.h"
 
 #define INTERVAL_S 0.5

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
-#include "doctor/plugin.h"
+#include "doctor/doctor_plugin.h"
 #include "doctor/plugstack.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/proc.h"
-#include "doctor/files.h"
+#include "doctor/doctor_files.h"
 #include "doctor/node.h"
 
 enum {

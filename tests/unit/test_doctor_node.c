@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "doctor/address.h"
+#include "doctor/doctor_address.h"
 #include "doctor/node.h"
 #include "tests/unit/scratch.h"
 

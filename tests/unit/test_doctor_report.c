@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "doctor/doctor.h"
-#include "doctor/world.h"
+#include "doctor/doctor_world.h"
 #include "tests/unit/scratch.h"
 
 static struct dt_doctor_report report;

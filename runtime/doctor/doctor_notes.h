@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notes.h - writes facts about a node, one per line
+ * doctor_notes.h - writes facts about a node, one per line
  *
  *     NODE hello NAME ADDRESS PORT    the probe runs and listens there
  *     NODE cell COLUMN TEXT           one cell of the table
@@ -13,8 +13,8 @@
  * NODE and PEER are numbers. Lines are shorter than the 1024 bytes that srun
  * passes on in one piece.
  */
-#ifndef DT_DOCTOR_NOTES_H
-#define DT_DOCTOR_NOTES_H
+#ifndef DT_DOCTOR_DOCTOR_NOTES_H
+#define DT_DOCTOR_DOCTOR_NOTES_H
 
 #include <stdio.h>
 
@@ -62,4 +62,4 @@ enum {
     DT_DOCTOR_LINE_BYTES = 900,
 };
 
-#endif /* DT_DOCTOR_NOTES_H */
+#endif /* DT_DOCTOR_DOCTOR_NOTES_H */

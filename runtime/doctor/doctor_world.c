@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.c - determines which nodes are examined */
+/* doctor_world.c - determines which nodes are examined */
 #include "config.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
-#include "doctor/world.h"
+#include "doctor/doctor_world.h"
 
 enum {
     ASK_MS = 5000,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - prints one row per node, then one line per problem */
+/* doctor_table.c - prints one row per node, then one line per problem */
 #include "config.h"
 
 #include <string.h>
 
-#include "doctor/report.h"
+#include "doctor/doctor_report.h"
 
 enum {
     NAMES_SHOWN = 8, /* of nodes with a problem; the last line has all names */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.c - starts the probes and collects what they say */
+/* doctor_gather.c - starts the probes and collects what they say */
 #include "config.h"
 
 #include <errno.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - reads small files and directories of the kernel below a root */
+/*
+ * doctor_files.c - reads small files and directories of the kernel below a root
+ */
 #include "config.h"
 
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "doctor/files.h"
+#include "doctor/doctor_files.h"
 
 static bool join_path(char *path, size_t size, const char *root,
                       const char *fmt, va_list ap)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c - writes facts about a node, one per line, for the table */
+/* doctor_notes.c - writes facts about a node, one per line, for the table */
 #include "config.h"
 
 #include <stdarg.h>
 
-#include "doctor/notes.h"
+#include "doctor/doctor_notes.h"
 
 static const char *const names[DT_DOCTOR_COLUMNS] = {
     [DT_DOCTOR_GPUS] = "gpus",           [DT_DOCTOR_DRIVER] = "driver",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h - finds out why `srun --help` does not show --disttrain */
-#ifndef DT_DOCTOR_PLUGIN_H
-#define DT_DOCTOR_PLUGIN_H
+/* doctor_plugin.h - finds out why `srun --help` does not show --disttrain */
+#ifndef DT_DOCTOR_DOCTOR_PLUGIN_H
+#define DT_DOCTOR_DOCTOR_PLUGIN_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,4 +25,4 @@ bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out);
  */
 bool dt_doctor_plugin(FILE *out);
 
-#endif /* DT_DOCTOR_PLUGIN_H */
+#endif /* DT_DOCTOR_DOCTOR_PLUGIN_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - collects the notes of all nodes, line by line */
+/* doctor_report.c - collects the notes of all nodes, line by line */
 #include "config.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/report.h"
+#include "doctor/doctor_report.h"
 
 int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
                           struct dt_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h - determines which nodes are examined */
-#ifndef DT_DOCTOR_WORLD_H
-#define DT_DOCTOR_WORLD_H
+/* doctor_world.h - determines which nodes are examined */
+#ifndef DT_DOCTOR_DOCTOR_WORLD_H
+#define DT_DOCTOR_DOCTOR_WORLD_H
 
 #include <limits.h>
 #include <stddef.h>
@@ -39,4 +39,4 @@ int dt_doctor_probes_init(struct dt_doctor_probes *probes, const char *job,
                           const char *list, size_t count, const char *step,
                           struct dt_error *err);
 
-#endif /* DT_DOCTOR_WORLD_H */
+#endif /* DT_DOCTOR_DOCTOR_WORLD_H */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - collects the notes of all nodes, judges them and prints the table
+ * doctor_report.h - collects the notes of all nodes, judges them and prints the
+ * table
  */
-#ifndef DT_DOCTOR_REPORT_H
-#define DT_DOCTOR_REPORT_H
+#ifndef DT_DOCTOR_DOCTOR_REPORT_H
+#define DT_DOCTOR_DOCTOR_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "doctor/notes.h"
+#include "doctor/doctor_notes.h"
 
 enum dt_doctor_verdict {
     DT_DOCTOR_GOOD,
@@ -57,7 +58,8 @@ int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
                           struct dt_error *err);
 void dt_doctor_report_fini(struct dt_doctor_report *report);
 
-/* Parses one line of notes.h, without its end. Ignores any other line. */
+/* Parses one line of doctor_notes.h, without its end. Ignores any other line.
+ */
 void dt_doctor_report_line(struct dt_doctor_report *report, char *line);
 
 /* Return how many nodes have said hello, and how many of these are done. */
@@ -86,4 +88,4 @@ void dt_doctor_report_add(struct dt_doctor_report *report, int node,
                           enum dt_doctor_verdict verdict, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-#endif /* DT_DOCTOR_REPORT_H */
+#endif /* DT_DOCTOR_DOCTOR_REPORT_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.c - finds the address and the interface by which a node is reached */
+/*
+ * doctor_address.c - finds the address and the interface by which a node is
+ * reached
+ */
 #include "config.h"
 
 #include <ifaddrs.h>
@@ -11,7 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "doctor/address.h"
+#include "doctor/doctor_address.h"
 
 enum {
     RESOLVE_MS = 2000,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h - reads small files and directories of the kernel below a root */
-#ifndef DT_DOCTOR_FILES_H
-#define DT_DOCTOR_FILES_H
+/*
+ * doctor_files.h - reads small files and directories of the kernel below a root
+ */
+#ifndef DT_DOCTOR_DOCTOR_FILES_H
+#define DT_DOCTOR_DOCTOR_FILES_H
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -29,4 +31,4 @@ bool dt_doctor_is_numbered(const char *name, const char *prefix);
 /* Writes bytes as "512 MiB" or "3.5 GiB", truncated to size. Returns text. */
 char *dt_doctor_bytes(char *text, size_t size, unsigned long long bytes);
 
-#endif /* DT_DOCTOR_FILES_H */
+#endif /* DT_DOCTOR_DOCTOR_FILES_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - finds out why `srun --help` does not show --disttrain */
+/* doctor_plugin.c - finds out why `srun --help` does not show --disttrain */
 #include "config.h"
 
 #include <elf.h>
@@ -13,7 +13,7 @@
 
 #include "base/child.h"
 #include "base/file.h"
-#include "doctor/plugin.h"
+#include "doctor/doctor_plugin.h"
 #include "doctor/plugstack.h"
 
 enum {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.h - finds the address and the interface by which a node is reached */
-#ifndef DT_DOCTOR_ADDRESS_H
-#define DT_DOCTOR_ADDRESS_H
+/*
+ * doctor_address.h - finds the address and the interface by which a node is
+ * reached
+ */
+#ifndef DT_DOCTOR_DOCTOR_ADDRESS_H
+#define DT_DOCTOR_DOCTOR_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/net.h"
-#include "doctor/notes.h"
+#include "doctor/doctor_notes.h"
 
 /* Name of the interface that has this address. False: none here does. */
 bool dt_doctor_interface(const union dt_net_address *address, char *name,
@@ -29,4 +32,4 @@ void dt_doctor_own_address(const struct dt_doctor_notes *notes,
                            const char *name, const char *launcher,
                            char text[DT_NET_ADDRESS_BYTES]);
 
-#endif /* DT_DOCTOR_ADDRESS_H */
+#endif /* DT_DOCTOR_DOCTOR_ADDRESS_H */
