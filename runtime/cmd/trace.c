@@ -18,7 +18,7 @@
 #include "cmd/options.h"
 #include "conf/conf.h"
 #include "top/find.h"
-#include "trace/request.h"
+#include "trace/trace_request.h"
 
 /* The command line. */
 struct wish {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/join.h"
+#include "trace/trace_join.h"
 
 enum phase { BEFORE, WITHIN, AFTER };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "report/protobuf.h"
-#include "trace/join.h"
+#include "trace/trace_join.h"
 
 /* TracePacket, in a Trace */
 enum {

@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/span.h"
-#include "trace/gather.h"
-#include "trace/request.h"
 #include "trace/trace.h"
+#include "trace/trace_gather.h"
+#include "trace/trace_request.h"
 
 /* Steps to trace; first 0: none. */
 struct window {
@@ -93,7 +93,7 @@ enum {
 static const double late_s = 50e-6;
 
 /* One rank after the other comes late to a reduction for which all others wait:
- * when it has come, they know its time at most a message later (join.h).
+ * when it has come, they know its time at most a message later (trace_join.h).
  */
 static int compare_clocks(struct dt_trace *t, struct dt_error *err)
 {

@@ -22,7 +22,7 @@
 #include "cmd/cmd.h"
 #include "command.h"
 #include "tests/unit/scratch.h"
-#include "trace/request.h"
+#include "trace/trace_request.h"
 
 static int run(const char *const *words)
 {

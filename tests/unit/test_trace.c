@@ -18,8 +18,8 @@
 #include "base/span.h"
 #include "tests/unit/scratch.h"
 #include "trace/choose.h"
-#include "trace/join.h"
-#include "trace/request.h"
+#include "trace/trace_join.h"
+#include "trace/trace_request.h"
 
 enum { MAX = 64, US = 1000 };
 

@@ -9,8 +9,8 @@
 #include "base/span.h"
 #include "protobuf_reader.h"
 #include "tests/unit/small_run.h"
-#include "trace/gather.h"
-#include "trace/request.h"
+#include "trace/trace_gather.h"
+#include "trace/trace_request.h"
 
 enum {
     RANKS = 2,

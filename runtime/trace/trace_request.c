@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - writes and takes the file of a request */
+/* trace_request.c - writes and takes the file of a request */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "trace/request.h"
+#include "trace/trace_request.h"
 
 #define FILE_NAME "trace.request"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.c - parts travel to rank 0, one rank after the other
+ * trace_gather.c - parts travel to rank 0, one rank after the other
  *
  * By broadcasts, since comm has no messages between two ranks: no directory has
  * to be seen by all nodes, and a trace is small beside the weights that travel
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/rankset.h"
 #include "trace/choose.h"
-#include "trace/gather.h"
+#include "trace/trace_gather.h"
 
 enum {
     PIECE = 1 << 20, /* bytes that travel at a time */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join.h - the parts of ranks become one trace, of one clock */
-#ifndef DT_TRACE_JOIN_H
-#define DT_TRACE_JOIN_H
+/* trace_join.h - the parts of ranks become one trace, of one clock */
+#ifndef DT_TRACE_TRACE_JOIN_H
+#define DT_TRACE_TRACE_JOIN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -96,4 +96,4 @@ void dt_trace_rank_name(const struct dt_trace_part *part, char *text,
 int dt_trace_write_perfetto(const struct dt_trace_set *set, FILE *out,
                             struct dt_error *err);
 
-#endif /* DT_TRACE_JOIN_H */
+#endif /* DT_TRACE_TRACE_JOIN_H */

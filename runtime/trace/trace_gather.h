@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.h - brings the parts of ranks to rank 0 */
-#ifndef DT_TRACE_GATHER_H
-#define DT_TRACE_GATHER_H
+/* trace_gather.h - brings the parts of ranks to rank 0 */
+#ifndef DT_TRACE_TRACE_GATHER_H
+#define DT_TRACE_TRACE_GATHER_H
 
 #include "comm/comm.h"
 #include "device/device.h"
-#include "trace/join.h"
+#include "trace/trace_join.h"
 
 /* What this rank gives, and on rank 0 what it gets. */
 struct dt_trace_gather {
@@ -26,4 +26,4 @@ struct dt_trace_gather {
 int dt_trace_gather(const struct dt_trace_gather *gather,
                     struct dt_trace_set *set, struct dt_error *err);
 
-#endif /* DT_TRACE_GATHER_H */
+#endif /* DT_TRACE_TRACE_GATHER_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join.c - one time, one order, and flows between ranks */
+/* trace_join.c - one time, one order, and flows between ranks */
 #include "config.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/join.h"
+#include "trace/trace_join.h"
 
 /* --- order --- */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.h - asks a running job for a trace, through a file
+ * trace_request.h - asks a running job for a trace, through a file
  *
  * `disttrain trace` writes the file to logging.dir, where rank 0 looks for it
  * when it reports. What it asks for fits in a number, which rank 0 adds to one
  * that all ranks sum up in every step.
  */
-#ifndef DT_TRACE_REQUEST_H
-#define DT_TRACE_REQUEST_H
+#ifndef DT_TRACE_TRACE_REQUEST_H
+#define DT_TRACE_TRACE_REQUEST_H
 
 #include <stdbool.h>
 
@@ -34,4 +34,4 @@ long dt_trace_request_take(const char *dir, struct dt_error *err);
 double dt_trace_request_encode(long steps);
 long dt_trace_request_decode(double sum);
 
-#endif /* DT_TRACE_REQUEST_H */
+#endif /* DT_TRACE_TRACE_REQUEST_H */
