@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "cmd/plan_out.h"
-#include "page/text.h"
+#include "page/page_text.h"
 #include "train/train.h"
 
 enum { BYTES_TEXT = 24 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/text.h"
+#include "page/page_text.h"
 
 enum { NAME_BYTES = 256 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "page/page_impl.h"
+#include "page/page_text.h"
 #include "page/style.h"
-#include "page/text.h"
 
 enum { CLASSES = 6, LABELS_MAX = 16, ROWS_MAX = 50 };
 

@@ -6,13 +6,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/page/compare.c \
 	runtime/page/curve.c \
 	runtime/page/curve.h \
-	runtime/page/gather.c \
-	runtime/page/gather.h \
-	runtime/page/head.c \
 	runtime/page/heat.c \
 	runtime/page/page.c \
 	runtime/page/page.h \
+	runtime/page/page_gather.c \
+	runtime/page/page_gather.h \
+	runtime/page/page_head.c \
 	runtime/page/page_impl.h \
+	runtime/page/page_text.c \
+	runtime/page/page_text.h \
 	runtime/page/plot.c \
 	runtime/page/plot.h \
 	runtime/page/plot_impl.h \
@@ -26,6 +28,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/page/style.c \
 	runtime/page/style.h \
 	runtime/page/tables.c \
-	runtime/page/text.c \
-	runtime/page/text.h \
 	# End of runtime/page

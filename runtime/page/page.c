@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "page/page.h"
 #include "page/page_impl.h"
+#include "page/page_text.h"
 #include "page/style.h"
-#include "page/text.h"
 
 _Static_assert((int)DT_PAGE_RUNS_MAX == (int)DT_COMPARE_RUNS, "runs of a page");
 

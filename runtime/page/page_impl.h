@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "page/gather.h"
+#include "page/page_gather.h"
 #include "page/plot.h"
 
 /* Plots as PNG, by librsvg where there is one. */

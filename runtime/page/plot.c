@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page/page_text.h"
 #include "page/plot_impl.h"
 #include "page/style.h"
-#include "page/text.h"
 
 enum { NAME_CHARACTERS = 15 };
 

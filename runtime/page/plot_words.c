@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "page/page_text.h"
 #include "page/plot.h"
-#include "page/text.h"
 
 enum { ROWS_MAX = 50 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "page/page_impl.h"
-#include "page/text.h"
+#include "page/page_text.h"
 
 enum { ALL_MAX = 16, EACH = 5 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/text.h"
+#include "page/page_text.h"
 
 enum { OTHERS_MAX = 40, ID_BYTES = 64 };
 

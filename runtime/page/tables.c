@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/text.h"
+#include "page/page_text.h"
 
 enum { CELL_CHARACTERS = 600, DEVICES_MAX = 16, NODES_MAX = 32 };
 

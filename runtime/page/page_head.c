@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* head.c - the head of a page: how the run ended, its numbers, its time */
+/* page_head.c - the head of a page: how the run ended, its numbers, its time */
 #include "config.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/text.h"
+#include "page/page_text.h"
 
 /* A run that writes nothing for longer is said to be silent. */
 static const double silent_s = 1800;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - text and numbers for people, safe in HTML and SVG */
+/* page_text.c - text and numbers for people, safe in HTML and SVG */
 #include "config.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "page/text.h"
+#include "page/page_text.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - text and numbers for people, safe in HTML and SVG */
-#ifndef DT_PAGE_TEXT_H
-#define DT_PAGE_TEXT_H
+/* page_text.h - text and numbers for people, safe in HTML and SVG */
+#ifndef DT_PAGE_PAGE_TEXT_H
+#define DT_PAGE_PAGE_TEXT_H
 
 #include <stddef.h>
 #include <stdio.h>
@@ -39,4 +39,4 @@ const char *dt_page_duration(char *text, double seconds);
 /* "2026-11-23 13:05:10 UTC". */
 const char *dt_page_time(char *text, double wall);
 
-#endif /* DT_PAGE_TEXT_H */
+#endif /* DT_PAGE_PAGE_TEXT_H */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.h - what a page shows of a run, gathered in one pass over its files
+ * page_gather.h - what a page shows of a run, gathered in one pass over its
+ * files
  *
  * Memory is bounded: curves are in bins, and of many events the first and the
  * last are kept.
  */
-#ifndef DT_PAGE_GATHER_H
-#define DT_PAGE_GATHER_H
+#ifndef DT_PAGE_PAGE_GATHER_H
+#define DT_PAGE_PAGE_GATHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,4 +75,4 @@ const char *dt_page_setting(const struct dt_page_run *run, const char *key);
 const struct dt_page_event *dt_page_last_event(const struct dt_page_run *run,
                                                const char *kinds);
 
-#endif /* DT_PAGE_GATHER_H */
+#endif /* DT_PAGE_PAGE_GATHER_H */

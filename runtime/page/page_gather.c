@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.c - what a page shows of a run, gathered in one pass over its files */
+/*
+ * page_gather.c - what a page shows of a run, gathered in one pass over its
+ * files
+ */
 #include "config.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "page/gather.h"
+#include "page/page_gather.h"
 
 /* Values that are added up or made into others. */
 enum role {
