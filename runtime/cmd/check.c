@@ -16,9 +16,9 @@
 #include "run/data.h"
 #include "run/run.h"
 #include "slurm/promise.h"
-#include "slurm/request.h"
+#include "slurm/slurm_request.h"
+#include "slurm/slurm_world.h"
 #include "slurm/submission.h"
-#include "slurm/world.h"
 #include "train/resume/resume.h"
 #include "weights/weights.h"
 

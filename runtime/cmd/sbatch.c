@@ -22,7 +22,7 @@
 #include "slurm/script.h"
 #include "slurm/submission.h"
 #include "slurm/settings.h"
-#include "slurm/world.h"
+#include "slurm/slurm_world.h"
 
 struct options {
     bool submit, dry_run;

@@ -18,7 +18,7 @@ struct dt_job_size {
     bool array;          /* a request is one of a job for each index */
     bool array_together; /* and several of them may run at once */
     bool unclear_ranks;  /* a request says of ranks what is not a number */
-    /* what a request (request.h) does not ask for */
+    /* what a request (slurm_request.h) does not ask for */
     bool one_node;  /* so it gets one node */
     bool any_nodes; /* so it gets as many as its ranks or GPUs need */
     bool no_ranks;  /* so it gets one CPU on each node, or whole nodes */

@@ -14,11 +14,11 @@
 
 #include "base/file.h"
 #include "contract/contract.h"
-#include "slurm/request.h"
 #include "slurm/settings.h"
 #include "slurm/size.h"
+#include "slurm/slurm_request.h"
+#include "slurm/slurm_world.h"
 #include "slurm/submission.h"
-#include "slurm/world.h"
 
 enum {
     CONFIG_BYTES = 16 << 20,

@@ -17,7 +17,7 @@ const char *dt_submission_shared(const struct dt_conf *conf);
  * text, and so are batch sizes that do not fit the ranks. `file` is the name
  * for messages; `command` are the first words of srun's command, or none. With
  * `script`, sbatch or salloc asks, and the allocation is the one that they
- * request (request.h). Returns an exit status.
+ * request (slurm_request.h). Returns an exit status.
  */
 int dt_submission_print(struct dt_conf *conf, const char *file,
                         const struct dt_srun_words *words,

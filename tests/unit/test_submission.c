@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 #include "conf_pair.h"
 #include "command.h"
-#include "slurm/request.h"
+#include "slurm/slurm_request.h"
 #include "slurm/submission.h"
 
 static char *sum_of(const char *text)

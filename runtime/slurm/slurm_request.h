@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h - finds the size that sbatch, salloc or srun has been asked for */
-#ifndef DT_SLURM_REQUEST_H
-#define DT_SLURM_REQUEST_H
+/*
+ * slurm_request.h - finds the size that sbatch, salloc or srun has been asked
+ * for
+ */
+#ifndef DT_SLURM_SLURM_REQUEST_H
+#define DT_SLURM_SLURM_REQUEST_H
 
 #include "slurm/settings.h"
 #include "slurm/size.h"
@@ -23,4 +26,4 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
 bool dt_request_read_step(const struct dt_srun_words *words,
                           struct dt_job_size *size);
 
-#endif /* DT_SLURM_REQUEST_H */
+#endif /* DT_SLURM_SLURM_REQUEST_H */

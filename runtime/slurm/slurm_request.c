@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - the size that sbatch, salloc or srun asks for */
+/* slurm_request.c - the size that sbatch, salloc or srun asks for */
 #include "config.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "slurm/request.h"
+#include "slurm/slurm_request.h"
 
 enum { WORDS_MAX = 1024 };
 

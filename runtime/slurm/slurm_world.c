@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.c - how many ranks a run is going to have, before it is queued */
+/* slurm_world.c - how many ranks a run is going to have, before it is queued */
 #include "config.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "slurm/request.h"
-#include "slurm/world.h"
+#include "slurm/slurm_request.h"
+#include "slurm/slurm_world.h"
 
 /* The first number that is known; 1: none is. */
 static long first_of(long a, long b, long c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h - how many ranks a run is going to have, before it is queued */
-#ifndef DT_SLURM_WORLD_H
-#define DT_SLURM_WORLD_H
+/* slurm_world.h - how many ranks a run is going to have, before it is queued */
+#ifndef DT_SLURM_SLURM_WORLD_H
+#define DT_SLURM_SLURM_WORLD_H
 
 #include "conf/conf.h"
 #include "slurm/settings.h"
@@ -38,4 +38,4 @@ long dt_world_script(const struct dt_conf *conf,
  */
 int dt_world_check(struct dt_conf *conf, long ranks);
 
-#endif /* DT_SLURM_WORLD_H */
+#endif /* DT_SLURM_SLURM_WORLD_H */
