@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 /* Whether the text is an item of the list "a, b, c". */
 static bool is_listed(struct dt_tpl_text text, const char *names)

@@ -2,7 +2,7 @@
 /* call.c - calls of macros, functions and methods */
 #include "config.h"
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 bool dt_tpl_eval_args(struct dt_tpl_run *r, const struct dt_tpl_call *call,
                       struct dt_tpl_args *args)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 /* An application of a filter. */
 struct use {

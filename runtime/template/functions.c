@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 static bool call_range(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                        struct dt_tpl_value *out)

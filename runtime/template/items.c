@@ -2,7 +2,7 @@
 /* items.c - attributes, items and methods of values */
 #include "config.h"
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 static struct dt_tpl_value loop_attribute(const struct dt_tpl_loop *loop,
                                           struct dt_tpl_text name)

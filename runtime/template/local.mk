@@ -17,14 +17,14 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/template/parser.c \
 	runtime/template/precedence.c \
 	runtime/template/render.c \
-	runtime/template/run.h \
 	runtime/template/show.c \
 	runtime/template/statements.c \
 	runtime/template/string_methods.c \
 	runtime/template/syntax.h \
 	runtime/template/template.h \
+	runtime/template/template_run.h \
+	runtime/template/template_text.c \
+	runtime/template/template_values.c \
 	runtime/template/tests.c \
-	runtime/template/text.c \
 	runtime/template/value.h \
-	runtime/template/values.c \
 	# End of runtime/template

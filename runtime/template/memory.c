@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 enum { CHUNK_BYTES = 1 << 16, ALIGN = 16 };
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 enum {
     DEPTH = 1000, /* of expressions and bodies that wait for each other */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 bool dt_tpl_has_method(enum dt_tpl_kind kind, struct dt_tpl_text name)
 {

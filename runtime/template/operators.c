@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 static bool no_operator(struct dt_tpl_run *r, enum dt_tpl_op op,
                         const struct dt_tpl_value *a,

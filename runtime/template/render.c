@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 struct dt_template_work {
     struct dt_tpl_arena arena;

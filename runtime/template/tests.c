@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 /* --- tests of a kind --- */
 

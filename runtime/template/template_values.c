@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.c - values: truth, equality, order, lists and objects */
+/* template_values.c - values: truth, equality, order, lists and objects */
 #include "config.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 struct dt_tpl_value dt_tpl_none(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.h - the state of a rendering, inside template/ */
-#ifndef DT_TEMPLATE_RUN_H
-#define DT_TEMPLATE_RUN_H
+/* template_run.h - the state of a rendering, inside template/ */
+#ifndef DT_TEMPLATE_TEMPLATE_RUN_H
+#define DT_TEMPLATE_TEMPLATE_RUN_H
 
 #include "template/syntax.h"
 
@@ -139,4 +139,4 @@ bool dt_tpl_true_arg(const struct dt_tpl_args *args, size_t position,
 bool dt_tpl_check_args(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                        const char *what, const char *names);
 
-#endif /* DT_TEMPLATE_RUN_H */
+#endif /* DT_TEMPLATE_TEMPLATE_RUN_H */

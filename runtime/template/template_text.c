@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - strings as Python sees them: characters, white space, case */
+/*
+ * template_text.c - strings as Python sees them: characters, white space, case
+ */
 #include "config.h"
 
 #include <string.h>
 
 #include <utf8proc.h>
 
-#include "template/run.h"
+#include "template/template_run.h"
 
 bool dt_tpl_same_text(struct dt_tpl_text a, struct dt_tpl_text b)
 {
