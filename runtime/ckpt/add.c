@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
-#include "ckpt/sink.h"
+#include "ckpt/ckpt_sink.h"
 
 static int add_sum(struct dt_ckpt_writer *writer, const char *file,
                    uint64_t xxh3, struct dt_error *err)

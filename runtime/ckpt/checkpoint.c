@@ -18,7 +18,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "ckpt/checkpoint_impl.h"
-#include "ckpt/sink.h"
+#include "ckpt/ckpt_sink.h"
 
 char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
 {

@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
+#include "ckpt/ckpt_sink.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/sink.h"
 #include "tensor/convert.h"
 
 enum {

@@ -45,8 +45,8 @@ uses() {
 allowed() {
     grep -v -e '^runtime/conf/\(item\|list\|reward\|section\) runtime/conf/value$' \
         -e '^runtime/conf/reward runtime/conf/dump$' \
-        -e '^runtime/ckpt/\(add\|find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
-        -e '^runtime/ckpt/find runtime/ckpt/verify$' \
+        -e '^runtime/ckpt/\(add\|ckpt_find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
+        -e '^runtime/ckpt/ckpt_find runtime/ckpt/verify$' \
         -e '^runtime/template/parser runtime/template/precedence$' \
         -e '^runtime/template/call runtime/template/\(eval\|exec\)$' \
         -e '^runtime/template/\(list_filters\|tests\) runtime/template/filters$'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.h - writes a file of a checkpoint and checksums it on the way */
-#ifndef DT_CKPT_SINK_H
-#define DT_CKPT_SINK_H
+/* ckpt_sink.h - writes a file of a checkpoint and checksums it on the way */
+#ifndef DT_CKPT_CKPT_SINK_H
+#define DT_CKPT_CKPT_SINK_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,4 +38,4 @@ int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
 /* Closes and removes the file. */
 void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink);
 
-#endif /* DT_CKPT_SINK_H */
+#endif /* DT_CKPT_CKPT_SINK_H */

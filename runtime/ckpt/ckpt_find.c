@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - lists the checkpoints of a directory and finds a whole one */
+/* ckpt_find.c - lists the checkpoints of a directory and finds a whole one */
 #include "config.h"
 
 #include <errno.h>

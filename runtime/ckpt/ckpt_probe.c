@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - finds out before a run starts whether it can save checkpoints */
+/*
+ * ckpt_probe.c - finds out before a run starts whether it can save checkpoints
+ */
 #include "config.h"
 
 #include <errno.h>

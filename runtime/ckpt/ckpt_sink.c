@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.c - writes a file of a checkpoint and checksums it on the way */
+/* ckpt_sink.c - writes a file of a checkpoint and checksums it on the way */
 #include "config.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "ckpt/sink.h"
+#include "ckpt/ckpt_sink.h"
 
 enum {
     CHUNK_BYTES = 4 << 20, /* small enough to hash and write from the cache */
