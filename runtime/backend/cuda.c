@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/backend.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "device/device_cuda.h"
 #include "ops/cuda/cuda.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/span.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 
 struct dt_comm *dt_comm_create(const char *backend,
                                const struct dt_comm_world *world,

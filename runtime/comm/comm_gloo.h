@@ -10,7 +10,7 @@
 #ifndef DT_COMM_COMM_GLOO_H
 #define DT_COMM_COMM_GLOO_H
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "comm/messages.h"
 
 /* Operations in the order in which they were started, on a thread of their own,

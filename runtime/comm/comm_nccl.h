@@ -13,7 +13,7 @@
 #define DT_COMM_COMM_NCCL_H
 
 #include "comm/arrivals.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "comm/nccl_api.h"
 #include "device/device_cuda.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 
 static int self_start(struct dt_comm *comm, const struct dt_op *op,
                       dt_ticket_t *ticket, struct dt_error *err)

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "comm/comm_gloo.h"
-#include "comm/reduce.h"
+#include "comm/comm_reduce.h"
 
 enum {
     SMALL_BYTES = 64 * 1024, /* sent by one rank, to all others together */

@@ -2,8 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/comm.c \
 	runtime/comm/comm.h \
+	runtime/comm/comm_impl.h \
 	runtime/comm/comm_self.c \
-	runtime/comm/impl.h \
 	runtime/comm/int8.c \
 	runtime/comm/int8.h \
 	runtime/comm/op.c \
@@ -17,6 +17,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/arrivals.h \
 	runtime/comm/comm_gloo.c \
 	runtime/comm/comm_gloo.h \
+	runtime/comm/comm_reduce.c \
+	runtime/comm/comm_reduce.h \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/handshake.c \
@@ -33,8 +35,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/queue.c \
 	runtime/comm/reach.c \
 	runtime/comm/reach.h \
-	runtime/comm/reduce.c \
-	runtime/comm/reduce.h \
 	runtime/comm/rendezvous.c \
 	runtime/comm/rendezvous.h \
 	runtime/comm/scatter_int8.c \

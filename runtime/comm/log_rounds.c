@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/reduce.h"
+#include "comm/comm_reduce.h"
 #include "comm/comm_gloo.h"
 
 enum {

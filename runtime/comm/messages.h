@@ -9,7 +9,7 @@
 #define DT_COMM_MESSAGES_H
 
 #include "comm/arrivals.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "comm/peers.h"
 
 struct dt_message {

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "comm/nccl_api.h"
 
 enum {

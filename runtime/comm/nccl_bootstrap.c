@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "comm/nccl_bootstrap.h"
 
 /* Keys stay with the launcher forever: each world of NCCL has its own. */

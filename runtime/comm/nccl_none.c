@@ -2,7 +2,7 @@
 /* nccl_none.c - a module for one GPU only */
 #include "config.h"
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 
 struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,

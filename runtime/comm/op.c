@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 
 static const char *const op_names[] = {
     [DT_OP_ALL_REDUCE] = "all_reduce",

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "comm/comm_gloo.h"
-#include "comm/reduce.h"
+#include "comm/comm_reduce.h"
 
 enum {
     WINDOW = 3,

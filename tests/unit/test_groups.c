@@ -4,7 +4,7 @@
 
 #include "run/groups.h"
 #include "plan/strategy.h"
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "plan/plan.h"
 #include "tests/unit/conf.h"
 #include "tests/families.h"

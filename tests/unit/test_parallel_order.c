@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "comm/impl.h"
+#include "comm/comm_impl.h"
 #include "parallel/impl.h"
 #include "tests/unit/model.h"
 

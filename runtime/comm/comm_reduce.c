@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c - sums in a fixed order, in blocks that stay in the first cache */
+/*
+ * comm_reduce.c - sums in a fixed order, in blocks that stay in the first cache
+ */
 #include "config.h"
 
 #include <string.h>
 
-#include "comm/reduce.h"
+#include "comm/comm_reduce.h"
 #include "tensor/half.h"
 
 enum {

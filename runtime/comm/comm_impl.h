@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* impl.h - what a backend of comm has to provide; for comm/ only */
-#ifndef DT_COMM_IMPL_H
-#define DT_COMM_IMPL_H
+/* comm_impl.h - what a backend of comm has to provide; for comm/ only */
+#ifndef DT_COMM_COMM_IMPL_H
+#define DT_COMM_COMM_IMPL_H
 
 #include "comm/comm.h"
 
@@ -100,4 +100,4 @@ struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
 /* "NCCL 2.28.9", or why there is none. */
 const char *dt_comm_nccl_library(void);
 
-#endif /* DT_COMM_IMPL_H */
+#endif /* DT_COMM_COMM_IMPL_H */

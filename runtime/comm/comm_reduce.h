@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.h - sums of contributions, and rounding to bf16; for comm/ only */
-#ifndef DT_COMM_REDUCE_H
-#define DT_COMM_REDUCE_H
+/*
+ * comm_reduce.h - sums of contributions, and rounding to bf16; for comm/ only
+ */
+#ifndef DT_COMM_COMM_REDUCE_H
+#define DT_COMM_COMM_REDUCE_H
 
 #include "comm/comm.h"
 
@@ -20,4 +22,4 @@ void dt_reduce_scalars(double *values, const double *const *parts,
 void dt_reduce_narrow(uint16_t *out, const float *in, size_t count);
 void dt_reduce_widen(float *out, const uint16_t *in, size_t count);
 
-#endif /* DT_COMM_REDUCE_H */
+#endif /* DT_COMM_COMM_REDUCE_H */
