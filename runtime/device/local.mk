@@ -3,9 +3,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.c \
 	runtime/device/device.h \
 	runtime/device/device_cpu.c \
-	runtime/device/energy.c \
-	runtime/device/energy.h \
-	runtime/device/memory.c \
+	runtime/device/device_energy.c \
+	runtime/device/device_energy.h \
+	runtime/device/device_memory.c \
 	# End of runtime/device
 
 cuda_sources += \

@@ -6,7 +6,7 @@
 
 #include "run/flops.h"
 #include "train/trainer.h"
-#include "device/energy.h"
+#include "device/device_energy.h"
 #include "train/watch/watch.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/sysfs.h"

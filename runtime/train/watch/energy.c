@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "device/energy.h"
+#include "device/device_energy.h"
 #include "run/run.h"
 #include "train/watch/watch.h"
 

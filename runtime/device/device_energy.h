@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * energy.h - what a GPU and the processors of a node have used, by their own
- * counters
+ * device_energy.h - what a GPU and the processors of a node have used, by their
+ * own counters
  *
  * RAPL (powercap) counts packages and, where they are apart from those, DRAM,
  * in microjoules; its counters wrap after some minutes at full power. NVML
  * counts millijoules since the driver was loaded, anew every 100 ms or so: for
  * windows of a second and more. Nothing is estimated.
  */
-#ifndef DT_DEVICE_ENERGY_H
-#define DT_DEVICE_ENERGY_H
+#ifndef DT_DEVICE_DEVICE_ENERGY_H
+#define DT_DEVICE_DEVICE_ENERGY_H
 
 #include <stdbool.h>
 
@@ -43,4 +43,4 @@ void dt_energy_read(struct dt_energy *energy,
 /* Why a number is unknown, "RAPL: permission denied"; "": both are known. */
 const char *dt_energy_problem(const struct dt_energy *energy);
 
-#endif /* DT_DEVICE_ENERGY_H */
+#endif /* DT_DEVICE_DEVICE_ENERGY_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c - how much memory this process may still use */
+/* device_memory.c - how much memory this process may still use */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* energy.c - reads RAPL's counters of a node and NVML's of a GPU */
+/* device_energy.c - reads RAPL's counters of a node and NVML's of a GPU */
 #include "config.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/energy.h"
+#include "device/device_energy.h"
 
 enum { ZONES_MAX = 64 }; /* packages and their DRAM */
 
