@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launch/call.h"
+#include "launch/launch_call.h"
 #include "launch/launch_impl.h"
 
 enum {

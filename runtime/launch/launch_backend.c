@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.c - what all ways of being started share */
+/* launch_backend.c - what all ways of being started share */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.h - a call that may hang, waited for with a deadline; for launch/ only
+ * launch_call.h - a call that may hang, waited for with a deadline; for launch/
+ * only
  *
  * A call is shared by the one who waits for it and the one who finishes it, a
  * thread or a callback; the last of them frees it. One that hangs is left
  * behind with its thread.
  */
-#ifndef DT_LAUNCH_CALL_H
-#define DT_LAUNCH_CALL_H
+#ifndef DT_LAUNCH_LAUNCH_CALL_H
+#define DT_LAUNCH_LAUNCH_CALL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -47,4 +48,4 @@ bool dt_call_wait(struct dt_call *call, const struct timespec *deadline,
  */
 void dt_call_start(struct dt_call *call, int failed);
 
-#endif /* DT_LAUNCH_CALL_H */
+#endif /* DT_LAUNCH_LAUNCH_CALL_H */

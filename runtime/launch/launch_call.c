@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.c - a call that may hang, waited for with a deadline */
+/* launch_call.c - a call that may hang, waited for with a deadline */
 #include "config.h"
 
 #include <stdlib.h>
 
 #include "base/thread.h"
-#include "launch/call.h"
+#include "launch/launch_call.h"
 
 void dt_call_init(struct dt_call *call, int (*run)(struct dt_call *call),
                   void (*fini)(struct dt_call *call))
