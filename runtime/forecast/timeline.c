@@ -2,8 +2,8 @@
 /*
  * timeline.c - the passes of a step on the virtual clock
  *
- * Follows parallel/reduce.c function by function, so that it starts the same
- * collectives in the same order.
+ * Follows parallel/parallel_reduce.c function by function, so that it starts
+ * the same collectives in the same order.
  */
 #include "config.h"
 

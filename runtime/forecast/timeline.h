@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "forecast/rates.h"
-#include "parallel/memory.h"
+#include "parallel/parallel_memory.h"
 #include "tensor/layout.h"
 
 /* What one operation at a time uses. */

@@ -6,7 +6,7 @@
 #include "forecast/timeline.h"
 #include "forecast/traffic.h"
 
-/* A place of weights, and a slot of gradients, as in parallel/impl.h. */
+/* A place of weights, and a slot of gradients: see parallel_impl.h. */
 struct dt_timeline_place {
     size_t unit;
     uint64_t version; /* 0: nothing yet */
@@ -94,9 +94,9 @@ double dt_clock_gather_sums(struct dt_clock *clock, size_t count);
 bool dt_clock_keeps_weights(const struct dt_clock *clock);
 bool dt_clock_uses_embedding(const struct dt_clock *clock, size_t u);
 
-/* As dt_weights_need, _prefetch and _take in parallel/impl.h; a share of a
- * group's weights, which is brought together once a step; and the weights of
- * the updated unit u, if in slots, on their way to the next step.
+/* As dt_weights_need, _prefetch and _take in parallel/parallel_impl.h; a share
+ * of a group's weights, which is brought together once a step; and the weights
+ * of the updated unit u, if in slots, on their way to the next step.
  */
 void dt_clock_need(struct dt_clock *clock, size_t u);
 void dt_clock_prefetch(struct dt_clock *clock, size_t u, size_t next);

@@ -2,7 +2,7 @@
 /*
  * timeline_weights.c - the gathers of a step on the virtual clock
  *
- * Follows parallel/gather.c function by function.
+ * Follows parallel/parallel_gather.c function by function.
  */
 #include "config.h"
 

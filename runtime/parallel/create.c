@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 static int allocate(struct dt_parallel *p, size_t count, enum dt_dtype type,
                     const char *what, struct dt_buffer **buf,

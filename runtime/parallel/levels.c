@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 int dt_levels_init(struct dt_levels *levels, struct dt_comm *comm,
                    const struct dt_parallel_options *options,

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/create.c \
-	runtime/parallel/find.c \
-	runtime/parallel/gather.c \
-	runtime/parallel/impl.h \
 	runtime/parallel/levels.c \
-	runtime/parallel/memory.c \
-	runtime/parallel/memory.h \
-	runtime/parallel/offload.c \
 	runtime/parallel/parallel.h \
-	runtime/parallel/reduce.c \
+	runtime/parallel/parallel_find.c \
+	runtime/parallel/parallel_gather.c \
+	runtime/parallel/parallel_impl.h \
+	runtime/parallel/parallel_memory.c \
+	runtime/parallel/parallel_memory.h \
+	runtime/parallel/parallel_offload.c \
+	runtime/parallel/parallel_reduce.c \
 	runtime/parallel/swap.c \
 	runtime/parallel/swap.h \
 	runtime/parallel/swap_file.c \

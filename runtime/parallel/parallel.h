@@ -51,7 +51,7 @@
 
 #include "comm/comm.h"
 #include "ops/ops.h"
-#include "parallel/memory.h"
+#include "parallel/parallel_memory.h"
 
 struct dt_parallel;
 

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 /* --- the decision --- */
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "comm/comm_impl.h"
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 #include "tests/unit/model.h"
 
 enum { RANKS = 4, GROUP = 2, MOST = 4096 };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offload.c - the parts of a rank that are not, or not all, on the device */
+/*
+ * parallel_offload.c - the parts of a rank that are not, or not all, on the
+ * device
+ */
 #include "config.h"
 
 #include <math.h>
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 enum { CHUNK = 1 << 14 }; /* elements that are rounded at a time */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c - sums the gradients of a unit over ranks */
+/* parallel_reduce.c - sums the gradients of a unit over ranks */
 #include "config.h"
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 void dt_parallel_resume(struct dt_parallel *p, uint64_t micro_batches)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* impl.h - the engine's state (private to parallel/) */
-#ifndef DT_PARALLEL_IMPL_H
-#define DT_PARALLEL_IMPL_H
+/* parallel_impl.h - the engine's state (private to parallel/) */
+#ifndef DT_PARALLEL_PARALLEL_IMPL_H
+#define DT_PARALLEL_PARALLEL_IMPL_H
 
 #include "parallel/parallel.h"
 
@@ -91,15 +91,16 @@ bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind);
 /* Where this rank's part of unit u begins among its parts. */
 size_t dt_part_first(const struct dt_parallel *p, size_t u);
 
-/* offload.c: allocates what `sizes` says of it; fini frees it. -1: as
+/* parallel_offload.c: allocates what `sizes` says of it; fini frees it. -1: as
  * dt_parallel_create.
  */
 int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
                     struct dt_error *err);
 void dt_offload_fini(struct dt_parallel *p);
 
-/* offload.c: queues the rounding of a loaded master of unit u to the weights
- * that this rank keeps, if master is in tiles. -1: as dt_parallel_loaded.
+/* parallel_offload.c: queues the rounding of a loaded master of unit u to the
+ * weights that this rank keeps, if master is in tiles. -1: as
+ * dt_parallel_loaded.
  */
 int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err);
 
@@ -161,7 +162,7 @@ int dt_levels_gather(struct dt_parallel *p, struct dt_view whole,
 int dt_levels_sum(struct dt_parallel *p, struct dt_view whole, size_t first,
                   dt_ticket_t *ticket, struct dt_error *err);
 
-/* --- gather.c --- */
+/* --- parallel_gather.c --- */
 
 /* Starts to fill the slot of unit u unless it is filled; the same for the unit
  * after u, unless both have the same slot; waits until unit u is there. A tied
@@ -188,4 +189,4 @@ int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err);
  */
 void dt_weights_settle(struct dt_parallel *p);
 
-#endif /* DT_PARALLEL_IMPL_H */
+#endif /* DT_PARALLEL_PARALLEL_IMPL_H */

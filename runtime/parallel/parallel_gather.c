@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.c - brings the weights of a unit together
+ * parallel_gather.c - brings the weights of a unit together
  *
  * Every rank starts the same collectives in the same order, which depends on
  * the order of units alone, never on what is finished first.
  */
 #include "config.h"
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 static bool keeps_weights(const struct dt_parallel *p)
 {

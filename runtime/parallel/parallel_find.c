@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - where a rank has what it holds */
+/* parallel_find.c - where a rank has what it holds */
 #include "config.h"
 
-#include "parallel/impl.h"
+#include "parallel/parallel_impl.h"
 
 struct dt_places dt_parallel_weights(const struct dt_parallel *p)
 {
@@ -82,7 +82,7 @@ struct dt_view dt_unit_grads(const struct dt_parallel *p, size_t u)
 struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
                                 size_t u)
 {
-    if (dt_owned_is_tiled(p, kind)) /* offload.c knows where these are */
+    if (dt_owned_is_tiled(p, kind)) /* see parallel_offload.c */
         return (struct dt_view){
             .offset = (size_t)kind * (p->layout->count / p->world) +
                       dt_part_first(p, u),

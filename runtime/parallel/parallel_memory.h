@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h - what a rank allocates for a strategy */
-#ifndef DT_PARALLEL_MEMORY_H
-#define DT_PARALLEL_MEMORY_H
+/* parallel_memory.h - what a rank allocates for a strategy */
+#ifndef DT_PARALLEL_PARALLEL_MEMORY_H
+#define DT_PARALLEL_PARALLEL_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -157,4 +157,4 @@ struct dt_sizes {
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
                             const struct dt_parallel_options *options);
 
-#endif /* DT_PARALLEL_MEMORY_H */
+#endif /* DT_PARALLEL_PARALLEL_MEMORY_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c - sizes of buffers and slots of a strategy */
+/* parallel_memory.c - sizes of buffers and slots of a strategy */
 #include "config.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "parallel/memory.h"
+#include "parallel/parallel_memory.h"
 
 /* Whether there are several groups of ranks. */
 static bool has_groups(const struct dt_parallel_options *options, int world)
