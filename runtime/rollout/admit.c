@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rollout/impl.h"
+#include "rollout/rollout_impl.h"
 
 /* --- the list of prompts --- */
 

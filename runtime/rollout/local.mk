@@ -5,9 +5,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/rollout/blocks.h \
 	runtime/rollout/engine.c \
 	runtime/rollout/engine.h \
-	runtime/rollout/impl.h \
 	runtime/rollout/rollout.c \
 	runtime/rollout/rollout.h \
+	runtime/rollout/rollout_impl.h \
 	runtime/rollout/sequence.c \
 	runtime/rollout/stops.c \
 	runtime/rollout/stops.h \

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "rollout/impl.h"
+#include "rollout/rollout_impl.h"
 
 /* Rows of a step are a multiple of ROWS: few sizes, and at least this many, so
  * that a matrix multiplication goes over a row as it does with more rows. Where

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "rollout/impl.h"
+#include "rollout/rollout_impl.h"
 
 static void mark_seen(struct dt_sequence *s, int32_t id)
 {

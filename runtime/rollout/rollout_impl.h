@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* impl.h - what a rollout holds (private to rollout/) */
-#ifndef DT_ROLLOUT_IMPL_H
-#define DT_ROLLOUT_IMPL_H
+/* rollout_impl.h - what a rollout holds (private to rollout/) */
+#ifndef DT_ROLLOUT_ROLLOUT_IMPL_H
+#define DT_ROLLOUT_ROLLOUT_IMPL_H
 
 #include "model/decode.h"
 #include "rollout/blocks.h"
@@ -119,4 +119,4 @@ void dt_sequence_begin(const struct dt_rollout *r, struct dt_sequence *s,
 bool dt_sequence_append(const struct dt_rollout *r, struct dt_sequence *s,
                         int32_t id, float logp, enum dt_end *end);
 
-#endif /* DT_ROLLOUT_IMPL_H */
+#endif /* DT_ROLLOUT_ROLLOUT_IMPL_H */
