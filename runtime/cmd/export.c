@@ -10,7 +10,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "weights/export.h"
+#include "weights/weights_export.h"
 
 /* Why --format is refused, and q8_0, a type that only GGUF had. */
 #define ONLY_HF                                                                \

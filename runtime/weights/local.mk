@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/weights/export.c \
-	runtime/weights/export.h \
 	runtime/weights/grown.c \
 	runtime/weights/grown.h \
 	runtime/weights/host_copy.c \
@@ -13,5 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/weights/tensor_names.h \
 	runtime/weights/weights.c \
 	runtime/weights/weights.h \
+	runtime/weights/weights_export.c \
+	runtime/weights/weights_export.h \
 	runtime/weights/weights_save.c \
 	# End of runtime/weights

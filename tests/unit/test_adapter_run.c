@@ -9,7 +9,7 @@
 #include "train/train.h"
 #include "tests/unit/adapter_scene.h"
 #include "tests/unit/said.h"
-#include "weights/export.h"
+#include "weights/weights_export.h"
 
 /* --- what is trained --- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - writes a checkpoint as a Hugging Face directory */
+/* weights_export.c - writes a checkpoint as a Hugging Face directory */
 #include "config.h"
 
 #include <dirent.h>
@@ -13,9 +13,9 @@
 
 #include "ckpt/ckpt.h"
 #include "model/model.h"
-#include "weights/export.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
+#include "weights/weights_export.h"
 
 static bool has_file(const char *dir, const char *name)
 {

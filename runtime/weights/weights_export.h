@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.h - writes a checkpoint as a Hugging Face directory */
-#ifndef DT_WEIGHTS_EXPORT_H
-#define DT_WEIGHTS_EXPORT_H
+/* weights_export.h - writes a checkpoint as a Hugging Face directory */
+#ifndef DT_WEIGHTS_WEIGHTS_EXPORT_H
+#define DT_WEIGHTS_WEIGHTS_EXPORT_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -34,4 +34,4 @@ struct dt_export {
  */
 int dt_export(struct dt_export *export, struct dt_error *err);
 
-#endif /* DT_WEIGHTS_EXPORT_H */
+#endif /* DT_WEIGHTS_WEIGHTS_EXPORT_H */
