@@ -8,12 +8,12 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
+	runtime/ops/cpu/cpu_rows.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/head.h \
 	runtime/ops/cpu/lanes.h \
 	runtime/ops/cpu/logits.h \
 	runtime/ops/cpu/matmul.h \
-	runtime/ops/cpu/rows.h \
 	runtime/ops/cpu/strip.h \
 	runtime/ops/ops.h \
 	runtime/ops/workspace.c \
@@ -21,9 +21,12 @@ runtime_libdisttrain_a_SOURCES += \
 	# End of runtime/ops
 
 cpu_kernels = \
-	runtime/ops/cpu/adamw.c \
 	runtime/ops/cpu/attention.c \
 	runtime/ops/cpu/attention_backward.c \
+	runtime/ops/cpu/cpu_adamw.c \
+	runtime/ops/cpu/cpu_low_rank.c \
+	runtime/ops/cpu/cpu_reduce.c \
+	runtime/ops/cpu/cpu_table.c \
 	runtime/ops/cpu/cross_entropy.c \
 	runtime/ops/cpu/dropout.c \
 	runtime/ops/cpu/elementwise.c \
@@ -35,15 +38,12 @@ cpu_kernels = \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
 	runtime/ops/cpu/logprob.c \
-	runtime/ops/cpu/low_rank.c \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/matmul_few.c \
 	runtime/ops/cpu/matmul_rows.c \
 	runtime/ops/cpu/norm.c \
-	runtime/ops/cpu/reduce.c \
 	runtime/ops/cpu/rope.c \
 	runtime/ops/cpu/sample.c \
-	runtime/ops/cpu/table.c \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h \
 	# End of cpu_kernels
@@ -79,15 +79,13 @@ endif
 # What all variants call, and therefore after them.
 noinst_LIBRARIES += runtime/ops/libcommon.a
 runtime_ops_libcommon_a_SOURCES = \
-	runtime/ops/cpu/onednn.c \
-	runtime/ops/cpu/step.c
+	runtime/ops/cpu/cpu_step.c \
+	runtime/ops/cpu/onednn.c
 CPU_LIBS += runtime/ops/libcommon.a
 
 cuda_sources += \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/adamw.cu \
-	runtime/ops/cuda/attention.c \
-	runtime/ops/cuda/attention.h \
 	runtime/ops/cuda/attention_cudnn.c \
 	runtime/ops/cuda/attention_gradient.cuh \
 	runtime/ops/cuda/attention_graph.c \
@@ -102,6 +100,14 @@ cuda_sources += \
 	runtime/ops/cuda/bias.cu \
 	runtime/ops/cuda/cross_entropy.cu \
 	runtime/ops/cuda/cuda.h \
+	runtime/ops/cuda/cuda_attention.c \
+	runtime/ops/cuda/cuda_attention.h \
+	runtime/ops/cuda/cuda_head.c \
+	runtime/ops/cuda/cuda_head.h \
+	runtime/ops/cuda/cuda_linear.c \
+	runtime/ops/cuda/cuda_low_rank.c \
+	runtime/ops/cuda/cuda_matmul.c \
+	runtime/ops/cuda/cuda_table.c \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn.h \
 	runtime/ops/cuda/dnn_graph.c \
@@ -110,15 +116,10 @@ cuda_sources += \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \
-	runtime/ops/cuda/head.c \
-	runtime/ops/cuda/head.h \
 	runtime/ops/cuda/heads_norm.cu \
 	runtime/ops/cuda/kv.cu \
-	runtime/ops/cuda/linear.c \
 	runtime/ops/cuda/logits.cuh \
 	runtime/ops/cuda/logprob.cu \
-	runtime/ops/cuda/low_rank.c \
-	runtime/ops/cuda/matmul.c \
 	runtime/ops/cuda/matmul_cache.c \
 	runtime/ops/cuda/matmul_impl.h \
 	runtime/ops/cuda/matmul_tune.c \
@@ -131,6 +132,5 @@ cuda_sources += \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/sample.cu \
 	runtime/ops/cuda/step.cu \
-	runtime/ops/cuda/table.c \
 	runtime/ops/workspace.c \
 	# End of cuda_sources

@@ -114,7 +114,7 @@ vendors() {
             home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
                 "device/device_cuda|tensor/kernel|comm/(comm_)?nccl)"
             home["cub"] = "^runtime/ops/cuda/.*\\.cu$"
-            home["cublasLt"] = "^runtime/ops/cuda/matmul"
+            home["cublasLt"] = "^runtime/ops/cuda/(cuda_)?matmul"
             home["cudnn"] = "^runtime/ops/cuda/dnn"
             home["nccl"] = "^runtime/comm/(comm_)?nccl"
         }

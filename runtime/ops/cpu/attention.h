@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
 enum {

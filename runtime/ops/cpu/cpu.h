@@ -2,10 +2,10 @@
 /*
  * cpu.h - helpers of all files of the CPU backend
  *
- * Every file of this folder except cpu.c, step.c and onednn.c is compiled once
- * for each instruction set (variant): DT_CPU_VARIANT is its name, DT_CPU(x) the
- * name of x in it.
- * Code is plain C that the compiler turns into vectors of that variant.
+ * Every file of this folder except cpu.c, cpu_step.c and onednn.c is compiled
+ * once for each instruction set (variant): DT_CPU_VARIANT is its name,
+ * DT_CPU(x) the name of x in it. Code is plain C that the compiler turns into
+ * vectors of that variant.
  */
 #ifndef DT_OPS_CPU_CPU_H
 #define DT_OPS_CPU_CPU_H

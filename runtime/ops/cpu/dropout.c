@@ -2,8 +2,8 @@
 /* dropout.c - dropout, decided by the words of struct dt_dropout */
 #include "config.h"
 
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
 
 /* Interleaves the lanes of a and b: lower halves go to a, upper ones to b. */
 static void interleave(dt_words *a, dt_words *b)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 
 void DT_CPU(zero)(struct dt_stream *stream, struct dt_view x)
 {

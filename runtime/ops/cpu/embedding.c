@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
 
 void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
                                struct dt_view ids, struct dt_view positions,

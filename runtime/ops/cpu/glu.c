@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/vec.h"
 
 static const float T1 = 1.59576912f;   /* 2 sqrt(2/pi) */

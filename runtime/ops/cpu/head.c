@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/head.h"
 #include "ops/cpu/matmul.h"
-#include "ops/cpu/rows.h"
 #include "ops/cpu/vec.h"
 
 enum { CHUNK_ROWS = 1024, PIECE = 256 };

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 
 /* q or k: `width` elements from `first` on of each row. */
 struct part {

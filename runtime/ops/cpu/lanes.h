@@ -3,7 +3,7 @@
 #ifndef DT_OPS_CPU_LANES_H
 #define DT_OPS_CPU_LANES_H
 
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/vec.h"
 
 /* LANES elements of `type`, from any address */

@@ -3,8 +3,8 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/matmul.h"
-#include "ops/cpu/rows.h"
 
 /* w as the (C, OC) operand of y = x w */
 static struct dt_cpu_matrix weight_operand(struct dt_view w,

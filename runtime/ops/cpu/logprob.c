@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/head.h"
 #include "ops/cpu/logits.h"
-#include "ops/cpu/rows.h"
 
 struct forward {
     size_t V;

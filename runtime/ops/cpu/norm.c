@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/dropout.h"
-#include "ops/cpu/rows.h"
 
 /* A row of C elements, in blocks. */
 struct norm {

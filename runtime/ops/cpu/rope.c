@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 
 /* Sums over rows have this many parts, whatever the number of threads. */
 enum { PARTS = 32 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/vec.h"
 
 /* Weights that are added in fp32; sums of these are added in double. */

@@ -17,7 +17,7 @@
 #include <limits.h>
 #include <math.h>
 
-#include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_attention.h"
 #include "ops/cuda/dropout.cuh"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include <float.h>
 
-#include "ops/cuda/head.h"
+#include "ops/cuda/cuda_head.h"
 #include "ops/cuda/logits.cuh"
 
 namespace

@@ -38,7 +38,7 @@ struct dt_matmul_plan {
     struct dt_matmul_plan *next;
 };
 
-/* --- matmul.c --- */
+/* --- cuda_matmul.c --- */
 
 extern cublasLtHandle_t dt_cuda_blas;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c - the linear layer as matrix multiplications */
+/* cuda_linear.c - the linear layer as matrix multiplications */
 #include "config.h"
 
 #include "ops/cuda/cuda.h"

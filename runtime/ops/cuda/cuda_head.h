@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * head.h - the head of a language model: its matrix multiplications, a chunk of
- * rows at a time
+ * cuda_head.h - the head of a language model: its matrix multiplications, a
+ * chunk of rows at a time
  *
  * The caller's kernels stand between those of forward and backward, and replace
  * the logits of a chunk by their gradients.
  */
-#ifndef DT_OPS_CUDA_HEAD_H
-#define DT_OPS_CUDA_HEAD_H
+#ifndef DT_OPS_CUDA_CUDA_HEAD_H
+#define DT_OPS_CUDA_CUDA_HEAD_H
 
 #include "ops/cuda/cuda.h"
 
@@ -51,4 +51,4 @@ void dt_cuda_head_backward(const struct dt_cuda_head *h, size_t first,
 }
 #endif
 
-#endif /* DT_OPS_CUDA_HEAD_H */
+#endif /* DT_OPS_CUDA_CUDA_HEAD_H */

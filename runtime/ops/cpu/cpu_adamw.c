@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw.c - one AdamW step, in one pass over the memory */
+/* cpu_adamw.c - one AdamW step, in one pass over the memory */
 #include "config.h"
 
 #include "ops/adamw.h"
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/cpu_rows.h"
 
 enum {
     LINE = 16,    /* elements of a cache line */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.h - the implementations of attention (private to ops/cuda)
+ * cuda_attention.h - the implementations of attention (private to ops/cuda)
  *
- * attention.c says which of them is used when.
+ * cuda_attention.c says which of them is used when.
  */
-#ifndef DT_OPS_CUDA_ATTENTION_H
-#define DT_OPS_CUDA_ATTENTION_H
+#ifndef DT_OPS_CUDA_CUDA_ATTENTION_H
+#define DT_OPS_CUDA_CUDA_ATTENTION_H
 
 #include "ops/cuda/cuda.h"
 
@@ -126,4 +126,4 @@ static inline const char *dt_cuda_attention_cudnn_workspace(
 }
 #endif
 
-#endif /* DT_OPS_CUDA_ATTENTION_H */
+#endif /* DT_OPS_CUDA_CUDA_ATTENTION_H */

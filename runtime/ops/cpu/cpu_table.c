@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - the operations of one variant */
+/* cpu_table.c - the operations of one variant */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"

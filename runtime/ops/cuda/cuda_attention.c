@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - which implementation of attention is used
+ * cuda_attention.c - which implementation of attention is used
  *
  * From fast to slow; each pass takes the first that supports it:
  * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout, no
@@ -20,7 +20,7 @@
 
 #include <stdio.h>
 
-#include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_attention.h"
 #include "ops/workspace.h"
 
 enum { MOST_FALLBACKS = 16 }; /* that the user hears of */

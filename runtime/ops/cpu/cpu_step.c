@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - the scalars of an optimizer step
+ * cpu_step.c - the scalars of an optimizer step
  *
  * Compiled once, without the instruction set and the fused sums of a variant,
  * so that every processor decides the same.

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* head.c - the matrix multiplications of a head, a chunk of rows at a time */
+/*
+ * cuda_head.c - the matrix multiplications of a head, a chunk of rows at a time
+ */
 #include "config.h"
 
 #include <assert.h>
 #include <stdint.h>
 
-#include "ops/cuda/head.h"
+#include "ops/cuda/cuda_head.h"
 #include "ops/workspace.h"
 
 /* A view reinterpreted as elements of `type`, of which it holds a whole number.

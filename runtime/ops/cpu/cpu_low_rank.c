@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * low_rank.c - pairs of low rank beside linear layers
+ * cpu_low_rank.c - pairs of low rank beside linear layers
  *
  * With l = scale (x a^T), of R columns: out += l b^T. Backward: db = dout^T l;
  * with d = scale (dout b): da = d^T x, dx += d a. What adds to wide rows goes
@@ -9,9 +9,9 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/matmul.h"
-#include "ops/cpu/rows.h"
 
 /* A block of wide rows, and the depth that is packed for it. */
 enum { ROWS = 64, COLUMNS = 256, DEPTH = 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matmul.c - matrix multiplication by cuBLASLt
+ * cuda_matmul.c - matrix multiplication by cuBLASLt
  *
  * cuBLASLt is column-major: a row-major (M,N) matrix is a column-major (N,M)
  * one, and d = a b is d^T = b^T a^T. So `b` comes first, M and N are swapped,

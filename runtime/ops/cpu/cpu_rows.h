@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.h - elements of a compute type X as fp32 and back, in vector loops
+ * cpu_rows.h - elements of a compute type X as fp32 and back, in vector loops
  *
  * One implementation for all types: a block of elements is converted to fp32 in
  * a buffer on the stack, and rounded when it is written. F32 is read and
  * written in place.
  */
-#ifndef DT_OPS_CPU_ROWS_H
-#define DT_OPS_CPU_ROWS_H
+#ifndef DT_OPS_CPU_CPU_ROWS_H
+#define DT_OPS_CPU_CPU_ROWS_H
 
 #include <assert.h>
 #include <string.h>
@@ -99,4 +99,4 @@ static inline size_t dt_cpu_block(size_t first, size_t count)
     return count - first < DT_CPU_BLOCK ? count - first : DT_CPU_BLOCK;
 }
 
-#endif /* DT_OPS_CPU_ROWS_H */
+#endif /* DT_OPS_CPU_CPU_ROWS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - the operations of an NVIDIA GPU */
+/* cuda_table.c - the operations of an NVIDIA GPU */
 #include "config.h"
 
 #include "ops/cuda/cuda.h"

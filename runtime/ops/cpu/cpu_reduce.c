@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c - sums whose bits do not depend on the number of threads */
+/* cpu_reduce.c - sums whose bits do not depend on the number of threads */
 #include "config.h"
 
 #include "ops/cpu/cpu.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * low_rank.c - pairs of low rank as matrix multiplications
+ * cuda_low_rank.c - pairs of low rank as matrix multiplications
  *
  * With l = x a^T, of R columns: out += scale l b^T. Backward: db = scale dout^T
  * l; with d = dout b: da = scale d^T x, dx += scale d a. l and d are rounded to
