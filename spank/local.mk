@@ -47,58 +47,58 @@ spank_libdtspank_la_SOURCES = \
 	spank/srun/argv.h \
 	spank/srun/change.c \
 	spank/srun/change.h \
-	spank/srun/check.c \
-	spank/srun/check.h \
-	spank/srun/child.c \
-	spank/srun/child.h \
-	spank/srun/console.c \
-	spank/srun/console.h \
 	spank/srun/deadline.c \
 	spank/srun/deadline.h \
 	spank/srun/inherited.c \
 	spank/srun/inherited.h \
-	spank/srun/layout.c \
-	spank/srun/layout.h \
-	spank/srun/overrides.c \
-	spank/srun/overrides.h \
 	spank/srun/pmix.c \
 	spank/srun/pmix.h \
 	spank/srun/preflight.c \
 	spank/srun/preflight.h \
 	spank/srun/requeue.c \
 	spank/srun/requeue.h \
+	spank/srun/srun_check.c \
+	spank/srun/srun_check.h \
+	spank/srun/srun_child.c \
+	spank/srun/srun_child.h \
+	spank/srun/srun_console.c \
+	spank/srun/srun_console.h \
+	spank/srun/srun_layout.c \
+	spank/srun/srun_layout.h \
+	spank/srun/srun_overrides.c \
+	spank/srun/srun_overrides.h \
 	spank/srun/submit.c \
 	spank/srun/submit.h \
 	spank/srun/token.c \
 	spank/srun/token.h \
-	spank/task/cpu.c \
-	spank/task/cpu.h \
 	spank/task/elf.c \
 	spank/task/elf.h \
-	spank/task/facts.c \
-	spank/task/facts.h \
 	spank/task/gpu.c \
 	spank/task/gpu.h \
-	spank/task/limits.c \
-	spank/task/limits.h \
-	spank/task/net.c \
-	spank/task/net.h \
 	spank/task/port.c \
 	spank/task/port.h \
 	spank/task/program.c \
 	spank/task/program.h \
-	spank/task/record.c \
-	spank/task/record.h \
 	spank/task/siteenv.c \
 	spank/task/siteenv.h \
-	spank/task/step.c \
-	spank/task/step.h \
 	spank/task/task.c \
 	spank/task/task.h \
+	spank/task/task_cpu.c \
+	spank/task/task_cpu.h \
+	spank/task/task_facts.c \
+	spank/task/task_facts.h \
+	spank/task/task_limits.c \
+	spank/task/task_limits.h \
+	spank/task/task_net.c \
+	spank/task/task_net.h \
+	spank/task/task_record.c \
+	spank/task/task_record.h \
+	spank/task/task_step.c \
+	spank/task/task_step.h \
+	spank/task/task_watch.c \
+	spank/task/task_watch.h \
 	spank/task/topology.c \
 	spank/task/topology.h \
-	spank/task/watch.c \
-	spank/task/watch.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

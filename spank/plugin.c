@@ -29,7 +29,7 @@
 #include <slurm/spank.h>
 
 #include "spank/srun/submit.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 
 SPANK_PLUGIN(disttrain, 1)
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spank/srun/check.h"
+#include "spank/srun/srun_check.h"
 
 /* Whether the config sets anything that srun itself reads. */
 bool dtspank_apply_has_input(const struct dtspank_contract *contract);

@@ -3,7 +3,7 @@
 #ifndef DTSPANK_CHANGE_H
 #define DTSPANK_CHANGE_H
 
-#include "spank/srun/check.h"
+#include "spank/srun/srun_check.h"
 
 /* Keeps the DT_ENV_SUM that sbatch left in the environment of its job; call it
  * before our private variables are removed.

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "contract/contract.h"
-#include "spank/srun/child.h"
 #include "spank/srun/preflight.h"
+#include "spank/srun/srun_child.h"
 
 enum {
     DEADLINE_MS = 60000, /* the doctor has its own, shorter deadlines */

@@ -21,10 +21,10 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include "spank/srun/child.h"
-#include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
 #include "spank/srun/requeue.h"
+#include "spank/srun/srun_child.h"
+#include "spank/srun/srun_console.h"
 
 enum {
     SHORT_RUN_S = 60,

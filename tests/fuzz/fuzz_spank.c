@@ -16,9 +16,9 @@
 #include "contract/contract.h"
 #include "spank/hostlist.h"
 #include "spank/siteconf.h"
-#include "spank/srun/check.h"
+#include "spank/srun/srun_check.h"
 #include "spank/task/port.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

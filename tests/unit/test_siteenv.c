@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 static void set(const char *name, const char *value)

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 /* It comes first, since a process waits once. */

@@ -13,7 +13,7 @@
 
 #include "contract/contract.h"
 #include "spank/srun/inherited.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 static char *no_net[] = {"off=net,ports"};

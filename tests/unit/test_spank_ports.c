@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 /* No names are looked up here. */

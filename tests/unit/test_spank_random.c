@@ -30,7 +30,7 @@
 #include "contract/contract.h"
 #include "spank/options.h"
 #include "spank/srun/submit.h"
-#include "spank/task/step.h"
+#include "spank/task/task_step.h"
 #include "tests/unit/spank_stub.h"
 
 enum {

@@ -17,9 +17,9 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/srun/console.h"
 #include "spank/srun/deadline.h"
 #include "spank/srun/requeue.h"
+#include "spank/srun/srun_console.h"
 #include "tests/unit/spank_stub.h"
 
 /* Slurm, as the module finds it: what is to come of the next requeue. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * child.h - programs that srun runs for us, with a deadline
+ * srun_child.h - programs that srun runs for us, with a deadline
  *
  * Not base/child.h, whose promises are others: that one handles signals of its
  * process, leaves those that the user ignores ignored, looks in PATH, and gives
  * a child a second after SIGTERM. In srun, signals belong to srun, a program is
  * named by its path, and no wait is longer than its deadline.
  */
-#ifndef DTSPANK_CHILD_H
-#define DTSPANK_CHILD_H
+#ifndef DTSPANK_SRUN_CHILD_H
+#define DTSPANK_SRUN_CHILD_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,4 +32,4 @@ int dtspank_child_wait(pid_t pid, int64_t deadline, int *status,
 /* Kills the child and does not wait for its end. */
 void dtspank_child_kill(pid_t pid);
 
-#endif /* DTSPANK_CHILD_H */
+#endif /* DTSPANK_SRUN_CHILD_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.c - binds a task to its CPUs, and warns if they are few */
+/* task_cpu.c - binds a task to its CPUs, and warns if they are few */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/task/cpu.h"
 #include "spank/task/task.h"
+#include "spank/task/task_cpu.h"
 
 enum {
     SMALL_PART = 4, /* warn of a mask of at most a quarter of the share; half

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.h - asks the runtime, as a child process, what a config says
+ * srun_check.h - asks the runtime, as a child process, what a config says
  *
  * The plugin does not read the config itself: `RUNTIME check --contract FILE`
  * does, as the user, on the submit host. contract/contract.h has the grammar.
  */
-#ifndef DTSPANK_CHECK_H
-#define DTSPANK_CHECK_H
+#ifndef DTSPANK_SRUN_CHECK_H
+#define DTSPANK_SRUN_CHECK_H
 
 #include <stddef.h>
 
 #include "base/error.h"
-#include "spank/srun/overrides.h"
+#include "spank/srun/srun_overrides.h"
 
 struct dtspank_contract {
     char *text;         /* owned; the other strings point into it */
@@ -44,4 +44,4 @@ int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
 /* Frees what contract owns; an all-zero contract is fine. */
 void dtspank_contract_fini(struct dtspank_contract *contract);
 
-#endif /* DTSPANK_CHECK_H */
+#endif /* DTSPANK_SRUN_CHECK_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.c - collects what Slurm and the node say about a task */
+/* task_facts.c - collects what Slurm and the node say about a task */
 #include "config.h"
 
 #include <stddef.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/task/cpu.h"
-#include "spank/task/facts.h"
 #include "spank/task/gpu.h"
-#include "spank/task/net.h"
 #include "spank/task/port.h"
 #include "spank/task/task.h"
+#include "spank/task/task_cpu.h"
+#include "spank/task/task_facts.h"
+#include "spank/task/task_net.h"
 
 enum {
     NODES_MAX = 65536,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - finds the network interface by which the kernel routes to a host */
+/*
+ * task_net.c - finds the network interface by which the kernel routes to a host
+ */
 #include "config.h"
 
 #include <dirent.h>
@@ -10,7 +12,7 @@
 #include <string.h>
 
 #include "base/net.h"
-#include "spank/task/net.h"
+#include "spank/task/task_net.h"
 
 static int cannot_find(const char *host, const char *why, struct dt_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overrides.h - what --disttrain-set says of the config: KEY=VALUE each */
-#ifndef DTSPANK_OVERRIDES_H
-#define DTSPANK_OVERRIDES_H
+/* srun_overrides.h - what --disttrain-set says of the config: KEY=VALUE each */
+#ifndef DTSPANK_SRUN_OVERRIDES_H
+#define DTSPANK_SRUN_OVERRIDES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,4 +37,4 @@ bool dtspank_overrides_equal(const struct dtspank_overrides *left,
 /* Frees the texts and empties the list. */
 void dtspank_overrides_fini(struct dtspank_overrides *overrides);
 
-#endif /* DTSPANK_OVERRIDES_H */
+#endif /* DTSPANK_SRUN_OVERRIDES_H */

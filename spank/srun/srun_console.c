@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console.c - puts `RUNTIME console` between srun and its stdout and stderr */
+/*
+ * srun_console.c - puts `RUNTIME console` between srun and its stdout and
+ * stderr
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -24,8 +27,8 @@
 #include "contract/contract.h"
 #include "spank/hostlist.h"
 #include "spank/srun/argv.h"
-#include "spank/srun/child.h"
-#include "spank/srun/console.h"
+#include "spank/srun/srun_child.h"
+#include "spank/srun/srun_console.h"
 #include "spank/srun/token.h"
 
 enum {

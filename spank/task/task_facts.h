@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.h - collects what Slurm and the node say about a task */
-#ifndef DTSPANK_FACTS_H
-#define DTSPANK_FACTS_H
+/* task_facts.h - collects what Slurm and the node say about a task */
+#ifndef DTSPANK_TASK_FACTS_H
+#define DTSPANK_TASK_FACTS_H
 
 #include <limits.h>
 #include <net/if.h>
@@ -42,4 +42,4 @@ int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
 /* Frees what facts owns. */
 void dtspank_facts_fini(struct dtspank_facts *facts);
 
-#endif /* DTSPANK_FACTS_H */
+#endif /* DTSPANK_TASK_FACTS_H */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - asks the controller which tasks of a step run on which node */
-#ifndef DTSPANK_LAYOUT_H
-#define DTSPANK_LAYOUT_H
+/*
+ * srun_layout.h - asks the controller which tasks of a step run on which node
+ */
+#ifndef DTSPANK_SRUN_LAYOUT_H
+#define DTSPANK_SRUN_LAYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,4 +26,4 @@ void dtspank_layout_release(slurm_step_layout_t *layout);
 int dtspank_layout_rank0(const slurm_step_layout_t *layout, char *host,
                          size_t size);
 
-#endif /* DTSPANK_LAYOUT_H */
+#endif /* DTSPANK_SRUN_LAYOUT_H */

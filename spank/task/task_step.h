@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h - the plugin in slurmstepd, on each node */
-#ifndef DTSPANK_STEP_H
-#define DTSPANK_STEP_H
+/* task_step.h - the plugin in slurmstepd, on each node */
+#ifndef DTSPANK_TASK_STEP_H
+#define DTSPANK_TASK_STEP_H
 
 #include <slurm/spank.h>
 
@@ -28,4 +28,4 @@ int dtspank_step_task_init(spank_t spank);
  */
 int dtspank_step_task_exit(spank_t spank);
 
-#endif /* DTSPANK_STEP_H */
+#endif /* DTSPANK_TASK_STEP_H */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits.h - warns of resource limits that break a step obscurely
+ * task_limits.h - warns of resource limits that break a step obscurely
  *
  * A limit is too small if memlock is below 1 GiB (registering RDMA buffers
  * fails with ENOMEM) or core files are wanted but limited to less than 1 GiB,
  * both only where there is RDMA, or if there are fewer than 4096 open files for
  * more than 64 ranks, which all connect to each other.
  */
-#ifndef DTSPANK_LIMITS_H
-#define DTSPANK_LIMITS_H
+#ifndef DTSPANK_TASK_LIMITS_H
+#define DTSPANK_TASK_LIMITS_H
 
 #include <slurm/spank.h>
 
@@ -24,4 +24,4 @@ void dtspank_limits_report(spank_t spank, const char *rdma);
  */
 int dtspank_limits_apply(spank_t spank, struct dt_error *err);
 
-#endif /* DTSPANK_LIMITS_H */
+#endif /* DTSPANK_TASK_LIMITS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - sees from beside rank 0 which nodes do not connect */
-#ifndef DTSPANK_WATCH_H
-#define DTSPANK_WATCH_H
+/* task_watch.h - sees from beside rank 0 which nodes do not connect */
+#ifndef DTSPANK_TASK_WATCH_H
+#define DTSPANK_TASK_WATCH_H
 
 #include <slurm/spank.h>
 
@@ -12,4 +12,4 @@
  */
 void dtspank_watch_start(spank_t spank, const char *runtime);
 
-#endif /* DTSPANK_WATCH_H */
+#endif /* DTSPANK_TASK_WATCH_H */

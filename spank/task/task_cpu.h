@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.h - which CPUs a task runs on
+ * task_cpu.h - which CPUs a task runs on
  *
  * Slurm's own binding stays. Where Slurm lets the tasks of a node share a set
  * of CPUs that no other job uses, each task gets its own part, near its GPU;
  * memory follows by first touch.
  */
-#ifndef DTSPANK_CPU_H
-#define DTSPANK_CPU_H
+#ifndef DTSPANK_TASK_CPU_H
+#define DTSPANK_TASK_CPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,4 +56,4 @@ int dtspank_cpu_apply(spank_t spank, struct dt_error *err);
  */
 uint32_t dtspank_cpu_usable(spank_t spank);
 
-#endif /* DTSPANK_CPU_H */
+#endif /* DTSPANK_TASK_CPU_H */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c - asks the controller which tasks of a step run on which node */
+/*
+ * srun_layout.c - asks the controller which tasks of a step run on which node
+ */
 #include "config.h"
 
 #include <dlfcn.h>
 
 #include "spank/hostlist.h"
-#include "spank/srun/layout.h"
+#include "spank/srun/srun_layout.h"
 
 slurm_step_layout_t *dtspank_layout_get(uint32_t job, uint32_t step)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c - sets RANK, WORLD_SIZE, MASTER_ADDR and the like in each task */
+/* task_step.c - sets RANK, WORLD_SIZE, MASTER_ADDR and the like in each task */
 #include "config.h"
 
 #include <ctype.h>
@@ -21,17 +21,17 @@
 #include "contract/variables.h"
 #include "spank/options.h"
 #include "spank/siteconf.h"
-#include "spank/task/cpu.h"
-#include "spank/task/facts.h"
 #include "spank/task/gpu.h"
-#include "spank/task/limits.h"
 #include "spank/task/port.h"
 #include "spank/task/program.h"
-#include "spank/task/record.h"
 #include "spank/task/siteenv.h"
-#include "spank/task/step.h"
 #include "spank/task/task.h"
-#include "spank/task/watch.h"
+#include "spank/task/task_cpu.h"
+#include "spank/task/task_facts.h"
+#include "spank/task/task_limits.h"
+#include "spank/task/task_record.h"
+#include "spank/task/task_step.h"
+#include "spank/task/task_watch.h"
 
 enum {
     EXPORTED_BYTES = DT_VARIABLE_BYTES + 16384,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.h - finds the network interface that leads to rank 0 */
-#ifndef DTSPANK_NET_H
-#define DTSPANK_NET_H
+/* task_net.h - finds the network interface that leads to rank 0 */
+#ifndef DTSPANK_TASK_NET_H
+#define DTSPANK_TASK_NET_H
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -32,4 +32,4 @@ int dtspank_net_interface(const char *master, const char *other,
  */
 bool dtspank_net_has_rdma(const char *dir);
 
-#endif /* DTSPANK_NET_H */
+#endif /* DTSPANK_TASK_NET_H */

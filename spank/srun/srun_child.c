@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c - runs programs for the plugin in srun, with a deadline */
+/* srun_child.c - runs programs for the plugin in srun, with a deadline */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "spank/srun/child.h"
+#include "spank/srun/srun_child.h"
 
 enum { REAP_MS = 1000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - writes records for srun's console */
+/* task_record.c - writes records for srun's console */
 #include "config.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "contract/contract.h"
-#include "spank/task/record.h"
 #include "spank/task/task.h"
+#include "spank/task/task_record.h"
 
 enum {
     RECORD_BYTES = HOST_NAME_MAX + DT_TOKEN_BYTES + 128,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * console.h - puts `RUNTIME console` between srun and its stdout and stderr
+ * srun_console.h - puts `RUNTIME console` between srun and its stdout and
+ * stderr
  *
  * No failure here keeps srun from running the step. contract/contract.h has the
  * grammar of what we tell the console.
  */
-#ifndef DTSPANK_CONSOLE_H
-#define DTSPANK_CONSOLE_H
+#ifndef DTSPANK_SRUN_CONSOLE_H
+#define DTSPANK_SRUN_CONSOLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,4 +43,4 @@ void dtspank_console_start(const char *runtime,
  */
 bool dtspank_console_finish(int srun_status);
 
-#endif /* DTSPANK_CONSOLE_H */
+#endif /* DTSPANK_SRUN_CONSOLE_H */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overrides.c - keeps the values of --disttrain-set, also as one variable */
+/*
+ * srun_overrides.c - keeps the values of --disttrain-set, also as one variable
+ */
 #include "config.h"
 
 #include <stdio.h>
@@ -7,7 +9,7 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "spank/srun/overrides.h"
+#include "spank/srun/srun_overrides.h"
 
 int dtspank_overrides_check(const char *text, struct dt_error *err)
 {

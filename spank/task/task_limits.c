@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c - warns of resource limits that break a step obscurely */
+/* task_limits.c - warns of resource limits that break a step obscurely */
 #include "config.h"
 
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "spank/task/limits.h"
-#include "spank/task/net.h"
 #include "spank/task/task.h"
+#include "spank/task/task_limits.h"
+#include "spank/task/task_net.h"
 
 enum {
     MANY_RANKS = 64,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - runs `RUNTIME check --contract FILE` and parses its answer */
+/* srun_check.c - runs `RUNTIME check --contract FILE` and parses its answer */
 #include "config.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "contract/contract.h"
-#include "spank/srun/check.h"
-#include "spank/srun/child.h"
+#include "spank/srun/srun_check.h"
+#include "spank/srun/srun_child.h"
 
 /* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. A
  * full buffer means that the answer is too long: the last byte is needed for

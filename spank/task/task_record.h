@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - writes records for srun's console
+ * task_record.h - writes records for srun's console
  *
  * contract/contract.h has their form, and console/messages.c a row for each.
  */
-#ifndef DTSPANK_RECORD_H
-#define DTSPANK_RECORD_H
+#ifndef DTSPANK_TASK_RECORD_H
+#define DTSPANK_TASK_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,4 +42,4 @@ int dtspank_record_hide(spank_t spank, struct dt_error *err);
 void dtspank_record_log(spank_t spank, uint32_t rank, const char *verb,
                         int number);
 
-#endif /* DTSPANK_RECORD_H */
+#endif /* DTSPANK_TASK_RECORD_H */

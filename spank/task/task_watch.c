@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - sees from beside rank 0 which nodes do not connect */
+/* task_watch.c - sees from beside rank 0 which nodes do not connect */
 #include "config.h"
 
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "spank/hostlist.h"
-#include "spank/task/record.h"
 #include "spank/task/task.h"
-#include "spank/task/watch.h"
+#include "spank/task/task_record.h"
+#include "spank/task/task_watch.h"
 
 enum {
     NODES_MAX = 1024,
