@@ -396,9 +396,9 @@ static int ask_hosts(struct pmix *p, struct dt_error *err)
         }
     task_drop(task);
     if (status == PMIX_ERR_TIMEOUT)
-        return dt_error_set(
-            err, EX_UNAVAILABLE,
-            "launch/pmix: PMIx_Resolve_nodes took over %d ms", CALL_MS);
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "launch/pmix: PMIx_Resolve_nodes took over %d ms",
+                            CALL_MS);
     if (status == PMIX_ERR_NOMEM)
         return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
     return status == PMIX_SUCCESS ? 0 : 1;

@@ -190,7 +190,7 @@ static void every_tier_has_the_bits_of_none(void **state)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
     struct reference r;
-    /* a GPU that is emulated is slow: one family, and each type and tier once */
+    /* an emulated GPU is slow: one family, and each type and tier once */
     bool whole = subject_exec()->device->is_host;
     if (!has_uring() || !(whole || !strcmp(*state, "gpt2")))
         skip();

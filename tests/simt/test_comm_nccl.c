@@ -204,8 +204,8 @@ static void act_free(struct actor *a)
         struct dt_buffer *buf =
             dt_buffer_create(r->device, REGISTERED, "a test", err);
         if (!buf ||
-            dt_comm_all_reduce(r->comm, dt_view_of(buf, DT_F32), DT_SUM,
-                               DT_F32, &ticket, err) < 0 ||
+            dt_comm_all_reduce(r->comm, dt_view_of(buf, DT_F32), DT_SUM, DT_F32,
+                               &ticket, err) < 0 ||
             dt_comm_wait(r->comm, ticket, err) < 0 || rank_finish(r, err) < 0)
             a->seen->rc = -1;
         dt_comm_forget_memory(r->comm);
