@@ -8,10 +8,14 @@ disttrain=${DT_BUILDDIR:-.}/disttrain
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 
+# Keys that the manual of this build lacks, and others that it has.
 manual() {
-    man/update-keys "$disttrain" <man/disttrain.yaml.5 >"$data/page" 2>&1
-    diff man/disttrain.yaml.5 "$data/page" ||
-        echo "man/update-keys $disttrain <PAGE >PAGE.new writes it anew"
+    "$disttrain" check --keys | awk -F '\t' '$2 != "later" { print $1 }' |
+        sort >"$data/keys"
+    awk '/^\.SH / { keys = /KEYS$/; list = 0 } /^\.SS/ { list = keys }
+        list && sub(/^\.B /, "")' "${DT_BUILDDIR:-.}/man/disttrain.yaml.5" |
+        sed 's/\\-/-/g' | sort |
+        diff "$data/keys" -
 }
 
 # One that is good says so in one line, and warns of nothing.
@@ -41,7 +45,7 @@ documented() {
     done
 }
 
-expect_none "disttrain.yaml(5) lists every key as the schema has it" "$(manual)"
+expect_none "disttrain.yaml(5) lists every key of the schema" "$(manual)"
 printf ab | tee "$data/train.bin" >"$data/val.bin"
 echo '{"messages": []}' >"$data/chats.jsonl"
 echo '{"chosen": "a", "rejected": "b"}' >"$data/pairs.jsonl"

@@ -4,18 +4,19 @@
 
 # shellcheck source=tests/lint/tap.sh
 . "$(dirname "$0")/tap.sh"
+keys=${DT_BUILDDIR:-.}/man/disttrain.yaml.5
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 
 # Keys in backquotes, such as `launch.nodes` or `distributed.strategy: ddp`,
 # that disttrain.yaml(5) has neither as a key nor as another name of one.
 unknown_keys() {
-    sections=$(sed -n 's/^\.SS \([a-z]*\)$/\1/p' man/disttrain.yaml.5)
+    sections=$(sed -n 's/^\.SS \([a-z]*\)$/\1/p' "$keys")
     sections="$(echo "$sections" | paste -sd '|')|rm|dpo|ppo|grpo|reward"
     cat README.md docs/*.md | grep -oE "\`($sections)\.[a-z0-9_.]+(:[^\`]*)?\`" |
         tr -d '`' | cut -d : -f 1 | sort -u | grep -vE '\.(c|h|md|sh|yaml)$' |
         while read -r key; do
-            grep -qwF "$key" man/disttrain.yaml.5 || echo "$key"
+            grep -qwF "$key" "$keys" || echo "$key"
         done
 }
 
@@ -23,7 +24,7 @@ unknown_keys() {
 # among those of later versions.
 present_keys() {
     sed -n '/^\.SH KEYS OF LATER/,/^\.SH DIAGNOSTICS/p' \
-        man/disttrain.yaml.5 >"$data/later"
+        "$keys" >"$data/later"
     awk 'BEGIN { RS = "" }
         { gsub(/\n/, " "); n = split($0, part, /\*\*Not yet\*\*/)
           for (i = 2; i <= n; i++) {

@@ -5,6 +5,7 @@
 # shellcheck source=tests/lint/tap.sh
 . "$(dirname "$0")/tap.sh"
 disttrain=${DT_BUILDDIR:-.}/disttrain
+keys=${DT_BUILDDIR:-.}/man/disttrain.yaml.5
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 
@@ -79,9 +80,10 @@ installed() {
 # Numbers that messages or the documentation have and disttrain.yaml(5) does not
 # explain, and the other way round.
 numbers() {
-    sed -n 's/^\.B \(E1[0-9][0-9]\)$/\1/p' man/disttrain.yaml.5 >"$data/manual"
-    find runtime spank -name '*.[ch]' -exec sed 's@/\*.*@@' {} + |
-        grep -o '"[^"]*\bE1[0-9][0-9]\b' | grep -o 'E1[0-9][0-9]$' | sort -u |
+    sed -n 's/^\.B \(E1[0-9][0-9]\)$/\1/p' "$keys" >"$data/manual"
+    find runtime spank \( -name '*.[ch]' -o -name '*.def' \) \
+        -exec sed 's@/\*.*@@' {} + | grep -o '"[^"]*\bE1[0-9][0-9]\b' |
+        grep -o 'E1[0-9][0-9]$' | sort -u |
         diff "$data/manual" - | sed -n 's/^[<>]/messages and manual differ:/p'
     grep -oh '\bE1[0-9][0-9]\b' README.md docs/*.md | sort -u |
         comm -13 "$data/manual" - | sed 's/^/documentation only: /'
@@ -90,7 +92,7 @@ numbers() {
 # The first letter of a help text becomes a capital one, which the name of a key
 # does not have; and no line of --help is too long for a terminal.
 shape() {
-    grep -nE '^[A-Z][a-z]+(_[a-z]+|\.[a-z_]+)+ ' man/disttrain.yaml.5 |
+    grep -nE '^[A-Z][a-z]+(_[a-z]+|\.[a-z_]+)+ ' "$keys" |
         sed 's/^/a sentence begins with a key: /'
     commands | while read -r name _; do
         "$disttrain" "$name" --help | grep -E '^.{80}' |
