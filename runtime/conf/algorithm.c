@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* algorithm.c - which algorithm a file has, and which keys it looks at */
+/* algorithm.c - the algorithm of a file, and the keys that it uses */
 #include "config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "conf/read.h"
@@ -20,45 +21,33 @@ bool dt_conf_is_left(struct dt_conf_reader *reader, const char *path)
     return true;
 }
 
-bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key,
-                     const char **users)
+bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key)
 {
-    enum {
-        RM = 1 << DT_CONF_RM,
-        DPO = 1 << DT_CONF_DPO,
-        PPO = 1 << DT_CONF_PPO,
-        GRPO = 1 << DT_CONF_GRPO,
-    };
-    static const struct {
-        const char *prefix, *users;
-        unsigned algorithms;
-    } keys[] = {
-        {"rm.", "algorithm rm uses", RM},
-        {"dpo.", "algorithm dpo uses", DPO},
-        {"ppo.", "algorithm ppo uses", PPO},
-        {"grpo.", "algorithm grpo uses", GRPO},
-        {"rollout.", "algorithms ppo and grpo use", PPO | GRPO},
-        {"data.max_prompt_length", "algorithms ppo and grpo use", PPO | GRPO},
-        {"data.prompt_overflow", "algorithms ppo and grpo use", PPO | GRPO},
-        {"model.reward_path", "algorithms ppo and grpo use", PPO | GRPO},
-        {"logging.logits", "algorithm dpo uses", DPO},
-        {"model.value_path", "algorithm ppo uses", PPO},
-        {"model.reference_path", "algorithms dpo, ppo and grpo use",
-         DPO | PPO | GRPO},
-    };
-    if (strncmp(key->path, "adapter.", 8) == 0 &&
-        strcmp(key->path, "adapter.type") != 0 &&
-        strcmp(key->path, "adapter.path") != 0) {
-        if (users)
-            *users = "adapter.type: lora uses";
+    if (key->users == DT_CONF_USER_LORA)
         return conf->adapter.type != DT_CONF_ADAPTER_NONE;
+    return key->users == 0 || (key->users & (1u << conf->algorithm));
+}
+
+void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes)
+{
+    const struct dt_conf_word *w =
+        dt_conf_keys[dt_conf_key_find("algorithm")].words;
+    unsigned left = key->users;
+    const bool several = (left & (left - 1)) != 0;
+    const char *comma = "";
+    int length = snprintf(buffer, bytes, "algorithm%s ", several ? "s" : "");
+    if (left == DT_CONF_USER_LORA) {
+        snprintf(buffer, bytes, "adapter.type: lora uses");
+        return;
     }
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (strncmp(key->path, keys[i].prefix, strlen(keys[i].prefix)) != 0)
+    for (; w->name; w++) {
+        if (!(left & (1u << w->value)))
             continue;
-        if (users)
-            *users = keys[i].users;
-        return keys[i].algorithms & (1u << conf->algorithm);
+        left &= ~(1u << w->value);
+        length += snprintf(buffer + length, bytes - (size_t)length, "%s%s",
+                           comma, w->name);
+        comma = (left & (left - 1)) != 0 ? ", " : " and ";
     }
-    return true;
+    snprintf(buffer + length, bytes - (size_t)length,
+             several ? " use" : " uses");
 }

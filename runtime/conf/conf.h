@@ -2,9 +2,10 @@
 /*
  * conf.h - reads a YAML file into a checked, read-only struct
  *
- * The schema is a table (schema.c). Each key has a row with its path, type,
- * default, range, unit and help, which drives parsing, `disttrain check` and
- * the key list of disttrain.yaml(5). All problems of a file are reported in
+ * Each key is defined once, in keys/SECTION.def, with its type, default, range,
+ * unit, users and help. That makes a member of struct dt_conf and a row of the
+ * schema, which drives parsing, `disttrain check` and the key list of
+ * disttrain.yaml(5). All problems of a file are reported in
  * file order, as file:line:col: key: text.
  */
 #ifndef DT_CONF_CONF_H
@@ -19,7 +20,6 @@
 #include "base/error.h"
 #include "base/kind.h"
 #include "conf/reward_types.h"
-#include "conf/sections.h"
 #include "conf/values.h"
 
 struct dt_conf_env {
@@ -124,238 +124,80 @@ enum dt_conf_lr_scaling {
     DT_CONF_LR_SQRT,
 };
 
-/* What is set beside the file: "KEY=VALUE" each, as given. Owned. */
+/* Settings from outside the file: "KEY=VALUE" each, as given. Owned. */
 struct dt_conf_overrides {
     char **text;
     size_t count;
 };
 
-/* Fields are named like the keys. Strings are NUL-terminated and owned by the
- * configuration; NULL means not given. Paths are absolute. If the ratio beside
- * a number of steps is above 0, the number is ceil(ratio * all steps), set by
- * dt_conf_resolve_steps.
+/* A reference that follows the model, of algorithms dpo and grpo. */
+struct dt_conf_sync_ref {
+    bool enabled;
+    double alpha; /* share of the model, in (0, 1] */
+    long steps;   /* from one move to the next, >= 1 */
+};
+
+#include "conf/keys/members.h"
+
+/* Members are named like the keys and come from their definitions. Strings are
+ * NUL-terminated and owned by the configuration; NULL means not given. Paths
+ * are absolute. If the ratio beside a number of steps is above 0, the number is
+ * ceil(ratio * all steps), set by dt_conf_resolve_steps.
  */
 struct dt_conf {
     char *file; /* absolute path of the file itself */
     long version;
     int algorithm; /* enum dt_conf_algorithm */
     struct {
-        char *name, *output_dir;
-        bool overwrite;
-        int device; /* enum dt_conf_device */
-        bool deterministic;
-        uint64_t seed, data_seed;
+#include "conf/keys/run.def"
     } run;
     struct {
-        char *path;           /* directory of the model, or NULL */
-        char *config_path;    /* the same, with random weights */
-        char *reference_path; /* the frozen one, NULL: the first weights */
-        char *reward_path;    /* a reward model that scores completions */
-        char *value_path;     /* first weights of ppo's critic, NULL: those of
-                                 the policy */
-        int random_init;      /* model.init: random (1) | pretrained (0) */
-        char *type;           /* without a directory: keys as in config.json */
-        long vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
-        double layer_norm_epsilon, initializer_range;
-        int tokenizer; /* enum dt_conf_tokenizer */
-        char *tokenizer_path;
-        bool resize_embeddings;
-        bool train_padding_row;
-        int attention;              /* enum dt_attention_kind */
-        int gradient_checkpointing; /* enum dt_conf_checkpointing */
-        bool disable_dropout;
+#include "conf/keys/model.def"
     } model;
     struct {
-        int type;   /* enum dt_conf_adapter */
-        char *path; /* NULL: a new one */
-        long r;
-        double alpha, dropout;
-        struct dt_conf_list target_modules, modules_to_save;
-        bool use_rslora;
-        int bias; /* none */
-    } adapter;
-    struct {
-        struct dt_conf_list train, eval;
-        enum dt_kind kind;       /* of both; LINES of text and lines mixed */
-        int format;              /* enum dt_format */
-        long max_length;         /* T; prompts and completions: of both */
-        long max_prompt_length;  /* ppo, grpo: at least 1 */
-        int prompt_cut_left;     /* prompt_overflow: left (1) | drop */
-        double validation_split; /* last share of train, if eval is empty */
-        bool shuffle;
-        long num_workers, prefetch_factor;
-        char *text_column, *prompt_column, *completion_column;
-        char *messages_column;
-        char *chosen_column, *rejected_column, *margin_column;
-        int chat_template;                               /* enum dt_conf_chat */
-        char *chat_template_path, *chat_template_kwargs; /* or NULL; JSON */
-        bool parse_special;
-        int loss_on;    /* enum dt_loss_on */
-        int packing;    /* enum dt_packing */
-        int truncation; /* enum dt_conf_truncation */
-        long pad_to_multiple_of;
-        double bad_lines; /* share of lines that may be malformed */
-        char *cache_dir;  /* NULL: beside the files */
+#include "conf/keys/data.def"
     } data;
     struct {
-        long per_device_batch_size, global_micro_batch_size, train_batch_size;
-        long batch_size;   /* 0, or the size that batch_size_is names */
-        int batch_size_is; /* 0, or 1, 2, 3: the sizes in the order above */
-        long per_device_eval_batch_size;
-        long gradient_accumulation_steps;
-        long micro_batch_tokens; /* 0: what a micro-batch can have at most */
-        double epochs;
-        long max_steps; /* -1: run for num_epochs */
-        double max_grad_norm, label_smoothing;
-        bool eval_only;
-        int eval_strategy; /* enum dt_conf_when */
-        long eval_steps;
-        double eval_steps_ratio;
-        bool load_best_model_at_end;
-        char *metric_for_best_model;  /* NULL: loss */
-        int greater_is_better;        /* enum dt_conf_choice */
-        long early_stopping_patience; /* evaluations, 0: none */
-        double early_stopping_threshold;
-        int resume; /* enum dt_conf_resume */
-        char *resume_path;
+#include "conf/keys/adapter.def"
+    } adapter;
+    struct {
+#include "conf/keys/training.def"
     } training;
     struct {
-        double center_rewards_coefficient;
-        int last_token; /* enum dt_conf_last_token */
+#include "conf/keys/rm.def"
     } rm;
     struct {
-        struct dt_conf_list loss;         /* names of enum dt_dpo_loss */
-        struct dt_conf_list loss_weights; /* numbers; none: 1 each */
-        double beta, label_smoothing;
-        int f_divergence; /* enum dt_f_divergence */
-        double f_alpha, ld_alpha;
-        bool use_weighting;
-        struct {
-            int mode; /* enum dt_conf_reference */
-        } reference;
-        struct dt_conf_sync_ref sync_ref;
+#include "conf/keys/dpo.def"
     } dpo;
-    struct dt_conf_rollout rollout;
-    struct dt_conf_grpo grpo;
-    struct dt_conf_ppo ppo;
     struct {
-        int strategy;    /* enum dt_conf_strategy; auto is for the engine */
-        long zero_stage; /* another name, stored in strategy */
-        bool strategy_auto_memory;
-        bool enabled;           /* false: refuses a world of several ranks */
-        long shard_group;       /* ranks, or DT_CONF_GROUP_* */
-        char *deepspeed_config; /* a file, all of whose keys are read */
-        char *rates;            /* a file, or NULL: plan/strategy.h */
-        long prefetch_units;    /* run/sharing.c */
-        long prefetch_elements, live_elements;
-        int reduce_each_micro_step; /* enum dt_conf_choice */
-        int reduction;              /* enum dt_conf_reduction */
-        int int8_between_nodes; /* reduce_between_nodes: int8 (1) | native */
-        struct {
-            int device;  /* enum dt_conf_offload */
-            int compute; /* enum dt_conf_offload_compute */
-            char *path;
-            double ratio; /* share of the state that is offloaded */
-            long buffer_count, tile_size; /* tiles; elements of one */
-        } offload_optimizer;
-        struct {
-            int device; /* enum dt_conf_offload */
-            char *path;
-        } offload_param;
-        struct {
-            long block_size, queue_depth, threads; /* bytes, requests */
-        } aio;
-        int backend;     /* enum dt_conf_backend */
-        char *interface; /* NULL: the interface that reaches rank 0 */
-        long timeout_s, outage_s;
-        long bucket_cap_mb;
-        int lr_scaling; /* enum dt_conf_lr_scaling */
-        long lr_scaling_ref_world;
+#include "conf/keys/distributed.def"
     } distributed;
     struct {
-        int name; /* enum dt_conf_optimizer */
-        double lr, beta1, beta2, eps, weight_decay;
-        int decay_filter; /* enum dt_decay_filter */
+#include "conf/keys/optimizer.def"
     } optimizer;
     struct {
-        int name;            /* enum dt_schedule_name */
-        double warmup_steps; /* < 1: a ratio of all steps */
-        double warmup_ratio; /* used when warmup_steps is 0 */
-        double min_lr;       /* absolute, even if min_lr_rate is given */
-        double min_lr_rate;
-        double num_cycles, power;
-        long timescale;                 /* 0: warmup_steps, or else 10000 */
-        long decay_steps, stable_steps; /* 0: the rest of the run */
-        double decay_steps_ratio, stable_steps_ratio;
-        int warmup_type, decay_type; /* enum dt_curve */
-        double warmup_lr_rate;       /* -1: 1 / warmup_steps */
-        double warmup_min_lr, warmup_max_lr;
-        long total_num_steps; /* 0: not given */
+#include "conf/keys/scheduler.def"
     } scheduler;
     struct {
-        int compute;          /* enum dt_conf_dtype; auto until
-                                 dt_conf_resolve_device */
-        int opt_level;        /* another name, stored in compute */
-        int grad_accum_dtype; /* fp32 */
-        bool tf32;            /* products of fp32 may round their factors */
-        int reduce_bf16;      /* precision.reduce_dtype: bf16 (1) | fp32 */
-        int loss_scaler;      /* enum dt_scaler_kind; none unless in fp16 */
-        double loss_scale;    /* of static */
-        long initial_scale_power, loss_scale_window, hysteresis;
-        bool consecutive_hysteresis;
-        double min_loss_scale;
-        long growth_interval;
+#include "conf/keys/precision.def"
     } precision;
+    struct dt_conf_rollout {
+#include "conf/keys/rollout.def"
+    } rollout;
+    struct dt_conf_grpo {
+#include "conf/keys/grpo.def"
+    } grpo;
+    struct dt_conf_ppo {
+#include "conf/keys/ppo.def"
+    } ppo;
     struct {
-        int strategy; /* DT_CONF_NO | DT_CONF_STEPS */
-        long steps;
-        double steps_ratio;
-        long total_limit; /* 0: keep all */
-        long max_failures;
-        bool only_model;
-        int save_dtype;      /* enum dt_conf_dtype */
-        long max_shard_size; /* bytes */
+#include "conf/keys/checkpoint.def"
     } checkpoint;
     struct {
-        long steps;
-        double steps_ratio;
-        bool first_step, to_stdout, to_jsonl, logits;
-        bool to_html, to_tensorboard, to_wandb;
-        bool to_all; /* while the file is read: all of them */
-        int names;   /* of values there: hf (0) | deepspeed (1) */
-        struct {
-            char *project, *entity, *group, *name, *notes;
-            struct dt_conf_list tags;
-        } wandb;
-        int level;        /* enum dt_log_level */
-        char *prometheus; /* a directory, NULL: none */
-        int progress;     /* auto (1) | off */
-        char *dir;
-        bool rank_logs;      /* a file for each rank in dir */
-        char *console_ranks; /* "0,4-7", NULL: all */
-        struct {
-            long first, last; /* steps; 0: none */
-            char *ranks;      /* "0,4-7" or "all" */
-        } trace;
+#include "conf/keys/logging.def"
     } logging;
     struct {
-        /* Numbers are 0 and strings NULL if the file leaves them to Slurm. */
-        long nodes, ntasks_per_node, gpus_per_node, cpus_per_task;
-        long num_processes; /* the total of all nodes */
-        char *partition, *account, *qos, *time, *mem, *constraint, *exclude;
-        char *container, *master_addr;
-        long master_port;
-        char *signal;      /* NAME or NAME@SECONDS */
-        int signal_number; /* 0: none */
-        long signal_s;     /* seconds before the time limit */
-        bool requeue, preflight, job_comment;
-        long max_requeues, max_restarts;
-        long hang_timeout_s;         /* 0: never */
-        int hang_ends;               /* launch.hang_action: end (1) | report */
-        struct dt_conf_list command; /* to run instead of training */
-        struct dt_conf_list frameworks; /* none: all */
-        int one_gpu;                    /* gpu_visibility: one (1) | all */
-        int no_cpu_bind;                /* cpu_bind: none (1) | auto */
+#include "conf/keys/launch.def"
     } launch;
     struct dt_conf_rewards reward;
     struct dt_conf_env *env;
@@ -368,6 +210,8 @@ struct dt_conf {
     struct dt_conf_place *place; /* of each key, in the order of the schema;
                                     line 0: default, -1: derived */
 };
+
+#include "conf/keys/end.h"
 
 /* A list of problems, in file order. */
 struct dt_conf_problems {

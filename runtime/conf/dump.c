@@ -263,7 +263,7 @@ static bool has_value(const struct dt_conf *conf, size_t row)
     const struct dt_conf_key *key = &dt_conf_keys[row];
     return key->type != DT_CONF_IGNORED && key->type != DT_CONF_UNUSED &&
            (conf->trains || !dt_conf_key_trains(key)) &&
-           (conf->place[row].line > 0 || dt_conf_is_used(conf, key, NULL)) &&
+           (conf->place[row].line > 0 || dt_conf_is_used(conf, key)) &&
            !(key->shape && (conf->model.path || conf->model.config_path)) &&
            (conf->place[row].line != 0 || key->fallback);
 }

@@ -20,15 +20,26 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/foreign.c \
 	runtime/conf/item.c \
 	runtime/conf/json.c \
-	runtime/conf/keys_adapter.h \
-	runtime/conf/keys_data.h \
-	runtime/conf/keys_distributed.h \
-	runtime/conf/keys_launch.h \
-	runtime/conf/keys_optim.h \
-	runtime/conf/keys_preference.h \
-	runtime/conf/keys_reward.h \
-	runtime/conf/keys_sampled.h \
-	runtime/conf/keys_wandb.h \
+	runtime/conf/keys/adapter.def \
+	runtime/conf/keys/checkpoint.def \
+	runtime/conf/keys/data.def \
+	runtime/conf/keys/distributed.def \
+	runtime/conf/keys/dpo.def \
+	runtime/conf/keys/end.h \
+	runtime/conf/keys/grpo.def \
+	runtime/conf/keys/launch.def \
+	runtime/conf/keys/logging.def \
+	runtime/conf/keys/members.h \
+	runtime/conf/keys/model.def \
+	runtime/conf/keys/optimizer.def \
+	runtime/conf/keys/ppo.def \
+	runtime/conf/keys/precision.def \
+	runtime/conf/keys/reward.def \
+	runtime/conf/keys/rm.def \
+	runtime/conf/keys/rollout.def \
+	runtime/conf/keys/run.def \
+	runtime/conf/keys/scheduler.def \
+	runtime/conf/keys/training.def \
 	runtime/conf/later.c \
 	runtime/conf/launch.c \
 	runtime/conf/lint.c \
@@ -52,7 +63,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/schema.h \
 	runtime/conf/secrets.c \
 	runtime/conf/section.c \
-	runtime/conf/sections.h \
 	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \

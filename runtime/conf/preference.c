@@ -55,11 +55,13 @@ bool dt_conf_differs(struct dt_conf_reader *reader, int row)
 /* Keys of one algorithm that another would not look at. */
 static void check_users(struct dt_conf_reader *reader)
 {
-    const char *users;
+    char users[64];
     for (size_t i = 0; i < dt_conf_key_count; i++)
-        if (!dt_conf_is_used(reader->conf, &dt_conf_keys[i], &users) &&
-            dt_conf_differs(reader, (int)i))
+        if (!dt_conf_is_used(reader->conf, &dt_conf_keys[i]) &&
+            dt_conf_differs(reader, (int)i)) {
+            dt_conf_users(&dt_conf_keys[i], users, sizeof(users));
             PROBLEM(reader, dt_conf_keys[i].path, "only %s it", users);
+        }
 }
 
 static void check_reference(struct dt_conf_reader *reader)

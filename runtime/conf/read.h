@@ -226,11 +226,13 @@ bool dt_conf_differs(struct dt_conf_reader *reader, int row);
  */
 bool dt_conf_is_left(struct dt_conf_reader *reader, const char *path);
 
-/* Whether the algorithm of the file looks at a key. If not, *users says who
- * does: "algorithm rm uses".
+/* Whether the run uses the key, by its algorithm and its adapter. */
+bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key);
+
+/* Writes the users of a key that not every run uses: "algorithms ppo and grpo
+ * use".
  */
-bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key,
-                     const char **users);
+void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes);
 
 /* Resolves the sizes of generations and of mini-batches from those of batches.
  * -1: EX_CONFIG, a division is not exact.

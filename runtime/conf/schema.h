@@ -2,8 +2,8 @@
 /*
  * schema.h - the table of all keys, and functions to find a row
  *
- * To add a key, add a field to struct dt_conf, a row to schema.c or keys_*.h,
- * and run man/update-keys. To support a key of later.c, move its name.
+ * A key is defined in keys/SECTION.def: KIND(section, key, attributes). To
+ * support a key of later.c, move its name there.
  */
 #ifndef DT_CONF_SCHEMA_H
 #define DT_CONF_SCHEMA_H
@@ -63,8 +63,11 @@ struct dt_conf_key {
     const struct dt_conf_word *words; /* ends with a NULL name */
     const char *const *aliases;       /* ends with NULL */
     const char *clash; /* code of the error if two values differ, or NULL */
+    unsigned users;    /* bits of enum dt_conf_algorithm; 0: every run */
     const char *unit, *help;
 };
+
+enum { DT_CONF_USER_LORA = 1 << 16 }; /* of `users`: a run with an adapter */
 
 extern const struct dt_conf_key dt_conf_keys[];
 extern const size_t dt_conf_key_count;

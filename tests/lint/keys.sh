@@ -10,8 +10,13 @@ trap 'rm -rf "$data"' EXIT
 
 # fields CONF: the members of struct dt_conf in which keys are stored.
 fields() {
-    cat "$1"/keys_*.h "$1"/schema.c |
+    cat "$1"/keys/*.def "$1"/schema.c | grep -v '^#define\|__VA_ARGS__' |
         grep -o '\(AT\|AND\)([a-z_0-9.]*)' | sed 's/.*(\(.*\))/\1/'
+    sed -n -e '/^ROW/d' \
+        -e 's/^COUNT(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2_ratio/p' \
+        -e 's/^[A-Z]*_OR_WORD(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
+        -e 's/^[A-Z_0-9]*(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
+        "$1"/keys/*.def
     grep -v '^#define' "$1/reward_keys.c" |
         sed -n 's/.*AT(\([a-z_0-9.]*\)).*/reward.\1/p'
 }
@@ -109,12 +114,13 @@ END
 # A schema of six keys, and a source that reads four of them, each in a way of
 # its own.
 small_tree() {
-    mkdir -p "$1/conf" "$1/algo"
-    cat >"$1/conf/keys_all.h" <<'END'
-    {"distributed.live", DT_CONF_INT, AT(distributed.live)},
-    {"distributed.timeout", DT_CONF_INT, AT(distributed.timeout)},
-    {"grpo.sync_ref.alpha", DT_CONF_FLOAT, AT(grpo.sync_ref.alpha)},
-    {"launch.qos", DT_CONF_STRING, AT(launch.qos), AND(launch.level)},
+    mkdir -p "$1/conf/keys" "$1/algo"
+    cat >"$1/conf/keys/all.def" <<'END'
+INT(distributed, live, HELP("one")
+INT(distributed, timeout, HELP("two")
+MEMBER(struct dt_conf_sync_ref, sync_ref)
+ROW(grpo.sync_ref, alpha, FLOAT, AT(grpo.sync_ref.alpha), HELP("three")
+ROW(launch, qos, STRING, AT(launch.qos), AND(launch.level), HELP("four")
 END
     echo '    {"reward.functions.weight", AT(weight)},' >"$1/conf/reward_keys.c"
     echo 'int live(void) { return conf->distributed.live; }' \

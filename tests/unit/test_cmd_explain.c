@@ -56,7 +56,7 @@ static void every_name_that_a_file_may_have_is_known(void **state)
                              "    No effect: every unit is reduced while the "
                              "next one computes.\n");
     assert_int_equal(explain("distributed"), 0);
-    assert_true(begins(out, "distributed.strategy\n    What "));
+    assert_true(begins(out, "distributed.strategy\n    State "));
     assert_int_equal(explain("env"), 0);
     assert_true(begins(out, "env\n    Variables "));
 }
