@@ -185,7 +185,7 @@ static int generate_with(struct dt_engine *s, const struct request *request,
     if (s->config.scores && !request->score)
         return dt_error_set(err, EX_DATAERR,
                             "%s: a reward model, which cannot continue a text: "
-                            "--score FILE prints what it gives to texts",
+                            "--score FILE prints its scores of texts",
                             request->dir);
     if (request->score && !s->config.scores)
         return dt_error_set(err, EX_DATAERR,

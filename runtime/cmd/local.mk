@@ -21,7 +21,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/load.c \
 	runtime/cmd/options.c \
 	runtime/cmd/options.h \
-	runtime/cmd/overrides.c \
 	runtime/cmd/plan.c \
 	runtime/cmd/plan_job.c \
 	runtime/cmd/plan_job.h \
@@ -29,8 +28,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/plan_out.h \
 	runtime/cmd/plan_table.c \
 	runtime/cmd/prepare.c \
-	runtime/cmd/prepare_reference.c \
-	runtime/cmd/prepare_reference.h \
 	runtime/cmd/report.c \
 	runtime/cmd/report_to.c \
 	runtime/cmd/report_to.h \
@@ -42,5 +39,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/top.c \
 	runtime/cmd/trace.c \
 	runtime/cmd/train.c \
-	runtime/cmd/usage.c \
 	# End of runtime/cmd

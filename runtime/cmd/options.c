@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - parses the command line of a subcommand, and prints its --help */
+/* options.c - command lines of subcommands, their --help and their messages */
 #include "config.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,72 @@ enum {
     HELP = 'h',  /* as getopt_long returns it */
     FIRST = 256, /* plus the index of a row: the same, for that row */
 };
+
+/* --- messages and output --- */
+
+int dt_cmd_usage_error(const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "disttrain %s: ", name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (see disttrain %s --help)\n", name);
+    return EX_USAGE;
+}
+
+int dt_cmd_fail(const char *name, const struct dt_error *err)
+{
+    fprintf(stderr, "disttrain %s: %s\n", name, err->text);
+    return err->status;
+}
+
+const char *dt_cmd_dtype_name(enum dt_dtype dtype)
+{
+    static const char *const names[] = {
+        [DT_F32] = "fp32", [DT_BF16] = "bf16", [DT_F16] = "fp16"};
+    return names[dtype];
+}
+
+int dt_cmd_flush(const char *name, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "disttrain %s: stdout: %s\n", name, strerror(errno));
+    return EX_IOERR;
+}
+
+/* --- --set --- */
+
+/* A command has one configuration, and a process one command. */
+static struct dt_conf_overrides kept;
+
+const struct dt_conf_overrides *dt_cmd_overrides(void)
+{
+    return &kept;
+}
+
+void dt_cmd_overrides_clear(void)
+{
+    dt_conf_overrides_fini(&kept);
+}
+
+int dt_cmd_overrides_add(const char *word, struct dt_error *err)
+{
+    return dt_conf_overrides_add(&kept, word, err);
+}
+
+int dt_cmd_overrides_inherit(const char *list, struct dt_error *err)
+{
+    struct dt_conf_overrides all = {0};
+    int rc = dt_conf_overrides_decode(&all, list, err);
+    for (size_t i = 0; rc == 0 && i < kept.count; i++)
+        rc = dt_conf_overrides_add(&all, kept.text[i], err);
+    dt_conf_overrides_fini(rc == 0 ? &kept : &all);
+    if (rc == 0)
+        kept = all;
+    return rc;
+}
 
 /* --- the text of --help --- */
 

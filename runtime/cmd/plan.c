@@ -89,7 +89,8 @@ static int report_host_lack(const struct dt_candidates *c)
     char needs[24], has[24];
     size_t all = c->taken->plan.host * (size_t)c->size.ranks;
     fprintf(stderr,
-            "disttrain plan: the run does not fit: what it offloads needs %s "
+            "disttrain plan: the run does not fit: the state that it offloads "
+            "needs %s "
             "of host memory on each node, and launch.mem is %s\n",
             dt_plan_out_bytes((double)all, needs),
             dt_plan_out_bytes((double)c->size.host, has));

@@ -15,13 +15,14 @@
 #include "base/cpus.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/join.h"
 #include "cmd/options.h"
-#include "cmd/prepare_reference.h"
 #include "data/examples.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include "run/run.h"
 #include "tokenizer/chat/chat.h"
+#include "train/trainer.h"
 
 struct request {
     const char *config; /* the file, or */
@@ -115,10 +116,36 @@ static int prepare_all(const char *tokenizer_path,
     return status;
 }
 
+/* Makes the file that a run of `conf` would make before its first step, unless
+ * it is there. -1: EX_CONFIG, the configuration asks for none; as
+ * dt_trainer_prepare.
+ */
+static int make_reference(const struct dt_conf *conf, struct dt_error *err)
+{
+    const struct dt_comm_world alone = {.rank = 0, .size = 1};
+    struct dt_comm_options options = {
+        .timeout_ms = (int)(conf->distributed.timeout_s * 1000)};
+    struct dt_exec exec;
+    if (conf->algorithm != DT_CONF_DPO ||
+        conf->dpo.reference.mode != DT_CONF_REFERENCE_PRECOMPUTE)
+        return dt_conf_error_set(conf, "dpo.reference.mode", err,
+                                 "--reference is for algorithm dpo with "
+                                 "precompute");
+    const struct dt_backend *backend = dt_join_hardware(conf, NULL, &exec, err);
+    if (!backend)
+        return -1;
+    options.stream = exec.stream;
+    struct dt_comm *comm = dt_backend_connect(backend, &alone, &options, err);
+    int result = comm ? dt_trainer_prepare(conf, &exec, comm, err) : -1;
+    dt_comm_destroy(comm);
+    exec.device->stream_destroy(exec.stream);
+    return result;
+}
+
 static int compute_reference(const struct dt_conf *conf)
 {
     struct dt_error err;
-    if (dt_prepare_reference(conf, &err) == 0)
+    if (make_reference(conf, &err) == 0)
         return EX_OK;
     return dt_cmd_fail("prepare", &err);
 }
@@ -190,7 +217,8 @@ static const struct dt_option table[] = {
     {DT_CMD_SET, .help = "take this value, whatever CONFIG says",
      .needs = "config"},
     {"reference", NULL,
-     "also compute what the reference of algorithm dpo gives to the pairs, for "
+     "also compute log-probabilities of the pairs under the reference of "
+     "algorithm dpo, for "
      "dpo.reference.mode: precompute",
      INTO(reference), .needs = "config"},
     {"tokenizer", "DIR", "directory of tokenizer.json, or the word byte",

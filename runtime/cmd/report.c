@@ -50,7 +50,7 @@ static int check(const struct report_options *options, int runs)
 
 static const struct dt_option table[] = {
     {"output", "PATH",
-     "the page; by default report.html beside the metrics of RUN, or "
+     "the page; by default report.html next to the metrics of RUN, or "
      "./comparison.html of several. With --to, for one RUN: the directory, in "
      "place of the run's own. Give it for a run that still writes event files "
      "itself",

@@ -155,11 +155,12 @@ static int give_up(const struct wish *wish)
     struct dt_error err;
     if (dt_trace_request_waits(wish->dir) &&
         dt_trace_request_take(wish->dir, &err) >= 0)
-        fprintf(stderr,
-                "disttrain trace: %s: nobody took the request within %ld "
-                "seconds; is the run running? Its rank 0 looks for one every "
-                "logging.steps steps\n",
-                wish->dir, wish->timeout);
+        fprintf(
+            stderr,
+            "disttrain trace: %s: the run did not take the request within %ld "
+            "seconds: is it running? Its rank 0 looks for one every "
+            "logging.steps steps\n",
+            wish->dir, wish->timeout);
     else
         fprintf(stderr,
                 "disttrain trace: %s: the run took the request, and wrote no "

@@ -125,9 +125,10 @@ static void a_run_that_is_over_takes_no_request(void **state)
     (void)state;
     assert_int_equal(RUN("run", "--timeout", "1"), EX_TEMPFAIL);
     assert_string_equal(
-        errors, "disttrain trace: run/logs: nobody took the request within 1 "
-                "seconds; is the run running? Its rank 0 looks for one every "
-                "logging.steps steps\n");
+        errors,
+        "disttrain trace: run/logs: the run did not take the request within 1 "
+        "seconds: is it running? Its rank 0 looks for one every "
+        "logging.steps steps\n");
     assert_false(dt_trace_request_waits("run/logs"));
 }
 
