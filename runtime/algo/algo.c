@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* algo.c - the algorithms there are */
+/* algo.c - the table of algorithms, and the one of a configuration */
 #include "config.h"
 
 #include "run/algo.h"

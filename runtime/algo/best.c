@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* best.c - finds the best evaluation, and when none is better any more */
+/* best.c - finds the best evaluation, and stops a run that no longer improves
+ */
 #include "config.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static bool is_asked(const struct dt_conf *conf)
            conf->training.early_stopping_patience > 0;
 }
 
-/* The metric without the prefix that transformers has. */
+/* The metric's name without the prefix that transformers gives it. */
 static const char *metric_name(const struct dt_conf *conf)
 {
     static const char prefix[] = "eval_";
@@ -48,11 +49,11 @@ static bool is_better(const struct dt_conf *conf, double value, double best)
     return greater_is_better(conf) ? value > best : value < best;
 }
 
-/* The name that is looked for among those that evaluations have. */
+/* A search for one name among the metrics that evaluations report. */
 struct search {
     const char *name;
     bool found;
-    char names[512]; /* all of them, or as many as have room */
+    char names[512]; /* all of them, or as many as fit */
 };
 
 static void look_at(struct search *search, const char *name)
@@ -63,7 +64,7 @@ static void look_at(struct search *search, const char *name)
              used > 0 ? ", " : "", name);
 }
 
-/* Completions of one prompt are compared only if there are several. */
+/* Numbers that compare completions of one prompt need several of them. */
 static bool has_number(const struct dt_conf *conf, const char *name)
 {
     return conf->rollout.eval_generations > 1 ||
@@ -109,8 +110,8 @@ int dt_best_check(const struct dt_conf *conf, struct dt_error *err)
                                             search.name, search.names);
 }
 
-/* The metric of an evaluation; NaN: this one has none, as there is no length
- * of completions that ended if none has.
+/* The metric of an evaluation; NaN: this one has none. For example, no
+ * completion ended by itself, so there is no mean length of those.
  */
 static double value_of(const struct dt_run *run,
                        const struct dt_report_eval *line)
@@ -196,8 +197,8 @@ void dt_best_look(struct dt_run *run)
     if (access(path, F_OK) == 0)
         return;
     dt_log(DT_LOG_WARN, "ckpt",
-           "%s, which had the best %s, is not there: the best one is looked "
-           "for among those to come",
+           "%s, which had the best %s, is gone: the best one is now chosen "
+           "among later checkpoints",
            path, metric_name(&run->conf));
     best->saved = NAN;
     best->step = 0;
@@ -243,7 +244,7 @@ int dt_best_put(json_t *state, const struct dt_run *run)
                   "without", (json_int_t)best->without));
 }
 
-/* Another metric than that of the checkpoint begins anew. */
+/* If the metric is not the checkpoint's, the search starts over. */
 int dt_best_get(const json_t *state, struct dt_run *run)
 {
     const json_t *from = json_object_get(state, "best");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - checks what a configuration asks of its algorithm */
+/* check.c - checks the keys of a configuration that belong to its algorithm */
 #include "config.h"
 
 #include "algo/best.h"

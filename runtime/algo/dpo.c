@@ -4,8 +4,8 @@
  * likely than the other one, compared with a frozen reference model
  *
  * Rafailov et al., "Direct Preference Optimization", arXiv 2305.18290. The
- * losses are in dpo_loss.h; here are their options, the tokens that they read,
- * and the sums over completions that they are functions of.
+ * losses are in dpo_loss.h. This file has their options, the tokens they read,
+ * and the sums over completions that they take.
  */
 #include "config.h"
 
@@ -16,8 +16,8 @@
 #include "run/reference/reference.h"
 #include "run/run.h"
 
-/* What is reported: of pairs, of their tokens with logging.logits, and behind
- * it what the latter are means of.
+/* Reported metrics: those of pairs, then, with logging.logits, those of their
+ * tokens, then the counts that the latter are divided by.
  */
 enum {
     LOGITS_CHOSEN = DT_DPO_METRICS,
@@ -46,7 +46,7 @@ static const struct dt_metric metrics[METRICS] = {
 
 /* --- options --- */
 
-/* The weights of the losses, of which there are as many, or none. */
+/* Weights of the losses: one for each loss, or none at all. */
 static int read_weights(const struct dt_conf *conf,
                         struct dt_dpo_options *options, struct dt_error *err)
 {
@@ -88,7 +88,9 @@ static int read_options(const struct dt_conf *conf,
     return dt_dpo_check(options, err);
 }
 
-/* Errors of the options begin with their key, whose place is in the file. */
+/* Error texts of the options begin with their key, from which the place in the
+ * file is found.
+ */
 static int check(const struct dt_conf *conf, struct dt_error *err)
 {
     struct dt_dpo_options options;
@@ -147,7 +149,7 @@ static size_t pick(const struct dt_run *run, const struct dt_batch *batch,
     return count;
 }
 
-/* The sums of a completion of `length` tokens whose values begin at `at`. */
+/* Sums over a completion of `length` tokens whose values begin at `at`. */
 static struct dt_dpo_side sum_side(const struct dt_dpo_options *options,
                                    const struct dt_picked *p, size_t at,
                                    size_t length, size_t other_length)
@@ -164,7 +166,7 @@ static struct dt_dpo_side sum_side(const struct dt_dpo_options *options,
     return side;
 }
 
-/* What the reference gave to a pair before the first step. */
+/* Sums of the reference for a pair, computed before the first step. */
 static void recall(const struct dt_run *run, uint64_t number,
                    struct dt_dpo_pair *sums)
 {
@@ -222,7 +224,7 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
     }
 }
 
-/* --- what is reported --- */
+/* --- metrics --- */
 
 static bool reports(const struct dt_conf *conf, size_t metric)
 {

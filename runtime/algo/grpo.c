@@ -4,8 +4,8 @@
  * than others of the same prompt become more likely
  *
  * Shao et al., "DeepSeekMath", arXiv 2402.03300. Advantages are in
- * advantages.h, losses in grpo_loss.h; here are the numbers that they read, and
- * what the sum of losses is divided by.
+ * advantages.h, losses in grpo_loss.h. This file has their inputs and the
+ * denominator of the sum of losses.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include "run/run.h"
 #include "sampling/group_rewards.h"
 
-/* What is reported, and behind it what that is a mean of. */
+/* Reported metrics, then the counts that they are divided by. */
 enum { ROWS = DT_GRPO_METRICS, TOKENS, RATIOS, METRICS };
 
 static const struct dt_metric metrics[METRICS] = {
@@ -74,7 +74,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
     return rc;
 }
 
-/* What replacing prompts has done, if it is asked for. */
+/* Numbers of dynamic sampling (refill.c), if it is on. */
 static size_t numbers(const struct dt_run *run, const char *const **names,
                       const double **values)
 {
@@ -83,15 +83,15 @@ static size_t numbers(const struct dt_run *run, const char *const **names,
     return run->conf.grpo.dynamic_sampling.enabled ? DT_REFILL_NUMBERS : 0;
 }
 
-/* A completion that was cut off may be left out. */
+/* Whether a completion is left out because it was cut off. */
 static bool is_masked(const struct dt_run *run, size_t row)
 {
     return run->conf.grpo.mask_truncated &&
            run->samples.experience.end[row] == DT_END_LENGTH;
 }
 
-/* Tokens of the step in rows that are trained on. Their entropies are copied
- * to `entropy`, unless that is NULL.
+/* Number of tokens of the step in rows that are trained on. Copies their
+ * entropies to `entropy`, unless that is NULL.
  */
 static size_t step_tokens(const struct dt_run *run, float *entropy)
 {
@@ -110,8 +110,8 @@ static size_t step_tokens(const struct dt_run *run, float *entropy)
     return tokens;
 }
 
-/* Finds the least entropy of a token of the step that takes part, and how many
- * of these there are.
+/* Finds the least entropy with which a token of the step takes part, and the
+ * number of tokens that do.
  */
 static int choose_tokens(struct dt_run *run, size_t *tokens,
                          struct dt_error *err)
@@ -146,7 +146,9 @@ static int denominator(struct dt_run *run, struct dt_error *err)
 
 /* --- a micro-batch --- */
 
-/* To the metrics of a micro-batch, as those of any other algorithm. */
+/* Adds sums to the metrics of a micro-batch, in the form common to all
+ * algorithms.
+ */
 static void add_sums(const struct dt_run *run, const struct dt_grpo_sums *sums,
                      struct dt_metrics *metrics_of)
 {

@@ -4,8 +4,9 @@
  * token, where rewards were better than a critic expected
  *
  * Schulman et al., arXiv 1707.06347; Ziegler et al., arXiv 1909.08593. Losses
- * are in ppo_loss.h, advantages in ppo_generation.h; here is what they read of
- * a generation, and the coefficient of the KL divergence between generations.
+ * are in ppo_loss.h, advantages in ppo_generation.h. This file has their inputs
+ * from a generation, and updates the coefficient of the KL divergence between
+ * generations.
  */
 #include "config.h"
 
@@ -17,7 +18,7 @@
 #include "loss/ppo_loss.h"
 #include "run/run.h"
 
-/* What is reported, and behind it what that is made of. */
+/* Reported metrics, then the sums that they are computed from. */
 enum {
     EARLY_ENDS = DT_PPO_METRICS,
     TOKENS,
@@ -94,7 +95,7 @@ static double score_of(const struct dt_samples *s, size_t row)
     return score;
 }
 
-/* The coefficient follows the divergence of the generation before. */
+/* Updates the coefficient from the KL divergence of the previous generation. */
 static void advance(struct dt_run *run)
 {
     const struct dt_conf_ppo *conf = &run->conf.ppo;
@@ -182,7 +183,9 @@ static int denominator(struct dt_run *run, struct dt_error *err)
 
 /* --- a micro-batch --- */
 
-/* To the metrics of a micro-batch, as those of any other algorithm. */
+/* Adds sums to the metrics of a micro-batch, in the form common to all
+ * algorithms.
+ */
 static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
                      double rows, struct dt_metrics *to)
 {
@@ -196,8 +199,8 @@ static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
     dt_metrics_add(run->algo, to, &more);
 }
 
-/* Ratios are to what has sampled the tokens: the weights before the first
- * update, or with rollout.overlap those before that.
+/* Ratios are relative to the policy that sampled the tokens: the weights before
+ * the first update, or with rollout.overlap those one update earlier.
  */
 static void loss(const struct dt_run *run, const struct dt_picked *p)
 {
@@ -227,7 +230,9 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
     add_sums(run, &sums, (double)p->batch->sample_count, p->metrics);
 }
 
-/* A mean over its values, of which there may be more than tokens. */
+/* The critic's loss is a mean over its values; there may be more of these than
+ * tokens.
+ */
 static void critic_loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_experience *e = &run->samples.experience;
@@ -250,8 +255,8 @@ static void critic_loss(const struct dt_run *run, const struct dt_picked *p)
     add_sums(run, &sums, 0, p->metrics);
 }
 
-/* The steps that are left of the generation are not taken, and those of a run
- * whose length is one of prompts are fewer.
+/* Skips the remaining steps of the generation. They are also taken off the
+ * length of the run, unless training.max_steps gives it.
  */
 static void end_generation(struct dt_run *run)
 {
@@ -267,8 +272,8 @@ static void end_generation(struct dt_run *run)
     run->total_steps -= left;
 }
 
-/* The step that shows how far the model has moved from the one that has sampled
- * is the last of its generation, on all ranks.
+/* If the KL divergence from the sampling policy exceeds target_kl in this step,
+ * all ranks end the generation here.
  */
 static int passed(struct dt_run *run, struct dt_metrics *step,
                   struct dt_error *err)

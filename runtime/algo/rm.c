@@ -2,11 +2,10 @@
 /*
  * rm.c - reward models: of two completions the preferred one scores higher
  *
- * The score of a side is read at its last token that is not padding, as
- * transformers' sequence classifiers do. Rows have no padding here; but if the
- * id of padding is also that of the end of a text, as it is for many models,
- * transformers would skip that end, and so does this, unless rm.last_token says
- * otherwise.
+ * The score of a side is read at its last non-padding token, as in
+ * transformers' sequence classifiers. Rows have no padding here. But in many
+ * models the padding token is also the end-of-text token: transformers then
+ * skips the end of the text, and so do we, unless rm.last_token says otherwise.
  */
 #include "config.h"
 
@@ -32,8 +31,9 @@ static bool ends_text(const struct dt_model_config *config, int32_t id)
     return false;
 }
 
-/* The id of padding, by which transformers finds the end of a sequence: that of
- * config.json or of the tokenizer, rather one that does not end a text, too.
+/* The padding id, by which transformers finds the end of a sequence: that of
+ * config.json or of the tokenizer, preferably one that does not also end a
+ * text.
  */
 static int32_t choose_pad(const struct dt_run *run)
 {
@@ -56,13 +56,13 @@ static int begin(struct dt_run *run, struct dt_error *err)
     if (config->pad < 0 && !at_end)
         return dt_error_set(err, EX_CONFIG,
                             "%s: model: a reward model needs pad_token_id in "
-                            "its config.json, and neither that nor the "
+                            "its config.json: neither that file nor the "
                             "tokenizer has a token for padding or for the end "
                             "of a text",
                             run->conf.file);
     if (ends_text(config, config->pad))
         dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
-               "the id of padding, %d, also ends a text: scores are read at "
+               "the padding id, %d, also ends a text: scores are read at "
                "the token before it, as transformers does (rm.last_token: end "
                "reads them at the end)",
                config->pad);

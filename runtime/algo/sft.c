@@ -2,7 +2,7 @@
 /*
  * sft.c - supervised fine-tuning: the mean loss of the next token
  *
- * The model computes this loss as it stands, so there is nothing to add.
+ * The model computes this loss itself, so there is nothing to add.
  */
 #include "config.h"
 
