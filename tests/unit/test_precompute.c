@@ -142,7 +142,7 @@ static void a_damaged_file_of_a_reference_is_refused(void **state)
     assert_int_equal(references(path), 1);
     assert_int_equal(truncate(path, 100), 0);
     pair_refused(FROM(SHAPE, PRECOMPUTE),
-                 "remove it to compute what the reference gives anew");
+                 "remove it to compute the reference's sums again");
 }
 
 /* A file in the place of another one, as after a careless copy. */
@@ -157,9 +157,8 @@ static void a_file_of_another_reference_is_refused(void **state)
     assert_int_equal(references(other), 1);
     assert_int_equal(rename("kept", other), 0);
     pair_refused(FROM(SHAPE, PRECOMPUTE "run.seed: 7\n"),
-                 "safetensors: of another reference, or of other pairs, than "
-                 "its name says; remove it to compute what the reference gives "
-                 "anew");
+                 "safetensors: was computed with another reference or other "
+                 "pairs; remove it to compute the reference's sums again");
 }
 
 int main(void)

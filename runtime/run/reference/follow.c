@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * follow.c - a reference that follows the model
+ * follow.c - moves the reference towards the model every few steps
  *
  * Every few steps it becomes a mean of itself and of the model (Gorbatovski et
  * al., "Learn Your Reference Model for Real Good Alignment", arXiv 2404.09656).
  * Each rank moves its parts in fp32, on the host, so that the bits are the same
- * for all strategies, wherever the state of the optimizer is. What the
- * reference has become is saved with the state of the optimizer.
+ * for all strategies, wherever the state of the optimizer is. The moved
+ * reference is saved with the optimizer state.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ static void mix(struct dt_view to, struct dt_view from, double alpha)
         t[i] = share * f[i] + rest * t[i];
 }
 
-/* The copies that were queued are done. */
+/* Waits until all queued copies are done. */
 static int wait_copies(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_device *device = run->exec.device;
@@ -43,7 +43,7 @@ static int wait_copies(struct dt_run *run, struct dt_error *err)
     return dt_comm_wait_event(run->comm, device, there, err);
 }
 
-/* Moves this rank's part of unit u. `room`: for two of it. */
+/* Moves this rank's part of unit u. `room` holds two such parts. */
 static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
                      struct dt_error *err)
 {
@@ -80,7 +80,7 @@ int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
 
 /* --- in a checkpoint --- */
 
-/* A run that does not follow would begin again with the first reference. */
+/* A run without a following reference would start over with the initial one. */
 static int refuse(const struct dt_run *run, struct dt_error *err)
 {
     return dt_conf_error_set(
@@ -92,7 +92,7 @@ static int refuse(const struct dt_run *run, struct dt_error *err)
         "true, or start a new run in another run.output_dir");
 }
 
-/* This rank's parts. */
+/* Loads this rank's parts. */
 static int load_parts(struct dt_run *run, const struct dt_parts *parts,
                       struct dt_error *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * precompute.c - what the reference gives to all pairs, before the first step
+ * precompute.c - the reference's sums for all pairs, before the first step
  *
- * The reference never changes, so one pass over the pairs is enough for a run
- * and for later ones: its sums are kept in a file beside the data, under a key
- * of all that they depend on. If the reference is the model before the first
- * step, that model computes them, and no second one is loaded.
+ * The reference never changes, so one pass over the pairs is enough for this
+ * run and for later ones. Its sums are kept in a file next to the data, named
+ * by a hash of everything they depend on. If the reference is the model before
+ * the first step, that model computes them, and no second one is loaded.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 #include "run/run.h"
 #include "weights/weights.h"
 
-enum { CHUNK = 4096 }; /* numbers that ranks add up at a time */
+enum { CHUNK = 4096 }; /* numbers summed over ranks in one call */
 
 static const char *const parts[] = {"train", "eval"};
 
@@ -40,7 +40,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
     return XXH3_64bits_withSeed(data, bytes, hash);
 }
 
-/* The values of all parameters, however they are spread over files. */
+/* Hashes the values of all parameters, however they are split into files. */
 static int hash_weights(const struct dt_run *run, const char *dir,
                         uint64_t *hash, struct dt_error *err)
 {
@@ -67,7 +67,8 @@ static int hash_weights(const struct dt_run *run, const char *dir,
     return result;
 }
 
-/* Of the reference, the pairs, and how they are cut and summed. */
+/* Makes the key from the reference, the pairs, and how they are cut and summed.
+ */
 static int make_key(const struct dt_run *run, uint64_t *key,
                     struct dt_error *err)
 {
@@ -91,7 +92,8 @@ static int make_key(const struct dt_run *run, uint64_t *key,
 
 /* --- the file --- */
 
-/* In data.cache_dir, or beside the first file of pairs. -1: EX_CANTCREAT. */
+/* Path in data.cache_dir, or next to the first file of pairs. -1: EX_CANTCREAT.
+ */
 static int name_file(const struct dt_run *run, uint64_t key,
                      char path[PATH_MAX], struct dt_error *err)
 {
@@ -107,7 +109,8 @@ static int name_file(const struct dt_run *run, uint64_t key,
     return 0;
 }
 
-/* What the file holds: its key, so that no other file has its place, and sums.
+/* Contents of the file: the sums, and the key, by which another file in its
+ * place is found out.
  */
 struct content {
     uint64_t key;
@@ -140,7 +143,9 @@ static void list_content(const struct dt_run *run, struct content *c)
     }
 }
 
-/* 1, or 0 if there is no such file. -1: it cannot be read, or is another. */
+/* Reads the sums. 1; 0 if there is no such file. -1: it cannot be read, or has
+ * another key.
+ */
 static int read_file(const struct dt_run *run, const char *path, uint64_t key,
                      struct dt_error *err)
 {
@@ -155,18 +160,18 @@ static int read_file(const struct dt_run *run, const char *path, uint64_t key,
     dt_safetensors_close(st);
     if (result == 0 && content.key != key)
         result = dt_error_set(err, EX_DATAERR,
-                              "%s: of another reference, or of other pairs, "
-                              "than its name says",
+                              "%s: was computed with another reference or "
+                              "other pairs",
                               path);
     if (result < 0)
         return dt_error_add(err, err->status,
-                            "remove it to compute what the reference gives "
-                            "anew");
+                            "remove it to compute the reference's sums "
+                            "again");
     dt_log(DT_LOG_INFO, "algo", "%s: log-probabilities of the reference", path);
     return 1;
 }
 
-/* A run does not need the file that it writes, so a failure is a warning. */
+/* Writes the file. This run does not need it, so a failure is a warning. */
 static void write_file(const struct dt_run *run, const char *path, uint64_t key)
 {
     struct content content = {.key = key};
@@ -214,7 +219,7 @@ static int allocate(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-/* Values of the bound batch's picked tokens by the reference. */
+/* Computes the reference's values of the picked tokens of the bound batch. */
 static int pass(struct dt_run *run, struct dt_error *err)
 {
     struct dt_learner *learner = &run->learner;
@@ -239,7 +244,7 @@ static void keep_sums(struct dt_run *run, const struct dt_batch *batch,
     }
 }
 
-/* One pass over the pairs of all ranks, of which this one keeps its own. */
+/* One pass over the pairs. Each rank keeps the sums of its own. */
 static int compute_part(struct dt_run *run, int part, struct dt_error *err)
 {
     struct dt_batch batch;
@@ -261,7 +266,9 @@ static int compute_part(struct dt_run *run, int part, struct dt_error *err)
     return more;
 }
 
-/* The model itself is the reference until its first step. */
+/* Computes all sums. Without model.reference_path the model itself is the
+ * reference until its first step.
+ */
 static int compute(struct dt_run *run, struct dt_error *err)
 {
     bool own = !run->conf.model.reference_path && run->progress.step == 0;
@@ -276,7 +283,7 @@ static int compute(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-/* Every rank gets what one of them has. */
+/* Brings each rank's sums to all ranks. */
 static int share(struct dt_run *run, struct dt_error *err)
 {
     double values[CHUNK];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reference.c - a frozen model that computes beside the one that is trained
+ * reference.c - the frozen reference model: its weights and its passes
  *
- * It is one more set of weights in the layout of what is trained, with which
- * the model computes for the time of a forward pass: its activations are those
- * that the model's own pass overwrites. Ranks share its weights as they share
- * the model's: with zero3 a unit is gathered for the time of its pass. With an
- * adapter it is the adapter with which the run starts, or the model without
- * one.
+ * It is a second set of weights in the layout of the trained ones. The model
+ * computes a forward pass with them, into the same activations, which the
+ * model's own pass overwrites later. Ranks share these weights as they share
+ * the model's: with zero3 a unit is gathered for its pass only. If an adapter
+ * is trained, the reference is the adapter that the run starts from, or the
+ * model without one.
  */
 #include "config.h"
 
@@ -28,7 +28,9 @@ const char *dt_run_reference_dir(const struct dt_run *run)
     return conf->model.random_init ? NULL : conf->model.path;
 }
 
-/* The same shapes with other mathematics would be another model. */
+/* Refuses another architecture: the same shapes with other math would be
+ * another model.
+ */
 static int check_config(const struct dt_run *run, struct dt_error *err)
 {
     struct dt_model_config config = {0};
@@ -58,8 +60,8 @@ int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-/* It needs no value head where the model has one. Beside frozen weights it is
- * the adapter with which the run starts.
+/* Opens the weights. They need no value head, even if the model has one. With
+ * frozen weights, they are those of the adapter that the run starts from.
  */
 static struct dt_weights *open_weights(const struct dt_run *run,
                                        const char *dir, struct dt_error *err)
@@ -120,7 +122,7 @@ bool dt_run_refers(const struct dt_run *run)
     return run->reference.parallel || run->reference.bare;
 }
 
-/* The work of a unit, which is recorded. */
+/* The work of one unit, as recorded in a graph. */
 struct unit {
     struct dt_model *model;
     size_t u;
@@ -132,8 +134,8 @@ static void unit_forward(void *ctx)
     dt_model_forward(unit->model, unit->u);
 }
 
-/* The weights of unit u are there: the reference's, and those beside which it
- * is trained.
+/* Makes the weights of unit u available: the reference's, and with an adapter
+ * the frozen ones.
  */
 static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
 {
@@ -145,7 +147,9 @@ static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
                : dt_parallel_forward(run->reference.parallel, u, err);
 }
 
-/* The forward pass up to the last unit, whose weights are there, too. */
+/* Forward pass up to the last unit. The weights of that unit are available
+ * afterwards.
+ */
 static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
                 struct dt_error *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.h - the frozen model beside the one that is trained */
+/* reference.h - the frozen reference model of a run */
 #ifndef DT_RUN_REFERENCE_REFERENCE_H
 #define DT_RUN_REFERENCE_REFERENCE_H
 
 #include "run/run.h"
 
-/* Loads the frozen model, that of model.reference_path or the one that the run
- * starts from; all ranks call it. -1: EX_CONFIG, it is another model; as
- * dt_weights_open; a peer failed. dt_run_reference_fini in any case.
+/* Loads the reference, from model.reference_path or the model that the run
+ * starts from. All ranks call it. -1: EX_CONFIG, it is of another architecture;
+ * as dt_weights_open; a peer failed. dt_run_reference_fini in any case.
  */
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
 void dt_run_reference_fini(struct dt_run *run);
 
-/* Whether there is one. */
+/* Whether the run has a reference. */
 bool dt_run_refers(const struct dt_run *run);
 
 /* The directory of its weights; NULL: they are random, or those of the model
@@ -27,16 +27,16 @@ const char *dt_run_reference_dir(const struct dt_run *run);
 int dt_run_precompute(struct dt_run *run, struct dt_error *err);
 void dt_run_precompute_fini(struct dt_run *run);
 
-/* The parts of its weights were written: brings them to where its passes read
+/* After its parts were written: brings the weights to where its passes read
  * them, on all ranks. -1: the device or a peer failed.
  */
 int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
 
-/* Whether there is a reference, and it follows the model. */
+/* Whether there is a reference that follows the model. */
 bool dt_run_reference_follows(const struct dt_run *run);
 
-/* Moves the reference towards the model if that is due after this step, whose
- * update is queued, on all ranks. -1: the device or a peer failed.
+/* Moves the reference towards the model, on all ranks, if that is due after
+ * this step, whose update is queued. -1: the device or a peer failed.
  */
 int dt_run_reference_follow(struct dt_run *run, long step,
                             struct dt_error *err);
@@ -48,9 +48,9 @@ int dt_run_reference_follow(struct dt_run *run, long step,
 int dt_run_reference_load(struct dt_run *run, const char *dir,
                           struct dt_error *err);
 
-/* Values of the batch's picked tokens by the frozen model, to values.reference;
- * before the passes of the model itself. `shape`: of its graphs, NULL: it is
- * not recorded. -1: the device or a peer failed.
+/* Computes the reference's values of the batch's picked tokens into
+ * values.reference, before the passes of the model itself. `shape`: that of its
+ * graphs; NULL: nothing is recorded. -1: the device or a peer failed.
  */
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err);
