@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* candidates.c - what a run would take with each strategy */
+/* candidates.c - bytes and seconds of a run with each strategy */
 #include "config.h"
 
 #include "ops/workspace.h"
@@ -7,12 +7,11 @@
 #include "plan/plan.h"
 #include "run/sharing.h"
 
-/* What is left of a GPU to CUDA, NCCL and pages that are not full: estimates.
- */
+/* GPU memory reserved for CUDA, NCCL and partly filled pages: estimates. */
 static const size_t RESERVE_BYTES = (size_t)512 << 20;
 enum { RESERVE_PERCENT = 4 };
 
-/* A GPU where there is none: plans ask nothing else of a device. */
+/* A GPU on a host without one: plans ask nothing else of a device. */
 static const struct dt_device planned_gpu = {.name = "cuda"};
 
 const char *dt_candidate_tier(int offload)
@@ -41,8 +40,8 @@ static struct dt_predictor predictor_of(const struct dt_candidates *c)
     };
 }
 
-/* A step as the run would do it, and with the other reduce_between_nodes where
- * that makes a difference.
+/* Predicts a step as the run would do it and, where it makes a difference, with
+ * the other reduce_between_nodes.
  */
 static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
                         const struct dt_run *run, struct dt_error *err)
@@ -74,7 +73,7 @@ static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
 
 /* --- bytes --- */
 
-/* Bytes by which all ranks of a node exceed its memory. */
+/* Bytes by which the ranks of a node together exceed its memory. */
 static size_t host_lack(const struct dt_candidates *c,
                         const struct dt_plan *plan)
 {
@@ -82,7 +81,7 @@ static size_t host_lack(const struct dt_candidates *c,
     return all > c->size.host ? all - c->size.host : 0;
 }
 
-/* What a candidate is. */
+/* The choices that make a candidate. */
 struct kind {
     int strategy, state, weights;
 };
@@ -119,7 +118,8 @@ static bool rows_fit(const struct dt_candidates *c, const struct dt_run *run,
                      size_t rows)
 {
     struct dt_model_options options = c->options;
-    if (run->tokens > 0) /* of pairs and completions, one behind another */
+    if (run->tokens >
+        0) /* pairs and completions follow each other in one row */
         options.T = rows * (run->tokens / run->B);
     else
         options.B = rows;
@@ -127,7 +127,7 @@ static bool rows_fit(const struct dt_candidates *c, const struct dt_run *run,
     return dt_plan_total(&plan) <= c->share;
 }
 
-/* The most rows that fit, by bisection. */
+/* Largest number of rows that fits, by bisection. */
 static size_t most_rows(const struct dt_candidates *c)
 {
     struct dt_run run = c->run;
@@ -145,7 +145,7 @@ static size_t most_rows(const struct dt_candidates *c)
     return fit;
 }
 
-/* Those that offload what the file says; ddp offloads nothing. */
+/* Adds the candidates that offload as the file says; ddp offloads nothing. */
 static int add_as_given(struct dt_candidates *c, struct dt_error *err)
 {
     const struct dt_conf *conf = &c->run.conf;
@@ -171,8 +171,9 @@ static int add_as_given(struct dt_candidates *c, struct dt_error *err)
     return 0;
 }
 
-/* Those that offload more, if the file offloads nothing: to host memory where
- * the device is not the host, and to a drive, if their rates are known.
+/* Adds the candidates that offload more, if the file offloads nothing: to host
+ * memory, unless the device is the host, and to a drive, if their rates are
+ * known.
  */
 static int add_offloaded(struct dt_candidates *c, struct dt_error *err)
 {

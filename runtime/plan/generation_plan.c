@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation_plan.c - the memory of reward models, and the seconds of sampling
- */
+/* generation_plan.c - memory of reward models, and seconds of sampling */
 #include "config.h"
 
 #include <limits.h>
@@ -17,7 +16,7 @@
 
 /* --- reward models --- */
 
-/* A reward model of this run: its bytes, and the floating-point operations of a
+/* Adds a reward model: its bytes, and the floating-point operations for a
  * completion of full length with its prompt.
  */
 static int add_model(struct dt_run *run, const struct dt_conf_reward *function,
@@ -73,7 +72,7 @@ double dt_forward_seconds(const struct dt_learner *learner,
     double operations = 0, head = 0;
     for (size_t u = 1; u + 1 < layout->unit_count; u++)
         operations += rows * dt_cost_block(config, layout, u, 1, T);
-    if (!config->scores) /* a third of what it takes with gradients */
+    if (!config->scores) /* a third of the cost with gradients */
         head = dt_cost_head(config, 1, 1) / 3 * values;
     return operations / dt_rates_blocks(rates, compute) +
            head / dt_rates_head(rates, compute);
@@ -107,7 +106,7 @@ struct dt_step_shape dt_step_shape_of(const struct dt_run *run)
 
 /* --- a generation --- */
 
-/* Those that a rank samples, in the mean. */
+/* Mean number of completions that a rank samples. */
 static double rank_rows(const struct dt_run *run)
 {
     return (double)(run->samples.groups * run->samples.copies) /
@@ -126,7 +125,7 @@ static struct dt_rollout_work work_of(const struct dt_run *run,
         .copies = options->copies,
         .prompt = prompt,
         .tokens = options->max_tokens,
-        /* where the next one begins */
+        /* position at which the next prompt begins */
         .padded =
             dt_decoder_place(&run->learner.model_config, ops,
                              prompt + options->max_tokens, prompt, prompt),
@@ -137,7 +136,9 @@ static struct dt_rollout_work work_of(const struct dt_run *run,
     };
 }
 
-/* Passes without gradients through all models before the first update. */
+/* Seconds of the passes without gradients through all models before the first
+ * update.
+ */
 static double before_training(const struct dt_run *run,
                               const struct dt_rates *rates,
                               enum dt_dtype compute)
@@ -156,7 +157,7 @@ static double before_training(const struct dt_run *run,
     return seconds;
 }
 
-/* All weights come to each rank that has only its parts of them. */
+/* Seconds to gather all weights on each rank, if a rank has only its parts. */
 static double gather_seconds(const struct dt_run *run,
                              const struct dt_rates *rates,
                              enum dt_dtype compute, int node_size)

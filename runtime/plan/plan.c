@@ -49,7 +49,7 @@ static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
     return bytes.weights + bytes.master;
 }
 
-/* Adds what a critic takes. */
+/* Adds the bytes of a critic. */
 static void add_critic(const struct dt_run *run,
                        const struct dt_model_options *options,
                        const struct dt_parallel_options *parallel,
@@ -119,7 +119,7 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
     return plan;
 }
 
-/* "1.23 GB" in one of a few static places. SIZE_MAX: it is not known. */
+/* "1.23 GB" in one of a few static buffers. SIZE_MAX: unknown. */
 static const char *format_bytes(size_t bytes)
 {
     static char text[16][32];
@@ -139,7 +139,7 @@ struct offers {
     char text[512];
 };
 
-/* Adds `what` if these options need no more than there is. */
+/* Adds `what` if a run with these options fits. */
 static bool add_offer(struct offers *offers,
                       const struct dt_model_options *options, const char *what)
 {
@@ -200,13 +200,13 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
     return false;
 }
 
-/* What a rank's memory belongs to. */
+/* Owner of a rank's memory, for messages. */
 static const char *memory_owner(const struct dt_run *run)
 {
     return run->exec.device->is_host ? "node" : "GPU";
 }
 
-/* Offers the first strategy that fits and shares more. */
+/* Offers the first strategy that shares more and fits. */
 static bool offer_strategy(struct offers *offers,
                            const struct dt_model_options *options)
 {
@@ -293,7 +293,7 @@ void dt_plan_offer(const struct dt_run *run,
     snprintf(text, bytes, "%s", offers.text);
 }
 
-/* Writes "reference 1.23 GB, critic 4.56 GB, ", without what there is not. */
+/* Writes "reference 1.23 GB, critic 4.56 GB, ", without absent models. */
 static void name_others(const struct dt_plan *plan, char *text, size_t bytes)
 {
     const struct {
@@ -332,7 +332,7 @@ static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
            format_bytes(dt_plan_total(plan)), format_bytes(mine), host, files);
 }
 
-/* What is offloaded has to fit into the memory of the node. */
+/* Checks that offloaded state fits into the memory of the node. */
 static int check_host(const struct dt_run *run, size_t host, int local_size,
                       struct dt_error *err)
 {

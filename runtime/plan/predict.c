@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predict.c - how long a step of a run takes, on the virtual clock */
+/* predict.c - predicts a step of a run on the virtual clock */
 #include "config.h"
 
 #include <stdlib.h>
@@ -88,8 +88,8 @@ static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
         to->busy[i] += from->busy[i];
 }
 
-/* The passes through frozen weights; what is left of the step is then the sums
- * and updates of the adapter beside them.
+/* Times the passes through frozen weights. The rest of the step is then the
+ * sums and updates of the adapter.
  */
 static int time_frozen(const struct dt_learner *learner,
                        const struct dt_timeline_options *like,
@@ -110,7 +110,7 @@ static int time_frozen(const struct dt_learner *learner,
     return 0;
 }
 
-/* Learners take turns. */
+/* Adds up the steps of all learners, which take turns. */
 static int time_learners(const struct dt_predictor *predictor,
                          const struct dt_run *run,
                          const struct dt_model_options *model,
@@ -149,7 +149,7 @@ static int time_learners(const struct dt_predictor *predictor,
     return 0;
 }
 
-/* The share of a step in its generation, during which a device only waits for
+/* Adds a step's share of its generation. During it the device waits only for
  * weights.
  */
 static void add_generation(const struct dt_generation_plan *plan,

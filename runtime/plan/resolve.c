@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.c - what a configuration says for so many ranks: batch and model */
+/* resolve.c - resolves a configuration for so many ranks: batch and model */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "run/run.h"
 #include "sampling/sampling.h"
 
-/* Lets the model have a row for each token of the tokenizer. */
+/* Gives the model an embedding row for each token of the tokenizer. */
 static int resize_embeddings(const struct dt_conf *conf,
                              struct dt_model_config *config,
                              struct dt_error *err)
@@ -31,7 +31,7 @@ static int resize_embeddings(const struct dt_conf *conf,
                             "model.resize_embeddings: an adapter is saved "
                             "without the embedding, so its new rows would be "
                             "lost: train the model itself, or remove the "
-                            "tokens that it has not");
+                            "tokens the model does not have");
     dt_model_config_grow(config, tokens);
     return 0;
 }
@@ -127,7 +127,7 @@ static struct dt_model_options model_options(const struct dt_run *run)
     };
 }
 
-/* Batch, model and layout: all that is known without the data. */
+/* Resolves batch, model and layout: everything that does not depend on data. */
 static int resolve_conf(struct dt_run *run, struct dt_error *err)
 {
     struct dt_conf *conf = &run->conf;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared_memory_limit.c - ranks plan with the memory of the one that has the
- * least */
+/* shared_memory_limit.c - the least memory of all ranks, with which all plan */
 #include "config.h"
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spend_memory.c - GPU memory that is left, spent on speed */
+/* spend_memory.c - spends remaining GPU memory on speed */
 #include "config.h"
 
 #include "plan/plan.h"
 
-/* Takes the options if the run then needs no more than `left`. */
+/* Takes the options if the run then fits into `left` bytes. */
 static void take_if_it_fits(const struct dt_run *run,
                             struct dt_model_options *options,
                             const struct dt_model_options *more, size_t left)

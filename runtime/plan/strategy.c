@@ -40,7 +40,7 @@ long dt_plan_choose_group(const struct dt_run *run,
 
 /* --- the strategy --- */
 
-/* The first strategy that can do what is asked for. */
+/* The first strategy that supports the offload the file asks for. */
 static int least_strategy(const struct dt_conf *conf)
 {
     if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
@@ -144,7 +144,7 @@ int dt_ballot_take(const struct dt_run *run, const struct dt_ballot *ballot)
 
 /* --- why --- */
 
-/* Of an open ballot. */
+/* Writes why the strategy of an open ballot was taken. */
 static void write_why(const struct dt_ballot *ballot, char why[192])
 {
     const int first = first_of(ballot), taken = fastest_of(ballot);
@@ -199,8 +199,8 @@ int dt_strategy_rates(const struct dt_conf *conf, bool gpu,
         path, rates->gpu ? "GPUs" : "CPUs", gpu ? "GPUs" : "CPUs");
 }
 
-/* Finds the rates of this run's devices without measuring any. Returns whether
- * they are known, else writes why not. -1: as dt_strategy_rates.
+/* Finds the rates of this run's devices without measuring. Returns whether they
+ * are known; if not, writes why. -1: as dt_strategy_rates.
  */
 static int find_rates(const struct dt_run *run, struct dt_predictor *predictor,
                       struct dt_rates *rates, char unknown[128],
@@ -228,7 +228,7 @@ static int find_rates(const struct dt_run *run, struct dt_predictor *predictor,
     return 0;
 }
 
-/* Rank 0 predicts for all: what others know of rates may differ. */
+/* Rank 0 predicts for all, as other ranks may know other rates. */
 static int make_ballot(const struct dt_run *run,
                        const struct dt_model_options *options,
                        struct dt_ballot *ballot, struct dt_error *err)
@@ -248,7 +248,7 @@ static int make_ballot(const struct dt_run *run,
                                       ballot, err);
 }
 
-/* All that follows from the strategy. */
+/* Settles everything that follows from the strategy. */
 static int settle_rest(struct dt_run *run, struct dt_model_options *options,
                        const struct dt_ballot *ballot, struct dt_error *err)
 {
@@ -269,7 +269,8 @@ int dt_strategy_settle(struct dt_run *run, struct dt_model_options *options,
     return settle_rest(run, options, ballot, err);
 }
 
-/* What does not fit on one rank fits on none; the seconds are those of rank 0.
+/* Makes all ballots equal: a strategy that does not fit on one rank fits on
+ * none, and the seconds are those of rank 0.
  */
 static int agree_ballot(const struct dt_run *run, struct dt_ballot *ballot,
                         struct dt_error *err)
