@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* setup.c - creates all that a run needs, what may fail first */
+/* setup.c - creates everything a run needs, in an order that fails early */
 #include "config.h"
 
 #include <inttypes.h>
@@ -32,8 +32,8 @@
 #include "train/watch/costs.h"
 #include "train/watch/watch.h"
 
-/* Ids that end a document, for config.json of a model that was described by
- * keys.
+/* Sets the ids that end a document, for the config.json of a model that was
+ * described by keys.
  */
 static void choose_eos(struct dt_run *run)
 {
@@ -81,7 +81,9 @@ static int allocate_run(struct dt_run *run,
                : 0;
 }
 
-/* A run of so many prompts has fewer steps if generations ended early. */
+/* Shortens a run whose length is given in prompts by the steps that were
+ * skipped as generations ended early.
+ */
 static void shorten(struct dt_run *run)
 {
     const long total = run->total_steps - run->ppo.left_out;
@@ -90,8 +92,8 @@ static void shorten(struct dt_run *run)
     run->total_steps = total > run->progress.step ? total : run->progress.step;
 }
 
-/* A step larger than the data is not what anybody means: its gradient is that
- * of fewer samples, and an epoch is shorter than a step.
+/* Warns of a step larger than the data, which nobody wants: its gradient is
+ * that of fewer samples, and an epoch is shorter than a step.
  */
 static void warn_large_step(const struct dt_run *run)
 {
@@ -126,7 +128,7 @@ long dt_run_count_steps(const struct dt_run *run)
                : (long)ceil(samples / dt_run_samples_of_step(run));
 }
 
-/* Steps of the whole run and the schedule over them. */
+/* Plans the steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
     char note[256];
@@ -211,7 +213,7 @@ static void print_banner(struct dt_run *run)
         dt_report_note(run->report, "%s", lr);
 }
 
-/* Checks model, memory and data on this rank; ballot->left is that of
+/* Checks model, memory and data on this rank. ballot->left comes from
  * dt_run_least_memory.
  */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,

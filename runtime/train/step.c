@@ -70,7 +70,7 @@ static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
     return 0;
 }
 
-/* Of the samples that the loader gives next. */
+/* Sets run->pairs_per_token from the samples that the loader gives next. */
 static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
 {
     uint64_t pairs, tokens;
@@ -80,9 +80,10 @@ static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
     run->pairs_per_token = (double)pairs / (double)tokens;
 }
 
-/* What the loss is a mean of, in micro-batch `a` of a step. Of completions all
- * ranks know it for the whole step, and one of them adds it. A policy whose
- * critic is trained alone has none, so that its step is empty.
+/* Terms that micro-batch `a` adds to the denominator of the mean loss. For
+ * completions all ranks know the denominator of the whole step, and rank 0
+ * alone adds it. While the critic is trained alone, the policy has none, so its
+ * step is empty.
  */
 static double loss_count(const struct dt_run *run,
                          const struct dt_learner *learner, size_t a,
@@ -136,11 +137,12 @@ static int queue_micro_batch(struct dt_run *run, size_t a, bool *more,
 
 /* --- the parameters of a step --- */
 
-/* Gradients are of the sum of the losses of tokens or pairs: the mean over all
- * ranks and micro-batches then takes one division by their number, which is
- * known after the step's reduction. Sums of many tokens would overflow fp16, so
- * there the sum is divided by the most that a step can have, and multiplied by
- * the scaler's scale.
+/* Factor of the loss before the backward pass. Gradients are those of the sum
+ * of the losses of tokens or pairs, so the mean over all ranks and
+ * micro-batches takes one division by their number, which is known after the
+ * step's reduction. Sums over many tokens would overflow fp16: there the sum is
+ * divided by the largest number a step can have, and multiplied by the scaler's
+ * scale.
  */
 static double loss_scale(const struct dt_run *run,
                          const struct dt_learner *learner,
@@ -154,8 +156,9 @@ static double loss_scale(const struct dt_run *run,
     return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
 
-/* Where the schedule is after so many steps. Those that were left out count,
- * and ppo can keep the learning rate for all steps of a generation.
+/* Position in the schedule after so many steps. Skipped steps of generations
+ * that ended early count, and ppo can keep the learning rate constant within a
+ * generation.
  */
 static long schedule_step(const struct dt_run *run, long steps)
 {
@@ -202,15 +205,15 @@ static void begin_step(struct dt_run *run, struct dt_learner *learner,
     exec->ops->step_add(exec->stream, learner->step, 0, told);
 }
 
-/* Where a step begins and ends on the device. */
+/* Marks the beginning of a part of a step on the device. */
 static void begin_lap(const struct dt_run *run, enum dt_lap lap)
 {
     if (run->exec.device->lap)
         run->exec.device->lap(run->exec.stream, lap);
 }
 
-/* Updates all learners, then has what became of them sent to the host: whoever
- * has that knows that the step has ended.
+/* Updates all learners, then queues a copy of their results to the host. When
+ * it arrives the step has finished.
  */
 static int end_step(struct dt_run *run, struct dt_error *err)
 {
@@ -284,14 +287,14 @@ static enum dt_step_outcome outcome_of(const struct dt_learner *learner,
     return (enum dt_step_outcome)(int)scalars[DT_STEP_OUTCOME];
 }
 
-/* The learner whose numbers are those of a step. */
+/* The learner whose numbers the step reports. */
 static const struct dt_learner *trained_in(const struct dt_run *run,
                                            size_t number)
 {
     return run->in_flight[number].warms_up ? &run->critic : &run->learner;
 }
 
-/* What became of a step: taken only if all learners took it that it trains. */
+/* Outcome of a step: taken only if every learner that it trains took it. */
 static enum dt_step_outcome outcome_of_all(struct dt_run *run, size_t number)
 {
     enum dt_step_outcome outcome = outcome_of(trained_in(run, number), number);
@@ -328,7 +331,9 @@ static int count_skipped(struct dt_run *run, size_t number,
         (unsigned long long)p->position, p->step + 1);
 }
 
-/* Takes what a step did to a learner. -1: its loss scale cannot be lowered. */
+/* Updates the state of a learner after a step. -1: its loss scale cannot be
+ * lowered.
+ */
 static int settle(struct dt_learner *learner, enum dt_step_outcome outcome,
                   struct dt_error *err)
 {
@@ -340,7 +345,8 @@ static int settle(struct dt_learner *learner, enum dt_step_outcome outcome,
                                   err);
 }
 
-/* Takes what a step did, which was waited for. -1: going on would be useless.
+/* Updates the state of the run after a step that has finished. -1: continuing
+ * would be useless.
  */
 static int settle_all(struct dt_run *run, size_t number, struct dt_error *err)
 {
@@ -356,7 +362,8 @@ static int settle_all(struct dt_run *run, size_t number, struct dt_error *err)
     return 0;
 }
 
-/* A step without a finite loss updates nothing and does not count in the mean.
+/* Adds the loss of a step. One without a finite loss updated nothing and does
+ * not count in the mean.
  */
 static void add_loss(struct dt_run *run, const struct dt_metrics *metrics,
                      double sum, double count)

@@ -27,7 +27,8 @@ struct loop {
     struct dt_report_summary *summary;
     struct dt_report_step line;
     bool stop_asked;
-    bool owes_save; /* one was due after a step that went wrong */
+    bool owes_save; /* a save was due after a step without a finite loss or
+                       gradient */
 };
 
 static bool is_multiple(long steps, long step)
@@ -35,7 +36,7 @@ static bool is_multiple(long steps, long step)
     return steps > 0 && step % steps == 0;
 }
 
-/* Is an evaluation due after this step? */
+/* Whether an evaluation is due after this step. */
 static bool eval_due(const struct dt_run *run, long step)
 {
     const struct dt_conf *conf = &run->conf;
@@ -70,7 +71,7 @@ static struct dt_report_values report_values(const struct dt_run *run,
     return values;
 }
 
-/* The value of this name; NULL: none. */
+/* The value with this name; NULL: none. */
 static struct dt_report_value *find_value(struct dt_report_values *values,
                                           const char *name)
 {
@@ -80,7 +81,7 @@ static struct dt_report_value *find_value(struct dt_report_values *values,
     return NULL;
 }
 
-/* The divergence from the reference; NULL: there is none. */
+/* The KL divergence from the reference; NULL: there is none. */
 static struct dt_report_value *find_kl(const struct dt_run *run,
                                        struct dt_report_values *values)
 {
@@ -100,7 +101,8 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     if (run->algo->advantages) {
         int rc = dt_run_evaluate_prompts(run, &line, err);
         if (rc != 0)
-            return rc < 0 ? -1 : 0; /* the next step finds that it is to stop */
+            return rc < 0 ? -1
+                          : 0; /* the next step finds out that it is to stop */
     } else {
         if (dt_run_evaluate(run, &line.loss, &line.count, &metrics, err) < 0)
             return -1;
@@ -132,7 +134,8 @@ static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
     return rc;
 }
 
-/* The line of a step, when logging.steps or the first or last one ask for it.
+/* Reports a step if logging.steps asks for it, or if it is the first or the
+ * last one.
  */
 static int report_step(struct dt_run *run, struct dt_report_step *line,
                        struct dt_error *err)
@@ -165,8 +168,8 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     return 0;
 }
 
-/* The events of a step that was collected, before which `position` samples had
- * been seen and `skipped` steps skipped.
+/* Records the events of a collected step. `position` samples had been consumed
+ * and `skipped` steps skipped before it.
  */
 static void note_step(const struct dt_run *run, uint64_t position, long skipped,
                       double norm)
@@ -203,7 +206,8 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
     return 0;
 }
 
-/* Weights that are not finite stay so: further steps would be wasted. */
+/* Fails if weights are not finite. They stay so: further steps would be wasted.
+ */
 static int check_weights(struct dt_run *run, struct dt_error *err)
 {
     int finite = dt_run_weights_finite(run, err);
@@ -224,16 +228,16 @@ static bool lost_loss(const struct dt_run *run)
     return run->health == DT_NO_LOSS && run->progress.skipped_in_row == 1;
 }
 
-/* A step without a finite loss is not saved: nothing could resume from it. At
- * the end a finite loss is enough, as without a gradient the weights did not
- * change.
+/* Whether the newest step can be saved. After one without a finite loss nothing
+ * could resume. At the end of the run a finite loss is enough: without a finite
+ * gradient the weights did not change.
  */
 static bool worth_saving(const struct dt_run *run, bool last)
 {
     return run->health == DT_WELL || (last && run->health == DT_NO_GRADIENT);
 }
 
-/* Saves if a save is due, or as soon as the run is well again if one is owed.
+/* Saves if a save is due, or, if one is owed, as soon as the run is well again.
  */
 static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
                        struct dt_error *err)
@@ -264,8 +268,8 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     return 0;
 }
 
-/* Ends the run before a step of which nothing is queued. The checkpoint of the
- * step before may be there already.
+/* Ends the run before a step, with nothing of it queued. The checkpoint of the
+ * previous step may already exist.
  */
 static int stop_between(struct dt_run *run, struct loop *loop,
                         struct dt_error *err)
@@ -281,7 +285,7 @@ static int stop_between(struct dt_run *run, struct loop *loop,
     return save_if_due(run, true, loop, err);
 }
 
-/* Queues a step; collects, evaluates and saves as due. */
+/* Queues a step, then collects, evaluates and saves as due. */
 static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
                      struct dt_error *err)
 {
@@ -346,8 +350,8 @@ static int end_stopped(const struct dt_run *run, bool saved,
                         run->progress.step, run->total_steps, what);
 }
 
-/* What the run began with, and what it has come to. The loss of sampled
- * completions is no measure: it is about zero whenever a generation begins.
+/* Fills in the first and the last loss, or reward. The loss of sampled
+ * completions tells nothing: it is about zero whenever a generation begins.
  */
 static void end_summary(const struct dt_run *run, struct dt_report_step *line,
                         struct dt_report_summary *summary)
@@ -433,7 +437,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     }
     dt_live_destroy(run.live);
     run.live = NULL;
-    /* nothing is written after this */
+    /* from here on nothing is written */
     dt_owner_release(run.owner);
     run.owner = NULL;
     if (recorded)
@@ -446,7 +450,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         }
     }
     /* Collectives and queued work may wait for a lost peer and still use
-     * memory, which is then freed when the process ends.
+     * memory. It is then freed when the process ends.
      */
     if (result == 0 || err->status == EX_TEMPFAIL ||
         (exec->device->is_host && run.world == 1))
@@ -457,7 +461,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
 int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
                        struct dt_comm *comm, struct dt_error *err)
 {
-    struct dt_conf quiet = *conf; /* it reports nothing and saves nothing */
+    struct dt_conf quiet = *conf; /* reports nothing, saves nothing */
     struct dt_run run = {0};
     quiet.training.eval_only = true;
     quiet.training.resume = DT_CONF_RESUME_NONE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * restore.c - reads the state with which a run begins
+ * restore.c - reads the state that a run starts from
  *
- * Rank 0 chooses and checks the checkpoint; then every rank reads its parts of
- * it, whatever the world was that saved it.
+ * Rank 0 chooses and checks the checkpoint. Then every rank reads its parts of
+ * it, whatever the size of the world that saved it.
  */
 #include "config.h"
 
@@ -38,7 +38,7 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
             (dt_run_saves_model_alone(run) ? 0 : optim * sizeof(float)));
 }
 
-/* Finds what would prevent saving, before any work could be lost. */
+/* Checks that the run can be saved, before any work could be lost. */
 static int check_saving(struct dt_run *run, struct dt_error *err)
 {
     if (run->conf.training.eval_only)
@@ -84,7 +84,7 @@ int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err)
                         "run.output_dir");
 }
 
-/* The checkpoint to resume from into *dir (free it), or NULL for none. */
+/* Sets *dir to the checkpoint to resume from (free it), or NULL for none. */
 static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
 {
@@ -103,8 +103,8 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     return 0;
 }
 
-/* After a rename the run would resume at one step and overwrite the checkpoint
- * of another.
+/* Refuses a renamed checkpoint: the run would resume at one step and overwrite
+ * the checkpoint of another.
  */
 static int check_step(const struct dt_run *run, const char *dir,
                       struct dt_error *err)
@@ -121,7 +121,7 @@ static int check_step(const struct dt_run *run, const char *dir,
 
 enum { DIR_BYTES = PATH_MAX + 64 };
 
-/* Where a learner's files are in the checkpoint `dir`; NULL for no `dir`. */
+/* Directory of a learner's files in the checkpoint `dir`; NULL for no `dir`. */
 static const char *learner_dir(const struct dt_learner *learner,
                                const char *dir, char path[DIR_BYTES])
 {
@@ -132,7 +132,7 @@ static const char *learner_dir(const struct dt_learner *learner,
     return path;
 }
 
-/* Finds, before the others read, what is wrong with the files. */
+/* Checks the files before the other ranks read them. */
 static int check_source(struct dt_run *run, const char *dir,
                         struct dt_error *err)
 {
@@ -182,7 +182,7 @@ static int share_choice(struct dt_run *run, struct chosen *chosen,
     return dt_gather_text_of(run->comm, 0, chosen->name, NAME_BYTES, err);
 }
 
-/* For a checkpoint whose content is wrong. */
+/* Adds advice to the error of a checkpoint whose content is wrong. */
 static void offer_another(struct dt_error *err)
 {
     if (err->status == EX_DATAERR)
@@ -191,8 +191,8 @@ static void offer_another(struct dt_error *err)
                      "training.resume");
 }
 
-/* Rank 0: takes the directory, and finds what would prevent saving, and what to
- * resume from.
+/* Rank 0: takes the directory, checks that the run can be saved, and chooses
+ * the checkpoint to resume from.
  */
 static int choose_here(struct dt_run *run, struct chosen *chosen,
                        struct dt_error *err)
@@ -216,8 +216,8 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
     return result;
 }
 
-/* All ranks write checkpoints where rank 0 does. They wait less than the others
- * wait for them.
+/* Checks that this rank can write checkpoints where rank 0 does. The wait is
+ * shorter than the other ranks' deadline.
  */
 static int check_shared(const struct dt_run *run, struct dt_error *err)
 {
@@ -274,12 +274,11 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         return -1;
     if (check_shared(run, err) < 0 || load_here(run, &chosen, err) < 0)
         return -1;
-    /* wait here, where a lost peer is noticed: later waits are for the device
-     */
+    /* wait here, where a lost peer is noticed: later waits are on the device */
     if (dt_run_wait(run, err) < 0 ||
         (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
-    /* now that no rank reads there any more */
+    /* no rank reads there from here on */
     if (run->rank == 0 && !run->conf.training.eval_only) {
         dt_ckpt_tidy(run->ckpt_root, warn);
         dt_best_link_again(run);

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume.h - how a run is saved, and goes on */
+/* resume.h - saves a run, and resumes it */
 #ifndef DT_TRAIN_RESUME_RESUME_H
 #define DT_TRAIN_RESUME_RESUME_H
 
 #include "run/run.h"
 
-/* Is the run saved after this step? The same on all ranks. */
+/* Whether the run is saved after this step; the same on all ranks. */
 bool dt_run_save_due(const struct dt_run *run, long step);
 
-/* Saves the run, on all ranks together, with no step in flight. If that fails
- * the run goes on and tries again sooner than usual, unless this is the `last`
- * save, or checkpoint.max_failures have failed in a row: -1 on rank 0. -1 too
- * if the device or a peer failed.
+/* Saves the run, on all ranks together, with no step in flight. If that fails,
+ * the run continues and tries again sooner than usual, unless this is the
+ * `last` save or checkpoint.max_failures saves in a row have failed: -1 on rank
+ * 0. Also -1 if the device or a peer failed.
  */
 int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
 
-/* Writes checkpoint-<step>, on all ranks together. Those beyond
- * checkpoint.total_limit stay until it is known to be good. 0; 1 if it could
- * not be written, and `why` says so on rank 0. -1: the device or a peer failed,
- * or the directory belongs to another run.
+/* Writes checkpoint-<step>, on all ranks together. Checkpoints beyond
+ * checkpoint.total_limit stay until this one is known to be good. 0; 1 if it
+ * could not be written, with the reason in `why` on rank 0. -1: the device or a
+ * peer failed, or the directory belongs to another run.
  */
 int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
 
 /* The type of the weights in a checkpoint. */
 enum dt_dtype dt_run_stored_type(const struct dt_run *run);
 
-/* Whether training.resume names a checkpoint, if it names a directory. -1:
+/* Checks that the directory training.resume names, if any, is a checkpoint. -1:
  * EX_NOINPUT.
  */
 int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err);
 
-/* What dt_run_save will write, except for a few texts. */
+/* Bytes that dt_run_save will write, except for a few texts. */
 size_t dt_run_checkpoint_bytes(struct dt_run *run);
 
-/* Whether a checkpoint of this step has no state of the optimizer, so that
- * nothing can resume from it.
+/* Whether a checkpoint of this step has no optimizer state, so that nothing can
+ * resume from it.
  */
 bool dt_run_saves_model_alone(const struct dt_run *run);
 
-/* The starting point, on every rank: weights, optimizer and progress of the
- * checkpoint that training.resume asks for, or of model.init. Rank 0 takes
- * run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0 was told to
- * stop.
+/* Loads the starting point, on every rank: weights, optimizer and progress of
+ * the checkpoint that training.resume asks for, or the weights of a new run.
+ * Rank 0 takes run.output_dir first. -1 on all ranks with EX_TEMPFAIL if rank 0
+ * was told to stop.
  */
 int dt_run_restore(struct dt_run *run, struct dt_error *err);
 

@@ -13,7 +13,7 @@
 #include "base/secret.h"
 #include "train/resume/resume_check.h"
 
-/* The changes, "key was -> is", in a line. */
+/* A line of changes, "key was -> is". */
 struct changes {
     char text[768];
     size_t bytes;
@@ -56,7 +56,7 @@ static int compare_models(const struct dt_run *run,
                         change.is);
 }
 
-/* Dropout may change. */
+/* Adds a change of dropout, which is allowed. */
 static void compare_dropout(const struct dt_model_config *was,
                             const struct dt_model_config *is,
                             struct changes *changes)
@@ -79,7 +79,7 @@ static void compare_dropout(const struct dt_model_config *was,
                        rates[i].is);
 }
 
-/* An adapter has to be trained on beside the same weights. */
+/* Adds a change of the model that an adapter is trained on. */
 static int check_adapter(const struct dt_learner *learner, const char *dir,
                          struct changes *changes, struct dt_error *err)
 {
@@ -122,8 +122,9 @@ static int check_model(const struct dt_run *run, const char *dir,
 
 /* --- the settings --- */
 
-/* The reference is read again when a run resumes. Adds its name if it is a
- * checkpoint of another run, which may have newer ones by then.
+/* Adds the name of the reference if it is a checkpoint of another run. It is
+ * read again when the run resumes, and that run may have newer checkpoints by
+ * then.
  */
 static bool add_reference(json_t *settings, const struct dt_conf *conf)
 {
@@ -166,8 +167,8 @@ json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
     return NULL;
 }
 
-/* What a key changes that must not change; NULL: nothing. The hash of the rows
- * covers most other keys of data.
+/* Name of the fixed property that a change of this key would alter; NULL: none.
+ * The hash of the rows covers most other keys of data.
  */
 static const char *forbidden_change(const char *key, const char *a,
                                     const char *b)
@@ -183,7 +184,9 @@ static const char *forbidden_change(const char *key, const char *a,
     return NULL;
 }
 
-/* Not keys that may differ without harm or are compared elsewhere. */
+/* Whether a key is compared: not if it may differ without harm or is compared
+ * elsewhere.
+ */
 static bool is_compared(const char *key)
 {
     return strncmp(key, "data.", 5) != 0 && strcmp(key, "run.data_seed") != 0 &&
@@ -200,8 +203,8 @@ static const char *text_of(const json_t *settings, const char *key)
     return text ? text : "(not set)";
 }
 
-/* The settings of a checkpoint from before secrets were removed, too. NULL: out
- * of memory; then nothing is compared.
+/* The settings without secrets, which old checkpoints may have. NULL: out of
+ * memory; then nothing is compared.
  */
 static json_t *clean_settings(const json_t *settings)
 {
@@ -219,7 +222,7 @@ static json_t *clean_settings(const json_t *settings)
     return clean;
 }
 
-/* Compares keys of the checkpoint, then those that only the run has. */
+/* Compares the keys of the checkpoint, then those that only the run has. */
 static int compare_settings(const json_t *was, const json_t *is,
                             const char *dir, struct changes *changes,
                             struct dt_error *err)
@@ -249,7 +252,7 @@ static int compare_settings(const json_t *was, const json_t *is,
 
 /* --- the data --- */
 
-/* Lists the keys that decide what the rows are. */
+/* Lists changes of the keys that the rows depend on. */
 static struct changes compare_data(const json_t *was, const json_t *is)
 {
     struct changes changes = {0};
@@ -269,7 +272,9 @@ static struct changes compare_data(const json_t *was, const json_t *is)
     return changes;
 }
 
-/* The hash is of what the files say and of how it becomes rows. */
+/* Refuses other rows. The hash covers the content of the files and how it
+ * becomes rows.
+ */
 static int refuse_rows(const struct dt_run *run, const char *dir,
                        const struct dt_same_state *was, const char *mine,
                        struct dt_error *err)
@@ -290,7 +295,7 @@ static int refuse_rows(const struct dt_run *run, const char *dir,
                         dir, was->data_hash, mine);
 }
 
-/* A resumed run has the same data in the same order. */
+/* Checks that the resumed run has the same data in the same order. */
 static int check_data(const struct dt_run *run, const char *dir,
                       const struct dt_same_state *was, struct dt_error *err)
 {

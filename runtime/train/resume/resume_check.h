@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume_check.h - whether a checkpoint is of the same run */
+/* resume_check.h - checks that a checkpoint belongs to the same run */
 #ifndef DT_TRAIN_RESUME_RESUME_CHECK_H
 #define DT_TRAIN_RESUME_RESUME_CHECK_H
 
@@ -13,7 +13,7 @@
  */
 json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err);
 
-/* What trainer_state.json says of the run that was saved. */
+/* The saved run, as described in trainer_state.json. */
 struct dt_same_state {
     const json_t *settings; /* NULL: an old one has none */
     long samples;           /* of a step */
@@ -22,7 +22,7 @@ struct dt_same_state {
     uint64_t data_seed;
 };
 
-/* Compares the run with the one of which the checkpoint `dir` is. Logs harmless
+/* Compares the run with the one that saved the checkpoint `dir`. Logs harmless
  * differences in one line. -1: EX_CONFIG, the key with both values, if the
  * model, the data or its order differs; or config.json cannot be read.
  */

@@ -32,21 +32,21 @@ enum dt_dtype dt_run_stored_type(const struct dt_run *run)
                                         : dt_run_dtype(wanted);
 }
 
-/* --- what is fetched while files are written --- */
+/* --- fetching state while files are written --- */
 
 struct fetch {
     struct dt_run *run;
     struct dt_learner *learner;
     const struct dt_ckpt_tensor *tensors; /* those of the model, else NULL */
     bool master;                          /* gather fp32 weights */
-    size_t unit;           /* the gathered one; unit_count: none yet */
+    size_t unit;           /* the gathered unit; unit_count: none yet */
     struct dt_view view;   /* of it, in host memory */
     struct dt_buffer *buf; /* room for a unit if the device is not the host */
-    struct dt_view room;   /* for what the host does not see where it is */
+    struct dt_view room;   /* for values that the host cannot see in place */
     bool lost;             /* the device or a peer failed */
 };
 
-/* Where the host sees weights of a unit: themselves, or in fetch->buf. */
+/* Makes weights of a unit visible to the host: in place, or in fetch->buf. */
 static int bring_unit(struct fetch *fetch, struct dt_view view,
                       struct dt_view *here, struct dt_error *err)
 {
@@ -76,7 +76,8 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     return dt_run_wait(fetch->run, err);
 }
 
-/* Where the host sees a parameter; all ranks call it in the same order. */
+/* Makes a parameter visible to the host. All ranks call it in the same order.
+ */
 static int bring_param(struct fetch *fetch, const struct dt_param *param,
                        struct dt_view *view, struct dt_error *err)
 {
@@ -119,8 +120,8 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
 
 /* --- files --- */
 
-/* The value head, the last parameter, in a file of its own, after the other
- * files, which this rank has written with this result.
+/* Adds the value head, the last parameter, as a file of its own after the other
+ * files. `result` is the result of writing those on this rank.
  */
 static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
                           int result, struct dt_error *err)
@@ -139,7 +140,7 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
                                      NULL, err);
 }
 
-/* The text that describes what is saved: config.json, or that of an adapter. */
+/* The text of config.json, or of adapter_config.json for an adapter. */
 static char *describe(const struct dt_learner *learner, enum dt_dtype stored,
                       struct dt_error *err)
 {
@@ -149,7 +150,7 @@ static char *describe(const struct dt_learner *learner, enum dt_dtype stored,
                : dt_model_config_format(&learner->model_config, stored, err);
 }
 
-/* Its description, weights, and the tokenizer's files. */
+/* Adds the config, the weights, and the tokenizer's files. */
 static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
@@ -182,7 +183,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
                : result;
 }
 
-/* This rank's part of unit u of what parts.h saves. */
+/* This rank's part of unit u of one kind of state (parts.h). */
 static struct dt_view part_of(const struct fetch *fetch, size_t kind, size_t u)
 {
     return kind == DT_PARTS_REFERENCE
@@ -192,8 +193,8 @@ static struct dt_view part_of(const struct fetch *fetch, size_t kind, size_t u)
                                   u);
 }
 
-/* AdamW's state, and fp32 weights if the model's files have rounded ones; a
- * reference that follows the model.
+/* Adds AdamW's state, fp32 weights if the model's files have rounded ones, and
+ * a reference that follows the model.
  */
 static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
@@ -235,8 +236,8 @@ static int add_progress(struct dt_run *run, struct dt_ckpt_writer *writer,
     return result < 0 ? -1 : dt_alignment_save(run, writer, err);
 }
 
-/* Room in host memory for the largest part. A host needs none of its own: the
- * gradients of that unit are not used any more.
+/* Makes room in host memory for the largest part. If the device is the host,
+ * the gradients of that unit, no longer in use, are the room.
  */
 static int make_room(struct fetch *fetch, struct dt_error *err)
 {
@@ -265,7 +266,9 @@ bool dt_run_saves_model_alone(const struct dt_run *run)
             run->total_steps > 0 && run->progress.step == run->total_steps);
 }
 
-/* This rank's files of a learner. *lost: the others wait for nothing more. */
+/* Adds this rank's files of a learner. *lost: the other ranks must not wait for
+ * any more.
+ */
 static int add_learner(struct dt_run *run, struct dt_learner *learner,
                        struct dt_ckpt_writer *writer, bool *lost,
                        struct dt_error *err)
@@ -284,7 +287,8 @@ static int add_learner(struct dt_run *run, struct dt_learner *learner,
     return result;
 }
 
-/* This rank's files. All ranks gather the models together, whatever fails. */
+/* Adds this rank's files. All ranks gather the models together, whatever fails.
+ */
 static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
                      bool *lost, struct dt_error *err)
 {
@@ -323,7 +327,8 @@ static int any_failed(struct dt_run *run, bool failed, struct dt_error *err)
     return any > 0;
 }
 
-/* Rank 0 creates the directory, and the others join it. `why` is of this rank.
+/* Rank 0 creates the directory, and the others join. `why` is this rank's
+ * error.
  */
 static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
                  struct dt_error *why, struct dt_error *err)
@@ -348,7 +353,9 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
     return failed;
 }
 
-/* The ranks have written their files; `failed` is of this one. */
+/* Commits the checkpoint after all ranks have written their files. `failed`:
+ * this rank could not.
+ */
 static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
                struct dt_error *why, struct dt_error *err)
 {
@@ -377,7 +384,9 @@ static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
     return dt_ckpt_commit(writer, why) < 0;
 }
 
-/* On the ranks whose errors the caller does not report. */
+/* Logs the error on ranks other than 0, whose errors the caller does not
+ * report.
+ */
 static void tell_failure(const struct dt_run *run, const struct dt_error *why)
 {
     if (run->rank > 0 && why->text[0] && strcmp(why->text, ANOTHER) != 0)

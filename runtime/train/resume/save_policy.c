@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save_policy.c - when a run is saved, and what happens if that fails */
+/* save_policy.c - when a run is saved, and retries after a failed save */
 #include "config.h"
 
 #include "base/clock.h"
@@ -18,7 +18,9 @@ bool dt_run_save_due(const struct dt_run *run, long step)
             step % conf->checkpoint.steps == 0);
 }
 
-/* After the n-th failure in a row: interval / 2^n, at least an eighth. */
+/* Step of the retry after the n-th failure in a row: interval / 2^n later, at
+ * least an eighth of the interval.
+ */
 static long retry_step(const struct dt_run *run, long step)
 {
     int failures = run->save.failures;
@@ -27,7 +29,7 @@ static long retry_step(const struct dt_run *run, long step)
     return step + (steps > 1 ? steps : 1);
 }
 
-/* On rank 0: does the failed save end the run? */
+/* On rank 0: whether the failed save ends the run. */
 static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 {
     long failures = run->save.failures + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * costs.c - what the steps between two lines of the report cost
+ * costs.c - times, memory and energy of the steps between two report lines
  *
- * Ranks tell each other their numbers once a line, never once a step. Times are
+ * Ranks exchange their numbers once a line, never once a step. Times are
  * differences of the totals of spans (base/span.h).
  */
 #include "config.h"
@@ -20,9 +20,7 @@
 
 enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
 
-/* What a rank knows of itself: times of a step, bytes, and the energy it has
- * counted.
- */
+/* Numbers of a rank: times of a step, bytes, and the energy it has counted. */
 enum { NOW = DT_TIMES, PEAK, JOULES, NUMBERS };
 
 struct dt_costs {
@@ -30,10 +28,10 @@ struct dt_costs {
     double *ranks;         /* (world, NUMBERS) of the last line */
     double *sums;     /* (NUMBERS, world) since the last line of ranks.jsonl */
     double *room;     /* (world) */
-    long steps, step; /* those that are summed, and the last of them */
-    double seconds;   /* which they took */
-    double written;   /* when that line was */
-    double asked;     /* when ranks told each other last */
+    long steps, step; /* number of summed steps, and the last of them */
+    double seconds;   /* that these steps took */
+    double written;   /* time of that line */
+    double asked;     /* time of the last exchange between ranks */
     double tokens;    /* since then */
 };
 
@@ -70,7 +68,7 @@ bool dt_run_can_ask(const struct dt_run *run)
            (!run->in_flight[0].open && !run->in_flight[1].open);
 }
 
-/* 0 bytes are none that were counted. */
+/* A number of bytes; NaN for 0, which means that none were counted. */
 static double known(size_t bytes)
 {
     return bytes > 0 ? (double)bytes : NAN;
@@ -83,7 +81,8 @@ void dt_spent_now(const struct dt_device *device, struct dt_spent *spent)
         device->lap_times(&spent->laps);
 }
 
-/* Times of the device, whose spans are of queueing only. */
+/* Takes the times from the device's laps, as its spans measure queueing only.
+ */
 static void take_laps(const struct dt_lap_times *since,
                       const struct dt_lap_times *now, double times[DT_TIMES])
 {
@@ -140,8 +139,9 @@ double dt_own_time(const struct dt_device *device, const double times[DT_TIMES])
     return times[DT_TIME_COMPUTE] + data_wait;
 }
 
-/* The numbers of this rank since the last line; its energy since ranks were
- * asked, which is not used up if they are not.
+/* Measures the numbers of this rank since the last line, and its energy since
+ * the last exchange. Without an exchange (`asks` is false) the energy stays
+ * counted.
  */
 static void measure(struct dt_run *run, bool asks, double mine[NUMBERS])
 {
@@ -199,8 +199,8 @@ static void add_extremes(const struct dt_run *run,
     add(costs, "rank_step_s/argmax", is_known ? (double)slowest : NAN);
 }
 
-/* Makes watts of joules. A rank with none counts nothing: its host has no
- * counter, or another rank there reads it. Whether any is known.
+/* Converts joules to watts. A rank with none counts nothing: its host has no
+ * counter, or another rank there reads it. Returns whether any is known.
  */
 static bool make_power(double *joules, size_t world, double seconds)
 {
@@ -277,7 +277,9 @@ static void add_times(const struct dt_run *run, const double mine[NUMBERS],
         add(costs, names[i], asked ? mean(run, i) : mine[i]);
 }
 
-/* The energy of all ranks since they were asked, and what it was used for. */
+/* Adds the energy of all ranks since the last exchange, and the tokens per
+ * joule.
+ */
 static void add_energy(const struct dt_run *run, bool asked,
                        struct dt_report_values *costs)
 {
@@ -290,7 +292,7 @@ static void add_energy(const struct dt_run *run, bool asked,
         run->costs->tokens = 0;
 }
 
-/* The part of the peak of all devices that so many tokens a second take; NaN if
+/* Share of the peak of all devices that so many tokens a second use; NaN if
  * either is unknown.
  */
 static double utilization(const struct dt_run *run, double tokens)
@@ -326,8 +328,8 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
     }
     add_energy(run, asks, costs);
     run->progress.skipped = 0;
-    /* What the ranks said may have waited for weights that come to them: that
-     * time is the next step's.
+    /* The exchange may have waited for weights on their way to the ranks. That
+     * time belongs to the next step.
      */
     run->window = (struct dt_run_window){.since = run->window.since + seconds};
     return 0;

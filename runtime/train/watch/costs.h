@@ -16,7 +16,7 @@ enum dt_step_time {
     DT_TIMES
 };
 
-/* What the host and the device had spent at some point. */
+/* Totals of the host and the device at some point. */
 struct dt_spent {
     struct dt_span_totals spans;
     struct dt_lap_times laps; /* of a device that has them */
@@ -25,29 +25,29 @@ struct dt_spent {
 /* Fills *spent. */
 void dt_spent_now(const struct dt_device *device, struct dt_spent *spent);
 
-/* Fills the seconds of each part since *since was filled, as those of one of
- * `steps` steps, and fills *since again. NaN: what a device has not told.
+/* Fills the seconds of each part since *since was filled, per step of `steps`,
+ * and fills *since again. NaN: the device does not tell.
  */
 void dt_step_times(const struct dt_device *device, struct dt_spent *since,
                    long steps, double times[DT_TIMES]);
 
-/* What of a step a rank does not wait for others. A device that waits for data
- * is in its step.
+/* Seconds of a step in which a rank does not wait for others. Time in which a
+ * device waits for data counts as its own.
  */
 double dt_own_time(const struct dt_device *device,
                    const double times[DT_TIMES]);
 
-/* Whether ranks can talk to each other now without waiting for the device: a
- * step in flight would have to end first.
+/* Whether ranks can exchange numbers now without waiting for the device, which
+ * would have to end a step in flight first.
  */
 bool dt_run_can_ask(const struct dt_run *run);
 
-/* slow_ranks.c: begins to look for slow ranks. -1: EX_OSERR. */
+/* slow_ranks.c: starts looking for slow ranks. -1: EX_OSERR. */
 int dt_watch_begin(struct dt_run *run, struct dt_error *err);
 void dt_watch_destroy(struct dt_watch *watch); /* NULL is fine */
 
-/* slow_ranks.c: whether ranks will ask each other after the step queued last,
- * so that none should be in flight; the same on all ranks.
+/* slow_ranks.c: whether ranks will exchange numbers after the step queued last,
+ * so that no step should be in flight then. The same on all ranks.
  */
 bool dt_watch_due(const struct dt_run *run);
 

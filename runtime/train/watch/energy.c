@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * energy.c - the energy of the devices that a run computes on
+ * energy.c - energy that the devices of a run use
  *
- * Of GPUs, each counted by its rank, or else of the processors of each node,
- * counted by the first rank there.
+ * Each rank counts its GPU. Without GPUs the first rank of each node counts the
+ * processors of that node.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ static bool is_first_on_host(const struct dt_run *run)
     return true;
 }
 
-/* Adds what was used since the last reading. */
+/* Adds the joules used since the last reading. */
 static void read_energy(struct dt_run *run)
 {
     struct dt_run_energy *e = &run->energy;

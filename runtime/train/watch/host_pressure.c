@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_pressure.c - what the kernel counts that slows this process down */
+/* host_pressure.c - kernel counters of whatever slows this process down */
 #include "config.h"
 
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #include "train/watch/stragglers.h"
 
-/* The number behind `name` in a file of lines "name number"; NaN: none. */
+/* The number after `name` in a file of lines "name number"; NaN: none. */
 static double number_of(const char *path, const char *name)
 {
     char line[512], word[64];
@@ -26,8 +26,8 @@ static double number_of(const char *path, const char *name)
     return value;
 }
 
-/* Seconds for which a group or the nearest one around it that has a counter was
- * throttled. `path` is cut.
+/* Seconds for which a control group, or its nearest ancestor with a counter,
+ * was throttled. Shortens `path`.
  */
 static double group_throttled(char *path, size_t base, const char *counter,
                               double unit)

@@ -2,10 +2,10 @@
 /*
  * slow_ranks.c - looks for slow ranks while the run goes on
  *
- * Ranks tell each other once in three seconds, but not more often than every
- * five steps, how long their part of a step took. Each such question ends a
- * window (stragglers.h), so that a rank is named at most 100 steps after it has
- * become slow, or a minute if steps are short.
+ * Ranks exchange the time of their part of a step every three seconds, but not
+ * more often than every five steps. Each exchange ends a window (stragglers.h),
+ * so a rank is named at most 100 steps after it became slow, or after a minute
+ * if steps are short.
  */
 #include "config.h"
 
@@ -37,12 +37,12 @@ static const double share_of_window = 0.1; /* in the means, at least */
 
 struct dt_watch {
     struct dt_stragglers *found;
-    struct dt_spent spent; /* when ranks asked last */
+    struct dt_spent spent; /* at the last exchange */
     struct dt_strain strain;
     double asked;  /* when */
     long step;     /* after which step */
-    long steps;    /* until they ask again: the same on all ranks */
-    double *ranks; /* (world, NUMBERS) that they said */
+    long steps;    /* until the next exchange: the same on all ranks */
+    double *ranks; /* (world, NUMBERS) of the last exchange */
     double *means; /* (world, NUMBERS) of about the last ten windows */
     double *room;  /* (world) */
     double *told;  /* (world) when a rank was named, 0: never */
@@ -83,7 +83,7 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
     return w->found ? 0 : -1;
 }
 
-/* The numbers of this rank in one of the steps since ranks asked last. */
+/* Measures the numbers of this rank, per step since the last exchange. */
 static void measure(struct dt_watch *w, const struct dt_device *device,
                     double mine[NUMBERS])
 {
@@ -117,8 +117,8 @@ static double median_of(const struct dt_run *run, size_t number)
     return dt_median(w->room, (size_t)run->world);
 }
 
-/* Of a rank that is slower by `excess`, a part of the median, also if it was
- * not in this window.
+/* The slowness of a rank that is slower by `excess`, a fraction of the median,
+ * even if it was not slow in this window.
  */
 static struct dt_slowness slowness_of(const struct dt_run *run, size_t rank,
                                       double excess)
@@ -137,7 +137,7 @@ static struct dt_slowness slowness_of(const struct dt_run *run, size_t rank,
     return slow;
 }
 
-/* The line and the event of a slow rank. */
+/* Logs a slow rank and records the event. */
 static void name_rank(const struct dt_run *run, int rank, double excess)
 {
     const char *host = dt_comm_host(run->comm, rank);
@@ -159,7 +159,7 @@ static void name_rank(const struct dt_run *run, int rank, double excess)
                                               .text = text});
 }
 
-/* Adds what ranks said to the means, in which old windows fade. */
+/* Adds the ranks' numbers to the means, in which old windows fade. */
 static void add_to_means(struct dt_watch *w, size_t count)
 {
     const double share = fmax(1.0 / (double)++w->windows, share_of_window);
@@ -186,7 +186,7 @@ static void judge(struct dt_run *run)
     }
 }
 
-/* How many steps a window has, by the time of rank 0, which all ranks know. */
+/* Steps of a window, by the times of rank 0, which all ranks know. */
 static long steps_of_window(const struct dt_watch *w)
 {
     const double steps = ceil(window_seconds / w->ranks[WALL]);

@@ -12,9 +12,9 @@
 #include "train/watch/stragglers.h"
 
 enum {
-    JUDGED = 17, /* newest windows, whose median has to be slow */
-    SLOW = 13,   /* of them, that have to be somewhat slow */
-    KEPT = 64,   /* windows that say how noisy a rank is */
+    JUDGED = 17, /* newest windows: their median has to be slow */
+    SLOW = 13,   /* number of them that have to be somewhat slow */
+    KEPT = 64,   /* windows from which the noise of a rank is estimated */
 };
 
 static const double least_excess = 0.15;     /* of the median of windows */
@@ -60,8 +60,9 @@ static double ratio_of(const struct dt_stragglers *s, size_t rank, size_t ago)
     return s->ratio[(s->count - 1 - ago) % KEPT * s->world + rank];
 }
 
-/* The standard error of the median of the windows that are judged, by the noise
- * of one: of differences, which have that of two windows, the median.
+/* Standard error of the median of the judged windows, from the noise of one
+ * window: the median of absolute differences of successive windows, which have
+ * the noise of two.
  */
 static double error_of(const struct dt_stragglers *s, size_t rank)
 {
@@ -74,7 +75,7 @@ static double error_of(const struct dt_stragglers *s, size_t rank)
     return noise * median_to_mean / sqrt(JUDGED);
 }
 
-/* How much a rank is above the median of ranks, 0: it is not slow. */
+/* Excess of a rank over the median of ranks; 0: it is not slow. */
 static double excess_of(const struct dt_stragglers *s, size_t rank)
 {
     double above[JUDGED];

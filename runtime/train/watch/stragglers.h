@@ -2,13 +2,13 @@
 /*
  * stragglers.h - which rank is slower than the others, and why
  *
- * Steps take equally long on all ranks, as they wait for each other. So what is
- * compared is the time of a step that a rank does not wait for others, over
- * windows of several steps. A rank is slow if the median of its last 17 windows
- * is 15 % above that of ranks, and 13 of them are 10 % above it. A process that
- * uses its CPUs for some seconds slows fewer; and one that slows another rank
- * hides a slow one in fewer. The median also has to be above what is left of
- * the noise of a window by five standard errors. Noise is measured by
+ * Steps take equally long on all ranks, as they wait for each other. So we
+ * compare the time of a step that a rank does not wait for others, over windows
+ * of several steps. A rank is slow if the median of its last 17 windows is 15 %
+ * above that of ranks, and 13 of them are 10 % above it. Another process that
+ * uses a rank's CPUs for some seconds makes fewer windows slow, and one that
+ * slows another rank hides a slow one in fewer. The median also has to exceed
+ * the remaining noise of a window by five standard errors. Noise is measured by
  * differences of successive windows, so that a slow rank does not hide in its
  * own slowness, and two ranks are enough.
  */
@@ -26,14 +26,14 @@ struct dt_stragglers *dt_stragglers_create(size_t world, struct dt_error *err);
 void dt_stragglers_destroy(struct dt_stragglers *s); /* NULL is fine */
 
 /* Adds a window: seconds[world] of a step that ranks did not wait. Returns the
- * slow rank, of several the slowest, or -1. *excess is how much it is above the
- * median of ranks, as a part of that, in the median of its last windows.
+ * slow rank, the slowest of several, or -1. *excess: its excess over the median
+ * of ranks as a fraction of that, in the median of its last windows.
  */
 int dt_stragglers_add(struct dt_stragglers *s, const double *seconds,
                       double *excess);
 
-/* What may slow a process down, as the kernel counts it; seconds and numbers
- * since some time, or of a step. NaN: unknown.
+/* Causes that may slow a process down, as the kernel counts them: seconds and
+ * numbers since some time, or of a step. NaN: unknown.
  */
 struct dt_strain {
     double throttled_s; /* its control group was throttled */
@@ -45,12 +45,12 @@ struct dt_strain {
 
 enum { DT_STRAIN_NUMBERS = sizeof(struct dt_strain) / sizeof(double) };
 
-/* Reads what the kernel counts for this process; `root` is prepended to /proc
+/* Reads the kernel's counters for this process. `root` is prepended to /proc
  * and /sys ("").
  */
 void dt_strain_read(struct dt_strain *strain, const char *root);
 
-/* What a rank and the median of ranks have in a step. */
+/* Times and counts in a step: of a rank, and of the median rank. */
 struct dt_slowness {
     double excess_s; /* seconds that the rank is slower */
     double data_wait_s, median_data_wait_s;

@@ -29,8 +29,8 @@ int dt_run_trace_init(struct dt_run *run, struct dt_error *err)
     return (run->trace = dt_trace_create(&options, err)) ? 0 : -1;
 }
 
-/* Looking for a request takes a system call, and is done where a line of the
- * report may be due. What comes back rides on a sum that each step has anyway.
+/* Looking for a request takes a system call, so it is done only where a report
+ * line may be due. The answer rides on a sum that each step makes anyway.
  */
 double dt_run_trace_tell(struct dt_run *run, bool stop)
 {
