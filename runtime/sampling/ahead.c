@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ahead.c - the next generation is sampled before this one is trained on
+ * ahead.c - samples the next generation before training on this one
  *
  * Step t samples generation t + 1 with the weights that step t is about to
- * change, then takes the rewards of generation t, gives the completions of t +
- * 1 to the rewards, and trains on t. So rewards have the time of a step and of
- * a rollout before anybody waits for them. Completions are of weights that are
- * one step older than those that train on them, no matter how long anything
- * takes; only the first generation is of the same weights.
+ * change, then collects the rewards of generation t, submits the completions of
+ * t + 1 for scoring, and trains on t. So rewards have the time of a step and of
+ * a rollout before anybody waits for them. Completions come from weights one
+ * step older than those that train on them, no matter how long anything takes.
+ * Only the first generation comes from the same weights.
  *
- * A checkpoint has what was sampled ahead without its rewards, which a run that
- * resumes asks for again.
+ * A checkpoint has the completions that were sampled ahead, without their
+ * rewards. A run that resumes asks for these again.
  */
 #include "config.h"
 
 #include "run/run.h"
 #include "sampling/sampling.h"
 
-/* Gives the generation that was sampled ahead to the rewards. */
+/* Submits the generation that was sampled ahead for scoring. */
 static int score_ahead(struct dt_run *run, long step, struct dt_error *err)
 {
     int rc = dt_scoring_begin(run, &run->samples.ahead, step, err);
     return rc == 0 ? dt_scoring_submit_all(run, err) : rc;
 }
 
-/* Samples the generation that this step trains on, where none is there: at the
- * beginning, or behind the last step of a run that is continued.
+/* Samples the generation that this step trains on, if there is none: in the
+ * first step, or after the last step of a run that was extended.
  */
 static int sample_this(struct dt_run *run, struct dt_error *err)
 {

@@ -11,8 +11,8 @@
 
 /* --- the weights --- */
 
-/* All weights on this rank: where they are, or gathered into a buffer. The
- * caller destroys it. -1: out of memory, or a peer failed.
+/* Makes all weights available on this rank, in place or gathered into a buffer,
+ * which the caller destroys. -1: out of memory, or a peer failed.
  */
 static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
                          struct dt_places *places, struct dt_error *err)
@@ -43,11 +43,12 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
 
 /* --- the rollout --- */
 
-/* A rollout in progress: the next group, and completions that groups lack. */
+/* A rollout in progress: the next group, and the missing completions of each.
+ */
 struct progress {
     struct dt_run *run;
     struct dt_experience *e;
-    bool score; /* groups that are complete */
+    bool score; /* submit complete groups for scoring */
     size_t next;
     size_t *missing; /* (groups) */
 };
@@ -69,7 +70,7 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
     return 1;
 }
 
-/* The numbers of groups are in order. */
+/* Finds a group by its number. Numbers are sorted. */
 static size_t find_group(const struct dt_experience *e, uint64_t number)
 {
     size_t first = 0, end = e->groups;
@@ -96,7 +97,7 @@ static int take(void *ctx, const struct dt_completion *c, struct dt_error *err)
                : dt_scoring_submit(progress->run, g, err);
 }
 
-/* 1: this rank was told to stop. */
+/* Runs the rollout. 1: this rank was told to stop. */
 static int run_rollout(struct dt_run *run, struct dt_rollout *rollout,
                        struct dt_experience *e, bool score,
                        struct dt_error *err)

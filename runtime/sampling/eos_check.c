@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eos_check.c - whether a model stops where its chat template ends answers */
+/* eos_check.c - checks that a model stops where its chat template ends answers
+ */
 #include "config.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 
 enum { STOPS = 32 };
 
-/* The token that ends answers in the data; -1: none, or it is not known. */
+/* The token that ends answers in the data; -1: none, or unknown. */
 static int32_t find_end(const struct dt_conf *conf,
                         const struct dt_tokenizer *tokenizer)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation.c - makes the generations that steps use */
+/* generation.c - makes the generations that steps train on */
 #include "config.h"
 
 #include "run/dir/output.h"
 #include "run/run.h"
 #include "sampling/sampling.h"
 
-/* All ranks have the same numbers, or they would train different models. */
+/* Checks that all ranks have the same numbers. Otherwise they would train
+ * different models.
+ */
 static int compare_hashes(struct dt_run *run, struct dt_error *err)
 {
     uint64_t hash = dt_experience_hash(&run->samples.experience);
@@ -34,7 +36,9 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
     return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
 }
 
-/* Completions of the next prompts with their rewards, which may be there. */
+/* Samples and scores completions of the next prompts, unless that was done
+ * ahead.
+ */
 static int next_scored(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;

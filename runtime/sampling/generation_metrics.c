@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation_metrics.c - what a run reports of the completions that it samples
- */
+/* generation_metrics.c - the metrics of the completions that a run samples */
 #include "config.h"
 
 #include <assert.h>
@@ -48,7 +47,8 @@ static const char *const names[FIXED] = {
     [MAX_TERMINATED] = "completions/max_terminated_length",
 };
 
-/* Lengths of all completions, or of those that ended by themselves. */
+/* Copies the lengths of all completions, or of those that ended by themselves.
+ */
 static size_t measure_lengths(const struct dt_experience *e, bool terminated,
                               double *mean, double *least, double *most)
 {
@@ -106,7 +106,7 @@ size_t dt_run_measured_names(const struct dt_conf *conf,
     return FIXED + 2 * count;
 }
 
-/* Names are the same in every generation, and there is none yet. */
+/* Names are the same in every generation, so they are set before the first. */
 void dt_run_name_numbers(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
@@ -190,7 +190,7 @@ struct dt_report_values dt_run_measured_values(const struct dt_run *run,
     return values;
 }
 
-/* Whether each reward is the same for all completions. */
+/* Whether each reward is equal for all completions. */
 static bool are_equal(const struct dt_run *run)
 {
     const double *value = run->samples.numbers.value;
@@ -200,7 +200,7 @@ static bool are_equal(const struct dt_run *run)
     return true;
 }
 
-/* Such a run looks alive: its loss is small and its gradient finite. */
+/* An idle run looks alive: its loss is small and its gradient finite. */
 void dt_run_warn_idle(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;

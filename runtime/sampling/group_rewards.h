@@ -13,8 +13,8 @@ struct dt_group_rewards {
     uint64_t *groups;
 };
 
-/* Those of an experience, which stays where it is, with the weights of
- * `samples`. -1: EX_OSERR. dt_group_rewards_fini in any case.
+/* Lays out the rewards of an experience with the weights of `samples`. The
+ * experience must not move. -1: EX_OSERR. dt_group_rewards_fini in any case.
  */
 int dt_group_rewards_init(struct dt_group_rewards *rewards,
                           const struct dt_samples *samples,

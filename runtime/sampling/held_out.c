@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * held_out.c - how good the model's completions of held-out prompts are
+ * held_out.c - evaluates the model's completions of held-out prompts
  *
  * They are sampled as in training, or by default with temperature 0, and scored
- * with the same rewards. Each evaluation has the same draws, so that only the
+ * with the same rewards. Each evaluation has the same random draws, so only the
  * weights make a difference.
  */
 #include "config.h"
@@ -15,7 +15,7 @@
 #include "sampling/group_rewards.h"
 #include "sampling/sampling.h"
 
-/* All held-out prompts, in the order of the files. */
+/* Begins an experience of all held-out prompts, in the order of the files. */
 static int begin(const struct dt_run *run, struct dt_experience *e,
                  struct dt_error *err)
 {
@@ -33,7 +33,9 @@ static int begin(const struct dt_run *run, struct dt_experience *e,
     return rc;
 }
 
-/* Of a single completion there is nothing to compare it with. */
+/* Measures rewards. A single completion of a prompt has nothing to be compared
+ * with.
+ */
 static int measure(const struct dt_run *run, const struct dt_experience *e,
                    double *value, struct dt_error *err)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old_logprobs.c - what models give to the tokens of a generation before it
- * trains them
+ * old_logprobs.c - log-probabilities and values of a generation under the
+ * weights before its first update
  *
- * Ratios compare with what the weights gave before the first update. They are
- * of the same passes in the same micro-batches as those that train: another
- * split would give other bits, and a ratio that is not 1 to begin with. A
- * critic's values before that are what advantages are made of, with the
- * reference's log-probabilities; entropies choose the tokens that take part.
+ * Importance ratios compare with the log-probabilities before the first update.
+ * These come from the same passes in the same micro-batches as those that
+ * train: another split would give other bits, and an initial ratio that is not
+ * 1. Advantages are computed from the critic's values at that time and from the
+ * reference's log-probabilities. Entropies choose the tokens that take part.
  */
 #include "config.h"
 
@@ -19,8 +19,8 @@
 #include "run/run.h"
 #include "sampling/sampling.h"
 
-/* The values of samples stand one after another; one behind the last token of
- * a sample goes to `after`, unless that is NULL.
+/* Keeps the values of a micro-batch, which has those of each sample in turn. A
+ * value after the last token of a sample goes to `after`, unless that is NULL.
  */
 static void keep(const struct dt_experience *e, const struct dt_batch *batch,
                  const float *value, float *tokens, float *after)
@@ -44,7 +44,7 @@ static int values(struct dt_learner *learner, struct dt_error *err)
     return rc;
 }
 
-/* Values of a micro-batch by all models that are asked for. */
+/* Computes the values of a micro-batch by all models that are needed. */
 static int pass(struct dt_run *run, struct dt_batch *batch,
                 struct dt_error *err)
 {
@@ -74,7 +74,7 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
     return 0;
 }
 
-/* An array of the tokens, if it is needed. */
+/* Allocates an array with an element per token, if it is needed. */
 static int make_room(const struct dt_experience *e, bool needed, float **tokens,
                      struct dt_error *err)
 {
@@ -104,7 +104,7 @@ static int share(struct dt_run *run, float *values, size_t count,
                   : 0;
 }
 
-/* What ranks have computed, to all of them. */
+/* Brings the values that each rank has computed to all ranks. */
 static int share_all(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_experience *e = &run->samples.experience;

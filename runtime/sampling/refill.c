@@ -2,12 +2,12 @@
 /*
  * refill.c - dynamic sampling: prompts whose completions teach something
  *
- * Completions with equal rewards have no advantage, so that a step with many
- * such groups learns from few. They are replaced by the prompts that come next
- * in the stream, as many as are missing, a few times (Yu et al., "DAPO", arXiv
- * 2503.14476, which samples more than it needs and drops the rest). Every rank
- * decides by the rewards of all, and a generation has its size in any case:
- * where tries run out, the first of those that teach nothing fill it.
+ * Completions with equal rewards have no advantage, so a step with many such
+ * groups learns from few. They are replaced by the next prompts of the stream,
+ * as many as are missing, in a few rounds (Yu et al., "DAPO", arXiv 2503.14476,
+ * which samples more than it needs and drops the rest). Every rank decides by
+ * the rewards of all. A generation always has its full size: when the rounds
+ * run out, the first groups with equal rewards fill it.
  */
 #include "config.h"
 
@@ -26,13 +26,16 @@ const char *const dt_refill_names[DT_REFILL_NUMBERS] = {
     [DT_REFILL_REWARD] = "dynamic_sampling/reward",
 };
 
-/* All that was sampled for a generation. */
+/* Totals of everything sampled for a generation. */
 struct tally {
-    double rounds, prompts, flat; /* the last: that teach nothing */
-    double rewards, scored;       /* of completions: a sum, how many have one */
+    double rounds, prompts,
+        flat; /* flat: prompts whose completions teach nothing */
+    double rewards,
+        scored; /* of completions: sum of rewards, number with a reward */
 };
 
-/* Fills flat(groups) of the prompts that were sampled last, and counts them. */
+/* Fills flat(groups) for the prompts that were sampled last, and counts them.
+ */
 static int judge(const struct dt_run *run, bool *flat, struct tally *tally,
                  struct dt_error *err)
 {
@@ -64,8 +67,9 @@ static size_t count_flat(const bool *flat, size_t groups)
     return count;
 }
 
-/* Of `all` groups keeps `groups`: those that are not flat, of which there are
- * no more, and the first of the others. flat(groups) is then of these.
+/* Keeps `groups` of `all` groups: those that are not flat, of which there are
+ * at most `groups`, and the first of the flat ones. Then flat(groups) describes
+ * the kept ones.
  */
 static void choose(bool *flat, size_t all, size_t groups, bool *keep)
 {
@@ -78,8 +82,9 @@ static void choose(bool *flat, size_t all, size_t groups, bool *keep)
     }
 }
 
-/* Samples as many further prompts as groups are flat. flat, keep: (2 * groups).
- * 1: a rank was told to stop; the experience is as it was then, and after -1.
+/* Samples as many further prompts as there are flat groups. flat, keep: (2 *
+ * groups). 1: a rank was told to stop; then, and after -1, the experience is
+ * unchanged.
  */
 static int replace(struct dt_run *run, bool *flat, bool *keep,
                    struct tally *tally, struct dt_error *err)

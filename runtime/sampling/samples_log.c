@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples_log.c - what the model says, for people: samples-<step>.jsonl */
+/* samples_log.c - samples-<step>.jsonl: completions for people to read */
 #include "config.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static json_t *ids_of(const struct dt_experience *e, size_t row)
     return list;
 }
 
-/* A line of the file; NULL: a text that is no UTF-8, or out of memory. */
+/* A line of the file; NULL: a text is not UTF-8, or out of memory. */
 static json_t *describe(const struct dt_run *run, size_t row,
                         const struct dt_prompt_line *line)
 {

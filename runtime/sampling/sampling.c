@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampling.c - what a run samples completions with */
+/* sampling.c - creates the rollout and the rewards of a run */
 #include "config.h"
 
 #include <limits.h>
@@ -29,7 +29,7 @@ static void resolve_grpo(struct dt_run *run)
     s->stores_old = s->uses > 1 || conf->top_entropy_quantile < 1;
 }
 
-/* A batch is sampled at once, and trained on in parts. */
+/* PPO samples a batch at once and trains on it in parts. */
 static void resolve_ppo(struct dt_run *run)
 {
     const struct dt_conf_ppo *conf = &run->conf.ppo;
@@ -52,7 +52,7 @@ void dt_run_samples_resolve(struct dt_run *run)
         resolve_grpo(run);
 }
 
-/* Prompts of a rank, at most. */
+/* The most completions of a rank. */
 static size_t rank_rows(const struct dt_run *run)
 {
     const struct dt_samples *s = &run->samples;
@@ -66,10 +66,12 @@ static size_t rollout_bytes(const struct dt_run *run,
     return dt_rollout_bytes(&run->learner.model_config, run->exec.ops, rollout);
 }
 
-/* Apart from the draws of training, whose prompts have the same numbers. */
+/* Keeps draws apart from those of training, whose prompts have the same
+ * numbers.
+ */
 #define HELD_OUT_DRAWS UINT64_C(0x68656c64)
 
-/* How held-out prompts are completed. */
+/* The options with which held-out prompts are completed. */
 static struct dt_rollout_options held_out_options(
     const struct dt_run *run, const struct dt_rollout_options *of)
 {
@@ -174,7 +176,7 @@ double dt_run_prompts_of_step(const struct dt_run *run)
     return (double)run->samples.groups / (double)run->samples.uses;
 }
 
-/* --- what ends a completion --- */
+/* --- stop tokens --- */
 
 static int add_stop(struct dt_samples *s, int32_t id, struct dt_error *err)
 {
@@ -191,7 +193,9 @@ static int add_stop(struct dt_samples *s, int32_t id, struct dt_error *err)
     return 0;
 }
 
-/* Those of the model's files, of the tokenizer and of the configuration. */
+/* Collects the stop tokens of the model's files, the tokenizer and the
+ * configuration.
+ */
 static int find_stops(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
@@ -218,7 +222,7 @@ static int find_stops(struct dt_run *run, struct dt_error *err)
 
 /* --- creation --- */
 
-/* Those that run on this rank. */
+/* Opens the rewards that run on this rank. */
 static int open_rewards(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf_rewards *rewards = &run->conf.reward;
@@ -255,7 +259,7 @@ static int create_batches(struct dt_run *run, struct dt_error *err)
                                   run->data.prompts, err);
 }
 
-/* In the memory of the model. */
+/* Creates a rollout in the memory of the model. */
 static struct dt_rollout *create_rollout(
     struct dt_run *run, const struct dt_rollout_options *options,
     struct dt_error *err)

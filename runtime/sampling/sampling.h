@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampling.h - generations: how completions come about and are scored */
+/* sampling.h - generations: sampling completions and scoring them */
 #ifndef DT_SAMPLING_SAMPLING_H
 #define DT_SAMPLING_SAMPLING_H
 
@@ -10,31 +10,31 @@
  */
 void dt_run_warn_answers(const struct dt_run *run);
 
-/* What the configuration says of generations, for run->world ranks. */
+/* Resolves the sizes of generations for run->world ranks. */
 void dt_run_samples_resolve(struct dt_run *run);
 
-/* Opens rewards and the rollout, after the model is there. -1: as
- * dt_rewards_open and dt_rollout_create. dt_run_samples_fini in any case.
+/* Opens rewards and the rollout, once the model exists. -1: as dt_rewards_open
+ * and dt_rollout_create. dt_run_samples_fini in any case.
  */
 int dt_run_samples_init(struct dt_run *run,
                         const struct dt_model_options *options,
                         struct dt_error *err);
 void dt_run_samples_fini(struct dt_run *run);
 
-/* Memory for the activations of all models that are trained, and for rollouts,
- * which never need it at the same time; of other algorithms nothing, as the
- * model has its own. -1: out of memory.
+/* Allocates the memory that the activations of all trained models and rollouts
+ * share, as they never need it at the same time. Algorithms that do not sample
+ * need none: the model has its own. -1: out of memory.
  */
 int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
                           struct dt_error *err);
 
-/* Bytes of that. */
+/* Bytes of that memory. */
 size_t dt_run_samples_bytes(const struct dt_run *run,
                             const struct dt_model_options *options);
 
-/* Bytes of a rank that sampling needs beside those of training: what rollouts
- * need more than activations, their inputs, and all weights if a rank has only
- * parts of them (`gathers`).
+/* Bytes of a rank that sampling needs in addition to training: memory of
+ * rollouts beyond that of activations, their inputs, and all weights if a rank
+ * has only parts of them (`gathers`).
  */
 size_t dt_run_samples_extra(const struct dt_run *run,
                             const struct dt_model_options *options,
@@ -43,15 +43,15 @@ size_t dt_run_samples_extra(const struct dt_run *run,
 /* Prompts for each optimizer step. */
 double dt_run_prompts_of_step(const struct dt_run *run);
 
-/* The options of the rollout, with as many slots as the memory that training
- * takes has room for, unless the configuration says how many; and the bytes of
- * that.
+/* Options of the rollout, with as many slots as fit into the memory of
+ * training, unless the configuration gives their number; and the bytes of the
+ * rollout.
  */
 struct dt_rollout_options dt_run_rollout_options(
     const struct dt_run *run, const struct dt_model_options *options);
 
-/* Makes the generation of the next step, if it begins one, and deals the rows
- * of the step. 0; 1, a rank was told to stop, and nothing has changed; -1: the
+/* Makes the generation of the next step, if that begins one, and deals the rows
+ * of the step. 0; 1: a rank was told to stop, and nothing has changed; -1: the
  * device, a reward or a peer failed.
  */
 int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
@@ -62,15 +62,15 @@ int dt_run_next_samples(struct dt_run *run, struct dt_error *err);
 int dt_run_sample(struct dt_run *run, struct dt_experience *e, uint64_t first,
                   size_t count, struct dt_error *err);
 
-/* The same to the experience, with their rewards. 0; 1, a rank was told to
+/* The same, into the experience and with rewards. 0; 1: a rank was told to
  * stop; -1: as dt_run_next_samples.
  */
 int dt_run_sample_scored(struct dt_run *run, uint64_t first, size_t count,
                          struct dt_error *err);
 
-/* The same in the order of rollout.overlap, which samples the generation of the
- * step after this one, too. 0; 1, a rank was told to stop, and nothing has
- * changed that is saved; -1: as dt_run_next_samples.
+/* The same in the order of rollout.overlap, which also samples the generation
+ * of the step after this one. 0; 1: a rank was told to stop, and nothing that
+ * is saved has changed; -1: as dt_run_next_samples.
  */
 int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err);
 
@@ -80,41 +80,42 @@ int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err);
 int dt_run_complete(struct dt_run *run, struct dt_rollout *rollout,
                     struct dt_experience *e, long step, struct dt_error *err);
 
-/* Completes all held-out prompts, and scores them: line->values and count. No
- * step may be in flight. 0; 1, a rank was told to stop; -1: the device, a
- * reward or a peer failed.
+/* Completes all held-out prompts and scores the completions: fills line->values
+ * and count. No step may be in flight. 0; 1: a rank was told to stop; -1: the
+ * device, a reward or a peer failed.
  */
 int dt_run_evaluate_prompts(struct dt_run *run, struct dt_report_eval *line,
                             struct dt_error *err);
 
-/* Waits for the rewards of what was sampled ahead, so that others can be asked
- * for. 0; 1, a rank was told to stop; -1: as dt_scoring_end.
+/* Waits for the rewards of the generation sampled ahead, so that other
+ * completions can be scored. 0; 1: a rank was told to stop; -1: as
+ * dt_scoring_end.
  */
 int dt_run_settle_ahead(struct dt_run *run, struct dt_error *err);
 
-/* Replaces groups of the experience that teach nothing, and says how many
- * prompts were sampled in all. 0; 1, a rank was told to stop; -1: as
+/* Replaces groups of the experience that teach nothing, and records the number
+ * of prompts sampled in all. 0; 1: a rank was told to stop; -1: as
  * dt_run_next_samples.
  */
 int dt_run_refill(struct dt_run *run, struct dt_error *err);
 
-/* Orders the rows of the generation; for a critic, which uses them in several
- * epochs, anew in each. -1: EX_OSERR.
+/* Orders the rows of the generation; with a critic, which trains for several
+ * epochs, once per epoch. -1: EX_OSERR.
  */
 int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
 
-/* The trainer's log-probabilities of a whole generation, before the first
- * update that uses it, in the micro-batches that will train; beside a critic
- * its values, and what the reference gives; with top_entropy_quantile
- * entropies. -1: the device or a peer failed.
+/* Computes the trainer's log-probabilities of a whole generation, before the
+ * first update that uses it, in the micro-batches that will train; with a
+ * critic also its values and the reference's log-probabilities; with
+ * top_entropy_quantile also entropies. -1: the device or a peer failed.
  */
 int dt_run_old_values(struct dt_run *run, struct dt_error *err);
 
-/* Room for what not every run needs of them. -1: EX_OSERR. */
+/* Makes room for those of these values that the run needs. -1: EX_OSERR. */
 int dt_run_old_room(struct dt_run *run, struct dt_error *err);
 
-/* Begins to score completions, which stay where they are, for this step. -1:
- * EX_OSERR.
+/* Begins to score completions for this step. The experience must not move
+ * meanwhile. -1: EX_OSERR.
  */
 int dt_scoring_begin(struct dt_run *run, struct dt_experience *of, long step,
                      struct dt_error *err);
@@ -132,15 +133,15 @@ int dt_scoring_submit_all(struct dt_run *run, struct dt_error *err);
 
 /* Waits for all rewards, and brings them to all ranks. No collective is open
  * while a reward runs: ranks ask each other a few times a second whether they
- * are done. 0; 1, a rank was told to stop, and the rewards can be waited for
- * again; -1: a reward failed, or a peer.
+ * are done. 0; 1: a rank was told to stop, and the call can be repeated; -1: a
+ * reward or a peer failed.
  */
 int dt_scoring_end(struct dt_run *run, struct dt_error *err);
 
-/* Forgets what was submitted. */
+/* Forgets everything that was submitted. */
 void dt_scoring_fini(struct dt_run *run);
 
-/* Writes the first prompts of the generation with all that was sampled to
+/* Writes the first prompts of the generation with all their completions to
  * samples-<step>.jsonl. A failure is a warning.
  */
 void dt_run_log_samples(const struct dt_run *run, long step);
@@ -151,8 +152,8 @@ void dt_run_log_samples(const struct dt_run *run, long step);
 struct dt_sample_column *dt_run_reward_columns(const struct dt_conf *conf,
                                                struct dt_error *err);
 
-/* Names of what dt_run_measure computes of these rewards, in its order:
- * to(DT_NUMBERS_MAX). Returns how many.
+/* Fills to(DT_NUMBERS_MAX) with the names of the numbers that dt_run_measure
+ * computes from these rewards, in its order. Returns how many.
  */
 size_t dt_run_measured_names(const struct dt_conf *conf,
                              const struct dt_sample_column *columns,
@@ -161,22 +162,22 @@ size_t dt_run_measured_names(const struct dt_conf *conf,
 /* Names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);
 
-/* Computes what is the same for all algorithms of completions with their
- * rewards: value(samples.own), NaN where there is none.
+/* Computes the numbers of completions and their rewards that all algorithms
+ * share: value(samples.own), NaN where there is none.
  */
 void dt_run_measure(const struct dt_run *run,
                     const struct dt_experience *experience,
                     const struct dt_advantage_stats *stats, double *value);
 
-/* The same for a line of the report. */
+/* The same numbers for a line of the report. */
 struct dt_report_values dt_run_measured_values(const struct dt_run *run,
                                                const double *value);
 
-/* Computes those of the generation. */
+/* Computes the numbers of the generation. */
 void dt_run_make_numbers(struct dt_run *run);
 
-/* Adds those of a step that was collected, and moves their means to a line of
- * the report.
+/* Adds the numbers of a collected step, and moves their means to a line of the
+ * report.
  */
 void dt_run_add_numbers(struct dt_samples *samples,
                         const struct dt_numbers *numbers);
@@ -186,7 +187,7 @@ void dt_run_report_numbers(struct dt_samples *samples,
 /* Warns of a run that looks alive and learns nothing. */
 void dt_run_warn_idle(struct dt_run *run);
 
-/* Warns once, if what all ranks have of a step says that the trainer gives
+/* Warns once if, by the metrics of a step over all ranks, the trainer gives
  * other probabilities than the sampler to tokens that no update has changed
  * yet.
  */

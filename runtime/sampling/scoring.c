@@ -3,9 +3,9 @@
  * scoring.c - the rewards of a generation, on all ranks
  *
  * A reward may be slow, or hang until its deadline. So a thread waits for it,
- * and the rank goes on to ask the others, a few times a second, whether all are
- * done or one was told to stop: a lost rank is noticed as in any collective,
- * and none is open longer than that.
+ * while the ranks ask each other a few times a second whether all are done or
+ * one was told to stop: a lost rank is noticed as in any collective, and no
+ * collective is open for longer.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 
 enum { LOOK_MS = 100 }; /* how often ranks ask each other */
 
-/* What was submitted to the functions of one place, and its results. */
+/* Completions submitted to the functions of one place, and their results. */
 struct place {
     struct dt_rewards *rewards; /* NULL: none runs here */
     size_t *groups;             /* in the order in which they were submitted */
@@ -35,8 +35,8 @@ struct place {
 };
 
 struct dt_scoring {
-    struct dt_experience *of; /* what is scored */
-    long step;                /* that will use it */
+    struct dt_experience *of; /* the completions that are scored */
+    long step;                /* step that will use them */
     struct place places[DT_WHERES];
     pthread_t thread;
     pthread_mutex_t lock; /* protects done */
@@ -86,7 +86,7 @@ int dt_scoring_begin(struct dt_run *run, struct dt_experience *of, long step,
     return 0;
 }
 
-/* --- what is scored --- */
+/* --- submitting --- */
 
 /* Fills samples(copies) of a group; their texts belong to the caller. */
 static int describe(const struct dt_run *run, size_t g,
@@ -130,7 +130,7 @@ static int submit_to(struct dt_run *run, struct place *place, size_t g,
                              scoring->of->copies, err);
 }
 
-/* To the functions of the places from `first` to `last`. */
+/* Submits group g to the functions of the places from `first` to `last`. */
 static int submit(struct dt_run *run, size_t g, int first, int last,
                   struct dt_error *err)
 {
@@ -211,7 +211,7 @@ static void *collect(void *arg)
     return NULL;
 }
 
-/* Whether the thread is done, after LOOK_MS at most. */
+/* Waits up to LOOK_MS for the thread. Whether it is done. */
 static bool look(struct dt_scoring *scoring)
 {
     struct timespec until;
@@ -250,7 +250,9 @@ static int wait_all(struct dt_run *run, struct dt_error *err)
     return flags[1] > 0;
 }
 
-/* Columns of a place as its functions number them, to those of the file. */
+/* Copies the columns of a place, numbered by its functions, to the columns of
+ * the configuration.
+ */
 static void place_values(struct dt_experience *e, const struct place *place,
                          bool *have)
 {
@@ -269,7 +271,7 @@ static void place_values(struct dt_experience *e, const struct place *place,
     }
 }
 
-/* From the ranks that have them to all. */
+/* Brings rewards from the ranks that have them to all. */
 static int share(struct dt_run *run, struct dt_error *err)
 {
     struct dt_scoring *scoring = run->samples.scoring;
@@ -284,7 +286,9 @@ static int share(struct dt_run *run, struct dt_error *err)
     return rc;
 }
 
-/* Models compute on a stream that only this thread uses. */
+/* Whether reward models run here. They compute on a stream that only this
+ * thread uses.
+ */
 static bool uses_device(const struct dt_run *run)
 {
     for (int where = 0; where < DT_WHERES; where++) {
@@ -324,8 +328,8 @@ int dt_scoring_end(struct dt_run *run, struct dt_error *err)
     return rc == 0 ? share(run, err) : rc;
 }
 
-/* A thread that still waits keeps what it uses: the process is about to end,
- * and its programs end with it.
+/* Leaks the memory that a still waiting thread uses: the process is about to
+ * end, and its reward programs end with it.
  */
 void dt_scoring_fini(struct dt_run *run)
 {
