@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * adapter.c - what a run trains beside frozen weights
+ * adapter.c - LoRA adapters: trained weights next to frozen ones
  *
- * The frozen weights are in an engine of their own, as a reference model's are,
- * and the adapter is all that the learner's engine knows: gradients, sums,
- * norms, updates and checkpoints are of its layout. A critic has an adapter of
- * its own, like the policy's, and with it a head that is trained as a whole.
+ * The frozen weights are in an engine of their own, as a reference model's are.
+ * The learner's own engine has only the adapter: gradients, sums, norms,
+ * updates and checkpoints have its layout. A critic has an adapter of its own,
+ * like the policy's, and a head that is trained as a whole.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static int add_names(struct dt_adapter_names *names,
     return 0;
 }
 
-/* What the keys of the configuration say. */
+/* Takes the adapter from the keys of the configuration. */
 static int take_keys(const struct dt_conf *conf, struct dt_adapter *adapter,
                      struct dt_error *err)
 {
@@ -40,9 +40,9 @@ static int take_keys(const struct dt_conf *conf, struct dt_adapter *adapter,
     return add_names(&adapter->saved, &conf->adapter.modules_to_save, err);
 }
 
-/* The adapter of the keys or of adapter.path, beside the model of this config
- * in the directory `base`, and its layout. NULL: err; dt_adapter_fini in any
- * case.
+/* Makes the adapter of the keys or of adapter.path for a model of this config
+ * in the directory `base`. Returns its layout; NULL: err. dt_adapter_fini in
+ * any case.
  */
 static struct dt_layout *resolve_adapter(const struct dt_conf *conf,
                                          const char *base,
@@ -55,7 +55,7 @@ static struct dt_layout *resolve_adapter(const struct dt_conf *conf,
     int rc = conf->adapter.path
                  ? dt_adapter_load(adapter, conf->adapter.path, err)
                  : take_keys(conf, adapter, err);
-    if (critic) /* what the policy saves may not be there */
+    if (critic) /* modules that the policy saves may not exist here */
         dt_adapter_clear_names(&adapter->saved);
     if (rc == 0 && config->scores)
         rc = dt_adapter_add_name(&adapter->saved, "score", err);
@@ -129,7 +129,7 @@ struct dt_model_adapter dt_learner_model_adapter(
     };
 }
 
-/* Of both engines: what a rank holds. */
+/* Bytes that a rank holds of both engines. */
 struct dt_parallel_bytes dt_learner_bytes(
     const struct dt_learner *learner, int world,
     const struct dt_parallel_options *parallel)

@@ -17,7 +17,8 @@
 #define EXACT UINT64_C(0xffffffffffff) /* bits that a double holds */
 
 /* Compares the `count` ids of each rank with those of rank 0. Sets *which to
- * the first that differs, or `count`, and *rank to the first rank with another.
+ * the first id that differs, or `count`, and *rank to the first rank where it
+ * does.
  */
 static int compare(struct dt_comm *comm, const uint64_t *ids, int count,
                    int *which, int *rank, struct dt_error *err)
@@ -40,8 +41,9 @@ static int compare(struct dt_comm *comm, const uint64_t *ids, int count,
     return 0;
 }
 
-/* Fails with what all ranks have found together. Rank 0 tells the user; the
- * others wait until it has, and fail with its words, so that it is said once.
+/* Fails with an error that all ranks have found together. Rank 0 tells the
+ * user; the others wait until it has, and fail with its words, so that the user
+ * reads it once.
  */
 static int fail_together(struct dt_comm *comm, struct dt_error *err)
 {
@@ -59,8 +61,8 @@ enum {
     SUM_BYTES = 17, /* of a line: its sum and a space come first */
 };
 
-/* Prints a line `key: value` with a sum of all of it, and of the value only
- * what may be shown.
+/* Prints a line `key: value` after a checksum of the whole line. Secrets in the
+ * value, and its end if it is long, are left out.
  */
 static int print_line(const char *line, size_t bytes, FILE *out)
 {
@@ -80,7 +82,7 @@ static int print_line(const char *line, size_t bytes, FILE *out)
     return good ? 0 : -1;
 }
 
-/* The lines of all keys. The caller frees them; NULL and err: EX_OSERR. */
+/* Lines of all keys, to be freed by the caller. NULL and err: EX_OSERR. */
 static char *lines_of(const struct dt_conf *conf, struct dt_error *err)
 {
     char *given = NULL, *lines = NULL;
@@ -105,8 +107,8 @@ static char *lines_of(const struct dt_conf *conf, struct dt_error *err)
     return NULL;
 }
 
-/* Copies the first line of `mine` that is another one in `first`, and that one,
- * without their sums.
+/* Copies the first line of `mine` that differs from `first`, and its
+ * counterpart there, without their checksums.
  */
 static void find_difference(const char *mine, const char *first,
                             char lines[2][LINE_BYTES])
@@ -125,7 +127,7 @@ static void find_difference(const char *mine, const char *first,
     }
 }
 
-/* Shares what `rank` has read in place of what rank 0 has. */
+/* Shares the line that `rank` has read in place of rank 0's. */
 static int share_difference(struct dt_comm *comm, const char *mine, int rank,
                             char lines[2][LINE_BYTES], struct dt_error *err)
 {
@@ -173,8 +175,8 @@ int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
 
 /* --- the data --- */
 
-/* Of a model that is a checkpoint, which may be the newest one of another run,
- * its number.
+/* The number of the checkpoint that a model is. It may be the newest one of
+ * another run, so ranks may see different ones.
  */
 static uint64_t model_id(const char *dir)
 {

@@ -2,8 +2,8 @@
 /*
  * agree.h - checks that all ranks read the same files
  *
- * What differs is told by rank 0: the others fail when it has abandoned the
- * communicator, as after any failure, with its words.
+ * Rank 0 reports a difference. The others fail with its words when it has
+ * abandoned the communicator, as after any failure.
  */
 #ifndef DT_RUN_AGREE_H
 #define DT_RUN_AGREE_H
@@ -17,8 +17,8 @@
 int dt_agree_conf(struct dt_comm *comm, const struct dt_conf *conf,
                   struct dt_error *err);
 
-/* Compares what the configuration has become and the data of all ranks; all
- * call it. -1: EX_CONFIG with the names of two that differ, or a peer failed.
+/* Compares the resolved configuration and the data of all ranks; all call it.
+ * -1: EX_CONFIG with the names of two ranks that differ, or a peer failed.
  */
 int dt_agree_data(struct dt_run *run, struct dt_error *err);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * algo.h - what an algorithm is
+ * algo.h - the table that defines an algorithm
  *
  * The loop, the passes through the model, saving and resuming are the same for
- * all algorithms. An algorithm is a table: what it reads of a batch, what that
- * weighs in the loss, and the metrics that it reports. sft.c, rm.c and
- * dpo.c fill one each.
+ * all algorithms. An algorithm is a table: the values it reads of a batch,
+ * their derivatives in the loss, and the metrics it reports. Each file of algo/
+ * named after an algorithm fills one.
  *
  * The step (step.c) computes values of the tokens that `pick` names: their
- * log-probabilities, or scores (model.h). `loss` turns them on the host into
- * the derivative of the loss by each value, which is all that goes back into
- * the model. An algorithm without them has the loss of the next token, which
- * the model computes by itself without waiting for the host.
+ * log-probabilities, or scores (model.h). On the host, `loss` turns them into
+ * the derivative of the loss by each value, and only this goes back into the
+ * model. An algorithm without `pick` and `loss` has the loss of the next token,
+ * which the model computes by itself without waiting for the host.
  *
  * The data are rows, preference pairs, or, with `advantages`, prompts whose
  * completions the model samples itself (samples.h).
@@ -28,11 +28,11 @@
 
 struct dt_run;
 
-/* How the numbers of steps and ranks become one. */
+/* How the values of steps and ranks are combined into one. */
 enum dt_metric_kind { DT_METRIC_MEAN, DT_METRIC_MIN, DT_METRIC_MAX };
 
 struct dt_metric {
-    const char *name; /* in metrics.jsonl; NULL: it only helps others */
+    const char *name; /* in metrics.jsonl; NULL: an intermediate sum */
     enum dt_metric_kind kind;
     bool shown; /* on the console, too */
 };
@@ -98,13 +98,13 @@ struct dt_algo {
      * reference; NULL: none.
      */
     const char *kl;
-    /* Of completions: sets what the sum of the losses of a step is divided by,
-     * samples.denominator, as every rank knows it. -1: EX_OSERR.
+    /* Of completions: sets samples.denominator, by which the sum of the losses
+     * of a step is divided, the same on every rank. -1: EX_OSERR.
      */
     int (*denominator)(struct dt_run *run, struct dt_error *err);
     void (*loss)(const struct dt_run *run, const struct dt_picked *picked);
-    /* The same of a critic, a second model that is trained beside the first and
-     * gives scores to the same tokens; NULL: there is none.
+    /* The loss of a critic, a second trained model that scores the same tokens;
+     * NULL: there is none.
      */
     void (*critic_loss)(const struct dt_run *run,
                         const struct dt_picked *picked);
@@ -129,7 +129,7 @@ const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
  */
 int dt_algo_check(const struct dt_conf *conf, struct dt_error *err);
 
-/* Whether a run reports a metric, of which some only help others. */
+/* Whether a run reports a metric. Intermediate sums are not reported. */
 bool dt_algo_reports(const struct dt_algo *algo, const struct dt_conf *conf,
                      size_t metric);
 
@@ -147,14 +147,14 @@ size_t dt_algo_positions(const struct dt_algo *algo,
 
 /* --- metrics.c --- */
 
-/* Those of no pair. */
+/* Sets metrics to those of no pair. */
 void dt_metrics_clear(const struct dt_algo *algo, struct dt_metrics *metrics);
 
-/* Adds those of a pair: its loss, and a value for each metric. */
+/* Adds a pair: its loss, and a value for each metric. */
 void dt_metrics_add_pair(const struct dt_algo *algo, struct dt_metrics *to,
                          double loss, const double *values);
 
-/* Adds those of other pairs. */
+/* Adds the metrics of other pairs. */
 void dt_metrics_add(const struct dt_algo *algo, struct dt_metrics *to,
                     const struct dt_metrics *from);
 

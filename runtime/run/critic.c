@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * critic.c - a second model that is trained beside the first
+ * critic.c - the critic, a second trained model
  *
  * It is a learner like the first: the trunk of model.value_path, or of the
  * model itself, with a head that gives one number to each position. It has the
@@ -23,7 +23,7 @@ static const char *config_dir(const struct dt_conf *conf)
     return conf->model.path ? conf->model.path : conf->model.config_path;
 }
 
-/* Sets *critic to what value_path says, or the model's own config. */
+/* Sets *critic to the config in model.value_path, or to the model's own. */
 static int load_config(const struct dt_conf *conf,
                        const struct dt_model_config *model,
                        struct dt_model_config *critic, struct dt_error *err)

@@ -143,7 +143,9 @@ static int move_words(struct shared *s, bool to_device, struct dt_error *err)
     return device->stream_wait(s->exec->stream, err);
 }
 
-/* Each rank's part of the words to all, or with `sums` their sums as fp32. */
+/* Brings each rank's part of the words to all, or with `sums` their sums as
+ * fp32.
+ */
 static int share_words(struct shared *s, bool sums, struct dt_error *err)
 {
     dt_ticket_t ticket;
@@ -329,7 +331,7 @@ int dt_experience_merge(struct dt_experience *e,
     return 0;
 }
 
-/* --- what ranks compute of the rows --- */
+/* --- sharing rewards and values --- */
 
 /* A reward is sent as a number and whether it is one, as NaN does not add up.
  */

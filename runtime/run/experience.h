@@ -104,8 +104,8 @@ int dt_experience_merge(struct dt_experience *e,
 int dt_experience_share_rewards(struct dt_experience *e, const bool *have,
                                 struct dt_comm *comm, struct dt_error *err);
 
-/* values(count) become what the one rank that has computed each wrote there;
- * the other ranks have zeros. -1 as above.
+/* Brings each of values(count) from the one rank that has computed it to all;
+ * the other ranks have zeros there. -1 as above.
  */
 int dt_experience_share_values(float *values, size_t count,
                                struct dt_comm *comm, const struct dt_exec *exec,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flops.h - the work of a token, and what a device could do at most
+ * flops.h - operations per token, and the peak of a device
  *
  * Model FLOPs utilization, as in Chowdhery et al., "PaLM", arXiv 2204.02311,
  * appendix B: tokens per second times the work of a token, over the peaks of
@@ -12,15 +12,15 @@
 
 #include "run/run.h"
 
-/* 6 N of the weights that are trained, 4 N of the frozen ones beside them; N
- * without embeddings that are looked up. Of rows that are one document of T
- * tokens also 12 x heads x head size x T for each layer, where T is at most the
- * window. NaN: the run samples, so that its tokens are not those of its work.
+/* 6 N of the trained weights, 4 N of frozen ones; N excludes embeddings that
+ * are only looked up. Of rows that are one document of T tokens also 12 x heads
+ * x head size x T for each layer, where T is at most the window. NaN: the run
+ * samples, so that its tokens are not those of its work.
  */
 double dt_flops_per_token(const struct dt_run *run);
 
 struct dt_peak {
-    const char *name; /* how the names of such devices begin */
+    const char *name; /* prefix of the names of such devices */
     double flops;     /* a second, of dense bf16 or fp16, by data sheet */
 };
 

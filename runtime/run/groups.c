@@ -61,7 +61,7 @@ bool dt_nodes_are_even(const struct dt_nodes *nodes)
     return nodes->count > 1 && nodes->least == nodes->most && nodes->most > 1;
 }
 
-/* --- what the configuration asks for --- */
+/* --- the configuration --- */
 
 static int refuse_uneven(const struct dt_conf *conf, const char *key,
                          const char *value, const struct dt_nodes *nodes,
@@ -107,14 +107,14 @@ int dt_groups_check(const struct dt_conf *conf, const struct dt_nodes *nodes,
     return 0;
 }
 
-/* Ranks of a group that divides weights and gradients; 0: all ranks do. */
+/* Ranks of a group that shares weights and gradients; 0: all ranks do. */
 static int shard_group(const struct dt_conf *conf, const struct dt_nodes *nodes,
                        int world)
 {
     long asked = conf->distributed.shard_group;
     int group = 0;
     if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
-        return 0; /* what a rank offloads is its part of the world's */
+        return 0; /* a rank offloads its part of the world's state */
     if (asked > 0)
         group = (int)asked;
     else if (asked == DT_CONF_GROUP_NODE && nodes->least == nodes->most)

@@ -30,19 +30,19 @@ void dt_nodes_fini(struct dt_nodes *nodes);
  */
 bool dt_nodes_are_even(const struct dt_nodes *nodes);
 
-/* Refuses what the configuration asks of these nodes in vain. -1: EX_CONFIG. */
+/* Refuses a configuration that these nodes cannot satisfy. -1: EX_CONFIG. */
 int dt_groups_check(const struct dt_conf *conf, const struct dt_nodes *nodes,
                     const struct dt_comm *world, struct dt_error *err);
 
-/* Sets group, order and hybrid, and replaces what has no effect in groups of
- * one rank or steps of one micro-batch. distributed.shard_group: auto counts as
- * world. options->strategy and `when` are set.
+/* Sets group, order and hybrid, and replaces options without effect in groups
+ * of one rank or steps of one micro-batch. distributed.shard_group: auto counts
+ * as world. options->strategy and `when` are set.
  */
 void dt_groups_apply(const struct dt_conf *conf, const struct dt_nodes *nodes,
                      int world, size_t micro_batches,
                      struct dt_parallel_options *options);
 
-/* Says who keeps what, and how sums are made. */
+/* Reports which ranks share what state, and how sums are made. */
 void dt_groups_report(const struct dt_conf *conf, const struct dt_nodes *nodes,
                       int world, const struct dt_parallel_options *options,
                       struct dt_report *report);

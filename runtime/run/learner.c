@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* learner.c - creates what is trained, and ends its steps */
+/* learner.c - creates a learner, and ends its steps */
 #include "config.h"
 
 #include <string.h>
@@ -229,7 +229,7 @@ static int copy(struct dt_learner *learner, void *to, const void *from,
     return exec->device->copy(exec->stream, to, from, bytes, err);
 }
 
-/* Queues the way of values that are not absent to the host. */
+/* Queues the copy of values, unless they are absent, to the host. */
 static int bring(struct dt_learner *learner, float *to, struct dt_view from,
                  struct dt_error *err)
 {

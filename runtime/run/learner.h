@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * learner.h - what is trained, and all that belongs to it
+ * learner.h - a trained model, with its engine, optimizer and loss scale
  *
  * A learner knows neither data nor losses: the run gives it micro-batches, and
- * says what their values weigh.
+ * the weights of their values in the loss.
  */
 #ifndef DT_RUN_LEARNER_H
 #define DT_RUN_LEARNER_H
@@ -35,13 +35,13 @@ struct dt_learner {
     const struct dt_exec *exec; /* not owned, nor is comm */
     struct dt_comm *comm;
     struct dt_model_config model_config;
-    struct dt_layout *layout;     /* of what is trained */
+    struct dt_layout *layout;     /* of the trained weights */
     struct dt_parallel *parallel; /* holds weights, gradients and moments */
     struct {
         struct dt_layout *layout;     /* of the model's weights ... */
         struct dt_parallel *parallel; /* ... which it only reads; */
     } frozen;                         /* NULL: `parallel` has them */
-    struct dt_adapter adapter;        /* beside frozen weights */
+    struct dt_adapter adapter;        /* on top of frozen weights */
     const char *adapter_start; /* directory of its first weights; NULL: random
                                 */
     enum dt_dtype compute;     /* of the model's weights */
@@ -74,8 +74,8 @@ static inline struct dt_parallel *dt_learner_model_engine(
                                     : learner->parallel;
 }
 
-/* adapter.c: how ranks share what is trained and what is frozen, if they would
- * share a model like this. An adapter is small: with zero3 each rank has its
+/* adapter.c: how ranks share trained and frozen weights, given how they would
+ * share a model. An adapter is small: with zero3 each rank has all of its
  * weights, so that no pass waits for them.
  */
 struct dt_parallel_options dt_learner_trained_options(
@@ -88,13 +88,13 @@ struct dt_parallel_options dt_learner_frozen_options(
 struct dt_model_adapter dt_learner_model_adapter(
     const struct dt_learner *learner);
 
-/* adapter.c: what a rank then holds of both. */
+/* adapter.c: bytes that a rank then holds of both. */
 struct dt_parallel_bytes dt_learner_bytes(
     const struct dt_learner *learner, int world,
     const struct dt_parallel_options *parallel);
 
-/* adapter.c: the weights of unit u are there for its pass, as
- * dt_parallel_forward and dt_parallel_backward say.
+/* adapter.c: makes the weights of unit u available for its pass, as
+ * dt_parallel_forward and dt_parallel_backward do.
  */
 int dt_learner_forward(struct dt_learner *learner, size_t u,
                        struct dt_error *err);
@@ -112,8 +112,8 @@ int dt_learner_forward_all(struct dt_learner *learner, struct dt_error *err);
 int dt_learner_values(struct dt_learner *learner, float *value,
                       struct dt_error *err);
 
-/* Creates what model_config and layout describe, with weights of zero; borrows
- * exec and comm. -1: as dt_parallel_create, dt_model_create and
+/* Creates the learner that model_config and layout describe, with weights of
+ * zero; borrows exec and comm. -1: as dt_parallel_create, dt_model_create and
  * dt_optim_create. dt_learner_fini in any case.
  */
 int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
@@ -125,8 +125,8 @@ int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
 /* Releases model_config and layout, too. No work of it may be queued. */
 void dt_learner_fini(struct dt_learner *learner);
 
-/* load.c: a checkpoint without optimizer state in `dir` cannot be resumed from.
- * -1: EX_NOINPUT, it has none.
+/* load.c: checks that the checkpoint in `dir` has optimizer state to resume
+ * from. -1: EX_NOINPUT, it has none.
  */
 int dt_learner_check_optimizer(const char *dir, struct dt_error *err);
 
@@ -136,8 +136,8 @@ int dt_learner_check_optimizer(const char *dir, struct dt_error *err);
 int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
                            struct dt_error *err);
 
-/* load.c: loads what this rank holds of them; all ranks call it together. What
- * is random is a function of `seed`. -1: as above, or the device or a peer
+/* load.c: loads this rank's parts of them; all ranks call it together. Random
+ * weights are a function of `seed`. -1: as above, or the device or a peer
  * failed.
  */
 int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
@@ -152,8 +152,8 @@ size_t dt_learner_unit_elements(const struct dt_learner *learner);
 int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
                       struct dt_error *err);
 
-/* The end of a step, whose gradients are complete: their norm, clipping, and
- * the update of what this rank owns. -1: as dt_parallel_update_begin.
+/* Ends a step whose gradients are complete: their norm, clipping, and the
+ * update of the parts this rank owns. -1: as dt_parallel_update_begin.
  */
 int dt_learner_update(struct dt_learner *learner, double max_norm,
                       struct dt_error *err);
@@ -170,13 +170,13 @@ int dt_learner_wait_result(struct dt_learner *learner,
                            const struct dt_learner_result *result,
                            struct dt_error *err);
 
-/* Brings the values of the picked tokens to `value`, and what else there is of
- * them to learner->values, with the step's loss scale; waits for them.
+/* Brings the values of the picked tokens to `value`, and their other numbers to
+ * learner->values, with the step's loss scale; waits for them.
  */
 int dt_learner_bring_values(struct dt_learner *learner, float *value,
                             struct dt_error *err);
 
-/* Queues the way of values.weight to the device, for the backward pass. */
+/* Queues the copy of values.weight to the device, for the backward pass. */
 int dt_learner_send_weights(struct dt_learner *learner, size_t count,
                             struct dt_error *err);
 

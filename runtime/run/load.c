@@ -35,8 +35,9 @@ static int check_moments(const char *dir, const struct dt_parts *parts,
 }
 
 struct source {
-    struct dt_weights *frozen;  /* beside an adapter; NULL: there is none */
-    struct dt_weights *weights; /* of what is trained; NULL: not needed */
+    struct dt_weights
+        *frozen; /* of a model with an adapter; NULL: there is none */
+    struct dt_weights *weights; /* trained ones; NULL: not needed */
     struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
     bool master;                /* parts have the fp32 weights */
     bool new_head;              /* the model's weights lack score.weight, which
@@ -51,8 +52,7 @@ static void close_source(struct source *source)
     dt_parts_close(source->parts);
 }
 
-/* The same of a model with a value head, which only a checkpoint needs to have.
- */
+/* Opens a model with a value head, which only a checkpoint needs to have. */
 static int open_valued(const struct dt_layout *layout, const char *dir,
                        const char *start, struct source *source,
                        struct dt_error *err)
@@ -82,7 +82,7 @@ static int open_parts(const struct dt_layout *layout, const char *dir,
     return master < 0 ? -1 : 0;
 }
 
-/* An adapter, and the frozen weights beside it. */
+/* Opens an adapter, and its frozen weights. */
 static int open_adapter(const struct dt_learner *learner, const char *dir,
                         struct source *source, struct dt_error *err)
 {
@@ -178,7 +178,8 @@ static int copy_frozen(const struct dt_learner *learner,
                            err);
 }
 
-/* What unit u of a new adapter begins as: pairs, and copies of what is frozen.
+/* Initial weights of unit u of a new adapter: pairs, and copies of frozen
+ * weights.
  */
 static int make_adapter(const struct dt_learner *learner,
                         const struct source *source, size_t u,
@@ -202,8 +203,8 @@ static int make_adapter(const struct dt_learner *learner,
     return 0;
 }
 
-/* The kind of this rank's part of unit u into `to`, which is in host memory; a
- * unit that no file has goes to `unit` first.
+/* Reads one kind of this rank's part of unit u into `to`, in host memory. A
+ * unit that no file has is made in `unit` first.
  */
 static int read_part(const struct dt_learner *learner,
                      const struct source *source, enum dt_owned kind, size_t u,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - adds up what an algorithm reports of its pairs */
+/* metrics.c - adds up the metrics of an algorithm */
 #include "config.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ void dt_metrics_results(const struct dt_algo *algo,
     }
 }
 
-/* Sums, and maxima, of which a minimum is one with the other sign. */
+/* Reduces sums, and maxima. A minimum is the maximum with the opposite sign. */
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offload.c - what distributed.offload_* mean on this device */
+/* offload.c - applies distributed.offload_* to this device */
 #include "config.h"
 
 #include "base/log.h"
@@ -27,7 +27,7 @@ static size_t choose_tile(const struct dt_run *run)
     return share < most ? share : most;
 }
 
-/* Where the CPUs are predicted to need less time, for each element. */
+/* Whether the CPUs are predicted to need less time per element. */
 static bool host_is_faster(int node_size)
 {
     double ranks = node_size > 0 ? node_size : 1;
@@ -45,7 +45,9 @@ static enum dt_offload_compute choose_compute(const struct dt_run *run,
     int wanted = run->conf.distributed.offload_optimizer.compute;
     if (run->exec.device->is_host)
         return DT_OFFLOAD_IN_PLACE;
-    /* what stays is updated on the device, and its weights leave through it */
+    /* state that stays is updated on the device, and its weights leave from
+     * there
+     */
     if (offload->ratio < 1 && offload->weights != DT_TIER_DEVICE)
         return DT_OFFLOAD_STREAM;
     if (wanted == DT_CONF_COMPUTE_AUTO)
@@ -90,7 +92,7 @@ static void note(const struct dt_run *run, const char *text)
     dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan", "%s", text);
 }
 
-/* What moves in each step, which wears drives. */
+/* Logs the bytes that move in each step, as writes wear drives. */
 static void note_traffic(const struct dt_run *run, const struct dt_offload *o,
                          const struct dt_parallel_bytes *bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ppo_state.h - what a run of algorithm ppo knows beside its samples */
+/* ppo_state.h - state of a run of algorithm ppo, in addition to its samples */
 #ifndef DT_RUN_PPO_STATE_H
 #define DT_RUN_PPO_STATE_H
 

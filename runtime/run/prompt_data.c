@@ -11,7 +11,7 @@ static void show_note(void *ctx, const char *text)
     dt_log(DT_LOG_WARN, "data", "%s", text);
 }
 
-/* What is opened, and how. */
+/* Files to open, and how. */
 struct source {
     const char *name; /* in messages */
     const struct dt_conf_list *files;

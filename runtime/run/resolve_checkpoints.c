@@ -11,7 +11,8 @@
 #include "run/resolve_checkpoints.h"
 #include "weights/weights.h"
 
-/* Whether a checkpoint is the one that `best` beside it names. */
+/* Whether a checkpoint is the one that the link `best` in its directory names.
+ */
 static bool is_best(const char *path)
 {
     char root[PATH_MAX];
@@ -20,9 +21,9 @@ static bool is_best(const char *path)
     return dt_ckpt_best(root) == dt_ckpt_step(path);
 }
 
-/* Puts the directory of a model in the place of what names it, if that is a
- * checkpoint: `latest` may soon be another one. What is no model stays, and
- * whoever reads it says so.
+/* Replaces a path by the directory of the checkpoint that it names: `latest`
+ * may soon be another one. A path without a model stays; whoever reads it
+ * reports the error.
  */
 static void find_model(const char *key, char **path, bool says)
 {

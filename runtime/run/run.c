@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c - what several parts of a run need */
+/* run.c - helpers that several parts of a run share */
 #include "config.h"
 
 #include "base/log.h"

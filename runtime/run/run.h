@@ -57,8 +57,8 @@ struct dt_run {
     size_t eval_B;  /* rows of an evaluation */
     size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
 
-    struct dt_learner learner; /* what the algorithm trains */
-    struct dt_learner critic;  /* and beside it; no layout: nothing */
+    struct dt_learner learner; /* the model that the algorithm trains */
+    struct dt_learner critic;  /* a second one; no layout: none */
     double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
         struct dt_parallel *parallel; /* holds its weights, or NULL */
@@ -105,7 +105,7 @@ struct dt_run {
     /* energy.c: since the last report that had it. */
     struct dt_run_energy {
         struct dt_energy *counters;
-        double last;   /* what they had */
+        double last;   /* their last reading */
         double joules; /* used since it was asked; NAN: unknown */
         double read;   /* when */
     } energy;
@@ -142,7 +142,7 @@ struct dt_run {
     long unproven_step; /* of the newest checkpoint until then, 0: none */
 };
 
-/* run.c: rank 0 warns of what the operations have to say since the last call.
+/* run.c: rank 0 logs the operations' notices since the last call as warnings.
  */
 void dt_run_pass_notices(const struct dt_run *run);
 
@@ -156,15 +156,15 @@ struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_pass(const struct dt_run *run,
                               const struct dt_rows *rows, struct dt_error *err);
 
-/* run.c: number i = 0, 1, ... of what the run trains; NULL after the last. */
+/* run.c: learner i = 0, 1, ... of the run; NULL after the last. */
 struct dt_learner *dt_run_learner(struct dt_run *run, size_t i);
 
 /* run.c: distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
-/* adapter.c: what a learner of the run trains beside frozen weights, if the
- * configuration says so: moves the layout of the learner, and makes that of the
- * adapter. -1: EX_CONFIG, or as dt_adapter_load.
+/* adapter.c: if the configuration has an adapter, makes a learner of the run
+ * train it: the learner's layout becomes that of its frozen weights, and it
+ * gets the layout of the adapter. -1: EX_CONFIG, or as dt_adapter_load.
  */
 int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
                            struct dt_error *err);
@@ -176,8 +176,8 @@ int dt_adapter_check(const struct dt_conf *conf,
                      const struct dt_model_config *config,
                      struct dt_error *err);
 
-/* critic.c: the config of the critic beside `model`; the caller releases it,
- * also after -1: EX_CONFIG, or config.json cannot be read or is wrong.
+/* critic.c: the config of the critic of `model`. The caller releases it, also
+ * after -1: EX_CONFIG, or config.json cannot be read or is wrong.
  */
 int dt_critic_config(const struct dt_conf *conf,
                      const struct dt_model_config *model,
@@ -247,9 +247,9 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
 
-/* passes.c: queues the passes of a learner through the bound batch: up, loss,
- * down; what a loss of the host measures is added to *metrics. -1: the device
- * or a peer failed.
+/* passes.c: queues the passes of a learner through the bound batch: forward,
+ * loss, backward. The metrics of a loss on the host are added to *metrics. -1:
+ * the device or a peer failed.
  */
 int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
                         const struct dt_graph_shape *shape,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_batches.c - lays completions behind their prompts in rows */
+/* sample_batches.c - lays out rows of prompts, each followed by its completion
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ size_t dt_sample_batches_count(const struct dt_sample_batches *b)
     return b->deal.count;
 }
 
-/* Lays a row at position `at`. Returns the position behind it. */
+/* Lays out a row at position `at`. Returns the position after it. */
 static size_t lay(struct dt_sample_batches *b, size_t row, size_t at,
                   struct dt_batch_sample *sample)
 {
@@ -127,7 +128,7 @@ static size_t lay(struct dt_sample_batches *b, size_t row, size_t at,
     return at + prompt + picked - 1;
 }
 
-/* Positions behind the last row are documents of one token. */
+/* Makes the positions after the last row documents of one token. */
 static void pad(struct dt_sample_batches *b, size_t from, size_t to)
 {
     for (size_t t = from; t < to; t++) {

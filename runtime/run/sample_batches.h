@@ -35,7 +35,7 @@ struct dt_sample_batches {
     uint64_t generation;
     size_t *order;   /* (rows of the experience) */
     size_t *lengths; /* (options.rows) of the step's rows */
-    size_t part;     /* which of the generation's steps it is */
+    size_t part;     /* number of the step within the generation */
     struct dt_deal deal;
     int32_t *inputs, *targets, *doc_start;
     struct dt_batch_sample *samples;

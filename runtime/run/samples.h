@@ -40,7 +40,7 @@ struct dt_number_sums {
     double steps[DT_NUMBERS_MAX]; /* in which there was such a number */
 };
 
-/* What replacing prompts (refill.c) has done to a generation. */
+/* Numbers of dynamic sampling (refill.c) in a generation. */
 enum dt_refill_number {
     DT_REFILL_ROUNDS,  /* times that prompts were sampled once more */
     DT_REFILL_PROMPTS, /* that were sampled in all */
@@ -81,10 +81,11 @@ struct dt_samples {
     struct dt_experience ahead;      /* the one after it; no groups: none */
     bool ahead_scored;               /* and its rewards are there */
     struct dt_sample_batches batches;
-    size_t use;          /* which use of it comes next; 0: that of a new one */
+    size_t use;          /* number of its next use; 0: the next one is of a new
+                            generation */
     uint64_t generation; /* generations made so far */
     size_t sampled;      /* prompts that were sampled when it was made */
-    uint64_t position;   /* of the stream of prompts, behind those */
+    uint64_t position;   /* of the stream of prompts, after those */
     double refill[DT_REFILL_NUMBERS]; /* of it; stored in checkpoints */
     double entropy_share;             /* of algorithm grpo: grpo_loss.h */
     double least_entropy;             /* of it, too */

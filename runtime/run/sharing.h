@@ -13,9 +13,7 @@ struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
 struct dt_parallel_options dt_run_critic_sharing(
     const struct dt_run *run, const struct dt_parallel_options *parallel);
 
-/* Whether a second model computes beside the one that is trained,
- * and how ranks share its weights.
- */
+/* Whether the run needs a reference model, and how ranks share its weights. */
 bool dt_run_needs_reference(const struct dt_run *run);
 struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
                                                     enum dt_dtype compute);

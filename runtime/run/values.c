@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.c - the last unit of algorithms whose loss the host computes
+ * values.c - the last unit, for algorithms whose loss the host computes
  *
- * A few numbers a sequence come to the host and go back. It waits for them,
- * which costs less than a copy of every loss in a kernel would be worth; all
- * else of the step stays queued ahead.
+ * A few numbers per sequence go to the host and back. It waits for them, which
+ * costs less than maintaining a kernel for every loss would; the rest of the
+ * step stays queued ahead.
  */
 #include "config.h"
 
@@ -21,8 +21,8 @@ size_t dt_run_pick_completions(const struct dt_run *run,
     return count;
 }
 
-/* A batch without pairs, which a rank has if others need more micro-batches
- * than it, reads a token that weighs nothing.
+/* A batch without pairs reads a token with weight 0. A rank has one if others
+ * need more micro-batches than it.
  */
 void dt_run_pick(struct dt_run *run, struct dt_batch *batch)
 {

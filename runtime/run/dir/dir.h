@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dir.h - the directory of a run, and its word on how the run is */
+/* dir.h - the directory of a run, and the state of the run recorded there */
 #ifndef DT_RUN_DIR_DIR_H
 #define DT_RUN_DIR_DIR_H
 
 #include "run/run.h"
 
-/* Rank 0 makes run->live before it does anything that takes time, for those who
- * watch a run of that algorithm. -1: EX_OSERR.
+/* Rank 0 makes run->live, for those who watch a run of that algorithm, before
+ * it does anything that takes time. -1: EX_OSERR.
  */
 int dt_run_live_begin(struct dt_run *run, const char *algorithm,
                       struct dt_error *err);
 
-/* Tells it how the run has ended, before the last lines are printed. */
+/* Records in run->live how the run has ended, before the last lines are
+ * printed.
+ */
 void dt_run_live_end(struct dt_run *run, int result,
                      const struct dt_error *err);
 
@@ -20,8 +22,8 @@ void dt_run_live_end(struct dt_run *run, int result,
  */
 void dt_run_prune(const struct dt_run *run, long step);
 
-/* Judges a step that was collected by its mean loss and outcome. Prunes once
- * the newest checkpoint is good.
+/* Judges the health of the run by the mean loss and outcome of a collected
+ * step. Prunes checkpoints once the newest one is known to be good.
  */
 void dt_run_judge(struct dt_run *run, double loss,
                   enum dt_step_outcome outcome);
@@ -31,9 +33,9 @@ void dt_run_judge(struct dt_run *run, double loss,
  */
 int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
 
-/* For a run that cannot recover, as `err` says (EX_DATAERR): adds which
- * checkpoint is good, and makes it the one to resume from. Only rank 0 does so;
- * the others learn that it has failed. Returns -1.
+/* Ends a run that cannot recover, as `err` says (EX_DATAERR): adds the last
+ * good checkpoint to `err`, and makes it the one to resume from. Only rank 0
+ * does so; the others learn that it has failed. Returns -1.
  */
 int dt_run_give_up(struct dt_run *run, struct dt_error *err);
 

@@ -47,7 +47,7 @@ void dt_events_begin(const struct dt_run *run)
                  "%d %s on %d %s", run->world, ranks, run->nodes.count, nodes);
 }
 
-/* The event of a run that failed: of the rank that did. */
+/* Records the event of a failed run, with the rank that failed. */
 static void report_failure(struct dt_run *run, const struct dt_error *err)
 {
     const int rank = err->lost_rank >= 0 ? err->lost_rank : run->rank;

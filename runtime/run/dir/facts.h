@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts.h - what a run is and how it ended: run.json in logging.dir
+ * facts.h - run.json in logging.dir: description and result of a run
  *
  * Rank 0 writes it when the run begins and when it ends. If rank 0 is killed,
  * the status stays "running" until the console of srun says how it ended
@@ -12,8 +12,8 @@
 #include "run/run.h"
 
 /* Makes run->facts on rank 0, which run.c releases, and writes them if the run
- * has files. A run that resumes keeps the id and the starts that are there. All
- * ranks call it. -1: a peer failed, out of memory.
+ * has files. A run that resumes keeps the id and the earlier starts. All ranks
+ * call it. -1: a peer failed, out of memory.
  */
 int dt_facts_begin(struct dt_run *run, struct dt_error *err);
 
@@ -22,8 +22,8 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err);
  */
 void dt_facts_end(struct dt_run *run, const char *status, const char *verdict);
 
-/* sinks.c: rank 0 adds the sinks of logging.report_to to its report, and says
- * how the run comes to Weights & Biases. What fails is a warning.
+/* sinks.c: rank 0 adds the sinks of logging.report_to to its report, and logs
+ * how to send the run to Weights & Biases. A failure is a warning.
  */
 void dt_run_sinks(struct dt_run *run);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health.c - whether the run is worth saving, and which checkpoint is good
+ * health.c - judges whether the run is worth saving, and which checkpoint is
+ * good
  *
  * A step that explodes the weights still has a finite loss: only the next one
  * shows it. So the second newest checkpoint stays until a step after the newest
@@ -44,7 +45,7 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
     run->unproven_step = 0;
 }
 
-/* The same of a learner. */
+/* Whether all weights of a learner are finite; as dt_run_weights_finite. */
 static int is_finite(struct dt_learner *learner, struct dt_error *err)
 {
     static const struct dt_step_params params[DT_STEP_OUTCOMES];

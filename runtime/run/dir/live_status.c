@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_status.c - what those who watch a run learn when it begins and ends */
+/* live_status.c - status of a run, for those who watch it begin and end */
 #include "config.h"
 
 #include <stdlib.h>

@@ -30,8 +30,8 @@ static bool directory_is_empty(const char *path)
     return empty;
 }
 
-/* Removes the checkpoints of the run before, and says so while it can still be
- * stopped.
+/* Removes the checkpoints of the previous run, and says so first, while the
+ * user can still stop it.
  */
 static int remove_checkpoints(struct dt_run *run, struct dt_error *err)
 {
@@ -69,7 +69,7 @@ int dt_run_take_output(struct dt_run *run, struct dt_error *err)
     return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
 }
 
-/* Another run writes there: nothing of this one is written any more. */
+/* Another run writes there: this one must not write any more. */
 static int leave_output(struct dt_run *run)
 {
     dt_report_destroy(run->report);
@@ -77,8 +77,9 @@ static int leave_output(struct dt_run *run)
     return -1;
 }
 
-/* `found` is of dt_owner_check. The directory of checkpoints is there since the
- * run began, so without it all that a run could resume from is gone.
+/* Warns of a removed directory or owner file. `found` is the result of
+ * dt_owner_check. The directory of checkpoints exists since the run began: if
+ * it is missing, so is everything to resume from.
  */
 static void tell_removed(struct dt_run *run, int found)
 {

@@ -24,7 +24,7 @@
 
 enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
 
-/* The contents of the file. Unknown words are "-". */
+/* The contents of the file. Unknown fields are "-". */
 struct owner_record {
     char job[96], step[32], restart[16]; /* job@cluster */
     char host[256], boot[64], space[64]; /* space: of process numbers */
@@ -43,9 +43,10 @@ struct dt_owner {
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t ended;
     bool end;
-    double looked; /* when the file was last seen not to be another run's */
-    bool lost;     /* it was seen to be */
-    struct owner_record other; /* whose; no nonce: of a run that has ended */
+    double
+        looked; /* when the file was last seen not to belong to another run */
+    bool lost;  /* it was seen to belong to one */
+    struct owner_record other; /* that run; no nonce: it has ended */
 };
 
 /* --- this process --- */
@@ -130,8 +131,8 @@ static int create_file(const char *path, const struct owner_record *record)
     return bad;
 }
 
-/* Reads the file. 0; or errno: ENOENT if there is none, EISDIR for whatever is
- * no regular file.
+/* Reads the file. 0; or errno: ENOENT if there is none, EISDIR if it is not a
+ * regular file.
  */
 static int read_file(const char *path, struct owner_record *record)
 {
@@ -204,8 +205,8 @@ static void tell_watch(const struct dt_owner *owner,
                owner->path, seconds);
 }
 
-/* Waits for its file to be touched. GONE also if the file is another run's now;
- * STOPPED: this run was told to stop.
+/* Waits for the other run to touch its file. GONE also if the file now belongs
+ * to a third run; STOPPED: this run was told to stop.
  */
 static enum verdict watch_file(const struct dt_owner *owner,
                                const struct owner_record *other,
@@ -287,7 +288,7 @@ static int refuse_dir(const struct dt_owner *owner,
                         cancel);
 }
 
-/* For a file that cannot be read. */
+/* Sets the error for a file that cannot be read. */
 static int refuse_file(const struct dt_owner *owner, int bad,
                        struct dt_error *err)
 {
@@ -341,9 +342,9 @@ static int take_dir(struct dt_owner *owner, bool (*stop)(void),
 
 enum found { OURS, NONE, LOST, UNSEEN };
 
-/* Looks at the file. Another run may also have taken the directory and given it
- * up: while this process was stopped for so long, for nobody else removes the
- * file and leaves the directory.
+/* Looks at the file. If it is missing, another run may have taken the directory
+ * and given it up while this process was stopped: nothing else removes the file
+ * but not the directory.
  */
 static enum found look_at_file(struct dt_owner *owner)
 {

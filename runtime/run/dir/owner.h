@@ -7,7 +7,7 @@
  * alive. A run that finds the file of another one replaces it if that run has
  * ended: its process is gone, or its job was requeued since, or the file was
  * not touched for three beats while this run watched. So a run that is stopped
- * for longer (SIGSTOP) may have lost its directory when it continues.
+ * for longer (SIGSTOP) may find its directory taken when it continues.
  */
 #ifndef DT_RUN_DIR_OWNER_H
 #define DT_RUN_DIR_OWNER_H
@@ -28,15 +28,17 @@ struct dt_owner;
 struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err);
 
-/* Whether no other run can have the directory, as far as is known without a
- * look at the file: this process was not stopped, nor its disk, since the last
- * beat but one. Ask it before anything is written; if not, dt_owner_check.
+/* Whether no other run can have the directory, as far as is known without
+ * looking at the file: neither this process nor its disk has stalled since the
+ * last beat but one. Call it before anything is written; if false, call
+ * dt_owner_check.
  */
 bool dt_owner_holds(struct dt_owner *owner);
 
-/* Looks at the file. 0: no other run is seen to own the directory; 1: somebody
- * had removed the file, and it was created again. -1: EX_CANTCREAT, another run
- * owns it, or may have owned it while this process was stopped; so it stays.
+/* Looks at the file. 0: no other run owns the directory; 1: the file had been
+ * removed, and was created again. -1: EX_CANTCREAT, another run owns the
+ * directory, or may have owned it while this process was stopped; every later
+ * call fails, too.
  */
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err);
 

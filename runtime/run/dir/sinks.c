@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sinks.c - adds the other forms in which a run is reported */
+/* sinks.c - adds further sinks to the report of a run */
 #include "config.h"
 
 #include "run/dir/facts.h"
@@ -11,7 +11,7 @@ void dt_run_sinks(struct dt_run *run)
     const struct dt_sink_options options = {.dir = conf->logging.dir,
                                             .run = run->facts,
                                             .first_step = run->progress.step};
-    /* An evaluation of an old step is no part of a curve that is there. */
+    /* An evaluation of an old step does not belong in an existing curve. */
     if (conf->training.eval_only)
         return;
     if (conf->logging.to_tensorboard)
