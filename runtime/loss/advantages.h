@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * advantages.h - how much better than expected completions are, from their
- * rewards
+ * advantages.h - advantages of completions, computed from their rewards
  *
  * R = sum of weight r over the K rewards r of a completion. NaN is no reward:
  * it counts for nothing, and a completion with none has no R, is in no
@@ -73,14 +72,14 @@ int dt_advantages(const struct dt_advantage_options *options,
 void dt_advantage_column(const struct dt_advantage_table *table, size_t column,
                          double *mean, double *std);
 
-/* Whether rewards(count) of a group teach nothing: fewer than two, or all
- * equal. NaN is none.
+/* Whether rewards(count) of a group teach nothing: there are fewer than two, or
+ * all are equal. NaN is no reward.
  */
 bool dt_advantage_is_flat(const double *rewards, size_t count);
 
-/* Fills rewards(rows) as dt_advantages and flat(groups): whether a group gives
- * nothing but advantages of 0 with scale group, batch or none. Returns how many
- * do.
+/* Fills rewards(rows) as dt_advantages, and flat(groups): whether all
+ * advantages of a group are 0 with scale group, batch or none. Returns the
+ * number of such groups.
  */
 size_t dt_advantage_find_flat(const struct dt_advantage_options *options,
                               const struct dt_advantage_table *table,

@@ -62,8 +62,8 @@ struct dt_dpo_pair {
     struct dt_dpo_side chosen, rejected;
 };
 
-/* The sum of logp(length) of a side; of tokens beyond the length of the other
- * side ld_alpha times as much.
+/* The sum of logp(length) of a side, with tokens beyond the length of the other
+ * side multiplied by ld_alpha.
  */
 double dt_dpo_sum(const struct dt_dpo_options *options, const float *logp,
                   size_t length, size_t other_length);
@@ -83,8 +83,8 @@ enum dt_dpo_metric {
 };
 extern const char *const dt_dpo_metric_names[DT_DPO_METRICS];
 
-/* The loss of a pair, and its derivatives: by logp of each side, and besides by
- * the log-probability of every chosen token.
+/* The loss of a pair, and its derivatives: by logp of each side, and in
+ * addition by the log-probability of every chosen token.
  */
 struct dt_dpo_result {
     double loss;

@@ -10,14 +10,13 @@
  * With V the critic's value before each token, and 0 after the last one,
  *   delta_t = r_t + gamma V_{t+1} - V_t
  *   A_t = delta_t + gamma lam A_{t+1},    R_t = A_t + V_t
- * are the advantages and returns (Schulman et al., arXiv 1506.02438). Where the
- * score is behind the last token, as TRL 1.10 has it for completions shorter
- * than the longest, there is a V behind it, too, which the score is the return
- * of.
+ * are the advantages and returns (Schulman et al., arXiv 1506.02438). The score
+ * may also come after the last token, as in TRL 1.10 for completions shorter
+ * than the longest. Then there is a V there, too, whose return is the score.
  *
- * Statistics are of the tokens of all ranks: each completion has its own sums,
- * which every rank adds up in the order of prompts, so that the number of ranks
- * changes no bit. All is in double. NaN in is NaN out.
+ * Statistics cover the tokens of all ranks: each completion has its own sums,
+ * which every rank adds up in the order of prompts, so the number of ranks
+ * changes no bit. Everything is computed in double. NaN in is NaN out.
  */
 #ifndef DT_LOSS_GAE_H
 #define DT_LOSS_GAE_H
@@ -56,14 +55,14 @@ struct dt_scored {
 double dt_token_rewards(const struct dt_token_reward *options,
                         const struct dt_scored *scored, double *rewards);
 
-/* What is behind the last token. */
+/* The value and the advantage after the last token. */
 struct dt_gae_after {
     double value, advantage;
 };
 
 /* Fills advantages(count) and returns(count) from rewards(count) and the
- * critic's values(count) before each token. Arrays do not overlap. NULL:
- * nothing is behind the last token.
+ * critic's values(count) before each token. Arrays do not overlap. `after`
+ * NULL: there is no value after the last token.
  */
 void dt_gae(double gamma, double lam, size_t count, const double *rewards,
             const float *values, const struct dt_gae_after *after,
@@ -75,7 +74,7 @@ void dt_gae(double gamma, double lam, size_t count, const double *rewards,
 double dt_gae_sum(const double *x, size_t count);
 double dt_gae_squares(const double *x, size_t count, double mean);
 
-/* How values become (x - mean) * scale. */
+/* A normalization of values to (x - mean) * scale. */
 struct dt_norm {
     double mean, scale;
 };

@@ -62,7 +62,7 @@ struct dt_grpo_row {
     const float *ref;       /* of the reference, if beta > 0 */
     const float *entropy;   /* nats, or NULL; needed by entropy_coef */
     const float *chosen_by; /* entropies before the first update, which decide
-                               what tokens take part; NULL: all do */
+                               whether a token takes part; NULL: all do */
     double least;           /* of these, for a token to take part */
     double advantage;
     bool masked; /* is not trained on, such as one that was cut off */
@@ -100,7 +100,7 @@ struct dt_grpo_sums {
     double value[DT_GRPO_METRICS]; /* a sum, a minimum or a maximum */
 };
 
-/* Those of no completion. */
+/* Sets sums to those of no completion. */
 void dt_grpo_sums_clear(struct dt_grpo_sums *sums);
 
 /* The numbers to report; NaN without a token. */

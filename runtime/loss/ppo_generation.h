@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ppo_generation.h - what PPO computes of a generation before it trains on it
+ * ppo_generation.h - PPO's advantages of a generation, before it trains on it
  *
- * Rewards, advantages and returns of all tokens (gae.h), and what the log shows
+ * Rewards, advantages and returns of all tokens (gae.h), and the logged numbers
  * of the generation. Every rank has all completions in the same order and
  * computes the same bits.
  */
@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "conf/conf.h"
 
-/* What the log shows, with TRL's names. */
+/* Logged numbers, with TRL's names. */
 enum dt_ppo_number {
     DT_PPO_KL,        /* estimate of a completion, in the mean; nats */
     DT_PPO_SURPRISE,  /* -logp of a completion, in the mean: its entropy */
@@ -36,9 +36,9 @@ struct dt_ppo_generation {
     const float *logp;
     const float *ref;    /* NULL: no reference */
     const float *values; /* of the critic before each token */
-    const float *after;  /* (rows) and behind the last, where completions of
-                            less than `longest` tokens have their score; NULL:
-                            all have it at the last token */
+    const float *after; /* (rows) and after the last token, where completions of
+                           fewer than `longest` tokens have their score; NULL:
+                           all have it at the last token */
     size_t longest;
     const double *scores; /* (rows); NaN: the row has none, and teaches nothing
                            */

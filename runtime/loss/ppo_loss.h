@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ppo_loss.h - proximal policy optimization: the losses of a completion for the
- * policy and for the critic, and what its tokens weigh
+ * policy and for the critic, and their derivatives by the values of the tokens
  *
  * Of each token, with rho = exp(logp - old), advantage A and return R,
  *   policy  the clipped objective (clipped.h), with dual_clip as its limit,
@@ -30,7 +30,7 @@ struct dt_ppo_options {
 /* The options in a configuration of algorithm ppo. */
 struct dt_ppo_options dt_ppo_options(const struct dt_conf *conf);
 
-/* What the log shows, with TRL's names; means of tokens. */
+/* Logged metrics, with TRL's names; means over tokens. */
 enum dt_ppo_metric {
     DT_PPO_APPROXKL,    /* half the square of logp - old */
     DT_PPO_CLIPFRAC,    /* tokens whose ratio is clipped */

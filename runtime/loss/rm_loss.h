@@ -11,8 +11,7 @@
 #ifndef DT_LOSS_RM_LOSS_H
 #define DT_LOSS_RM_LOSS_H
 
-/* What the log shows, with TRL's names; of pairs, and of the scores of both
- * sides.
+/* Logged metrics, with TRL's names: of pairs, and of the scores of both sides.
  */
 enum dt_rm_metric {
     DT_RM_ACCURACY,    /* mean */
