@@ -18,11 +18,12 @@ double dt_cost_block(const struct dt_model_config *config,
                      const struct dt_layout *layout, size_t u, size_t B,
                      size_t T);
 
-/* Those of the head and its gradients. */
+/* Operations of the head and its gradients. */
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T);
 
-/* Fills seconds(unit_count) of one micro-batch. Beside an adapter weights have
- * no gradients; its own few operations are left out.
+/* Fills seconds(unit_count) of one micro-batch. With an adapter the frozen
+ * weights have no gradients; the few operations of the adapter itself are left
+ * out.
  */
 void dt_cost_units(const struct dt_model_config *config,
                    const struct dt_layout *layout,

@@ -17,12 +17,12 @@ struct dt_measure {
     const char *drive; /* a directory; NULL: no drive is measured */
 };
 
-/* Measures what this step can, together on all ranks, and sets those of *rates:
- * passes, AdamW and host memory; with GPUs, copies to and from them; with
- * several ranks, collectives within the node if there is one, else those out of
- * it. A rate is that of the slowest rank. Takes a few seconds and, at most, the
- * memory of a few blocks and a head. -1: EX_OSERR, the device or a peer failed,
- * or as dt_swap_create.
+/* Measures the rates that this step allows, together on all ranks, and sets
+ * them in *rates: passes, AdamW and host memory; with GPUs, copies to and from
+ * them; with several ranks, collectives within the node if there is one node,
+ * else between nodes. A rate is that of the slowest rank. Takes a few seconds
+ * and, at most, the memory of a few blocks and a head. -1: EX_OSERR, the device
+ * or a peer failed, or as dt_swap_create.
  */
 int dt_measure_rates(const struct dt_measure *measure, struct dt_rates *rates,
                      struct dt_error *err);

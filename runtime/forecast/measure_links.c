@@ -21,7 +21,8 @@ enum {
     LONGER = 4,        /* work goes on so many times as long as an exchange */
 };
 
-/* Seconds of an exchange; of its time, what its CPUs take if nothing is seen.
+/* Most seconds of an exchange; and the share of its time that its CPUs are
+ * taken to need if no slowdown is measured.
  */
 #define MOST_SENDING 0.1
 #define LEAST_SENDING 0.01
@@ -60,7 +61,7 @@ static int median_exchange(const struct dt_measure *measure, struct dt_view all,
     return dt_comm_reduce_scalars(measure->comm, seconds, 1, DT_MAX, err);
 }
 
-/* --- what collectives take of the CPUs --- */
+/* --- CPU time of collectives --- */
 
 /* Seconds of some work in the first cache. */
 static double work(void)
@@ -81,8 +82,8 @@ static double work(void)
     return dt_clock_now() - start;
 }
 
-/* How much longer work takes that begins with an exchange, which takes
- * `exchange` seconds by itself, and ends long after it.
+/* Measures how much longer work takes that starts together with an exchange,
+ * which takes `exchange` seconds by itself, and ends long after it.
  */
 static int time_sending(const struct dt_measure *measure, struct dt_view v,
                         double exchange, double *seconds, struct dt_error *err)
@@ -129,8 +130,8 @@ static int measure_sending(const struct dt_measure *measure, struct dt_view v,
 
 /* --- collectives, and these --- */
 
-/* Two collectives of `few` elements cost two calls, and those of `many` the
- * bytes that go the slower way besides.
+/* Sets the rates of collectives. Two collectives of `few` elements cost two
+ * calls; those of `many` cost in addition the bytes on the slower path.
  */
 static int set_collectives(const struct dt_measure *measure,
                            struct dt_rates *rates, double few, double many,
@@ -170,7 +171,7 @@ static int measure_collectives(const struct dt_measure *measure,
         rc = median_exchange(measure, all, most, &many, err);
     if (rc == 0)
         rc = set_collectives(measure, rates, few, many, most);
-    /* slow links need not be waited for long: what counts is a byte's cost */
+    /* no long wait for slow links: only the cost per byte matters */
     double part = many > MOST_SENDING ? MOST_SENDING / many : 1;
     size_t sent = (size_t)(part * (double)most) / least * least;
     if (rc == 0)
@@ -239,7 +240,7 @@ static double triad(float *restrict a, const float *restrict b,
     return dt_clock_now() - start;
 }
 
-/* All ranks of a node at once, as they update what is theirs. */
+/* Measures host memory with all ranks of a node at once, as in an update. */
 static int measure_host(const struct dt_measure *measure,
                         struct dt_rates *rates, struct dt_error *err)
 {

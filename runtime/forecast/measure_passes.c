@@ -2,9 +2,9 @@
 /*
  * measure_passes.c - the rates of blocks, of the head and of AdamW
  *
- * A model of the shapes asked for, with as few blocks as do not stay in caches,
- * makes the passes of a step; so that attention, norms and what else there is
- * besides matrix multiplications count.
+ * A model of the given shapes, with as few blocks as do not stay in caches,
+ * makes the passes of a step. So attention, norms and everything else besides
+ * matrix multiplications count.
  */
 #include "config.h"
 

@@ -60,9 +60,9 @@ enum { UNITS = sizeof(units) / sizeof(units[0]) };
 
 /* --- known devices --- */
 
-/* GPUs: what blocks and heads reach of dense bf16 (989 and 312 TFLOP/s), AdamW
- * of the memory's rate, NCCL of NVLink's, all estimates; a network of 400 or
- * 200 Gb/s a node at 92 %. A CPU: two cores of a server, and 10 Gb/s.
+/* GPUs: rates that blocks and heads reach of dense bf16 (989 and 312 TFLOP/s),
+ * AdamW of memory bandwidth, and NCCL of NVLink's, all estimates; a network of
+ * 400 or 200 Gb/s per node at 92 %. CPU: two cores of a server, and 10 Gb/s.
  */
 static const struct dt_rates known[] = {
     {.from = "h100",

@@ -68,9 +68,9 @@ bool dt_rates_has(const struct dt_rates *rates, enum dt_rate rate);
 bool dt_rates_known(const char *name, struct dt_rates *rates,
                     const char **names);
 
-/* The known device that a process computes on, by what the device says of
- * itself (dt_device.describe). False if none of them is like it: the rates are
- * those of GPUs with NVLink.
+/* The known device that a process computes on, by the device's description
+ * (dt_device.describe). False if none matches: the known rates are those of
+ * GPUs with NVLink.
  */
 bool dt_rates_of_device(const char *description, bool gpu,
                         struct dt_rates *rates);

@@ -6,7 +6,7 @@
 #include "forecast/rates.h"
 #include "model/model.h"
 
-/* What a rank completes; all prompts and completions have the same lengths. */
+/* The rollout of a rank; all prompts and completions have the same lengths. */
 struct dt_rollout_work {
     size_t prompts, copies; /* completions of each */
     size_t prompt, tokens;  /* tokens of a prompt, and of a completion */
@@ -21,10 +21,10 @@ struct dt_rollout_seconds {
     double prefill, decode;
 };
 
-/* A prompt is a forward pass. A step of decoding takes what is slower: to read
- * all weights from memory, and the keys and values of the sequences, or the
- * floating-point operations of its rows. A slot that is free takes the next
- * sequence at once.
+/* A prompt is a forward pass. A step of decoding takes the longer of two times:
+ * that to read all weights, and the keys and values of the sequences, from
+ * memory, and that of the floating-point operations of its rows. A free slot
+ * takes the next sequence at once.
  */
 struct dt_rollout_seconds dt_rollout_cost(const struct dt_model_config *config,
                                           const struct dt_layout *layout,

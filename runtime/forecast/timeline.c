@@ -190,7 +190,7 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
                                err);
 }
 
-/* What the last step added. */
+/* The amounts that the last step added. */
 static struct dt_timeline difference(const struct dt_timeline *now,
                                      const struct dt_timeline *before)
 {

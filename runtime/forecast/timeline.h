@@ -2,17 +2,15 @@
 /*
  * timeline.h - a step of the parallel engine on a virtual clock
  *
- * Does what parallel.h's calls do for a step, in the same order, with a
- * duration in place of work: an operation starts when what uses the same
- * resources before it has ended and, as collectives follow the stream, when all
- * that was queued to the stream before it is done. Several steps are taken, and
- * the last one counts, as the gathers of a step hide behind the passes of the
- * next one.
+ * Makes the calls of parallel.h for a step, in the same order, with a duration
+ * in place of work. An operation starts when earlier operations on the same
+ * resources have ended and, as collectives follow the stream, when everything
+ * queued to the stream before it is done. Several steps are made, and the last
+ * one counts, as the gathers of a step overlap with the passes of the next one.
  *
- * Ranks are alike, nodes have the same number of them, and groups are of
- * neighbors. What
- * is offloaded moves on the stream, as in parallel/update.c: nothing hides it
- * but a drive's reading ahead and writing behind.
+ * All ranks are alike, nodes have equally many, and groups consist of
+ * neighbors. Offloaded state moves on the stream, as in parallel/update.c: only
+ * a drive's read-ahead and write-behind hide it.
  */
 #ifndef DT_FORECAST_TIMELINE_H
 #define DT_FORECAST_TIMELINE_H
@@ -26,11 +24,11 @@
 #include "parallel/parallel_memory.h"
 #include "tensor/layout.h"
 
-/* What one operation at a time uses. */
+/* Resources, each used by one operation at a time. */
 enum dt_resource {
     DT_ON_DEVICE,  /* the stream of passes */
     DT_ON_NODE,    /* the communicator of the ranks that share weights */
-    DT_ON_NETWORK, /* what leaves the node */
+    DT_ON_NETWORK, /* traffic that leaves the node */
     DT_ON_PCIE_UP,
     DT_ON_PCIE_DOWN,
     DT_ON_HOST, /* AdamW on the host */

@@ -32,8 +32,8 @@ struct dt_clock {
     const struct dt_layout *layout;
     struct dt_kept kept;
     struct dt_traffic_group group, across; /* across of one: there is none */
-    double share, own; /* of a unit: a rank's share of its group's, and what it
-                          updates if it does not update all */
+    double share, own; /* of a unit: a rank's share of its group's, and the part
+                          that it updates if it does not update all */
 
     struct dt_slots weights_slots, grads_slots; /* if not whole */
     struct dt_timeline_place *places; /* (unit_count) or one for each slot */
@@ -107,7 +107,9 @@ void dt_clock_send_ahead(struct dt_clock *clock, size_t u);
 /* The sum of the scalars of a step. */
 double dt_clock_scalars(struct dt_clock *clock);
 
-/* The norm, the update of what this rank owns, and who gets it. */
+/* The norm, the update of the parts this rank owns, and their way to the ranks
+ * that need them.
+ */
 void dt_clock_update(struct dt_clock *clock);
 
 #endif /* DT_FORECAST_TIMELINE_IMPL_H */

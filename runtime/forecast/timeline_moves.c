@@ -77,7 +77,7 @@ double dt_clock_on_stream(struct dt_clock *clock, enum dt_resource on,
     return end;
 }
 
-/* One collective, behind those before it, of whatever group. It follows the
+/* Makes one collective, after all earlier ones of any group. It follows the
  * stream.
  */
 static double move(struct dt_clock *clock, const struct dt_traffic_cost *cost,
@@ -169,8 +169,8 @@ static bool sums_in_rings(const struct dt_clock *clock)
     return clock->options->rings && clock->options->parallel->wire == DT_F32;
 }
 
-/* What int8.h makes of a share: a byte an element and a scale for each block,
- * sent by each rank to the owner of each part.
+/* Cost of a share as int8.h sends it: a byte per element and a scale per block,
+ * from each rank to the owner of each part.
  */
 static struct dt_traffic_cost int8_cost(const struct dt_clock *clock,
                                         size_t count)

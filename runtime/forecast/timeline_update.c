@@ -9,8 +9,8 @@
 
 #include "forecast/timeline_impl.h"
 
-/* Bytes of an element: what AdamW reads and writes without rounded weights; a
- * gradient; what AdamW of a node takes of its memory beside a GPU, with the
+/* Bytes per element: read and written by AdamW without rounded weights; of a
+ * gradient; of host memory traffic of AdamW on the host of a GPU, with the
  * copies of gradients and weights.
  */
 enum { ADAMW = 28, GRADIENT = 4, ON_HOST = 36 };
@@ -148,7 +148,7 @@ static void update_tile(struct dt_clock *clock, struct tiles *tiles,
     tiles->count++;
 }
 
-/* What stays on the device comes first. */
+/* Updates a unit: first the state that stays on the device. */
 static void update_unit(struct dt_clock *clock, struct tiles *tiles,
                         double *kept, size_t u)
 {
@@ -163,7 +163,7 @@ static void update_unit(struct dt_clock *clock, struct tiles *tiles,
 
 /* --- a step --- */
 
-/* What dt_weights_publish does. */
+/* As dt_weights_publish. */
 static void publish(struct dt_clock *clock, size_t u)
 {
     const struct dt_offload *offload = &clock->options->parallel->offload;

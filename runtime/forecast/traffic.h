@@ -18,7 +18,7 @@ struct dt_traffic_group {
 struct dt_traffic_group dt_traffic_neighbors(int size, int node_size);
 struct dt_traffic_group dt_traffic_rail(int stride, int world, int node_size);
 
-/* What a collective takes. */
+/* Cost of a collective. */
 struct dt_traffic_cost {
     double in_node;     /* bytes a rank sends to ranks of its node */
     double out_of_node; /* bytes that leave a node */
