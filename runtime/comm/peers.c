@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers.c - last words, deadlines and the search for the rank to blame */
+/* peers.c - deadlines, and finding the rank that failed first */
 #include "config.h"
 
 #include <stdarg.h>

@@ -275,7 +275,8 @@ int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                             "a step decodes %zu rows, but there is memory for "
                             "%zu: please report this",
                             n, d->options.rows);
-    /* as many rows at a time as have the bits that they have with fewer */
+    /* as many rows as can be computed together without changing a row's bits
+     */
     for (size_t first = 0; first < n; first += most)
         if (forward_rows(d, rows, first, n - first < most ? n - first : most,
                          err) < 0)
