@@ -11,6 +11,7 @@ lint_tests = \
 	tests/lint/layers.sh \
 	tests/lint/man.sh \
 	tests/lint/program.sh \
+	tests/lint/prose.sh \
 	tests/lint/sources.sh \
 	tests/lint/symbols.sh \
 	tests/lint/texts.sh \
