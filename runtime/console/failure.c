@@ -367,7 +367,7 @@ static void print_first(const struct dt_outcome *outcome,
             to_seconds(end_ms(outcome, first) - start_ms(outcome)));
 }
 
-/* What failed first, in one line; nothing if nothing has. */
+/* Writes the first failure in one line; nothing if there is none. */
 static void print_failure(const struct dt_outcome *outcome,
                           const struct rank *first, FILE *out)
 {

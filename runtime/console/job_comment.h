@@ -11,7 +11,7 @@ enum {
 
 /* Initialize with {0}. */
 struct dt_job_comment {
-    char text[DT_JOB_COMMENT_BYTES]; /* what was set last */
+    char text[DT_JOB_COMMENT_BYTES]; /* set last */
     pid_t child;                     /* that sets it; 0: none */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* last_lines.c - keeps a rank's last output, prints what matters of it */
+/* last_lines.c - keeps a rank's last output and prints the telling part */
 #include "config.h"
 
 #include <stdint.h>
@@ -10,14 +10,14 @@
 
 #define TRACEBACK "Traceback (most recent call last):"
 
-/* What Python prints between two tracebacks that belong together. */
+/* Lines that Python prints between two tracebacks that belong together. */
 static const char *const links[] = {
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 };
 
 /* Since Python 3.14 faulthandler prints, below the traceback, up to 33 indented
- * lines of addresses. They would take the place of what says why.
+ * lines of addresses. They would take the place of the cause.
  */
 #define C_STACK "Current thread's C stack trace (most recent call first):"
 #define NO_C_STACK "[the C stack is left out]"
@@ -75,7 +75,7 @@ void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
     tail->used += count;
 }
 
-/* Returns a line as a terminal would show it: what comes after the last \r. */
+/* Returns a line as a terminal would show it: the part after the last \r. */
 static struct line visible_part(const char *text, size_t len)
 {
     while (len > 0 && (text[len - 1] == '\r' || text[len - 1] == '\n'))

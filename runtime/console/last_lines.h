@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* last_lines.h - keeps a rank's last output, prints what matters of it */
+/* last_lines.h - keeps a rank's last output and prints the telling part */
 #ifndef DT_CONSOLE_LAST_LINES_H
 #define DT_CONSOLE_LAST_LINES_H
 
@@ -28,7 +28,7 @@ void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
                           size_t count);
 
 /* Writes, with `indent` before each line, the last Python traceback with its
- * chain and what follows it, or else the last lines. Of a progress bar, only
+ * chain and the lines after it, or else the last lines. Of a progress bar, only
  * the last state is written; of a C stack from Python's faulthandler, a line
  * that says it is left out. Returns false, and writes nothing, if all lines are
  * empty.

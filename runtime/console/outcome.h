@@ -40,8 +40,8 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
 void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
                      const char *text, size_t len, int64_t now_ms);
 
-/* srun ends with this exit status. Decides, with records, what is believed of
- * its messages where anybody may have written them.
+/* Notes the exit status of srun. With the records, it decides which of srun's
+ * messages are believed where anybody may have written them.
  */
 void dt_outcome_srun_ended(struct dt_outcome *outcome, int status);
 
@@ -59,7 +59,7 @@ uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
  */
 void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out);
 
-/* Writes what failed first, its last output, and how the other ranks ended;
+/* Writes the first failure, its last output, and how the other ranks ended;
  * nothing if no rank has failed by itself.
  */
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out);

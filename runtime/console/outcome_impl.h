@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outcome_impl.h - what outcome.c collects and failure.c reports */
+/* outcome_impl.h - facts that outcome.c collects and failure.c reports */
 #ifndef DT_CONSOLE_OUTCOME_IMPL_H
 #define DT_CONSOLE_OUTCOME_IMPL_H
 
@@ -57,8 +57,8 @@ struct dt_outcome {
                            * had ended
                            */
     int64_t first_end_ms; /* when the first end of a rank was reported; or 0 */
-    bool fails;      /* for sure, by a record or srun's exit status: what is
-                      * only heard may be true
+    bool fails;      /* for sure, by a record or srun's exit status: hearsay
+                      * may then be true
                       */
     char lost[256];  /* node or nodes, as Slurm names them; empty: none */
     bool lost_heard; /* by hearsay only */

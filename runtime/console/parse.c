@@ -225,7 +225,7 @@ static bool parse_record(const char *text, const struct dt_step_identity *step,
                         ours ? DT_FROM_TOKEN : DT_FROM_RUNTIME, event);
 }
 
-/* Whether a record of ours has lost its end, behind the token or within it. */
+/* Whether a record of ours has lost its end, after the token or within it. */
 static bool is_broken(const char *text, const struct dt_step_identity *step)
 {
     return has_token(text, step->token) || has_token(text, step->progress) ||

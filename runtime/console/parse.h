@@ -48,7 +48,7 @@ void dt_console_event_parse(const char *line, size_t len,
 bool dt_console_event_is_piece(const char *line, size_t len);
 
 /* Without labels a line of Slurm may come between the two pieces of another
- * node's line. Returns where in the line it begins, behind the first piece; 0:
+ * node's line. Returns where in the line it begins, after the first piece; 0:
  * it does not.
  */
 size_t dt_console_event_find_inner(const char *line, size_t len,

@@ -16,14 +16,14 @@ struct dt_ranklogs;
 struct dt_ranklogs *dt_ranklogs_create(const char *dir, uint32_t ranks,
                                        struct dt_error *err);
 
-/* Writes what is still buffered and frees logs. NULL is fine. */
+/* Writes the buffers and frees the logs. NULL is fine. */
 void dt_ranklogs_destroy(struct dt_ranklogs *logs);
 
 /* Appends text to the log of a rank. -1 and err: EX_CANTCREAT. */
 int dt_ranklogs_write(struct dt_ranklogs *logs, uint32_t rank, const char *text,
                       size_t len, struct dt_error *err);
 
-/* Writes what is buffered to the files. -1 and err: EX_IOERR. */
+/* Writes the buffers to the files. -1 and err: EX_IOERR. */
 int dt_ranklogs_flush(struct dt_ranklogs *logs, struct dt_error *err);
 
 #endif /* DT_CONSOLE_RANKLOGS_H */

@@ -54,7 +54,7 @@ void dt_console_stream_read(struct dt_console_stream *s)
     s->used += n > 0 ? (size_t)n : 0;
 }
 
-/* Makes room for the next read behind what is not yet handled. */
+/* Makes room for the next read after the bytes not yet handled. */
 static const char *stop_here(struct dt_console_stream *s)
 {
     s->used -= s->begin;

@@ -15,7 +15,7 @@ struct dt_console_stream {
     int out;
     bool is_stderr;
     bool dead;     /* nobody reads what we write, or it cannot be written */
-    int error;     /* why not; 0: nobody reads it, as behind `| head` */
+    int error;     /* why not; 0: nobody reads it, as with `| head` */
     bool terminal; /* the bar may be below it */
     bool mid_line; /* the last byte written was not a newline */
     bool full;     /* the last read has filled the buffer */
@@ -25,7 +25,7 @@ struct dt_console_stream {
     char show[2 * DT_CONSOLE_STREAM_BYTES]; /* to be written */
 };
 
-/* Begins to pass on what `in` has to `out`. There is nothing to free. */
+/* Begins to copy `in` to `out`. There is nothing to free. */
 void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
                             bool is_stderr);
 
@@ -53,11 +53,11 @@ double dt_console_stream_left(const struct dt_console_stream *s);
 /* Reads no more; once is enough. */
 void dt_console_stream_close(struct dt_console_stream *s);
 
-/* Adds text to what dt_console_stream_flush writes. */
+/* Adds text that dt_console_stream_flush writes. */
 void dt_console_stream_show(struct dt_console_stream *s, const char *text,
                             size_t len);
 
-/* Writes what is to be shown, above the bar. Waits for the reader as long as
+/* Writes the text to be shown, above the bar. Waits for the reader as long as
  * necessary, as srun would.
  */
 void dt_console_stream_flush(struct dt_console_stream *s);

@@ -2,7 +2,7 @@
 /* watch.c - `disttrain console --watch`: sees which hosts do not connect to
  * rank 0
  *
- * The task_init of rank 0 starts it beside the task, as the user. It watches
+ * The task_init of rank 0 starts it next to the task, as the user. It watches
  * the ports where the ranks meet, which works for any program, and ends when
  * all hosts have connected or rank 0 has ended. The console turns its records
  * into messages.

@@ -8,7 +8,7 @@
 /* Arguments: --watch PIDFD SECONDS PORT PORT RANK0_HOST HOST...; stdin has the
  * token of the records. Writes records for the console about hosts that have
  * not connected when rank 0 has listened for SECONDS on one of the ports (0:
- * none). Opens the file behind stderr for each of them, so stderr may be an
+ * none). Opens the file of stderr for each record, so stderr may be an
  * O_PATH descriptor. Returns the exit status.
  */
 int dt_console_watch(int argc, char **argv);

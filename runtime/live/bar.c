@@ -47,8 +47,8 @@ void dt_bar_count(double count, char *text, size_t size)
              count, *unit);
 }
 
-/* "370/1000 [01:02<01:45, 5.9 step/s, loss 2.13, 12.3k tokens/s]", of which the
- * last `less` parts are left out.
+/* "370/1000 [01:02<01:45, 5.9 step/s, loss 2.13, 12.3k tokens/s]", without
+ * the last `less` parts.
  */
 static void format_numbers(const struct dt_bar *bar, int less, char *text,
                            size_t size)
@@ -113,7 +113,7 @@ bool dt_bar_parse(const char *text, struct dt_bar *bar)
     return true;
 }
 
-/* A phase of which nothing is counted. */
+/* A phase that counts no steps. */
 static void format_phase(const struct dt_bar *bar, int columns,
                          char text[DT_BAR_BYTES])
 {

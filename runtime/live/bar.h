@@ -18,7 +18,7 @@ struct dt_bar {
 enum { DT_BAR_BYTES = 1024 };
 
 /* Formats it for a line of so many columns, which it may fill, without control
- * characters. What does not fit is left out, the bar itself first. `utf8`:
+ * characters. Parts that do not fit are left out, the bar itself first. `utf8`:
  * blocks of Unicode, else '#'.
  */
 void dt_bar_format(const struct dt_bar *bar, int columns, bool utf8,

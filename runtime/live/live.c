@@ -43,7 +43,7 @@ struct dt_live {
     char *dir;               /* NULL: nothing is published yet */
     bool (*mine)(void *ctx); /* is dir still this run's? NULL: yes */
     void *ctx;
-    bool left;        /* the thread hangs, and was left behind */
+    bool left;        /* the thread hangs and was abandoned */
     char *prometheus; /* a directory, or NULL */
     bool end;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.h - what a run is doing now, for those who watch it
+ * live.h - the present state of a run, for people and programs that watch it
  *
  * Rank 0 has one. The run tells it where it is, which takes a lock and copies
  * numbers; a thread of its own writes them to files, so that no step waits for
- * a disk. What cannot be written costs one warning. All functions accept NULL,
- * which the other ranks have.
+ * a disk. A file that cannot be written costs one warning. All functions accept
+ * NULL, which the other ranks have.
  */
 #ifndef DT_LIVE_LIVE_H
 #define DT_LIVE_LIVE_H
@@ -34,7 +34,7 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
                                struct dt_error *err);
 
 /* Writes the last state and ends the thread; a thread that hangs on a disk for
- * seconds is left behind with a warning.
+ * seconds is abandoned with a warning.
  */
 void dt_live_destroy(struct dt_live *live);
 
@@ -51,14 +51,15 @@ int dt_live_columns(const struct dt_live *live);
 void dt_live_publish(struct dt_live *live, const char *dir,
                      bool (*mine)(void *ctx), void *ctx);
 
-/* Why nobody knows how much energy the run takes. */
+/* Notes why the energy of the run is not known. */
 void dt_live_no_energy(struct dt_live *live, const char *problem);
 
-/* What the run does from now on, "loading weights". NULL: it trains. */
+/* The phase that begins now, "loading weights". NULL: training. */
 void dt_live_phase(struct dt_live *live, const char *phase);
 
-/* So many optimizer steps of `total` are done. The first call says where the
- * run starts. Each later one ends a step, of which dt_live_phase is no part.
+/* Notes that `step` optimizer steps of `total` are done. The first call says
+ * where the run starts. Each later one ends a step; time in a phase set by
+ * dt_live_phase does not count.
  */
 void dt_live_step(struct dt_live *live, long step, long total);
 
@@ -69,7 +70,7 @@ void dt_live_numbers(struct dt_live *live,
 /* The event becomes one of the last; its texts are copied. */
 void dt_live_event(struct dt_live *live, const struct dt_report_event *event);
 
-/* What each rank has taken becomes the table. */
+/* Makes the table of the ranks from their times and memory. */
 void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks);
 
 /* The host of each of `count` ranks; the strings are copied. */

@@ -37,7 +37,7 @@ int dt_progress_columns(const struct dt_progress_bar *bar);
 void dt_progress_show(struct dt_progress_bar *bar,
                       const struct dt_live_state *state);
 
-/* Ends the bar, which stays above what is printed from now on. */
+/* Ends the bar, which stays on the screen above later output. */
 void dt_progress_end(struct dt_progress_bar *bar,
                      const struct dt_live_state *state);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c - reads status.json back, of which nothing is trusted */
+/* read.c - reads status.json back and trusts none of it */
 #include "config.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static double read_number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-/* An integer between 0 and the largest long, or what is otherwise. */
+/* An integer between 0 and the largest long, or `otherwise`. */
 static long read_count(const json_t *object, const char *key, long otherwise)
 {
     const json_t *value = json_object_get(object, key);

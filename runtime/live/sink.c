@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.c - gives what the report records to those who watch the run */
+/* sink.c - passes the records of the report on to the live state */
 #include "config.h"
 
 #include <math.h>

@@ -94,8 +94,8 @@ struct dt_live_state {
     struct dt_live_row rows[DT_LIVE_RANKS]; /* slowest first */
 };
 
-/* Fills the rows of `state` from the numbers of all ranks, of which `hosts` are
- * the hosts, or NULL. Ranks of one host are one row in a world of more than
+/* Fills the rows of `state` from the numbers of all ranks and their `hosts`, or
+ * NULL. Ranks of one host are one row in a world of more than
  * DT_LIVE_RANKS: means of times and power, the largest memory.
  */
 void dt_live_make_rows(struct dt_live_state *state,
@@ -110,12 +110,13 @@ void dt_live_note_slow(struct dt_live_state *state, int rank, double wall);
  */
 size_t dt_live_mark_slow(struct dt_live_state *state);
 
-/* Writes status.json, made anew in one rename. -1: EX_IOERR, EX_CANTCREAT. */
+/* Writes status.json, replaced in one rename. -1: EX_IOERR, EX_CANTCREAT. */
 int dt_live_write_status(const struct dt_live_state *state, const char *dir,
                          struct dt_error *err);
 
 /* Reads `text`, the content of the status.json `path`, which nothing vouches
- * for: what is missing or of another type is unknown. Control characters become
+ * for: a value that is missing or of another type is unknown. Control
+ * characters become
  * '?'. -1: EX_DATAERR, it is no JSON object of version 1.
  */
 int dt_live_parse_status(struct dt_live_state *state, const char *path,

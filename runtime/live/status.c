@@ -29,7 +29,7 @@ static json_t *status_exact(double value)
     return isfinite(value) ? json_real(round(value * 1e3) / 1e3) : json_null();
 }
 
-/* A text, of which bytes that are not UTF-8 become '?'. "" is null. */
+/* A text as UTF-8, with '?' for other bytes. "" is null. */
 static json_t *status_text(const char *text)
 {
     char copy[512];
