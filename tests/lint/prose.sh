@@ -19,14 +19,12 @@ runtime/ckpt
 runtime/comm
 runtime/comm/compat/gloo/common
 runtime/conf
-runtime/console
 runtime/data
 runtime/data/forms
 runtime/device
 runtime/doctor
 runtime/history
 runtime/launch
-runtime/live
 runtime/model
 runtime/model/families
 runtime/ops
