@@ -157,14 +157,15 @@ struct dt_safetensors *dt_safetensors_open_model(const char *dir,
         dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
         return NULL;
     }
-    int found = dt_file_exists(single, err);
-    if (found > 0)
+    int whole = dt_file_exists(single, err);
+    int sharded = whole < 0 ? -1 : dt_file_exists(index, err);
+    if (sharded < 0)
+        return NULL;
+    if (whole)
         return open_single(single, err);
-    if (found == 0)
-        found = dt_file_exists(index, err);
-    if (found > 0)
+    if (sharded)
         return open_index(dir, index, err);
-    if (found < 0 || dt_foreign_weights(dir, err) < 0)
+    if (dt_foreign_weights(dir, err) < 0)
         return NULL;
     dt_error_set(err, EX_NOINPUT,
                  "%s: no weights here: expected " SINGLE ", or " INDEX
