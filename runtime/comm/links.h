@@ -6,7 +6,7 @@
  * that would be W * W connections, it is connected to the ranks before and
  * after it by a power of two, around the world: collectives use these
  * (comm_gloo.h), and so does the news of a loss, which reaches every rank over
- * at most log2 W others. A group adds what it needs, by the same rule (meet.h).
+ * at most log2 W others. A group adds what it needs, by the same rule (meet.c).
  * So 128 nodes of 8 ranks, with a group for each node and each rail, take 38
  * connections a rank.
  */

@@ -115,10 +115,32 @@ static int read_settings(struct dt_run_facts *facts, struct dt_error *err)
     return 0;
 }
 
+/* The texts of a list with commas between them; NULL: there are none. The
+ * caller frees it.
+ */
+static char *join_texts(const json_t *list)
+{
+    char *text = NULL;
+    size_t size, i;
+    const json_t *value;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    json_array_foreach((json_t *)list, i, value)
+    {
+        if (json_is_string(value))
+            fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "",
+                    json_string_value(value));
+    }
+    if (fclose(out) == 0 && size > 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 static void read_texts(struct dt_history_facts *facts, const json_t *json)
 {
     const json_t *model = json_object_get(json, "model");
-    const json_t *data = json_object_get(json, "data");
     facts->name = text_of(json, "name");
     facts->run_id = text_of(json, "run_id");
     facts->job = text_of(json, "job");
@@ -131,8 +153,7 @@ static void read_texts(struct dt_history_facts *facts, const json_t *json)
     facts->verdict = text_of(json, "verdict");
     facts->resume = text_of(json, "resume");
     facts->family = text_of(model, "family");
-    facts->train_data = text_of(data, "train");
-    facts->data_hash = text_of(data, "hash");
+    facts->data_hash = text_of(json_object_get(json, "data"), "hash");
     facts->peak_name = text_of(json, "peak_name");
 }
 
@@ -170,6 +191,9 @@ int dt_run_facts_read(struct dt_run_facts *facts, const char *path,
     facts->facts.json = json;
     read_texts(&facts->facts, json);
     read_numbers(&facts->facts, json);
+    facts->train_data =
+        join_texts(json_object_get(json_object_get(json, "data"), "train"));
+    facts->facts.train_data = facts->train_data;
     read_nodes(&facts->facts, json_object_get(json, "nodes"));
     read_starts(&facts->facts, json_object_get(json, "starts"));
     facts->facts.device_count = read_words(json_object_get(json, "devices"),
@@ -208,6 +232,7 @@ void dt_run_facts_fini(struct dt_run_facts *facts)
         free(facts->texts[i]);
     free(facts->texts);
     free(facts->name);
+    free(facts->train_data);
     free(facts->facts.nodes);
     free(facts->facts.devices);
     free(facts->facts.argv);

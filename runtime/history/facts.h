@@ -39,7 +39,8 @@ struct dt_history_facts {
     const char *status;  /* running, finished, stopped, failed */
     const char *verdict; /* a sentence about the end */
     const char *resume;  /* the command that continues the run */
-    const char *family, *train_data, *data_hash, *peak_name;
+    const char *family, *data_hash, *peak_name;
+    const char *train_data; /* the files, with commas between them */
     double parameters, layers, width, rows, total_steps, world, ended;
     double flops_per_token; /* of training, forward and backward */
     double peak_flops;      /* a second, of one rank's device */
@@ -63,7 +64,7 @@ struct dt_run_facts {
     struct dt_history_facts facts;
     json_t *json;
     char **texts; /* values of settings that are not strings in run.json */
-    char *name;
+    char *name, *train_data;
     char problem[DT_ERROR_TEXT_BYTES];
 };
 

@@ -258,7 +258,8 @@ static void the_facts_are_those_of_run_json(void **state)
                "{\"name\": \"helper\", \"world\": 2, \"job\": null, "
                "\"nodes\": [{\"host\": \"n1\", \"ranks\": [0, 1]}], "
                "\"devices\": [\"cpu\", 5], \"model\": {\"parameters\": 1e9, "
-               "\"family\": \"llama\"}, \"data\": {\"train\": \"a\"}, "
+               "\"family\": \"llama\"}, \"data\": {\"train\": [\"a\", 5, "
+               "\"b.jsonl\"]}, "
                "\"config\": {\"optimizer.lr\": 0.001, \"run.name\": \"x\", "
                "\"data.train\": [\"a\", 1]}, \"given\": [\"run.name\"], "
                "\"starts\": [{\"wall\": 5, \"step\": 40, \"job\": \"1.0\"}], "
@@ -269,6 +270,7 @@ static void the_facts_are_those_of_run_json(void **state)
     assert_null(facts->job);
     assert_true(facts->world == 2 && facts->parameters == 1e9);
     assert_true(isnan(facts->peak_flops) && isnan(facts->ended));
+    assert_string_equal(facts->train_data, "a, b.jsonl");
     assert_int_equal(facts->node_count, 1);
     assert_int_equal(facts->nodes[0].ranks, 2);
     assert_string_equal(facts->devices[1], "");

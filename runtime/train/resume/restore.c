@@ -27,7 +27,7 @@
 size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {
     enum dt_dtype stored = dt_run_stored_type(run);
-    size_t optim = stored == DT_F32 ? 2 : 3; /* as state.c */
+    size_t optim = stored == DT_F32 ? 2 : 3; /* as save.c */
     size_t parameters = 0;
     const struct dt_learner *learner;
     optim += dt_run_reference_follows(run);
