@@ -122,7 +122,8 @@ static void check_pairs(struct dt_conf_reader *reader)
                 "other in one row without padding");
     if (conf->data.loss_on != DT_LOSS_AUTO)
         PROBLEM(reader, "data.loss_on",
-                "is not for preference pairs, of which the completions count");
+                "does not apply: with preference pairs only the completions "
+                "are trained on");
     if (conf->training.label_smoothing > 0)
         PROBLEM(reader, "training.label_smoothing",
                 "is not for preference pairs%s",

@@ -103,8 +103,8 @@ static const struct broken of_pairs[] = {
      "t.yaml:5:15: data.packing: E111 is not for preference pairs, which "
      "always follow each other in one row without padding\n"},
     {PAIRS("rm") "data.loss_on: full\n",
-     "t.yaml:5:15: data.loss_on: is not for preference pairs, of which the "
-     "completions count\n"},
+     "t.yaml:5:15: data.loss_on: does not apply: with preference "
+     "pairs only the completions are trained on\n"},
     {PAIRS("rm") "label_smoothing: 0.1\n",
      "t.yaml:5:18: training.label_smoothing: is not for preference pairs\n"},
     {PAIRS("dpo") "label_smoothing: 0.1\n",
