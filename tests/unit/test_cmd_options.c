@@ -68,7 +68,7 @@ static int sample(int argc, char **argv)
 static int parse(const char *words)
 {
     static char text[256];
-    char *argv[16] = {"sample"}, *rest = text;
+    char *argv[32] = {"sample"}, *rest = text;
     int argc = 1;
     snprintf(text, sizeof(text), "%s", words);
     while ((argv[argc] = strtok_r(rest, " ", &rest)))
