@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampling.h - generations: sampling completions and scoring them */
+/* sampling.h - generates completions and scores them */
 #ifndef DT_SAMPLING_SAMPLING_H
 #define DT_SAMPLING_SAMPLING_H
 

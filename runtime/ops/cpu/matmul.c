@@ -143,8 +143,8 @@ static void pack_block(float *to, struct dt_cpu_matrix m, enum dt_dtype type,
                     min_size(LANES, rows - r), depth);
 }
 
-/* Lines of b that are not in the cache yet: what is left of the block that will
- * be packed next.
+/* The rest of the block of b that will be packed next: its lines are fetched
+ * into the L2 cache while this block is multiplied.
  */
 struct ahead {
     const char *from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dir.h - the directory of a run, and the state of the run recorded there */
+/* dir.h - live status, health and checkpoints of a run */
 #ifndef DT_RUN_DIR_DIR_H
 #define DT_RUN_DIR_DIR_H
 

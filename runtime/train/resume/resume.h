@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume.h - saves a run, and resumes it */
+/* resume.h - saves and resumes a run */
 #ifndef DT_TRAIN_RESUME_RESUME_H
 #define DT_TRAIN_RESUME_RESUME_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - costs of steps, and traces of them */
+/* watch.h - the cost of steps, and their traces */
 #ifndef DT_TRAIN_WATCH_WATCH_H
 #define DT_TRAIN_WATCH_WATCH_H
 
