@@ -53,4 +53,5 @@ include runtime/train/local.mk
 include runtime/cmd/local.mk
 
 bin_PROGRAMS += disttrain
+disttrain_LDADD = $(runtime_libs)
 disttrain_SOURCES = runtime/cmd/main.c

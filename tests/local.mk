@@ -33,6 +33,7 @@ include tests/chaos/local.mk
 include tests/job/local.mk
 include tests/lint/local.mk
 if HAVE_CMOCKA
+test_libs = tests/parity/libparity.a tests/unit/libunit.a
 include tests/unit/local.mk
 include tests/comm/local.mk
 include tests/ops/local.mk

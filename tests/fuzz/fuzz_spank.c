@@ -19,7 +19,7 @@
 #include "spank/srun/srun_check.h"
 #include "spank/task/port.h"
 #include "spank/task/task_step.h"
-#include "tests/unit/spank_stub.h"
+#include "tests/unit/spank/spank_stub.h"
 
 enum {
     ENTRIES_MAX = 32,

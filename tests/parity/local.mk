@@ -24,7 +24,13 @@ check_PROGRAMS += \
 	tests/parity/test_zero \
 	# End of tests/parity
 
-parity_common = \
+# What tests share.
+check_LIBRARIES += tests/parity/libparity.a
+tests_parity_libparity_a_SOURCES = \
+	tests/parity/completions.c \
+	tests/parity/completions.h \
+	tests/parity/learner.c \
+	tests/parity/learner.h \
 	tests/parity/logits.h \
 	tests/parity/reference.c \
 	tests/parity/reference.h \
@@ -32,46 +38,12 @@ parity_common = \
 	tests/parity/rows.h \
 	tests/parity/subject.c \
 	tests/parity/subject.h \
-	# End of parity_common
-parity_learner = tests/parity/learner.c tests/parity/learner.h
-parity_trial = \
-	tests/parity/trial.c tests/parity/trial.h \
-	tests/unit/world.c tests/unit/world.h \
-	$(parity_learner) $(parity_common)
-tests_parity_test_adapters_SOURCES = \
-	tests/parity/test_adapters.c $(parity_trial)
-parity_variant = \
-	tests/parity/logits.h \
-	tests/parity/rows.c tests/parity/rows.h \
-	tests/parity/subject.c tests/parity/subject.h \
-	tests/parity/variant.c tests/parity/variant.h
-tests_parity_test_families_SOURCES = \
-	tests/parity/test_families.c $(parity_variant)
-tests_parity_test_family_adapters_SOURCES = \
-	tests/parity/test_family_adapters.c $(parity_variant)
-tests_parity_test_model_dropout_SOURCES = \
-	tests/parity/test_model_dropout.c $(parity_common)
-tests_parity_test_model_gradients_SOURCES = \
-	tests/parity/test_model_gradients.c $(parity_common)
-tests_parity_test_model_logits_SOURCES = \
-	tests/parity/test_model_logits.c $(parity_common)
-tests_parity_test_model_sft_SOURCES = \
-	tests/parity/test_model_sft.c $(parity_learner) $(parity_common) \
-	tests/unit/world.c tests/unit/world.h
-tests_parity_test_rollout_SOURCES = \
-	tests/parity/test_rollout.c \
-	tests/parity/completions.c tests/parity/completions.h $(parity_common)
-tests_parity_test_offload_SOURCES = \
-	tests/parity/test_offload.c $(parity_learner) $(parity_common)
-tests_parity_test_value_head_SOURCES = \
-	tests/parity/test_value_head.c $(parity_common)
-tests_parity_test_hybrid_SOURCES = \
-	tests/parity/test_hybrid.c $(parity_trial)
-tests_parity_test_zero_SOURCES = \
-	tests/parity/test_zero.c $(parity_trial)
+	tests/parity/trial.c \
+	tests/parity/trial.h \
+	tests/parity/variant.c \
+	tests/parity/variant.h \
+	# End of tests/parity
 
-tests_parity_test_preference_runs_SOURCES = \
-	tests/parity/test_preference_runs.c tests/unit/world.c tests/unit/world.h
 # The same with the module for GPUs on the CPU.
 simt_parity = \
 	tests/parity/simt_adapters.sh \

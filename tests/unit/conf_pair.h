@@ -3,7 +3,7 @@
 #ifndef DT_TESTS_UNIT_CONF_PAIR_H
 #define DT_TESTS_UNIT_CONF_PAIR_H
 
-#include "conf.h"
+#include "tests/unit/conf.h"
 
 #define BF16 "\"bf16\": {\"enabled\": true}"
 

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "disk.h"
+#include "tests/unit/disk.h"
 
 static struct {
     const char *call, *name;

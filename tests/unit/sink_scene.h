@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "protobuf_reader.h"
+#include "tests/unit/protobuf_reader.h"
 #include "report/sink.h"
 
 static char dir[64];

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "world.h"
+#include "tests/unit/world.h"
 
 enum {
     ENTRIES = 8,

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cmd_check.c - what `disttrain check` prints and its exit status */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "cmd/cmd.h"
+#include "tests/unit/command.h"
+#include "tests/unit/conf.h"
+#include "contract/contract.h"
+
+static int check(const char *args)
+{
+    return run_words(dt_cmd_check, args);
+}
+
+#define HINT " (see disttrain check --help)\n"
+
+static void wrong_arguments_point_to_the_help(void **state)
+{
+    static const char *const cases[][2] = {
+        {"", "disttrain check: expected one FILE" HINT},
+        {"a b", "disttrain check: expected one FILE" HINT},
+        {"--foo a", "disttrain check: unknown option '--foo'" HINT},
+        {"--foo=b a", "disttrain check: unknown option '--foo=b'" HINT},
+        {"--keys=b a",
+         "disttrain check: '--keys=b': --keys takes no value" HINT},
+        {"--keys -xy", "disttrain check: unknown option '-x'" HINT},
+        {"-c", "disttrain check: unknown option '-c'" HINT},
+        {"--resovled a", "disttrain check: unknown option '--resovled'; did "
+                         "you mean --resolved?" HINT},
+        {"a --world", "disttrain check: '--world' needs a value" HINT},
+        {"--world two a", "disttrain check: --world: expected an integer from "
+                          "1 to 1000000, got 'two'" HINT},
+        {"--world 0 a", "disttrain check: --world: expected an integer from "
+                        "1 to 1000000, got '0'" HINT},
+        {"--world 1000001 a", "disttrain check: --world: expected an integer "
+                              "from 1 to 1000000, got '1000001'" HINT},
+        {"--allocation s a",
+         "disttrain check: --allocation needs --contract" HINT},
+        {"--keys a", "disttrain check: --keys takes no FILE" HINT},
+        {"--explain a", "disttrain check: --explain a: unknown key" HINT},
+        {"--explain lr a b", "disttrain check: --explain takes one FILE" HINT},
+        {"--explain", "disttrain check: '--explain' needs a value" HINT},
+        {"--contract --resolved a", "disttrain check: --contract or "
+                                    "--resolved, not both" HINT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(check(cases[i][0]), EX_USAGE);
+        assert_string_equal(errors, cases[i][1]);
+        assert_string_equal(out, "");
+    }
+    assert_int_equal(check("--help"), 0);
+    assert_memory_equal(out, "usage: disttrain check [--resolved", 34);
+    assert_non_null(strstr(out, "disttrain.yaml(5)"));
+}
+
+static void a_file_without_mistakes_passes(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("t.yaml"), 0);
+    assert_string_equal(out, "t.yaml: no mistakes\n");
+    assert_string_equal(errors, "");
+    write_file("t.yaml", LEAST "mode: train\n");
+    assert_int_equal(check("t.yaml --world 3 --resolved"), 0);
+    assert_non_null(strstr(out, "\n  train_batch_size: 6  # worked out\n"));
+    assert_string_equal(errors, "warning: t.yaml:5:7: mode: "
+                                "the command decides: `disttrain train` "
+                                "trains, `disttrain sbatch` writes a batch "
+                                "script; only eval, which sets "
+                                "training.eval_only, has an effect\n");
+}
+
+static void a_file_that_trains_nothing_needs_no_batch_size(void **state)
+{
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, command: [\"true\"]}\n");
+    assert_int_equal(check("t.yaml --world 8"), 0);
+    assert_string_equal(out, "t.yaml: no mistakes; it launches programs and "
+                             "trains nothing\n");
+    assert_string_equal(errors, "");
+}
+
+static void mistakes_are_printed_with_their_place(void **state)
+{
+    char wanted[512];
+    (void)state;
+    write_file("t.yaml", LEAST "lr: fast\nepochs: -1\n");
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_string_equal(out, "");
+    assert_string_equal(errors,
+                        "t.yaml:5:5: optimizer.lr: expected a number > 0, got "
+                        "\"fast\"\n"
+                        "t.yaml:6:9: training.epochs: expected a number in (0, "
+                        "1000000], got -1\n");
+    write_file("t.yaml", LEAST "train_batch_size: 8\n");
+    assert_int_equal(check("--world 3 t.yaml"), EX_CONFIG);
+    snprintf(wanted, sizeof(wanted),
+             "%s/t.yaml:5:19: "
+             "training.train_batch_size: E102 8 cannot be divided by 6 (per "
+             "device * ranks); nearest are 6 and 12\n",
+             test_directory);
+    assert_string_equal(errors, wanted);
+    assert_int_equal(check("none.yaml"), EX_CONFIG);
+    assert_string_equal(errors, "none.yaml: cannot open: No such file or "
+                                "directory\n");
+}
+
+static void overrides_are_checked_with_the_file(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "lr: 1\n");
+    assert_int_equal(check("--set lr=fast t.yaml"), EX_CONFIG);
+    assert_string_equal(errors, "--set: optimizer.lr: expected a number > 0, "
+                                "got \"fast\"\n");
+    assert_int_equal(check("t.yaml --set=lr=2 --set lr=3 --resolved"), 0);
+    assert_non_null(strstr(out, "\n  lr: 3  # --set\n"));
+    assert_int_equal(check("--world 3 --set train_batch_size=8 t.yaml"),
+                     EX_CONFIG);
+    assert_string_equal(errors,
+                        "--set: training.train_batch_size: E102 8 cannot be "
+                        "divided by 6 (per device * ranks); nearest are 6 and "
+                        "12\n");
+    assert_int_equal(
+        check("--contract --set env.A=x --set lr=2 t.yaml -- -n2 -- x y"), 0);
+    assert_non_null(strstr(out, "\nENV A=x\n"));
+    assert_string_equal(errors, "warning: --set: lr=2: only disttrain reads "
+                                "it, and the command is x\n");
+    assert_int_equal(check("--contract --set launch.nodes=2 t.yaml -- -- x y"),
+                     0);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--set lr t.yaml"), EX_USAGE);
+    assert_string_equal(errors, "disttrain check: --set: expected KEY=VALUE, "
+                                "such as optimizer.lr=1e-5, got 'lr'" HINT);
+}
+
+static void a_run_to_resume_from_is_a_checkpoint(void **state)
+{
+    (void)state;
+    mkdir("run", 0777);
+    write_file("t.yaml", "algorithm: sft\n"
+                         "run: {output_dir: new}\n"
+                         "data: {train: train.txt, max_length: 4}\n"
+                         "training: {resume: run, train_batch_size: 8}\n"
+                         "model: {n_embd: 8, n_layer: 1, n_head: 1}\n");
+    assert_int_equal(check("t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "t.yaml:4:20: training.resume: "));
+    assert_non_null(strstr(errors, "/run: not a checkpoint: there is no "
+                                   "checksums.txt; training.resume: auto takes "
+                                   "the newest whole one of run.output_dir\n"));
+    rmdir("run");
+}
+
+#define BEST                                                                   \
+    "training: {eval_strategy: steps, eval_steps: 1, train_batch_size: 8, "    \
+    "early_stopping_patience: 2, metric_for_best_model: "
+
+/* What evaluations have depends on the algorithm and its rewards. */
+static void an_evaluation_has_the_metric_for_the_best_model(void **state)
+{
+    static const struct {
+        const char *metric, *more, *has; /* NULL: it is one */
+    } cases[] = {
+        {"eval_reward", "", NULL},
+        {"rewards/length/mean", "", NULL},
+        {"rewards/other/mean", "", "but reward, reward_std, completions/mean_"},
+        {"loss", "", "but reward, reward_std, "},
+        {"frac_reward_zero_std", "", "but reward, reward_std, completions/"},
+        {"frac_reward_zero_std", "rollout.eval_generations: 2\n", NULL},
+    };
+    char text[1024], says[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "algorithm: grpo\n" BEST "%s}\n"
+                 "data: {train: p.jsonl, eval: p.jsonl, max_length: 8,"
+                 " max_prompt_length: 4}\n"
+                 "rollout.max_completion_length: 4\n"
+                 "reward.functions: [{type: regex, name: length, pattern: a}]\n"
+                 "model: {n_embd: 8, n_layer: 1, n_head: 1}\n%s",
+                 cases[i].metric, cases[i].more);
+        write_file("t.yaml", text);
+        write_file("p.jsonl", "{\"prompt\": \"a\"}\n");
+        snprintf(says, sizeof(says),
+                 "training.metric_for_best_model: an evaluation has no %s, %s",
+                 cases[i].metric, cases[i].has ? cases[i].has : "");
+        const int status = check("t.yaml");
+        if (cases[i].has) {
+            assert_int_equal(status, EX_CONFIG);
+            assert_non_null(strstr(errors, says));
+        } else {
+            assert_string_equal(errors, "");
+            assert_int_equal(status, EX_OK);
+        }
+    }
+    unlink("p.jsonl");
+}
+
+static void a_contract_names_the_file_and_its_variables(void **state)
+{
+    char wanted[512];
+    (void)state;
+    write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    snprintf(wanted, sizeof(wanted),
+             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=train\n"
+             "SRUN SLURM_DISTTRAIN_RUN=%s/outputs/run/logs\n"
+             "ENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
+             test_directory, test_directory);
+    assert_string_equal(out, wanted);
+    assert_string_equal(errors, "");
+}
+
+static void srun_gets_the_settings_it_was_not_given(void **state)
+{
+    char wanted[2048];
+    (void)state;
+    write_file("t.yaml", "launch:\n"
+                         "  nodes: 2\n  gpus_per_node: 4\n  partition: a\n"
+                         "  time: 60\n  requeue: true\n  mem: 8G\n"
+                         "  command: [sh, -c, 'a\\b', \"c\\nd\"]\n"
+                         "  frameworks: jax\n  master_addr: n7\n"
+                         "  hang_timeout: 600\n  hang_action: end\n"
+                         "logging: {rank_logs: true, console_ranks: 0}\n");
+    setenv("SLURM_MEM_PER_NODE", "4G", 1);
+    assert_int_equal(check("--contract t.yaml -- -pb -Q --time=5"), 0);
+    unsetenv("SLURM_MEM_PER_NODE");
+    snprintf(wanted, sizeof(wanted),
+             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=command\n"
+             "SRUN SLURM_JOB_NUM_NODES=2\nSRUN SLURM_NTASKS_PER_NODE=4\n"
+             "SRUN SLURM_GPUS_PER_NODE=4\n"
+             "SRUN SLURM_DISTTRAIN_FRAMEWORKS=jax\n"
+             "SRUN SLURM_DISTTRAIN_COMMAND=sh\\n-c\\na\\\\\\\\b\\nc\\\\nd\n"
+             "SRUN SLURM_DISTTRAIN_REQUEUE=0\n"
+             "SRUN SLURM_DISTTRAIN_HANG=600 end\n"
+             "SRUN SLURM_DISTTRAIN_CONSOLE_RANKS=0\n"
+             "SRUN SLURM_DISTTRAIN_RANK_LOGS=%s/outputs/run/logs\n"
+             "SRUN SLURM_DISTTRAIN_SIGNAL=10@120\nENV MASTER_ADDR=n7\n",
+             test_directory, test_directory);
+    assert_string_equal(out, wanted);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--contract t.yaml -- -n3 --nodes 1"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NUM_NODES"));
+    assert_null(strstr(out, "SLURM_NTASKS_PER_NODE"));
+    write_file("t.yaml", "launch: {hang_timeout: 0, command: [a], "
+                         "job_comment: false}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_JOB_COMMENT=no\n"));
+    assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_HANG=0\n"));
+    assert_int_equal(check("--contract /dev/null"), 0);
+    assert_string_equal(out, "DISTTRAIN_CONTRACT=2\nCONFIG=/dev/null\n"
+                             "RUNS=nothing\n");
+}
+
+static void the_run_names_the_job_that_srun_makes(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "run.name: mine\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, "SRUN SLURM_JOB_NAME=mine\n"));
+    setenv("SLURM_JOB_NAME", "theirs", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+    unsetenv("SLURM_JOB_NAME");
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+    unsetenv("SLURM_JOB_ID");
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_JOB_NAME"));
+}
+
+/* What a rank says of the file argv[1]. */
+static int warn(int argc, char **argv)
+{
+    struct dt_conf_problems problems, warnings;
+    struct dt_conf *conf = dt_conf_load(argv[1], NULL, &problems, &warnings);
+    (void)argc;
+    dt_cmd_warn_once(argv[1], &warnings);
+    dt_conf_destroy(conf);
+    return 0;
+}
+
+#define OF_STEPS "scheduler.warmup_steps: E110 longer than the run of 3 steps\n"
+
+static void a_rank_does_not_repeat_what_the_check_has_warned_of(void **state)
+{
+    static const char name[] = "SRUN " DT_ENV_WARNED "=";
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/t.yaml", test_directory);
+    write_file("t.yaml", LEAST "max_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    char *sum = strstr(out, name);
+    assert_non_null(sum);
+    sum += strlen(name);
+    sum[strcspn(sum, "\n")] = '\0';
+    setenv(DT_ENV_WARNED, sum, 1);
+    assert_int_equal(run_words(warn, path), 0);
+    assert_string_equal(errors, "");
+    /* another file, or a file that has changed */
+    write_file("t.yaml", LEAST "\nmax_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(run_words(warn, "t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:7:15: " OF_STEPS);
+    /* whoever asks for a check gets an answer */
+    write_file("t.yaml", LEAST "max_steps: 3\nwarmup_steps: 5\n");
+    assert_int_equal(check("t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    unsetenv(DT_ENV_WARNED);
+    assert_int_equal(run_words(warn, "t.yaml"), 0);
+    assert_string_equal(errors, "warning: t.yaml:6:15: " OF_STEPS);
+    write_file("t.yaml", LEAST);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, DT_ENV_WARNED));
+}
+
+/* A step larger than its job, and ranks that do not fit the batch. */
+static void a_step_larger_than_its_job_is_refused(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "launch: {nodes: 2, ntasks_per_node: 3}\n"
+                               "train_batch_size: 8\n");
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "E102 8 cannot be divided by 12"));
+    write_file("t.yaml", "launch:\n  nodes: 3\n  gpus_per_node: 8\n"
+                         "  cpus_per_task: 4\n  partition: a\n");
+    setenv("SLURM_JOB_ID", "77", 1);
+    setenv("SLURM_JOB_NUM_NODES", "2", 1);
+    setenv("SLURM_GPUS_ON_NODE", "4", 1);
+    setenv("SLURM_JOB_CPUS_PER_NODE", "32(x2),16", 1);
+    setenv("SLURM_JOB_PARTITION", "b", 1);
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_string_equal(out, "");
+    assert_string_equal(
+        errors,
+        "t.yaml:2:10: launch.nodes: 3 nodes, but job 77 has 2\n"
+        "t.yaml:3:18: launch.gpus_per_node: 8 GPUs a node, but job 77 has 4\n"
+        "t.yaml:4:18: launch.cpus_per_task: 8 ranks of 4 CPUs are 32 a node, "
+        "but job 77 has 16\n"
+        "warning: t.yaml:5:14: launch.partition: a, but job 77 is in b\n");
+    assert_int_equal(check("--contract t.yaml -- -N2 --gpus-per-node=4 -n 4"),
+                     0);
+    assert_null(strstr(out, "SLURM_PARTITION"));
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_NUM_NODES");
+    unsetenv("SLURM_GPUS_ON_NODE");
+    unsetenv("SLURM_JOB_CPUS_PER_NODE");
+    unsetenv("SLURM_JOB_PARTITION");
+}
+
+#define NODES(n) "t.yaml:1:17: launch.nodes: 2 nodes, but this job has " #n "\n"
+#define RANKS(n)                                                               \
+    "t.yaml:1:37: launch.ntasks_per_node: 3 ranks a node, but this job "       \
+    "has " #n "\n"
+
+#define ASKS                                                                   \
+    "t.yaml:1:17: launch.nodes: 2 nodes, but this job asks for one: "          \
+    "add --nodes=2\n"
+#define TOTAL(n)                                                               \
+    "t.yaml:1:37: launch.ntasks_per_node: 3 ranks a node are 6 on 2 nodes, "   \
+    "but this job has " #n "\n"
+
+/* Checks t.yaml for a job of these words and this script. */
+static void request(const char *words, const char *script, const char *says)
+{
+    char args[256], line[1024];
+    write_file("job.sh", script);
+    snprintf(args, sizeof(args), "--contract --allocation job.sh t.yaml -- %s",
+             words);
+    snprintf(line, sizeof(line), "%s", says);
+    int status = check(args);
+    assert_string_equal(errors, line);
+    bool fails = line[0] && strncmp(line, "warning", strlen("warning")) != 0;
+    assert_int_equal(status, fails ? EX_CONFIG : 0);
+}
+
+/* What sbatch asks for is what the job has, and what the shell says of another
+ * job is nothing. Of each option the last one counts, on the command line
+ * before the script.
+ */
+static void launch_must_match_what_sbatch_asks_for(void **state)
+{
+    static const struct {
+        const char *words, *script, *says;
+    } cases[] = {
+        {"", "", ASKS},
+        {"-N2 -n 6", "", ""},
+        {"-N 4", "", NODES(4)},
+        {"--nodes=4", "", NODES(4)},
+        {"--nodes 4", "", NODES(4)},
+        {"-HN4", "", NODES(4)},
+        {"-N4-4", "", NODES(4)},
+        {"-w n1,n[2-3,07]", "", NODES(4)},
+        {"--nodel n[1-2]", "", ""},
+        {"-N2 -N4", "", NODES(4)},
+        {"-N4 -N2", "", ""},
+        {"-N", "", ASKS},
+        {"--nodesx=4 -N2", "", ""},
+        {"-J -N4 -N2 --comment --nodes=2", "", ""},
+        {"-N1-4", "", ""},
+        {"-N4 : -N2", "", ""},
+        {"-N2 -n4", "", RANKS(2)},
+        {"-N2 -n5", "", TOTAL(5)},
+        {"-N2 -n3 --ntasks-per-node=3", "", TOTAL(3)},
+        {"--ntasks-per-n=2 -N2", "", RANKS(2)},
+        {"", "#!/bin/sh\n#SBATCH -N 4 # why\n", NODES(4)},
+        {"-N2", "#!/bin/sh\n#SBATCH -c1 # -N 4\n", ""},
+        {"", "#!/bin/sh\n\n# x\n#SBATCH --nodes='4'\n", NODES(4)},
+        {"", "#!/bin/sh\n \n  # x\n#SBATCH -N\\4#x\n", NODES(4)},
+        {"", "#!/bin/sh\n#SBATCH -N2 --comment \"a -N4 #\"\n", ""},
+        {"", "#!/bin/sh\ntrue\n#SBATCH -N4\n", ASKS},
+        {"", "#!/bin/sh\n#SBATCH -N4\n#SBATCH -N2\n", ""},
+        {"-N2", "#!/bin/sh\n#SBATCH -N4\n", ""},
+        {"", "#!/bin/sh\n#SBATCH -N4\n#SBATCH hetjob\n#SBATCH -N1\n", ""},
+    };
+    char words[128];
+    (void)state;
+    setenv("SLURM_JOB_ID", "77", 1);
+    setenv("SLURM_JOB_NUM_NODES", "9", 1);
+    setenv("SLURM_GPUS_ON_NODE", "9", 1);
+    write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 3, "
+                         "gpus_per_node: 3}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(words, sizeof(words), "--exclusive %s", cases[i].words);
+        request(words, cases[i].script, cases[i].says);
+    }
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_NUM_NODES");
+    unsetenv("SLURM_GPUS_ON_NODE");
+    assert_int_equal(check("--allocation x t.yaml"), EX_USAGE);
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
+#define SHARED                                                                 \
+    "warning: t.yaml:1:1: run.output_dir: the same for all jobs of the "       \
+    "array: make ${SLURM_ARRAY_TASK_ID} part of it\n"
+
+/* Unless one comes after the other, and continues what that has done. */
+static void jobs_of_an_array_write_to_one_directory_with_a_warning(void **state)
+{
+    static const struct {
+        const char *words, *script, *says;
+    } cases[] = {
+        {"", "", ""},
+        {"-a 3", "", ""},
+        {"-a 0-3", "", SHARED},
+        {"--array=0,2", "", SHARED},
+        {"--array=0-3%1", "", ""},
+        {"--array=0-3%10", "", SHARED},
+        {"", "#!/bin/sh\n#SBATCH --array=0-3%2\n", SHARED},
+    };
+    (void)state;
+    write_file("t.yaml", LEAST);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        request(cases[i].words, cases[i].script, cases[i].says);
+    write_file("t.yaml", LEAST "output_dir: 'o${SLURM_ARRAY_TASK_ID}'\n");
+    request("-a 0-3", "", "");
+    write_file("t.yaml", LEAST "output_dir: 'o${SLURM_JOB_ID}'\n");
+    request("-a 0-3", "", "");
+    write_file("t.yaml", "launch: {command: [a]}\n");
+    request("-a 0-3", "", "");
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
+#define GPUS(n)                                                                \
+    "t.yaml:1:45: launch.gpus_per_node: 4 GPUs a node, but this job has " #n   \
+    "\n"
+
+static void gpus_are_counted_however_they_are_asked_for(void **state)
+{
+    static const struct {
+        const char *words, *says;
+    } cases[] = {
+        {"--gpus-per-node=a100:4", ""},
+        {"--gpus-per-node=a100:3,h100:1", ""},
+        {"--gpus-per-node=a100:3", GPUS(3)},
+        {"-G 8", ""},
+        {"-G 4", GPUS(2)},
+        {"--gpus=a100:7", "t.yaml:1:45: launch.gpus_per_node: 4 GPUs a node "
+                          "are 8 on 2 nodes, but this job has 7\n"},
+        {"--gres=tmp:5G,gpu:a100:4", ""},
+        {"--gres=gpu", GPUS(1)},
+        {"--gres=gres/gpu:2,gpux:4", GPUS(2)},
+        {"--gpus-per-task=1", ""},
+    };
+    char words[128];
+    (void)state;
+    write_file("t.yaml", "launch: {ntasks_per_node: 1, gpus_per_node: 4, "
+                         "nodes: 2}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(words, sizeof(words), "-N2 %s", cases[i].words);
+        request(words, "#!/bin/sh\n", cases[i].says);
+    }
+    setenv("SALLOC_GPUS_PER_NODE", "3", 1);
+    setenv("SBATCH_GPUS_PER_NODE", "2", 1);
+    request("-N2", "#!/bin/sh\n#SBATCH --gpus-per-node=4\n", GPUS(2));
+    request("-N2 --gpus-per-node=4", "#!/bin/sh\n", "");
+    unsetenv("SALLOC_GPUS_PER_NODE");
+    unsetenv("SBATCH_GPUS_PER_NODE");
+    assert_int_equal(unlink("job.sh"), 0);
+}
+
+#define MORE                                                                   \
+    "but this job does not ask for them: unless it gets whole nodes, add "
+
+/* One node is certain. The rest is there where jobs get whole nodes. */
+static void what_nothing_asks_for_is_named(void **state)
+{
+    char script[512];
+    static const char ranks[] =
+        "warning: t.yaml:1:37: launch.ntasks_per_node: 2 ranks a "
+        "node, " MORE "--ntasks-per-node=2\n"
+        "warning: t.yaml:1:55: launch.cpus_per_task: 3 CPUs a "
+        "rank, " MORE "--cpus-per-task=3\n"
+        "warning: t.yaml:1:73: launch.gpus_per_node: 2 GPUs a "
+        "node, " MORE "--gpus-per-node=2\n";
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, ntasks_per_node: 2, "
+                         "cpus_per_task: 3, gpus_per_node: 2}\n");
+    request("-N2", "#!/bin/sh\n", ranks);
+    request("-N2 --exclusive", "#!/bin/sh\n", "");
+    request("-N2 --ntasks-per-gpu=1 --tres-per-task=cpu:3,gres/gpu:1",
+            "#!/bin/sh\n", "");
+    request("-n4 -c3 -G4", "#!/bin/sh\n",
+            "warning: t.yaml:1:17: launch.nodes: 2 nodes, but this job may get "
+            "another number: add --nodes=2\n");
+    /* a script that only sbatch can read says what is not known here */
+    assert_int_equal(check("--contract --allocation no.sh t.yaml"), 0);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--contract --allocation no.sh t.yaml -- -N3"),
+                     EX_CONFIG);
+    /* a script in PATH is found as sbatch finds it */
+    assert_int_equal(mkdir("bin", 0755), 0);
+    write_file("bin/there.sh", "#!/bin/sh\n#SBATCH -N3 --exclusive\n");
+    snprintf(script, sizeof(script), "%s", getenv("PATH"));
+    setenv("PATH", "/nowhere::bin", 1);
+    assert_int_equal(check("--contract --allocation there.sh t.yaml"),
+                     EX_CONFIG);
+    assert_string_equal(errors, NODES(3));
+    setenv("PATH", script, 1);
+    assert_int_equal(unlink("bin/there.sh") | rmdir("bin") | unlink("job.sh"),
+                     0);
+}
+
+static void a_file_keeps_its_sum_inside_the_job(void **state)
+{
+    char sum[512];
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, "SLURM_DISTTRAIN_SUM"));
+    assert_int_equal(check("--contract --allocation job.sh t.yaml"), 0);
+    char *line = strstr(out, "SRUN SLURM_DISTTRAIN_SUM=");
+    assert_non_null(line);
+    snprintf(sum, sizeof(sum), "%.*s", (int)strcspn(line, "\n"), line);
+    assert_non_null(strstr(sum, "/t.yaml"));
+    assert_int_equal(
+        check("--contract --allocation job.sh t.yaml -- -N1 : -N1"),
+        0); /* a heterogeneous job */
+    assert_non_null(strstr(out, sum));
+    setenv("SLURM_JOB_ID", "77", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(out, sum));
+    write_file("t.yaml", "launch: {nodes: 3}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_null(strstr(out, sum));
+    unsetenv("SLURM_JOB_ID");
+}
+
+/* What is wrong in the shell that srun is started from. */
+static void mistakes_in_the_environment_are_warned_of(void **state)
+{
+    (void)state;
+    write_file("t.yaml", "launch: {nodes: 2, exclude: n3}\n");
+    setenv("NCCL_TIMEOUT", "3600", 1);
+    setenv("MASTER_ADDR", "localhost", 1);
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_non_null(strstr(errors,
+                           "warning: environment: NCCL_TIMEOUT: nothing "
+                           "reads it: "));
+    assert_non_null(strstr(errors, "warning: environment: MASTER_ADDR: is a "
+                                   "different host on each node"));
+    assert_non_null(strstr(errors, "warning: t.yaml:1:29: launch.exclude: no "
+                                   "effect on srun: give it --exclude=n3\n"));
+    unsetenv("NCCL_TIMEOUT");
+    unsetenv("MASTER_ADDR");
+}
+
+/* A value whose newlines double in the contract, beyond its limit. */
+static void a_contract_beyond_its_limit_is_refused(void **state)
+{
+    (void)state;
+    FILE *file = fopen("t.yaml", "w");
+    assert_non_null(file);
+    fputs(LEAST "env:\n  A: \"", file);
+    for (int i = 0; i < 300000; i++)
+        fputs("\\n", file);
+    fputs("\"\n  B: '", file);
+    for (int i = 0; i < 300000; i++)
+        putc('\\', file);
+    fputs("'\n", file);
+    fclose(file);
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    assert_non_null(strstr(errors, "t.yaml: env: more than 1048576 bytes\n"));
+    assert_string_equal(out, "");
+}
+
+static void keys_are_listed_with_ranges_and_defaults(void **state)
+{
+    (void)state;
+    assert_int_equal(check("--keys"), 0);
+    assert_non_null(strstr(out, "\noptimizer.lr\ta number > 0\t2e-5\tlr "
+                                "learning_rate optimizer.params.lr\t"
+                                "learning rate\n"));
+    assert_non_null(strstr(out, "\ndistributed.timeout_s\tan integer >= 1 "
+                                "(seconds)\t1800\tddp_timeout\t"
+                                "longest wait for another rank\n"));
+    assert_non_null(
+        strstr(out, "\ndata.sampler\tlater\t-\t-\tmore samplers\n"));
+}
+
+static void output_to_a_full_disk_is_an_error(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        char *argv[] = {"check", "--keys"};
+        if (!freopen("/dev/full", "w", stdout) ||
+            !freopen("errors", "w", stderr))
+            _exit(99);
+        status = dt_cmd_check(2, argv);
+        fflush(stderr);
+        _exit(status);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EX_IOERR);
+    read_back("errors", errors, sizeof(errors));
+    assert_string_equal(errors, "disttrain check: stdout: No space left on "
+                                "device\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_arguments_point_to_the_help),
+        cmocka_unit_test(a_file_without_mistakes_passes),
+        cmocka_unit_test(a_file_that_trains_nothing_needs_no_batch_size),
+        cmocka_unit_test(mistakes_are_printed_with_their_place),
+        cmocka_unit_test(overrides_are_checked_with_the_file),
+        cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
+        cmocka_unit_test(an_evaluation_has_the_metric_for_the_best_model),
+        cmocka_unit_test(a_contract_names_the_file_and_its_variables),
+        cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
+        cmocka_unit_test(the_run_names_the_job_that_srun_makes),
+        cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),
+        cmocka_unit_test(a_step_larger_than_its_job_is_refused),
+        cmocka_unit_test(launch_must_match_what_sbatch_asks_for),
+        cmocka_unit_test(
+            jobs_of_an_array_write_to_one_directory_with_a_warning),
+        cmocka_unit_test(gpus_are_counted_however_they_are_asked_for),
+        cmocka_unit_test(what_nothing_asks_for_is_named),
+        cmocka_unit_test(a_file_keeps_its_sum_inside_the_job),
+        cmocka_unit_test(mistakes_in_the_environment_are_warned_of),
+        cmocka_unit_test(a_contract_beyond_its_limit_is_refused),
+        cmocka_unit_test(keys_are_listed_with_ranges_and_defaults),
+        cmocka_unit_test(output_to_a_full_disk_is_an_error),
+    };
+    return cmocka_run_group_tests_name("cmd check", tests, enter_directory,
+                                       leave_directory);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conf_foreign.c - files as other trainers write them */
+#include "config.h"
+
+#include "tests/unit/conf.h"
+
+#define WHY "; `disttrain check --explain KEY` says why\n"
+
+/* The keys of LLaMA-Factory's examples, without its data sets. */
+static void a_file_of_llama_factory_is_read(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        "model: .\ntrust_remote_code: true\nstage: dpo\ndo_train: true\n"
+        "finetuning_type: lora\nlora_rank: 16\nlora_target: all\n"
+        "lora_alpha: 32\npref_beta: 0.3\npref_loss: sigmoid\n"
+        "data.train: train.jsonl\ncutoff_len: 64\noverwrite_cache: true\n"
+        "preprocessing_num_workers: 16\nval_size: 0.1\nplot_loss: true\n"
+        "overwrite_output_dir: true\nreport_to: none\n"
+        "per_device_train_batch_size: 1\nbf16: true\nfp16: null\n"
+        "ddp_timeout: 180000000\nsave_total_limit: 2000000\n"
+        "load_in_4bit: false\nspecial_tokens:\n",
+        "t.yaml:2:1: no effect here: trust_remote_code, do_train, "
+        "overwrite_cache, preprocessing_num_workers, plot_loss, "
+        "load_in_4bit" WHY);
+    assert_int_equal(conf->algorithm, DT_CONF_DPO);
+    assert_int_equal(conf->adapter.type, DT_CONF_ADAPTER_LORA);
+    assert_int_equal(conf->adapter.r, 16);
+    assert_string_equal(conf->adapter.target_modules.text[0], "all-linear");
+    assert_true(conf->dpo.beta == 0.3);
+    assert_true(conf->data.validation_split == 0.1);
+    assert_int_equal(conf->distributed.timeout_s, 1000000);
+    assert_int_equal(conf->checkpoint.total_limit, 1000000);
+    dt_conf_destroy(conf);
+}
+
+/* Files of lora leave out what has another default here. */
+static void other_defaults_of_lora_are_told(void **state)
+{
+    static const char least[] = "stage: sft\nmodel: .\ndata.train: train.txt\n"
+                                "training.per_device_batch_size: 2\n"
+                                "finetuning_type: lora\n";
+    char text[256];
+    (void)state;
+    dt_conf_destroy(load_good(
+        least, "t.yaml:5:18: finetuning_type: LLaMA-Factory's default of "
+               "lora_alpha is twice lora_rank, 8 here, and that of lora_target "
+               "is all, q_proj and v_proj here: write lora_alpha and "
+               "lora_target\n"));
+    snprintf(text, sizeof(text), "%slora_target: all\n", least);
+    dt_conf_destroy(load_good(
+        text, "t.yaml:5:18: finetuning_type: LLaMA-Factory's default of "
+              "lora_alpha is twice lora_rank, 8 here: write lora_alpha\n"));
+}
+
+/* What `accelerate config` writes, in the runtime's file. */
+static void a_file_of_accelerate_config_is_read(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        LEAST "compute_environment: LOCAL_MACHINE\ndebug: false\n"
+              "deepspeed_config: {zero_stage: 3, offload_param_device: none}\n"
+              "distributed_type: DEEPSPEED\nmixed_precision: bf16\n"
+              "num_machines: 1\nnum_processes: 8\ntpu_env: []\n"
+              "tpu_use_cluster: false\nuse_cpu: true\n",
+        "t.yaml:5:1: no effect here: compute_environment, debug, "
+        "distributed_type, tpu_env, tpu_use_cluster" WHY);
+    assert_int_equal(conf->distributed.strategy, DT_CONF_ZERO3);
+    assert_int_equal(conf->run.device, DT_CONF_CPU);
+    assert_int_equal(conf->launch.num_processes, 8);
+    dt_conf_destroy(conf);
+}
+
+static void a_file_of_axolotl_is_read(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        "base_model: .\nrl: grpo\nadapter: lora\nmicro_batch_size: 8\n"
+        "data.train: train.jsonl\nsequence_len: 32\noptimizer: adamw_torch\n"
+        "lora_target_linear: true\nbf16: auto\nwandb_watch: false\n"
+        "val_set_size: 0\nmax_completion_length: 8\n"
+        "reward.functions: [{type: length, shape: target, tokens: 4}]\n",
+        "t.yaml:10:1: no effect here: wandb_watch" WHY);
+    assert_int_equal(conf->algorithm, DT_CONF_GRPO);
+    assert_int_equal(conf->adapter.type, DT_CONF_ADAPTER_LORA);
+    assert_int_equal(conf->training.per_device_batch_size, 8);
+    assert_int_equal(conf->precision.compute, DT_CONF_AUTO_DTYPE);
+    dt_conf_destroy(conf);
+}
+
+static void what_has_no_key_names_the_line_to_write(void **state)
+{
+    static const struct broken cases[] = {
+        {LEAST "dataset: alpaca\ntraining: {template: qwen}\nmax_samples: 9\n",
+         "t.yaml:5:1: dataset: write data.train: FILE or a list of files\n"
+         "t.yaml:6:12: training.template: write data.chat_template: auto for "
+         "the template of the model, a name or a file\n"
+         "t.yaml:7:1: max_samples: write it into the data: head -n N "
+         "FILE.jsonl >SHORT.jsonl\n"},
+        {LEAST "push_to_hub: true\nfsdp: full_shard\ndropout: 0.1\n"
+               "logging_strategy: epoch\n",
+         "t.yaml:5:1: push_to_hub: nothing is uploaded: remove it, and upload "
+         "what `disttrain export` writes\n"
+         "t.yaml:6:1: fsdp: write distributed.strategy: zero3 for FSDP's "
+         "FULL_SHARD, zero2 for its SHARD_GRAD_OP\n"
+         "t.yaml:7:1: dropout: the model's config.json says it (attn_pdrop, "
+         "resid_pdrop, embd_pdrop ...); write adapter.dropout for that of "
+         "LoRA, or model.disable_dropout: true\n"
+         "t.yaml:8:1: logging_strategy: write logging.steps: N\n"},
+        {LEAST "chat_template: \"{% for m in messages %}/{% endfor %}\"\n"
+               "ddp_timeout: 0\nadapter: {r: }\n",
+         "t.yaml:5:16: data.chat_template: a template itself: write it to a "
+         "file NAME.jinja, and the name here\n"
+         "t.yaml:6:14: distributed.timeout_s: expected an integer >= 1 "
+         "(seconds), got 0\n"
+         "t.yaml:7:11: adapter.r: no value: write null for the default\n"},
+        {LEAST "mask_history: true\nactivation_offloading: true\n"
+               "loss_type: dft\n",
+         "t.yaml:5:1: mask_history: write it into the data: \"weight\": 0 in "
+         "each message of the assistant but the last\n"
+         "t.yaml:6:1: activation_offloading: write "
+         "model.gradient_checkpointing: offload, which keeps the inputs of "
+         "blocks in host memory and computes the rest again\n"
+         "t.yaml:7:1: loss_type: fine-tuning has one loss, that of the next "
+         "token: remove it\n"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
+/* What axolotl's examples list without a value is not given. */
+static void keys_that_are_listed_only_are_not_given(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        LEAST "lora_r:\nfp16:\ntf32:\nearly_stopping_patience:\n"
+              "resume_from_checkpoint:\nwandb_project:\nwandb_watch:\n",
+        "");
+    assert_false(dt_conf_given(conf, "adapter.r"));
+    assert_false(dt_conf_given(conf, "training.early_stopping_patience"));
+    dt_conf_destroy(conf);
+}
+
+/* Words of several trainers and algorithms for one thing, or for nothing. */
+static void a_foreign_value_depends_on_the_algorithm(void **state)
+{
+    (void)state;
+    struct dt_conf *conf =
+        load_good(LEAST "loss_type: nll\nneat_packing: true\nmask_history: "
+                        "false\nactivation_offloading: false\n",
+                  "t.yaml:5:1: no effect here: loss_type, mask_history, "
+                  "activation_offloading" WHY
+                  "t.yaml:6:15: data.packing: no effect: data.train is one "
+                  "text\n");
+    assert_int_equal(conf->data.packing, DT_PACK_BFD);
+    dt_conf_destroy(conf);
+    conf = load_good("algorithm: dpo\nmodel: .\ndata.train: train.jsonl\n"
+                     "training.per_device_batch_size: 1\nloss_type: ipo\n",
+                     "");
+    assert_string_equal(conf->dpo.loss.text[0], "ipo");
+    dt_conf_destroy(conf);
+}
+
+static void foreign_keys_are_explained(void **state)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    struct dt_error err;
+    (void)state;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(dt_conf_explain("push_to_hub", out, &err), 0);
+    assert_int_equal(dt_conf_explain("lora_rank", out, &err), 0);
+    assert_int_equal(dt_conf_explain("optimizer", out, &err), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "push_to_hub\n    False 0 no none null: no "
+                                 "effect here: off here, too.\n    Nothing is "
+                                 "uploaded: "));
+    assert_non_null(strstr(text, "\nadapter.r\n"));
+    assert_non_null(strstr(text, "\noptimizer.lr\n"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_llama_factory_is_read),
+        cmocka_unit_test(other_defaults_of_lora_are_told),
+        cmocka_unit_test(a_file_of_accelerate_config_is_read),
+        cmocka_unit_test(a_file_of_axolotl_is_read),
+        cmocka_unit_test(what_has_no_key_names_the_line_to_write),
+        cmocka_unit_test(keys_that_are_listed_only_are_not_given),
+        cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
+        cmocka_unit_test(foreign_keys_are_explained),
+    };
+    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+}
