@@ -23,6 +23,10 @@
 
 enum { STOPS = 16, TEXT_BYTES = 4096, JOIN_MS = 60000 };
 
+/* The values of --device, and as dt_backend_open knows them. */
+#define DEVICES "auto|cpu|cuda"
+static const char *const devices[] = {"auto", "cpu", "cuda"};
+
 struct request {
     const char *dir;    /* --model */
     const char *prompt; /* one of these: --prompt, --tokens, --prompts */
@@ -32,7 +36,7 @@ struct request {
     const char *system, *template, *variables; /* of --chat */
     const char *stop[STOPS];
     size_t stop_count;
-    const char *device;
+    int device; /* index of devices */
     enum dt_dtype dtype;
     struct dt_rollout_options options; /* slots: --batch */
 };
@@ -250,10 +254,11 @@ static int run_rank(const struct request *request, struct dt_launch *launch)
     int status = 0;
     dt_fault_rank(dt_launch_rank(launch));
     dt_join_threads(launch);
-    const struct dt_backend *backend = open_device(
-        request->device, dt_launch_local_rank(launch), &engine.exec, &err);
+    const char *device = devices[request->device];
+    const struct dt_backend *backend =
+        open_device(device, dt_launch_local_rank(launch), &engine.exec, &err);
     if (backend)
-        comm = dt_generate_connect(request->device, backend, launch, &err);
+        comm = dt_generate_connect(device, backend, launch, &err);
     if (!comm || generate_with(&engine, request, comm, &err) < 0 ||
         flush_output(&err) < 0)
         status = dt_join_failed(launch, comm, &err);
@@ -344,8 +349,8 @@ static const struct dt_option table[] = {
      "another token, or any text, that ends the text; can be repeated",
      .take = take_stop},
     {"dtype", DT_CMD_DTYPES, "type to compute in [fp32]", INTO(dtype)},
-    {"device", "auto|cpu|cuda",
-     "device to run on [auto: a GPU if there is one]", INTO(device)},
+    {"device", DEVICES, "device to run on [auto: a GPU if there is one]",
+     INTO(device)},
     {"seed", "S", "seed of the sampling [42]", INTO(options.seed), .max = 1e15},
     {0},
 };
@@ -364,7 +369,6 @@ int dt_cmd_generate(int argc, char **argv)
 {
     struct request request = {
         .template = "auto",
-        .device = "auto",
         .options = {.slots = 8,
                     .copies = 1,
                     .max_tokens = 200,

@@ -230,10 +230,10 @@ static int take(const struct dt_cmd_line *line, const struct dt_option *option,
         choice = dt_cmd_choose(line->name, option->name, words, value);
     if (choice < 0)
         return EX_USAGE;
-    if (option->kind == DT_OPTION_TEXT)
-        *(const char **)member = value;
-    else if (words)
+    if (words)
         *(int *)member = choice;
+    else if (option->kind == DT_OPTION_TEXT)
+        *(const char **)member = value;
     else
         return take_number(line, option, value, member);
     return 0;

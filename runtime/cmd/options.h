@@ -35,8 +35,8 @@ typedef int (*dt_option_f)(const char *value, void *values);
 struct dt_option {
     const char *name;
     const char *argument; /* as --help has it; "=LIST": after a "="; "a|b": one
-                             of these words, stored as it is or, in an int, as
-                             its index; NULL: none */
+                             of these words, in any case, whose index an int
+                             takes; NULL: none */
     const char *help;     /* wrapped by --help; begins with a small letter */
     enum dt_option_kind kind;
     size_t offset; /* of the member */

@@ -21,8 +21,8 @@
 
 struct values {
     bool loud, calm;
-    const char *to, *form;
-    int ranks;
+    const char *to;
+    int ranks, form;
     unsigned dtype;
     long steps;
     size_t slots;
@@ -85,14 +85,14 @@ static int enter(void **state)
 static void values_are_stored_by_the_type_of_their_member(void **state)
 {
     (void)state;
-    assert_int_equal(parse("a --loud --ranks 4 b --dtype BF16 --form=b "
+    assert_int_equal(parse("a --loud --ranks 4 b --dtype BF16 --form=B "
                            "--steps=-3 --slots 1000000000000000 "
                            "--share-of-the-whole 0.5 -o x -- --calm"),
                      0);
     assert_true(values.loud && !values.calm);
     assert_int_equal(values.ranks, 4);
     assert_int_equal(values.dtype, DT_BF16);
-    assert_string_equal(values.form, "b");
+    assert_int_equal(values.form, 1);
     assert_int_equal(values.steps, -3);
     assert_int_equal(values.slots, 1000000000000000);
     assert_true(values.share == 0.5);

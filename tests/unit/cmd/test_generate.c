@@ -17,8 +17,8 @@ static void a_prompt_is_continued_until_the_text_ends(void **state)
                          "say: ", "--max-tokens", "12", "--temperature", "0"),
                      0);
     assert_string_equal(output, "say: xxxxxxxxxxxx\n");
-    assert_int_equal(RUN("--model", scratch_root, "--prompt", "",
-                         "--max-tokens", "1", "--temperature", "0"),
+    assert_int_equal(RUN("--model", scratch_root, "--prompt", "", "--device",
+                         "CPU", "--max-tokens", "1", "--temperature", "0"),
                      0);
     assert_string_equal(output, "x\n");
     write_model(DT_BYTE_VOCAB, DT_BYTE_EOT);
