@@ -2,6 +2,7 @@
 /* sampled.c - keys of algorithms that learn from sampled completions */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "conf/read.h"
@@ -129,12 +130,13 @@ static void check_lengths(struct dt_conf_reader *reader)
                 most, conf->data.max_prompt_length, completion);
 }
 
-/* Whether a text is the number of a token. */
+/* Whether a text is the number of a token in decimal digits, as strtol reads
+ * it: it would take 1e3 for 1.
+ */
 static bool is_token(const char *text)
 {
-    long number;
-    return dt_conf_parse_int(text, &number) && number >= 0 &&
-           number <= INT32_MAX;
+    return *text && !text[strspn(text, "0123456789")] &&
+           strtoul(text, NULL, 10) <= INT32_MAX;
 }
 
 static void check_sampling(struct dt_conf_reader *reader)

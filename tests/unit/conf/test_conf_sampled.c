@@ -194,11 +194,13 @@ static const struct broken of_both[] = {
      "t.yaml:7:8: rollout.top_p: expected a number in (0, 1], got 0\n"
      "t.yaml:8:8: rollout.top_k: expected an integer from 0 to 16777216 "
      "(tokens), got -1\n"},
-    {SAMPLED("ppo") "rollout: {stop: [\"\"], stop_ids: [x, -1]}\n",
+    {SAMPLED("ppo") "rollout: {stop: [\"\"], stop_ids: [x, -1, 1e3]}\n",
      "t.yaml:6:17: rollout.stop: an empty string ends everything\n"
      "t.yaml:6:33: rollout.stop_ids: expected numbers of tokens, got \"x\"\n"
      "t.yaml:6:33: rollout.stop_ids: expected numbers of tokens, got "
-     "\"-1\"\n"},
+     "\"-1\"\n"
+     "t.yaml:6:33: rollout.stop_ids: expected numbers of tokens, got "
+     "\"1e3\"\n"},
 };
 
 static const struct broken of_grpo[] = {
