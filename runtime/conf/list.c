@@ -61,15 +61,20 @@ static int add_files(struct dt_conf_reader *reader,
     return scalar ? dt_conf_add_files(reader, key, scalar, weight, list) : -1;
 }
 
-/* Appends the text of an item, without a weight. -1: noted. */
+/* Appends the text of an item, without a weight; a word as the schema spells
+ * it, since its readers compare it exactly. -1: noted.
+ */
 static int add_text(struct dt_conf_reader *reader,
                     const struct dt_conf_key *key, const struct dt_tree *item,
                     struct dt_conf_list *list)
 {
-    if (key->words && !dt_conf_parse_word(reader, key, item))
+    const struct dt_conf_word *word =
+        key->words ? dt_conf_parse_word(reader, key, item) : NULL;
+    if (key->words && !word)
         return -1;
     return item->kind == DT_TREE_SCALAR && !item->unknown
-               ? dt_conf_list_add(reader, list, item->text, 0.0)
+               ? dt_conf_list_add(reader, list, word ? word->name : item->text,
+                                  0.0)
                : dt_conf_expected(reader, key, item);
 }
 

@@ -62,7 +62,7 @@ static void dpo_has_defaults_of_its_own(void **state)
 static void names_of_trl_are_understood(void **state)
 {
     struct dt_conf *conf =
-        load_good(PAIRS("dpo") "loss_type: [sigmoid, sft]\n"
+        load_good(PAIRS("dpo") "loss_type: [SIGMOID, sft]\n"
                                "loss_weights: [0.8, 0.2]\n"
                                "beta: 0.3\n"
                                "f_divergence_type: alpha_divergence\n"
@@ -77,6 +77,7 @@ static void names_of_trl_are_understood(void **state)
                   "");
     (void)state;
     assert_int_equal(conf->dpo.loss.count, 2);
+    assert_string_equal(conf->dpo.loss.text[0], "sigmoid");
     assert_string_equal(conf->dpo.loss.text[1], "sft");
     assert_string_equal(conf->dpo.loss_weights.text[1], "0.2");
     assert_true(conf->dpo.beta == 0.3 && conf->dpo.f_alpha == 0.7);
