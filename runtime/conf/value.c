@@ -245,8 +245,14 @@ static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
     const struct dt_tree *item =
         node->kind == DT_TREE_LIST ? node->child : node;
     for (; item; item = item->next) {
-        if (item->kind == DT_TREE_SCALAR && strcasecmp(item->text, "none") == 0)
-            count = 0;
+        bool none = item->kind == DT_TREE_SCALAR &&
+                    strcasecmp(item->text, "none") == 0;
+        if (none && node->kind == DT_TREE_LIST && node->child->next) {
+            dt_conf_note(&reader->problems, item->place, key->path,
+                         "none cannot be used with other words");
+            rc = -1;
+        } else if (none)
+            break;
         else if (count == sizeof(chosen) / sizeof(chosen[0]))
             return dt_conf_expected(reader, key, node);
         else if (!(chosen[count++] = dt_conf_parse_word(reader, key, item)))

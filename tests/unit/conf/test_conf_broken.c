@@ -149,6 +149,8 @@ static const struct broken types[] = {
     {LEAST "logging: {report_to: [stdout, wandb, paper]}\n",
      "t.yaml:5:38: logging.report_to: expected a list of stdout, jsonl, "
      "html, tensorboard, wandb, all, got \"paper\"\n"},
+    {LEAST "logging: {report_to: [wandb, None]}\n",
+     "t.yaml:5:30: logging.report_to: none cannot be used with other words\n"},
     {LEAST "logging: {names: wandb, wandb: {projct: x}}\n",
      "t.yaml:5:18: logging.names: expected one of hf, deepspeed, got "
      "\"wandb\"\n"
