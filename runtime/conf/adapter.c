@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "conf/read.h"
+#include "conf/draft.h"
 
 enum { MAX_BYTES = 1 << 20 };
 
@@ -41,48 +41,48 @@ static char *base_of(const char *dir)
 }
 
 /* A model.path that is an adapter's means that adapter and its model. */
-static void split_path(struct dt_conf_reader *reader)
+static void split_path(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     const char *dir = conf->model.path;
     if (!dir || !has_file(dir, FILE_NAME) || has_file(dir, "config.json"))
         return;
     char *named = base_of(dir), base[PATH_MAX];
     if (conf->adapter.path) {
-        PROBLEM(reader, "adapter.path",
+        PROBLEM(draft, "adapter.path",
                 "model.path is an adapter, too: write the model that it was "
                 "trained beside");
     } else if (!named) {
-        PROBLEM(reader, "model.path",
+        PROBLEM(draft, "model.path",
                 "%s: an adapter, and its " FILE_NAME " does not say of which "
                 "model: write that model's directory, and this one in "
                 "adapter.path",
                 dir);
     } else if (!dt_file_find_dir(dir, named, base) ||
                !has_file(base, "config.json")) {
-        PROBLEM(reader, "model.path",
+        PROBLEM(draft, "model.path",
                 "%s: an adapter beside the model %.200s, which is not here: "
                 "write that model's directory, and this one in adapter.path",
                 dir, named);
     } else {
         conf->adapter.path = conf->model.path;
         conf->model.path = strdup(base);
-        reader->problems.out_of_memory |= !conf->model.path;
-        reader->conf->place[dt_conf_key_find("adapter.path")].line = -1;
+        draft->problems.out_of_memory |= !conf->model.path;
+        draft->conf->place[dt_conf_key_find("adapter.path")].line = -1;
     }
     free(named);
 }
 
-void dt_conf_derive_adapter(struct dt_conf_reader *reader)
+void dt_conf_derive_adapter(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
-    split_path(reader);
-    if (conf->adapter.path && dt_conf_is_left(reader, "adapter.type"))
+    struct dt_conf *conf = draft->conf;
+    split_path(draft);
+    if (conf->adapter.path && dt_conf_is_left(draft, "adapter.type"))
         conf->adapter.type = DT_CONF_ADAPTER_LORA;
 }
 
 /* What the file of an adapter says must not be said again. */
-static void check_path(struct dt_conf_reader *reader)
+static void check_path(struct dt_conf_draft *draft)
 {
     static const char *const there[] = {
         "adapter.r",
@@ -94,60 +94,60 @@ static void check_path(struct dt_conf_reader *reader)
         "adapter.bias",
     };
     for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++)
-        if (reader->conf->adapter.path && dt_conf_given(reader->conf, there[i]))
-            PROBLEM(reader, there[i],
+        if (draft->conf->adapter.path && dt_conf_given(draft->conf, there[i]))
+            PROBLEM(draft, there[i],
                     "cannot be used with adapter.path: its " FILE_NAME
                     " says this");
 }
 
-static void check_uses(struct dt_conf_reader *reader)
+static void check_uses(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     const bool follows = conf->algorithm == DT_CONF_GRPO
                              ? conf->grpo.sync_ref.enabled
                              : conf->dpo.sync_ref.enabled;
     if (conf->algorithm == DT_CONF_PPO && conf->ppo.critic_shares)
-        PROBLEM(reader, "ppo.critic.share_backbone",
+        PROBLEM(draft, "ppo.critic.share_backbone",
                 "E124 cannot be used with adapter.type: lora: the critic has "
                 "an adapter of its own");
     if (conf->model.random_init)
-        PROBLEM(reader, "adapter.type",
+        PROBLEM(draft, "adapter.type",
                 "E124 lora is trained beside the weights of model.path, and "
                 "random ones are not saved");
     if (conf->model.reference_path)
-        PROBLEM(reader, "model.reference_path",
+        PROBLEM(draft, "model.reference_path",
                 "E124 cannot be used with adapter.type: lora: the reference "
                 "is the model without its adapter");
     if (conf->adapter.path &&
         conf->dpo.reference.mode == DT_CONF_REFERENCE_PRECOMPUTE)
-        PROBLEM(reader, "dpo.reference.mode",
+        PROBLEM(draft, "dpo.reference.mode",
                 "E124 precompute cannot be used with adapter.path: write live");
     if (follows)
-        PROBLEM(reader,
+        PROBLEM(draft,
                 conf->algorithm == DT_CONF_GRPO ? "grpo.sync_ref.enabled"
                                                 : "dpo.sync_ref.enabled",
                 "E124 cannot be used with adapter.type: lora: the reference "
                 "is the model without its adapter");
     if (conf->distributed.offload_param.device != DT_CONF_OFFLOAD_NONE)
-        PROBLEM(reader, "distributed.offload_param.device",
+        PROBLEM(draft, "distributed.offload_param.device",
                 "E124 cannot be used with adapter.type: lora: weights that "
                 "are not trained stay on the device; distributed.strategy: "
                 "zero3 shards them");
 }
 
-void dt_conf_check_adapter(struct dt_conf_reader *reader)
+void dt_conf_check_adapter(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (conf->adapter.type == DT_CONF_ADAPTER_NONE) {
         if (conf->adapter.path)
-            PROBLEM(reader, "adapter.path",
+            PROBLEM(draft, "adapter.path",
                     "cannot be used with adapter.type: none");
         return;
     }
-    check_path(reader);
-    check_uses(reader);
+    check_path(draft);
+    check_uses(draft);
     if (conf->adapter.dropout > 0 && conf->model.disable_dropout)
-        WARNING(reader, "adapter.dropout",
+        WARNING(draft, "adapter.dropout",
                 "no effect: model.disable_dropout is true, as algorithms rm "
                 "and dpo want it");
 }

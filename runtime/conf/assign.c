@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 /* Notes that the key has the value `now` here and `old` at `before`. */
 static void note_clash(struct dt_conf_reader *reader,
@@ -14,10 +14,10 @@ static void note_clash(struct dt_conf_reader *reader,
                        const char *old, struct dt_conf_place before)
 {
     bool other = before.source != node->place.source;
-    dt_conf_note(&reader->problems, node->place, key->path,
+    dt_conf_note(&reader->draft.problems, node->place, key->path,
                  "%s%.200s here (%.60s), but %.200s in %s%s",
                  key->clash ? key->clash : "", now, node->key, old,
-                 dt_conf_where(&reader->problems, before, node->place),
+                 dt_conf_where(&reader->draft.problems, before, node->place),
                  other ? ": write \"auto\" here to take that" : "");
 }
 
@@ -34,7 +34,8 @@ void dt_conf_set(struct dt_conf_reader *reader, int row,
                  const struct dt_tree *node)
 {
     const struct dt_conf_key *key = &dt_conf_keys[row];
-    struct dt_conf_place *place = &reader->conf->place[row], before = *place;
+    struct dt_conf_place *place = &reader->draft.conf->place[row],
+                         before = *place;
     if (dt_conf_is_overridden(reader, row, node->place))
         return;
     if (node->place.source == DT_CONF_OF_OVERRIDE)
@@ -43,17 +44,18 @@ void dt_conf_set(struct dt_conf_reader *reader, int row,
         return;
     *place = node->place;
     if (dt_conf_is_empty(node)) {
-        dt_conf_note(&reader->problems, node->key_place, key->path,
+        dt_conf_note(&reader->draft.problems, node->key_place, key->path,
                      "no value: write null for the default");
         return;
     }
-    char *old = before.line > 0 && !reader->failed[row]
-                    ? dt_conf_value_text(reader, key)
+    char *old = before.line > 0 && !reader->draft.failed[row]
+                    ? dt_conf_value_text(&reader->draft, key)
                     : NULL;
     if (dt_conf_value_set(reader, key, node) < 0)
-        reader->failed[row] = true;
-    char *now =
-        old && !reader->failed[row] ? dt_conf_value_text(reader, key) : NULL;
+        reader->draft.failed[row] = true;
+    char *now = old && !reader->draft.failed[row]
+                    ? dt_conf_value_text(&reader->draft, key)
+                    : NULL;
     if (now && strcmp(old, now) != 0 && !yields(old, before, node))
         note_clash(reader, key, node, now, old, before);
     free(now);

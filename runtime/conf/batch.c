@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/draft.h"
 
 #define PER_DEVICE "training.per_device_batch_size"
 #define GLOBAL_MICRO "training.global_micro_batch_size"
@@ -29,10 +29,10 @@ static long accumulation_given(const struct dt_conf *conf)
 }
 
 /* Stores batch_size as the size that batch_size_is names. */
-static void settle_batch_size(struct dt_conf_reader *reader)
+static void settle_batch_size(struct dt_conf_draft *draft)
 {
     static const char *const names[] = {PER_DEVICE, GLOBAL_MICRO, TRAIN};
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     struct dt_conf_place *from =
         &conf->place[dt_conf_key_find("training.batch_size")];
     struct dt_conf_place *is =
@@ -43,12 +43,12 @@ static void settle_batch_size(struct dt_conf_reader *reader)
                       &conf->training.global_micro_batch_size,
                       &conf->training.train_batch_size};
     if (is->line > 0 && from->line <= 0)
-        dt_conf_note(&reader->problems, *is, "training.batch_size_is",
+        dt_conf_note(&draft->problems, *is, "training.batch_size_is",
                      "batch_size is missing: give both or neither");
     if (size == 0)
         return;
     if (is->line <= 0) {
-        dt_conf_note(&reader->problems, *from, "training.batch_size",
+        dt_conf_note(&draft->problems, *from, "training.batch_size",
                      "E101 %ld is ambiguous: with accumulation %ld on W ranks "
                      "set batch_size_is to per_device (%ld*W rows a step), "
                      "global_micro (%ld) or train (%ld)",
@@ -59,7 +59,7 @@ static void settle_batch_size(struct dt_conf_reader *reader)
     if (which < 0)
         return;
     if (*fields[which] > 0 && *fields[which] != size)
-        dt_conf_note(&reader->problems, *from, "training.batch_size",
+        dt_conf_note(&draft->problems, *from, "training.batch_size",
                      "%ld here, but %s is %ld", size, names[which],
                      *fields[which]);
     *fields[which] = size;
@@ -69,10 +69,10 @@ static void settle_batch_size(struct dt_conf_reader *reader)
     from->line = is->line = 0;
 }
 
-void dt_conf_check_batch(struct dt_conf_reader *reader)
+void dt_conf_check_batch(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
-    settle_batch_size(reader);
+    struct dt_conf *conf = draft->conf;
+    settle_batch_size(draft);
     long b = conf->training.per_device_batch_size;
     long g = conf->training.global_micro_batch_size;
     long B = conf->training.train_batch_size;
@@ -81,26 +81,26 @@ void dt_conf_check_batch(struct dt_conf_reader *reader)
     if (!dt_conf_given(conf, PER_DEVICE) &&
         !dt_conf_given(conf, GLOBAL_MICRO) && !dt_conf_given(conf, TRAIN) &&
         !dt_conf_given(conf, "training.batch_size"))
-        dt_conf_note(&reader->problems, dt_conf_place_of(conf, PER_DEVICE),
+        dt_conf_note(&draft->problems, dt_conf_place_of(conf, PER_DEVICE),
                      PER_DEVICE, "required, or train_batch_size");
     if (b && g && g % b != 0)
-        dt_conf_note(&reader->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
+        dt_conf_note(&draft->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
                      GLOBAL_MICRO,
                      "E102 %ld is not a multiple of "
                      "per_device_batch_size %ld",
                      g, b);
     if (rows && B % (rows * (a ? a : 1)) != 0)
-        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E102 %ld is not a multiple of %ld (%s) * %ld "
                      "(accumulation)",
                      B, rows, g ? "global_micro" : "per device", a ? a : 1);
     else if (a && B % a != 0)
-        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E102 %ld is not a multiple of "
                      "gradient_accumulation_steps %ld",
                      B, a);
     else if (B && g && a && B != g * a)
-        dt_conf_note(&reader->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
+        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
                      "E103 %ld != %ld (global_micro) * %ld (accumulation) = "
                      "%ld",
                      B, g, a, g * a);

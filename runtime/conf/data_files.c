@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 enum { STATE_BYTES = 1 << 24 }; /* of state.json, at most */
 
@@ -28,8 +28,8 @@ struct item {
 
 static int note(const struct item *item, const char *path, const char *text)
 {
-    dt_conf_note(&item->reader->problems, item->scalar->place, item->key->path,
-                 "%s: %s", path, text);
+    dt_conf_note(&item->reader->draft.problems, item->scalar->place,
+                 item->key->path, "%s: %s", path, text);
     return -1;
 }
 
@@ -50,7 +50,7 @@ static int add_file(const struct item *item, const char *path)
 static void make_pattern(const struct item *item, const char *path,
                          char out[2 * PATH_MAX])
 {
-    const char *directory = item->reader->directory;
+    const char *directory = item->reader->draft.directory;
     size_t literal = strlen(directory), n = 0;
     if (strncmp(path, directory, literal) != 0)
         literal = 0;
@@ -73,7 +73,7 @@ static int add_matches(const struct item *item, const char *path)
     if (rc == GLOB_ABORTED)
         return note(item, path, "a directory of the pattern cannot be read");
     if (rc != 0) {
-        item->reader->problems.out_of_memory = true;
+        item->reader->draft.problems.out_of_memory = true;
         return -1;
     }
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
@@ -133,7 +133,7 @@ static int add_saved(const struct item *item, const char *directory)
                     "*.parquet is fine");
     json_t *state = read_json(path, &err);
     if (!state) {
-        dt_conf_note(&item->reader->problems, item->scalar->place,
+        dt_conf_note(&item->reader->draft.problems, item->scalar->place,
                      item->key->path, "%s", err.text);
         return -1;
     }

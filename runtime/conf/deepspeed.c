@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "conf/deepspeed.h"
+#include "conf/conf_impl.h"
 
 enum { PATH_BYTES = 256, SUMMARY_BYTES = 1024 };
 
@@ -105,16 +105,17 @@ static void tell_unused(struct taker *t, const struct given *g,
 static void warn_of_unused(struct taker *t)
 {
     if (t->summary[0] && !t->tells)
-        dt_conf_note(&t->reader->warnings, t->first, NULL,
+        dt_conf_note(&t->reader->draft.warnings, t->first, NULL,
                      "no effect here: %s; `disttrain check --explain %s` says "
                      "why",
                      t->summary,
-                     t->is_yaml ? "KEY" : t->reader->warnings.deepspeed);
+                     t->is_yaml ? "KEY" : t->reader->draft.warnings.deepspeed);
 }
 
 static void refuse(struct taker *t, const struct given *g, const char *text)
 {
-    dt_conf_note(&t->reader->problems, g->node->place, g->path, "%s", text);
+    dt_conf_note(&t->reader->draft.problems, g->node->place, g->path, "%s",
+                 text);
 }
 
 /* --- actions --- */
@@ -124,21 +125,21 @@ static void set_value(struct taker *t, const struct given *g, const char *text)
 {
     struct dt_conf_reader *reader = t->reader;
     struct dt_tree meant = *g->node;
-    size_t before = reader->problems.count;
+    size_t before = reader->draft.problems.count;
     if (text) {
         meant.quoted = false;
         meant.text = strdup(text);
-        reader->problems.out_of_memory |= !meant.text;
+        reader->draft.problems.out_of_memory |= !meant.text;
         if (!meant.text)
             return;
     }
     dt_conf_set(reader, dt_conf_key_find(g->key->key), &meant);
     if (text)
         free(meant.text);
-    if (!t->tells || reader->problems.count > before)
+    if (!t->tells || reader->draft.problems.count > before)
         return;
-    char *now = dt_conf_value_text(reader, ours(g));
-    if (now && dt_conf_given(reader->conf, g->key->key))
+    char *now = dt_conf_value_text(&reader->draft, ours(g));
+    if (now && dt_conf_given(reader->draft.conf, g->key->key))
         dt_conf_note(t->tells, g->node->place, g->path, "becomes %s: %.200s",
                      g->key->key, now);
     free(now);
@@ -173,18 +174,20 @@ static void take_optimizer(struct taker *t, const struct given *g)
 static void take_false(struct taker *t, const struct given *g)
 {
     struct dt_conf_reader *reader = t->reader;
-    struct dt_conf_place place = dt_conf_place_of(reader->conf, g->key->key);
-    char *now = dt_conf_given(reader->conf, g->key->key)
-                    ? dt_conf_value_text(reader, ours(g))
+    struct dt_conf_place place =
+        dt_conf_place_of(reader->draft.conf, g->key->key);
+    char *now = dt_conf_given(reader->draft.conf, g->key->key)
+                    ? dt_conf_value_text(&reader->draft, ours(g))
                     : NULL;
     if (now && place.source == DT_CONF_OF_FILE &&
         g->node->place.source == DT_CONF_OF_DEEPSPEED &&
         strcmp(now, g->key->value) == 0)
-        dt_conf_note(&reader->problems, g->node->place, g->path,
-                     "%sfalse here, but %s is %s in %s: write \"auto\" here "
-                     "to take that",
-                     ours(g)->clash ? ours(g)->clash : "", g->key->key, now,
-                     dt_conf_where(&reader->problems, place, g->node->place));
+        dt_conf_note(
+            &reader->draft.problems, g->node->place, g->path,
+            "%sfalse here, but %s is %s in %s: write \"auto\" here "
+            "to take that",
+            ours(g)->clash ? ours(g)->clash : "", g->key->key, now,
+            dt_conf_where(&reader->draft.problems, place, g->node->place));
     else
         tell(t, g, "off", "");
     free(now);
@@ -192,7 +195,7 @@ static void take_false(struct taker *t, const struct given *g)
 
 static void take_switch(struct taker *t, const struct given *g)
 {
-    struct dt_conf *conf = t->reader->conf;
+    struct dt_conf *conf = t->reader->draft.conf;
     const struct dt_conf_key key = {.path = g->path, .type = DT_CONF_BOOL};
     int row = dt_conf_key_find(g->key->key);
     bool on;
@@ -209,7 +212,7 @@ static void take_switch(struct taker *t, const struct given *g)
         conf->place[row].line = 0;
     set_value(t, g, g->key->value);
     if (g->key->text)
-        dt_conf_note(&t->reader->warnings, g->node->place, g->path, "%s",
+        dt_conf_note(&t->reader->draft.warnings, g->node->place, g->path, "%s",
                      g->key->text);
 }
 
@@ -217,7 +220,7 @@ static void take_switch(struct taker *t, const struct given *g)
 static void take_limit(struct taker *t, const struct given *g)
 {
     const long *now =
-        (const long *)((const char *)t->reader->conf + ours(g)->offset);
+        (const long *)((const char *)t->reader->draft.conf + ours(g)->offset);
     double value;
     char text[32];
     if (g->node->kind != DT_TREE_SCALAR || g->node->quoted ||
@@ -226,7 +229,7 @@ static void take_limit(struct taker *t, const struct given *g)
         return;
     }
     double limit = fmax(floor(value * g->key->scale), ours(g)->min);
-    if (dt_conf_given(t->reader->conf, g->key->key)) {
+    if (dt_conf_given(t->reader->draft.conf, g->key->key)) {
         tell_unused(t, g, "the YAML file says what to take");
     } else if (limit >= (double)*now) {
         tell_unused(t, g, g->key->text);
@@ -249,7 +252,7 @@ static void take_group(struct taker *t, const struct given *g)
 static void take_interval(struct taker *t, const struct given *g)
 {
     double steps;
-    if (dt_conf_given(t->reader->conf, g->key->key))
+    if (dt_conf_given(t->reader->draft.conf, g->key->key))
         tell_unused(t, g, "logging.steps is given in YAML");
     else if (is_word(g->node, "Infinity") ||
              (g->node->kind == DT_TREE_SCALAR &&
@@ -263,7 +266,7 @@ static void take_interval(struct taker *t, const struct given *g)
 /* Adds a word to a list of ours, whatever else it has. */
 static void take_report(struct taker *t, const struct given *g)
 {
-    struct dt_conf *conf = t->reader->conf;
+    struct dt_conf *conf = t->reader->draft.conf;
     const struct dt_conf_key key = {.path = g->path, .type = DT_CONF_BOOL};
     const struct dt_conf_word *word = ours(g)->words;
     bool on;
@@ -355,7 +358,7 @@ static void note_unknown(struct taker *t, const struct dt_tree *node,
     if (!nearest && t->is_yaml && section[0] == '\0')
         nearest = dt_deepspeed_nearest("zero_optimization", node->key);
     struct dt_conf_notes *notes =
-        ignored ? &t->reader->warnings : &t->reader->problems;
+        ignored ? &t->reader->draft.warnings : &t->reader->draft.problems;
     dt_conf_note(notes, node->key_place, path, "unknown key%s%s%s%s",
                  ignored ? ", which DeepSpeed ignores too" : "",
                  nearest ? "; did you mean " : "", nearest ? nearest : "",
@@ -388,7 +391,7 @@ static void choose_scaler(struct taker *t, const struct dt_tree *fp16)
     if (scale && scale->kind == DT_TREE_SCALAR)
         dt_conf_parse_number(scale->text, &value);
     if (!is_word(enabled, "true") || value > 0 ||
-        dt_conf_given(t->reader->conf, path))
+        dt_conf_given(t->reader->draft.conf, path))
         return;
     struct dt_tree rule = *enabled;
     char word[] = "deepspeed";
@@ -452,7 +455,7 @@ static void add_default(char *text, size_t bytes, const char *more)
 static void warn_of_defaults(struct dt_conf_reader *reader,
                              const struct dt_tree *root)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = reader->draft.conf;
     const struct dt_tree *optimizer = child_of(root, "optimizer");
     const struct dt_tree *params =
         optimizer ? child_of(optimizer, "params") : NULL;
@@ -472,10 +475,10 @@ static void warn_of_defaults(struct dt_conf_reader *reader,
                     "without a scheduler its rate is constant, and "
                     "scheduler.name is linear");
     if (text[0])
-        dt_conf_note(&reader->warnings, root->place, NULL,
+        dt_conf_note(&reader->draft.warnings, root->place, NULL,
                      "DeepSpeed has other defaults than those here: %s; write "
                      "what you want in %.200s",
-                     text, reader->warnings.file);
+                     text, reader->draft.warnings.file);
 }
 
 void dt_deepspeed_take_file(struct dt_conf_reader *reader,
@@ -484,7 +487,7 @@ void dt_deepspeed_take_file(struct dt_conf_reader *reader,
 {
     struct taker t = {.reader = reader, .tells = tells};
     if (root->kind != DT_TREE_MAP) {
-        dt_conf_note(&reader->problems, root->place, NULL,
+        dt_conf_note(&reader->draft.problems, root->place, NULL,
                      "expected { and keys");
         return;
     }
@@ -492,12 +495,12 @@ void dt_deepspeed_take_file(struct dt_conf_reader *reader,
     warn_of_unused(&t);
     if (!tells)
         warn_of_defaults(reader, root);
-    if (!tells && !dt_conf_given(reader->conf, "precision.compute") &&
+    if (!tells && !dt_conf_given(reader->draft.conf, "precision.compute") &&
         !decides(root, "fp16") && !decides(root, "bf16") &&
         !decides(root, "bfloat16"))
-        dt_conf_note(&reader->warnings, root->place, "precision.compute",
+        dt_conf_note(&reader->draft.warnings, root->place, "precision.compute",
                      "neither fp16 nor bf16 is enabled, which means fp32 in "
                      "DeepSpeed and bf16 on GPUs here: write fp32 or bf16 in "
                      "%.500s",
-                     reader->warnings.file);
+                     reader->draft.warnings.file);
 }

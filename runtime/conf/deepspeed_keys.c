@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "conf/deepspeed.h"
+#include "conf/conf_impl.h"
 
 #define SECTION(path)                                                          \
     {                                                                          \

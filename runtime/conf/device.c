@@ -2,7 +2,7 @@
 /* device.c - resolves keys by the device, and refuses what it cannot do */
 #include "config.h"
 
-#include "conf/read.h"
+#include "conf/draft.h"
 
 /* A key that the device does not support, and why. */
 struct clash {
@@ -53,22 +53,22 @@ static void settle_precision(struct dt_conf *conf, int device)
         conf->precision.reduce_bf16 = conf->precision.compute == DT_CONF_BF16;
 }
 
-void dt_conf_derive_device(struct dt_conf_reader *reader)
+void dt_conf_derive_device(struct dt_conf_draft *draft)
 {
-    settle_precision(reader->conf, reader->conf->run.device);
+    settle_precision(draft->conf, draft->conf->run.device);
 }
 
-void dt_conf_check_device(struct dt_conf_reader *reader)
+void dt_conf_check_device(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     struct clash clash = find_clash(conf, conf->run.device);
     if (clash.path)
-        PROBLEM(reader, clash.path, "%s", clash.text);
+        PROBLEM(draft, clash.path, "%s", clash.text);
     if (conf->precision.tf32 && conf->run.device == DT_CONF_CPU)
-        WARNING(reader, "precision.tf32", "no effect on cpu");
+        WARNING(draft, "precision.tf32", "no effect on cpu");
     else if (conf->precision.tf32 && (conf->precision.compute == DT_CONF_BF16 ||
                                       conf->precision.compute == DT_CONF_FP16))
-        WARNING(reader, "precision.tf32",
+        WARNING(draft, "precision.tf32",
                 "no effect: it is about fp32 matrix multiplications");
 }
 

@@ -5,35 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/draft.h"
 
 #define OPTIMIZER "distributed.offload_optimizer."
 #define PARAM "distributed.offload_param."
 
-static bool has_failed(const struct dt_conf_reader *reader, const char *path)
+static bool has_failed(const struct dt_conf_draft *draft, const char *path)
 {
-    return reader->failed[dt_conf_key_find(path)];
+    return draft->failed[dt_conf_key_find(path)];
 }
 
 /* zero_stage is another spelling of strategy. */
-static void settle_stage(struct dt_conf_reader *reader)
+static void settle_stage(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     struct dt_conf_place *stage =
         &conf->place[dt_conf_key_find("distributed.zero_stage")];
     struct dt_conf_place *strategy =
         &conf->place[dt_conf_key_find("distributed.strategy")];
     int meant = DT_CONF_DDP + (int)conf->distributed.zero_stage;
-    if (stage->line <= 0 || has_failed(reader, "distributed.zero_stage"))
+    if (stage->line <= 0 || has_failed(draft, "distributed.zero_stage"))
         return;
     if (strategy->line > 0 && conf->distributed.strategy != meant &&
         conf->distributed.strategy != DT_CONF_BY_DEEPSPEED &&
-        !has_failed(reader, "distributed.strategy"))
-        PROBLEM(reader, "distributed.zero_stage",
+        !has_failed(draft, "distributed.strategy"))
+        PROBLEM(draft, "distributed.zero_stage",
                 "E105 %ld means %s, but distributed.strategy in %s says "
                 "otherwise: remove one of them",
                 conf->distributed.zero_stage, dt_conf_strategy_name(meant),
-                dt_conf_where(&reader->problems, *strategy, *stage));
+                dt_conf_where(&draft->problems, *strategy, *stage));
     conf->distributed.strategy = meant;
     *strategy = *stage;
     conf->distributed.zero_stage = 0;
@@ -43,35 +43,34 @@ static void settle_stage(struct dt_conf_reader *reader)
 /* DeepSpeed ignores an offload that its stage cannot have, so a file of its may
  * ask for one. `least` is the first strategy that can.
  */
-static void drop_offload(struct dt_conf_reader *reader, const char *path,
+static void drop_offload(struct dt_conf_draft *draft, const char *path,
                          int *device, int least)
 {
-    int strategy = reader->conf->distributed.strategy;
+    int strategy = draft->conf->distributed.strategy;
     if (*device == DT_CONF_OFFLOAD_NONE || strategy == DT_CONF_AUTO_STRATEGY ||
         strategy >= least ||
-        dt_conf_place_of(reader->conf, path).source != DT_CONF_OF_DEEPSPEED)
+        dt_conf_place_of(draft->conf, path).source != DT_CONF_OF_DEEPSPEED)
         return;
-    WARNING(reader, path, "no effect with %s, neither here nor in DeepSpeed",
+    WARNING(draft, path, "no effect with %s, neither here nor in DeepSpeed",
             dt_conf_strategy_name(strategy));
     *device = DT_CONF_OFFLOAD_NONE;
 }
 
-void dt_conf_derive_distributed(struct dt_conf_reader *reader)
+void dt_conf_derive_distributed(struct dt_conf_draft *draft)
 {
-    int *strategy = &reader->conf->distributed.strategy;
-    settle_stage(reader);
+    int *strategy = &draft->conf->distributed.strategy;
+    settle_stage(draft);
     if (*strategy == DT_CONF_BY_DEEPSPEED) {
-        PROBLEM(reader, "distributed.strategy",
+        PROBLEM(draft, "distributed.strategy",
                 "E105 deepspeed needs a stage: give zero_optimization.stage "
                 "in the file of distributed.deepspeed_config, or zero_stage");
         *strategy = DT_CONF_AUTO_STRATEGY;
     }
-    drop_offload(reader, OPTIMIZER "device",
-                 &reader->conf->distributed.offload_optimizer.device,
+    drop_offload(draft, OPTIMIZER "device",
+                 &draft->conf->distributed.offload_optimizer.device,
                  DT_CONF_ZERO1);
-    drop_offload(reader, PARAM "device",
-                 &reader->conf->distributed.offload_param.device,
-                 DT_CONF_ZERO3);
+    drop_offload(draft, PARAM "device",
+                 &draft->conf->distributed.offload_param.device, DT_CONF_ZERO3);
 }
 
 const char *dt_conf_strategy_name(int strategy)
@@ -83,11 +82,11 @@ const char *dt_conf_strategy_name(int strategy)
 
 /* Whether the file gives a key another value than its default, if it has one.
  */
-static bool is_changed(struct dt_conf_reader *reader, const char *path)
+static bool is_changed(struct dt_conf_draft *draft, const char *path)
 {
     const struct dt_conf_key *key = &dt_conf_keys[dt_conf_key_find(path)];
-    char *text = dt_conf_given(reader->conf, path)
-                     ? dt_conf_value_text(reader, key)
+    char *text = dt_conf_given(draft->conf, path)
+                     ? dt_conf_value_text(draft, key)
                      : NULL;
     bool changed = text && (!key->fallback || strcmp(text, key->fallback) != 0);
     free(text);
@@ -97,19 +96,19 @@ static bool is_changed(struct dt_conf_reader *reader, const char *path)
 /* --- offload --- */
 
 /* A tier needs a path if it is a file, and only then. */
-static void check_path(struct dt_conf_reader *reader, const char *device,
+static void check_path(struct dt_conf_draft *draft, const char *device,
                        const char *path, int tier)
 {
-    bool given = dt_conf_given(reader->conf, path);
-    if (tier == DT_CONF_OFFLOAD_NVME && !given && !has_failed(reader, path))
-        PROBLEM(reader, device,
+    bool given = dt_conf_given(draft->conf, path);
+    if (tier == DT_CONF_OFFLOAD_NVME && !given && !has_failed(draft, path))
+        PROBLEM(draft, device,
                 "E106 nvme needs %s: a directory on a local drive of each node",
                 path);
     if (tier != DT_CONF_OFFLOAD_NVME && given)
-        WARNING(reader, path, "no effect: %s is not nvme", device);
+        WARNING(draft, path, "no effect: %s is not nvme", device);
 }
 
-static void check_offload_optimizer(struct dt_conf_reader *reader)
+static void check_offload_optimizer(struct dt_conf_draft *draft)
 {
     static const char *const others[] = {
         OPTIMIZER "compute",
@@ -117,42 +116,41 @@ static void check_offload_optimizer(struct dt_conf_reader *reader)
         OPTIMIZER "buffer_count",
         OPTIMIZER "tile_size",
     };
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     int tier = conf->distributed.offload_optimizer.device;
-    check_path(reader, OPTIMIZER "device", OPTIMIZER "path", tier);
+    check_path(draft, OPTIMIZER "device", OPTIMIZER "path", tier);
     if (tier != DT_CONF_OFFLOAD_NONE &&
         conf->distributed.strategy == DT_CONF_DDP)
-        PROBLEM(reader, OPTIMIZER "device",
+        PROBLEM(draft, OPTIMIZER "device",
                 "E106 with ddp each rank needs the whole state at once: set "
                 "distributed.strategy to zero1, zero2 or zero3");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (tier == DT_CONF_OFFLOAD_NONE && is_changed(reader, others[i]))
-            WARNING(reader, others[i], "no effect: %sdevice is none",
-                    OPTIMIZER);
+        if (tier == DT_CONF_OFFLOAD_NONE && is_changed(draft, others[i]))
+            WARNING(draft, others[i], "no effect: %sdevice is none", OPTIMIZER);
 }
 
-static void check_offload_param(struct dt_conf_reader *reader)
+static void check_offload_param(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     int tier = conf->distributed.offload_param.device;
     int strategy = conf->distributed.strategy;
-    check_path(reader, PARAM "device", PARAM "path", tier);
+    check_path(draft, PARAM "device", PARAM "path", tier);
     if (tier == DT_CONF_OFFLOAD_NONE)
         return;
     if (strategy != DT_CONF_ZERO3 && strategy != DT_CONF_AUTO_STRATEGY)
-        PROBLEM(reader, PARAM "device",
+        PROBLEM(draft, PARAM "device",
                 "E106 with %s each rank computes with all weights: set "
                 "distributed.strategy to zero3",
                 dt_conf_strategy_name(strategy));
     else if (conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NONE)
-        WARNING(reader, PARAM "device",
+        WARNING(draft, PARAM "device",
                 "no effect without distributed.offload_optimizer: weights are "
                 "rounded from the fp32 weights, which are on the device");
 }
 
 /* --- keys that not every strategy looks at --- */
 
-static void warn_of_unused(struct dt_conf_reader *reader)
+static void warn_of_unused(struct dt_conf_draft *draft)
 {
     enum { GATHERS = 1 << DT_CONF_AUTO_STRATEGY | 1 << DT_CONF_ZERO3 };
     static const struct {
@@ -172,67 +170,67 @@ static void warn_of_unused(struct dt_conf_reader *reader)
         "distributed.aio.queue_depth",
         "distributed.aio.threads",
     };
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
         if (!(used[i].strategies & 1u << conf->distributed.strategy) &&
-            is_changed(reader, used[i].path))
-            WARNING(reader, used[i].path, "no effect with strategy %s",
+            is_changed(draft, used[i].path))
+            WARNING(draft, used[i].path, "no effect with strategy %s",
                     dt_conf_strategy_name(conf->distributed.strategy));
     if (conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NVME ||
         conf->distributed.offload_param.device == DT_CONF_OFFLOAD_NVME)
         return;
     for (size_t i = 0; i < sizeof(aio) / sizeof(aio[0]); i++)
-        if (is_changed(reader, aio[i]))
-            WARNING(reader, aio[i], "no effect: nothing is offloaded to nvme");
+        if (is_changed(draft, aio[i]))
+            WARNING(draft, aio[i], "no effect: nothing is offloaded to nvme");
 }
 
-static void check_reduction(struct dt_conf_reader *reader)
+static void check_reduction(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     bool int8 = conf->distributed.int8_between_nodes;
     if (int8 && conf->distributed.reduction == DT_CONF_FLAT)
-        PROBLEM(reader, "distributed.reduce_between_nodes",
+        PROBLEM(draft, "distributed.reduce_between_nodes",
                 "int8 is for sums between nodes, and distributed.reduction: "
                 "flat has none of these: write two_level or auto");
     else if (int8 && conf->launch.nodes == 1)
-        WARNING(reader, "distributed.reduce_between_nodes",
+        WARNING(draft, "distributed.reduce_between_nodes",
                 "no effect on one node (launch.nodes): gradients are rounded "
                 "between nodes only");
     if (conf->distributed.shard_group == DT_CONF_GROUP_NODE &&
         conf->distributed.reduction == DT_CONF_FLAT)
-        PROBLEM(reader, "distributed.shard_group",
+        PROBLEM(draft, "distributed.shard_group",
                 "E105 nodes sum gradients within each and then between them, "
                 "but distributed.reduction is flat: remove one of them");
 }
 
-static void check_prefetch(struct dt_conf_reader *reader)
+static void check_prefetch(struct dt_conf_draft *draft)
 {
-    if (dt_conf_given(reader->conf, "distributed.prefetch_units") &&
-        dt_conf_given(reader->conf, "distributed.prefetch_elements"))
-        WARNING(reader, "distributed.prefetch_elements",
+    if (dt_conf_given(draft->conf, "distributed.prefetch_units") &&
+        dt_conf_given(draft->conf, "distributed.prefetch_elements"))
+        WARNING(draft, "distributed.prefetch_elements",
                 "no effect: distributed.prefetch_units is given");
 }
 
-static void check_outage(struct dt_conf_reader *reader)
+static void check_outage(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (dt_conf_given(conf, "distributed.outage_s") &&
-        !has_failed(reader, "distributed.outage_s") &&
-        !has_failed(reader, "distributed.timeout_s") &&
+        !has_failed(draft, "distributed.outage_s") &&
+        !has_failed(draft, "distributed.timeout_s") &&
         conf->distributed.outage_s >= conf->distributed.timeout_s)
-        PROBLEM(reader, "distributed.outage_s",
+        PROBLEM(draft, "distributed.outage_s",
                 "%ld must be less than distributed.timeout_s, which is %ld",
                 conf->distributed.outage_s, conf->distributed.timeout_s);
 }
 
-void dt_conf_check_distributed(struct dt_conf_reader *reader)
+void dt_conf_check_distributed(struct dt_conf_draft *draft)
 {
-    check_outage(reader);
-    check_offload_optimizer(reader);
-    check_offload_param(reader);
-    check_reduction(reader);
-    check_prefetch(reader);
-    warn_of_unused(reader);
+    check_outage(draft);
+    check_offload_optimizer(draft);
+    check_offload_param(draft);
+    check_reduction(draft);
+    check_prefetch(draft);
+    warn_of_unused(draft);
 }
 
 int dt_conf_check_world(const struct dt_conf *conf, long world,

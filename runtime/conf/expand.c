@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 enum { NAME_BYTES = 256, DEPTH_MAX = 8 };
 
@@ -120,9 +120,10 @@ static void expand_scalar(struct dt_conf_reader *reader, struct dt_tree *node,
         return;
     char *text = expand(node->text, &err);
     if (!text && err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else if (!text)
-        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
+                     err.text);
     node->unknown = !text;
     if (!text)
         return;

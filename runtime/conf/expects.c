@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/schema.h"
+#include "conf/conf_impl.h"
 
 /* Appends to the text in buffer; cuts what does not fit. */
 #define APPEND(buffer, bytes, ...)                                             \

@@ -6,9 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "conf/conf.h"
-#include "conf/deepspeed.h"
-#include "conf/schema.h"
+#include "conf/conf_impl.h"
 
 enum { WIDTH = 79, INDENT = 4, TEXT_BYTES = 1024 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/draft.h"
 
 /* What is known of the files without looking at them. */
 static enum dt_kind kind_asked(enum dt_kind_asked asked)
@@ -18,11 +18,11 @@ static enum dt_kind kind_asked(enum dt_kind_asked asked)
  * lines only with data.packing: wrapped, which makes one stream of both. With
  * any other packing a text file would be a single example, cut to one row.
  */
-static void join_kinds(struct dt_conf_reader *reader, const char *key,
+static void join_kinds(struct dt_conf_draft *draft, const char *key,
                        const char *path, const struct dt_found *found,
                        const char *first, const struct dt_found *first_found)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     bool textual =
         found->kind != DT_KIND_TOKENS && conf->data.kind != DT_KIND_TOKENS;
     if (found->kind == conf->data.kind)
@@ -30,7 +30,7 @@ static void join_kinds(struct dt_conf_reader *reader, const char *key,
     if (textual && conf->data.packing == DT_PACK_WRAPPED)
         conf->data.kind = DT_KIND_LINES;
     else
-        PROBLEM(reader, key,
+        PROBLEM(draft, key,
                 "%s holds %s, but %s holds %s: a run reads one "
                 "kind of file%s",
                 path, dt_kind_name(found), first, dt_kind_name(first_found),
@@ -38,9 +38,9 @@ static void join_kinds(struct dt_conf_reader *reader, const char *key,
                         : "");
 }
 
-void dt_conf_derive_kind(struct dt_conf_reader *reader)
+void dt_conf_derive_kind(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     static const char *const keys[] = {"data.train", "data.eval"};
     const struct dt_conf_list *lists[] = {&conf->data.train, &conf->data.eval};
     enum dt_kind_asked asked = dt_kind_asked_by(conf->data.format);
@@ -57,11 +57,11 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
                 continue;
             }
             if (dt_kind_find(path, asked, &found, &err) < 0) {
-                PROBLEM(reader, keys[k], "%s", err.text);
+                PROBLEM(draft, keys[k], "%s", err.text);
                 continue;
             }
             if (first) {
-                join_kinds(reader, keys[k], path, &found, first, &first_found);
+                join_kinds(draft, keys[k], path, &found, first, &first_found);
             } else {
                 conf->data.kind = found.kind;
                 first_found = found;
@@ -76,9 +76,9 @@ void dt_conf_derive_kind(struct dt_conf_reader *reader)
 /* Warns of keys that affect only JSON lines, which alone have columns and are
  * examples that can be packed, truncated or left out.
  */
-void dt_conf_warn_of_stream(struct dt_conf_reader *reader)
+void dt_conf_warn_of_stream(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     bool tokens = conf->data.kind == DT_KIND_TOKENS;
     const struct {
         const char *path;
@@ -102,6 +102,6 @@ void dt_conf_warn_of_stream(struct dt_conf_reader *reader)
         return;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].given)
-            WARNING(reader, keys[i].path, "no effect: data.train is one %s",
+            WARNING(draft, keys[i].path, "no effect: data.train is one %s",
                     tokens ? "stream of tokens" : "text");
 }

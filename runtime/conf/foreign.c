@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "conf/schema.h"
+#include "conf/conf_impl.h"
 
 /* clang-format off */
 #define UNUSED(names, text) {names, NULL, NULL, NULL, text, NULL}

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/foreign.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 char *dt_conf_parse_path(struct dt_conf_reader *reader,
                          const struct dt_conf_key *key,
@@ -22,12 +22,13 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
     }
     char *path = dt_conf_check_braces(
                      node->written ? node->written : node->text, &err) == 0
-                     ? dt_conf_path(reader->directory, node->text, &err)
+                     ? dt_conf_path(reader->draft.directory, node->text, &err)
                      : NULL;
     if (!path && err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else if (!path)
-        dt_conf_note(&reader->problems, node->place, key->path, "%s", err.text);
+        dt_conf_note(&reader->draft.problems, node->place, key->path, "%s",
+                     err.text);
     return path;
 }
 
@@ -59,7 +60,7 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
              dt_foreign_file(path, &foreign) < 0)
         why = foreign.text + strlen(path) + strlen(": ");
     bool hub = type == S_IFDIR && is_hub_name(node->text);
-    dt_conf_note(&reader->problems, node->place, key->path, "%s%s: %s%s",
+    dt_conf_note(&reader->draft.problems, node->place, key->path, "%s%s: %s%s",
                  hub ? "E129 " : "", path, why,
                  hub ? " (names on a hub are not looked up)" : "");
     return -1;
@@ -85,7 +86,7 @@ int dt_conf_list_add(struct dt_conf_reader *reader, struct dt_conf_list *list,
     char *copy = strdup(text);
     if (!texts || !weights || !copy) {
         free(copy);
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return -1;
     }
     texts[list->count] = copy;

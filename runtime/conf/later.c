@@ -2,8 +2,7 @@
 /* later.c - lists keys that are known but not supported yet, and switches */
 #include "config.h"
 
-#include "conf/conf.h"
-#include "conf/schema.h"
+#include "conf/conf_impl.h"
 
 #define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NONE KEYS(NULL)

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/str.h"
-#include "conf/read.h"
+#include "conf/draft.h"
 
 enum { SIGNAL_DEFAULT_S = 60 }; /* the default of Slurm's --signal */
 
@@ -67,9 +67,9 @@ static int signal_number(const char *name, size_t len)
     return 0;
 }
 
-static void check_signal(struct dt_conf_reader *reader)
+static void check_signal(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     const char *text = conf->launch.signal;
     long limit;
     if (!text && conf->launch.requeue)
@@ -81,14 +81,14 @@ static void check_signal(struct dt_conf_reader *reader)
     conf->launch.signal_s = SIGNAL_DEFAULT_S;
     bool bad = *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
     if (bad || conf->launch.signal_number == 0)
-        PROBLEM(reader, "launch.signal",
+        PROBLEM(draft, "launch.signal",
                 "expected USR1, USR2, TERM or HUP, and seconds after @, such "
                 "as USR1@300, got \"%.60s\"",
                 text);
     else if (conf->launch.time &&
              dt_conf_parse_time(conf->launch.time, &limit) &&
              limit <= conf->launch.signal_s)
-        PROBLEM(reader, "launch.signal",
+        PROBLEM(draft, "launch.signal",
                 "%ld s before the limit is before the start: launch.time is "
                 "%ld s",
                 conf->launch.signal_s, limit);
@@ -112,49 +112,49 @@ static bool is_ranks(const char *text)
     return true;
 }
 
-static void check_texts(struct dt_conf_reader *reader)
+static void check_texts(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     const char *traced = conf->logging.trace.ranks;
     long number;
     if (conf->launch.time && !dt_conf_parse_time(conf->launch.time, &number))
-        PROBLEM(reader, "launch.time",
+        PROBLEM(draft, "launch.time",
                 "expected minutes, HH:MM:SS, D-HH or D-HH:MM:SS, got "
                 "\"%.60s\"",
                 conf->launch.time);
     if (conf->launch.mem && !is_memory(conf->launch.mem))
-        PROBLEM(reader, "launch.mem",
+        PROBLEM(draft, "launch.mem",
                 "expected a number and K, M, G or T, such as 64G, got "
                 "\"%.60s\"",
                 conf->launch.mem);
     if (!is_ranks(conf->logging.console_ranks))
-        PROBLEM(reader, "logging.console_ranks",
+        PROBLEM(draft, "logging.console_ranks",
                 "expected ranks such as 0,4-7, got \"%.60s\"",
                 conf->logging.console_ranks);
     if (traced && strcmp(traced, "all") != 0 && !is_ranks(traced))
-        PROBLEM(reader, "logging.trace.ranks",
+        PROBLEM(draft, "logging.trace.ranks",
                 "expected all, or ranks such as 0,4-7, got \"%.60s\"", traced);
 }
 
 /* Computes ntasks_per_node. num_processes is the total of all nodes; users
  * often take it for the number on one node, so that case is refused.
  */
-static void settle_tasks(struct dt_conf_reader *reader)
+static void settle_tasks(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     long nodes = conf->launch.nodes > 0 ? conf->launch.nodes : 1;
     long all = conf->launch.num_processes;
     long tasks = conf->launch.ntasks_per_node;
     long gpus = conf->launch.gpus_per_node;
     if (all > 0 && all % nodes != 0)
-        PROBLEM(reader, "launch.num_processes",
+        PROBLEM(draft, "launch.num_processes",
                 "%ld ranks cannot be spread evenly over %ld nodes", all, nodes);
     else if (all > 0 && tasks > 0 && all != nodes * tasks)
-        PROBLEM(reader, "launch.num_processes",
+        PROBLEM(draft, "launch.num_processes",
                 "the total of all nodes: %ld x %ld is %ld, not %ld", nodes,
                 tasks, nodes * tasks, all);
     else if (all > 0 && nodes > 1 && gpus > 0 && all == gpus)
-        PROBLEM(reader, "launch.num_processes",
+        PROBLEM(draft, "launch.num_processes",
                 "the total of all nodes: %ld would be %ld on each of %ld "
                 "nodes with %ld GPUs; write %ld",
                 all, all / nodes, nodes, gpus, nodes * gpus);
@@ -164,55 +164,55 @@ static void settle_tasks(struct dt_conf_reader *reader)
         tasks = gpus;
     if (tasks > 0 && conf->launch.ntasks_per_node == 0) {
         conf->launch.ntasks_per_node = tasks;
-        reader->conf->place[dt_conf_key_find("launch.ntasks_per_node")].line =
+        draft->conf->place[dt_conf_key_find("launch.ntasks_per_node")].line =
             -1;
     }
 }
 
 /* Warns if a restarted run would start again from the beginning. */
-static void check_resume(struct dt_conf_reader *reader)
+static void check_resume(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     const char *path =
         conf->launch.requeue ? "launch.requeue" : "launch.max_restarts";
     if (conf->trains && conf->launch.command.count == 0 &&
         (conf->launch.requeue || conf->launch.max_restarts > 0) &&
         conf->training.resume == DT_CONF_RESUME_NONE)
-        WARNING(reader, path,
+        WARNING(draft, path,
                 "the run would start from the beginning each time: set "
                 "training.resume: auto");
 }
 
 /* Requeueing the job and restarting the step exclude each other. */
-static void check_requeue(struct dt_conf_reader *reader)
+static void check_requeue(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (conf->launch.max_requeues > 0 && !conf->launch.requeue)
-        PROBLEM(reader, "launch.max_requeues", "needs launch.requeue: true");
+        PROBLEM(draft, "launch.max_requeues", "needs launch.requeue: true");
     if (conf->launch.max_requeues > 0 && conf->launch.max_restarts > 0)
-        PROBLEM(reader, "launch.max_requeues",
+        PROBLEM(draft, "launch.max_requeues",
                 "launch.max_restarts is set as well: choose whether a crash "
                 "puts the job back into the queue or restarts the step on "
                 "the same nodes");
 }
 
-static void check_hang(struct dt_conf_reader *reader)
+static void check_hang(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (conf->launch.hang_ends &&
         (!dt_conf_given(conf, "launch.hang_timeout") ||
          conf->launch.hang_timeout_s == 0))
-        PROBLEM(reader, "launch.hang_action",
+        PROBLEM(draft, "launch.hang_action",
                 "end needs launch.hang_timeout: after how many seconds?");
 }
 
-void dt_conf_check_launch(struct dt_conf_reader *reader)
+void dt_conf_check_launch(struct dt_conf_draft *draft)
 {
-    settle_tasks(reader);
-    check_signal(reader);
-    check_texts(reader);
-    dt_conf_check_command(reader);
-    check_requeue(reader);
-    check_resume(reader);
-    check_hang(reader);
+    settle_tasks(draft);
+    check_signal(draft);
+    check_texts(draft);
+    dt_conf_check_command(draft);
+    check_requeue(draft);
+    check_resume(draft);
+    check_hang(draft);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/launcher.h"
-#include "conf/read.h"
+#include "conf/draft.h"
 
 enum kind {
     REFUSED,   /* only we may set it */
@@ -113,9 +113,9 @@ static bool wants_expansion(const char *value)
     return false;
 }
 
-void dt_conf_check_env(struct dt_conf_reader *reader)
+void dt_conf_check_env(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     bool trains = conf->trains && conf->launch.command.count == 0;
     for (size_t i = 0; i < conf->env_count; i++) {
         const struct dt_conf_env *env = &conf->env[i];
@@ -125,11 +125,11 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
                                                  conf->launch.nodes, &refused);
         snprintf(key, sizeof(key), "env.%.50s", env->name);
         if (wants_expansion(env->written ? env->written : env->value))
-            dt_conf_note(&reader->warnings, env->place, key,
+            dt_conf_note(&draft->warnings, env->place, key,
                          "exported as it is written: only ${NAME} is expanded "
                          "here");
         if (text)
-            dt_conf_note(refused ? &reader->problems : &reader->warnings,
+            dt_conf_note(refused ? &draft->problems : &draft->warnings,
                          env->place, key, "%s", text);
     }
 }
@@ -137,14 +137,14 @@ void dt_conf_check_env(struct dt_conf_reader *reader)
 /* Warns of a launcher in launch.command: it would start its own ranks in every
  * task. One on each node is left alone.
  */
-void dt_conf_check_command(struct dt_conf_reader *reader)
+void dt_conf_check_command(struct dt_conf_draft *draft)
 {
-    const struct dt_conf_list *words = &reader->conf->launch.command;
+    const struct dt_conf_list *words = &draft->conf->launch.command;
     struct dt_launcher launcher;
-    if (reader->conf->launch.ntasks_per_node != 1 &&
+    if (draft->conf->launch.ntasks_per_node != 1 &&
         dt_launcher_find((const char *const *)words->text, words->count,
                          &launcher))
-        WARNING(reader, "launch.command",
+        WARNING(draft, "launch.command",
                 "%s %s%s; srun has started them already: write the program "
                 "alone, such as [python3, train.py]",
                 launcher.name, launcher.does, launcher.also);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 static int parse_weight(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
@@ -14,7 +14,7 @@ static int parse_weight(struct dt_conf_reader *reader,
         dt_conf_parse_number(node->text, weight) && *weight > 0 &&
         *weight <= 1e6)
         return 0;
-    dt_conf_note(&reader->problems, node->place, key->path,
+    dt_conf_note(&reader->draft.problems, node->place, key->path,
                  "weight: expected a number above 0 and up to 1e6: how many "
                  "times an epoch has the file");
     return -1;
@@ -39,14 +39,14 @@ static const struct dt_tree *file_item(struct dt_conf_reader *reader,
         } else if (strcmp(c->key, "weight") == 0) {
             good &= parse_weight(reader, key, c, weight) == 0;
         } else {
-            dt_conf_note(&reader->problems, c->key_place, key->path,
+            dt_conf_note(&reader->draft.problems, c->key_place, key->path,
                          "unknown key %.*s: a file has path and weight",
                          DT_CONF_SHOWN_BYTES, c->key);
             good = false;
         }
     }
     if (!path)
-        dt_conf_note(&reader->problems, item->place, key->path,
+        dt_conf_note(&reader->draft.problems, item->place, key->path,
                      "a section here needs the key path");
     return good ? path : NULL;
 }

@@ -11,8 +11,7 @@
 
 #include "base/file.h"
 #include "base/secret.h"
-#include "conf/deepspeed.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 /* Whether the switch applies to this value. */
 static bool is_switch(const struct dt_conf_switch *s,
@@ -31,7 +30,7 @@ static void take_meant(struct dt_conf_reader *reader, const char *path,
     if (meant.text)
         dt_conf_set(reader, dt_conf_key_find(path), &meant);
     else
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     free(meant.text);
 }
 
@@ -60,7 +59,8 @@ static void take_foreign(struct dt_conf_reader *reader,
         if (strcmp(node->key, "finetuning_type") == 0)
             reader->lora_at = node->place;
     } else if (f->meant) {
-        dt_conf_note(&reader->problems, node->key_place, path, "%s", f->meant);
+        dt_conf_note(&reader->draft.problems, node->key_place, path, "%s",
+                     f->meant);
     } else {
         if (used == 0)
             reader->unused_at = node->key_place;
@@ -72,17 +72,17 @@ static void take_foreign(struct dt_conf_reader *reader,
 /* Says which defaults are not those of LLaMA-Factory. */
 static void warn_of_lora(struct dt_conf_reader *reader)
 {
-    bool alpha = dt_conf_given(reader->conf, "adapter.alpha");
-    bool target = dt_conf_given(reader->conf, "adapter.target_modules");
+    bool alpha = dt_conf_given(reader->draft.conf, "adapter.alpha");
+    bool target = dt_conf_given(reader->draft.conf, "adapter.target_modules");
     if (reader->lora_at.line > 0 && (!alpha || !target))
-        dt_conf_note(&reader->warnings, reader->lora_at, "finetuning_type",
-                     "LLaMA-Factory's default of%s%s%s: write %s%s%s",
-                     alpha ? "" : " lora_alpha is twice lora_rank, 8 here",
-                     alpha || target ? "" : ", and that of",
-                     target ? ""
-                            : " lora_target is all, q_proj and v_proj here",
-                     alpha ? "" : "lora_alpha", alpha || target ? "" : " and ",
-                     target ? "" : "lora_target");
+        dt_conf_note(
+            &reader->draft.warnings, reader->lora_at, "finetuning_type",
+            "LLaMA-Factory's default of%s%s%s: write %s%s%s",
+            alpha ? "" : " lora_alpha is twice lora_rank, 8 here",
+            alpha || target ? "" : ", and that of",
+            target ? "" : " lora_target is all, q_proj and v_proj here",
+            alpha ? "" : "lora_alpha", alpha || target ? "" : " and ",
+            target ? "" : "lora_target");
 }
 
 /* Warns of all keys without effect at once: a file often has a dozen. */
@@ -90,7 +90,7 @@ static void warn_of_foreign(struct dt_conf_reader *reader)
 {
     warn_of_lora(reader);
     if (reader->unused[0])
-        dt_conf_note(&reader->warnings, reader->unused_at, NULL,
+        dt_conf_note(&reader->draft.warnings, reader->unused_at, NULL,
                      "no effect here: %s; `disttrain check --explain KEY` says "
                      "why",
                      reader->unused);
@@ -116,25 +116,25 @@ static bool has_variable(const struct dt_conf *conf, const char *name)
 /* Takes variables, except for those that an override gives. */
 static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = reader->draft.conf;
     size_t count = conf->env_count;
     for (const struct dt_tree *c = map->child; c; c = c->next)
         count++;
     struct dt_conf_env *more =
         reallocarray(conf->env, count + 1, sizeof(conf->env[0]));
     conf->env = more ? more : conf->env;
-    reader->problems.out_of_memory |= !more;
+    reader->draft.problems.out_of_memory |= !more;
     for (const struct dt_tree *c = map->child; c && more; c = c->next) {
         char key[64];
         snprintf(key, sizeof(key), "env.%.50s", c->key);
         if (has_variable(conf, c->key) || c->unknown)
             continue;
         if (!is_name(c->key)) {
-            dt_conf_note(&reader->problems, c->key_place, key,
+            dt_conf_note(&reader->draft.problems, c->key_place, key,
                          "not a name of a variable");
         } else if (c->kind != DT_TREE_SCALAR || dt_conf_is_null(c) ||
                    dt_conf_is_empty(c)) {
-            dt_conf_note(&reader->problems, c->place, key,
+            dt_conf_note(&reader->draft.problems, c->place, key,
                          "expected a string (\"\" for an empty one)");
         } else {
             struct dt_conf_env *env = &conf->env[conf->env_count++];
@@ -142,7 +142,7 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
             env->value = strdup(c->text);
             env->written = c->written ? strdup(c->written) : NULL;
             env->place = c->key_place;
-            reader->problems.out_of_memory |= !env->name || !env->value;
+            reader->draft.problems.out_of_memory |= !env->name || !env->value;
         }
     }
 }
@@ -151,14 +151,15 @@ static void note_unknown(struct dt_conf_reader *reader,
                          const struct dt_tree *node, const char *path)
 {
     char buffer[256];
-    const char *nearest = reader->problems.count < DT_CONF_NOTES_MAX
+    const char *nearest = reader->draft.problems.count < DT_CONF_NOTES_MAX
                               ? dt_conf_nearest(path, buffer, sizeof(buffer))
                               : NULL;
     if (nearest)
-        dt_conf_note(&reader->problems, node->key_place, path,
+        dt_conf_note(&reader->draft.problems, node->key_place, path,
                      "unknown key; did you mean %s?", nearest);
     else
-        dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
+        dt_conf_note(&reader->draft.problems, node->key_place, path,
+                     "unknown key");
 }
 
 /* The row of a path. If keys of several algorithms have the name, it is that of
@@ -221,7 +222,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         else if (row >= 0 && !section) /* `optimizer` may be either */
             dt_conf_set(reader, row, c);
         else if (waits)
-            dt_conf_note(&reader->problems, c->key_place, path,
+            dt_conf_note(&reader->draft.problems, c->key_place, path,
                          "not supported yet: it needs %s", waits);
         else if (!dt_conf_section_match(path))
             note_unknown(reader, c, path);
@@ -230,7 +231,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         else if (c->kind == DT_TREE_MAP)
             walk_tree(reader, c, path);
         else if (!dt_conf_is_empty(c) && !dt_conf_is_null(c))
-            dt_conf_note(&reader->problems, c->place, path,
+            dt_conf_note(&reader->draft.problems, c->place, path,
                          "expected a section with keys");
     }
 }
@@ -244,7 +245,7 @@ static void set_defaults(struct dt_conf_reader *reader)
             continue;
         if (key->fallback[0] == '[')
             list = dt_tree_parse(key->fallback, strlen(key->fallback),
-                                 &reader->problems);
+                                 &reader->draft.problems);
         dt_conf_value_set(reader, key, list ? list : &scalar);
         dt_tree_destroy(list);
     }
@@ -264,10 +265,11 @@ static bool has_training_key(const struct dt_conf *conf)
  */
 static char *shown_path(const struct dt_conf_reader *reader, const char *path)
 {
-    const char *file = reader->problems.file, *slash = strrchr(file, '/');
+    const char *file = reader->draft.problems.file, *slash = strrchr(file, '/');
     int prefix = slash ? (int)(slash + 1 - file) : 0;
     struct dt_error err;
-    char *shown = NULL, *directory = dt_conf_path(reader->directory, ".", &err);
+    char *shown = NULL,
+         *directory = dt_conf_path(reader->draft.directory, ".", &err);
     size_t n = directory ? strlen(directory) : 0;
     bool below = n > 0 && strncmp(path, directory, n) == 0 && path[n] == '/';
     free(directory);
@@ -285,11 +287,11 @@ static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
     struct dt_tree *tree = NULL;
     char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
     if (!text && err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else if (!text)
-        PROBLEM(reader, "distributed.deepspeed_config", "%s", err.text);
+        PROBLEM(&reader->draft, "distributed.deepspeed_config", "%s", err.text);
     else
-        tree = dt_tree_parse_json(text, strlen(text), &reader->problems);
+        tree = dt_tree_parse_json(text, strlen(text), &reader->draft.problems);
     free(text);
     return tree;
 }
@@ -300,18 +302,19 @@ static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
 static void take_deepspeed(struct dt_conf_reader *reader)
 {
     static const char key[] = "distributed.deepspeed_config";
-    const char *path = reader->conf->distributed.deepspeed_config;
+    const char *path = reader->draft.conf->distributed.deepspeed_config;
     if (!path)
         return;
     reader->deepspeed = shown_path(reader, path);
-    reader->problems.deepspeed = reader->warnings.deepspeed = reader->deepspeed;
-    reader->problems.out_of_memory |= !reader->deepspeed;
+    reader->draft.problems.deepspeed = reader->draft.warnings.deepspeed =
+        reader->deepspeed;
+    reader->draft.problems.out_of_memory |= !reader->deepspeed;
     struct dt_tree *tree =
         reader->deepspeed ? parse_deepspeed(reader, path) : NULL;
     if (tree)
         dt_deepspeed_take_file(reader, tree, NULL);
     dt_tree_destroy(tree);
-    reader->conf->place[dt_conf_key_find(key)].line = 0;
+    reader->draft.conf->place[dt_conf_key_find(key)].line = 0;
 }
 
 /* Notes which algorithm a tree asks for. */
@@ -332,9 +335,9 @@ static void find_algorithm(struct dt_conf_reader *reader,
 /* Stores the values of the overrides, the last one first, and of the file. */
 static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
 {
-    const struct dt_conf_overrides *overrides = &reader->conf->overrides;
+    const struct dt_conf_overrides *overrides = &reader->draft.conf->overrides;
     struct dt_tree **set = calloc(overrides->count + 1, sizeof(*set));
-    reader->problems.out_of_memory |= !set;
+    reader->draft.problems.out_of_memory |= !set;
     dt_conf_expand(reader, tree, "");
     find_algorithm(reader, tree);
     for (size_t i = 0; set && i < overrides->count; i++) {
@@ -361,19 +364,20 @@ static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
 static void read_tree(struct dt_conf_reader *reader, struct dt_tree *tree)
 {
     if (tree->kind != DT_TREE_MAP) {
-        dt_conf_note(&reader->problems, tree->place, NULL,
+        dt_conf_note(&reader->draft.problems, tree->place, NULL,
                      "expected `key: value` lines");
         return;
     }
     take_values(reader, tree);
-    reader->conf->trains = has_training_key(reader->conf);
+    reader->draft.conf->trains = has_training_key(reader->draft.conf);
     take_deepspeed(reader);
-    if (reader->problems.out_of_memory)
+    dt_conf_take_reward_path(reader);
+    if (reader->draft.problems.out_of_memory)
         return;
-    dt_conf_derive(reader);
-    dt_conf_check(reader);
-    if (dt_conf_fingerprint(reader->conf) < 0)
-        reader->problems.out_of_memory = true;
+    dt_conf_derive(&reader->draft);
+    dt_conf_check(&reader->draft);
+    if (dt_conf_fingerprint(reader->draft.conf) < 0)
+        reader->draft.problems.out_of_memory = true;
 }
 
 void dt_conf_destroy(struct dt_conf *conf)
@@ -424,13 +428,16 @@ static char *directory_of(const char *file)
 /* Creates a configuration of defaults. False: out of memory. */
 static bool open_reader(struct dt_conf_reader *reader, const char *file)
 {
-    reader->problems.file = reader->warnings.file = file;
-    reader->failed = calloc(dt_conf_key_count, sizeof(reader->failed[0]));
+    reader->draft.problems.file = reader->draft.warnings.file = file;
+    reader->draft.failed =
+        calloc(dt_conf_key_count, sizeof(reader->draft.failed[0]));
     reader->overridden =
         calloc(dt_conf_key_count, sizeof(reader->overridden[0]));
-    reader->values = reader->conf = create_conf(file);
-    reader->directory = reader->conf ? directory_of(reader->conf->file) : NULL;
-    if (!reader->failed || !reader->overridden || !reader->directory)
+    reader->values = reader->draft.conf = create_conf(file);
+    reader->draft.directory =
+        reader->draft.conf ? directory_of(reader->draft.conf->file) : NULL;
+    if (!reader->draft.failed || !reader->overridden ||
+        !reader->draft.directory)
         return false;
     set_defaults(reader);
     return true;
@@ -439,13 +446,14 @@ static bool open_reader(struct dt_conf_reader *reader, const char *file)
 /* Keeps the notes, and the configuration if it is good. */
 static void close_reader(struct dt_conf_reader *reader, bool good)
 {
-    if (!good || reader->problems.count > 0 || reader->problems.out_of_memory) {
-        dt_conf_destroy(reader->conf);
-        reader->conf = NULL;
+    if (!good || reader->draft.problems.count > 0 ||
+        reader->draft.problems.out_of_memory) {
+        dt_conf_destroy(reader->draft.conf);
+        reader->draft.conf = NULL;
     }
-    free(reader->failed);
+    free(reader->draft.failed);
     free(reader->overridden);
-    free(reader->directory);
+    free(reader->draft.directory);
     free(reader->deepspeed);
 }
 
@@ -468,17 +476,17 @@ static struct dt_conf *load_text(const char *file, const char *text,
                                  struct dt_conf_problems *warnings)
 {
     struct dt_conf_reader reader = {0};
-    bool good =
-        open_reader(&reader, file) && copy_overrides(reader.conf, overrides);
+    bool good = open_reader(&reader, file) &&
+                copy_overrides(reader.draft.conf, overrides);
     struct dt_tree *tree =
-        good ? dt_tree_parse(text, bytes, &reader.problems) : NULL;
+        good ? dt_tree_parse(text, bytes, &reader.draft.problems) : NULL;
     if (tree)
         read_tree(&reader, tree);
     dt_tree_destroy(tree);
     close_reader(&reader, tree != NULL);
-    dt_conf_notes_move(&reader.problems, problems);
-    dt_conf_notes_move(&reader.warnings, warnings);
-    return reader.conf;
+    dt_conf_notes_move(&reader.draft.problems, problems);
+    dt_conf_notes_move(&reader.draft.warnings, warnings);
+    return reader.draft.conf;
 }
 
 struct dt_conf *dt_conf_load_text(const char *file, const char *text,
@@ -494,11 +502,11 @@ static void tell_deepspeed(struct dt_conf_reader *reader, const char *text,
                            struct dt_conf_notes *tells)
 {
     struct dt_tree *tree =
-        dt_tree_parse_json(text, strlen(text), &reader->problems);
+        dt_tree_parse_json(text, strlen(text), &reader->draft.problems);
     if (tree) {
         dt_deepspeed_take_file(reader, tree, tells);
-        dt_conf_derive_distributed(reader);
-        dt_conf_check_distributed(reader);
+        dt_conf_derive_distributed(&reader->draft);
+        dt_conf_check_distributed(&reader->draft);
     }
     dt_tree_destroy(tree);
 }
@@ -506,16 +514,16 @@ static void tell_deepspeed(struct dt_conf_reader *reader, const char *text,
 int dt_conf_explain_deepspeed_text(const char *file, const char *text,
                                    FILE *out, struct dt_error *err)
 {
-    struct dt_conf_reader reader = {.problems.deepspeed = file,
-                                    .warnings.deepspeed = file};
+    struct dt_conf_reader reader = {.draft.problems.deepspeed = file,
+                                    .draft.warnings.deepspeed = file};
     struct dt_conf_notes tells = {.file = file, .deepspeed = file};
     struct dt_conf_problems lines;
     bool good = open_reader(&reader, file);
     if (good)
         tell_deepspeed(&reader, text, &tells);
-    bool failed = reader.problems.count > 0;
-    dt_conf_notes_join(&tells, &reader.problems);
-    dt_conf_notes_join(&tells, &reader.warnings);
+    bool failed = reader.draft.problems.count > 0;
+    dt_conf_notes_join(&tells, &reader.draft.problems);
+    dt_conf_notes_join(&tells, &reader.draft.warnings);
     good = good && !tells.out_of_memory;
     dt_conf_notes_move(&tells, &lines);
     for (size_t i = 0; i < lines.count && good; i++)

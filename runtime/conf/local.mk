@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/adapter.c \
-	runtime/conf/algorithm.c \
 	runtime/conf/assign.c \
 	runtime/conf/batch.c \
 	runtime/conf/check.c \
 	runtime/conf/conf.h \
+	runtime/conf/conf_impl.h \
 	runtime/conf/data_files.c \
 	runtime/conf/deepspeed.c \
-	runtime/conf/deepspeed.h \
 	runtime/conf/deepspeed_keys.c \
 	runtime/conf/device.c \
 	runtime/conf/distributed.c \
+	runtime/conf/draft.c \
+	runtime/conf/draft.h \
 	runtime/conf/dump.c \
 	runtime/conf/expand.c \
 	runtime/conf/expects.c \
@@ -20,6 +21,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/foreign.c \
 	runtime/conf/item.c \
 	runtime/conf/json.c \
+	runtime/conf/keys.h \
 	runtime/conf/keys/adapter.def \
 	runtime/conf/keys/checkpoint.def \
 	runtime/conf/keys/data.def \
@@ -47,17 +49,15 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/load.c \
 	runtime/conf/names.c \
 	runtime/conf/notes.c \
-	runtime/conf/notes.h \
 	runtime/conf/number.c \
 	runtime/conf/numerics.c \
 	runtime/conf/overrides.c \
 	runtime/conf/path.c \
 	runtime/conf/place.c \
 	runtime/conf/preference.c \
-	runtime/conf/read.h \
+	runtime/conf/print.c \
 	runtime/conf/reward.c \
 	runtime/conf/reward_keys.c \
-	runtime/conf/reward_types.h \
 	runtime/conf/sampled.c \
 	runtime/conf/schema.c \
 	runtime/conf/schema.h \
@@ -66,6 +66,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
-	runtime/conf/values.h \
 	runtime/conf/yaml.c \
 	# End of runtime/conf

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "conf/deepspeed.h"
-#include "conf/schema.h"
+#include "conf/conf_impl.h"
 
 enum { CANDIDATES_MAX = 512 };
 
@@ -76,24 +75,6 @@ static bool is_alias(const char *path, const char *alias, const char *section,
     return section_bytes > 0 && !strchr(alias, '.') &&
            is_in_section(path, section, section_bytes) &&
            strcmp(last_name(path), alias) == 0;
-}
-
-int dt_conf_key_find(const char *path)
-{
-    for (size_t i = 0; i < dt_conf_key_count; i++)
-        if (strcmp(dt_conf_keys[i].path, path) == 0)
-            return (int)i;
-    return -1;
-}
-
-bool dt_conf_key_trains(const struct dt_conf_key *key)
-{
-    static const char *const others[] = {"version", "mode", "launch.",
-                                         "logging.", "reward.", "run."};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strncmp(key->path, others[i], strlen(others[i])) == 0)
-            return false;
-    return true;
 }
 
 static const char *const *aliases_of(const struct dt_conf_key *key)

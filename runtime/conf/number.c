@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 static const char decimal[] = "0123456789";
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 enum { KEY_BYTES = 256 };
 
@@ -105,12 +105,12 @@ static struct dt_tree *parse_flow(struct dt_conf_reader *reader,
         return NULL;
     notes->file = "value";
     struct dt_tree *tree = dt_tree_parse(text, strlen(text), notes);
-    reader->problems.out_of_memory |= notes->out_of_memory;
+    reader->draft.problems.out_of_memory |= notes->out_of_memory;
     for (size_t i = 0; i < notes->count; i++) {
         const char *said = notes->note[i].text;
         const char *where =
             dt_conf_place_text(notes->note[i].place, notes->file, NULL);
-        dt_conf_note(&reader->problems, place, key, "%s",
+        dt_conf_note(&reader->draft.problems, place, key, "%s",
                      said + strlen(where) + strlen(": "));
         free(notes->note[i].text);
     }
@@ -125,12 +125,12 @@ static struct dt_tree *parse_value(struct dt_conf_reader *reader,
                                    struct dt_conf_place place, const char *key,
                                    const char *text)
 {
-    size_t before = reader->problems.count;
+    size_t before = reader->draft.problems.count;
     struct dt_tree *tree = *text && strchr("[{\"'", *text)
                                ? parse_flow(reader, place, key, text)
                                : create_scalar(text);
-    if (!tree && reader->problems.count == before)
-        reader->problems.out_of_memory = true;
+    if (!tree && reader->draft.problems.count == before)
+        reader->draft.problems.out_of_memory = true;
     return tree;
 }
 
@@ -181,7 +181,7 @@ static bool is_part(struct dt_conf_reader *reader, struct dt_conf_place place,
         if (row < 0 || (dt_conf_keys[row].type != DT_CONF_FREE &&
                         dt_conf_keys[row].type != DT_CONF_WEIGHTS))
             continue;
-        dt_conf_note(&reader->problems, place, key,
+        dt_conf_note(&reader->draft.problems, place, key,
                      "set the whole section: %s={%s: VALUE}", part, dot + 1);
         return true;
     }
@@ -202,7 +202,7 @@ struct dt_tree *dt_conf_override_tree(struct dt_conf_reader *reader,
     if (!value)
         return NULL;
     struct dt_tree *tree = nest(key, value);
-    reader->problems.out_of_memory |= !tree;
+    reader->draft.problems.out_of_memory |= !tree;
     set_places(tree, place);
     return tree;
 }

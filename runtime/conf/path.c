@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 struct text {
     char bytes[PATH_MAX];
@@ -45,11 +45,6 @@ static int append_home(struct text *text, const char *from,
     return append_text(text, home, strlen(home), err) < 0
                ? -1
                : append_text(text, from + 1, strlen(from + 1), err);
-}
-
-bool dt_conf_is_later(const char *text)
-{
-    return strstr(text, "${SLURM_") != NULL;
 }
 
 static bool is_directory(const char *path)

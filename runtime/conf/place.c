@@ -3,10 +3,9 @@
 #include "config.h"
 
 #include <stdarg.h>
+#include <string.h>
 
-#include "conf/conf.h"
-#include "conf/notes.h"
-#include "conf/schema.h"
+#include "conf/draft.h"
 
 const char *dt_conf_place_text(struct dt_conf_place place, const char *file,
                                const char *deepspeed)
@@ -39,6 +38,11 @@ struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
     const struct dt_conf_place start = {.line = 1, .column = 1};
     return dt_conf_given(conf, path) ? conf->place[dt_conf_key_find(path)]
                                      : start;
+}
+
+bool dt_conf_is_later(const char *text)
+{
+    return strstr(text, "${SLURM_") != NULL;
 }
 
 int dt_conf_error_set(const struct dt_conf *conf, const char *path,

@@ -10,7 +10,7 @@
 
 #include "base/pattern.h"
 #include "base/str.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 enum { HTTP_RETRIES = 3 }; /* servers are restarted while a run goes on */
 
@@ -51,7 +51,7 @@ static void set_defaults(struct dt_conf_reader *reader)
             continue;
         if (key->fallback[0] == '[')
             list = dt_tree_parse(key->fallback, strlen(key->fallback),
-                                 &reader->problems);
+                                 &reader->draft.problems);
         dt_conf_value_set(reader, key, list ? list : &scalar);
         dt_tree_destroy(list);
     }
@@ -69,10 +69,11 @@ static void note_unknown(struct dt_conf_reader *reader,
     const char *nearest = dt_str_nearest(node->key, names, n);
     snprintf(path, sizeof(path), "reward.functions.%s", node->key);
     if (nearest)
-        dt_conf_note(&reader->problems, node->key_place, path,
+        dt_conf_note(&reader->draft.problems, node->key_place, path,
                      "unknown key; did you mean %s?", nearest);
     else
-        dt_conf_note(&reader->problems, node->key_place, path, "unknown key");
+        dt_conf_note(&reader->draft.problems, node->key_place, path,
+                     "unknown key");
 }
 
 /* Stores the value of a key of a function of `type`. -1: noted. */
@@ -87,12 +88,12 @@ static int take_key(struct dt_conf_reader *reader, int type,
     if (dt_conf_is_null(node))
         return 0;
     if (dt_conf_is_empty(node)) {
-        dt_conf_note(&reader->problems, node->key_place, row->key.path,
+        dt_conf_note(&reader->draft.problems, node->key_place, row->key.path,
                      "no value: write null for the default");
         return -1;
     }
     if (!(row->types & 1u << type)) {
-        dt_conf_note(&reader->problems, node->key_place, row->key.path,
+        dt_conf_note(&reader->draft.problems, node->key_place, row->key.path,
                      "a function of type %s does not use it",
                      dt_conf_reward_type_name(type));
         return -1;
@@ -112,7 +113,7 @@ static int check_required(struct dt_conf_reader *reader, int type,
         if (!row->required || !(row->types & 1u << type) ||
             (node && !dt_conf_is_null(node)))
             continue;
-        dt_conf_note(&reader->problems, item->place, row->key.path,
+        dt_conf_note(&reader->draft.problems, item->place, row->key.path,
                      "required for type %s", dt_conf_reward_type_name(type));
         rc = -1;
     }
@@ -129,9 +130,10 @@ static int check_pattern(struct dt_conf_reader *reader, const char *path,
     if (!text || pattern)
         return 0;
     if (err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else
-        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
+                     err.text);
     return -1;
 }
 
@@ -145,16 +147,17 @@ static int check_program(struct dt_conf_reader *reader, const char *path,
     struct dt_error err;
     if (command->count == 0 || !strchr(command->text[0], '/'))
         return 0;
-    char *file = dt_conf_path(reader->directory, command->text[0], &err);
+    char *file = dt_conf_path(reader->draft.directory, command->text[0], &err);
     int rc = 0;
     if (!file && err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else if (!file)
-        dt_conf_note(&reader->problems, node->place, path, "%s", err.text);
+        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
+                     err.text);
     if (!file)
         return -1;
     if (!dt_conf_is_later(file) && access(file, X_OK) < 0) {
-        dt_conf_note(&reader->problems, node->place, path,
+        dt_conf_note(&reader->draft.problems, node->place, path,
                      "%s: cannot be executed: it must exist and have the "
                      "permission",
                      file);
@@ -184,9 +187,9 @@ static int check_urls(struct dt_conf_reader *reader,
         const char *url = reward->url.text[i];
         if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
             continue;
-        dt_conf_note(&reader->problems, node->place, "reward.functions.url",
-                     "%.*s: expected http:// or https://", DT_CONF_SHOWN_BYTES,
-                     url);
+        dt_conf_note(
+            &reader->draft.problems, node->place, "reward.functions.url",
+            "%.*s: expected http:// or https://", DT_CONF_SHOWN_BYTES, url);
         return -1;
     }
     return 0;
@@ -213,10 +216,10 @@ static int check_values(struct dt_conf_reader *reader,
             0)
         rc = -1;
     if (reward->cache_tokens > reward->tokens && reward->tokens > 0) {
-        dt_conf_note(&reader->problems, child_of(item, "cache_tokens")->place,
-                     "reward.functions.cache_tokens",
-                     "%ld is more than tokens, %ld", reward->cache_tokens,
-                     reward->tokens);
+        dt_conf_note(
+            &reader->draft.problems, child_of(item, "cache_tokens")->place,
+            "reward.functions.cache_tokens", "%ld is more than tokens, %ld",
+            reward->cache_tokens, reward->tokens);
         rc = -1;
     }
     return rc;
@@ -228,7 +231,7 @@ static int refuse_library(struct dt_conf_reader *reader,
 {
     if (type->kind != DT_TREE_SCALAR || strcasecmp(type->text, "library") != 0)
         return 0;
-    dt_conf_note(&reader->problems, type->place, "reward.functions.type",
+    dt_conf_note(&reader->draft.problems, type->place, "reward.functions.type",
                  "shared objects are not loaded: make it a program that "
                  "answers lines of JSON, as contrib/rewards/length_reward.c "
                  "does, and write type: command, command: [./PROGRAM]");
@@ -243,13 +246,13 @@ static int read_function(struct dt_conf_reader *reader,
     const struct dt_conf_key *key = &dt_conf_reward_keys[0].key;
     reward->place = item->place;
     if (item->kind != DT_TREE_MAP) {
-        dt_conf_note(&reader->problems, item->place, "reward.functions",
+        dt_conf_note(&reader->draft.problems, item->place, "reward.functions",
                      "expected a section such as {type: exact}");
         return -1;
     }
     const struct dt_tree *type = child_of(item, "type");
     if (!type || dt_conf_is_null(type)) {
-        dt_conf_note(&reader->problems, item->place, key->path,
+        dt_conf_note(&reader->draft.problems, item->place, key->path,
                      "required: what kind of function it is");
         return -1;
     }
@@ -266,7 +269,7 @@ static int read_function(struct dt_conf_reader *reader,
             check_values(reader, reward, item) < 0)
             rc = -1;
     }
-    reader->values = reader->conf;
+    reader->values = reader->draft.conf;
     if (reward->type == DT_CONF_REWARD_MODEL)
         reward->where = DT_CONF_ALL;
     const struct dt_tree *retries = child_of(item, "retries");
@@ -275,7 +278,7 @@ static int read_function(struct dt_conf_reader *reader,
         reward->retries = HTTP_RETRIES;
     if (!reward->name)
         reward->name = strdup(dt_conf_reward_type_name(reward->type));
-    reader->problems.out_of_memory |= !reward->name;
+    reader->draft.problems.out_of_memory |= !reward->name;
     return rc;
 }
 
@@ -291,12 +294,12 @@ static int check_names(struct dt_conf_reader *reader,
             if (!name || strcmp(name, now->name) != 0)
                 continue;
             dt_conf_note(
-                &reader->problems, now->place, "reward.functions.name",
+                &reader->draft.problems, now->place, "reward.functions.name",
                 "\"%.*s\" is the function in %s, too: give each a name "
                 "of its own",
                 DT_CONF_SHOWN_BYTES, name,
-                dt_conf_where(&reader->problems, rewards->functions[j].place,
-                              now->place));
+                dt_conf_where(&reader->draft.problems,
+                              rewards->functions[j].place, now->place));
             rc = -1;
             break;
         }
@@ -308,7 +311,7 @@ int dt_conf_rewards_set(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
                         const struct dt_tree *node)
 {
-    struct dt_conf_rewards rewards = {0}, *slot = &reader->conf->reward;
+    struct dt_conf_rewards rewards = {0}, *slot = &reader->draft.conf->reward;
     size_t count = 0;
     int rc = 0;
     for (const struct dt_tree *c = node->child; c; c = c->next)
@@ -317,7 +320,7 @@ int dt_conf_rewards_set(struct dt_conf_reader *reader,
         return dt_conf_expected(reader, key, node);
     rewards.functions = calloc(count, sizeof(rewards.functions[0]));
     if (!rewards.functions) {
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return -1;
     }
     for (const struct dt_tree *c = node->child; c; c = c->next)
@@ -331,29 +334,6 @@ int dt_conf_rewards_set(struct dt_conf_reader *reader,
     return rc;
 }
 
-void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
-                           FILE *out)
-{
-    putc('[', out);
-    for (size_t i = 0; i < rewards->count; i++) {
-        const struct dt_conf_reward *reward = &rewards->functions[i];
-        const char *comma = "";
-        fputs(i ? ", {" : "{", out);
-        for (size_t k = 0; k < dt_conf_reward_key_count; k++) {
-            const struct dt_conf_reward_key *row = &dt_conf_reward_keys[k];
-            if (!(row->types & 1u << reward->type) ||
-                (results && !row->key.result) ||
-                !dt_conf_value_known(reward, &row->key))
-                continue;
-            fprintf(out, "%s%s: ", comma, strrchr(row->key.path, '.') + 1);
-            dt_conf_value_print(reward, &row->key, out);
-            comma = ", ";
-        }
-        putc('}', out);
-    }
-    putc(']', out);
-}
-
 static bool has_model(const struct dt_conf_rewards *rewards)
 {
     for (size_t i = 0; i < rewards->count; i++)
@@ -362,16 +342,17 @@ static bool has_model(const struct dt_conf_rewards *rewards)
     return false;
 }
 
-void dt_conf_derive_rewards(struct dt_conf_reader *reader)
+void dt_conf_take_reward_path(struct dt_conf_reader *reader)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = reader->draft.conf;
     struct dt_conf_rewards *rewards = &conf->reward;
-    if (!conf->model.reward_path || has_model(rewards))
+    if ((conf->algorithm != DT_CONF_PPO && conf->algorithm != DT_CONF_GRPO) ||
+        !conf->model.reward_path || has_model(rewards))
         return;
     struct dt_conf_reward *more = reallocarray(
         rewards->functions, rewards->count + 1, sizeof(rewards->functions[0]));
     if (!more) {
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return;
     }
     rewards->functions = more;
@@ -385,37 +366,5 @@ void dt_conf_derive_rewards(struct dt_conf_reader *reader)
     reward->where = DT_CONF_ALL;
     reward->name = strdup(dt_conf_reward_type_name(reward->type));
     reward->path = strdup(conf->model.reward_path);
-    reader->problems.out_of_memory |= !reward->name || !reward->path;
-}
-
-/* Metrics have a mean and a deviation of each. */
-static void check_number(struct dt_conf_reader *reader)
-{
-    const struct dt_conf_rewards *rewards = &reader->conf->reward;
-    size_t count = 0;
-    for (size_t i = 0; i < rewards->count; i++)
-        count += dt_conf_reward_channels(&rewards->functions[i]);
-    if (count > DT_CONF_REWARDS_MAX)
-        PROBLEM(reader, "reward.functions",
-                "%zu rewards of a completion, channels counted: at most %d",
-                count, DT_CONF_REWARDS_MAX);
-}
-
-void dt_conf_check_rewards(struct dt_conf_reader *reader)
-{
-    const struct dt_conf *conf = reader->conf;
-    const bool used =
-        conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO;
-    if (!conf->trains || !dt_conf_knows_algorithm(reader))
-        return;
-    if (!used && conf->reward.count > 0)
-        PROBLEM(reader, "reward.functions",
-                "only algorithms ppo and grpo use it");
-    if (used && conf->reward.count == 0 &&
-        !reader->failed[dt_conf_key_find("reward.functions")] &&
-        !reader->failed[dt_conf_key_find("model.reward_path")])
-        PROBLEM(reader, "reward.functions",
-                "E118 required: what is a good completion? A list such as "
-                "[{type: exact}], or model.reward_path");
-    check_number(reader);
+    reader->draft.problems.out_of_memory |= !reward->name || !reward->path;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/conf.h"
 #include "conf/schema.h"
 
 #define AT(field) .offset = offsetof(struct dt_conf_reward, field)

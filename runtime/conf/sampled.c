@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/draft.h"
 
 enum { WHITEN_LEAST = 8 }; /* completions whose variance tells something */
 
@@ -17,114 +17,113 @@ static bool samples(const struct dt_conf *conf)
 /* --- defaults --- */
 
 /* Prompts get what completions leave of a row, or a row is made for both. */
-static void derive_lengths(struct dt_conf_reader *reader)
+static void derive_lengths(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     long completion = conf->rollout.max_completion_length;
     bool prompt = dt_conf_given(conf, "data.max_prompt_length");
-    if (prompt && dt_conf_is_left(reader, "data.max_length"))
+    if (prompt && dt_conf_is_left(draft, "data.max_length"))
         conf->data.max_length = conf->data.max_prompt_length + completion;
-    else if (!prompt && dt_conf_is_left(reader, "data.max_prompt_length"))
+    else if (!prompt && dt_conf_is_left(draft, "data.max_prompt_length"))
         conf->data.max_prompt_length = conf->data.max_length - completion;
 }
 
-static void derive_ppo(struct dt_conf_reader *reader)
+static void derive_ppo(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
-    if (dt_conf_is_left(reader, "rollout.max_completion_length"))
+    struct dt_conf *conf = draft->conf;
+    if (dt_conf_is_left(draft, "rollout.max_completion_length"))
         conf->rollout.max_completion_length = 53;
-    if (dt_conf_is_left(reader, "rollout.temperature"))
+    if (dt_conf_is_left(draft, "rollout.temperature"))
         conf->rollout.temperature = 0.7;
-    if (dt_conf_is_left(reader, "optimizer.lr"))
+    if (dt_conf_is_left(draft, "optimizer.lr"))
         conf->optimizer.lr = 3e-6;
-    if (dt_conf_is_left(reader, "ppo.critic.lr"))
+    if (dt_conf_is_left(draft, "ppo.critic.lr"))
         conf->ppo.critic_lr = conf->optimizer.lr;
     if (conf->model.reward_path && !conf->ppo.critic_shares &&
-        dt_conf_is_left(reader, "model.value_path")) {
+        dt_conf_is_left(draft, "model.value_path")) {
         conf->model.value_path = strdup(conf->model.reward_path);
-        reader->problems.out_of_memory |= !conf->model.value_path;
+        draft->problems.out_of_memory |= !conf->model.value_path;
     }
 }
 
-static void derive_grpo(struct dt_conf_reader *reader)
+static void derive_grpo(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
-    if (dt_conf_is_left(reader, "optimizer.lr"))
+    struct dt_conf *conf = draft->conf;
+    if (dt_conf_is_left(draft, "optimizer.lr"))
         conf->optimizer.lr = 1e-6;
     if (conf->grpo.loss_type == DT_GRPO_LUSPO &&
-        dt_conf_is_left(reader, "grpo.importance_sampling"))
+        dt_conf_is_left(draft, "grpo.importance_sampling"))
         conf->grpo.level = DT_GRPO_SEQUENCE;
     if (conf->grpo.loss_type != DT_GRPO_CISPO &&
-        dt_conf_is_left(reader, "grpo.epsilon_high"))
+        dt_conf_is_left(draft, "grpo.epsilon_high"))
         conf->grpo.epsilon_high = conf->grpo.epsilon;
 }
 
-void dt_conf_derive_sampled(struct dt_conf_reader *reader)
+void dt_conf_derive_sampled(struct dt_conf_draft *draft)
 {
-    struct dt_conf *conf = reader->conf;
+    struct dt_conf *conf = draft->conf;
     if (!samples(conf))
         return;
-    if (dt_conf_is_left(reader, "data.format"))
+    if (dt_conf_is_left(draft, "data.format"))
         conf->data.format = DT_FORMAT_PROMPT;
-    if (dt_conf_is_left(reader, "model.disable_dropout"))
+    if (dt_conf_is_left(draft, "model.disable_dropout"))
         conf->model.disable_dropout = true;
     if (conf->algorithm == DT_CONF_PPO)
-        derive_ppo(reader);
+        derive_ppo(draft);
     else
-        derive_grpo(reader);
-    derive_lengths(reader);
-    dt_conf_derive_rewards(reader);
+        derive_grpo(draft);
+    derive_lengths(draft);
     if (conf->rollout.correction == DT_CORRECTION_AUTO) {
         conf->rollout.correction = conf->rollout.overlap > 0
                                        ? DT_CORRECTION_TOKEN_TRUNCATE
                                        : DT_CORRECTION_NONE;
-        dt_conf_is_left(reader, "rollout.correction");
+        dt_conf_is_left(draft, "rollout.correction");
     }
 }
 
 /* --- rules --- */
 
-static void check_prompts(struct dt_conf_reader *reader)
+static void check_prompts(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (conf->data.format != DT_FORMAT_PROMPT)
-        PROBLEM(reader, "data.format",
+        PROBLEM(draft, "data.format",
                 "this algorithm samples completions of prompts: write prompt, "
                 "or leave it out");
     if (conf->data.packing != DT_PACK_NONE)
-        PROBLEM(reader, "data.packing",
+        PROBLEM(draft, "data.packing",
                 "E111 is not for sampled completions, which always follow "
                 "each other in one row without padding");
     if (conf->data.loss_on != DT_LOSS_AUTO)
-        PROBLEM(reader, "data.loss_on",
+        PROBLEM(draft, "data.loss_on",
                 "is not for sampled completions, all tokens of which count");
     if (conf->data.truncation == DT_CONF_DROP)
-        PROBLEM(reader, "data.truncation",
+        PROBLEM(draft, "data.truncation",
                 "drop is for preference pairs: data.prompt_overflow says what "
                 "becomes of long prompts");
     if (conf->training.label_smoothing > 0)
-        PROBLEM(reader, "training.label_smoothing",
+        PROBLEM(draft, "training.label_smoothing",
                 "is not for sampled completions");
 }
 
-static void check_lengths(struct dt_conf_reader *reader)
+static void check_lengths(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     long completion = conf->rollout.max_completion_length;
     long both = conf->data.max_prompt_length + completion;
     long most = conf->training.micro_batch_tokens;
     if (conf->data.max_prompt_length < 1)
-        PROBLEM(reader, "rollout.max_completion_length",
+        PROBLEM(draft, "rollout.max_completion_length",
                 "E119 %ld tokens leave none of data.max_length %ld to prompts",
                 completion, conf->data.max_length);
     else if (both > conf->data.max_length)
-        PROBLEM(reader, "data.max_prompt_length",
+        PROBLEM(draft, "data.max_prompt_length",
                 "E119 %ld tokens and completions of %ld do not fit into "
                 "data.max_length %ld",
                 conf->data.max_prompt_length, completion,
                 conf->data.max_length);
     else if (most > 0 && most < both)
-        PROBLEM(reader, "training.micro_batch_tokens",
+        PROBLEM(draft, "training.micro_batch_tokens",
                 "%ld is too few for a prompt of %ld tokens and a completion "
                 "of %ld",
                 most, conf->data.max_prompt_length, completion);
@@ -139,165 +138,165 @@ static bool is_token(const char *text)
            strtoul(text, NULL, 10) <= INT32_MAX;
 }
 
-static void check_sampling(struct dt_conf_reader *reader)
+static void check_sampling(struct dt_conf_draft *draft)
 {
     static const char all[] = "changes what is sampled, but log-probabilities "
                               "are of all tokens: training is biased";
-    const struct dt_conf_rollout *rollout = &reader->conf->rollout;
+    const struct dt_conf_rollout *rollout = &draft->conf->rollout;
     if (rollout->repetition_penalty != 1)
-        PROBLEM(reader, "rollout.repetition_penalty",
+        PROBLEM(draft, "rollout.repetition_penalty",
                 "E134 %g: the model that is trained knows no penalty: write 1",
                 rollout->repetition_penalty);
     if (rollout->top_p < 1)
-        WARNING(reader, "rollout.top_p", "%g %s", rollout->top_p, all);
+        WARNING(draft, "rollout.top_p", "%g %s", rollout->top_p, all);
     if (rollout->top_k > 0)
-        WARNING(reader, "rollout.top_k", "%ld %s", rollout->top_k, all);
+        WARNING(draft, "rollout.top_k", "%ld %s", rollout->top_k, all);
     if (rollout->min_p > 0)
-        WARNING(reader, "rollout.min_p", "%g %s", rollout->min_p, all);
+        WARNING(draft, "rollout.min_p", "%g %s", rollout->min_p, all);
     for (size_t i = 0; i < rollout->stop.count; i++)
         if (rollout->stop.text[i][0] == '\0')
-            PROBLEM(reader, "rollout.stop", "an empty string ends everything");
+            PROBLEM(draft, "rollout.stop", "an empty string ends everything");
     for (size_t i = 0; i < rollout->stop_ids.count; i++)
         if (!is_token(rollout->stop_ids.text[i]))
-            PROBLEM(reader, "rollout.stop_ids",
+            PROBLEM(draft, "rollout.stop_ids",
                     "expected numbers of tokens, got \"%.60s\"",
                     rollout->stop_ids.text[i]);
 }
 
-static void check_reference(struct dt_conf_reader *reader, double weight,
+static void check_reference(struct dt_conf_draft *draft, double weight,
                             const char *key)
 {
-    if (weight <= 0 && reader->conf->model.reference_path)
-        PROBLEM(reader, "model.reference_path",
+    if (weight <= 0 && draft->conf->model.reference_path)
+        PROBLEM(draft, "model.reference_path",
                 "E117 %s is 0, so that no reference is used", key);
 }
 
-static void check_loss_type(struct dt_conf_reader *reader)
+static void check_loss_type(struct dt_conf_draft *draft)
 {
-    const struct dt_conf_grpo *grpo = &reader->conf->grpo;
+    const struct dt_conf_grpo *grpo = &draft->conf->grpo;
     bool clips =
         grpo->loss_type != DT_GRPO_CISPO && grpo->loss_type != DT_GRPO_SAPO;
     if (grpo->loss_type == DT_GRPO_CISPO && grpo->epsilon_high < 1)
-        PROBLEM(reader, "grpo.epsilon_high",
+        PROBLEM(draft, "grpo.epsilon_high",
                 "E132 cispo needs the limit of the ratio itself here, at "
                 "least 1, such as 5");
     if (grpo->delta > 0 && !clips)
-        PROBLEM(reader, "grpo.delta",
+        PROBLEM(draft, "grpo.delta",
                 "has no effect with this loss_type, which does not clip");
     if (grpo->loss_type == DT_GRPO_LUSPO && grpo->level != DT_GRPO_SEQUENCE)
-        PROBLEM(reader, "grpo.importance_sampling",
+        PROBLEM(draft, "grpo.importance_sampling",
                 "luspo has ratios of completions: write sequence, or leave it "
                 "out");
     if (grpo->level == DT_GRPO_SEQUENCE && clips && grpo->epsilon > 0.01)
-        WARNING(reader, "grpo.epsilon",
+        WARNING(draft, "grpo.epsilon",
                 "%g: ratios of completions are hardly ever that far from 1, "
                 "so that none is clipped; 3e-4 is usual (GSPO)",
                 grpo->epsilon);
 }
 
-static void check_advantages(struct dt_conf_reader *reader)
+static void check_advantages(struct dt_conf_draft *draft)
 {
-    const struct dt_conf_grpo *grpo = &reader->conf->grpo;
+    const struct dt_conf_grpo *grpo = &draft->conf->grpo;
     bool clamp = grpo->scale_rewards == DT_SCALE_GLOBAL_CLAMP;
     bool single = grpo->aggregation == DT_NORMALIZE_THEN_SUM;
     if (grpo->baseline == DT_BASELINE_LOO && (clamp || single))
-        PROBLEM(reader, "grpo.baseline", "loo cannot be used with %s",
+        PROBLEM(draft, "grpo.baseline", "loo cannot be used with %s",
                 clamp ? "grpo.scale_rewards: global_clamp"
                       : "grpo.aggregation: normalize_then_sum");
     if (single && grpo->scale_rewards != DT_SCALE_GROUP)
-        PROBLEM(reader, "grpo.aggregation",
+        PROBLEM(draft, "grpo.aggregation",
                 "normalize_then_sum scales each reward by its group: write "
                 "grpo.scale_rewards: group");
 }
 
-static void check_dynamic_sampling(struct dt_conf_reader *reader)
+static void check_dynamic_sampling(struct dt_conf_draft *draft)
 {
     static const char key[] = "grpo.dynamic_sampling.enabled";
     static const char tries[] = "grpo.dynamic_sampling.max_refills";
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (!conf->grpo.dynamic_sampling.enabled) {
-        if (dt_conf_differs(reader, dt_conf_key_find(tries)))
-            PROBLEM(reader, tries, "only %s: true uses it", key);
+        if (dt_conf_differs(draft, dt_conf_key_find(tries)))
+            PROBLEM(draft, tries, "only %s: true uses it", key);
         return;
     }
     if (conf->grpo.scale_rewards == DT_SCALE_GLOBAL_CLAMP)
-        PROBLEM(reader, key,
+        PROBLEM(draft, key,
                 "grpo.scale_rewards: global_clamp compares completions of all "
                 "prompts, so that equal rewards of one teach something, too");
     if (conf->rollout.overlap > 0)
-        PROBLEM(reader, key,
+        PROBLEM(draft, key,
                 "cannot be used with rollout.overlap: which prompts are "
                 "replaced is known when all rewards are there, so that nothing "
                 "would overlap");
 }
 
-static void check_sync(struct dt_conf_reader *reader)
+static void check_sync(struct dt_conf_draft *draft)
 {
     static const char key[] = "grpo.sync_ref.enabled";
     static const char *const how[] = {"grpo.sync_ref.alpha",
                                       "grpo.sync_ref.steps"};
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     for (int i = 0; i < 2 && !conf->grpo.sync_ref.enabled; i++)
-        if (dt_conf_differs(reader, dt_conf_key_find(how[i])))
-            PROBLEM(reader, how[i], "only %s: true uses it", key);
+        if (dt_conf_differs(draft, dt_conf_key_find(how[i])))
+            PROBLEM(draft, how[i], "only %s: true uses it", key);
     if (conf->grpo.sync_ref.enabled && conf->grpo.beta <= 0)
-        PROBLEM(reader, key,
+        PROBLEM(draft, key,
                 "E117 grpo.beta is 0, so that no reference is used");
 }
 
-static void check_grpo(struct dt_conf_reader *reader)
+static void check_grpo(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
-    check_loss_type(reader);
-    check_advantages(reader);
-    check_dynamic_sampling(reader);
-    check_sync(reader);
-    check_reference(reader, conf->grpo.beta, "grpo.beta");
+    const struct dt_conf *conf = draft->conf;
+    check_loss_type(draft);
+    check_advantages(draft);
+    check_dynamic_sampling(draft);
+    check_sync(draft);
+    check_reference(draft, conf->grpo.beta, "grpo.beta");
     if (conf->grpo.steps_per_generation > 0 &&
         conf->grpo.generation_batch_size > 0)
-        PROBLEM(reader, "grpo.generation_batch_size",
+        PROBLEM(draft, "grpo.generation_batch_size",
                 "E115 cannot be used with grpo.steps_per_generation: each "
                 "gives the other");
     if (conf->rollout.overlap > 0 && conf->grpo.num_iterations > 1)
-        PROBLEM(reader, "rollout.overlap",
+        PROBLEM(draft, "rollout.overlap",
                 "cannot be used with grpo.num_iterations %ld: only with 1",
                 conf->grpo.num_iterations);
 }
 
 /* A critic that is a head of the model has neither. */
-static void check_shared_critic(struct dt_conf_reader *reader)
+static void check_shared_critic(struct dt_conf_draft *draft)
 {
     static const char *const keys[] = {"ppo.critic.lr", "ppo.critic.warmup",
                                        "model.value_path"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (reader->conf->ppo.critic_shares &&
-            dt_conf_given(reader->conf, keys[i]))
-            PROBLEM(reader, keys[i],
+        if (draft->conf->ppo.critic_shares &&
+            dt_conf_given(draft->conf, keys[i]))
+            PROBLEM(draft, keys[i],
                     "has no effect with ppo.critic.share_backbone, which "
                     "makes the critic a new head of the model, trained with "
                     "it");
 }
 
-static void check_ppo(struct dt_conf_reader *reader)
+static void check_ppo(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     const struct dt_conf_ppo *ppo = &conf->ppo;
-    check_reference(reader, ppo->kl_coef, "ppo.kl_coef");
-    check_shared_critic(reader);
+    check_reference(draft, ppo->kl_coef, "ppo.kl_coef");
+    check_shared_critic(draft);
     if (!conf->model.disable_dropout)
-        PROBLEM(reader, "model.disable_dropout",
+        PROBLEM(draft, "model.disable_dropout",
                 "false: with dropout, the model would differ from itself when "
                 "it sampled");
     if (ppo->kl_control == DT_KL_ADAPTIVE && ppo->kl_coef <= 0)
-        PROBLEM(reader, "ppo.kl_control",
+        PROBLEM(draft, "ppo.kl_control",
                 "adaptive multiplies ppo.kl_coef, which is 0");
     if (ppo->total_episodes > 0 && conf->training.max_steps > 0)
-        PROBLEM(reader, "ppo.total_episodes",
+        PROBLEM(draft, "ppo.total_episodes",
                 "cannot be used with training.max_steps: each says how long "
                 "the run is");
     if (conf->rollout.overlap > 0 &&
         (ppo->epochs > 1 || ppo->num_mini_batches > 1))
-        PROBLEM(reader, "rollout.overlap",
+        PROBLEM(draft, "rollout.overlap",
                 "cannot be used with ppo.epochs %ld and ppo.num_mini_batches "
                 "%ld: only with 1 and 1",
                 ppo->epochs, ppo->num_mini_batches);
@@ -306,29 +305,63 @@ static void check_ppo(struct dt_conf_reader *reader)
 /* With overlap, completions are of weights before the ones that are trained;
  * ppo compares with these anyway.
  */
-static void check_correction(struct dt_conf_reader *reader)
+static void check_correction(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
+    const struct dt_conf *conf = draft->conf;
     if (conf->rollout.overlap > 0 && conf->algorithm == DT_CONF_GRPO &&
         conf->rollout.correction == DT_CORRECTION_NONE)
-        WARNING(reader, "rollout.correction",
+        WARNING(draft, "rollout.correction",
                 "none: with rollout.overlap completions are of older weights, "
                 "and nothing corrects for that");
 }
 
-void dt_conf_check_sampled(struct dt_conf_reader *reader)
+void dt_conf_check_sampled(struct dt_conf_draft *draft)
 {
-    const struct dt_conf *conf = reader->conf;
-    if (!dt_conf_knows_algorithm(reader) || !samples(conf))
+    const struct dt_conf *conf = draft->conf;
+    if (!dt_conf_knows_algorithm(draft) || !samples(conf))
         return;
-    check_prompts(reader);
-    check_lengths(reader);
-    check_sampling(reader);
-    check_correction(reader);
+    check_prompts(draft);
+    check_lengths(draft);
+    check_sampling(draft);
+    check_correction(draft);
     if (conf->algorithm == DT_CONF_GRPO)
-        check_grpo(reader);
+        check_grpo(draft);
     else
-        check_ppo(reader);
+        check_ppo(draft);
+}
+
+/* --- rewards --- */
+
+/* Metrics have a mean and a deviation of each. */
+static void check_number(struct dt_conf_draft *draft)
+{
+    const struct dt_conf_rewards *rewards = &draft->conf->reward;
+    size_t count = 0;
+    for (size_t i = 0; i < rewards->count; i++)
+        count += dt_conf_reward_channels(&rewards->functions[i]);
+    if (count > DT_CONF_REWARDS_MAX)
+        PROBLEM(draft, "reward.functions",
+                "%zu rewards of a completion, channels counted: at most %d",
+                count, DT_CONF_REWARDS_MAX);
+}
+
+void dt_conf_check_rewards(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    const bool used =
+        conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO;
+    if (!conf->trains || !dt_conf_knows_algorithm(draft))
+        return;
+    if (!used && conf->reward.count > 0)
+        PROBLEM(draft, "reward.functions",
+                "only algorithms ppo and grpo use it");
+    if (used && conf->reward.count == 0 &&
+        !draft->failed[dt_conf_key_find("reward.functions")] &&
+        !draft->failed[dt_conf_key_find("model.reward_path")])
+        PROBLEM(draft, "reward.functions",
+                "E118 required: what is a good completion? A list such as "
+                "[{type: exact}], or model.reward_path");
+    check_number(draft);
 }
 
 /* --- sizes --- */

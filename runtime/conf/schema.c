@@ -3,9 +3,10 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
-#include "conf/conf.h"
 #include "conf/schema.h"
 
 /* clang-format off */
@@ -148,3 +149,52 @@ const struct dt_conf_key dt_conf_keys[] = {
 /* clang-format on */
 
 const size_t dt_conf_key_count = sizeof(dt_conf_keys) / sizeof(dt_conf_keys[0]);
+
+int dt_conf_key_find(const char *path)
+{
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        if (strcmp(dt_conf_keys[i].path, path) == 0)
+            return (int)i;
+    return -1;
+}
+
+bool dt_conf_key_trains(const struct dt_conf_key *key)
+{
+    static const char *const others[] = {"version",  "mode",    "launch.",
+                                         "logging.", "reward.", "run."};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strncmp(key->path, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
+bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key)
+{
+    if (key->users == DT_CONF_USER_LORA)
+        return conf->adapter.type != DT_CONF_ADAPTER_NONE;
+    return key->users == 0 || (key->users & (1u << conf->algorithm));
+}
+
+void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes)
+{
+    const struct dt_conf_word *w =
+        dt_conf_keys[dt_conf_key_find("algorithm")].words;
+    unsigned left = key->users;
+    const bool several = (left & (left - 1)) != 0;
+    const char *comma = "";
+    int length = snprintf(buffer, bytes, "algorithm%s ", several ? "s" : "");
+    if (left == DT_CONF_USER_LORA) {
+        snprintf(buffer, bytes, "adapter.type: lora uses");
+        return;
+    }
+    for (; w->name; w++) {
+        if (!(left & (1u << w->value)))
+            continue;
+        left &= ~(1u << w->value);
+        length += snprintf(buffer + length, bytes - (size_t)length, "%s%s",
+                           comma, w->name);
+        comma = (left & (left - 1)) != 0 ? ", " : " and ";
+    }
+    snprintf(buffer + length, bytes - (size_t)length,
+             several ? " use" : " uses");
+}

@@ -10,6 +10,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+#include "conf/keys.h"
 
 enum dt_conf_type {
     DT_CONF_BOOL,    /* bool */
@@ -94,73 +97,42 @@ const char *dt_conf_reward_type_name(int type);
 void dt_conf_reward_help(const struct dt_conf_reward_key *row, char *buffer,
                          size_t bytes);
 
-/* An alias that sets a key only if it has a certain value, as `mode: eval`. If
- * `when` is NULL, that value is true, and false sets nothing.
- */
-struct dt_conf_switch {
-    const char *alias, *when, *path, *value;
-};
-extern const struct dt_conf_switch dt_conf_switches[];
-
-/* A key of another trainer that has no key of the same meaning here. */
-struct dt_conf_foreign {
-    const char *names;  /* with blanks between */
-    const char *values; /* these only, with blanks between; NULL: any value */
-    const char *path;   /* it means that this key has the value `meant`; or */
-    const char *meant;  /* without `path`: the line to write in its place */
-    const char *unused; /* why it has no effect here */
-    const char *algorithm; /* with this one only; NULL: any */
-};
-extern const struct dt_conf_foreign *const dt_conf_foreigns;
-
-/* Keys that are known but not supported yet: all `keys` of `section` need the
- * same feature.
- */
-struct dt_conf_later {
-    const char *section; /* "" for the top level */
-    const char *waits;
-    const char *const *keys, *const *aliases; /* end with NULL */
-};
-extern const struct dt_conf_later dt_conf_laters[];
-
-/* Writes what the key expects: "an integer from 1 to 64". */
-void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
-                         size_t bytes);
-
 /* The row of a canonical path, or -1. */
 int dt_conf_key_find(const char *path);
-
-/* The row of a path as a file may spell it, or -1: canonical, or an alias at
- * top level, in `training` or in the section of its key (an alias with a dot:
- * as it is, or below `training`). Keys of two algorithms may have an alias in
- * common: the row is the first one that is at least `from`.
- */
-int dt_conf_key_match(const char *path, int from);
 
 /* Whether the key is about training, not only about how programs are run. */
 bool dt_conf_key_trains(const struct dt_conf_key *key);
 
-/* The same for the tables of switches and of later keys, or NULL. */
-const struct dt_conf_switch *dt_conf_switch_match(const char *path);
-const char *dt_conf_later_match(const char *path);
+/* Whether the run uses the key, by its algorithm and its adapter. */
+bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key);
 
-/* Whether a row is about a key at top level or in `training`. */
-bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
-
-/* The row of a key at top level or in `training` that has this value, NULL for
- * a list or a section. NULL: there is none.
+/* Writes the users of a key that not every run uses: "algorithms ppo and grpo
+ * use".
  */
-const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
-                                                    const char *value);
+void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes);
 
-/* True if `path` is below `section`, or below its part after `training.`. */
-bool dt_conf_path_below(const char *path, const char *section);
+/* Whether a dump shows the key of a row. */
+bool dt_conf_has_value(const struct dt_conf *conf, size_t row);
 
-/* True if keys below `path` are known. */
-bool dt_conf_section_match(const char *path);
+/* --- values --- */
 
-/* Writes the known path that was probably meant to `buffer`, or returns NULL.
+/* Writes the value of `key` in `values` as YAML on one line. */
+void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
+                         FILE *out);
+
+/* False if the key has no value in `values`: a text, list or section that is
+ * neither given nor has a default, or 0 where 1 is the least.
  */
-const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes);
+bool dt_conf_value_known(const void *values, const struct dt_conf_key *key);
+
+/* The value as text, malloc'ed. NULL: out of memory. */
+char *dt_conf_text_of(const void *values, const struct dt_conf_key *key);
+
+/* Writes `text` as a double-quoted YAML string. */
+void dt_conf_string_print(const char *text, FILE *out);
+
+/* Prints the list on one line; `results`: only what changes results. */
+void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
+                           FILE *out);
 
 #endif /* DT_CONF_SCHEMA_H */

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/secret.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 enum { BYTES_MAX = 64 << 10 }; /* of a file */
 
@@ -42,7 +42,7 @@ static int add_secret(struct dt_conf_reader *reader,
         more[count + 1] = NULL;
     }
     if (!more || !more[count]) {
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return -1;
     }
     if (value)
@@ -67,10 +67,10 @@ static int take_variable(struct dt_conf_reader *reader,
     const char *value = text ? getenv(text) : NULL;
     int rc = -1;
     if (!text || (value && asprintf(&whole, "%s=%s", text, value) < 0)) {
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         whole = NULL;
     } else if (value && has_controls(value)) {
-        dt_conf_note(&reader->problems, node->place, key,
+        dt_conf_note(&reader->draft.problems, node->place, key,
                      "%s: has a line break or another control character", text);
     } else {
         rc = add_secret(reader, reward, value ? whole : text, value);
@@ -88,7 +88,7 @@ static int take_variables(struct dt_conf_reader *reader,
     do {
         size_t n = name_length(names);
         if (n == 0 || (names[n] && names[n] != ',')) {
-            dt_conf_note(&reader->problems, node->place, key,
+            dt_conf_note(&reader->draft.problems, node->place, key,
                          "expected env: and names of variables, such as "
                          "env:JUDGE_TOKEN,OTHER");
             return -1;
@@ -113,7 +113,7 @@ static int take_lines(struct dt_conf_reader *reader,
         if (end == 0 || line[0] == '#')
             continue;
         if (n == 0 || line[n] != '=' || has_controls(line)) {
-            dt_conf_note(&reader->problems, node->place, key,
+            dt_conf_note(&reader->draft.problems, node->place, key,
                          "%s:%d: expected NAME=value", reward->secrets_from,
                          number);
             return -1;
@@ -130,13 +130,13 @@ static int check_mode(struct dt_conf_reader *reader, const char *path,
 {
     struct stat st;
     if (stat(path, &st) < 0)
-        dt_conf_note(&reader->problems, node->place, key, "%s: %s", path,
+        dt_conf_note(&reader->draft.problems, node->place, key, "%s: %s", path,
                      strerror(errno));
     else if (!S_ISREG(st.st_mode))
-        dt_conf_note(&reader->problems, node->place, key, "%s: not a file",
-                     path);
+        dt_conf_note(&reader->draft.problems, node->place, key,
+                     "%s: not a file", path);
     else if (st.st_mode & (S_IRWXG | S_IRWXO))
-        dt_conf_note(&reader->problems, node->place, key,
+        dt_conf_note(&reader->draft.problems, node->place, key,
                      "%s: others than its owner may use it: chmod 600 %s", path,
                      path);
     else
@@ -148,7 +148,8 @@ static int take_file(struct dt_conf_reader *reader,
                      struct dt_conf_reward *reward, const struct dt_tree *node)
 {
     struct dt_error err;
-    char *path = dt_conf_path(reader->directory, reward->secrets_from, &err);
+    char *path =
+        dt_conf_path(reader->draft.directory, reward->secrets_from, &err);
     if (path) {
         free(reward->secrets_from);
         reward->secrets_from = path;
@@ -157,9 +158,9 @@ static int take_file(struct dt_conf_reader *reader,
     }
     char *text = path ? dt_file_read(path, BYTES_MAX, &err) : NULL;
     if (!text && err.status == EX_OSERR)
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
     else if (!text)
-        dt_conf_note(&reader->problems, node->place, key, "%s", err.text);
+        dt_conf_note(&reader->draft.problems, node->place, key, "%s", err.text);
     int rc = text ? take_lines(reader, reward, node, text) : -1;
     free(text);
     return rc;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 int dt_conf_weights_set(struct dt_conf_reader *reader,
                         const struct dt_conf_key *key,
@@ -20,11 +20,11 @@ int dt_conf_weights_set(struct dt_conf_reader *reader,
     list.text = calloc(count, sizeof(list.text[0]));
     list.weight = calloc(count, sizeof(list.weight[0]));
     bool good = list.text && list.weight;
-    reader->problems.out_of_memory |= !good;
+    reader->draft.problems.out_of_memory |= !good;
     for (const struct dt_tree *c = node->child; c && good; c = c->next) {
         if (c->kind != DT_TREE_SCALAR || c->quoted ||
             !dt_conf_parse_number(c->text, &list.weight[list.count])) {
-            dt_conf_note(&reader->problems, c->place, key->path,
+            dt_conf_note(&reader->draft.problems, c->place, key->path,
                          "%.*s: expected a number", DT_CONF_SHOWN_BYTES,
                          c->key);
             good = false;
@@ -32,7 +32,7 @@ int dt_conf_weights_set(struct dt_conf_reader *reader,
             list.count++;
         } else {
             good = false;
-            reader->problems.out_of_memory = true;
+            reader->draft.problems.out_of_memory = true;
         }
     }
     slot = (struct dt_conf_list *)((char *)reader->values + key->offset);
@@ -98,7 +98,7 @@ int dt_conf_free_set(struct dt_conf_reader *reader,
     }
     if (!good) {
         free(text);
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return -1;
     }
     free(*slot);

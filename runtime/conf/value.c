@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 static void *field_of(void *values, size_t offset)
 {
@@ -57,19 +57,19 @@ int dt_conf_expected(struct dt_conf_reader *reader,
         return -1;
     dt_conf_key_expects(key, wanted, sizeof(wanted));
     if (node->kind != DT_TREE_SCALAR)
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "expected %s, got a %s", wanted,
                      node->kind == DT_TREE_LIST ? "list" : "section");
     else if (!dt_conf_parse_float(node->text, &number))
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "expected %s, got \"%.*s\"", wanted, DT_CONF_SHOWN_BYTES,
                      node->text);
     else if (node->quoted)
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "expected %s, got the string \"%.*s\": remove the quotes",
                      wanted, DT_CONF_SHOWN_BYTES, node->text);
     else
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "expected %s, got %.*s", wanted, DT_CONF_SHOWN_BYTES,
                      node->text);
     return -1;
@@ -87,7 +87,7 @@ int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
         *value = false;
     else if (plain && (is_word(node->text, yes) || is_word(node->text, no))) {
         *value = is_word(node->text, yes);
-        dt_conf_note(&reader->warnings, node->place, key->path,
+        dt_conf_note(&reader->draft.warnings, node->place, key->path,
                      "%s is a boolean only in old YAML: write %s", node->text,
                      *value ? "true" : "false");
     } else {
@@ -154,7 +154,7 @@ static int store_text(struct dt_conf_reader *reader, size_t offset, char *text)
 {
     char **slot = field_of(reader->values, offset);
     if (!text) {
-        reader->problems.out_of_memory = true;
+        reader->draft.problems.out_of_memory = true;
         return -1;
     }
     free(*slot);
@@ -182,7 +182,7 @@ const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
             continue;
         if (!w->waits)
             return w;
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "%s is not supported yet: it needs %s", w->name, w->waits);
         return NULL;
     }
@@ -245,10 +245,10 @@ static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
     const struct dt_tree *item =
         node->kind == DT_TREE_LIST ? node->child : node;
     for (; item; item = item->next) {
-        bool none = item->kind == DT_TREE_SCALAR &&
-                    strcasecmp(item->text, "none") == 0;
+        bool none =
+            item->kind == DT_TREE_SCALAR && strcasecmp(item->text, "none") == 0;
         if (none && node->kind == DT_TREE_LIST && node->child->next) {
-            dt_conf_note(&reader->problems, item->place, key->path,
+            dt_conf_note(&reader->draft.problems, item->place, key->path,
                          "none cannot be used with other words");
             rc = -1;
         } else if (none)
@@ -318,8 +318,8 @@ static int set_unused(struct dt_conf_reader *reader,
 {
     if (node->kind != DT_TREE_SCALAR)
         return dt_conf_expected(reader, key, node);
-    dt_conf_note(&reader->warnings, node->place, written_name(key, node), "%s",
-                 key->help);
+    dt_conf_note(&reader->draft.warnings, node->place, written_name(key, node),
+                 "%s", key->help);
     return 0;
 }
 
@@ -331,8 +331,8 @@ static int set_ignored(struct dt_conf_reader *reader,
     if (key->words ? !dt_conf_parse_word(reader, key, node)
                    : dt_conf_bool(reader, key, node, &value) < 0)
         return -1;
-    dt_conf_note(&reader->warnings, node->place, written_name(key, node), "%s",
-                 key->help);
+    dt_conf_note(&reader->draft.warnings, node->place, written_name(key, node),
+                 "%s", key->help);
     return 0;
 }
 
@@ -377,7 +377,7 @@ static int set_old_or_word(struct dt_conf_reader *reader,
         return 0;
     }
     if (key->type == DT_CONF_FILE_OR_WORD && is_template(node)) {
-        dt_conf_note(&reader->problems, node->place, key->path,
+        dt_conf_note(&reader->draft.problems, node->place, key->path,
                      "a template itself: write it to a file NAME.jinja, and "
                      "the name here");
         return -1;

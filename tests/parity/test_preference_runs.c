@@ -21,7 +21,7 @@
 
 #include "run/run.h"
 #include "base/log.h"
-#include "conf/read.h"
+#include "conf/conf.h"
 #include "reward/scorer.h"
 #include "train/train.h"
 #include "tests/unit/scratch.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "conf/read.h"
+#include "conf/conf_impl.h"
 
 /* The smallest valid configuration, of four lines; tests add lines from 5 on.
  */

@@ -17,7 +17,7 @@
 
 #include "run/run.h"
 #include "base/log.h"
-#include "conf/read.h"
+#include "conf/conf.h"
 #include "train/train.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/world.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-#include "conf/read.h"
+#include "conf/conf.h"
 #include "model/adapter.h"
 #include "tests/unit/scratch.h"
 #include "tests/families.h"

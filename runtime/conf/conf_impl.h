@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.h - the state and functions that the parts of the reader share */
-#ifndef DT_CONF_READ_H
-#define DT_CONF_READ_H
+/* conf_impl.h - the state and the functions that the parts of the reader share
+ */
+#ifndef DT_CONF_CONF_IMPL_H
+#define DT_CONF_CONF_IMPL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,33 +10,24 @@
 #include <sys/types.h>
 
 #include "conf/conf.h"
-#include "conf/notes.h"
+#include "conf/draft.h"
 #include "conf/schema.h"
 #include "conf/tree.h"
 
-/* Note a problem or a warning about a key of the schema, at its place. */
-#define PROBLEM(reader, path, ...)                                             \
-    dt_conf_note(&(reader)->problems, dt_conf_place_of((reader)->conf, path),  \
-                 path, __VA_ARGS__)
-#define WARNING(reader, path, ...)                                             \
-    dt_conf_note(&(reader)->warnings, dt_conf_place_of((reader)->conf, path),  \
-                 path, __VA_ARGS__)
-
 struct dt_conf_reader {
-    struct dt_conf *conf;
+    struct dt_conf_draft draft;
     void *values;          /* where keys store their values: conf, or a struct
                               of a list in it */
-    char *directory;       /* of the file; paths are relative to it */
     char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
     const char *algorithm; /* as the file spells it, or NULL */
-    bool *failed;          /* by row: the given value is bad */
     char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
     int *overridden; /* by row: the number of the last override; 0: none
                       */
-    struct dt_conf_notes problems, warnings;
 };
+
+/* --- values --- */
 
 /* Parse numbers of the YAML 1.2 core schema: floats, or whole numbers (decimal,
  * 0o or 0x, also a float with an integral value up to 2^53). False if text is
@@ -128,6 +120,11 @@ int dt_conf_rewards_set(struct dt_conf_reader *reader,
                         const struct dt_tree *node);
 void dt_conf_rewards_clear(struct dt_conf_rewards *rewards);
 
+/* Adds the function of type model that model.reward_path stands for in an
+ * algorithm with rewards, unless the file has one.
+ */
+void dt_conf_take_reward_path(struct dt_conf_reader *reader);
+
 /* Reads what secrets_from of a function names, at `node`, into its secrets, and
  * learns the values. -1: noted.
  */
@@ -135,32 +132,12 @@ int dt_conf_take_secrets(struct dt_conf_reader *reader,
                          struct dt_conf_reward *reward,
                          const struct dt_tree *node);
 
-/* Prints the list on one line; `results`: only what changes results. */
-void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
-                           FILE *out);
-
 /* Reads true or false; -1: noted under key->path. */
 int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
                  const struct dt_tree *node, bool *value);
 
 /* Releases what the field of `key` in `values` owns and sets it to zero. */
 void dt_conf_value_clear(void *values, const struct dt_conf_key *key);
-
-/* Writes the value of `key` in `values` as YAML on one line. */
-void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
-                         FILE *out);
-
-/* False if the key has no value in `values`: a text, list or section that is
- * neither given nor has a default, or 0 where 1 is the least.
- */
-bool dt_conf_value_known(const void *values, const struct dt_conf_key *key);
-
-/* The same text, malloc'ed. NULL: out of memory, noted. */
-char *dt_conf_value_text(struct dt_conf_reader *reader,
-                         const struct dt_conf_key *key);
-
-/* Writes `text` as a double-quoted YAML string. */
-void dt_conf_string_print(const char *text, FILE *out);
 
 /* Expands ${NAME} and ${NAME:-default} in each value of a tree at `path` (""
  * for the root) where it stands: a value that is nothing but one variable may
@@ -181,83 +158,128 @@ int dt_conf_check_braces(const char *text, struct dt_error *err);
 char *dt_conf_path(const char *directory, const char *text,
                    struct dt_error *err);
 
-/* Like dt_conf_load, for a text in memory; `file` is its name in messages. */
-struct dt_conf *dt_conf_load_text(const char *file, const char *text,
-                                  size_t bytes,
-                                  struct dt_conf_problems *problems,
-                                  struct dt_conf_problems *warnings);
+/* --- names --- */
 
-/* Like dt_conf_explain_deepspeed, for a text in memory. */
-int dt_conf_explain_deepspeed_text(const char *file, const char *text,
-                                   FILE *out, struct dt_error *err);
-
-/* Derive defaults from other keys, and check the rules between keys. A key with
- * a bad value has its default here.
+/* An alias that sets a key only if it has a certain value, as `mode: eval`. If
+ * `when` is NULL, that value is true, and false sets nothing.
  */
-void dt_conf_derive(struct dt_conf_reader *reader);
-void dt_conf_derive_kind(struct dt_conf_reader *reader);
-void dt_conf_warn_of_stream(struct dt_conf_reader *reader);
-void dt_conf_derive_device(struct dt_conf_reader *reader);
-void dt_conf_check_device(struct dt_conf_reader *reader);
-void dt_conf_derive_numerics(struct dt_conf_reader *reader);
-void dt_conf_check_numerics(struct dt_conf_reader *reader);
-void dt_conf_derive_distributed(struct dt_conf_reader *reader);
-void dt_conf_check_distributed(struct dt_conf_reader *reader);
-void dt_conf_derive_adapter(struct dt_conf_reader *reader);
-void dt_conf_check_adapter(struct dt_conf_reader *reader);
-void dt_conf_derive_preference(struct dt_conf_reader *reader);
-void dt_conf_check_preference(struct dt_conf_reader *reader);
-void dt_conf_derive_rewards(struct dt_conf_reader *reader);
-void dt_conf_check_rewards(struct dt_conf_reader *reader);
-void dt_conf_derive_sampled(struct dt_conf_reader *reader);
-void dt_conf_check_sampled(struct dt_conf_reader *reader);
-void dt_conf_check_batch(struct dt_conf_reader *reader);
-void dt_conf_check_launch(struct dt_conf_reader *reader);
-void dt_conf_check(struct dt_conf_reader *reader);
+struct dt_conf_switch {
+    const char *alias, *when, *path, *value;
+};
+extern const struct dt_conf_switch dt_conf_switches[];
 
-/* Whether the file gives an algorithm, and it is one. */
-bool dt_conf_knows_algorithm(const struct dt_conf_reader *reader);
+/* A key of another trainer that has no key of the same meaning here. */
+struct dt_conf_foreign {
+    const char *names;  /* with blanks between */
+    const char *values; /* these only, with blanks between; NULL: any value */
+    const char *path;   /* it means that this key has the value `meant`; or */
+    const char *meant;  /* without `path`: the line to write in its place */
+    const char *unused; /* why it has no effect here */
+    const char *algorithm; /* with this one only; NULL: any */
+};
+extern const struct dt_conf_foreign *const dt_conf_foreigns;
 
-/* Whether a key of the file, by its row, has another value than its default. */
-bool dt_conf_differs(struct dt_conf_reader *reader, int row);
-
-/* Whether the file leaves a key to its default. It is then marked as worked
- * out, since another default follows.
+/* Keys that are known but not supported yet: all `keys` of `section` need the
+ * same feature.
  */
-bool dt_conf_is_left(struct dt_conf_reader *reader, const char *path);
+struct dt_conf_later {
+    const char *section; /* "" for the top level */
+    const char *waits;
+    const char *const *keys, *const *aliases; /* end with NULL */
+};
+extern const struct dt_conf_later dt_conf_laters[];
 
-/* Whether the run uses the key, by its algorithm and its adapter. */
-bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key);
+/* Writes what the key expects: "an integer from 1 to 64". */
+void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
+                         size_t bytes);
 
-/* Writes the users of a key that not every run uses: "algorithms ppo and grpo
- * use".
+/* The row of a path as a file may spell it, or -1: canonical, or an alias at
+ * top level, in `training` or in the section of its key (an alias with a dot:
+ * as it is, or below `training`). Keys of two algorithms may have an alias in
+ * common: the row is the first one that is at least `from`.
  */
-void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes);
+int dt_conf_key_match(const char *path, int from);
 
-/* Resolves the sizes of generations and of mini-batches from those of batches.
- * -1: EX_CONFIG, a division is not exact.
+/* The same for the tables of switches and of later keys, or NULL. */
+const struct dt_conf_switch *dt_conf_switch_match(const char *path);
+const char *dt_conf_later_match(const char *path);
+
+/* Whether a row is about a key at top level or in `training`. */
+bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
+
+/* The row of a key at top level or in `training` that has this value, NULL for
+ * a list or a section. NULL: there is none.
  */
-int dt_conf_resolve_sampled(struct dt_conf *conf, struct dt_error *err);
+const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
+                                                    const char *value);
 
-/* Checks the keys of distributed against the number of ranks. -1: EX_CONFIG. */
-int dt_conf_check_world(const struct dt_conf *conf, long world,
-                        struct dt_error *err);
+/* True if `path` is below `section`, or below its part after `training.`. */
+bool dt_conf_path_below(const char *path, const char *section);
 
-enum { DT_CONF_MISFIT_BYTES = 160 };
+/* True if keys below `path` are known. */
+bool dt_conf_section_match(const char *path);
 
-/* The key of the schedule that does not fit a run of `total` steps, with the
- * reason in `text`, or NULL.
+/* Writes the known path that was probably meant to `buffer`, or returns NULL.
  */
-const char *dt_conf_misfit(const struct dt_conf *conf, long total,
-                           char text[DT_CONF_MISFIT_BYTES]);
+const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes);
 
-/* Refuse or warn of variables in `env`, and warn of launchers in
- * launch.command.
+/* --- DeepSpeed --- */
+
+enum dt_deepspeed_action {
+    DT_DS_SECTION,   /* holds keys; a scalar is a stage, if there is a `key` */
+    DT_DS_SET,       /* its value is the value of `key` */
+    DT_DS_STAGE,     /* so is its value, and true is 1, false is 0 */
+    DT_DS_OPTIMIZER, /* the same, by adam_w_mode too */
+    DT_DS_ON,        /* if it is true, `key` has the value `value` */
+    DT_DS_LIMIT,     /* `key` is at most its value, times `scale` */
+    DT_DS_GROUP,     /* `key` is its value if that is above 1 */
+    DT_DS_PRINT,     /* the same, unless it is so large that it means never */
+    DT_DS_REPORT,    /* if it is true, `key` has the word `value`, too */
+    DT_DS_NO_EFFECT, /* `text` says why; the words in `value` mean what is done
+                        anyway */
+    DT_DS_MUST_BE,   /* one of the words in `value`; `text`: why no other */
+    DT_DS_REFUSED,   /* unless it is off; `text` says why */
+};
+
+struct dt_deepspeed_key {
+    const char *path; /* as in the file, with dots between */
+    enum dt_deepspeed_action action;
+    const char *key, *value, *text; /* ours, see above; NULL: none */
+    double scale;
+};
+
+/* Ends with a NULL path. The keys of `deepspeed_config`, as accelerate has it
+ * in its YAML, are below "accelerate".
  */
-void dt_conf_check_env(struct dt_conf_reader *reader);
-void dt_conf_check_command(struct dt_conf_reader *reader);
+extern const struct dt_deepspeed_key dt_deepspeed_keys[];
 
-/* Sets conf->fingerprint from the other fields. -1: out of memory. */
-int dt_conf_fingerprint(struct dt_conf *conf);
+/* The row of `section` and `name` ("" and "stage" at the top), also without
+ * stage3_ or with an older name, or NULL.
+ */
+const struct dt_deepspeed_key *dt_deepspeed_find(const char *section,
+                                                 const char *name);
 
-#endif /* DT_CONF_READ_H */
+/* The section of the table whose keys a map at this path of a YAML file holds,
+ * or NULL: "zero_optimization" for distributed.zero. `deepspeed` holds keys of
+ * two: "", and "zero_optimization".
+ */
+const char *dt_deepspeed_section(const char *path);
+
+/* The name in `section` that was probably meant, or NULL. */
+const char *dt_deepspeed_nearest(const char *section, const char *name);
+
+/* Stores what a DeepSpeed file says. Every mistake is noted. What has no effect
+ * is a warning or, with `tells`, noted there as is what becomes of every other
+ * key.
+ */
+void dt_deepspeed_take_file(struct dt_conf_reader *reader,
+                            const struct dt_tree *root,
+                            struct dt_conf_notes *tells);
+
+/* The same for a map of a YAML file, at `path`, for which dt_deepspeed_section
+ * is not NULL.
+ */
+void dt_deepspeed_take_map(struct dt_conf_reader *reader,
+                           const struct dt_tree *map, const char *path);
+
+#endif /* DT_CONF_CONF_IMPL_H */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* draft.h - a configuration while it is read: values so far, and problems */
+#ifndef DT_CONF_DRAFT_H
+#define DT_CONF_DRAFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conf/keys.h"
+#include "conf/schema.h"
+
+/* --- notes --- */
+
+enum {
+    DT_CONF_NOTES_MAX = 100,  /* further ones are only counted */
+    DT_CONF_SHOWN_BYTES = 60, /* how much of a user's value a message shows */
+};
+
+struct dt_conf_note {
+    struct dt_conf_place place;
+    size_t order; /* order of discovery, for two at the same place */
+    char *text;
+    size_t said; /* where in it the place and the key end */
+};
+
+struct dt_conf_notes {
+    const char *file;      /* as the user wrote it; not owned */
+    const char *deepspeed; /* distributed.deepspeed_config; not owned */
+    struct dt_conf_note note[DT_CONF_NOTES_MAX];
+    size_t count, left_out;
+    bool out_of_memory;
+};
+
+/* "file:line:col", or "--set" for an override; `deepspeed` is the name of that
+ * file, NULL if there is none. Valid until the next call.
+ */
+const char *dt_conf_place_text(struct dt_conf_place place, const char *file,
+                               const char *deepspeed);
+
+/* Adds "file:line:col: key: text"; key may be NULL. Control characters are
+ * replaced, so that a file cannot write to the terminal.
+ */
+void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
+                  const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Says where `place` is, for a note at `here`: "line 5", or "file:5:3" if that
+ * is in the other file. Valid until the next call.
+ */
+const char *dt_conf_where(const struct dt_conf_notes *notes,
+                          struct dt_conf_place place,
+                          struct dt_conf_place here);
+
+/* Moves the notes of `from` behind those of `to`, so that a key has one: what
+ * is said of one that "becomes" something joins that, or takes its place if it
+ * has no effect.
+ */
+void dt_conf_notes_join(struct dt_conf_notes *to, struct dt_conf_notes *from);
+
+/* Moves the notes to *list in file order; notes is empty afterwards. */
+void dt_conf_notes_move(struct dt_conf_notes *notes,
+                        struct dt_conf_problems *list);
+
+/* --- the draft --- */
+
+struct dt_conf_draft {
+    struct dt_conf *conf;
+    char *directory; /* of the file; paths are relative to it */
+    bool *failed;    /* by row: the given value is bad */
+    struct dt_conf_notes problems, warnings;
+};
+
+/* Note a problem or a warning about a key of the schema, at its place. */
+#define PROBLEM(draft, path, ...)                                              \
+    dt_conf_note(&(draft)->problems, dt_conf_place_of((draft)->conf, path),    \
+                 path, __VA_ARGS__)
+#define WARNING(draft, path, ...)                                              \
+    dt_conf_note(&(draft)->warnings, dt_conf_place_of((draft)->conf, path),    \
+                 path, __VA_ARGS__)
+
+/* Whether the file gives an algorithm, and it is one. */
+bool dt_conf_knows_algorithm(const struct dt_conf_draft *draft);
+
+/* Whether a key of the file, by its row, has another value than its default. */
+bool dt_conf_differs(struct dt_conf_draft *draft, int row);
+
+/* Whether the file leaves a key to its default. It is then marked as worked
+ * out, since another default follows.
+ */
+bool dt_conf_is_left(struct dt_conf_draft *draft, const char *path);
+
+/* The value of a key as text, malloc'ed. NULL: out of memory, noted. */
+char *dt_conf_value_text(struct dt_conf_draft *draft,
+                         const struct dt_conf_key *key);
+
+/* Derives defaults from other keys; checks the rules between keys. A key with a
+ * bad value has its default here.
+ */
+void dt_conf_derive(struct dt_conf_draft *draft);
+void dt_conf_check(struct dt_conf_draft *draft);
+
+/* The parts of both that a DeepSpeed file alone can meet. */
+void dt_conf_derive_distributed(struct dt_conf_draft *draft);
+void dt_conf_check_distributed(struct dt_conf_draft *draft);
+
+/* Sets conf->fingerprint from the other fields. -1: out of memory. */
+int dt_conf_fingerprint(struct dt_conf *conf);
+
+/* --- the rules of sections, which both call --- */
+
+/* Derive defaults, and check the rules. */
+void dt_conf_derive_kind(struct dt_conf_draft *draft);
+void dt_conf_warn_of_stream(struct dt_conf_draft *draft);
+void dt_conf_derive_device(struct dt_conf_draft *draft);
+void dt_conf_check_device(struct dt_conf_draft *draft);
+void dt_conf_derive_numerics(struct dt_conf_draft *draft);
+void dt_conf_check_numerics(struct dt_conf_draft *draft);
+void dt_conf_derive_adapter(struct dt_conf_draft *draft);
+void dt_conf_check_adapter(struct dt_conf_draft *draft);
+void dt_conf_derive_preference(struct dt_conf_draft *draft);
+void dt_conf_check_preference(struct dt_conf_draft *draft);
+void dt_conf_check_rewards(struct dt_conf_draft *draft);
+void dt_conf_derive_sampled(struct dt_conf_draft *draft);
+void dt_conf_check_sampled(struct dt_conf_draft *draft);
+void dt_conf_check_batch(struct dt_conf_draft *draft);
+void dt_conf_check_launch(struct dt_conf_draft *draft);
+
+/* Resolves the sizes of generations and of mini-batches from those of batches.
+ * -1: EX_CONFIG, a division is not exact.
+ */
+int dt_conf_resolve_sampled(struct dt_conf *conf, struct dt_error *err);
+
+/* Checks the keys of distributed against the number of ranks. -1: EX_CONFIG. */
+int dt_conf_check_world(const struct dt_conf *conf, long world,
+                        struct dt_error *err);
+
+enum { DT_CONF_MISFIT_BYTES = 160 };
+
+/* The key of the schedule that does not fit a run of `total` steps, with the
+ * reason in `text`, or NULL.
+ */
+const char *dt_conf_misfit(const struct dt_conf *conf, long total,
+                           char text[DT_CONF_MISFIT_BYTES]);
+
+/* Refuse or warn of variables in `env`, and warn of launchers in
+ * launch.command.
+ */
+void dt_conf_check_env(struct dt_conf_draft *draft);
+void dt_conf_check_command(struct dt_conf_draft *draft);
+
+#endif /* DT_CONF_DRAFT_H */
