@@ -18,6 +18,7 @@ include runtime/launch/local.mk
 include runtime/doctor/local.mk
 include runtime/comm/local.mk
 include runtime/backend/local.mk
+include runtime/conf/keys/local.mk
 include runtime/conf/local.mk
 include runtime/template/local.mk
 include runtime/tokenizer/local.mk

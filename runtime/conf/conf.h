@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "conf/keys.h"
+#include "conf/keys/keys.h"
 
 /* Appends a copy of KEY=VALUE. -1: EX_USAGE, it is something else; EX_OSERR. */
 int dt_conf_overrides_add(struct dt_conf_overrides *overrides, const char *text,

@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 #include "conf/conf.h"
-#include "conf/draft.h"
-#include "conf/schema.h"
+#include "conf/keys/draft.h"
+#include "conf/keys/schema.h"
 #include "conf/tree.h"
 
 struct dt_conf_reader {

@@ -1,69 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/conf/adapter.c \
 	runtime/conf/assign.c \
-	runtime/conf/batch.c \
-	runtime/conf/check.c \
 	runtime/conf/conf.h \
 	runtime/conf/conf_impl.h \
 	runtime/conf/data_files.c \
 	runtime/conf/deepspeed.c \
 	runtime/conf/deepspeed_keys.c \
-	runtime/conf/device.c \
-	runtime/conf/distributed.c \
-	runtime/conf/draft.c \
-	runtime/conf/draft.h \
 	runtime/conf/dump.c \
 	runtime/conf/expand.c \
 	runtime/conf/expects.c \
 	runtime/conf/explain.c \
-	runtime/conf/files.c \
 	runtime/conf/foreign.c \
 	runtime/conf/item.c \
 	runtime/conf/json.c \
-	runtime/conf/keys.h \
-	runtime/conf/keys/adapter.def \
-	runtime/conf/keys/checkpoint.def \
-	runtime/conf/keys/data.def \
-	runtime/conf/keys/distributed.def \
-	runtime/conf/keys/dpo.def \
-	runtime/conf/keys/end.h \
-	runtime/conf/keys/grpo.def \
-	runtime/conf/keys/launch.def \
-	runtime/conf/keys/logging.def \
-	runtime/conf/keys/members.h \
-	runtime/conf/keys/model.def \
-	runtime/conf/keys/optimizer.def \
-	runtime/conf/keys/ppo.def \
-	runtime/conf/keys/precision.def \
-	runtime/conf/keys/reward.def \
-	runtime/conf/keys/rm.def \
-	runtime/conf/keys/rollout.def \
-	runtime/conf/keys/run.def \
-	runtime/conf/keys/scheduler.def \
-	runtime/conf/keys/training.def \
 	runtime/conf/later.c \
-	runtime/conf/launch.c \
-	runtime/conf/lint.c \
 	runtime/conf/list.c \
 	runtime/conf/load.c \
 	runtime/conf/names.c \
-	runtime/conf/notes.c \
 	runtime/conf/number.c \
-	runtime/conf/numerics.c \
 	runtime/conf/overrides.c \
 	runtime/conf/path.c \
-	runtime/conf/place.c \
-	runtime/conf/preference.c \
-	runtime/conf/print.c \
 	runtime/conf/reward.c \
-	runtime/conf/reward_keys.c \
-	runtime/conf/sampled.c \
-	runtime/conf/schema.c \
-	runtime/conf/schema.h \
 	runtime/conf/secrets.c \
 	runtime/conf/section.c \
-	runtime/conf/steps.c \
 	runtime/conf/tree.h \
 	runtime/conf/value.c \
 	runtime/conf/yaml.c \

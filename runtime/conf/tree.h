@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum {
     DT_TREE_BYTES_MAX = 1024 * 1024,

@@ -44,7 +44,6 @@ uses() {
 # filters and tests, which know them.
 allowed() {
     grep -v -e '^runtime/conf/\(item\|list\|reward\|section\) runtime/conf/value$' \
-        -e '^runtime/conf/reward runtime/conf/dump$' \
         -e '^runtime/ckpt/\(add\|ckpt_find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/ckpt_find runtime/ckpt/verify$' \
         -e '^runtime/template/parser runtime/template/precedence$' \

@@ -10,14 +10,14 @@ trap 'rm -rf "$data"' EXIT
 
 # fields CONF: the members of struct dt_conf in which keys are stored.
 fields() {
-    cat "$1"/keys/*.def "$1"/schema.c | grep -v '^#define\|__VA_ARGS__' |
+    cat "$1"/keys/*.def "$1"/keys/schema.c | grep -v '^#define\|__VA_ARGS__' |
         grep -o '\(AT\|AND\)([a-z_0-9.]*)' | sed 's/.*(\(.*\))/\1/'
     sed -n -e '/^ROW/d' \
         -e 's/^COUNT(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2_ratio/p' \
         -e 's/^[A-Z]*_OR_WORD(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
         -e 's/^[A-Z_0-9]*(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
         "$1"/keys/*.def
-    grep -v '^#define' "$1/reward_keys.c" |
+    grep -v '^#define' "$1/keys/reward_keys.c" |
         sed -n 's/.*AT(\([a-z_0-9.]*\)).*/reward.\1/p'
 }
 
@@ -122,9 +122,9 @@ MEMBER(struct dt_conf_sync_ref, sync_ref)
 ROW(grpo.sync_ref, alpha, FLOAT, AT(grpo.sync_ref.alpha), HELP("three")
 ROW(launch, qos, STRING, AT(launch.qos), AND(launch.level), HELP("four")
 END
-    echo '    {"reward.functions.weight", AT(weight)},' >"$1/conf/reward_keys.c"
+    echo '    {"reward.functions.weight", AT(weight)},' >"$1/conf/keys/reward_keys.c"
     echo 'int live(void) { return conf->distributed.live; }' \
-        >"$1/conf/schema.c"
+        >"$1/conf/keys/schema.c"
     cat >"$1/algo/reads.c" <<'END'
     wait(run->conf
              .distributed.timeout);

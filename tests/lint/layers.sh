@@ -29,7 +29,8 @@ layers() {
         BEGIN {
             layer("base", "")
             layer("contract", "base")
-            layer("conf", "base")
+            layer("conf/keys", "base")
+            layer("conf", "base conf/keys")
             layer("device", "base")
             layer("launch", "base")
             layer("tensor", "base device")

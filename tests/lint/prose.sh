@@ -19,6 +19,7 @@ runtime/ckpt
 runtime/comm
 runtime/comm/compat/gloo/common
 runtime/conf
+runtime/conf/keys
 runtime/data
 runtime/data/forms
 runtime/device

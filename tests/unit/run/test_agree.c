@@ -9,7 +9,7 @@
 #include "run/agree.h"
 #include "run/gather.h"
 #include "base/clock.h"
-#include "conf/schema.h"
+#include "conf/keys/schema.h"
 #include "tests/unit/run_data.h"
 #include "tests/unit/world.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preference.c - keys of algorithms that learn from preference pairs */
+/* pair_rules.c - keys of algorithms that learn from preference pairs */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 static bool learns_pairs(const struct dt_conf *conf)
 {

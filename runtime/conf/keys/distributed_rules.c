@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distributed.c - rules of the section distributed: strategy, offload, world */
+/* distributed_rules.c - rules of section distributed: strategy, offload, world
+ */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 #define OPTIMIZER "distributed.offload_optimizer."
 #define PARAM "distributed.offload_param."

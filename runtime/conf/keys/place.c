@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 const char *dt_conf_place_text(struct dt_conf_place place, const char *file,
                                const char *deepspeed)

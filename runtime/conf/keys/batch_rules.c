@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch.c - resolves the batch sizes: train = per_device * accumulation * world
+ * batch_rules.c - resolves the batch sizes: train = per_device * accumulation *
+ * world
  *
  * Any of the sizes may be given. The others are computed from them, and every
  * division must be exact.
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 #define PER_DEVICE "training.per_device_batch_size"
 #define GLOBAL_MICRO "training.global_micro_batch_size"

@@ -5,14 +5,14 @@
  * A key is defined in keys/SECTION.def: KIND(section, key, attributes). To
  * support a key of later.c, move its name there.
  */
-#ifndef DT_CONF_SCHEMA_H
-#define DT_CONF_SCHEMA_H
+#ifndef DT_CONF_KEYS_SCHEMA_H
+#define DT_CONF_KEYS_SCHEMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "conf/keys.h"
+#include "conf/keys/keys.h"
 
 enum dt_conf_type {
     DT_CONF_BOOL,    /* bool */
@@ -135,4 +135,4 @@ void dt_conf_string_print(const char *text, FILE *out);
 void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
                            FILE *out);
 
-#endif /* DT_CONF_SCHEMA_H */
+#endif /* DT_CONF_KEYS_SCHEMA_H */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "conf/schema.h"
+#include "conf/keys/schema.h"
 
 /* clang-format off */
 /* Rows from the definitions of keys; keys/members.h has the other half. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c - checks the section `launch` */
+/* launch_rules.c - checks the section `launch` */
 #include "config.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/str.h"
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum { SIGNAL_DEFAULT_S = 60 }; /* the default of Slurm's --signal */
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 static void ratio_to_steps(long *steps, double ratio, long total)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c - resolves keys by the device, and refuses what it cannot do */
+/* device_rules.c - resolves keys by the device, and refuses what it cannot do
+ */
 #include "config.h"
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 /* A key that the device does not support, and why. */
 struct clash {

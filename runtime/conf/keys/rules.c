@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - derives defaults from other keys and checks rules between keys */
+/* rules.c - derives defaults from other keys and checks rules between keys */
 #include "config.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum {
     BYTE_VOCAB = 257,   /* tokens of the byte tokenizer */

@@ -8,8 +8,8 @@
  * of disttrain.yaml(5). Rules between keys are in sources of their sections:
  * they derive defaults from other keys and note problems in a draft (draft.h).
  */
-#ifndef DT_CONF_KEYS_H
-#define DT_CONF_KEYS_H
+#ifndef DT_CONF_KEYS_KEYS_H
+#define DT_CONF_KEYS_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -400,4 +400,4 @@ int dt_conf_resolve_steps(struct dt_conf *conf, long total,
  */
 void dt_conf_print_results(const struct dt_conf *conf, FILE *out);
 
-#endif /* DT_CONF_KEYS_H */
+#endif /* DT_CONF_KEYS_KEYS_H */

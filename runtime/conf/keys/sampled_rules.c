@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampled.c - keys of algorithms that learn from sampled completions */
+/* sampled_rules.c - keys of algorithms that learn from sampled completions */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum { WHITEN_LEAST = 8 }; /* completions whose variance tells something */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter.c - keys of what is trained beside frozen weights */
+/* adapter_rules.c - keys of what is trained beside frozen weights */
 #include "config.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum { MAX_BYTES = 1 << 20 };
 

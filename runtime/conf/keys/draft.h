@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draft.h - a configuration while it is read: values so far, and problems */
-#ifndef DT_CONF_DRAFT_H
-#define DT_CONF_DRAFT_H
+#ifndef DT_CONF_KEYS_DRAFT_H
+#define DT_CONF_KEYS_DRAFT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "conf/keys.h"
-#include "conf/schema.h"
+#include "conf/keys/keys.h"
+#include "conf/keys/schema.h"
 
 /* --- notes --- */
 
@@ -148,4 +148,4 @@ const char *dt_conf_misfit(const struct dt_conf *conf, long total,
 void dt_conf_check_env(struct dt_conf_draft *draft);
 void dt_conf_check_command(struct dt_conf_draft *draft);
 
-#endif /* DT_CONF_DRAFT_H */
+#endif /* DT_CONF_KEYS_DRAFT_H */

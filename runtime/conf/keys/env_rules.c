@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lint.c - finds settings that do nothing, or not what they seem to do */
+/* env_rules.c - finds settings that do nothing, or not what they seem to do */
 #include "config.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/launcher.h"
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 enum kind {
     REFUSED,   /* only we may set it */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/schema.h"
+#include "conf/keys/schema.h"
 
 #define AT(field) .offset = offsetof(struct dt_conf_reward, field)
 #define WORDS(...) ((const struct dt_conf_word[]){__VA_ARGS__, {0}})

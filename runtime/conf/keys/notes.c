@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/secret.h"
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 /* Replaces control characters, also C1, which are C2 80 .. C2 9F in UTF-8. */
 static void replace_controls(char *text)

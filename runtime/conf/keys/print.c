@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "base/secret.h"
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 static const void *field_of(const void *values, size_t offset)
 {

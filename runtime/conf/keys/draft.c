@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 bool dt_conf_knows_algorithm(const struct dt_conf_draft *draft)
 {

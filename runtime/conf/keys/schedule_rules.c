@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numerics.c - rules of the sections scheduler, optimizer and precision */
+/* schedule_rules.c - rules of the sections scheduler, optimizer and precision
+ */
 #include "config.h"
 
 #include <math.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 #define BIT(name) (1u << DT_SCHEDULE_##name)
 #define DEEPSPEED                                                              \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - finds the kind of the data files, warns of keys without effect */
+/* data_rules.c - finds the kind of the data files, warns of keys without effect
+ */
 #include "config.h"
 
 #include <string.h>
 
-#include "conf/draft.h"
+#include "conf/keys/draft.h"
 
 /* What is known of the files without looking at them. */
 static enum dt_kind kind_asked(enum dt_kind_asked asked)
