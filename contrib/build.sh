@@ -8,7 +8,7 @@
 packages_build="autoconf automake libtool make gcc g++ pkg-config
 libslurm-dev libpmix-dev libyaml-dev libjansson-dev libxxhash-dev libpcre2-dev
 libutf8proc-dev libdnnl-dev libgloo-dev liburing-dev
-libcurl4-openssl-dev zlib1g-dev libzstd-dev"
+libcurl4-openssl-dev zlib1g-dev libzstd-dev libjpeg-dev libpng-dev libwebp-dev"
 packages_cluster="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 iproute2 procps"
 packages_test="libcmocka-dev bats shellcheck mandoc debhelper lintian rpm
