@@ -49,6 +49,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rng.h \
 	runtime/base/secret.c \
 	runtime/base/secret.h \
+	runtime/base/sha256.c \
+	runtime/base/sha256.h \
 	runtime/base/siphash.c \
 	runtime/base/siphash.h \
 	runtime/base/span.c \
