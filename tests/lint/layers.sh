@@ -40,6 +40,7 @@ layers() {
             layer("ckpt", "base tensor")
             layer("template", "base")
             layer("tokenizer", "base")
+            layer("image", "base")
             layer("data/forms", "base")
             layer("tokenizer/chat", "base template tokenizer")
             layer("data", "base data/forms tensor tokenizer tokenizer/chat")
@@ -112,6 +113,9 @@ vendors() {
             home["slurm"] = "^spank/"
             home["zlib"] = home["zstd"] = "^runtime/base/codec\\.c$"
             home["liburing"] = "^runtime/parallel/swap_ring\\.c$"
+            home["jpeglib"] = "^runtime/image/decode_jpeg\\.c$"
+            home["png"] = "^runtime/image/decode_png\\.c$"
+            home["webp"] = "^runtime/image/decode_webp\\.c$"
             home["cuda"] = "^runtime/(ops/cuda/|backend/cuda\\.c$|" \
                 "device/device_cuda|tensor/kernel|comm/(comm_)?nccl)"
             home["cub"] = "^runtime/ops/cuda/.*\\.cu$"

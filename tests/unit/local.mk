@@ -91,6 +91,8 @@ check_PROGRAMS += \
 	tests/unit/forecast/test_timeline \
 	tests/unit/forecast/test_timeline_order \
 	tests/unit/history/test_history \
+	tests/unit/image/test_image_decode \
+	tests/unit/image/test_image_info \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
 	tests/unit/live/test_killed_run \
@@ -200,6 +202,10 @@ EXTRA_DIST += \
 	tests/unit/data/memory_pairs.h \
 	tests/unit/dpo_run.h \
 	tests/unit/drive.h \
+	tests/unit/image/files \
+	tests/unit/image/image_files.h \
+	tests/unit/image/images.txt \
+	tests/unit/image/make_images.py \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
 	tests/unit/ppo_run.h \

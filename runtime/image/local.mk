@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/image/decode_jpeg.c \
+	runtime/image/decode_png.c \
+	runtime/image/decode_webp.c \
+	runtime/image/image.c \
+	runtime/image/image.h \
+	runtime/image/image_decode.c \
+	runtime/image/image_impl.h \
+	runtime/image/image_info.c \
+	# End of runtime/image
