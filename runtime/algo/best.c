@@ -116,8 +116,8 @@ int dt_best_check(const struct dt_conf *conf, struct dt_error *err)
 static double value_of(const struct dt_run *run,
                        const struct dt_report_eval *line)
 {
-    const char *name = metric_name(&run->conf);
-    if (!run->algo->advantages && strcmp(name, "loss") == 0)
+    const char *name = metric_name(&run->spec.conf);
+    if (!run->spec.algo->advantages && strcmp(name, "loss") == 0)
         return line->loss;
     for (size_t i = 0; i < line->values.count; i++)
         if (strcmp(name, line->values.value[i].name) == 0)
@@ -131,20 +131,20 @@ static void end_early(struct dt_run *run)
     run->total_steps = run->progress.step;
     dt_run_event(run, "early_stop", NAN,
                  "%s has not been better than %.4g for %ld evaluations",
-                 metric_name(&run->conf), best->value, best->without);
+                 metric_name(&run->spec.conf), best->value, best->without);
     if (run->report)
         dt_report_note(run->report,
                        "early stop at step %ld: %s has not been better than "
                        "%.4g for %ld evaluations "
                        "(training.early_stopping_patience)",
-                       run->progress.step, metric_name(&run->conf), best->value,
-                       best->without);
+                       run->progress.step, metric_name(&run->spec.conf),
+                       best->value, best->without);
 }
 
 void dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
                   bool saved)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     struct dt_best *best = &run->progress.best;
     if (!is_asked(conf) || conf->training.eval_only)
         return;
@@ -168,38 +168,40 @@ void dt_best_note(struct dt_run *run, const struct dt_report_eval *line,
 
 bool dt_best_ended(const struct dt_run *run)
 {
-    const long patience = run->conf.training.early_stopping_patience;
+    const long patience = run->spec.conf.training.early_stopping_patience;
     return patience > 0 && run->progress.best.without >= patience;
 }
 
 void dt_best_link(const struct dt_run *run)
 {
     const struct dt_best *best = &run->progress.best;
-    const bool loads = run->conf.training.load_best_model_at_end;
+    const bool loads = run->spec.conf.training.load_best_model_at_end;
     struct dt_error err;
     const long step = run->progress.step;
-    if (run->rank != 0 || run->unproven_step != step ||
+    if (run->spec.rank != 0 || run->unproven_step != step ||
         (loads && best->step != step))
         return;
-    if (dt_ckpt_set_best(run->ckpt_root, loads ? best->step : -1, &err) < 0)
+    if (dt_ckpt_set_best(run->spec.ckpt_root, loads ? best->step : -1, &err) <
+        0)
         dt_log(DT_LOG_WARN, "ckpt", "%s", err.text);
 }
 
 void dt_best_look(struct dt_run *run)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_best *best = &run->progress.best;
-    char path[sizeof(run->ckpt_root) + 32];
-    if (best->step == 0 || run->conf.training.eval_only ||
-        !run->conf.training.load_best_model_at_end)
+    char path[sizeof(spec->ckpt_root) + 32];
+    if (best->step == 0 || spec->conf.training.eval_only ||
+        !spec->conf.training.load_best_model_at_end)
         return;
-    snprintf(path, sizeof(path), "%s/checkpoint-%ld", run->ckpt_root,
+    snprintf(path, sizeof(path), "%s/checkpoint-%ld", spec->ckpt_root,
              best->step);
     if (access(path, F_OK) == 0)
         return;
     dt_log(DT_LOG_WARN, "ckpt",
            "%s, which had the best %s, is gone: the best one is now chosen "
            "among later checkpoints",
-           path, metric_name(&run->conf));
+           path, metric_name(&spec->conf));
     best->saved = NAN;
     best->step = 0;
 }
@@ -208,22 +210,22 @@ void dt_best_link_again(const struct dt_run *run)
 {
     const long step = run->progress.best.step;
     struct dt_error err;
-    if (run->conf.training.load_best_model_at_end &&
-        dt_ckpt_best(run->ckpt_root) != (step > 0 ? step : -1) &&
-        dt_ckpt_set_best(run->ckpt_root, step > 0 ? step : -1, &err) < 0)
+    if (run->spec.conf.training.load_best_model_at_end &&
+        dt_ckpt_best(run->spec.ckpt_root) != (step > 0 ? step : -1) &&
+        dt_ckpt_set_best(run->spec.ckpt_root, step > 0 ? step : -1, &err) < 0)
         dt_log(DT_LOG_WARN, "ckpt", "%s", err.text);
 }
 
 void dt_best_tell(const struct dt_run *run)
 {
     const struct dt_best *best = &run->progress.best;
-    if (run->report && run->conf.training.load_best_model_at_end &&
+    if (run->report && run->spec.conf.training.load_best_model_at_end &&
         best->step > 0)
         dt_report_note(run->report,
                        "the best model is checkpoint-%ld, with %s %.4g: "
                        "model.path: %s means it",
-                       best->step, metric_name(&run->conf), best->saved,
-                       run->conf.run.output_dir);
+                       best->step, metric_name(&run->spec.conf), best->saved,
+                       run->spec.conf.run.output_dir);
 }
 
 static json_t *number(double value)
@@ -234,12 +236,12 @@ static json_t *number(double value)
 int dt_best_put(json_t *state, const struct dt_run *run)
 {
     const struct dt_best *best = &run->progress.best;
-    if (!is_asked(&run->conf))
+    if (!is_asked(&run->spec.conf))
         return 0;
     return json_object_set_new(
         state, "best",
         json_pack("{s:s, s:o, s:o, s:I, s:I}", "metric",
-                  metric_name(&run->conf), "value", number(best->value),
+                  metric_name(&run->spec.conf), "value", number(best->value),
                   "saved", number(best->saved), "step", (json_int_t)best->step,
                   "without", (json_int_t)best->without));
 }
@@ -251,13 +253,13 @@ int dt_best_get(const json_t *state, struct dt_run *run)
     json_t *value, *saved;
     json_int_t step, without;
     const char *metric;
-    if (!from || !is_asked(&run->conf))
+    if (!from || !is_asked(&run->spec.conf))
         return 0;
     if (json_unpack((json_t *)from, "{s:s, s:o, s:o, s:I, s:I}", "metric",
                     &metric, "value", &value, "saved", &saved, "step", &step,
                     "without", &without) < 0)
         return -1;
-    if (strcmp(metric, metric_name(&run->conf)) == 0)
+    if (strcmp(metric, metric_name(&run->spec.conf)) == 0)
         run->progress.best = (struct dt_best){
             .value = json_is_number(value) ? json_number_value(value) : NAN,
             .saved = json_is_number(saved) ? json_number_value(saved) : NAN,

@@ -106,7 +106,7 @@ static int check(const struct dt_conf *conf, struct dt_error *err)
 
 static int begin(struct dt_run *run, struct dt_error *err)
 {
-    return read_options(&run->conf, &run->dpo, err);
+    return read_options(&run->spec.conf, &run->dpo, err);
 }
 
 static bool needs_reference(const struct dt_conf *conf)
@@ -118,7 +118,7 @@ static bool needs_reference(const struct dt_conf *conf)
 
 static int prepare(struct dt_run *run, struct dt_error *err)
 {
-    return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_PRECOMPUTE
+    return run->spec.conf.dpo.reference.mode == DT_CONF_REFERENCE_PRECOMPUTE
                ? dt_run_precompute(run, err)
                : 0;
 }
@@ -217,9 +217,9 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
                              p->weight + at + chosen);
         double values[METRICS] = {0};
         memcpy(values, result.metrics, sizeof(result.metrics));
-        if (run->conf.logging.logits)
+        if (run->spec.conf.logging.logits)
             add_tokens(p, at, chosen, rejected, values);
-        dt_metrics_add_pair(run->algo, p->metrics, result.loss, values);
+        dt_metrics_add_pair(run->spec.algo, p->metrics, result.loss, values);
         at += chosen + rejected;
     }
 }

@@ -49,7 +49,7 @@ static const struct dt_metric metrics[METRICS] = {
 static int begin(struct dt_run *run, struct dt_error *err)
 {
     (void)err;
-    run->samples.grpo = dt_grpo_options(&run->conf);
+    run->samples.grpo = dt_grpo_options(&run->spec.conf);
     return 0;
 }
 
@@ -64,7 +64,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     const struct dt_advantage_options options =
-        dt_advantage_options(&run->conf);
+        dt_advantage_options(&run->spec.conf);
     struct dt_group_rewards r;
     int rc = dt_group_rewards_init(&r, s, &s->experience, err);
     if (rc == 0)
@@ -80,13 +80,13 @@ static size_t numbers(const struct dt_run *run, const char *const **names,
 {
     *names = dt_refill_names;
     *values = run->samples.refill;
-    return run->conf.grpo.dynamic_sampling.enabled ? DT_REFILL_NUMBERS : 0;
+    return run->spec.conf.grpo.dynamic_sampling.enabled ? DT_REFILL_NUMBERS : 0;
 }
 
 /* Whether a completion is left out because it was cut off. */
 static bool is_masked(const struct dt_run *run, size_t row)
 {
-    return run->conf.grpo.mask_truncated &&
+    return run->spec.conf.grpo.mask_truncated &&
            run->samples.experience.end[row] == DT_END_LENGTH;
 }
 
@@ -98,7 +98,7 @@ static size_t step_tokens(const struct dt_run *run, float *entropy)
     const struct dt_samples *s = &run->samples;
     const struct dt_experience *e = &s->experience;
     size_t tokens = 0;
-    for (size_t i = 0; i < s->step_rows; i++) {
+    for (size_t i = 0; i < run->spec.sampling.step_rows; i++) {
         size_t row = dt_sample_batches_row(&s->batches, i);
         if (is_masked(run, row))
             continue;
@@ -122,8 +122,8 @@ static int choose_tokens(struct dt_run *run, size_t *tokens,
     if (!entropy)
         return dt_error_set(err, EX_OSERR, "entropies: out of memory");
     step_tokens(run, entropy);
-    least = dt_grpo_least_entropy(run->conf.grpo.top_entropy_quantile, entropy,
-                                  *tokens);
+    least = dt_grpo_least_entropy(run->spec.conf.grpo.top_entropy_quantile,
+                                  entropy, *tokens);
     while (below < *tokens && (double)entropy[below] < least)
         below++;
     *tokens -= below;
@@ -136,8 +136,8 @@ static int denominator(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     size_t tokens = step_tokens(run, NULL);
-    s->denominator =
-        dt_grpo_denominator(&s->grpo, (double)s->step_rows, (double)tokens);
+    s->denominator = dt_grpo_denominator(
+        &s->grpo, (double)run->spec.sampling.step_rows, (double)tokens);
     if (s->experience.entropy && choose_tokens(run, &tokens, err) < 0)
         return -1;
     s->entropy_share = s->denominator / fmax((double)tokens, 1);
@@ -158,7 +158,7 @@ static void add_sums(const struct dt_run *run, const struct dt_grpo_sums *sums,
     more.value[ROWS] = sums->rows;
     more.value[TOKENS] = sums->tokens;
     more.value[RATIOS] = sums->ratios;
-    dt_metrics_add(run->algo, metrics_of, &more);
+    dt_metrics_add(run->spec.algo, metrics_of, &more);
 }
 
 static void loss(const struct dt_run *run, const struct dt_picked *p)
@@ -174,7 +174,7 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
         const struct dt_grpo_row one = {
             .count = sample->count,
             .logp = p->value + at,
-            .old = s->stores_old ? e->old + e->at[row] : NULL,
+            .old = run->spec.sampling.stores_old ? e->old + e->at[row] : NULL,
             .sampled = e->logps + e->at[row],
             .ref = p->reference + at,
             .entropy = p->entropy + at,

@@ -52,28 +52,27 @@ static bool needs_reference(const struct dt_conf *conf)
 static int begin(struct dt_run *run, struct dt_error *err)
 {
     (void)err;
-    run->ppo.options = dt_ppo_options(&run->conf);
-    run->ppo.kl_coef = run->conf.ppo.kl_coef;
+    run->ppo.options = dt_ppo_options(&run->spec.conf);
+    run->ppo.kl_coef = run->spec.conf.ppo.kl_coef;
     run->ppo.kl = NAN;
     return 0;
 }
 
 /* --- a generation --- */
 
-void dt_ppo_fini(struct dt_ppo *ppo)
+/* Frees what belongs to one generation. */
+static void release(struct dt_run *run)
 {
-    free(ppo->advantages);
-    free(ppo->returns);
-    free(ppo->after_returns);
-    *ppo = (struct dt_ppo){0};
+    free(run->ppo.advantages);
+    free(run->ppo.returns);
+    free(run->ppo.after_returns);
 }
 
-static int allocate(struct dt_ppo *ppo, const struct dt_experience *e,
+static int allocate(struct dt_run *run, const struct dt_experience *e,
                     struct dt_error *err)
 {
-    free(ppo->advantages);
-    free(ppo->returns);
-    free(ppo->after_returns);
+    struct dt_ppo *ppo = &run->ppo;
+    release(run);
     ppo->advantages = calloc(e->tokens + 1, sizeof(*ppo->advantages));
     ppo->returns = calloc(e->tokens + 1, sizeof(*ppo->returns));
     ppo->after_returns = calloc(e->rows + 1, sizeof(*ppo->after_returns));
@@ -98,7 +97,7 @@ static double score_of(const struct dt_samples *s, size_t row)
 /* Updates the coefficient from the KL divergence of the previous generation. */
 static void advance(struct dt_run *run)
 {
-    const struct dt_conf_ppo *conf = &run->conf.ppo;
+    const struct dt_conf_ppo *conf = &run->spec.conf.ppo;
     const struct dt_samples *s = &run->samples;
     struct dt_ppo *ppo = &run->ppo;
     if (s->use > 0) /* a resumed run is in the middle of it */
@@ -121,7 +120,7 @@ static int compute(struct dt_run *run, double *scores, bool *ended,
         .ref = run->reference.parallel ? e->reference : NULL,
         .values = e->values,
         .after = e->after,
-        .longest = (size_t)run->conf.rollout.max_completion_length,
+        .longest = (size_t)run->spec.conf.rollout.max_completion_length,
         .scores = scores,
         .ended = ended,
         .advantages = ppo->advantages,
@@ -132,7 +131,7 @@ static int compute(struct dt_run *run, double *scores, bool *ended,
         scores[i] = e->advantages[i] = score_of(&run->samples, i);
         ended[i] = e->end[i] != DT_END_LENGTH;
     }
-    if (dt_ppo_compute(&run->conf.ppo, ppo->kl_coef, &g, err) < 0)
+    if (dt_ppo_compute(&run->spec.conf.ppo, ppo->kl_coef, &g, err) < 0)
         return -1;
     memcpy(ppo->numbers, g.numbers, sizeof(g.numbers));
     ppo->kl = g.numbers[DT_PPO_KL];
@@ -147,7 +146,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
     double *scores = calloc(e->rows, sizeof(*scores));
     bool *ended = calloc(e->rows, sizeof(*ended));
     int result = scores && ended
-                     ? allocate(&run->ppo, e, err)
+                     ? allocate(run, e, err)
                      : dt_error_set(err, EX_OSERR, "advantages: out of memory");
     advance(run);
     if (result == 0)
@@ -168,11 +167,11 @@ static size_t numbers(const struct dt_run *run, const char *const **names,
 static int denominator(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    const long longest = run->conf.rollout.max_completion_length;
+    const long longest = run->spec.conf.rollout.max_completion_length;
     double after = 0;
     (void)err;
     s->denominator = 0;
-    for (size_t i = 0; i < s->step_rows; i++) {
+    for (size_t i = 0; i < run->spec.sampling.step_rows; i++) {
         size_t row = dt_sample_batches_row(&s->batches, i);
         s->denominator += s->experience.count[row];
         after += s->experience.after && s->experience.count[row] < longest;
@@ -196,7 +195,7 @@ static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
     more.value[VALUE_TOKENS] = sums->value_tokens;
     more.value[RATIO_SQUARES] = sums->ratio_squares;
     more.value[RATIO_ERROR] = sums->ratio_error_max;
-    dt_metrics_add(run->algo, to, &more);
+    dt_metrics_add(run->spec.algo, to, &more);
 }
 
 /* Ratios are relative to the policy that sampled the tokens: the weights before
@@ -205,7 +204,7 @@ static void add_sums(const struct dt_run *run, const struct dt_ppo_sums *sums,
 static void loss(const struct dt_run *run, const struct dt_picked *p)
 {
     const struct dt_experience *e = &run->samples.experience;
-    const float *old = run->conf.rollout.overlap > 0 ? e->logps : e->old;
+    const float *old = run->spec.conf.rollout.overlap > 0 ? e->logps : e->old;
     const struct dt_ppo *ppo = &run->ppo;
     struct dt_ppo_sums sums = {0};
     size_t at = 0;
@@ -262,9 +261,9 @@ static void end_generation(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
     const long planned = run->total_steps - run->queued - 1;
-    long left = (long)(s->uses - s->use);
+    long left = (long)(run->spec.sampling.uses - s->use);
     s->use = 0;
-    if (run->conf.training.max_steps > 0)
+    if (run->spec.conf.training.max_steps > 0)
         return;
     if (left > planned)
         left = planned;
@@ -278,7 +277,7 @@ static void end_generation(struct dt_run *run)
 static int passed(struct dt_run *run, struct dt_metrics *step,
                   struct dt_error *err)
 {
-    const double target = run->conf.ppo.target_kl;
+    const double target = run->spec.conf.ppo.target_kl;
     struct dt_metrics all = *step;
     if (target <= 0 || run->samples.use == 0)
         return 0;
@@ -287,7 +286,7 @@ static int passed(struct dt_run *run, struct dt_metrics *step,
     if (all.value[DT_PPO_APPROXKL] <= target * all.value[TOKENS])
         return 0;
     end_generation(run);
-    step->value[EARLY_ENDS] += run->rank == 0; /* ranks add theirs up */
+    step->value[EARLY_ENDS] += run->spec.rank == 0; /* ranks add theirs up */
     return 0;
 }
 
@@ -310,6 +309,7 @@ const struct dt_algo dt_algo_ppo = {
     .metric_count = METRICS,
     .kl = "objective/kl",
     .begin = begin,
+    .fini = release,
     .pick = dt_run_pick_completions,
     .advantages = advantages,
     .numbers = numbers,

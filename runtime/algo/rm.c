@@ -37,7 +37,7 @@ static bool ends_text(const struct dt_model_config *config, int32_t id)
  */
 static int32_t choose_pad(const struct dt_run *run)
 {
-    const struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_model_config *config = &run->spec.learner.config;
     int32_t pad = config->pad, other = -1;
     if (run->data.tokenizer)
         other = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_PAD);
@@ -48,8 +48,9 @@ static int32_t choose_pad(const struct dt_run *run)
 
 static int begin(struct dt_run *run, struct dt_error *err)
 {
-    struct dt_model_config *config = &run->learner.model_config;
-    bool at_end = run->conf.rm.last_token == DT_CONF_LAST_TOKEN_END;
+    struct dt_spec *spec = &run->spec;
+    struct dt_model_config *config = &spec->learner.config;
+    bool at_end = spec->conf.rm.last_token == DT_CONF_LAST_TOKEN_END;
     config->pad = choose_pad(run);
     if (at_end && ends_text(config, config->pad))
         config->pad = -1; /* transformers would skip the end */
@@ -59,9 +60,9 @@ static int begin(struct dt_run *run, struct dt_error *err)
                             "its config.json: neither that file nor the "
                             "tokenizer has a token for padding or for the end "
                             "of a text",
-                            run->conf.file);
+                            spec->conf.file);
     if (ends_text(config, config->pad))
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+        dt_log(spec->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
                "the padding id, %d, also ends a text: scores are read at "
                "the token before it, as transformers does (rm.last_token: end "
                "reads them at the end)",
@@ -75,7 +76,7 @@ static int32_t last_token(const struct dt_run *run,
 {
     size_t t =
         dt_score_token(batch->inputs + side->start, side->end - side->start,
-                       run->learner.model_config.pad);
+                       run->spec.learner.config.pad);
     return (int32_t)(side->start + t);
 }
 
@@ -94,10 +95,11 @@ static void loss(const struct dt_run *run, const struct dt_picked *p)
     for (size_t i = 0; i < p->batch->pair_count; i++) {
         struct dt_rm_result result = dt_rm_loss(
             p->value[2 * i], p->value[2 * i + 1], p->batch->pairs[i].margin,
-            run->conf.rm.center_rewards_coefficient);
+            run->spec.conf.rm.center_rewards_coefficient);
         p->weight[2 * i] = (float)result.chosen;
         p->weight[2 * i + 1] = (float)result.rejected;
-        dt_metrics_add_pair(run->algo, p->metrics, result.loss, result.metrics);
+        dt_metrics_add_pair(run->spec.algo, p->metrics, result.loss,
+                            result.metrics);
     }
 }
 

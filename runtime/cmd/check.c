@@ -14,7 +14,7 @@
 #include "plan/plan.h"
 #include "run/algo.h"
 #include "run/data.h"
-#include "run/run.h"
+#include "run/spec.h"
 #include "slurm/promise.h"
 #include "slurm/slurm_request.h"
 #include "slurm/slurm_world.h"

@@ -17,7 +17,7 @@
 #include "forecast/measure.h"
 #include "plan/generation_plan.h"
 #include "plan/plan.h"
-#include "run/run.h"
+#include "run/spec.h"
 
 enum { JOIN_TIMEOUT_MS = 60000 };
 
@@ -32,7 +32,7 @@ struct rank {
     struct dt_launch *launch;
     struct dt_exec exec;
     struct dt_comm *comm;
-    struct dt_run run; /* for its model and batch; nothing is allocated */
+    struct dt_spec spec; /* for its model and batch; nothing is allocated */
     enum dt_dtype compute;
     size_t B, T; /* of a micro-batch */
 };
@@ -40,16 +40,16 @@ struct rank {
 /* The shapes of the configuration, or those of GPT-2 124M. */
 static int choose_shapes(struct rank *rank, struct dt_error *err)
 {
-    struct dt_run *run = &rank->run;
+    struct dt_spec *spec = &rank->spec;
     struct dt_model_options options;
     bool gpu = !rank->exec.device->is_host;
-    run->world = dt_comm_size(rank->comm);
-    run->exec = rank->exec;
-    run->conf = *rank->conf;
+    spec->world = dt_comm_size(rank->comm);
+    spec->exec = rank->exec;
+    spec->conf = *rank->conf;
     if (rank->conf->trains) {
-        if (dt_run_resolve(run, &options, err) < 0)
+        if (dt_plan_resolve(spec, &options, err) < 0)
             return -1;
-        const struct dt_step_shape shape = dt_step_shape_of(run);
+        const struct dt_step_shape shape = dt_step_shape_of(spec);
         rank->compute = options.compute;
         rank->B = shape.rows;
         rank->T = shape.T;
@@ -58,8 +58,7 @@ static int choose_shapes(struct rank *rank, struct dt_error *err)
     rank->compute = gpu ? DT_BF16 : DT_F32;
     rank->B = gpu ? 16 : 4;
     rank->T = gpu ? 1024 : 64;
-    return dt_model_config_parse(&run->learner.model_config, gpt2, "GPT-2",
-                                 err);
+    return dt_model_config_parse(&spec->learner.config, gpt2, "GPT-2", err);
 }
 
 /* --- the file --- */
@@ -67,7 +66,7 @@ static int choose_shapes(struct rank *rank, struct dt_error *err)
 /* Where and how it was measured. */
 static void print_head(const struct rank *rank, FILE *out)
 {
-    const struct dt_model_config *config = &rank->run.learner.model_config;
+    const struct dt_model_config *config = &rank->spec.learner.config;
     char date[32] = "";
     time_t now = time(NULL);
     struct tm tm;
@@ -111,7 +110,7 @@ static int measure(const struct rank *rank, struct dt_rates *rates,
         .comm = rank->comm,
         .local_rank = dt_launch_local_rank(rank->launch),
         .local_size = dt_launch_local_size(rank->launch),
-        .model = &rank->run.learner.model_config,
+        .model = &rank->spec.learner.config,
         .B = rank->B,
         .T = rank->T,
         .compute = rank->compute,
@@ -168,8 +167,7 @@ static int end(struct rank *rank, int rc, const struct dt_error *err)
     if (rc < 0 && rank->launch && dt_launch_size(rank->launch) > 1)
         _exit(status); /* the others cannot leave in order either */
     dt_launch_destroy(rank->launch);
-    dt_model_config_fini(&rank->run.learner.model_config);
-    dt_layout_destroy(rank->run.learner.layout);
+    dt_spec_fini(&rank->spec);
     dt_conf_destroy(rank->conf);
     return status;
 }

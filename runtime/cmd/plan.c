@@ -71,9 +71,9 @@ static int report_lack(const struct dt_candidates *c)
 {
     char offers[512], needs[24], has[24];
     const struct dt_candidate *taken = c->taken;
-    struct dt_run run = c->run;
-    run.conf.distributed.strategy = taken->strategy;
-    dt_plan_offer(&run, &c->options, c->size.gpu ? c->share : c->size.memory,
+    struct dt_spec spec = c->spec;
+    spec.conf.distributed.strategy = taken->strategy;
+    dt_plan_offer(&spec, &c->options, c->size.gpu ? c->share : c->size.memory,
                   c->size.ranks, offers, sizeof(offers));
     fprintf(stderr,
             "disttrain plan: the run does not fit: %s needs %s of memory a "

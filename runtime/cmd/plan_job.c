@@ -115,7 +115,7 @@ int dt_cmd_strategy_text(const struct dt_conf *conf, char text[256],
     if (rc == 0)
         rc = dt_candidates_init(c, conf, &size, err);
     if (rc == 0)
-        dt_ballot_text(&c->run, &c->ballot, text);
+        dt_ballot_text(&c->spec, &c->ballot, text);
     dt_candidates_fini(c);
     free(c);
     return rc;

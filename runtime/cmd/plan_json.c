@@ -124,16 +124,16 @@ static json_t *rates_of(const struct dt_rates *rates)
  */
 static json_t *whole_of(const struct dt_candidates *c)
 {
-    const long steps = dt_run_count_steps(&c->run);
+    const long steps = dt_spec_count_steps(&c->spec, 0);
     return steps == 0
                ? json_null()
                : json_pack("{sI sf}", "steps", (json_int_t)steps, "seconds",
                            c->taken->step.seconds * (double)steps);
 }
 
-static json_t *batch_of(const struct dt_run *run)
+static json_t *batch_of(const struct dt_spec *spec)
 {
-    const struct dt_step_shape shape = dt_step_shape_of(run);
+    const struct dt_step_shape shape = dt_step_shape_of(spec);
     return json_pack("{so so so}", "rows", number_of(shape.rows), "tokens",
                      number_of(shape.T), "micro_batches",
                      number_of(shape.micro_batches));
@@ -142,16 +142,16 @@ static json_t *batch_of(const struct dt_run *run)
 int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
                      struct dt_error *err)
 {
-    const struct dt_run *run = &c->run;
+    const struct dt_spec *spec = &c->spec;
     char strategy[256];
-    dt_ballot_text(run, &c->ballot, strategy);
+    dt_ballot_text(spec, &c->ballot, strategy);
     json_t *all = json_pack(
         "{ss ss so si si ss so so so so so ss ss? so so}", "file", file,
-        "model", dt_model_family_name(run->learner.model_config.family),
+        "model", dt_model_family_name(spec->learner.config.family),
         "parameters",
-        number_of(dt_learner_model_layout(&run->learner)->param_total), "nodes",
-        c->size.nodes, "ranks_per_node", c->size.ranks, "device",
-        c->size.gpu ? "cuda" : "cpu", "batch", batch_of(run), "whole_run",
+        number_of(dt_learner_model_layout(&spec->learner)->param_total),
+        "nodes", c->size.nodes, "ranks_per_node", c->size.ranks, "device",
+        c->size.gpu ? "cuda" : "cpu", "batch", batch_of(spec), "whole_run",
         whole_of(c), "memory", number_of(c->size.memory), "memory_for_rank",
         number_of(c->share), "largest_micro_batch", number_of(c->most_rows),
         "guide", dt_conf_strategy_name(c->guide), "strategy_why",

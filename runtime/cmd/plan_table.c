@@ -33,15 +33,15 @@ static const char *size_text(size_t bytes, char *text)
 static void print_head(const struct dt_candidates *c, const char *file,
                        FILE *out)
 {
-    const struct dt_run *run = &c->run;
-    const struct dt_step_shape shape = dt_step_shape_of(run);
+    const struct dt_spec *spec = &c->spec;
+    const struct dt_step_shape shape = dt_step_shape_of(spec);
     size_t nodes = (size_t)c->size.nodes, ranks = (size_t)c->size.ranks;
     fprintf(out,
             "%s: %s, %zu parameters\n"
             "%zu node%s x %zu rank%s %s; %zu rows of %zu tokens x %zu "
             "micro-batch%s a rank: %zu tokens a step\n",
-            file, dt_model_family_name(run->learner.model_config.family),
-            dt_learner_model_layout(&run->learner)->param_total, nodes,
+            file, dt_model_family_name(spec->learner.config.family),
+            dt_learner_model_layout(&spec->learner)->param_total, nodes,
             dt_str_plural(nodes), ranks, dt_str_plural(ranks),
             c->size.gpu ? "with a GPU each" : "on CPUs", shape.rows, shape.T,
             shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
@@ -92,7 +92,7 @@ static void print_verdict(const struct dt_candidates *c,
     else
         fputs("yes", out);
     if (one == c->taken)
-        fputs(c->run.conf.distributed.strategy == DT_CONF_AUTO_STRATEGY
+        fputs(c->spec.conf.distributed.strategy == DT_CONF_AUTO_STRATEGY
                   ? "  <- auto"
                   : "  <- the file",
               out);
@@ -171,11 +171,11 @@ static void print_between(const struct dt_candidate *one, FILE *out)
 }
 
 /* The unit in which a micro-batch is counted. */
-static const char *rows_are(const struct dt_run *run)
+static const char *rows_are(const struct dt_spec *spec)
 {
-    return run->algo->advantages ? "completion"
-           : run->algo->pick     ? "pair"
-                                 : "row";
+    return spec->algo->advantages ? "completion"
+           : spec->algo->pick     ? "pair"
+                                  : "row";
 }
 
 /* Completions that are sampled, and how long that takes. */
@@ -215,9 +215,9 @@ static void print_generation(const struct dt_candidate *one, FILE *out)
 static void print_whole(const struct dt_candidates *c, FILE *out)
 {
     enum { SAMPLES = 1000 };
-    const struct dt_run *run = &c->run;
+    const struct dt_spec *spec = &c->spec;
     const double step = c->taken->step.seconds;
-    const long steps = dt_run_count_steps(run);
+    const long steps = dt_spec_count_steps(spec, 0);
     char seconds[DT_PAGE_NUMBER_BYTES];
     if (steps > 0)
         fprintf(out,
@@ -229,15 +229,15 @@ static void print_whole(const struct dt_candidates *c, FILE *out)
         fprintf(out,
                 "the whole run depends on the data: %d %s take %s, without "
                 "evaluations and saves\n",
-                SAMPLES, run->algo->advantages ? "prompts" : "samples",
-                dt_page_duration(seconds,
-                                 step * SAMPLES / dt_run_samples_of_step(run)));
+                SAMPLES, spec->algo->advantages ? "prompts" : "samples",
+                dt_page_duration(seconds, step * SAMPLES /
+                                              dt_spec_samples_of_step(spec)));
 }
 
 /* Then gradients stay whole until the last micro-batch. */
 static void print_whole_gradients(const struct dt_candidates *c, FILE *out)
 {
-    if (c->run.conf.distributed.reduce_each_micro_step == DT_CONF_FALSE &&
+    if (c->spec.conf.distributed.reduce_each_micro_step == DT_CONF_FALSE &&
         c->taken->strategy >= DT_CONF_ZERO2)
         fputs("distributed.reduce_each_micro_step: false: each rank keeps all "
               "gradients, as with zero1\n",
@@ -249,10 +249,10 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
     char strategy[256];
     double faster = best ? taken->step.seconds / best->step.seconds - 1 : 0;
-    dt_ballot_text(&c->run, &c->ballot, strategy);
+    dt_ballot_text(&c->spec, &c->ballot, strategy);
     if (strategy[0])
         fprintf(out, "strategy: %s\n", strategy);
-    if (c->run.world > 1)
+    if (c->spec.world > 1)
         print_guide(c, out);
     if (faster > DT_STRATEGY_TIE && taken->lacks == 0)
         fprintf(out,
@@ -265,7 +265,7 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
     if (c->most_rows > 0 && c->most_rows != SIZE_MAX)
         fprintf(out, "largest micro-batch that fits with %s: %zu %s%s\n",
                 dt_conf_strategy_name(taken->strategy), c->most_rows,
-                rows_are(&c->run), dt_str_plural(c->most_rows));
+                rows_are(&c->spec), dt_str_plural(c->most_rows));
 }
 
 void dt_plan_out_table(const struct dt_candidates *c, const char *file,

@@ -44,29 +44,29 @@ static struct dt_predictor predictor_of(const struct dt_candidates *c)
  * the other reduce_between_nodes.
  */
 static int predict_step(struct dt_candidates *c, struct dt_candidate *one,
-                        const struct dt_run *run, struct dt_error *err)
+                        const struct dt_spec *spec, struct dt_error *err)
 {
     const struct dt_predictor predictor = predictor_of(c);
     enum dt_dtype compute = c->options.compute;
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, compute);
-    struct dt_run changed = *run;
+        dt_spec_parallel_options(spec, compute);
+    struct dt_spec changed = *spec;
     changed.conf.distributed.int8_between_nodes = !parallel.int8;
     const struct dt_parallel_options other =
-        dt_run_parallel_options(&changed, compute);
+        dt_spec_parallel_options(&changed, compute);
     if (parallel.strategy >= DT_ZERO2)
-        one->group = parallel.hybrid ? parallel.group : run->world;
+        one->group = parallel.hybrid ? parallel.group : spec->world;
     one->int8 = parallel.int8;
     one->between_nodes = other.int8 != parallel.int8;
-    if (dt_predict_step(&predictor, run, &c->options, &parallel, &one->step,
+    if (dt_predict_step(&predictor, spec, &c->options, &parallel, &one->step,
                         &one->generation, err) < 0 ||
         (one->between_nodes &&
          dt_predict_step(&predictor, &changed, &c->options, &other, &one->other,
                          &one->generation, err) < 0))
         return -1;
-    const struct dt_step_shape shape = dt_step_shape_of(run);
+    const struct dt_step_shape shape = dt_step_shape_of(spec);
     one->tokens_a_second =
-        (double)(shape.rows * shape.T * shape.micro_batches) * run->world /
+        (double)(shape.rows * shape.T * shape.micro_batches) * spec->world /
         one->step.seconds;
     return 0;
 }
@@ -90,54 +90,54 @@ static int add_candidate(struct dt_candidates *c, const struct kind *kind,
                          struct dt_error *err)
 {
     struct dt_candidate *one = &c->all[c->count++];
-    struct dt_run run = c->run;
+    struct dt_spec spec = c->spec;
     struct dt_model_options options = c->options;
-    run.conf.distributed.strategy = kind->strategy;
-    run.conf.distributed.offload_optimizer.device = kind->state;
-    run.conf.distributed.offload_param.device = kind->weights;
-    run.conf.distributed.shard_group =
-        dt_plan_choose_group(&run, &options, c->share, 1);
-    dt_plan_spend(&run, &options, c->share);
+    spec.conf.distributed.strategy = kind->strategy;
+    spec.conf.distributed.offload_optimizer.device = kind->state;
+    spec.conf.distributed.offload_param.device = kind->weights;
+    spec.conf.distributed.shard_group =
+        dt_plan_choose_group(&spec, &options, c->share, 1);
+    dt_plan_spend(&spec, &options, c->share);
     *one = (struct dt_candidate){
         .strategy = kind->strategy,
         .state = kind->state,
         .weights = kind->weights,
         .saves_activations = options.save_activations,
         .group = 1,
-        .plan = dt_plan_make(&run, &options),
+        .plan = dt_plan_make(&spec, &options),
     };
     one->total = dt_plan_total(&one->plan);
     one->lacks = one->total > c->share ? one->total - c->share : 0;
     one->lacks_host = host_lack(c, &one->plan);
-    return predict_step(c, one, &run, err);
+    return predict_step(c, one, &spec, err);
 }
 
 enum { MOST_ROWS = 1 << 20 };
 
-static bool rows_fit(const struct dt_candidates *c, const struct dt_run *run,
+static bool rows_fit(const struct dt_candidates *c, const struct dt_spec *spec,
                      size_t rows)
 {
     struct dt_model_options options = c->options;
-    if (run->tokens >
+    if (spec->tokens >
         0) /* pairs and completions follow each other in one row */
-        options.T = rows * (run->tokens / run->B);
+        options.T = rows * (spec->tokens / spec->B);
     else
         options.B = rows;
-    struct dt_plan plan = dt_plan_make(run, &options);
+    struct dt_plan plan = dt_plan_make(spec, &options);
     return dt_plan_total(&plan) <= c->share;
 }
 
 /* Largest number of rows that fits, by bisection. */
 static size_t most_rows(const struct dt_candidates *c)
 {
-    struct dt_run run = c->run;
+    struct dt_spec spec = c->spec;
     size_t fit = 0, too_many = MOST_ROWS;
-    run.conf.distributed.strategy = c->taken->strategy;
+    spec.conf.distributed.strategy = c->taken->strategy;
     if (c->share == SIZE_MAX)
         return SIZE_MAX;
     while (fit + 1 < too_many) {
         size_t rows = fit + (too_many - fit) / 2;
-        if (rows_fit(c, &run, rows))
+        if (rows_fit(c, &spec, rows))
             fit = rows;
         else
             too_many = rows;
@@ -148,19 +148,19 @@ static size_t most_rows(const struct dt_candidates *c)
 /* Adds the candidates that offload as the file says; ddp offloads nothing. */
 static int add_as_given(struct dt_candidates *c, struct dt_error *err)
 {
-    const struct dt_conf *conf = &c->run.conf;
+    const struct dt_conf *conf = &c->spec.conf;
     struct kind kind = {0, conf->distributed.offload_optimizer.device,
                         conf->distributed.offload_param.device};
     const struct dt_predictor predictor = predictor_of(c);
     c->ballot = (struct dt_ballot){.left = c->share, .local_size = 1};
-    if (dt_ballot_make(&c->run, &c->options, &predictor, &c->ballot, err) < 0)
+    if (dt_ballot_make(&c->spec, &c->options, &predictor, &c->ballot, err) < 0)
         return -1;
-    int taken = dt_ballot_take(&c->run, &c->ballot);
+    int taken = dt_ballot_take(&c->spec, &c->ballot);
     int first =
         kind.state == DT_CONF_OFFLOAD_NONE ? DT_CONF_DDP : DT_CONF_ZERO1;
     for (int s = DT_CONF_DDP; s <= DT_CONF_ZERO3; s++) {
         kind.strategy = s;
-        if (s != taken && (c->run.world == 1 || s < first))
+        if (s != taken && (c->spec.world == 1 || s < first))
             continue;
         if (add_candidate(c, &kind, err) < 0)
             return -1;
@@ -184,7 +184,7 @@ static int add_offloaded(struct dt_candidates *c, struct dt_error *err)
         {DT_CONF_ZERO3, DT_CONF_OFFLOAD_NVME, DT_CONF_OFFLOAD_NONE},
     };
     struct dt_error unknown;
-    if (c->run.conf.distributed.offload_optimizer.device !=
+    if (c->spec.conf.distributed.offload_optimizer.device !=
         DT_CONF_OFFLOAD_NONE)
         return 0;
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
@@ -202,28 +202,27 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
                        const struct dt_job_size *size, struct dt_error *err)
 {
     *c = (struct dt_candidates){.size = *size};
-    c->run.conf = *conf;
-    c->run.world = size->nodes * size->ranks;
-    c->run.nodes = (struct dt_nodes){
+    c->spec.conf = *conf;
+    c->spec.world = size->nodes * size->ranks;
+    c->spec.nodes = (struct dt_nodes){
         .count = size->nodes, .least = size->ranks, .most = size->ranks};
-    c->run.exec = size->gpu ? (struct dt_exec){.device = &planned_gpu,
-                                               .ops = dt_ops_planned_gpu()}
-                            : dt_exec_cpu();
+    c->spec.exec = size->gpu ? (struct dt_exec){.device = &planned_gpu,
+                                                .ops = dt_ops_planned_gpu()}
+                             : dt_exec_cpu();
     if (size->gpu && size->memory != SIZE_MAX)
         c->reserve = RESERVE_BYTES + size->memory / 100 * RESERVE_PERCENT;
     c->share = rank_share(c);
     const struct dt_predictor predictor = predictor_of(c);
-    if (dt_run_resolve(&c->run, &c->options, err) < 0 ||
+    if (dt_plan_resolve(&c->spec, &c->options, err) < 0 ||
         dt_predict_check(&predictor, conf, err) < 0 ||
         add_as_given(c, err) < 0 || add_offloaded(c, err) < 0)
         return -1;
     c->most_rows = most_rows(c);
-    c->guide = dt_strategy_by_size(&c->run);
+    c->guide = dt_strategy_by_size(&c->spec);
     return 0;
 }
 
 void dt_candidates_fini(struct dt_candidates *c)
 {
-    dt_learner_fini(&c->run.learner);
-    dt_learner_fini(&c->run.critic);
+    dt_spec_fini(&c->spec);
 }

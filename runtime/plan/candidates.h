@@ -42,7 +42,7 @@ struct dt_candidate {
 enum { DT_CANDIDATES = 8 };
 
 struct dt_candidates {
-    struct dt_run run; /* resolved for this job; nothing is allocated */
+    struct dt_spec spec; /* resolved for this job; nothing is allocated */
     struct dt_model_options options;
     struct dt_job_size size;
     size_t reserve; /* bytes of a GPU reserved for CUDA and NCCL */

@@ -4,7 +4,7 @@
 #define DT_PLAN_GENERATION_PLAN_H
 
 #include "forecast/rates.h"
-#include "run/run.h"
+#include "run/spec.h"
 
 /* Seconds of a generation in which all prompts and completions have full
  * length. The time of rewards other than models is unknown.
@@ -25,7 +25,7 @@ double dt_generation_seconds(const struct dt_generation_plan *plan);
 
 /* The plan for a rank with these rates, on nodes of `node_size` ranks. */
 struct dt_generation_plan dt_generation_plan_make(
-    const struct dt_run *run, const struct dt_model_options *options,
+    const struct dt_spec *spec, const struct dt_model_options *options,
     const struct dt_rates *rates, int node_size);
 
 /* Micro-batches of an optimizer step of a rank, with rows of full length. */
@@ -37,21 +37,21 @@ struct dt_step_shape {
 };
 
 /* The number and shape of the micro-batches of a run. */
-struct dt_step_shape dt_step_shape_of(const struct dt_run *run);
+struct dt_step_shape dt_step_shape_of(const struct dt_spec *spec);
 
 /* Seconds of a forward pass of `rows` rows of T tokens through a model whose
  * head computes values of `values` tokens.
  */
-double dt_forward_seconds(const struct dt_learner *learner,
+double dt_forward_seconds(const struct dt_learner_spec *learner,
                           const struct dt_rates *rates, enum dt_dtype compute,
                           double rows, size_t T, double values);
 
 /* Writes the bytes and operations of reward models on each rank to
- * run->samples. Needs options.compute. -1: EX_NOINPUT or EX_DATAERR, a
+ * spec->sampling. Needs options.compute. -1: EX_NOINPUT or EX_DATAERR, a
  * config.json is missing or wrong.
  */
-int dt_run_reward_models(struct dt_run *run,
-                         const struct dt_model_options *options,
-                         struct dt_error *err);
+int dt_plan_reward_models(struct dt_spec *spec,
+                          const struct dt_model_options *options,
+                          struct dt_error *err);
 
 #endif /* DT_PLAN_GENERATION_PLAN_H */

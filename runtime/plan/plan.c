@@ -30,40 +30,41 @@ size_t dt_plan_total(const struct dt_plan *plan)
     return sum;
 }
 
-size_t dt_plan_rank_share(const struct dt_run *run, size_t left, int local_size)
+size_t dt_plan_rank_share(const struct dt_spec *spec, size_t left,
+                          int local_size)
 {
-    return run->exec.device->is_host && left != SIZE_MAX
+    return spec->exec.device->is_host && left != SIZE_MAX
                ? left / (size_t)local_size
                : left;
 }
 
-static size_t reference_bytes(const struct dt_run *run, enum dt_dtype compute)
+static size_t reference_bytes(const struct dt_spec *spec, enum dt_dtype compute)
 {
     const struct dt_parallel_options options =
-        dt_run_reference_options(run, compute);
-    if (!dt_run_needs_reference(run) ||
-        (run->learner.frozen.layout && !run->learner.adapter_start))
+        dt_spec_reference_options(spec, compute);
+    if (!dt_spec_needs_reference(spec) ||
+        (spec->learner.frozen && !spec->learner.adapter_start))
         return 0;
     struct dt_parallel_bytes bytes =
-        dt_parallel_plan(run->learner.layout, run->world, &options);
+        dt_parallel_plan(spec->learner.layout, spec->world, &options);
     return bytes.weights + bytes.master;
 }
 
 /* Adds the bytes of a critic. */
-static void add_critic(const struct dt_run *run,
+static void add_critic(const struct dt_spec *spec,
                        const struct dt_model_options *options,
                        const struct dt_parallel_options *parallel,
                        struct dt_plan *plan)
 {
-    const struct dt_learner *critic = &run->critic;
-    const struct dt_model_options own = dt_run_critic_options(run, options);
-    const bool here = run->exec.device->is_host;
+    const struct dt_learner_spec *critic = &spec->critic;
+    const struct dt_model_options own = dt_spec_critic_options(spec, options);
+    const bool here = spec->exec.device->is_host;
     if (!critic->layout)
         return;
     const struct dt_parallel_options sharing =
-        dt_run_critic_sharing(run, parallel);
+        dt_spec_critic_sharing(spec, parallel);
     struct dt_parallel_bytes held =
-        dt_learner_bytes(critic, run->world, &sharing);
+        dt_learner_bytes(critic, spec->world, &sharing);
     const size_t parts[] = {
         held.weights,
         held.master,
@@ -71,27 +72,27 @@ static void add_critic(const struct dt_run *run,
         held.moments,
         held.tiles,
         here ? held.host : 0,
-        dt_model_activation_bytes(&critic->model_config, run->exec.ops, &own) -
-            dt_run_critic_memory(run, options)};
+        dt_model_activation_bytes(&critic->config, spec->exec.ops, &own) -
+            dt_spec_critic_memory(spec, options)};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         plan->critic = add_bytes(plan->critic, parts[i]);
     if (!here)
         plan->host = add_bytes(
-            plan->host, add_bytes(held.host, dt_model_host_bytes(
-                                                 &critic->model_config, &own)));
+            plan->host,
+            add_bytes(held.host, dt_model_host_bytes(&critic->config, &own)));
     plan->nvme = add_bytes(plan->nvme, held.nvme);
 }
 
-struct dt_plan dt_plan_make(const struct dt_run *run,
+struct dt_plan dt_plan_make(const struct dt_spec *spec,
                             const struct dt_model_options *options)
 {
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, options->compute);
+        dt_spec_parallel_options(spec, options->compute);
     struct dt_parallel_bytes held =
-        dt_learner_bytes(&run->learner, run->world, &parallel);
+        dt_learner_bytes(&spec->learner, spec->world, &parallel);
     size_t batch = options->B * options->T * 3 * sizeof(int32_t);
-    bool here = run->exec.device->is_host;
-    bool held_out = dt_run_holds_out(&run->conf);
+    bool here = spec->exec.device->is_host;
+    bool held_out = dt_run_holds_out(&spec->conf);
     struct dt_plan plan = {
         .weights = held.weights,
         .master = held.master,
@@ -99,23 +100,23 @@ struct dt_plan dt_plan_make(const struct dt_run *run,
         .optimizer = held.moments,
         .tiles = held.tiles + (here ? held.host : 0),
         .activations =
-            add_bytes(dt_model_activation_bytes(&run->learner.model_config,
-                                                run->exec.ops, options),
-                      dt_run_samples_extra(run, options,
-                                           parallel.strategy == DT_ZERO3 ||
-                                               parallel.hybrid)),
-        .reference = reference_bytes(run, options->compute),
-        .rewards = run->samples.reward_bytes,
-        .batches = here ? batch * (dt_run_prefetch(&run->conf) + 1) *
+            add_bytes(dt_model_activation_bytes(&spec->learner.config,
+                                                spec->exec.ops, options),
+                      dt_sampling_extra(spec, options,
+                                        parallel.strategy == DT_ZERO3 ||
+                                            parallel.hybrid)),
+        .reference = reference_bytes(spec, options->compute),
+        .rewards = spec->sampling.reward_bytes,
+        .batches = here ? batch * (dt_run_prefetch(&spec->conf) + 1) *
                               (held_out ? 2 : 1)
                         : 0,
-        .host = here ? 0
-                     : add_bytes(held.host,
-                                 dt_model_host_bytes(&run->learner.model_config,
-                                                     options)),
+        .host = here
+                    ? 0
+                    : add_bytes(held.host, dt_model_host_bytes(
+                                               &spec->learner.config, options)),
         .nvme = held.nvme,
     };
-    add_critic(run, options, &parallel, &plan);
+    add_critic(spec, options, &parallel, &plan);
     return plan;
 }
 
@@ -134,7 +135,7 @@ static const char *format_bytes(size_t bytes)
 
 /* Settings that would fit, as text, separated by "; or ". */
 struct offers {
-    const struct dt_run *run;
+    const struct dt_spec *spec;
     size_t most; /* bytes that a rank may have */
     char text[512];
 };
@@ -143,7 +144,7 @@ struct offers {
 static bool add_offer(struct offers *offers,
                       const struct dt_model_options *options, const char *what)
 {
-    struct dt_plan plan = dt_plan_make(offers->run, options);
+    struct dt_plan plan = dt_plan_make(offers->spec, options);
     size_t total = dt_plan_total(&plan), used = strlen(offers->text);
     if (total > offers->most)
         return false;
@@ -157,7 +158,7 @@ static bool offer_tokens(struct offers *offers, struct dt_model_options options,
                          const char *also)
 {
     char what[256];
-    for (size_t T = options.T / 2; T >= 2 * offers->run->T; T /= 2) {
+    for (size_t T = options.T / 2; T >= 2 * offers->spec->T; T /= 2) {
         snprintf(what, sizeof(what), "training.micro_batch_tokens: %zu%s", T,
                  also);
         options.T = T;
@@ -173,22 +174,22 @@ static bool offer_tokens(struct offers *offers, struct dt_model_options options,
 static bool offer_batch(struct offers *offers, struct dt_model_options options,
                         const char *also)
 {
-    const struct dt_run *run = offers->run;
+    const struct dt_spec *spec = offers->spec;
     bool eval_given =
-        dt_conf_given(&run->conf, "training.per_device_eval_batch_size");
+        dt_conf_given(&spec->conf, "training.per_device_eval_batch_size");
     char what[256], train[96], eval[64];
-    if (run->tokens > 0)
+    if (spec->tokens > 0)
         return offer_tokens(offers, options, also);
-    for (size_t B = run->B; B > 0; B--) {
-        if (run->B % B != 0)
+    for (size_t B = spec->B; B > 0; B--) {
+        if (spec->B % B != 0)
             continue;
         train[0] = eval[0] = '\0';
-        if (B < run->B)
+        if (B < spec->B)
             snprintf(train, sizeof(train),
                      "training.per_device_batch_size: %zu with %zu times the "
                      "accumulation steps",
-                     B, run->B / B);
-        if (eval_given && run->eval_B > B)
+                     B, spec->B / B);
+        if (eval_given && spec->eval_B > B)
             snprintf(eval, sizeof(eval),
                      "%straining.per_device_eval_batch_size: %zu",
                      *train ? ", " : "", B);
@@ -201,9 +202,9 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
 }
 
 /* Owner of a rank's memory, for messages. */
-static const char *memory_owner(const struct dt_run *run)
+static const char *memory_owner(const struct dt_spec *spec)
 {
-    return run->exec.device->is_host ? "node" : "GPU";
+    return spec->exec.device->is_host ? "node" : "GPU";
 }
 
 /* Offers the first strategy that shares more and fits. */
@@ -213,11 +214,11 @@ static bool offer_strategy(struct offers *offers,
     static const char *const names[] = {[DT_CONF_ZERO1] = "zero1",
                                         [DT_CONF_ZERO2] = "zero2",
                                         [DT_CONF_ZERO3] = "zero3"};
-    struct dt_run other = *offers->run;
+    struct dt_spec other = *offers->spec;
     char what[64];
     if (other.world == 1)
         return false;
-    struct offers of_other = {.run = &other, .most = offers->most};
+    struct offers of_other = {.spec = &other, .most = offers->most};
     int s = other.conf.distributed.strategy;
     for (s = s > DT_CONF_DDP ? s + 1 : DT_CONF_ZERO1; s <= DT_CONF_ZERO3; s++) {
         other.conf.distributed.strategy = s;
@@ -234,10 +235,10 @@ static bool offer_strategy(struct offers *offers,
 static bool offer_offload(struct offers *offers,
                           const struct dt_model_options *options)
 {
-    struct dt_run other = *offers->run;
+    struct dt_spec other = *offers->spec;
     const bool host = other.exec.device->is_host;
     char what[128];
-    struct offers of_other = {.run = &other, .most = offers->most};
+    struct offers of_other = {.spec = &other, .most = offers->most};
     if (other.conf.distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE)
         return false;
     other.conf.distributed.offload_optimizer.device =
@@ -260,7 +261,7 @@ static void offer_all(struct offers *offers,
                       int local_size)
 {
     struct dt_model_options less = *options;
-    struct dt_plan plan = dt_plan_make(offers->run, options);
+    struct dt_plan plan = dt_plan_make(offers->spec, options);
     size_t total = dt_plan_total(&plan), used;
     less.recompute = true;
     bool found = offer_strategy(offers, options);
@@ -273,22 +274,22 @@ static void offer_all(struct offers *offers,
                          " and model.gradient_checkpointing: true")) ||
             offer_offload(offers, options);
     used = strlen(offers->text);
-    if (offers->run->exec.device->is_host && local_size > 1 && total <= node)
+    if (offers->spec->exec.device->is_host && local_size > 1 && total <= node)
         snprintf(offers->text + used, sizeof(offers->text) - used,
                  "%slaunch.ntasks_per_node: %zu", used ? "; or " : "",
                  node / total);
     else if (!found)
         snprintf(offers->text, sizeof(offers->text),
                  "a smaller model, or %ss with more memory",
-                 memory_owner(offers->run));
+                 memory_owner(offers->spec));
 }
 
-void dt_plan_offer(const struct dt_run *run,
+void dt_plan_offer(const struct dt_spec *spec,
                    const struct dt_model_options *options, size_t left,
                    int local_size, char *text, size_t bytes)
 {
-    struct offers offers = {.run = run,
-                            .most = dt_plan_rank_share(run, left, local_size)};
+    struct offers offers = {.spec = spec,
+                            .most = dt_plan_rank_share(spec, left, local_size)};
     offer_all(&offers, options, left, local_size);
     snprintf(text, bytes, "%s", offers.text);
 }
@@ -311,7 +312,7 @@ static void name_others(const struct dt_plan *plan, char *text, size_t bytes)
                                  format_bytes(others[i].bytes));
 }
 
-static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
+static void log_plan(const struct dt_spec *spec, const struct dt_plan *plan,
                      size_t mine)
 {
     char others[128], host[48] = "", files[48] = "";
@@ -322,7 +323,7 @@ static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
         snprintf(files, sizeof(files), "; offloaded to files: %s",
                  format_bytes(plan->nvme));
     name_others(plan, others, sizeof(others));
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+    dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "memory of a rank: %sweights %s, gradients %s, optimizer %s, "
            "activations %s, batches %s: %s of %s%s%s",
            others, format_bytes(add_bytes(plan->weights, plan->master)),
@@ -333,7 +334,7 @@ static void log_plan(const struct dt_run *run, const struct dt_plan *plan,
 }
 
 /* Checks that offloaded state fits into the memory of the node. */
-static int check_host(const struct dt_run *run, size_t host, int local_size,
+static int check_host(const struct dt_spec *spec, size_t host, int local_size,
                       struct dt_error *err)
 {
     size_t left = host > 0 ? dt_cpu.available_bytes() : 0;
@@ -345,24 +346,24 @@ static int check_host(const struct dt_run *run, size_t host, int local_size,
         "has "
         "%s left for %d rank%s: set distributed.offload_optimizer.device: nvme "
         "or a lower ratio, or model.gradient_checkpointing: true",
-        run->conf.file, format_bytes(host), format_bytes(left), local_size,
+        spec->conf.file, format_bytes(host), format_bytes(left), local_size,
         dt_str_plural((uint64_t)local_size));
 }
 
-int dt_plan_check(const struct dt_run *run,
+int dt_plan_check(const struct dt_spec *spec,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err)
 {
-    struct dt_plan plan = dt_plan_make(run, options);
+    struct dt_plan plan = dt_plan_make(spec, options);
     size_t total = dt_plan_total(&plan);
-    bool shared = run->exec.device->is_host; /* by the ranks of the node */
-    size_t mine = dt_plan_rank_share(run, left, local_size);
+    bool shared = spec->exec.device->is_host; /* by the ranks of the node */
+    size_t mine = dt_plan_rank_share(spec, left, local_size);
     char offers[512], others[128];
     name_others(&plan, others, sizeof(others));
-    log_plan(run, &plan, mine);
+    log_plan(spec, &plan, mine);
     if (total <= mine)
-        return check_host(run, plan.host, local_size, err);
-    dt_plan_offer(run, options, left, local_size, offers, sizeof(offers));
+        return check_host(spec, plan.host, local_size, err);
+    dt_plan_offer(spec, options, left, local_size, offers, sizeof(offers));
     char ranks[32] = "";
     if (shared)
         snprintf(ranks, sizeof(ranks), " for %d rank%s", local_size,
@@ -371,10 +372,10 @@ int dt_plan_check(const struct dt_run *run,
                         "%s: this run needs %s of memory a rank (%sweights %s, "
                         "gradients %s, optimizer %s, activations %s), but the "
                         "%s has %s left%s; what would fit: %s",
-                        run->conf.file, format_bytes(total), others,
+                        spec->conf.file, format_bytes(total), others,
                         format_bytes(add_bytes(plan.weights, plan.master)),
                         format_bytes(plan.gradients),
                         format_bytes(add_bytes(plan.optimizer, plan.tiles)),
-                        format_bytes(plan.activations), memory_owner(run),
+                        format_bytes(plan.activations), memory_owner(spec),
                         format_bytes(left), ranks, offers);
 }

@@ -3,7 +3,7 @@
 #ifndef DT_PLAN_PLAN_H
 #define DT_PLAN_PLAN_H
 
-#include "run/run.h"
+#include "run/spec.h"
 
 /* Bytes of one rank. */
 struct dt_plan {
@@ -23,7 +23,7 @@ struct dt_plan {
 };
 
 /* Bytes that a run with these options will allocate. */
-struct dt_plan dt_plan_make(const struct dt_run *run,
+struct dt_plan dt_plan_make(const struct dt_spec *spec,
                             const struct dt_model_options *options);
 
 /* Total bytes on the device; SIZE_MAX if they do not fit into a size_t. */
@@ -32,7 +32,7 @@ size_t dt_plan_total(const struct dt_plan *plan);
 /* Bytes of `left` that a rank may use: on a host the ranks of a node share
  * them. SIZE_MAX means unknown.
  */
-size_t dt_plan_rank_share(const struct dt_run *run, size_t left,
+size_t dt_plan_rank_share(const struct dt_spec *spec, size_t left,
                           int local_size);
 
 /* Spends remaining GPU memory on speed: first, activations are saved that would
@@ -40,14 +40,14 @@ size_t dt_plan_rank_share(const struct dt_run *run, size_t left,
  * deterministic run, whose bits must not depend on how much memory happens to
  * be free.
  */
-void dt_plan_spend(const struct dt_run *run, struct dt_model_options *options,
+void dt_plan_spend(const struct dt_spec *spec, struct dt_model_options *options,
                    size_t left);
 
 /* Settings that would fit into `left` bytes, as text, separated by "; or ":
  * strategies that share more, gradient checkpointing, smaller batches, fewer
  * ranks on a node.
  */
-void dt_plan_offer(const struct dt_run *run,
+void dt_plan_offer(const struct dt_spec *spec,
                    const struct dt_model_options *options, size_t left,
                    int local_size, char *text, size_t bytes);
 
@@ -55,7 +55,7 @@ void dt_plan_offer(const struct dt_run *run,
  * A node's memory is divided among its `local_size` ranks. -1: EX_CONFIG with
  * the numbers and the settings that would fit.
  */
-int dt_plan_check(const struct dt_run *run,
+int dt_plan_check(const struct dt_spec *spec,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err);
 
@@ -66,24 +66,24 @@ int dt_plan_check(const struct dt_run *run,
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err);
 
-/* Resolves the configuration for run->world ranks: the batch, the model and its
- * layout, and the options of the model before the amount of memory is known.
- * Needs conf, world and the device. -1: EX_CONFIG, or config.json cannot be
- * read or is wrong.
+/* Resolves the configuration for spec->world ranks: the batch, the model and
+ * its layout, and the options of the model before the amount of memory is
+ * known. Needs conf, world and the device. -1: EX_CONFIG, or config.json cannot
+ * be read or is wrong.
  */
-int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
-                   struct dt_error *err);
+int dt_plan_resolve(struct dt_spec *spec, struct dt_model_options *options,
+                    struct dt_error *err);
 
 /* Bytes of memory to plan with; all ranks call it together. On GPUs those of
  * the rank that has the least, once NCCL is connected and has taken its own; on
  * CPUs those of this node.
  */
-int dt_run_least_memory(const struct dt_run *run, size_t *left,
-                        struct dt_error *err);
+int dt_plan_least_memory(const struct dt_spec *spec, struct dt_comm *comm,
+                         size_t *left, struct dt_error *err);
 
 /* The same, less the bytes that NCCL will still take in a run of this
  * configuration, which is resolved.
  */
-size_t dt_run_plannable(const struct dt_run *run, size_t left);
+size_t dt_plan_plannable(const struct dt_spec *spec, size_t left);
 
 #endif /* DT_PLAN_PLAN_H */

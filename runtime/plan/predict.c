@@ -52,24 +52,24 @@ int dt_predict_check(const struct dt_predictor *predictor,
 }
 
 /* Seconds of the units of a learner in a micro-batch. */
-static void fill_units(const struct dt_run *run,
+static void fill_units(const struct dt_spec *spec,
                        const struct dt_model_options *model,
-                       const struct dt_learner *learner,
+                       const struct dt_learner_spec *learner,
                        const struct dt_rates *rates,
                        struct dt_unit_seconds *units)
 {
-    const struct dt_step_shape shape = dt_step_shape_of(run);
+    const struct dt_step_shape shape = dt_step_shape_of(spec);
     const enum dt_dtype compute = model->compute;
     struct dt_model_options options = *model;
     options.B = shape.rows;
     options.T = shape.T;
-    dt_cost_units(&learner->model_config, dt_learner_model_layout(learner),
-                  &options, rates, units);
-    if (learner != &run->learner)
+    dt_cost_units(&learner->config, dt_learner_model_layout(learner), &options,
+                  rates, units);
+    if (learner != &spec->learner)
         return;
     if (shape.values > 0) /* logits of values are computed twice */
         units[learner->layout->unit_count - 1].backward =
-            dt_cost_head(&learner->model_config, 1, shape.values) * 8 / 6 /
+            dt_cost_head(&learner->config, 1, shape.values) * 8 / 6 /
             dt_rates_head(rates, compute);
     if (shape.references)
         units[0].forward += dt_forward_seconds(
@@ -91,7 +91,7 @@ static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
 /* Times the passes through frozen weights. The rest of the step is then the
  * sums and updates of the adapter.
  */
-static int time_frozen(const struct dt_learner *learner,
+static int time_frozen(const struct dt_learner_spec *learner,
                        const struct dt_timeline_options *like,
                        const struct dt_parallel_options *parallel,
                        struct dt_unit_seconds *units, struct dt_timeline *step,
@@ -101,7 +101,7 @@ static int time_frozen(const struct dt_learner *learner,
         dt_learner_frozen_options(parallel);
     struct dt_timeline_options options = *like;
     struct dt_timeline own;
-    options.layout = learner->frozen.layout;
+    options.layout = learner->frozen;
     options.parallel = &frozen;
     if (dt_timeline_make(&options, &own, err) < 0)
         return -1;
@@ -112,7 +112,7 @@ static int time_frozen(const struct dt_learner *learner,
 
 /* Adds up the steps of all learners, which take turns. */
 static int time_learners(const struct dt_predictor *predictor,
-                         const struct dt_run *run,
+                         const struct dt_spec *spec,
                          const struct dt_model_options *model,
                          const struct dt_parallel_options *parallel,
                          struct dt_unit_seconds *units,
@@ -120,26 +120,26 @@ static int time_learners(const struct dt_predictor *predictor,
 {
     const struct dt_rates rates =
         dt_rates_for(predictor->rates, predictor->ranks);
-    const struct dt_learner *learners[] = {&run->learner, &run->critic};
+    const struct dt_learner_spec *learners[] = {&spec->learner, &spec->critic};
     struct dt_timeline own;
     *step = (struct dt_timeline){0};
     for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
         const struct dt_parallel_options shared =
-            i == 0 ? *parallel : dt_run_critic_sharing(run, parallel);
+            i == 0 ? *parallel : dt_spec_critic_sharing(spec, parallel);
         const struct dt_parallel_options trained =
             dt_learner_trained_options(learners[i], &shared);
-        fill_units(run, model, learners[i], &rates, units);
+        fill_units(spec, model, learners[i], &rates, units);
         struct dt_timeline_options timeline = {
             .layout = learners[i]->layout,
             .parallel = &trained,
             .rates = &rates,
             .units = units,
-            .micro_batches = dt_step_shape_of(run).micro_batches,
-            .world = run->world,
+            .micro_batches = dt_step_shape_of(spec).micro_batches,
+            .world = spec->world,
             .node_size = predictor->ranks,
             .rings = predictor->gpu,
         };
-        if (learners[i]->frozen.layout &&
+        if (learners[i]->frozen &&
             time_frozen(learners[i], &timeline, &shared, units, step, err) < 0)
             return -1;
         if (dt_timeline_make(&timeline, &own, err) < 0)
@@ -165,15 +165,15 @@ static void add_generation(const struct dt_generation_plan *plan,
 }
 
 /* Units of the largest learner. */
-static size_t most_units(const struct dt_run *run)
+static size_t most_units(const struct dt_spec *spec)
 {
-    const struct dt_layout *critic = run->critic.layout;
-    size_t most = dt_learner_model_layout(&run->learner)->unit_count;
+    const struct dt_layout *critic = spec->critic.layout;
+    size_t most = dt_learner_model_layout(&spec->learner)->unit_count;
     return critic && critic->unit_count > most ? critic->unit_count : most;
 }
 
 int dt_predict_step(const struct dt_predictor *predictor,
-                    const struct dt_run *run,
+                    const struct dt_spec *spec,
                     const struct dt_model_options *options,
                     const struct dt_parallel_options *parallel,
                     struct dt_timeline *step,
@@ -181,13 +181,14 @@ int dt_predict_step(const struct dt_predictor *predictor,
 {
     const struct dt_rates rates =
         dt_rates_for(predictor->rates, predictor->ranks);
-    struct dt_unit_seconds *units = calloc(most_units(run), sizeof(*units));
+    struct dt_unit_seconds *units = calloc(most_units(spec), sizeof(*units));
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    int rc = time_learners(predictor, run, options, parallel, units, step, err);
+    int rc =
+        time_learners(predictor, spec, options, parallel, units, step, err);
     free(units);
     *generation =
-        dt_generation_plan_make(run, options, &rates, predictor->ranks);
+        dt_generation_plan_make(spec, options, &rates, predictor->ranks);
     add_generation(generation, step);
     return rc;
 }

@@ -27,7 +27,7 @@ int dt_predict_check_offload(const struct dt_rates *rates, int state,
  * EX_OSERR.
  */
 int dt_predict_step(const struct dt_predictor *predictor,
-                    const struct dt_run *run,
+                    const struct dt_spec *spec,
                     const struct dt_model_options *options,
                     const struct dt_parallel_options *parallel,
                     struct dt_timeline *step,

@@ -73,36 +73,36 @@ int dt_run_model_config(const struct dt_conf *conf,
     return 0;
 }
 
-static int choose_model(struct dt_run *run, struct dt_error *err)
+static int choose_model(struct dt_spec *spec, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
-    struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_conf *conf = &spec->conf;
+    struct dt_model_config *config = &spec->learner.config;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     if (dt_run_model_config(conf, config, err) < 0)
         return -1;
-    const size_t most = dt_algo_positions(run->algo, config);
-    if (run->T > most)
+    const size_t most = dt_algo_positions(spec->algo, config);
+    if (spec->T > most)
         return dt_error_set(err, EX_CONFIG,
                             "%s: data.max_length: %zu is more "
                             "than the %zu positions of the model",
-                            conf->file, run->T, most);
+                            conf->file, spec->T, most);
     if (config->stored_vocab > 0)
         dt_log(DT_LOG_INFO, "algo",
                "model.resize_embeddings: %zu tokens, %zu more than the model "
                "has; their rows are the mean of the others",
                config->vocab_size, config->vocab_size - config->stored_vocab);
-    return dt_algo_adapt(run->algo, config, dir ? dir : conf->file, err);
+    return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
 }
 
-static struct dt_model_options model_options(const struct dt_run *run)
+static struct dt_model_options model_options(const struct dt_spec *spec)
 {
-    const struct dt_conf *conf = &run->conf;
-    size_t B = run->eval_B > run->B ? run->eval_B : run->B, T = run->T;
-    if (run->tokens > 0) {
-        size_t step = dt_run_length_step(run);
+    const struct dt_conf *conf = &spec->conf;
+    size_t B = spec->eval_B > spec->B ? spec->eval_B : spec->B, T = spec->T;
+    if (spec->tokens > 0) {
+        size_t step = dt_spec_length_step(spec);
         B = 1;
-        T = (run->tokens + step - 1) / step * step;
+        T = (spec->tokens + step - 1) / step * step;
     }
     return (struct dt_model_options){
         .B = B,
@@ -113,65 +113,66 @@ static struct dt_model_options model_options(const struct dt_run *run)
         .recompute = conf->model.gradient_checkpointing,
         .offload =
             conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&
-            !run->exec.device->is_host,
+            !spec->exec.device->is_host,
         .dropout = !conf->model.disable_dropout,
         .seed = conf->run.seed,
         .label_smoothing = (float)conf->training.label_smoothing,
-        .values = run->algo->pick,
+        .values = spec->algo->pick,
         .collisions = conf->dpo.use_weighting,
         .logits = conf->logging.logits,
-        .entropies = run->algo->advantages,
+        .entropies = spec->algo->advantages,
         .temperature =
-            run->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
-        .adapter = dt_learner_model_adapter(&run->learner),
+            spec->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
+        .adapter = dt_learner_model_adapter(&spec->learner),
     };
 }
 
 /* Resolves batch, model and layout: everything that does not depend on data. */
-static int resolve_conf(struct dt_run *run, struct dt_error *err)
+static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
 {
-    struct dt_conf *conf = &run->conf;
-    run->algo = dt_algo_of(conf);
+    struct dt_conf *conf = &spec->conf;
+    spec->algo = dt_algo_of(conf);
     if (dt_conf_resolve_device(
-            conf, run->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA, err) <
-            0 ||
-        dt_conf_resolve_batch(conf, run->world, err) < 0 ||
+            conf, spec->exec.device->is_host ? DT_CONF_CPU : DT_CONF_CUDA,
+            err) < 0 ||
+        dt_conf_resolve_batch(conf, spec->world, err) < 0 ||
         dt_algo_check(conf, err) < 0)
         return -1;
-    run->B = (size_t)conf->training.per_device_batch_size;
-    run->eval_B = conf->training.per_device_eval_batch_size > 0
-                      ? (size_t)conf->training.per_device_eval_batch_size
-                      : run->B;
-    run->T = (size_t)conf->data.max_length;
-    run->A = (size_t)conf->training.gradient_accumulation_steps;
-    if (run->algo->pick)
-        run->tokens = conf->training.micro_batch_tokens > 0
-                          ? (size_t)conf->training.micro_batch_tokens
-                          : (run->algo->advantages ? 1 : 2) * run->B * run->T;
-    dt_run_samples_resolve(run);
-    if (snprintf(run->ckpt_root, sizeof(run->ckpt_root), "%s/checkpoints",
-                 conf->run.output_dir) >= (int)sizeof(run->ckpt_root))
+    spec->B = (size_t)conf->training.per_device_batch_size;
+    spec->eval_B = conf->training.per_device_eval_batch_size > 0
+                       ? (size_t)conf->training.per_device_eval_batch_size
+                       : spec->B;
+    spec->T = (size_t)conf->data.max_length;
+    spec->A = (size_t)conf->training.gradient_accumulation_steps;
+    if (spec->algo->pick)
+        spec->tokens =
+            conf->training.micro_batch_tokens > 0
+                ? (size_t)conf->training.micro_batch_tokens
+                : (spec->algo->advantages ? 1 : 2) * spec->B * spec->T;
+    dt_sampling_resolve(spec);
+    if (snprintf(spec->ckpt_root, sizeof(spec->ckpt_root), "%s/checkpoints",
+                 conf->run.output_dir) >= (int)sizeof(spec->ckpt_root))
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
                             conf->file);
-    run->learner.folder = "";
-    run->learner.start = conf->model.random_init ? NULL : conf->model.path;
-    if (choose_model(run, err) < 0)
+    spec->learner.folder = "";
+    spec->learner.start = conf->model.random_init ? NULL : conf->model.path;
+    if (choose_model(spec, err) < 0)
         return -1;
-    run->learner.model_config.value_head =
-        run->algo->critic_loss && conf->ppo.critic_shares;
-    run->learner.layout =
-        dt_model_layout(&run->learner.model_config, run->world, err);
-    if (!run->learner.layout ||
-        dt_run_adapter_resolve(run, &run->learner, err) < 0)
+    spec->learner.config.value_head =
+        spec->algo->critic_loss && conf->ppo.critic_shares;
+    spec->learner.layout =
+        dt_model_layout(&spec->learner.config, spec->world, err);
+    if (!spec->learner.layout ||
+        dt_spec_adapter_resolve(spec, &spec->learner, err) < 0)
         return -1;
-    return dt_run_critic_resolve(run, err);
+    return dt_spec_critic_resolve(spec, err);
 }
 
-int dt_run_resolve(struct dt_run *run, struct dt_model_options *options,
-                   struct dt_error *err)
+int dt_plan_resolve(struct dt_spec *spec, struct dt_model_options *options,
+                    struct dt_error *err)
 {
-    if (resolve_conf(run, err) < 0)
+    if (resolve_conf(spec, err) < 0)
         return -1;
-    *options = model_options(run);
-    return dt_run_reward_models(run, options, err);
+    *options = model_options(spec);
+    return dt_plan_reward_models(spec, options, err);
 }

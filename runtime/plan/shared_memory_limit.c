@@ -12,31 +12,31 @@
  */
 static const size_t NCCL_MESSAGES = (size_t)3 << 29;
 
-static bool has_gpu_peers(const struct dt_run *run)
+static bool has_gpu_peers(const struct dt_spec *spec)
 {
-    return run->world > 1 && !run->exec.device->is_host;
+    return spec->world > 1 && !spec->exec.device->is_host;
 }
 
-int dt_run_least_memory(const struct dt_run *run, size_t *left,
-                        struct dt_error *err)
+int dt_plan_least_memory(const struct dt_spec *spec, struct dt_comm *comm,
+                         size_t *left, struct dt_error *err)
 {
-    const struct dt_device *device = run->exec.device;
+    const struct dt_device *device = spec->exec.device;
     double missing;
-    if (has_gpu_peers(run) && dt_comm_barrier(run->comm, err) < 0)
+    if (has_gpu_peers(spec) && dt_comm_barrier(comm, err) < 0)
         return -1;
     *left = device->available_bytes();
-    if (!has_gpu_peers(run))
+    if (!has_gpu_peers(spec))
         return 0;
     missing = -(double)*left;
-    if (dt_comm_reduce_scalars(run->comm, &missing, 1, DT_MAX, err) < 0)
+    if (dt_comm_reduce_scalars(comm, &missing, 1, DT_MAX, err) < 0)
         return -1;
     *left = missing <= -0x1p63 ? SIZE_MAX : (size_t)-missing;
     return 0;
 }
 
-size_t dt_run_plannable(const struct dt_run *run, size_t left)
+size_t dt_plan_plannable(const struct dt_spec *spec, size_t left)
 {
-    if (!has_gpu_peers(run) || !run->conf.precision.reduce_bf16)
+    if (!has_gpu_peers(spec) || !spec->conf.precision.reduce_bf16)
         return left;
     return left > NCCL_MESSAGES ? left - NCCL_MESSAGES : 0;
 }

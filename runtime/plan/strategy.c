@@ -9,10 +9,10 @@
 #include "run/sharing.h"
 
 /* Bytes of a rank with another strategy. */
-static size_t total_with(const struct dt_run *run,
+static size_t total_with(const struct dt_spec *spec,
                          const struct dt_model_options *options, int strategy)
 {
-    struct dt_run other = *run;
+    struct dt_spec other = *spec;
     other.conf.distributed.strategy = strategy;
     struct dt_plan plan = dt_plan_make(&other, options);
     return dt_plan_total(&plan);
@@ -20,20 +20,20 @@ static size_t total_with(const struct dt_run *run,
 
 /* --- the group --- */
 
-long dt_plan_choose_group(const struct dt_run *run,
+long dt_plan_choose_group(const struct dt_spec *spec,
                           const struct dt_model_options *options, size_t left,
                           int local_size)
 {
-    struct dt_run other = *run;
-    const struct dt_conf *conf = &run->conf;
+    struct dt_spec other = *spec;
+    const struct dt_conf *conf = &spec->conf;
     if (conf->distributed.shard_group != DT_CONF_GROUP_AUTO)
         return conf->distributed.shard_group;
     if (conf->distributed.reduction == DT_CONF_FLAT ||
-        !dt_nodes_are_even(&run->nodes))
+        !dt_nodes_are_even(&spec->nodes))
         return DT_CONF_GROUP_WORLD;
     other.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
     return total_with(&other, options, other.conf.distributed.strategy) <=
-                   dt_plan_rank_share(run, left, local_size)
+                   dt_plan_rank_share(spec, left, local_size)
                ? DT_CONF_GROUP_NODE
                : DT_CONF_GROUP_WORLD;
 }
@@ -51,20 +51,20 @@ static int least_strategy(const struct dt_conf *conf)
 }
 
 /* Seconds of a step with a strategy, in the group that the run would take. */
-static int predict_with(const struct dt_run *run,
+static int predict_with(const struct dt_spec *spec,
                         const struct dt_model_options *options,
                         const struct dt_predictor *predictor,
                         struct dt_ballot *ballot, int strategy,
                         struct dt_error *err)
 {
-    struct dt_run other = *run;
+    struct dt_spec other = *spec;
     struct dt_generation_plan generation;
     struct dt_timeline step;
     other.conf.distributed.strategy = strategy;
     other.conf.distributed.shard_group =
         dt_plan_choose_group(&other, options, ballot->left, ballot->local_size);
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(&other, options->compute);
+        dt_spec_parallel_options(&other, options->compute);
     if (dt_predict_step(predictor, &other, options, &parallel, &step,
                         &generation, err) < 0)
         return -1;
@@ -72,34 +72,34 @@ static int predict_with(const struct dt_run *run,
     return 0;
 }
 
-int dt_ballot_make(const struct dt_run *run,
+int dt_ballot_make(const struct dt_spec *spec,
                    const struct dt_model_options *options,
                    const struct dt_predictor *predictor,
                    struct dt_ballot *ballot, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     const size_t share =
-        dt_plan_rank_share(run, ballot->left, ballot->local_size);
+        dt_plan_rank_share(spec, ballot->left, ballot->local_size);
     ballot->kind = DT_BALLOT_GIVEN;
     ballot->least = least_strategy(conf);
-    if (conf->distributed.strategy != DT_CONF_AUTO_STRATEGY || run->world == 1)
+    if (conf->distributed.strategy != DT_CONF_AUTO_STRATEGY || spec->world == 1)
         return 0;
     ballot->kind = conf->distributed.strategy_auto_memory ? DT_BALLOT_OPEN
                                                           : DT_BALLOT_SIZE;
     if (ballot->kind == DT_BALLOT_SIZE)
         return 0;
     for (int s = ballot->least; s < DT_STRATEGIES; s++) {
-        ballot->lacks[s] = total_with(run, options, s) > share;
+        ballot->lacks[s] = total_with(spec, options, s) > share;
         if (predictor &&
-            predict_with(run, options, predictor, ballot, s, err) < 0)
+            predict_with(spec, options, predictor, ballot, s, err) < 0)
             return -1;
     }
     return 0;
 }
 
-int dt_strategy_by_size(const struct dt_run *run)
+int dt_strategy_by_size(const struct dt_spec *spec)
 {
-    size_t parameters = dt_learner_model_layout(&run->learner)->param_total;
+    size_t parameters = dt_learner_model_layout(&spec->learner)->param_total;
     return parameters < 1000000000    ? DT_CONF_DDP
            : parameters <= 7000000000 ? DT_CONF_ZERO2
                                       : DT_CONF_ZERO3;
@@ -129,16 +129,16 @@ static int fastest_of(const struct dt_ballot *ballot)
     return first;
 }
 
-int dt_ballot_take(const struct dt_run *run, const struct dt_ballot *ballot)
+int dt_ballot_take(const struct dt_spec *spec, const struct dt_ballot *ballot)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     int strategy = DT_CONF_DDP;
     if (ballot->kind == DT_BALLOT_OPEN)
         return fastest_of(ballot);
     if (conf->distributed.strategy != DT_CONF_AUTO_STRATEGY)
         return conf->distributed.strategy;
     if (ballot->kind == DT_BALLOT_SIZE)
-        strategy = dt_strategy_by_size(run);
+        strategy = dt_strategy_by_size(spec);
     return strategy < ballot->least ? ballot->least : strategy;
 }
 
@@ -168,11 +168,11 @@ static void write_why(const struct dt_ballot *ballot, char why[192])
                  dt_conf_strategy_name(first));
 }
 
-const char *dt_ballot_text(const struct dt_run *run,
+const char *dt_ballot_text(const struct dt_spec *spec,
                            const struct dt_ballot *ballot, char text[256])
 {
     char why[192] = "by the number of parameters";
-    const int taken = dt_ballot_take(run, ballot);
+    const int taken = dt_ballot_take(spec, ballot);
     text[0] = '\0';
     if (ballot->kind == DT_BALLOT_GIVEN)
         return text;
@@ -202,13 +202,13 @@ int dt_strategy_rates(const struct dt_conf *conf, bool gpu,
 /* Finds the rates of this run's devices without measuring. Returns whether they
  * are known; if not, writes why. -1: as dt_strategy_rates.
  */
-static int find_rates(const struct dt_run *run, struct dt_predictor *predictor,
-                      struct dt_rates *rates, char unknown[128],
-                      struct dt_error *err)
+static int find_rates(const struct dt_spec *spec,
+                      struct dt_predictor *predictor, struct dt_rates *rates,
+                      char unknown[128], struct dt_error *err)
 {
-    const char *device = run->exec.device->describe();
+    const char *device = spec->exec.device->describe();
     struct dt_error missing;
-    int found = dt_strategy_rates(&run->conf, predictor->gpu, rates, err);
+    int found = dt_strategy_rates(&spec->conf, predictor->gpu, rates, err);
     if (found < 0)
         return -1;
     if (!found && !dt_rates_of_device(device, predictor->gpu, rates)) {
@@ -216,63 +216,63 @@ static int find_rates(const struct dt_run *run, struct dt_predictor *predictor,
                  (int)strcspn(device, ","), device);
         return 0;
     }
-    if (run->nodes.least != run->nodes.most) {
-        snprintf(unknown, 128, "nodes have %d to %d ranks", run->nodes.least,
-                 run->nodes.most);
+    if (spec->nodes.least != spec->nodes.most) {
+        snprintf(unknown, 128, "nodes have %d to %d ranks", spec->nodes.least,
+                 spec->nodes.most);
         return 0;
     }
     predictor->rates = rates;
-    if (dt_predict_check(predictor, &run->conf, &missing) == 0)
+    if (dt_predict_check(predictor, &spec->conf, &missing) == 0)
         return 1;
     snprintf(unknown, 128, "%.127s", missing.text);
     return 0;
 }
 
 /* Rank 0 predicts for all, as other ranks may know other rates. */
-static int make_ballot(const struct dt_run *run,
+static int make_ballot(const struct dt_spec *spec,
                        const struct dt_model_options *options,
                        struct dt_ballot *ballot, struct dt_error *err)
 {
     struct dt_rates rates;
     struct dt_predictor predictor = {
-        .nodes = run->nodes.count,
-        .ranks = run->nodes.most,
-        .gpu = !run->exec.device->is_host,
+        .nodes = spec->nodes.count,
+        .ranks = spec->nodes.most,
+        .gpu = !spec->exec.device->is_host,
     };
     int known = 0;
-    if (run->rank == 0 && run->world > 1 &&
-        run->conf.distributed.strategy == DT_CONF_AUTO_STRATEGY)
-        known = find_rates(run, &predictor, &rates, ballot->unknown, err);
+    if (spec->rank == 0 && spec->world > 1 &&
+        spec->conf.distributed.strategy == DT_CONF_AUTO_STRATEGY)
+        known = find_rates(spec, &predictor, &rates, ballot->unknown, err);
     return known < 0 ? -1
-                     : dt_ballot_make(run, options, known ? &predictor : NULL,
+                     : dt_ballot_make(spec, options, known ? &predictor : NULL,
                                       ballot, err);
 }
 
 /* Settles everything that follows from the strategy. */
-static int settle_rest(struct dt_run *run, struct dt_model_options *options,
+static int settle_rest(struct dt_spec *spec, struct dt_model_options *options,
                        const struct dt_ballot *ballot, struct dt_error *err)
 {
-    long *group = &run->conf.distributed.shard_group;
-    *group = run->given->distributed.shard_group;
+    long *group = &spec->conf.distributed.shard_group;
+    *group = spec->given->distributed.shard_group;
     *group =
-        dt_plan_choose_group(run, options, ballot->left, ballot->local_size);
-    dt_plan_spend(run, options, ballot->left);
-    return dt_plan_check(run, options, ballot->left, ballot->local_size, err);
+        dt_plan_choose_group(spec, options, ballot->left, ballot->local_size);
+    dt_plan_spend(spec, options, ballot->left);
+    return dt_plan_check(spec, options, ballot->left, ballot->local_size, err);
 }
 
-int dt_strategy_settle(struct dt_run *run, struct dt_model_options *options,
+int dt_strategy_settle(struct dt_spec *spec, struct dt_model_options *options,
                        struct dt_ballot *ballot, struct dt_error *err)
 {
-    if (make_ballot(run, options, ballot, err) < 0)
+    if (make_ballot(spec, options, ballot, err) < 0)
         return -1;
-    run->conf.distributed.strategy = dt_ballot_take(run, ballot);
-    return settle_rest(run, options, ballot, err);
+    spec->conf.distributed.strategy = dt_ballot_take(spec, ballot);
+    return settle_rest(spec, options, ballot, err);
 }
 
 /* Makes all ballots equal: a strategy that does not fit on one rank fits on
  * none, and the seconds are those of rank 0.
  */
-static int agree_ballot(const struct dt_run *run, struct dt_ballot *ballot,
+static int agree_ballot(struct dt_comm *comm, struct dt_ballot *ballot,
                         struct dt_error *err)
 {
     double all[2 * DT_STRATEGIES];
@@ -280,8 +280,7 @@ static int agree_ballot(const struct dt_run *run, struct dt_ballot *ballot,
         all[s] = ballot->lacks[s];
         all[DT_STRATEGIES + s] = ballot->seconds[s];
     }
-    if (dt_comm_reduce_scalars(run->comm, all, 2 * DT_STRATEGIES, DT_MAX, err) <
-        0)
+    if (dt_comm_reduce_scalars(comm, all, 2 * DT_STRATEGIES, DT_MAX, err) < 0)
         return -1;
     for (int s = 0; s < DT_STRATEGIES; s++) {
         ballot->lacks[s] = all[s] > 0;
@@ -290,24 +289,25 @@ static int agree_ballot(const struct dt_run *run, struct dt_ballot *ballot,
     return 0;
 }
 
-int dt_strategy_agree(struct dt_run *run, struct dt_model_options *options,
+int dt_strategy_agree(struct dt_spec *spec, struct dt_comm *comm,
+                      struct dt_model_options *options,
                       struct dt_ballot *ballot, struct dt_error *err)
 {
-    struct dt_conf *conf = &run->conf;
+    struct dt_conf *conf = &spec->conf;
     const int mine = conf->distributed.strategy;
-    if (run->world == 1)
+    if (spec->world == 1)
         return 0;
     if (ballot->kind == DT_BALLOT_OPEN) {
-        if (agree_ballot(run, ballot, err) < 0)
+        if (agree_ballot(comm, ballot, err) < 0)
             return -1;
-        conf->distributed.strategy = dt_ballot_take(run, ballot);
+        conf->distributed.strategy = dt_ballot_take(spec, ballot);
     }
     if (conf->distributed.strategy != mine &&
-        settle_rest(run, options, ballot, err) < 0)
+        settle_rest(spec, options, ballot, err) < 0)
         return -1;
-    dt_ballot_text(run, ballot, run->strategy);
+    dt_ballot_text(spec, ballot, spec->strategy);
     double world = conf->distributed.shard_group == DT_CONF_GROUP_WORLD;
-    if (dt_comm_reduce_scalars(run->comm, &world, 1, DT_MAX, err) < 0)
+    if (dt_comm_reduce_scalars(comm, &world, 1, DT_MAX, err) < 0)
         return -1;
     if (world > 0)
         conf->distributed.shard_group = DT_CONF_GROUP_WORLD;

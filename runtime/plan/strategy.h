@@ -42,7 +42,7 @@ struct dt_ballot {
  * local_size, and, if no rates are known and `predictor` is NULL, the reason in
  * `unknown`. -1: EX_OSERR.
  */
-int dt_ballot_make(const struct dt_run *run,
+int dt_ballot_make(const struct dt_spec *spec,
                    const struct dt_model_options *options,
                    const struct dt_predictor *predictor,
                    struct dt_ballot *ballot, struct dt_error *err);
@@ -50,19 +50,19 @@ int dt_ballot_make(const struct dt_run *run,
 /* The strategy (enum dt_conf_strategy) that distributed.strategy asks for with
  * this ballot; zero3 if none fits.
  */
-int dt_ballot_take(const struct dt_run *run, const struct dt_ballot *ballot);
+int dt_ballot_take(const struct dt_spec *spec, const struct dt_ballot *ballot);
 
 /* Writes "zero1 (auto: fits, predicted 43 % faster than ddp)" for the strategy
  * that was taken. Returns text, which is empty if there was no choice.
  */
-const char *dt_ballot_text(const struct dt_run *run,
+const char *dt_ballot_text(const struct dt_spec *spec,
                            const struct dt_ballot *ballot, char text[256]);
 
 /* The group (ranks, or DT_CONF_GROUP_*) that distributed.shard_group asks for,
  * with `auto` settled for this rank and its strategy: a node, if there are
  * several with equally many ranks and the run then fits, else the world.
  */
-long dt_plan_choose_group(const struct dt_run *run,
+long dt_plan_choose_group(const struct dt_spec *spec,
                           const struct dt_model_options *options, size_t left,
                           int local_size);
 
@@ -71,18 +71,19 @@ long dt_plan_choose_group(const struct dt_run *run,
  * caller has set `left` and local_size of the ballot. -1: as dt_plan_check and
  * dt_strategy_rates, EX_OSERR.
  */
-int dt_strategy_settle(struct dt_run *run, struct dt_model_options *options,
+int dt_strategy_settle(struct dt_spec *spec, struct dt_model_options *options,
                        struct dt_ballot *ballot, struct dt_error *err);
 
 /* Makes all ranks take the same choice, settling it again where another rank
- * has less memory, and sets run->strategy. All ranks call it with the choice
+ * has less memory, and sets spec->strategy. All ranks call it with the choice
  * they have settled. -1: as above, or a peer failed.
  */
-int dt_strategy_agree(struct dt_run *run, struct dt_model_options *options,
+int dt_strategy_agree(struct dt_spec *spec, struct dt_comm *comm,
+                      struct dt_model_options *options,
                       struct dt_ballot *ballot, struct dt_error *err);
 
 /* The strategy that the number of parameters alone suggests. */
-int dt_strategy_by_size(const struct dt_run *run);
+int dt_strategy_by_size(const struct dt_spec *spec);
 
 /* Reads distributed.rates for runs on GPUs or on CPUs, if it is given. 1: it
  * is, 0: it is not, -1: as dt_rates_load, or EX_DATAERR if the rates are of the

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
+#include "run/spec.h"
 #include "weights/weights.h"
 
 static int add_names(struct dt_adapter_names *names,
@@ -99,62 +99,62 @@ int dt_adapter_check(const struct dt_conf *conf,
     return rc;
 }
 
-int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
-                           struct dt_error *err)
+int dt_spec_adapter_resolve(const struct dt_spec *spec,
+                            struct dt_learner_spec *learner,
+                            struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     if (conf->adapter.type == DT_CONF_ADAPTER_NONE)
         return 0;
-    learner->frozen.layout = learner->layout;
-    learner->layout = resolve_adapter(
-        conf, learner->start, &learner->model_config, learner->frozen.layout,
-        run->world, &learner->adapter, err);
+    learner->frozen = learner->layout;
+    learner->layout =
+        resolve_adapter(conf, learner->start, &learner->config, learner->frozen,
+                        spec->world, &learner->adapter, err);
     if (!learner->layout)
         return -1;
-    if (learner != &run->critic)
+    if (learner != &spec->critic)
         learner->adapter_start = conf->adapter.path;
     return 0;
 }
 
 struct dt_model_adapter dt_learner_model_adapter(
-    const struct dt_learner *learner)
+    const struct dt_learner_spec *spec)
 {
-    if (!learner->frozen.layout)
+    if (!spec->frozen)
         return (struct dt_model_adapter){0};
     return (struct dt_model_adapter){
-        .r = learner->adapter.r,
-        .scale = dt_adapter_scale(&learner->adapter),
-        .dropout = learner->adapter.dropout,
-        .layout = learner->layout,
+        .r = spec->adapter.r,
+        .scale = dt_adapter_scale(&spec->adapter),
+        .dropout = spec->adapter.dropout,
+        .layout = spec->layout,
     };
 }
 
-/* Bytes that a rank holds of both engines. */
 struct dt_parallel_bytes dt_learner_bytes(
-    const struct dt_learner *learner, int world,
+    const struct dt_learner_spec *spec, int world,
     const struct dt_parallel_options *parallel)
 {
     const struct dt_parallel_options trained =
-        dt_learner_trained_options(learner, parallel);
+        dt_learner_trained_options(spec, parallel);
     struct dt_parallel_bytes bytes =
-        dt_parallel_plan(learner->layout, world, &trained);
-    if (!learner->frozen.layout)
+        dt_parallel_plan(spec->layout, world, &trained);
+    if (!spec->frozen)
         return bytes;
     const struct dt_parallel_options frozen =
         dt_learner_frozen_options(parallel);
     const struct dt_parallel_bytes more =
-        dt_parallel_plan(learner->frozen.layout, world, &frozen);
+        dt_parallel_plan(spec->frozen, world, &frozen);
     bytes.weights += more.weights;
     bytes.master += more.master;
     return bytes;
 }
 
 struct dt_parallel_options dt_learner_trained_options(
-    const struct dt_learner *learner,
+    const struct dt_learner_spec *spec,
     const struct dt_parallel_options *parallel)
 {
     struct dt_parallel_options options = *parallel;
-    if (learner->frozen.layout && options.strategy == DT_ZERO3)
+    if (spec->frozen && options.strategy == DT_ZERO3)
         options.strategy = DT_ZERO2;
     return options;
 }
@@ -170,8 +170,7 @@ struct dt_parallel_options dt_learner_frozen_options(
 int dt_learner_forward(struct dt_learner *learner, size_t u,
                        struct dt_error *err)
 {
-    if (learner->frozen.parallel &&
-        dt_parallel_forward(learner->frozen.parallel, u, err) < 0)
+    if (learner->frozen && dt_parallel_forward(learner->frozen, u, err) < 0)
         return -1;
     return dt_parallel_forward(learner->parallel, u, err);
 }
@@ -179,8 +178,7 @@ int dt_learner_forward(struct dt_learner *learner, size_t u,
 int dt_learner_backward(struct dt_learner *learner, size_t u,
                         struct dt_error *err)
 {
-    if (learner->frozen.parallel &&
-        dt_parallel_backward(learner->frozen.parallel, u, err) < 0)
+    if (learner->frozen && dt_parallel_backward(learner->frozen, u, err) < 0)
         return -1;
     return dt_parallel_backward(learner->parallel, u, err);
 }

@@ -198,7 +198,7 @@ int dt_agree_data(struct dt_run *run, struct dt_error *err)
         "model.path",    "model.value_path",     "model.reference_path",
         "adapter.path",  "models of its rewards"};
     enum { COUNT = sizeof(what) / sizeof(what[0]) };
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     const uint64_t ids[COUNT] = {conf->fingerprint,
                                  run->data.hash,
                                  run->data.eval_hash,

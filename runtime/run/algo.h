@@ -76,7 +76,9 @@ struct dt_algo {
     bool (*reports)(const struct dt_conf *conf, size_t metric);
     /* Before the run's weights are read; may be NULL. -1: EX_CONFIG. */
     int (*begin)(struct dt_run *run, struct dt_error *err);
-    /* After they are read; may be NULL. -1: the device or a peer failed, or as
+    /* Frees what it holds, once begun; may be NULL. */
+    void (*fini)(struct dt_run *run);
+    /* After the weights are read; may be NULL. -1: the device or a peer failed, or as
      * the algorithm says.
      */
     int (*prepare)(struct dt_run *run, struct dt_error *err);

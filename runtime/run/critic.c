@@ -60,48 +60,48 @@ int dt_critic_config(const struct dt_conf *conf,
     return 0;
 }
 
-int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err)
+int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
-    struct dt_learner *critic = &run->critic;
+    const struct dt_conf *conf = &spec->conf;
+    struct dt_learner_spec *critic = &spec->critic;
     struct dt_error own;
-    if (!run->algo->critic_loss || conf->ppo.critic_shares)
+    if (!spec->algo->critic_loss || conf->ppo.critic_shares)
         return 0;
     critic->folder = "critic";
     critic->start =
-        conf->model.value_path ? conf->model.value_path : run->learner.start;
-    if (dt_critic_config(conf, &run->learner.model_config,
-                         &critic->model_config, &own) < 0) {
+        conf->model.value_path ? conf->model.value_path : spec->learner.start;
+    if (dt_critic_config(conf, &spec->learner.config, &critic->config, &own) <
+        0) {
         dt_conf_error_set(
             conf, conf->model.value_path ? "model.value_path" : "algorithm",
             err, "%s", own.text);
         err->status = own.status;
         return -1;
     }
-    critic->layout = dt_model_layout(&critic->model_config, run->world, err);
+    critic->layout = dt_model_layout(&critic->config, spec->world, err);
     if (!critic->layout)
         return -1;
-    return dt_run_adapter_resolve(run, critic, err) < 0
+    return dt_spec_adapter_resolve(spec, critic, err) < 0
                ? dt_error_prefix(err, "the critic")
                : 0;
 }
 
-struct dt_model_options dt_run_critic_options(
-    const struct dt_run *run, const struct dt_model_options *options)
+struct dt_model_options dt_spec_critic_options(
+    const struct dt_spec *spec, const struct dt_model_options *options)
 {
     struct dt_model_options own = *options;
     own.collisions = own.entropies = false;
-    own.adapter = dt_learner_model_adapter(&run->critic);
+    own.adapter = dt_learner_model_adapter(&spec->critic);
     return own;
 }
 
-size_t dt_run_critic_memory(const struct dt_run *run,
-                            const struct dt_model_options *options)
+size_t dt_spec_critic_memory(const struct dt_spec *spec,
+                             const struct dt_model_options *options)
 {
-    const struct dt_model_options own = dt_run_critic_options(run, options);
-    return run->critic.layout ? dt_model_memory_bytes(&run->critic.model_config,
-                                                      run->exec.ops, &own)
-                              : 0;
+    const struct dt_model_options own = dt_spec_critic_options(spec, options);
+    return spec->critic.layout ? dt_model_memory_bytes(&spec->critic.config,
+                                                       spec->exec.ops, &own)
+                               : 0;
 }
 
 int dt_run_critic_init(struct dt_run *run,
@@ -110,27 +110,30 @@ int dt_run_critic_init(struct dt_run *run,
                        const struct dt_optim_options *optim,
                        struct dt_error *err)
 {
-    const struct dt_model_options own = dt_run_critic_options(run, options);
-    if (!run->critic.layout)
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_model_options own = dt_spec_critic_options(spec, options);
+    if (!spec->critic.layout)
         return 0;
     const struct dt_parallel_options sharing =
-        dt_run_critic_sharing(run, parallel);
-    run->critic.scaler = dt_run_scaler(&run->conf);
-    return dt_learner_init(&run->critic, &run->exec, run->comm, &own, &sharing,
-                           optim, err);
+        dt_spec_critic_sharing(spec, parallel);
+    run->critic.scaler = dt_run_scaler(&spec->conf);
+    return dt_learner_init(&run->critic, &spec->critic, &spec->exec, run->comm,
+                           &own, &sharing, optim, err);
 }
 
 bool dt_run_warms_up(const struct dt_run *run)
 {
-    return run->algo->critic_loss &&
-           run->samples.generation <= (uint64_t)run->conf.ppo.critic_warmup;
+    return run->spec.algo->critic_loss &&
+           run->samples.generation <=
+               (uint64_t)run->spec.conf.ppo.critic_warmup;
 }
 
 int dt_run_schedules(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
-    const long alone = run->algo->critic_loss
-                           ? conf->ppo.critic_warmup * (long)run->samples.uses
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
+    const long alone = spec->algo->critic_loss
+                           ? conf->ppo.critic_warmup * (long)spec->sampling.uses
                            : 0;
     struct dt_conf own = *conf;
     own.optimizer.lr = conf->ppo.critic_lr;
@@ -138,10 +141,10 @@ int dt_run_schedules(struct dt_run *run, struct dt_error *err)
         return dt_conf_error_set(conf, "ppo.critic.warmup", err,
                                  "%ld generations of %zu steps leave none of "
                                  "%ld to the policy",
-                                 conf->ppo.critic_warmup, run->samples.uses,
+                                 conf->ppo.critic_warmup, spec->sampling.uses,
                                  run->total_steps);
     run->learner.schedule =
-        dt_run_schedule(conf, run->world, run->total_steps - alone);
-    run->critic.schedule = dt_run_schedule(&own, run->world, run->total_steps);
+        dt_run_schedule(conf, spec->world, run->total_steps - alone);
+    run->critic.schedule = dt_run_schedule(&own, spec->world, run->total_steps);
     return 0;
 }

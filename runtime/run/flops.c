@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "run/data.h"
 #include "run/flops.h"
 
 /* Longer names before those that they begin with. */
@@ -48,20 +49,19 @@ static double attention(const struct dt_model_config *config, size_t T)
     return 12 * reach * (double)(config->n_head * config->head_size);
 }
 
-double dt_flops_per_token(const struct dt_run *run)
+double dt_flops_per_token(const struct dt_spec *spec)
 {
-    const struct dt_learner *learner = &run->learner;
-    const struct dt_model_config *config = &learner->model_config;
+    const struct dt_learner_spec *learner = &spec->learner;
+    const struct dt_model_config *config = &learner->config;
     const double trained = (double)learner->layout->param_total;
     double flops = 6 * trained;
-    if (run->algo->advantages)
+    if (spec->algo->advantages)
         return NAN;
-    if (learner->frozen.layout)
-        flops += 4 * ((double)learner->frozen.layout->param_total -
-                      looked_up(config));
+    if (learner->frozen)
+        flops += 4 * ((double)learner->frozen->param_total - looked_up(config));
     else
         flops -= 6 * looked_up(config);
-    if (dt_run_is_stream(&run->conf))
-        flops += attention(config, run->T);
+    if (dt_run_is_stream(&spec->conf))
+        flops += attention(config, spec->T);
     return flops;
 }

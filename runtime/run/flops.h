@@ -10,14 +10,14 @@
 #ifndef DT_RUN_FLOPS_H
 #define DT_RUN_FLOPS_H
 
-#include "run/run.h"
+#include "run/spec.h"
 
 /* 6 N of the trained weights, 4 N of frozen ones; N excludes embeddings that
  * are only looked up. Of rows that are one document of T tokens also 12 x heads
  * x head size x T for each layer, where T is at most the window. NaN: the run
  * samples, so that its tokens are not those of its work.
  */
-double dt_flops_per_token(const struct dt_run *run);
+double dt_flops_per_token(const struct dt_spec *spec);
 
 struct dt_peak {
     const char *name; /* prefix of the names of such devices */

@@ -7,6 +7,14 @@
 #include "base/span.h"
 #include "run/learner.h"
 
+void dt_learner_spec_fini(struct dt_learner_spec *spec)
+{
+    dt_adapter_fini(&spec->adapter);
+    dt_layout_destroy(spec->frozen);
+    dt_layout_destroy(spec->layout);
+    dt_model_config_fini(&spec->config);
+}
+
 /* --- creation --- */
 
 /* The scalars of steps, and staging memory for them. */
@@ -49,7 +57,7 @@ static int allocate_values(struct dt_learner *learner, size_t tokens,
                            struct dt_error *err)
 {
     const struct dt_device *device = learner->exec->device;
-    const bool scored = learner->model_config.value_head;
+    const bool scored = learner->spec->config.value_head;
     const size_t arrays = scored ? 10 : 8;
     struct dt_learner_values *v = &learner->values;
     v->bytes =
@@ -89,70 +97,67 @@ static int create_engines(struct dt_learner *learner,
                           struct dt_error *err)
 {
     const struct dt_parallel_options trained =
-        dt_learner_trained_options(learner, parallel);
+        dt_learner_trained_options(learner->spec, parallel);
     const struct dt_parallel_options frozen =
         dt_learner_frozen_options(parallel);
-    learner->parallel = dt_parallel_create(learner->layout, learner->comm,
+    learner->parallel = dt_parallel_create(learner->spec->layout, learner->comm,
                                            learner->exec, &trained, err);
     if (!learner->parallel)
         return -1;
-    if (!learner->frozen.layout)
+    if (!learner->spec->frozen)
         return 0;
-    learner->frozen.parallel = dt_parallel_create(
-        learner->frozen.layout, learner->comm, learner->exec, &frozen, err);
-    return learner->frozen.parallel ? 0 : -1;
+    learner->frozen = dt_parallel_create(learner->spec->frozen, learner->comm,
+                                         learner->exec, &frozen, err);
+    return learner->frozen ? 0 : -1;
 }
 
-int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
-                    struct dt_comm *comm,
+int dt_learner_init(struct dt_learner *learner,
+                    const struct dt_learner_spec *spec,
+                    const struct dt_exec *exec, struct dt_comm *comm,
                     const struct dt_model_options *options,
                     const struct dt_parallel_options *parallel,
                     const struct dt_optim_options *optim, struct dt_error *err)
 {
-    struct dt_layout *layout = learner->layout;
     struct dt_model_options own = *options;
+    learner->spec = spec;
     learner->exec = exec;
     learner->comm = comm;
     learner->compute = options->compute;
     if (create_engines(learner, parallel, err) < 0)
         return -1;
-    if (learner->frozen.layout)
+    if (spec->frozen)
         own.adapter.weights = dt_parallel_weights(learner->parallel);
-    learner->model = dt_model_create(
-        &learner->model_config, dt_learner_model_layout(learner), exec,
-        dt_parallel_weights(dt_learner_model_engine(learner)),
-        dt_parallel_grads(learner->parallel), &own, err);
+    learner->model =
+        dt_model_create(&spec->config, dt_learner_model_layout(spec), exec,
+                        dt_parallel_weights(dt_learner_model_engine(learner)),
+                        dt_parallel_grads(learner->parallel), &own, err);
     if (!learner->model)
         return -1;
-    learner->optim = dt_optim_create(layout, exec, optim, err);
+    learner->optim = dt_optim_create(spec->layout, exec, optim, err);
     if (!learner->optim || allocate_steps(learner, err) < 0 ||
         (options->values &&
          allocate_values(learner, options->B * options->T, err) < 0))
         return -1;
-    learner->graphs = dt_graphs_create(exec, 2 * layout->unit_count, err);
+    learner->graphs = dt_graphs_create(exec, 2 * spec->layout->unit_count, err);
     return learner->graphs ? 0 : -1;
 }
 
 void dt_learner_fini(struct dt_learner *learner)
 {
-    if (learner->exec) {
-        dt_graphs_destroy(learner->graphs);
-        release_values(learner);
-        release_steps(learner);
-        dt_optim_destroy(learner->optim);
-        dt_model_destroy(learner->model);
-        dt_parallel_destroy(learner->frozen.parallel);
-        dt_parallel_destroy(learner->parallel);
-    }
-    dt_adapter_fini(&learner->adapter);
-    dt_layout_destroy(learner->frozen.layout);
-    dt_layout_destroy(learner->layout);
-    dt_model_config_fini(&learner->model_config);
+    if (!learner->exec)
+        return;
+    dt_graphs_destroy(learner->graphs);
+    release_values(learner);
+    release_steps(learner);
+    dt_optim_destroy(learner->optim);
+    dt_model_destroy(learner->model);
+    dt_parallel_destroy(learner->frozen);
+    dt_parallel_destroy(learner->parallel);
 }
 
 size_t dt_learner_unit_elements(const struct dt_learner *learner)
 {
-    return dt_layout_largest(learner->layout);
+    return dt_layout_largest(learner->spec->layout);
 }
 
 /* --- the end of a step --- */
@@ -175,7 +180,7 @@ static int update(struct dt_learner *learner, double max_norm,
     struct dt_parallel *parallel = learner->parallel;
     struct dt_update own;
     int more;
-    for (size_t u = 0; u < learner->layout->unit_count; u++)
+    for (size_t u = 0; u < learner->spec->layout->unit_count; u++)
         if (dt_parallel_squares(parallel,
                                 dt_parallel_part(parallel, DT_OWNED_GRADS, u),
                                 learner->step, err) < 0)
@@ -266,7 +271,7 @@ int dt_learner_send_weights(struct dt_learner *learner, size_t count,
 {
     struct dt_learner_values *v = &learner->values;
     struct dt_values values = dt_model_values(learner->model);
-    for (size_t i = 0; i < count && learner->model_config.scores; i++)
+    for (size_t i = 0; i < count && learner->spec->config.scores; i++)
         v->weight[i] *= (float)*v->loss_scale;
     for (size_t i = 0; i < count && v->score; i++)
         v->score_weight[i] *= (float)*v->loss_scale;

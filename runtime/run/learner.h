@@ -29,22 +29,26 @@ struct dt_learner_values {
 
 enum { DT_MAX_IN_FLIGHT = 2 }; /* the one that is read, and the next */
 
-struct dt_learner {
+/* A model that is trained, before anything of it is allocated. */
+struct dt_learner_spec {
     const char *folder; /* of its files in a checkpoint; "": no folder */
     const char *start;  /* directory of its first weights; NULL: random */
-    const struct dt_exec *exec; /* not owned, nor is comm */
-    struct dt_comm *comm;
-    struct dt_model_config model_config;
-    struct dt_layout *layout;     /* of the trained weights */
-    struct dt_parallel *parallel; /* holds weights, gradients and moments */
-    struct {
-        struct dt_layout *layout;     /* of the model's weights ... */
-        struct dt_parallel *parallel; /* ... which it only reads; */
-    } frozen;                         /* NULL: `parallel` has them */
-    struct dt_adapter adapter;        /* on top of frozen weights */
+    struct dt_model_config config;
+    struct dt_layout *layout;  /* of the trained weights; NULL: no such model */
+    struct dt_layout *frozen;  /* of weights that are only read; NULL: none */
+    struct dt_adapter adapter; /* on top of frozen weights */
     const char *adapter_start; /* directory of its first weights; NULL: random
                                 */
-    enum dt_dtype compute;     /* of the model's weights */
+};
+
+struct dt_learner {
+    const struct dt_learner_spec *spec; /* not owned, nor are exec and comm */
+    const struct dt_exec *exec;
+    struct dt_comm *comm;
+    struct dt_parallel *parallel; /* holds weights, gradients and moments */
+    struct dt_parallel *frozen;   /* holds frozen weights; NULL: there are none
+                                   */
+    enum dt_dtype compute;        /* of the model's weights */
     struct dt_model *model;
     struct dt_optim *optim;
     struct dt_schedule schedule;
@@ -59,84 +63,91 @@ struct dt_learner {
     } results[DT_MAX_IN_FLIGHT];
 };
 
+/* --- before anything is allocated --- */
+
+/* Frees the config, the layouts and the adapter. */
+void dt_learner_spec_fini(struct dt_learner_spec *spec);
+
 /* The layout of the model's weights, trained or frozen. */
 static inline const struct dt_layout *dt_learner_model_layout(
-    const struct dt_learner *learner)
+    const struct dt_learner_spec *spec)
 {
-    return learner->frozen.layout ? learner->frozen.layout : learner->layout;
+    return spec->frozen ? spec->frozen : spec->layout;
 }
 
-/* The engine that has them. */
-static inline struct dt_parallel *dt_learner_model_engine(
-    const struct dt_learner *learner)
-{
-    return learner->frozen.parallel ? learner->frozen.parallel
-                                    : learner->parallel;
-}
-
-/* adapter.c: how ranks share trained and frozen weights, given how they would
- * share a model. An adapter is small: with zero3 each rank has all of its
- * weights, so that no pass waits for them.
+/* How ranks share trained and frozen weights, given how they would share a
+ * model. An adapter is small: with zero3 each rank has all of its weights, so
+ * that no pass waits for them.
  */
 struct dt_parallel_options dt_learner_trained_options(
-    const struct dt_learner *learner,
+    const struct dt_learner_spec *spec,
     const struct dt_parallel_options *parallel);
 struct dt_parallel_options dt_learner_frozen_options(
     const struct dt_parallel_options *parallel);
 
-/* adapter.c: its adapter for the options of its model, without weights. */
+/* Its adapter for the options of its model, without weights. */
 struct dt_model_adapter dt_learner_model_adapter(
-    const struct dt_learner *learner);
+    const struct dt_learner_spec *spec);
 
-/* adapter.c: bytes that a rank then holds of both. */
+/* Bytes that a rank then holds of both. */
 struct dt_parallel_bytes dt_learner_bytes(
-    const struct dt_learner *learner, int world,
+    const struct dt_learner_spec *spec, int world,
     const struct dt_parallel_options *parallel);
 
-/* adapter.c: makes the weights of unit u available for its pass, as
- * dt_parallel_forward and dt_parallel_backward do.
+/* --- with its memory --- */
+
+/* The engine that has the model's weights. */
+static inline struct dt_parallel *dt_learner_model_engine(
+    const struct dt_learner *learner)
+{
+    return learner->frozen ? learner->frozen : learner->parallel;
+}
+
+/* Makes the weights of unit u available for its pass, as dt_parallel_forward
+ * and dt_parallel_backward do.
  */
 int dt_learner_forward(struct dt_learner *learner, size_t u,
                        struct dt_error *err);
 int dt_learner_backward(struct dt_learner *learner, size_t u,
                         struct dt_error *err);
 
-/* passes.c: queues the forward passes of the bound batch, outside graphs. The
- * last unit's own remains to be done; its weights are there. -1: a peer failed.
+/* Queues the forward passes of the bound batch, outside graphs. The last unit's
+ * own remains to be done; its weights are there. -1: a peer failed.
  */
 int dt_learner_forward_all(struct dt_learner *learner, struct dt_error *err);
 
-/* passes.c: the same with the last unit, and brings the values of the picked
- * tokens to `value` as dt_learner_bring_values does.
+/* The same with the last unit, and brings the values of the picked tokens to
+ * `value` as dt_learner_bring_values does.
  */
 int dt_learner_values(struct dt_learner *learner, float *value,
                       struct dt_error *err);
 
-/* Creates the learner that model_config and layout describe, with weights of
- * zero; borrows exec and comm. -1: as dt_parallel_create, dt_model_create and
+/* Creates the learner that `spec` describes, with weights of zero; borrows
+ * spec, exec and comm. -1: as dt_parallel_create, dt_model_create and
  * dt_optim_create. dt_learner_fini in any case.
  */
-int dt_learner_init(struct dt_learner *learner, const struct dt_exec *exec,
-                    struct dt_comm *comm,
+int dt_learner_init(struct dt_learner *learner,
+                    const struct dt_learner_spec *spec,
+                    const struct dt_exec *exec, struct dt_comm *comm,
                     const struct dt_model_options *options,
                     const struct dt_parallel_options *parallel,
                     const struct dt_optim_options *optim, struct dt_error *err);
 
-/* Releases model_config and layout, too. No work of it may be queued. */
+/* No work of it may be queued. */
 void dt_learner_fini(struct dt_learner *learner);
 
-/* load.c: checks that the checkpoint in `dir` has optimizer state to resume
+/* Checks that the checkpoint in `dir` has optimizer state to resume
  * from. -1: EX_NOINPUT, it has none.
  */
 int dt_learner_check_optimizer(const char *dir, struct dt_error *err);
 
-/* load.c: checks the files of a checkpoint in `dir`, or for NULL of the model
+/* Checks the files of a checkpoint in `dir`, or for NULL of the model
  * that the learner starts from. -1: as dt_weights_open, dt_parts_open.
  */
 int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
                            struct dt_error *err);
 
-/* load.c: loads this rank's parts of them; all ranks call it together. Random
+/* Loads this rank's parts of them; all ranks call it together. Random
  * weights are a function of `seed`. -1: as above, or the device or a peer
  * failed.
  */

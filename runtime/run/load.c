@@ -88,18 +88,18 @@ static int open_adapter(const struct dt_learner *learner, const char *dir,
 {
     bool scores = true;
     source->frozen =
-        learner->model_config.scores
-            ? dt_weights_open_trunk(learner->start, learner->frozen.layout,
+        learner->spec->config.scores
+            ? dt_weights_open_trunk(learner->spec->start, learner->spec->frozen,
                                     &scores, err)
-            : dt_weights_open(learner->start, learner->frozen.layout, err);
+            : dt_weights_open(learner->spec->start, learner->spec->frozen, err);
     source->new_head = !scores;
     if (!source->frozen)
         return -1;
     if (!dir)
-        dir = learner->adapter_start;
+        dir = learner->spec->adapter_start;
     if (!dir || source->master)
         return 0;
-    source->weights = dt_weights_open_adapter(dir, learner->layout, err);
+    source->weights = dt_weights_open_adapter(dir, learner->spec->layout, err);
     return source->weights ? 0 : -1;
 }
 
@@ -109,18 +109,18 @@ static int open_adapter(const struct dt_learner *learner, const char *dir,
 static int open_source(const struct dt_learner *learner, const char *dir,
                        struct source *source, struct dt_error *err)
 {
-    const struct dt_layout *layout = learner->layout;
-    const char *start = learner->start;
+    const struct dt_layout *layout = learner->spec->layout;
+    const char *start = learner->spec->start;
     *source = (struct source){0};
     if (dir && open_parts(layout, dir, source, err) < 0)
         return -1;
-    if (learner->frozen.layout)
+    if (learner->spec->frozen)
         return open_adapter(learner, dir, source, err);
     if (source->master || (!dir && !start))
         return 0;
-    if (learner->model_config.value_head) {
+    if (learner->spec->config.value_head) {
         return open_valued(layout, dir, start, source, err);
-    } else if (dir || !learner->model_config.scores) {
+    } else if (dir || !learner->spec->config.scores) {
         source->weights = dt_weights_open(dir ? dir : start, layout, err);
     } else {
         bool scores;
@@ -143,10 +143,10 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
         dt_log(DT_LOG_INFO, "algo",
                "%s has no %s: it begins at random (normal, standard "
                "deviation %g, run.seed)",
-               learner->start,
-               learner->model_config.value_head ? DT_VALUE_HEAD_FILE
+               learner->spec->start,
+               learner->spec->config.value_head ? DT_VALUE_HEAD_FILE
                                                 : "score.weight",
-               learner->model_config.initializer_range);
+               learner->spec->config.initializer_range);
     close_source(&source);
     return result;
 }
@@ -158,7 +158,7 @@ static int copy_frozen(const struct dt_learner *learner,
                        const struct source *source, size_t i, struct dt_view to,
                        struct dt_error *err)
 {
-    const struct dt_layout *layout = learner->frozen.layout;
+    const struct dt_layout *layout = learner->spec->frozen;
     const struct dt_param *param = &layout->params[i];
     const struct dt_unit *unit = &layout->units[param->unit];
     if (source->new_head && param->unit + 1 == layout->unit_count) {
@@ -166,7 +166,7 @@ static int copy_frozen(const struct dt_learner *learner,
             &dt_cpu, unit->count * sizeof(float), "a unit", err);
         if (!room)
             return -1;
-        dt_model_init_unit(&learner->model_config, layout, param->unit,
+        dt_model_init_unit(&learner->spec->config, layout, param->unit,
                            dt_view_of(room, DT_F32), source->seed);
         memcpy(dt_view_data(to),
                (float *)room->data + (param->offset - unit->offset),
@@ -185,7 +185,7 @@ static int make_adapter(const struct dt_learner *learner,
                         const struct source *source, size_t u,
                         struct dt_view unit, struct dt_error *err)
 {
-    const struct dt_layout *layout = learner->layout;
+    const struct dt_layout *layout = learner->spec->layout;
     const struct dt_unit *own = &layout->units[u];
     dt_adapter_init_unit(layout, u, unit, source->seed);
     for (size_t i = own->first_param; i < own->first_param + own->param_count;
@@ -196,8 +196,8 @@ static int make_adapter(const struct dt_learner *learner,
             dt_view_slice(unit, param->offset - own->offset, param->count);
         if (name &&
             copy_frozen(learner, source,
-                        (size_t)dt_layout_find(learner->frozen.layout, name),
-                        to, err) < 0)
+                        (size_t)dt_layout_find(learner->spec->frozen, name), to,
+                        err) < 0)
             return -1;
     }
     return 0;
@@ -211,23 +211,24 @@ static int read_part(const struct dt_learner *learner,
                      struct dt_view unit, struct dt_view to,
                      struct dt_error *err)
 {
-    struct dt_range part =
-        dt_layout_part(learner->layout, u, dt_parallel_index(learner->parallel),
-                       dt_comm_size(learner->comm));
+    struct dt_range part = dt_layout_part(learner->spec->layout, u,
+                                          dt_parallel_index(learner->parallel),
+                                          dt_comm_size(learner->comm));
     if (kind != DT_OWNED_MASTER || source->master)
         return dt_parts_read(source->parts, kind, part, to, err);
     bool is_new = !source->frozen && source->new_head &&
-                  u + 1 == learner->layout->unit_count;
+                  u + 1 == learner->spec->layout->unit_count;
     if (source->weights && !is_new)
         return dt_weights_read(source->weights, part, to, err);
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
     if (!source->frozen)
-        dt_model_init_unit(&learner->model_config, learner->layout, u, unit,
-                           source->seed);
+        dt_model_init_unit(&learner->spec->config, learner->spec->layout, u,
+                           unit, source->seed);
     else if (make_adapter(learner, source, u, unit, err) < 0)
         return -1;
     memcpy(dt_view_data(to),
-           dt_view_f32(unit) + (part.first - learner->layout->units[u].offset),
+           dt_view_f32(unit) +
+               (part.first - learner->spec->layout->units[u].offset),
            part.count * sizeof(float));
     return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
 }
@@ -239,7 +240,7 @@ static int load_part(struct dt_learner *learner, const struct source *source,
                      enum dt_owned kind, size_t u, struct dt_buffer *room,
                      struct dt_error *err)
 {
-    size_t count = learner->layout->units[u].count;
+    size_t count = learner->spec->layout->units[u].count;
     struct dt_view there = dt_parallel_part(learner->parallel, kind, u);
     struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
     struct dt_view here = there;
@@ -257,7 +258,7 @@ static int load_part(struct dt_learner *learner, const struct source *source,
 static int load_parts(struct dt_learner *learner, const struct source *source,
                       struct dt_error *err)
 {
-    size_t units = learner->layout->unit_count;
+    size_t units = learner->spec->layout->unit_count;
     size_t elements = 2 * dt_learner_unit_elements(learner);
     enum dt_owned end = source->parts ? DT_OWNED_GRADS : DT_OWNED_M;
     struct dt_buffer *room =
@@ -279,10 +280,10 @@ int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
     int result = open_source(learner, dir, &source, err);
     source.seed = seed;
     if (result == 0 && source.frozen) {
-        const struct dt_frozen from = {&learner->model_config,
-                                       learner->frozen.layout, source.frozen,
+        const struct dt_frozen from = {&learner->spec->config,
+                                       learner->spec->frozen, source.frozen,
                                        source.new_head, seed};
-        result = dt_frozen_load(learner->frozen.parallel, &from,
+        result = dt_frozen_load(learner->frozen, &from,
                                 dt_comm_size(learner->comm), err);
     }
     if (result == 0)

@@ -31,7 +31,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/offload.c \
 	runtime/run/offload.h \
 	runtime/run/passes.c \
-	runtime/run/ppo_state.h \
 	runtime/run/prompt_data.c \
 	runtime/run/resolve_checkpoints.c \
 	runtime/run/resolve_checkpoints.h \
@@ -44,5 +43,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/sharing.h \
 	runtime/run/shuffle_rows.c \
 	runtime/run/shuffle_rows.h \
+	runtime/run/spec.c \
+	runtime/run/spec.h \
 	runtime/run/values.c \
 	# End of runtime/run

@@ -68,10 +68,10 @@ int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err)
 {
     enum { TOTALS = 3, COUNT = TOTALS + DT_METRICS_MAX };
-    const struct dt_metric *of = run->algo->metrics;
+    const struct dt_metric *of = run->spec.algo->metrics;
     double sums[COUNT] = {metrics->loss, metrics->pairs, metrics->tokens};
     double most[DT_METRICS_MAX] = {0};
-    size_t count = run->algo->metric_count;
+    size_t count = run->spec.algo->metric_count;
     for (size_t i = 0; i < count; i++) {
         double value = metrics->value[i];
         if (of[i].kind == DT_METRIC_MEAN)
@@ -79,7 +79,7 @@ int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
         else
             most[i] = of[i].kind == DT_METRIC_MAX ? value : -value;
     }
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         (dt_comm_reduce_scalars(run->comm, sums, TOTALS + count, DT_SUM, err) <
              0 ||
          dt_comm_reduce_scalars(run->comm, most, count, DT_MAX, err) < 0))

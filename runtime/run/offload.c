@@ -13,12 +13,12 @@ static const double link_rate = 50e9, memory_rate = 200e9;
  */
 enum { TILES = 32, LEAST_TILE = 1 << 19 };
 
-static size_t choose_tile(const struct dt_run *run)
+static size_t choose_tile(const struct dt_spec *spec)
 {
     static const char key[] = "distributed.offload_optimizer.tile_size";
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     size_t most = (size_t)conf->distributed.offload_optimizer.tile_size;
-    size_t share = run->learner.layout->count / (size_t)run->world / TILES;
+    size_t share = spec->learner.layout->count / (size_t)spec->world / TILES;
     /* sub_group_size of a DeepSpeed file is only a limit */
     if (dt_conf_given(conf, key) &&
         dt_conf_place_of(conf, key).source != DT_CONF_OF_DEEPSPEED)
@@ -39,11 +39,11 @@ static bool host_is_faster(int node_size)
     return host < device;
 }
 
-static enum dt_offload_compute choose_compute(const struct dt_run *run,
+static enum dt_offload_compute choose_compute(const struct dt_spec *spec,
                                               const struct dt_offload *offload)
 {
-    int wanted = run->conf.distributed.offload_optimizer.compute;
-    if (run->exec.device->is_host)
+    int wanted = spec->conf.distributed.offload_optimizer.compute;
+    if (spec->exec.device->is_host)
         return DT_OFFLOAD_IN_PLACE;
     /* state that stays is updated on the device, and its weights leave from
      * there
@@ -51,28 +51,28 @@ static enum dt_offload_compute choose_compute(const struct dt_run *run,
     if (offload->ratio < 1 && offload->weights != DT_TIER_DEVICE)
         return DT_OFFLOAD_STREAM;
     if (wanted == DT_CONF_COMPUTE_AUTO)
-        return host_is_faster(run->nodes.most) ? DT_OFFLOAD_HOST
-                                               : DT_OFFLOAD_STREAM;
+        return host_is_faster(spec->nodes.most) ? DT_OFFLOAD_HOST
+                                                : DT_OFFLOAD_STREAM;
     return wanted == DT_CONF_COMPUTE_HOST ? DT_OFFLOAD_HOST : DT_OFFLOAD_STREAM;
 }
 
-static enum dt_tier tier_of(const struct dt_run *run, int device)
+static enum dt_tier tier_of(const struct dt_spec *spec, int device)
 {
     if (device == DT_CONF_OFFLOAD_NVME)
         return DT_TIER_FILE;
-    return device == DT_CONF_OFFLOAD_CPU && !run->exec.device->is_host
+    return device == DT_CONF_OFFLOAD_CPU && !spec->exec.device->is_host
                ? DT_TIER_HOST
                : DT_TIER_DEVICE;
 }
 
-struct dt_offload dt_run_offload(const struct dt_run *run,
-                                 enum dt_strategy strategy)
+struct dt_offload dt_spec_offload(const struct dt_spec *spec,
+                                  enum dt_strategy strategy)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     struct dt_offload offload = {
-        .state = tier_of(run, conf->distributed.offload_optimizer.device),
+        .state = tier_of(spec, conf->distributed.offload_optimizer.device),
         .ratio = conf->distributed.offload_optimizer.ratio,
-        .tile = choose_tile(run),
+        .tile = choose_tile(spec),
         .path = conf->distributed.offload_optimizer.path,
         .weights_path = conf->distributed.offload_param.path,
         .buffers = (size_t)conf->distributed.offload_optimizer.buffer_count,
@@ -82,18 +82,18 @@ struct dt_offload dt_run_offload(const struct dt_run *run,
     if (strategy == DT_DDP || offload.state == DT_TIER_DEVICE)
         return (struct dt_offload){0};
     if (strategy == DT_ZERO3)
-        offload.weights = tier_of(run, conf->distributed.offload_param.device);
-    offload.compute = choose_compute(run, &offload);
+        offload.weights = tier_of(spec, conf->distributed.offload_param.device);
+    offload.compute = choose_compute(spec, &offload);
     return offload;
 }
 
-static void note(const struct dt_run *run, const char *text)
+static void note(const struct dt_spec *spec, const char *text)
 {
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan", "%s", text);
+    dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan", "%s", text);
 }
 
 /* Logs the bytes that move in each step, as writes wear drives. */
-static void note_traffic(const struct dt_run *run, const struct dt_offload *o,
+static void note_traffic(const struct dt_spec *spec, const struct dt_offload *o,
                          const struct dt_parallel_bytes *bytes)
 {
     static const char *const where[] = {
@@ -102,30 +102,30 @@ static void note_traffic(const struct dt_run *run, const struct dt_offload *o,
         [DT_OFFLOAD_HOST] = "on the CPUs",
     };
     const char *from = o->state == DT_TIER_FILE ? o->path : "host memory";
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+    dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
            "offload: AdamW computes %s, in tiles of %zu elements from %s; in "
            "each step a rank reads and writes %.1f MB of files",
            where[o->compute], o->tile, from, (double)bytes->nvme / 1e6);
 }
 
-void dt_run_offload_note(const struct dt_run *run,
-                         const struct dt_parallel_options *options)
+void dt_spec_offload_note(const struct dt_spec *spec,
+                          const struct dt_parallel_options *options)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     const struct dt_offload *o = &options->offload;
     const struct dt_parallel_bytes bytes =
-        dt_parallel_plan(run->learner.layout, run->world, options);
-    if (run->exec.device->is_host &&
+        dt_parallel_plan(spec->learner.layout, spec->world, options);
+    if (spec->exec.device->is_host &&
         conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_CPU)
-        note(run, "distributed.offload_optimizer.device: cpu has no effect: "
-                  "on the CPU all state is in host memory, and nothing moves");
-    if (run->exec.device->is_host &&
+        note(spec, "distributed.offload_optimizer.device: cpu has no effect: "
+                   "on the CPU all state is in host memory, and nothing moves");
+    if (spec->exec.device->is_host &&
         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD)
-        note(run, "model.gradient_checkpointing: offload is true here: on the "
-                  "CPU all activations are in host memory");
+        note(spec, "model.gradient_checkpointing: offload is true here: on the "
+                   "CPU all activations are in host memory");
     if (conf->distributed.aio.threads > 1 && bytes.nvme > 0)
-        note(run, "distributed.aio.threads has no effect: io_uring keeps "
-                  "distributed.aio.queue_depth requests under way from one");
+        note(spec, "distributed.aio.threads has no effect: io_uring keeps "
+                   "distributed.aio.queue_depth requests under way from one");
     if (o->state != DT_TIER_DEVICE)
-        note_traffic(run, o, &bytes);
+        note_traffic(spec, o, &bytes);
 }

@@ -3,7 +3,7 @@
 #ifndef DT_RUN_OFFLOAD_H
 #define DT_RUN_OFFLOAD_H
 
-#include "run/run.h"
+#include "run/spec.h"
 
 /* State that a rank does not keep on the device under `strategy`. Nothing with
  * ddp; on a host, whose memory is the device's, only state in files.
@@ -13,13 +13,13 @@
  * each way and reads and writes host memory once; on the CPUs it reads and
  * writes about 36 bytes, and 4 go down. The ranks of a node share its memory.
  */
-struct dt_offload dt_run_offload(const struct dt_run *run,
-                                 enum dt_strategy strategy);
+struct dt_offload dt_spec_offload(const struct dt_spec *spec,
+                                  enum dt_strategy strategy);
 
 /* Logs, on rank 0, where state is kept, as `options` say, and which keys have
  * no effect.
  */
-void dt_run_offload_note(const struct dt_run *run,
-                         const struct dt_parallel_options *options);
+void dt_spec_offload_note(const struct dt_spec *spec,
+                          const struct dt_parallel_options *options);
 
 #endif /* DT_RUN_OFFLOAD_H */

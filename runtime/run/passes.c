@@ -23,7 +23,7 @@ static void unit_backward(void *ctx)
 {
     const struct unit *unit = ctx;
     const struct dt_learner *learner = unit->learner;
-    if (unit->u + 1 == learner->layout->unit_count)
+    if (unit->u + 1 == learner->spec->layout->unit_count)
         dt_model_loss_and_backward(learner->model, learner->step,
                                    unit->accumulate);
     else
@@ -49,12 +49,12 @@ static int queue_backward(struct dt_run *run, struct unit *unit,
                           struct dt_metrics *metrics, struct dt_error *err)
 {
     struct dt_learner *learner = unit->learner;
-    size_t count = learner->layout->unit_count;
+    size_t count = learner->spec->layout->unit_count;
     const bool last = unit->u + 1 == count;
     struct dt_span span;
     dt_span_begin_number(&span, last ? DT_SPAN_LOSS : DT_SPAN_BACKWARD,
                          unit->u);
-    int rc = run->algo->loss && last
+    int rc = run->spec.algo->loss && last
                  ? dt_run_weigh(run, learner, batch, true, unit->accumulate,
                                 metrics, err)
                  : dt_graphs_run(learner->graphs, shape, count + unit->u,
@@ -68,7 +68,7 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
                         const struct dt_batch *batch,
                         struct dt_metrics *metrics, struct dt_error *err)
 {
-    size_t count = learner->layout->unit_count;
+    size_t count = learner->spec->layout->unit_count;
     struct unit unit = {learner, 0, shape->accumulate};
     for (unit.u = 0; unit.u + 1 < count; unit.u++)
         if (dt_learner_forward(learner, unit.u, err) < 0 ||
@@ -86,7 +86,7 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
 
 int dt_learner_forward_all(struct dt_learner *learner, struct dt_error *err)
 {
-    const size_t last = learner->layout->unit_count - 1;
+    const size_t last = learner->spec->layout->unit_count - 1;
     for (size_t u = 0; u < last; u++) {
         if (dt_learner_forward(learner, u, err) < 0)
             return -1;

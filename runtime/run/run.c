@@ -5,25 +5,23 @@
 #include "base/log.h"
 #include "run/run.h"
 
-enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
-
 struct dt_learner *dt_run_learner(struct dt_run *run, size_t i)
 {
     if (i == 0)
         return &run->learner;
-    return i == 1 && run->critic.layout ? &run->critic : NULL;
+    return i == 1 && run->spec.critic.layout ? &run->critic : NULL;
 }
 
 int dt_run_timeout_ms(const struct dt_run *run)
 {
-    return (int)(run->conf.distributed.timeout_s * 1000);
+    return (int)(run->spec.conf.distributed.timeout_s * 1000);
 }
 
 int dt_run_share_stop(const struct dt_run *run, bool stopped,
                       struct dt_error *err)
 {
     double any = stopped;
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
         return -1;
     if (any > 0)
@@ -34,7 +32,7 @@ int dt_run_share_stop(const struct dt_run *run, bool stopped,
 
 int dt_run_wait(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_exec *exec = &run->exec;
+    const struct dt_exec *exec = &run->spec.exec;
     struct dt_event *end = run->learner.results[0].done;
     assert(!run->in_flight[0].open && !run->in_flight[1].open);
     if (exec->device->event_record(end, exec->stream, err) < 0)
@@ -44,34 +42,26 @@ int dt_run_wait(struct dt_run *run, struct dt_error *err)
 
 void dt_run_pass_notices(const struct dt_run *run)
 {
-    const struct dt_ops *ops = run->exec.ops;
+    const struct dt_ops *ops = run->spec.exec.ops;
     const char *text;
     while (ops->notice && (text = ops->notice()))
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", text);
-}
-
-/* Each new length costs a GPU graph and autotuning, so there should be few. */
-size_t dt_run_length_step(const struct dt_run *run)
-{
-    const struct dt_conf *conf = &run->conf;
-    bool given = dt_conf_given(conf, "data.pad_to_multiple_of");
-    return given || run->exec.device->is_host
-               ? (size_t)conf->data.pad_to_multiple_of
-               : DEVICE_LENGTH_STEP;
+        dt_log(run->spec.rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
+               text);
 }
 
 /* Batches of B rows, or of B * accumulation samples within the tokens. */
 static struct dt_loader_options loader_options(const struct dt_run *run,
                                                size_t B, size_t accumulation)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
     return (struct dt_loader_options){
         .B = B,
-        .tokens = run->tokens,
+        .tokens = spec->tokens,
         .accumulation = accumulation,
-        .multiple_of = dt_run_length_step(run),
-        .rank = run->rank,
-        .world = run->world,
+        .multiple_of = dt_spec_length_step(spec),
+        .rank = spec->rank,
+        .world = spec->world,
         .seed = conf->run.data_seed,
         .workers =
             conf->data.num_workers > 1 ? (size_t)conf->data.num_workers : 1,
@@ -82,8 +72,9 @@ static struct dt_loader_options loader_options(const struct dt_run *run,
 
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err)
 {
-    struct dt_loader_options options = loader_options(run, run->B, run->A);
-    options.shuffle = run->conf.data.shuffle;
+    struct dt_loader_options options =
+        loader_options(run, run->spec.B, run->spec.A);
+    options.shuffle = run->spec.conf.data.shuffle;
     options.repeat = true;
     return dt_loader_create(run->data.train, &options, run->progress.position,
                             err);
@@ -93,6 +84,6 @@ struct dt_loader *dt_run_pass(const struct dt_run *run,
                               const struct dt_rows *rows, struct dt_error *err)
 {
     const struct dt_loader_options options =
-        loader_options(run, run->eval_B, 1);
+        loader_options(run, run->spec.eval_B, 1);
     return dt_loader_create(rows, &options, 0, err);
 }

@@ -9,17 +9,15 @@
 #include <jansson.h>
 
 #include "ckpt/ckpt.h"
-#include "conf/conf.h"
 #include "data/loader.h"
 #include "live/live.h"
 #include "loss/dpo_loss.h"
+#include "loss/ppo_generation.h"
+#include "loss/ppo_loss.h"
 #include "report/report.h"
-#include "run/algo.h"
 #include "run/data.h"
-#include "run/groups.h"
-#include "run/learner.h"
-#include "run/ppo_state.h"
 #include "run/samples.h"
+#include "run/spec.h"
 #include "trace/trace.h"
 
 struct dt_owner;
@@ -41,24 +39,31 @@ enum dt_health {
     DT_NO_LOSS,     /* the loss is not finite */
 };
 
+/* State of algorithm ppo, in addition to its samples. */
+struct dt_ppo {
+    struct dt_ppo_options options;
+    /* Stored in checkpoints: the coefficient of the KL divergence of this
+     * generation, and the divergence that it had; NaN: none yet.
+     */
+    double kl_coef, kl;
+    /* Stored, too: optimizer steps that were left out as generations ended
+     * early, unless training.max_steps says how many there are.
+     */
+    long left_out;
+    /* of the generation, (tokens) of the experience: */
+    double *advantages, *returns;
+    double *after_returns; /* (rows) */
+    double value_share; /* of the step: tokens for each value of the critic */
+    double numbers[DT_PPO_NUMBERS];
+};
+
 struct dt_run {
-    struct dt_conf conf; /* a copy with the batch resolved for this world;
-                            its strings belong to the caller */
-    const struct dt_conf *given; /* the caller's, as it was read */
-    const struct dt_algo *algo;
-    struct dt_exec exec;
+    struct dt_spec spec;
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
-    int rank, world;
-    struct dt_nodes nodes; /* of the world */
-    char strategy[256];    /* that auto has taken, and why; "": it was given */
-    size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
-                       sides have up to T tokens, a step has B * A */
-    size_t eval_B;  /* rows of an evaluation */
-    size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
 
     struct dt_learner learner; /* the model that the algorithm trains */
-    struct dt_learner critic;  /* a second one; no layout: none */
+    struct dt_learner critic;  /* a second one, if the spec has it */
     double pairs_per_token;    /* of the step: algo.h */
     struct dt_reference {
         struct dt_parallel *parallel; /* holds its weights, or NULL */
@@ -90,9 +95,8 @@ struct dt_run {
     json_t *facts;          /* facts.h: of run.json, on rank 0 */
     struct dt_report *report;
     struct dt_trace *trace;
-    struct dt_live *live;          /* rank 0 */
-    char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
-    char ckpt_path[PATH_MAX];      /* of the newest one, empty if none */
+    struct dt_live *live;     /* rank 0 */
+    char ckpt_path[PATH_MAX]; /* of the newest one, empty if none */
 
     /* Of the steps since the last line of the report: costs.c. */
     struct dt_run_window {
@@ -142,64 +146,24 @@ struct dt_run {
     long unproven_step; /* of the newest checkpoint until then, 0: none */
 };
 
-/* run.c: rank 0 logs the operations' notices since the last call as warnings.
+/* Rank 0 logs the operations' notices since the last call as warnings.
  */
 void dt_run_pass_notices(const struct dt_run *run);
 
-/* run.c: the lengths of batches are multiples of this. */
-size_t dt_run_length_step(const struct dt_run *run);
-
-/* run.c: the loader of the training rows, or of one pass over `rows` in their
+/* The loader of the training rows, or of one pass over `rows` in their
  * order, with batches as in an evaluation.
  */
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_pass(const struct dt_run *run,
                               const struct dt_rows *rows, struct dt_error *err);
 
-/* run.c: learner i = 0, 1, ... of the run; NULL after the last. */
+/* Learner i = 0, 1, ... of the run; NULL after the last. */
 struct dt_learner *dt_run_learner(struct dt_run *run, size_t i);
 
-/* run.c: distributed.timeout_s, of every wait. */
+/* Distributed.timeout_s, of every wait. */
 int dt_run_timeout_ms(const struct dt_run *run);
 
-/* adapter.c: if the configuration has an adapter, makes a learner of the run
- * train it: the learner's layout becomes that of its frozen weights, and it
- * gets the layout of the adapter. -1: EX_CONFIG, or as dt_adapter_load.
- */
-int dt_run_adapter_resolve(const struct dt_run *run, struct dt_learner *learner,
-                           struct dt_error *err);
-
-/* adapter.c: checks the adapter of a configuration, if it has one, for a model
- * of this config. -1: EX_CONFIG, EX_DATAERR, EX_NOINPUT.
- */
-int dt_adapter_check(const struct dt_conf *conf,
-                     const struct dt_model_config *config,
-                     struct dt_error *err);
-
-/* critic.c: the config of the critic of `model`. The caller releases it, also
- * after -1: EX_CONFIG, or config.json cannot be read or is wrong.
- */
-int dt_critic_config(const struct dt_conf *conf,
-                     const struct dt_model_config *model,
-                     struct dt_model_config *critic, struct dt_error *err);
-
-/* critic.c: the model and layout of run->critic, if the algorithm has one.
- * Needs those of run->learner. -1: EX_CONFIG, or config.json cannot be read or
- * is wrong.
- */
-int dt_run_critic_resolve(struct dt_run *run, struct dt_error *err);
-
-/* critic.c: the options of its model, from those of run->learner's. */
-struct dt_model_options dt_run_critic_options(
-    const struct dt_run *run, const struct dt_model_options *options);
-
-/* critic.c: bytes of its activations, whose memory is the model's, as the two
- * take turns; 0 without one.
- */
-size_t dt_run_critic_memory(const struct dt_run *run,
-                            const struct dt_model_options *options);
-
-/* critic.c: creates it, with the options of run->learner. -1: as
+/* Creates it, with the options of run->learner. -1: as
  * dt_learner_init.
  */
 int dt_run_critic_init(struct dt_run *run,
@@ -208,33 +172,25 @@ int dt_run_critic_init(struct dt_run *run,
                        const struct dt_optim_options *optim,
                        struct dt_error *err);
 
-/* critic.c: learning rates of all learners, once the run knows its steps. -1:
+/* Learning rates of all learners, once the run knows its steps. -1:
  * EX_CONFIG, they leave none to the policy.
  */
 int dt_run_schedules(struct dt_run *run, struct dt_error *err);
 
-/* critic.c: whether the generation in use trains the critic alone. */
+/* Whether the generation in use trains the critic alone. */
 bool dt_run_warms_up(const struct dt_run *run);
 
-/* How the reference of this algorithm would follow the model. */
-static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
-    const struct dt_conf *conf)
-{
-    return conf->algorithm == DT_CONF_GRPO ? &conf->grpo.sync_ref
-                                           : &conf->dpo.sync_ref;
-}
-
-/* values.c: `pick` of algo.h: the positions before the tokens of completions.
+/* `pick` of algo.h: the positions before the tokens of completions.
  */
 size_t dt_run_pick_completions(const struct dt_run *run,
                                const struct dt_batch *batch, int32_t *picked);
 
-/* values.c: names the tokens of the batch whose values are needed, at least
+/* Names the tokens of the batch whose values are needed, at least
  * one. Nothing without `pick`.
  */
 void dt_run_pick(struct dt_run *run, struct dt_batch *batch);
 
-/* values.c: the last unit of a learner, after dt_parallel_forward or _backward
+/* The last unit of a learner, after dt_parallel_forward or _backward
  * of it: values of the picked tokens, which the host waits for; the loss, added
  * to *metrics. With `train` also its backward pass. -1: the device or a peer
  * failed.
@@ -243,11 +199,11 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
                  const struct dt_batch *batch, bool train, bool accumulate,
                  struct dt_metrics *metrics, struct dt_error *err);
 
-/* metrics.c: adds up those of all ranks, the same on all. -1: a peer failed. */
+/* Adds up those of all ranks, the same on all. -1: a peer failed. */
 int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
                           struct dt_error *err);
 
-/* passes.c: queues the passes of a learner through the bound batch: forward,
+/* Queues the passes of a learner through the bound batch: forward,
  * loss, backward. The metrics of a loss on the host are added to *metrics. -1:
  * the device or a peer failed.
  */
@@ -256,13 +212,13 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
                         const struct dt_batch *batch,
                         struct dt_metrics *metrics, struct dt_error *err);
 
-/* run.c: whether a rank was told to stop before the first step; all ranks call
+/* Whether a rank was told to stop before the first step; all ranks call
  * it. -1: EX_TEMPFAIL, one was; a peer failed.
  */
 int dt_run_share_stop(const struct dt_run *run, bool stopped,
                       struct dt_error *err);
 
-/* run.c: waits for the stream, with no step in flight. -1: the device or a
+/* Waits for the stream, with no step in flight. -1: the device or a
  * peer failed.
  */
 int dt_run_wait(struct dt_run *run, struct dt_error *err);

@@ -53,19 +53,10 @@ extern const char *const dt_refill_names[DT_REFILL_NUMBERS];
 enum { DT_SAMPLES_STOPS = 64, DT_WHERES = 2 };
 
 struct dt_samples {
-    size_t copies;      /* G, completions of a prompt */
-    size_t groups;      /* prompts of a generation */
-    size_t step_rows;   /* completions of an optimizer step, of all ranks */
-    size_t parts;       /* optimizer steps that use all of a generation once */
-    size_t uses;        /* and that use it at all */
     double denominator; /* of the step: algo.h */
-    bool stores_old;    /* log-probabilities are kept, as weights change */
-
     struct dt_rollout_options options;
     struct dt_rollout *rollout;
     struct dt_rollout *held_out; /* of held-out prompts, or NULL */
-    size_t reward_bytes;         /* of reward models, on every rank */
-    double reward_operations;    /* of these for a completion of full length */
     struct dt_buffer *memory;    /* of activations and rollouts; NULL: of the
                                     model */
     int32_t stops[DT_SAMPLES_STOPS];

@@ -7,9 +7,9 @@
 #include "run/offload.h"
 
 /* `auto` counts as ddp until dt_plan_choose has settled it. */
-static enum dt_strategy strategy_of(const struct dt_run *run)
+static enum dt_strategy strategy_of(const struct dt_spec *spec)
 {
-    switch (run->conf.distributed.strategy) {
+    switch (spec->conf.distributed.strategy) {
     case DT_CONF_ZERO1:
         return DT_ZERO1;
     case DT_CONF_ZERO2:
@@ -28,7 +28,7 @@ static enum dt_strategy strategy_of(const struct dt_run *run)
  * the world, changes nothing.
  */
 static size_t slots_of_blocks(const struct dt_conf *conf,
-                              const struct dt_learner *learner)
+                              const struct dt_learner_spec *learner)
 {
     const size_t most =
         dt_layout_largest_block(dt_learner_model_layout(learner));
@@ -43,49 +43,50 @@ static size_t slots_of_blocks(const struct dt_conf *conf,
     return slots > 2 ? slots : 2;
 }
 
-struct dt_parallel_options dt_run_parallel_options(const struct dt_run *run,
-                                                   enum dt_dtype compute)
+struct dt_parallel_options dt_spec_parallel_options(const struct dt_spec *spec,
+                                                    enum dt_dtype compute)
 {
     static const enum dt_when whens[] = {
         [DT_CONF_FALSE] = DT_WHEN_LAST,
         [DT_CONF_TRUE] = DT_WHEN_EACH,
         [DT_CONF_AUTO_CHOICE] = DT_WHEN_AUTO,
     };
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &spec->conf;
     struct dt_parallel_options options = {
-        .strategy = strategy_of(run),
+        .strategy = strategy_of(spec),
         .compute = compute,
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
-        .prefetch = slots_of_blocks(conf, &run->learner),
-        .offload = dt_run_offload(run, strategy_of(run)),
+        .prefetch = slots_of_blocks(conf, &spec->learner),
+        .offload = dt_spec_offload(spec, strategy_of(spec)),
         .when = whens[conf->distributed.reduce_each_micro_step],
     };
-    dt_groups_apply(conf, &run->nodes, run->world, run->A, &options);
+    dt_groups_apply(conf, &spec->nodes, spec->world, spec->A, &options);
     return options;
 }
 
-struct dt_parallel_options dt_run_critic_sharing(
-    const struct dt_run *run, const struct dt_parallel_options *parallel)
+struct dt_parallel_options dt_spec_critic_sharing(
+    const struct dt_spec *spec, const struct dt_parallel_options *parallel)
 {
     struct dt_parallel_options options = *parallel;
-    options.prefetch = slots_of_blocks(&run->conf, &run->critic);
+    options.prefetch = slots_of_blocks(&spec->conf, &spec->critic);
     return options;
 }
 
-bool dt_run_needs_reference(const struct dt_run *run)
+bool dt_spec_needs_reference(const struct dt_spec *spec)
 {
-    return run->algo->needs_reference && run->algo->needs_reference(&run->conf);
+    return spec->algo->needs_reference &&
+           spec->algo->needs_reference(&spec->conf);
 }
 
-struct dt_parallel_options dt_run_reference_options(const struct dt_run *run,
-                                                    enum dt_dtype compute)
+struct dt_parallel_options dt_spec_reference_options(const struct dt_spec *spec,
+                                                     enum dt_dtype compute)
 {
     const struct dt_parallel_options all =
-        dt_run_parallel_options(run, compute);
+        dt_spec_parallel_options(spec, compute);
     struct dt_parallel_options options =
-        dt_learner_trained_options(&run->learner, &all);
+        dt_learner_trained_options(&spec->learner, &all);
     options.use =
-        dt_run_sync_ref(&run->conf)->enabled ? DT_FOLLOWED : DT_FROZEN;
+        dt_run_sync_ref(&spec->conf)->enabled ? DT_FOLLOWED : DT_FROZEN;
     return options;
 }

@@ -27,10 +27,10 @@ size_t dt_run_pick_completions(const struct dt_run *run,
 void dt_run_pick(struct dt_run *run, struct dt_batch *batch)
 {
     int32_t *picked = run->learner.values.picked;
-    if (!run->algo->pick)
+    if (!run->spec.algo->pick)
         return;
     batch->picked = picked;
-    batch->picked_count = run->algo->pick(run, batch, picked);
+    batch->picked_count = run->spec.algo->pick(run, batch, picked);
     if (batch->picked_count == 0)
         picked[batch->picked_count++] = 0;
 }
@@ -57,7 +57,7 @@ static void weigh_scores(struct dt_run *run, const struct dt_picked *picked,
     scores.value = v->score;
     scores.weight = v->score_weight;
     v->score_weight[0] = 0;
-    run->algo->critic_loss(run, &scores);
+    run->spec.algo->critic_loss(run, &scores);
 }
 
 int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
@@ -84,9 +84,9 @@ int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
         return -1;
     v->weight[0] = v->entropy_weight[0] = 0; /* of a batch without pairs */
     if (critic) {
-        run->algo->critic_loss(run, &picked);
+        run->spec.algo->critic_loss(run, &picked);
     } else {
-        run->algo->loss(run, &picked);
+        run->spec.algo->loss(run, &picked);
         count_tokens(batch, metrics);
     }
     if (v->score)

@@ -30,9 +30,10 @@ static int score_ahead(struct dt_run *run, long step, struct dt_error *err)
 static int sample_this(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    int rc = dt_run_sample(run, &s->ahead, s->position, s->groups, err);
+    int rc = dt_run_sample(run, &s->ahead, s->position,
+                           run->spec.sampling.groups, err);
     if (rc == 0)
-        s->position += s->groups;
+        s->position += run->spec.sampling.groups;
     else
         dt_experience_fini(&s->ahead);
     return rc;
@@ -58,7 +59,8 @@ int dt_run_sample_ahead(struct dt_run *run, struct dt_error *err)
     if (rc == 0 && !s->scoring && !s->ahead_scored)
         rc = score_ahead(run, step, err);
     if (rc == 0 && step < run->total_steps)
-        rc = dt_run_sample(run, &next, s->position, s->groups, err);
+        rc = dt_run_sample(run, &next, s->position, run->spec.sampling.groups,
+                           err);
     if (rc == 0)
         rc = dt_run_settle_ahead(run, err);
     if (rc != 0) {

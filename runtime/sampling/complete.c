@@ -18,13 +18,13 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
                          struct dt_places *places, struct dt_error *err)
 {
     const struct dt_learner *learner = &run->learner;
-    const struct dt_layout *layout = dt_learner_model_layout(learner);
+    const struct dt_layout *layout = dt_learner_model_layout(learner->spec);
     struct dt_parallel *engine = dt_learner_model_engine(learner);
     *buf = NULL;
     *places = dt_parallel_weights(engine);
     if (!places->units)
         return 0;
-    *buf = dt_buffer_create(run->exec.device,
+    *buf = dt_buffer_create(run->spec.exec.device,
                             layout->count * dt_dtype_bytes(learner->compute),
                             "weights to sample with", err);
     if (!*buf)
@@ -33,8 +33,8 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
     for (size_t u = 0; u < layout->unit_count; u++) {
         struct dt_view from, to = dt_layout_unit(layout, places, u);
         if (dt_parallel_gather(engine, u, false, &from, err) < 0 ||
-            run->exec.device->copy(
-                run->exec.stream, dt_view_data(to), dt_view_data(from),
+            run->spec.exec.device->copy(
+                run->spec.exec.stream, dt_view_data(to), dt_view_data(from),
                 to.count * dt_dtype_bytes(to.dtype), err) < 0)
             return -1;
     }
@@ -61,7 +61,8 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
     const struct dt_experience *e = progress->e;
     (void)err;
     while (progress->next < e->groups &&
-           dt_experience_rank(e, progress->next, run->world) != run->rank)
+           dt_experience_rank(e, progress->next, run->spec.world) !=
+               run->spec.rank)
         progress->next++;
     if (progress->next == e->groups)
         return 0;
@@ -133,8 +134,8 @@ static int begin(struct dt_run *run, struct dt_experience *e, uint64_t first,
         return dt_error_set(err, EX_OSERR, "a generation: out of memory");
     for (size_t g = 0; g < count; g++)
         number[g] = first + g;
-    int rc = dt_experience_begin(e, number, count, run->samples.copies,
-                                 dt_reward_columns(&run->conf), err);
+    int rc = dt_experience_begin(e, number, count, run->spec.sampling.copies,
+                                 dt_reward_columns(&run->spec.conf), err);
     free(number);
     e->prompts = run->data.prompts;
     return rc;
@@ -144,7 +145,7 @@ static int begin(struct dt_run *run, struct dt_experience *e, uint64_t first,
 static int any_stopped(struct dt_run *run, int stopped, struct dt_error *err)
 {
     double any = stopped;
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
         return -1;
     return any > 0;
@@ -159,7 +160,8 @@ static int complete(struct dt_run *run, struct dt_rollout *rollout,
     dt_span_end(&span);
     if (rc >= 0)
         rc = any_stopped(run, rc, err);
-    return rc == 0 ? dt_experience_gather(e, run->comm, &run->exec, err) : rc;
+    return rc == 0 ? dt_experience_gather(e, run->comm, &run->spec.exec, err)
+                   : rc;
 }
 
 int dt_run_complete(struct dt_run *run, struct dt_rollout *rollout,

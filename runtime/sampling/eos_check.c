@@ -34,7 +34,7 @@ static int32_t find_end(const struct dt_conf *conf,
 /* Whether `generate` would stop at a token. */
 static bool is_stop(const struct dt_run *run, int32_t id)
 {
-    const struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_model_config *config = &run->spec.learner.config;
     int32_t ids[STOPS];
     size_t count = 0;
     if (id == dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS))
@@ -42,8 +42,8 @@ static bool is_stop(const struct dt_run *run, int32_t id)
     for (size_t i = 0; i < config->eos_count; i++)
         if (config->eos[i] == id)
             return true;
-    if (run->conf.model.path)
-        dt_stops_read(run->conf.model.path, config->vocab_size, ids, STOPS,
+    if (run->spec.conf.model.path)
+        dt_stops_read(run->spec.conf.model.path, config->vocab_size, ids, STOPS,
                       &count, NULL);
     for (size_t i = 0; i < count; i++)
         if (ids[i] == id)
@@ -55,7 +55,7 @@ void dt_run_warn_answers(const struct dt_run *run)
 {
     struct dt_detokenizer state = {.tokenizer = run->data.tokenizer};
     char text[256];
-    int32_t end = find_end(&run->conf, run->data.tokenizer);
+    int32_t end = find_end(&run->spec.conf, run->data.tokenizer);
     if (end < 0 || is_stop(run, end))
         return;
     dt_detokenize(&state, end, text, sizeof(text));

@@ -14,7 +14,7 @@ static int compare_hashes(struct dt_run *run, struct dt_error *err)
     uint64_t hash = dt_experience_hash(&run->samples.experience);
     double most[] = {(double)(hash >> 32), (double)(hash & UINT32_MAX),
                      -(double)(hash >> 32), -(double)(hash & UINT32_MAX)};
-    if (run->world == 1)
+    if (run->spec.world == 1)
         return 0;
     if (dt_comm_reduce_scalars(run->comm, most, 4, DT_MAX, err) < 0)
         return -1;
@@ -23,15 +23,18 @@ static int compare_hashes(struct dt_run *run, struct dt_error *err)
     return dt_error_set(err, EX_SOFTWARE,
                         "rank %d: generation %llu differs between ranks, whose "
                         "rewards and advantages have to be equal",
-                        run->rank, (unsigned long long)run->samples.generation);
+                        run->spec.rank,
+                        (unsigned long long)run->samples.generation);
 }
 
 int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_samples *s = &run->samples;
     uint64_t first = s->generation - (s->use > 0);
-    uint64_t key = run->algo->critic_loss
-                       ? first * (s->uses / s->parts) + s->use / s->parts
+    uint64_t key = spec->algo->critic_loss
+                       ? first * (spec->sampling.uses / spec->sampling.parts) +
+                             s->use / spec->sampling.parts
                        : first;
     return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
 }
@@ -41,12 +44,13 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
  */
 static int next_scored(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_samples *s = &run->samples;
-    if (run->conf.rollout.overlap > 0)
+    if (spec->conf.rollout.overlap > 0)
         return dt_run_sample_ahead(run, err);
-    s->sampled = s->groups;
-    int rc = dt_run_sample_scored(run, s->position, s->groups, err);
-    if (rc == 0 && run->conf.grpo.dynamic_sampling.enabled)
+    s->sampled = spec->sampling.groups;
+    int rc = dt_run_sample_scored(run, s->position, spec->sampling.groups, err);
+    if (rc == 0 && spec->conf.grpo.dynamic_sampling.enabled)
         rc = dt_run_refill(run, err);
     return rc;
 }
@@ -56,10 +60,10 @@ static int sample_and_score(struct dt_run *run, struct dt_error *err)
     int rc = next_scored(run, err);
     if (rc == 0)
         rc = dt_run_order_rows(run, err);
-    if (rc == 0 && run->samples.stores_old)
+    if (rc == 0 && run->spec.sampling.stores_old)
         rc = dt_run_old_values(run, err);
     if (rc == 0)
-        rc = run->algo->advantages(run, err);
+        rc = run->spec.algo->advantages(run, err);
     return rc == 0 ? compare_hashes(run, err) : rc;
 }
 
@@ -81,14 +85,16 @@ static int make_generation(struct dt_run *run, struct dt_error *err)
 
 int dt_run_next_samples(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_samples *s = &run->samples;
     int rc = s->use == 0 ? make_generation(run, err) : 0;
     if (rc != 0)
         return rc;
-    if ((s->use > 0 && s->use % s->parts == 0 &&
+    if ((s->use > 0 && s->use % spec->sampling.parts == 0 &&
          dt_run_order_rows(run, err) < 0) ||
-        dt_sample_batches_step(&s->batches, s->use % s->parts, err) < 0)
+        dt_sample_batches_step(&s->batches, s->use % spec->sampling.parts,
+                               err) < 0)
         return -1;
-    s->use = (s->use + 1) % s->uses;
-    return run->algo->denominator(run, err);
+    s->use = (s->use + 1) % spec->sampling.uses;
+    return spec->algo->denominator(run, err);
 }

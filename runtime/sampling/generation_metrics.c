@@ -110,13 +110,13 @@ size_t dt_run_measured_names(const struct dt_conf *conf,
 void dt_run_name_numbers(struct dt_run *run)
 {
     struct dt_samples *s = &run->samples;
-    s->own = dt_run_measured_names(&run->conf, s->columns, s->names);
+    s->own = dt_run_measured_names(&run->spec.conf, s->columns, s->names);
     s->numbers.count = s->own;
     s->first_reward = NAN;
-    if (run->algo->numbers) {
+    if (run->spec.algo->numbers) {
         const char *const *own;
         const double *values;
-        size_t count = run->algo->numbers(run, &own, &values);
+        size_t count = run->spec.algo->numbers(run, &own, &values);
         for (size_t i = 0; i < count; i++)
             snprintf(s->names[s->numbers.count++], DT_NUMBER_NAME, "%s",
                      own[i]);
@@ -148,10 +148,10 @@ void dt_run_make_numbers(struct dt_run *run)
     dt_run_measure(run, &s->experience, &s->stats, value);
     if (isnan(s->first_reward))
         s->first_reward = value[REWARD];
-    if (run->algo->numbers) {
+    if (run->spec.algo->numbers) {
         const char *const *own;
         const double *values;
-        run->algo->numbers(run, &own, &values);
+        run->spec.algo->numbers(run, &own, &values);
         memcpy(value + s->own, values,
                (s->numbers.count - s->own) * sizeof(*value));
     }
@@ -208,7 +208,7 @@ void dt_run_warn_idle(struct dt_run *run)
     bool cut = value[CLIPPED] > 0.9;
     bool flat = value[ZERO_STD] > 0.95 || are_equal(run);
     s->idle = cut || flat ? s->idle + 1 : 0;
-    if (s->idle != IDLE_STEPS || run->rank != 0)
+    if (s->idle != IDLE_STEPS || run->spec.rank != 0)
         return;
     if (cut)
         dt_run_warn(
@@ -217,7 +217,7 @@ void dt_run_warn_idle(struct dt_run *run)
             "completions cut at rollout.max_completion_length (%ld): they "
             "never say that they end; is the token that ends a text the "
             "one of the model's chat template, as in rollout.stop_ids?",
-            IDLE_STEPS, run->conf.rollout.max_completion_length);
+            IDLE_STEPS, run->spec.conf.rollout.max_completion_length);
     if (flat)
         dt_run_warn(
             run,
@@ -225,7 +225,7 @@ void dt_run_warn_idle(struct dt_run *run)
             "of more than 95 %% of the prompts: these teach nothing; look "
             "at samples-*.jsonl in %s, and use rewards or prompts that tell "
             "completions apart",
-            IDLE_STEPS, run->conf.logging.dir);
+            IDLE_STEPS, run->spec.conf.logging.dir);
 }
 
 void dt_run_warn_disagreement(struct dt_run *run,
@@ -236,9 +236,9 @@ void dt_run_warn_disagreement(struct dt_run *run,
         double most;
     } limits[] = {{"ratio_error_max", 0.01},
                   {"sampling/sampling_logp_difference/mean", 0.1}};
-    const struct dt_algo *algo = run->algo;
+    const struct dt_algo *algo = run->spec.algo;
     double results[DT_METRICS_MAX];
-    if (run->samples.disagrees || run->rank != 0)
+    if (run->samples.disagrees || run->spec.rank != 0)
         return;
     dt_metrics_results(algo, metrics, results);
     for (size_t i = 0; i < 2 * algo->metric_count; i++) {

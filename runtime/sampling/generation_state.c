@@ -125,18 +125,20 @@ static json_t *format_refill(const struct dt_samples *s)
 static int add_state(const struct dt_run *run, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     const struct dt_samples *s = &run->samples;
     json_t *state = json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:i, s:o}", "version", STATE_VERSION,
         "generation", (json_int_t)s->generation, "use", (json_int_t)s->use,
-        "prompts", (json_int_t)s->groups, "completions", (json_int_t)s->copies,
-        "idle", s->idle, "sums", format_sums(s));
+        "prompts", (json_int_t)spec->sampling.groups, "completions",
+        (json_int_t)spec->sampling.copies, "idle", s->idle, "sums",
+        format_sums(s));
     json_object_set_new(state, "first_reward", number_or_null(s->first_reward));
     if (s->ahead.groups > 0)
         json_object_set_new(state, "ahead", json_true());
-    if (run->algo->critic_loss)
+    if (spec->algo->critic_loss)
         json_object_set_new(state, "ppo", format_ppo(&run->ppo));
-    if (run->conf.grpo.dynamic_sampling.enabled)
+    if (spec->conf.grpo.dynamic_sampling.enabled)
         json_object_set_new(state, "dynamic_sampling", format_refill(s));
     char *text =
         state ? json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(17))
@@ -154,7 +156,7 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
     struct dt_samples *s = &run->samples;
     struct dt_experience *e = s->use > 0 ? &s->experience : &s->ahead;
     struct tensors t;
-    if (!run->algo->advantages)
+    if (!run->spec.algo->advantages)
         return 0;
     if (add_state(run, writer, err) < 0)
         return -1;
@@ -209,8 +211,9 @@ static bool read_ahead(struct dt_run *run, const json_t *state, size_t groups,
     struct dt_samples *s = &run->samples;
     if (!json_is_true(json_object_get(state, "ahead")))
         return false;
-    if (run->conf.rollout.overlap > 0 && groups == s->groups &&
-        copies == s->copies)
+    if (run->spec.conf.rollout.overlap > 0 &&
+        groups == run->spec.sampling.groups &&
+        copies == run->spec.sampling.copies)
         return true;
     s->position -= groups < s->position ? groups : s->position;
     return false;
@@ -219,6 +222,7 @@ static bool read_ahead(struct dt_run *run, const json_t *state, size_t groups,
 static int parse_state(struct dt_run *run, const char *path, const char *text,
                        bool *ahead, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_samples *s = &run->samples;
     json_error_t why;
     json_int_t generation, use, groups, copies;
@@ -237,8 +241,9 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
                           "version %d and numbers >= 0",
                           path, version, (long long)generation, (long long)use,
                           STATE_VERSION);
-    else if (use > 0 && ((size_t)groups != s->groups ||
-                         (size_t)copies != s->copies || (size_t)use >= s->uses))
+    else if (use > 0 && ((size_t)groups != spec->sampling.groups ||
+                         (size_t)copies != spec->sampling.copies ||
+                         (size_t)use >= spec->sampling.uses))
         rc = dt_error_set(err, EX_CONFIG,
                           "%s: is in the middle of a generation of %lld "
                           "prompts with %lld completions, of which %lld steps "
@@ -247,8 +252,9 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
                           "keys of grpo, or from a checkpoint between "
                           "generations",
                           path, (long long)groups, (long long)copies,
-                          (long long)use, s->groups, s->copies, s->uses);
-    else if (run->algo->critic_loss && read_ppo(&run->ppo, state) < 0)
+                          (long long)use, spec->sampling.groups,
+                          spec->sampling.copies, spec->sampling.uses);
+    else if (spec->algo->critic_loss && read_ppo(&run->ppo, state) < 0)
         rc = dt_error_set(err, EX_DATAERR,
                           "%s: ppo: expected kl_coef, a number", path);
     if (rc == 0) {
@@ -268,7 +274,7 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
 static int check_rows(const struct dt_run *run, const struct dt_experience *e,
                       struct dt_error *err)
 {
-    const long most = run->conf.rollout.max_completion_length;
+    const long most = run->spec.conf.rollout.max_completion_length;
     for (size_t i = 0; i < e->rows; i++)
         if (e->count[i] < 1 || e->count[i] > most || e->end[i] < 0 ||
             e->end[i] > DT_END_LENGTH)
@@ -282,7 +288,7 @@ static int check_rows(const struct dt_run *run, const struct dt_experience *e,
 static int check_ids(const struct dt_run *run, const struct dt_experience *e,
                      struct dt_error *err)
 {
-    const size_t V = run->learner.model_config.vocab_size;
+    const size_t V = run->spec.learner.config.vocab_size;
     for (size_t i = 0; i < e->tokens; i++)
         if (e->ids[i] < 0 || (size_t)e->ids[i] >= V)
             return dt_error_set(err, EX_DATAERR, "token id %d of %zu",
@@ -294,12 +300,14 @@ static int check_ids(const struct dt_run *run, const struct dt_experience *e,
 static int read_experience(struct dt_run *run, struct dt_experience *e,
                            const char *path, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     const struct dt_samples *s = &run->samples;
     const bool in_use = e == &s->experience;
     struct tensors t;
-    uint64_t *number = calloc(s->groups, sizeof(*number));
-    int rc = number ? dt_experience_begin(e, number, s->groups, s->copies,
-                                          dt_reward_columns(&run->conf), err)
+    uint64_t *number = calloc(spec->sampling.groups, sizeof(*number));
+    int rc = number ? dt_experience_begin(e, number, spec->sampling.groups,
+                                          spec->sampling.copies,
+                                          dt_reward_columns(&spec->conf), err)
                     : dt_error_set(err, EX_OSERR, "out of memory");
     free(number);
     e->prompts = run->data.prompts;
@@ -323,7 +331,7 @@ int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
     struct dt_samples *s = &run->samples;
     char path[PATH_MAX + 32];
     bool ahead = false;
-    if (!run->algo->advantages)
+    if (!run->spec.algo->advantages)
         return 0;
     s->position = run->progress.position;
     snprintf(path, sizeof(path), "%s/" STATE_FILE, dir);
@@ -337,7 +345,8 @@ int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
         return dt_error_prefix(err, "%s", path);
     if (ahead)
         return 0;
-    if (run->algo->advantages(run, err) < 0 || dt_run_order_rows(run, err) < 0)
+    if (run->spec.algo->advantages(run, err) < 0 ||
+        dt_run_order_rows(run, err) < 0)
         return -1;
     dt_run_make_numbers(run);
     return 0;

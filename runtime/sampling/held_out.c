@@ -25,9 +25,9 @@ static int begin(const struct dt_run *run, struct dt_experience *e,
         return dt_error_set(err, EX_OSERR, "evaluation: out of memory");
     for (size_t g = 0; g < count; g++)
         number[g] = g;
-    int rc = dt_experience_begin(e, number, count,
-                                 (size_t)run->conf.rollout.eval_generations,
-                                 dt_reward_columns(&run->conf), err);
+    int rc = dt_experience_begin(
+        e, number, count, (size_t)run->spec.conf.rollout.eval_generations,
+        dt_reward_columns(&run->spec.conf), err);
     free(number);
     e->prompts = run->data.held_out;
     return rc;
@@ -40,7 +40,7 @@ static int measure(const struct dt_run *run, const struct dt_experience *e,
                    double *value, struct dt_error *err)
 {
     const struct dt_advantage_options options =
-        dt_advantage_options(&run->conf);
+        dt_advantage_options(&run->spec.conf);
     struct dt_advantage_stats stats = {.zero_std = NAN};
     struct dt_group_rewards r;
     bool *flat = calloc(e->groups, sizeof(*flat));

@@ -65,7 +65,7 @@ static int pass(struct dt_run *run, struct dt_batch *batch,
         keep(e, batch, learner->values.entropy, e->entropy, NULL);
     if (e->values && learner->values.score)
         keep(e, batch, learner->values.score, e->values, e->after);
-    if (!critic->layout)
+    if (!critic->model)
         return 0;
     if (dt_model_bind(critic->model, batch, true, err) < 0 ||
         values(critic, err) < 0)
@@ -86,13 +86,13 @@ static int make_room(const struct dt_experience *e, bool needed, float **tokens,
 int dt_run_old_room(struct dt_run *run, struct dt_error *err)
 {
     struct dt_experience *e = &run->samples.experience;
-    const bool critic = run->algo->critic_loss;
-    const bool after = run->conf.ppo.score_at == DT_SCORE_AT_TRL_NEXT;
+    const bool critic = run->spec.algo->critic_loss;
+    const bool after = run->spec.conf.ppo.score_at == DT_SCORE_AT_TRL_NEXT;
     if (make_room(e, critic, &e->values, err) < 0 ||
         make_room(e, critic && after, &e->after, err) < 0 ||
         make_room(e, critic && run->reference.parallel, &e->reference, err) < 0)
         return -1;
-    return make_room(e, !critic && run->conf.grpo.top_entropy_quantile < 1,
+    return make_room(e, !critic && run->spec.conf.grpo.top_entropy_quantile < 1,
                      &e->entropy, err);
 }
 
@@ -100,7 +100,7 @@ static int share(struct dt_run *run, float *values, size_t count,
                  struct dt_error *err)
 {
     return values ? dt_experience_share_values(values, count, run->comm,
-                                               &run->exec, err)
+                                               &run->spec.exec, err)
                   : 0;
 }
 
@@ -122,7 +122,7 @@ int dt_run_old_values(struct dt_run *run, struct dt_error *err)
     struct dt_batch batch;
     if (dt_run_old_room(run, err) < 0)
         return -1;
-    for (size_t part = 0; part < s->parts; part++) {
+    for (size_t part = 0; part < run->spec.sampling.parts; part++) {
         if (dt_sample_batches_step(&s->batches, part, err) < 0)
             return -1;
         for (size_t a = 0; a < dt_sample_batches_count(&s->batches); a++) {

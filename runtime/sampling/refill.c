@@ -41,7 +41,7 @@ static int judge(const struct dt_run *run, bool *flat, struct tally *tally,
 {
     const struct dt_samples *s = &run->samples;
     const struct dt_advantage_options options =
-        dt_advantage_options(&run->conf);
+        dt_advantage_options(&run->spec.conf);
     struct dt_group_rewards r;
     int rc = dt_group_rewards_init(&r, s, &s->experience, err);
     if (rc == 0) {
@@ -111,7 +111,7 @@ int dt_run_refill(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
     const size_t groups = s->experience.groups;
-    const long most = run->conf.grpo.dynamic_sampling.max_refills;
+    const long most = run->spec.conf.grpo.dynamic_sampling.max_refills;
     struct tally tally = {0};
     bool *flat = calloc(2 * groups, sizeof(*flat));
     bool *keep = calloc(2 * groups, sizeof(*keep));

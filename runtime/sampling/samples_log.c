@@ -94,7 +94,7 @@ static int write_samples(const struct dt_run *run, const char *path,
                          struct dt_error *err)
 {
     const size_t groups = run->samples.experience.groups;
-    const size_t most = (size_t)run->conf.rollout.log_samples;
+    const size_t most = (size_t)run->spec.conf.rollout.log_samples;
     FILE *file = fopen(path, "we");
     if (!file)
         return dt_error_set(err, EX_CANTCREAT, "%s", strerror(errno));
@@ -108,13 +108,13 @@ static int write_samples(const struct dt_run *run, const char *path,
 
 void dt_run_log_samples(const struct dt_run *run, long step)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     long every = conf->rollout.log_every;
     char path[PATH_MAX];
     struct dt_error err;
-    if (run->rank != 0 || every == 0 || conf->rollout.log_samples == 0 ||
-        (step > 1 &&
-         (step - 1) / every == (step - 1 - (long)run->samples.uses) / every))
+    if (run->spec.rank != 0 || every == 0 || conf->rollout.log_samples == 0 ||
+        (step > 1 && (step - 1) / every ==
+                         (step - 1 - (long)run->spec.sampling.uses) / every))
         return;
     snprintf(path, sizeof(path), "%s/samples-%ld.jsonl", conf->logging.dir,
              step);

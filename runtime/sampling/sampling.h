@@ -10,8 +10,8 @@
  */
 void dt_run_warn_answers(const struct dt_run *run);
 
-/* Resolves the sizes of generations for run->world ranks. */
-void dt_run_samples_resolve(struct dt_run *run);
+/* Resolves the sizes of generations for spec->world ranks. */
+void dt_sampling_resolve(struct dt_spec *spec);
 
 /* Opens rewards and the rollout, once the model exists. -1: as dt_rewards_open
  * and dt_rollout_create. dt_run_samples_fini in any case.
@@ -29,26 +29,22 @@ int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
                           struct dt_error *err);
 
 /* Bytes of that memory. */
-size_t dt_run_samples_bytes(const struct dt_run *run,
-                            const struct dt_model_options *options);
+size_t dt_sampling_bytes(const struct dt_spec *spec,
+                         const struct dt_model_options *options);
 
 /* Bytes of a rank that sampling needs in addition to training: memory of
  * rollouts beyond that of activations, their inputs, and all weights if a rank
  * has only parts of them (`gathers`).
  */
-size_t dt_run_samples_extra(const struct dt_run *run,
-                            const struct dt_model_options *options,
-                            bool gathers);
-
-/* Prompts for each optimizer step. */
-double dt_run_prompts_of_step(const struct dt_run *run);
+size_t dt_sampling_extra(const struct dt_spec *spec,
+                         const struct dt_model_options *options, bool gathers);
 
 /* Options of the rollout, with as many slots as fit into the memory of
  * training, unless the configuration gives their number; and the bytes of the
  * rollout.
  */
-struct dt_rollout_options dt_run_rollout_options(
-    const struct dt_run *run, const struct dt_model_options *options);
+struct dt_rollout_options dt_sampling_rollout_options(
+    const struct dt_spec *spec, const struct dt_model_options *options);
 
 /* Makes the generation of the next step, if that begins one, and deals the rows
  * of the step. 0; 1: a rank was told to stop, and nothing has changed; -1: the

@@ -169,7 +169,7 @@ int dt_scoring_submit_rest(struct dt_run *run, struct dt_error *err)
     if (!scoring->places[DT_CONF_RANK0].rewards)
         return 0;
     for (size_t g = 0; g < e->groups && rc == 0; g++)
-        if (dt_experience_rank(e, g, run->world) != run->rank)
+        if (dt_experience_rank(e, g, run->spec.world) != run->spec.rank)
             rc = submit(run, g, DT_CONF_RANK0, DT_CONF_RANK0, err);
     return rc;
 }
@@ -179,7 +179,7 @@ int dt_scoring_submit_all(struct dt_run *run, struct dt_error *err)
     const struct dt_experience *e = run->samples.scoring->of;
     int rc = 0;
     for (size_t g = 0; g < e->groups && rc == 0; g++)
-        if (dt_experience_rank(e, g, run->world) == run->rank)
+        if (dt_experience_rank(e, g, run->spec.world) == run->spec.rank)
             rc = dt_scoring_submit(run, g, err);
     return rc == 0 ? dt_scoring_submit_rest(run, err) : rc;
 }
@@ -243,7 +243,7 @@ static int wait_all(struct dt_run *run, struct dt_error *err)
             }
         flags[0] = !done;
         flags[1] = run->stop && run->stop();
-        if (run->world > 1 &&
+        if (run->spec.world > 1 &&
             dt_comm_reduce_scalars(run->comm, flags, 2, DT_MAX, err) < 0)
             return -1;
     } while (flags[0] > 0 && flags[1] == 0);
@@ -294,7 +294,7 @@ static bool uses_device(const struct dt_run *run)
     for (int where = 0; where < DT_WHERES; where++) {
         const struct dt_rewards *rewards = run->samples.rewards[where];
         if (rewards && dt_rewards_is_model(rewards))
-            return !run->exec.device->is_host;
+            return !run->spec.exec.device->is_host;
     }
     return false;
 }

@@ -37,7 +37,7 @@
  */
 static void choose_eos(struct dt_run *run)
 {
-    struct dt_model_config *config = &run->learner.model_config;
+    struct dt_model_config *config = &run->spec.learner.config;
     int32_t eos = config->vocab_size == DT_BYTE_VOCAB ? DT_BYTE_EOT : -1;
     if (run->data.tokenizer)
         eos = dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS);
@@ -53,7 +53,8 @@ static int allocate_run(struct dt_run *run,
                         const struct dt_model_options *options,
                         struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
     const struct dt_optim_options optim = {
         .beta1 = conf->optimizer.beta1,
         .beta2 = conf->optimizer.beta2,
@@ -63,20 +64,20 @@ static int allocate_run(struct dt_run *run,
         .decay_filter = conf->optimizer.decay_filter,
     };
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, options->compute);
-    const char *emulated = run->exec.ops->emulation(options->compute);
+        dt_spec_parallel_options(spec, options->compute);
+    const char *emulated = spec->exec.ops->emulation(options->compute);
     if (emulated)
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
+        dt_log(spec->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
                emulated);
-    dt_run_offload_note(run, &parallel);
+    dt_spec_offload_note(spec, &parallel);
     struct dt_model_options model = *options;
     dt_live_phase(run->live, "allocating memory");
     if (dt_run_samples_memory(run, &model, err) < 0 ||
-        dt_learner_init(&run->learner, &run->exec, run->comm, &model, &parallel,
-                        &optim, err) < 0 ||
+        dt_learner_init(&run->learner, &spec->learner, &spec->exec, run->comm,
+                        &model, &parallel, &optim, err) < 0 ||
         dt_run_critic_init(run, &model, &parallel, &optim, err) < 0)
         return -1;
-    return run->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
+    return spec->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
                ? dt_run_reference_init(run, err)
                : 0;
 }
@@ -87,7 +88,7 @@ static int allocate_run(struct dt_run *run,
 static void shorten(struct dt_run *run)
 {
     const long total = run->total_steps - run->ppo.left_out;
-    if (run->ppo.left_out == 0 || run->conf.training.max_steps > 0)
+    if (run->ppo.left_out == 0 || run->spec.conf.training.max_steps > 0)
         return;
     run->total_steps = total > run->progress.step ? total : run->progress.step;
 }
@@ -97,12 +98,13 @@ static void shorten(struct dt_run *run)
  */
 static void warn_large_step(const struct dt_run *run)
 {
-    const bool samples = run->algo->advantages;
-    const uint64_t taken =
-        samples ? run->samples.groups : run->B * run->A * (uint64_t)run->world;
-    if (taken <= run->epoch_samples || run->conf.training.eval_only)
+    const struct dt_spec *spec = &run->spec;
+    const bool samples = spec->algo->advantages;
+    const uint64_t taken = samples ? spec->sampling.groups
+                                   : spec->B * spec->A * (uint64_t)spec->world;
+    if (taken <= run->epoch_samples || spec->conf.training.eval_only)
         return;
-    dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+    dt_log(spec->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
            "a %s takes %" PRIu64 " %s, and the data has only %" PRIu64
            ", so some are in it several times: give more data, or lower "
            "training.train_batch_size",
@@ -110,30 +112,12 @@ static void warn_large_step(const struct dt_run *run)
            samples ? "prompts" : "samples", run->epoch_samples);
 }
 
-double dt_run_samples_of_step(const struct dt_run *run)
-{
-    return run->algo->advantages
-               ? dt_run_prompts_of_step(run)
-               : (double)(run->B * run->A * (size_t)run->world);
-}
-
-long dt_run_count_steps(const struct dt_run *run)
-{
-    const struct dt_conf *conf = &run->conf;
-    double samples = conf->training.epochs * (double)run->epoch_samples;
-    if (run->algo->critic_loss && conf->ppo.total_episodes > 0)
-        samples = (double)conf->ppo.total_episodes;
-    return conf->training.max_steps > 0
-               ? conf->training.max_steps
-               : (long)ceil(samples / dt_run_samples_of_step(run));
-}
-
 /* Plans the steps of the whole run and the schedule over them. */
 static int plan_steps(struct dt_run *run, struct dt_error *err)
 {
     char note[256];
-    struct dt_conf *conf = &run->conf;
-    run->total_steps = dt_run_count_steps(run);
+    struct dt_conf *conf = &run->spec.conf;
+    run->total_steps = dt_spec_count_steps(&run->spec, run->epoch_samples);
     if (dt_conf_resolve_steps(conf, run->total_steps, err) < 0)
         return -1;
     if (dt_run_schedules(run, err) < 0)
@@ -145,7 +129,8 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
     dt_run_schedule_note(&run->learner.schedule, conf->training.max_steps, note,
                          sizeof(note));
     if (note[0] && !conf->training.eval_only)
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", note);
+        dt_log(run->spec.rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
+               note);
     return 0;
 }
 
@@ -153,7 +138,7 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 static int start_report(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     const struct dt_report_options options = {
         .dir = conf->logging.to_jsonl ? conf->logging.dir : NULL,
         .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
@@ -171,67 +156,70 @@ static int start_report(struct dt_run *run, struct dt_error *err)
 
 static void print_banner(struct dt_run *run)
 {
+    const struct dt_spec *spec = &run->spec;
     char lr[160];
-    const struct dt_model_config *config = &run->learner.model_config;
-    const bool samples = run->algo->advantages;
-    const char *what = samples           ? "completion"
-                       : run->algo->pick ? "pair"
-                                         : "row";
-    const size_t taken = run->B * (size_t)run->world * run->A;
+    const struct dt_model_config *config = &spec->learner.config;
+    const bool samples = spec->algo->advantages;
+    const char *what = samples            ? "completion"
+                       : spec->algo->pick ? "pair"
+                                          : "row";
+    const size_t taken = spec->B * (size_t)spec->world * spec->A;
     dt_report_note(run->report,
                    "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
-                   run->conf.run.name, dt_model_family_name(config->family),
+                   spec->conf.run.name, dt_model_family_name(config->family),
                    config->n_layer, config->n_embd,
-                   dt_learner_model_layout(&run->learner)->param_total,
-                   run->exec.device->describe());
-    if (run->exec.ops->attention_library)
+                   dt_learner_model_layout(&spec->learner)->param_total,
+                   spec->exec.device->describe());
+    if (spec->exec.ops->attention_library)
         dt_report_note(run->report, "attention: %s",
-                       run->exec.ops->attention_library());
+                       spec->exec.ops->attention_library());
     dt_report_note(
         run->report,
         "%zu %s%s per rank x %d rank%s x %zu accumulation = %zu sample%s of "
         "%zu tokens a step; %" PRIu64 " %s%s an epoch, %ld step%s",
-        run->B, what, dt_str_plural(run->B), run->world,
-        dt_str_plural((uint64_t)run->world), run->A, taken,
-        dt_str_plural(taken), run->algo->pick && !samples ? 2 * run->T : run->T,
+        spec->B, what, dt_str_plural(spec->B), spec->world,
+        dt_str_plural((uint64_t)spec->world), spec->A, taken,
+        dt_str_plural(taken),
+        spec->algo->pick && !samples ? 2 * spec->T : spec->T,
         run->epoch_samples, samples ? "prompt" : "sample",
         dt_str_plural(run->epoch_samples), run->total_steps,
         dt_str_plural((uint64_t)run->total_steps));
     const struct dt_parallel_options parallel =
-        dt_run_parallel_options(run, run->learner.compute);
-    if (run->learner.frozen.layout)
+        dt_spec_parallel_options(spec, run->learner.compute);
+    if (spec->learner.frozen)
         dt_report_note(run->report,
                        "lora: %zu parameters are trained, those of %s are "
                        "frozen",
-                       run->learner.layout->param_total, run->conf.model.path);
-    if (run->strategy[0])
-        dt_report_note(run->report, "strategy: %s", run->strategy);
-    dt_groups_report(&run->conf, &run->nodes, run->world, &parallel,
+                       spec->learner.layout->param_total,
+                       spec->conf.model.path);
+    if (spec->strategy[0])
+        dt_report_note(run->report, "strategy: %s", spec->strategy);
+    dt_groups_report(&spec->conf, &spec->nodes, spec->world, &parallel,
                      run->report);
-    dt_run_lr_note(&run->conf, run->world, lr, sizeof(lr));
+    dt_run_lr_note(&spec->conf, spec->world, lr, sizeof(lr));
     if (lr[0])
         dt_report_note(run->report, "%s", lr);
 }
 
 /* Checks model, memory and data on this rank. ballot->left comes from
- * dt_run_least_memory.
+ * dt_plan_least_memory.
  */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
                      struct dt_ballot *ballot, struct dt_error *err)
 {
-    struct dt_conf *conf = &run->conf;
-    if (dt_run_resolve(run, options, err) < 0 ||
-        dt_nodes_find(&run->nodes, run->comm, err) < 0 ||
-        dt_groups_check(conf, &run->nodes, run->comm, err) < 0)
+    struct dt_spec *spec = &run->spec;
+    if (dt_plan_resolve(spec, options, err) < 0 ||
+        dt_nodes_find(&spec->nodes, run->comm, err) < 0 ||
+        dt_groups_check(&spec->conf, &spec->nodes, run->comm, err) < 0)
         return -1;
-    ballot->left = dt_run_plannable(run, ballot->left);
-    if (dt_strategy_settle(run, options, ballot, err) < 0)
+    ballot->left = dt_plan_plannable(spec, ballot->left);
+    if (dt_strategy_settle(spec, options, ballot, err) < 0)
         return -1;
     dt_live_phase(run->live, "preparing data");
     run->data.stop = run->stop;
-    return dt_run_data_open(&run->data, &run->conf,
-                            run->learner.model_config.vocab_size,
-                            run->rank == 0, err);
+    return dt_run_data_open(&run->data, &spec->conf,
+                            spec->learner.config.vocab_size, spec->rank == 0,
+                            err);
 }
 
 /* Rank 0 goes first and makes the caches of the data. Any error it finds would
@@ -242,8 +230,8 @@ static int probe_rank0_first(struct dt_run *run,
                              struct dt_model_options *options,
                              struct dt_ballot *ballot, struct dt_error *err)
 {
-    bool first = run->rank == 0;
-    if (dt_run_least_memory(run, &ballot->left, err) < 0)
+    bool first = run->spec.rank == 0;
+    if (dt_plan_least_memory(&run->spec, run->comm, &ballot->left, err) < 0)
         return -1;
     if (!first && dt_run_share_stop(run, false, err) < 0)
         return -1;
@@ -251,7 +239,7 @@ static int probe_rank0_first(struct dt_run *run,
     if ((stopped && err->status != EX_TEMPFAIL) ||
         (first && dt_run_share_stop(run, stopped, err) < 0))
         return -1;
-    return run->world > 1 ? dt_run_share_stop(run, stopped, err) : 0;
+    return run->spec.world > 1 ? dt_run_share_stop(run, stopped, err) : 0;
 }
 
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
@@ -260,46 +248,48 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
 {
     struct dt_model_options options;
     struct dt_ballot ballot = {.local_size = local_size};
-    run->conf = *conf;
-    run->given = conf;
-    run->exec = *exec;
+    run->spec.conf = *conf;
+    run->spec.given = conf;
+    run->spec.exec = *exec;
     run->comm = comm;
-    run->rank = dt_comm_rank(comm);
-    run->world = dt_comm_size(comm);
-    if (run->rank == 0 &&
+    run->spec.rank = dt_comm_rank(comm);
+    run->spec.world = dt_comm_size(comm);
+    if (run->spec.rank == 0 &&
         dt_run_live_begin(run, dt_algo_of(conf)->name, err) < 0)
         return -1;
     if (dt_agree_conf(comm, conf, err) < 0 ||
         probe_rank0_first(run, &options, &ballot, err) < 0 ||
         dt_agree_data(run, err) < 0 ||
-        dt_strategy_agree(run, &options, &ballot, err) < 0 ||
+        dt_strategy_agree(&run->spec, comm, &options, &ballot, err) < 0 ||
         allocate_run(run, &options, err) < 0)
         return -1;
     choose_eos(run);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         dt_run_warn_answers(run);
-    if ((run->algo->begin && run->algo->begin(run, err) < 0) ||
+    if ((run->spec.algo->begin && run->spec.algo->begin(run, err) < 0) ||
         dt_run_samples_init(run, &options, err) < 0)
         return -1;
-    dt_metrics_clear(run->algo, &run->progress.metrics);
+    dt_metrics_clear(run->spec.algo, &run->progress.metrics);
     run->progress.best = (struct dt_best){.value = NAN, .saved = NAN};
     run->epoch_samples = run->data.prompts
                              ? dt_prompts_stats(run->data.prompts).count
                              : dt_rows_count(run->data.train);
     run->learner.scaler = dt_run_scaler(conf);
-    if (run->rank == 0 && !(run->settings = dt_same_settings(&run->conf, err)))
+    if (run->spec.rank == 0 &&
+        !(run->settings = dt_same_settings(&run->spec.conf, err)))
         return -1;
     dt_live_phase(run->live, "loading weights");
     if (dt_run_restore(run, err) < 0)
         return -1;
     if (conf->logging.to_jsonl) /* a run that is refused changes no file */
         dt_live_publish(run->live, conf->logging.dir, dt_run_holds_output, run);
-    if ((run->algo->prepare && run->algo->prepare(run, err) < 0) ||
-        (!run->algo->advantages && !(run->loader = dt_run_loader(run, err))) ||
+    if ((run->spec.algo->prepare && run->spec.algo->prepare(run, err) < 0) ||
+        (!run->spec.algo->advantages &&
+         !(run->loader = dt_run_loader(run, err))) ||
         plan_steps(run, err) < 0 || dt_run_keep_output(run, err) < 0 ||
         dt_facts_begin(run, err) < 0)
         return -1;
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         if (start_report(run, err) < 0)
             return -1;
         dt_run_sinks(run);
@@ -312,8 +302,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
 void dt_run_fini(struct dt_run *run)
 {
     struct dt_error late; /* queued work ends before its memory is freed */
-    if (run->exec.device)
-        run->exec.device->stream_wait(run->exec.stream, &late);
+    if (run->spec.exec.device)
+        run->spec.exec.device->stream_wait(run->spec.exec.stream, &late);
     dt_comm_forget_memory(run->comm);
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
@@ -326,11 +316,12 @@ void dt_run_fini(struct dt_run *run)
     json_decref(run->facts);
     dt_loader_destroy(run->loader);
     dt_run_samples_fini(run);
-    dt_ppo_fini(&run->ppo);
+    if (run->spec.algo && run->spec.algo->fini)
+        run->spec.algo->fini(run);
     dt_run_precompute_fini(run);
     dt_run_reference_fini(run);
     dt_learner_fini(&run->critic);
     dt_learner_fini(&run->learner);
     dt_run_data_fini(&run->data);
-    dt_nodes_fini(&run->nodes);
+    dt_spec_fini(&run->spec);
 }

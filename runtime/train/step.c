@@ -51,7 +51,8 @@ static size_t current_step(const struct dt_run *run)
 /* Whether a batch that the loader gave as number `a` of a step is its last. */
 static bool is_last(const struct dt_run *run, size_t a)
 {
-    return run->tokens > 0 ? dt_loader_step_ends(run->loader) : a + 1 == run->A;
+    return run->spec.tokens > 0 ? dt_loader_step_ends(run->loader)
+                                : a + 1 == run->spec.A;
 }
 
 /* The next batch of the run's data; *more: another one of the step follows. */
@@ -59,7 +60,7 @@ static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
                       bool *more, struct dt_error *err)
 {
     struct dt_sample_batches *samples = &run->samples.batches;
-    if (run->algo->advantages) {
+    if (run->spec.algo->advantages) {
         dt_sample_batches_get(samples, a, batch);
         *more = a + 1 < dt_sample_batches_count(samples);
         return 0;
@@ -74,7 +75,7 @@ static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
 static void count_chosen(struct dt_run *run, const struct dt_loader *loader)
 {
     uint64_t pairs, tokens;
-    if (!run->algo->loss || !loader)
+    if (!run->spec.algo->loss || !loader)
         return;
     tokens = dt_loader_chosen_tokens(loader, &pairs);
     run->pairs_per_token = (double)pairs / (double)tokens;
@@ -91,9 +92,10 @@ static double loss_count(const struct dt_run *run,
 {
     if (learner == &run->learner && dt_run_warms_up(run))
         return 0;
-    if (run->algo->advantages)
-        return run->rank == 0 && a == 0 ? run->samples.denominator : 0;
-    return (double)(run->algo->loss ? batch->pair_count : batch->target_count);
+    if (run->spec.algo->advantages)
+        return run->spec.rank == 0 && a == 0 ? run->samples.denominator : 0;
+    return (double)(run->spec.algo->loss ? batch->pair_count
+                                         : batch->target_count);
 }
 
 /* Queues the passes of a learner through micro-batch `a` of the step. */
@@ -103,7 +105,7 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
 {
     const bool refers =
         learner == &run->learner && dt_run_refers(run) &&
-        !run->algo->critic_loss; /* else old_logprobs.c has asked it */
+        !run->spec.algo->critic_loss; /* else old_logprobs.c has asked it */
     const struct dt_graph_shape shape = {
         .B = batch->B,
         .T = batch->T,
@@ -114,8 +116,8 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
         dt_model_bind(learner->model, batch, true, err) < 0 ||
         (refers && dt_run_reference(run, &shape, err) < 0))
         return -1;
-    run->exec.ops->step_add(run->exec.stream, learner->step,
-                            loss_count(run, learner, a, batch), 0);
+    run->spec.exec.ops->step_add(run->spec.exec.stream, learner->step,
+                                 loss_count(run, learner, a, batch), 0);
     return dt_run_queue_passes(run, learner, &shape, batch,
                                &run->in_flight[current_step(run)].metrics, err);
 }
@@ -148,10 +150,11 @@ static double loss_scale(const struct dt_run *run,
                          const struct dt_learner *learner,
                          const struct dt_scaler *scaler)
 {
-    double most = (double)(run->B * run->A * (size_t)run->world);
-    if (!run->algo->loss)
-        most *= (double)run->T;
-    if (run->algo->advantages)
+    const struct dt_spec *spec = &run->spec;
+    double most = (double)(spec->B * spec->A * (size_t)spec->world);
+    if (!spec->algo->loss)
+        most *= (double)spec->T;
+    if (spec->algo->advantages)
         most = run->samples.denominator;
     return learner->compute == DT_F16 ? scaler->scale / most : 1.0;
 }
@@ -162,11 +165,13 @@ static double loss_scale(const struct dt_run *run,
  */
 static long schedule_step(const struct dt_run *run, long steps)
 {
+    const struct dt_spec *spec = &run->spec;
     const struct dt_samples *s = &run->samples;
     steps += run->ppo.left_out;
-    if (!run->algo->critic_loss || !run->conf.ppo.scheduler_by_update)
+    if (!spec->algo->critic_loss || !spec->conf.ppo.scheduler_by_update)
         return steps;
-    long before = (long)((s->use + s->uses - 1) % s->uses); /* this one */
+    long before = (long)((s->use + spec->sampling.uses - 1) %
+                         spec->sampling.uses); /* this one */
     return steps > before ? steps - before : 0;
 }
 
@@ -195,7 +200,7 @@ static struct dt_step_params params_after(const struct dt_run *run,
 static void begin_step(struct dt_run *run, struct dt_learner *learner,
                        double told)
 {
-    const struct dt_exec *exec = &run->exec;
+    const struct dt_exec *exec = &run->spec.exec;
     bool previous = run->in_flight[run->queued % DT_MAX_IN_FLIGHT].open;
     struct dt_step_params params[DT_STEP_OUTCOMES];
     for (int i = 0; i < DT_STEP_OUTCOMES; i++)
@@ -208,8 +213,8 @@ static void begin_step(struct dt_run *run, struct dt_learner *learner,
 /* Marks the beginning of a part of a step on the device. */
 static void begin_lap(const struct dt_run *run, enum dt_lap lap)
 {
-    if (run->exec.device->lap)
-        run->exec.device->lap(run->exec.stream, lap);
+    if (run->spec.exec.device->lap)
+        run->spec.exec.device->lap(run->spec.exec.stream, lap);
 }
 
 /* Updates all learners, then queues a copy of their results to the host. When
@@ -220,8 +225,8 @@ static int end_step(struct dt_run *run, struct dt_error *err)
     struct dt_learner *learner;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0 ||
-            dt_learner_update(learner, run->conf.training.max_grad_norm, err) <
-                0)
+            dt_learner_update(learner, run->spec.conf.training.max_grad_norm,
+                              err) < 0)
             return -1;
     begin_lap(run, DT_LAP_OTHER);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
@@ -234,21 +239,22 @@ static int end_step(struct dt_run *run, struct dt_error *err)
 
 static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_in_flight *current = &run->in_flight[current_step(run)];
     struct dt_learner *learner;
     bool more = true;
 
     assert(!current->open);
-    if (run->algo->advantages) {
+    if (spec->algo->advantages) {
         int rc = dt_run_next_samples(run, err);
         if (rc != 0)
             return rc;
         current->numbers = run->samples.numbers;
         current->warms_up = dt_run_warms_up(run);
-        current->fresh = run->samples.use == 1 % run->samples.uses &&
-                         run->conf.rollout.overlap == 0;
+        current->fresh = run->samples.use == 1 % spec->sampling.uses &&
+                         spec->conf.rollout.overlap == 0;
     }
-    dt_metrics_clear(run->algo, &current->metrics);
+    dt_metrics_clear(spec->algo, &current->metrics);
     count_chosen(run, run->loader);
     run->sums = &run->precomputed[0];
     const double told = dt_run_trace_tell(run, stop);
@@ -258,7 +264,8 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     for (size_t a = 0; more; a++)
         if (queue_micro_batch(run, a, &more, err) < 0)
             return -1;
-    if (run->algo->passed && run->algo->passed(run, &current->metrics, err) < 0)
+    if (spec->algo->passed &&
+        spec->algo->passed(run, &current->metrics, err) < 0)
         return -1;
     if (end_step(run, err) < 0)
         return -1;
@@ -298,7 +305,7 @@ static const struct dt_learner *trained_in(const struct dt_run *run,
 static enum dt_step_outcome outcome_of_all(struct dt_run *run, size_t number)
 {
     enum dt_step_outcome outcome = outcome_of(trained_in(run, number), number);
-    return outcome == DT_STEP_TAKEN && run->critic.layout
+    return outcome == DT_STEP_TAKEN && run->spec.critic.layout
                ? outcome_of(&run->critic, number)
                : outcome;
 }
@@ -313,11 +320,11 @@ static int count_skipped(struct dt_run *run, size_t number,
     p->skipped_in_row++;
     p->skipped++;
     if (outcome == DT_STEP_OVERFLOW)
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+        dt_log(run->spec.rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
                "step %ld skipped: the gradient norm%s is not finite",
                p->step + 1, whose);
     else
-        dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+        dt_log(run->spec.rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
                "step %ld skipped: no targets", p->step + 1);
     if (p->skipped_in_row < MAX_SKIPPED_IN_ROW)
         return 0;
@@ -376,7 +383,7 @@ static void add_loss(struct dt_run *run, const struct dt_metrics *metrics,
         p->first_loss = loss;
     p->loss_sum += sum;
     p->loss_tokens += count;
-    dt_metrics_add(run->algo, &p->metrics, metrics);
+    dt_metrics_add(run->spec.algo, &p->metrics, metrics);
 }
 
 int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
@@ -394,18 +401,19 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
             return -1;
     current->open = false;
-    if (run->algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
+    if (run->spec.algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
         return -1;
     if (dt_run_keep_output(run, err) < 0)
         return -1;
-    double sum = run->algo->loss ? metrics->loss : scalars[DT_STEP_LOSS];
+    double sum = run->spec.algo->loss ? metrics->loss : scalars[DT_STEP_LOSS];
     if (settle_all(run, number, err) < 0)
         return dt_run_give_up(run, err);
     line->lr = scalars[DT_STEP_LR];
     line->grad_norm = scalars[DT_STEP_NORM];
     p->step++;
     p->position = current->position;
-    p->tokens += run->algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
+    p->tokens +=
+        run->spec.algo->loss ? metrics->tokens : scalars[DT_STEP_TARGETS];
     add_loss(run, metrics, sum, scalars[DT_STEP_TARGETS]);
     dt_run_add_numbers(&run->samples, &current->numbers);
     if (current->fresh)
@@ -426,7 +434,7 @@ static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
     struct dt_learner *learner = &run->learner;
     if (dt_learner_forward_all(learner, err) < 0)
         return -1;
-    if (run->algo->loss)
+    if (run->spec.algo->loss)
         return dt_run_weigh(run, learner, batch, false, false, metrics, err);
     dt_model_loss_and_backward(learner->model, learner->eval, false);
     return 0;
@@ -435,7 +443,7 @@ static int evaluate_batch(struct dt_run *run, const struct dt_batch *batch,
 static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
                          struct dt_metrics *metrics, struct dt_error *err)
 {
-    const struct dt_exec *exec = &run->exec;
+    const struct dt_exec *exec = &run->spec.exec;
     struct dt_batch batch;
     int more;
     while ((more = dt_loader_next(loader, &batch, err)) > 0) {
@@ -454,6 +462,7 @@ static int evaluate_rows(struct dt_run *run, struct dt_loader *loader,
 int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
                     struct dt_metrics *metrics, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     static const struct dt_step_params params[DT_STEP_OUTCOMES];
     struct dt_learner *learner = &run->learner;
     struct dt_learner_result *result = &learner->results[0];
@@ -461,20 +470,20 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
     if (!loader)
         return dt_error_prefix(err, "evaluation");
     assert(!run->in_flight[0].open && !run->in_flight[1].open);
-    run->exec.ops->step_begin(run->exec.stream, learner->eval, params);
-    dt_metrics_clear(run->algo, metrics);
+    spec->exec.ops->step_begin(spec->exec.stream, learner->eval, params);
+    dt_metrics_clear(spec->algo, metrics);
     count_chosen(run, loader);
     run->sums = &run->precomputed[1];
     int status = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
-    if (status == 0 && run->algo->loss)
+    if (status == 0 && spec->algo->loss)
         status = dt_run_reduce_metrics(run, metrics, err);
     if (status < 0 || dt_learner_reduce(learner, learner->eval, err) < 0 ||
         dt_learner_send_result(learner, learner->eval, result, err) < 0 ||
         dt_learner_wait_result(learner, result, err) < 0)
         return -1;
     *count = result->scalars[DT_STEP_TARGETS];
-    *loss = (run->algo->loss ? metrics->loss : result->scalars[DT_STEP_LOSS]) /
+    *loss = (spec->algo->loss ? metrics->loss : result->scalars[DT_STEP_LOSS]) /
             *count;
     return 0;
 }

@@ -13,12 +13,6 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 int local_size, struct dt_error *err);
 void dt_run_fini(struct dt_run *run);
 
-/* Samples, or prompts, of an optimizer step; and the steps of the whole run, 0:
- * that depends on data that is not read yet.
- */
-double dt_run_samples_of_step(const struct dt_run *run);
-long dt_run_count_steps(const struct dt_run *run);
-
 /* Queues the next optimizer step. `stop` tells all ranks that this one was told
  * to stop. At most one step may be in flight. 0; 1: a rank was told to stop
  * while completions were sampled, and nothing is queued; -1: data, the device

@@ -39,10 +39,8 @@ static bool is_multiple(long steps, long step)
 /* Whether an evaluation is due after this step. */
 static bool eval_due(const struct dt_run *run, long step)
 {
-    const struct dt_conf *conf = &run->conf;
-    double per_step = run->algo->advantages
-                          ? dt_run_prompts_of_step(run)
-                          : (double)(run->B * run->A * (size_t)run->world);
+    const struct dt_conf *conf = &run->spec.conf;
+    double per_step = dt_spec_samples_of_step(&run->spec);
     if ((!run->data.eval && !run->data.held_out) ||
         conf->training.eval_strategy == DT_CONF_NO)
         return false;
@@ -59,12 +57,13 @@ static bool eval_due(const struct dt_run *run, long step)
 static struct dt_report_values report_values(const struct dt_run *run,
                                              const struct dt_metrics *metrics)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_report_values values = {0};
     double results[DT_METRICS_MAX];
-    dt_metrics_results(run->algo, metrics, results);
-    for (size_t i = 0; i < run->algo->metric_count; i++) {
-        const struct dt_metric *metric = &run->algo->metrics[i];
-        if (dt_algo_reports(run->algo, &run->conf, i))
+    dt_metrics_results(spec->algo, metrics, results);
+    for (size_t i = 0; i < spec->algo->metric_count; i++) {
+        const struct dt_metric *metric = &spec->algo->metrics[i];
+        if (dt_algo_reports(spec->algo, &spec->conf, i))
             values.value[values.count++] = (struct dt_report_value){
                 metric->name, results[i], metric->shown};
     }
@@ -85,8 +84,8 @@ static struct dt_report_value *find_value(struct dt_report_values *values,
 static struct dt_report_value *find_kl(const struct dt_run *run,
                                        struct dt_report_values *values)
 {
-    return dt_run_refers(run) && run->algo->kl
-               ? find_value(values, run->algo->kl)
+    return dt_run_refers(run) && run->spec.algo->kl
+               ? find_value(values, run->spec.algo->kl)
                : NULL;
 }
 
@@ -98,7 +97,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     struct dt_report_eval line = {
         .step = run->progress.step, .loss = NAN, .of = DT_REPORT_COMPLETIONS};
     dt_live_phase(run->live, "evaluating");
-    if (run->algo->advantages) {
+    if (run->spec.algo->advantages) {
         int rc = dt_run_evaluate_prompts(run, &line, err);
         if (rc != 0)
             return rc < 0 ? -1
@@ -106,7 +105,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     } else {
         if (dt_run_evaluate(run, &line.loss, &line.count, &metrics, err) < 0)
             return -1;
-        line.of = run->algo->loss ? DT_REPORT_PAIRS : DT_REPORT_TOKENS;
+        line.of = run->spec.algo->loss ? DT_REPORT_PAIRS : DT_REPORT_TOKENS;
         line.values = report_values(run, &metrics);
     }
     if (dt_run_keep_output(run, err) < 0)
@@ -140,18 +139,19 @@ static int run_evaluation(struct dt_run *run, struct dt_report_summary *summary,
 static int report_step(struct dt_run *run, struct dt_report_step *line,
                        struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct dt_progress *p = &run->progress;
-    bool first = p->step == 1 && run->conf.logging.first_step;
+    bool first = p->step == 1 && spec->conf.logging.first_step;
     bool last = p->step == run->total_steps;
-    if (!last && !first && !is_multiple(run->conf.logging.steps, p->step))
+    if (!last && !first && !is_multiple(spec->conf.logging.steps, p->step))
         return 0;
     line->step = p->step;
     line->total_steps = run->total_steps;
     line->epoch = (double)p->position / (double)run->epoch_samples;
     line->loss = p->loss_sum / p->loss_tokens;
-    line->tokens = run->algo->loss ? p->metrics.tokens : p->loss_tokens;
+    line->tokens = spec->algo->loss ? p->metrics.tokens : p->loss_tokens;
     line->values = report_values(run, &p->metrics);
-    if (run->algo->loss)
+    if (spec->algo->loss)
         line->values.value[line->values.count++] =
             (struct dt_report_value){"num_tokens", p->tokens, false};
     dt_run_report_numbers(&run->samples, &line->values);
@@ -162,7 +162,7 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0)
         return -1;
     p->loss_sum = p->loss_tokens = 0;
-    dt_metrics_clear(run->algo, &p->metrics);
+    dt_metrics_clear(spec->algo, &p->metrics);
     if (run->report)
         dt_report_step(run->report, line);
     return 0;
@@ -302,7 +302,7 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return stop_between(run, loop, err);
     bool due =
         eval_due(run, step) || dt_run_save_due(run, step) || dt_watch_due(run);
-    if (collect_steps(run, due || run->exec.device->is_host ? 0 : 1, loop,
+    if (collect_steps(run, due || run->spec.exec.device->is_host ? 0 : 1, loop,
                       err) < 0)
         return -1;
     if (dt_run_trace_after(run, step, step == run->total_steps, err) < 0)
@@ -340,7 +340,7 @@ static int end_stopped(const struct dt_run *run, bool saved,
     if (!saved)
         what = "nothing was saved, because the loss is not finite; an "
                "earlier checkpoint can be resumed with training.resume: auto";
-    else if (run->conf.checkpoint.only_model)
+    else if (run->spec.conf.checkpoint.only_model)
         what = "the weights are saved; checkpoint.only_model leaves no "
                "optimizer state to resume from";
     if (run->report)
@@ -359,7 +359,7 @@ static void end_summary(const struct dt_run *run, struct dt_report_step *line,
     struct dt_report_value *value;
     if (summary->steps == 0)
         return;
-    if (!run->algo->advantages) {
+    if (!run->spec.algo->advantages) {
         summary->last = line->loss;
         if (run->progress.first_loss != 0)
             summary->first = run->progress.first_loss;
@@ -380,7 +380,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 
     if (dt_costs_begin(run, err) < 0 || dt_watch_begin(run, err) < 0)
         return -1;
-    if (run->conf.training.eval_only)
+    if (run->spec.conf.training.eval_only)
         return run_evaluation(run, summary, err);
     if (run->queued >= run->total_steps && run->report)
         dt_report_note(run->report,
@@ -453,7 +453,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
      * memory. It is then freed when the process ends.
      */
     if (result == 0 || err->status == EX_TEMPFAIL ||
-        (exec->device->is_host && run.world == 1))
+        (exec->device->is_host && run.spec.world == 1))
         dt_run_fini(&run);
     return result;
 }

@@ -142,7 +142,8 @@ static int differs(const struct trial *trial, long step, const char *what,
 
 static bool reports(const struct dt_run *run, size_t metric)
 {
-    return !run->algo->reports || run->algo->reports(&run->conf, metric);
+    return !run->spec.algo->reports ||
+           run->spec.algo->reports(&run->spec.conf, metric);
 }
 
 /* The loss, the norm and the metrics of the step that was collected. */
@@ -156,9 +157,9 @@ static int compare(struct dt_run *run, const struct trial *trial,
                      json_object_get(ref, "loss")) |
              differs(trial, p->step, "norm", line->grad_norm,
                      json_object_get(ref, "grad_norm"));
-    dt_metrics_results(run->algo, &p->metrics, results);
-    for (size_t i = 0; i < run->algo->metric_count; i++) {
-        const char *name = run->algo->metrics[i].name;
+    dt_metrics_results(run->spec.algo, &p->metrics, results);
+    for (size_t i = 0; i < run->spec.algo->metric_count; i++) {
+        const char *name = run->spec.algo->metrics[i].name;
         const json_t *list =
             json_object_get(json_object_get(ref, "metrics"), name);
         if (list && reports(run, i))
@@ -168,7 +169,7 @@ static int compare(struct dt_run *run, const struct trial *trial,
         differs(trial, p->step, "num_tokens", p->tokens,
                 json_object_get(json_object_get(ref, "metrics"), "num_tokens"));
     p->loss_sum = p->loss_tokens = 0;
-    dt_metrics_clear(run->algo, &p->metrics);
+    dt_metrics_clear(run->spec.algo, &p->metrics);
     return rc;
 }
 
@@ -192,7 +193,7 @@ static int rank(const struct dt_comm_world *world, void *arg)
     const struct dt_comm_options options = {.interface = "lo",
                                             .timeout_ms = 30000};
     struct dt_error err = {0};
-    struct dt_run run = {.rank = world->rank, .world = world->size};
+    struct dt_run run = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_comm *comm = dt_comm_create(world->size > 1 ? "gloo" : "self",
                                           world, &options, &err);
     if (!comm ||

@@ -20,7 +20,7 @@ static inline int evaluate(struct dt_run *run, double results[DT_METRICS_MAX],
     double count;
     if (dt_run_evaluate(run, loss, &count, &metrics, err) < 0)
         return -1;
-    dt_metrics_results(run->algo, &metrics, results);
+    dt_metrics_results(run->spec.algo, &metrics, results);
     return count == HELD_OUT ? 0 : -1;
 }
 

@@ -116,7 +116,7 @@ static inline int pair_through(struct dt_run *run, void *arg)
     TRY(pair_steps(run, PAIR_HALF, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
     TRY(pair_steps(run, PAIR_ALL, &err) == 0);
-    return run->rank == 0 ? pair_keep(run, arg) : 0;
+    return run->spec.rank == 0 ? pair_keep(run, arg) : 0;
 }
 
 static inline int pair_resume(struct dt_run *run, void *arg)
@@ -129,7 +129,7 @@ static inline int pair_resume(struct dt_run *run, void *arg)
     TRY(flat.count == kept->count);
     TRY(!memcmp(dt_view_data(flat), kept->weights,
                 kept->count * sizeof(float)));
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         TRY(!memcmp(&run->progress.metrics, &kept->metrics,
                     sizeof(kept->metrics)));
     return 0;

@@ -90,14 +90,15 @@ static inline int go_through(struct dt_run *run, void *arg)
     TRY(dt_run_save(run, &why, &err) == 0);
     TRY(go_to(run, kept->last, &err) == 0);
     for (size_t i = 0;
-         run->rank == 0 && (learner = dt_run_learner(run, i)) != NULL; i++) {
+         run->spec.rank == 0 && (learner = dt_run_learner(run, i)) != NULL;
+         i++) {
         struct dt_view flat = weights_of(learner);
         kept->count[i] = flat.count;
         kept->weights[i] = malloc(flat.count * sizeof(float));
         memcpy(kept->weights[i], dt_view_data(flat),
                flat.count * sizeof(float));
     }
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         kept->kl_coef = run->ppo.kl_coef;
         kept->left_out = run->ppo.left_out;
         kept->total_steps = run->total_steps;
@@ -122,7 +123,7 @@ static inline int go_on(struct dt_run *run, void *arg)
     TRY(run->ppo.kl_coef == kept->kl_coef);
     TRY(run->ppo.left_out == kept->left_out);
     TRY(run->total_steps == kept->total_steps);
-    TRY(run->rank > 0 ||
+    TRY(run->spec.rank > 0 ||
         !memcmp(run->progress.metrics.value, kept->metrics.value,
                 sizeof(kept->metrics.value)));
     return 0;

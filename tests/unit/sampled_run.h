@@ -64,7 +64,7 @@ static inline int learn(struct dt_run *run, void *arg)
     TRY(ten_steps(run, &here.first) == 0);
     TRY(steps(run, 90, &line, &err) == 0);
     TRY(ten_steps(run, &here.last) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(struct learned *)arg = here;
     return 0;
 }
@@ -97,7 +97,7 @@ static inline int kept_go(struct dt_run *run, void *arg)
     TRY(steps(run, kept->from, &line, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
     TRY(steps(run, LAST, &line, &err) == 0);
-    if (run->rank > 0)
+    if (run->spec.rank > 0)
         return 0;
     kept->weights = malloc(flat.count * sizeof(float));
     memcpy(kept->weights, dt_view_data(flat), flat.count * sizeof(float));

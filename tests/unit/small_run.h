@@ -44,7 +44,8 @@ enum { ROWS = 12, TARGETS = 90 }; /* examples, and their targets in total */
     do {                                                                       \
         if (!(condition)) {                                                    \
             fprintf(stderr, "# %s:%d: rank %d of %d: %s: %s\n", __FILE__,      \
-                    __LINE__, run->rank, run->world, #condition, err.text);    \
+                    __LINE__, run->spec.rank, run->spec.world, #condition,     \
+                    err.text);                                                 \
             return -1;                                                         \
         }                                                                      \
     } while (0)
@@ -120,7 +121,7 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
     const struct small_world *small = arg;
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
-    struct dt_run whole = {.rank = world->rank, .world = world->size};
+    struct dt_run whole = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_run *run = &whole;
     struct dt_comm_world here = *world;
     if (small->two_nodes)
@@ -187,7 +188,7 @@ static inline int small_refuse(const struct dt_comm_world *world, void *arg)
 {
     struct small_refusal *refusal = arg;
     const struct dt_exec exec = dt_exec_cpu();
-    struct dt_run run = {.rank = 0, .world = 1};
+    struct dt_run run = {.spec = {.rank = 0, .world = 1}};
     struct dt_comm *comm = small_comm(world, &refusal->err);
     int rc = dt_run_init(&run, refusal->conf, &exec, comm, 1, &refusal->err);
     dt_run_fini(&run);

@@ -35,22 +35,25 @@ void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    dt_log(run->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s", text);
+    dt_log(run->spec.rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo", "%s",
+           text);
     dt_run_event(run, "warning", NAN, "%s", text);
 }
 
 void dt_events_begin(const struct dt_run *run)
 {
-    const char *nodes = run->nodes.count > 1 ? "nodes" : "node";
-    const char *ranks = run->world > 1 ? "ranks" : "rank";
+    const struct dt_spec *spec = &run->spec;
+    const char *nodes = spec->nodes.count > 1 ? "nodes" : "node";
+    const char *ranks = spec->world > 1 ? "ranks" : "rank";
     dt_run_event(run, run->progress.step > 0 ? "resume" : "start", NAN,
-                 "%d %s on %d %s", run->world, ranks, run->nodes.count, nodes);
+                 "%d %s on %d %s", spec->world, ranks, spec->nodes.count,
+                 nodes);
 }
 
 /* Records the event of a failed run, with the rank that failed. */
 static void report_failure(struct dt_run *run, const struct dt_error *err)
 {
-    const int rank = err->lost_rank >= 0 ? err->lost_rank : run->rank;
+    const int rank = err->lost_rank >= 0 ? err->lost_rank : run->spec.rank;
     char verdict[DT_ERROR_TEXT_BYTES + 128];
     dt_report_event(run->report, &(struct dt_report_event){
                                      .kind = "failed",

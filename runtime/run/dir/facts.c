@@ -229,7 +229,8 @@ static void put_overrides(FILE *out, const char *option,
  */
 static json_t *resume_json(const struct dt_run *run)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
     char *text = NULL;
     size_t bytes = 0;
     bool srun = getenv("SLURM_JOB_ID") && getenv("SLURM_STEP_ID");
@@ -237,10 +238,10 @@ static json_t *resume_json(const struct dt_run *run)
     if (!out)
         return NULL;
     if (srun)
-        fprintf(out, "srun -N%d -n%d --disttrain=", run->nodes.count,
-                run->world);
-    else if (run->world > 1)
-        fprintf(out, "mpirun -n %d disttrain train ", run->world);
+        fprintf(out, "srun -N%d -n%d --disttrain=", spec->nodes.count,
+                spec->world);
+    else if (spec->world > 1)
+        fprintf(out, "mpirun -n %d disttrain train ", spec->world);
     else
         fputs("disttrain train ", out);
     put_word(out, conf->file);
@@ -259,8 +260,8 @@ static json_t *nodes_json(const struct dt_run *run)
 {
     json_t *nodes = json_array(), *ranks = NULL;
     const char *host = NULL;
-    for (int i = 0; i < run->world; i++) {
-        int rank = run->nodes.order[i];
+    for (int i = 0; i < run->spec.world; i++) {
+        int rank = run->spec.nodes.order[i];
         const char *name = dt_comm_host(run->comm, rank);
         if (!host || strcmp(host, name) != 0) {
             ranks = json_array();
@@ -277,12 +278,13 @@ static json_t *nodes_json(const struct dt_run *run)
 /* What each rank computes on, on rank 0; others get an empty list. */
 static json_t *devices_json(const struct dt_run *run, struct dt_error *err)
 {
-    char *texts = calloc((size_t)run->world, DEVICE_TEXT + 1);
+    const struct dt_spec *spec = &run->spec;
+    char *texts = calloc((size_t)spec->world, DEVICE_TEXT + 1);
     json_t *devices = json_array();
-    int rc = texts ? dt_gather_texts(run->comm, run->exec.device->describe(),
+    int rc = texts ? dt_gather_texts(run->comm, spec->exec.device->describe(),
                                      DEVICE_TEXT, texts, err)
                    : dt_error_set(err, EX_OSERR, "out of memory");
-    for (int r = 0; rc == 0 && run->rank == 0 && r < run->world; r++)
+    for (int r = 0; rc == 0 && spec->rank == 0 && r < spec->world; r++)
         json_array_append_new(devices,
                               text_json(texts + (size_t)r * (DEVICE_TEXT + 1)));
     free(texts);
@@ -296,13 +298,14 @@ static json_t *devices_json(const struct dt_run *run, struct dt_error *err)
 
 static void facts_path(const struct dt_run *run, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/run.json", run->conf.logging.dir);
+    snprintf(path, PATH_MAX, "%s/run.json", run->spec.conf.logging.dir);
 }
 
 /* An evaluation does not tell of the run that trained. */
 static bool has_file(const struct dt_run *run)
 {
-    return run->conf.logging.to_jsonl && !run->conf.training.eval_only;
+    return run->spec.conf.logging.to_jsonl &&
+           !run->spec.conf.training.eval_only;
 }
 
 static void write_facts(const struct dt_run *run)
@@ -328,7 +331,7 @@ static json_t *read_facts(const struct dt_run *run)
     char path[PATH_MAX];
     struct dt_error err;
     facts_path(run, path);
-    if (run->conf.training.resume == DT_CONF_RESUME_NONE || !has_file(run))
+    if (run->spec.conf.training.resume == DT_CONF_RESUME_NONE || !has_file(run))
         return NULL;
     char *text = dt_file_read(path, FACTS_MAX_BYTES, &err);
     json_t *facts = text ? dt_json_parse(path, text, &err) : NULL;
@@ -368,17 +371,17 @@ static void add_history(const struct dt_run *run, json_t *facts)
 
 static json_t *model_json(const struct dt_run *run)
 {
-    const struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_model_config *config = &run->spec.learner.config;
     return json_pack(
         "{s:I, s:s, s:I, s:I}", "parameters",
-        (json_int_t)dt_learner_model_layout(&run->learner)->param_total,
+        (json_int_t)dt_learner_model_layout(&run->spec.learner)->param_total,
         "family", dt_model_family_name(config->family), "layers",
         (json_int_t)config->n_layer, "width", (json_int_t)config->n_embd);
 }
 
 static json_t *data_json(const struct dt_run *run)
 {
-    const struct dt_conf_list *files = &run->conf.data.train;
+    const struct dt_conf_list *files = &run->spec.conf.data.train;
     json_t *train = json_array();
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, run->data.hash);
@@ -397,9 +400,9 @@ static json_t *number_json(double value)
 static void add_flops(const struct dt_run *run, json_t *facts)
 {
     const struct dt_peak *peak =
-        dt_peak_of(run->exec.device->describe(), run->learner.compute);
+        dt_peak_of(run->spec.exec.device->describe(), run->learner.compute);
     json_object_set_new(facts, "flops_per_token",
-                        number_json(dt_flops_per_token(run)));
+                        number_json(dt_flops_per_token(&run->spec)));
     json_object_set_new(facts, "peak_flops",
                         number_json(peak ? peak->flops : NAN));
     json_object_set_new(facts, "peak_name",
@@ -409,17 +412,18 @@ static void add_flops(const struct dt_run *run, json_t *facts)
 /* The members that say what the run is. */
 static void add_identity(const struct dt_run *run, json_t *facts)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
     struct configuration c = {json_object(), json_array()};
     char hash[17];
     snprintf(hash, sizeof(hash), "%016" PRIx64, conf->fingerprint);
     dt_conf_each(conf, add_key, &c);
-    dt_conf_each(run->given, set_given, &c);
+    dt_conf_each(spec->given, set_given, &c);
     json_object_set_new(facts, "name", text_json(conf->run.name));
     json_object_set_new(facts, "job", job_json());
-    json_object_set_new(facts, "algorithm", json_string(run->algo->name));
+    json_object_set_new(facts, "algorithm", json_string(spec->algo->name));
     json_object_set_new(facts, "output_dir", text_json(conf->run.output_dir));
-    json_object_set_new(facts, "world", json_integer(run->world));
+    json_object_set_new(facts, "world", json_integer(spec->world));
     json_object_set_new(facts, "nodes", nodes_json(run));
     json_object_set_new(facts, "program", json_string(PACKAGE_VERSION));
     json_object_set_new(facts, "argv", argv_json());
@@ -438,7 +442,7 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err)
     json_t *devices = devices_json(run, err);
     if (!devices)
         return -1;
-    if (run->rank != 0) {
+    if (run->spec.rank != 0) {
         json_decref(devices);
         return 0;
     }

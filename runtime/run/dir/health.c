@@ -19,9 +19,9 @@
 void dt_run_prune(const struct dt_run *run, long step)
 {
     struct dt_error err;
-    if (run->rank == 0 &&
-        dt_ckpt_prune(run->ckpt_root, step,
-                      (int)run->conf.checkpoint.total_limit, &err) < 0)
+    if (run->spec.rank == 0 &&
+        dt_ckpt_prune(run->spec.ckpt_root, step,
+                      (int)run->spec.conf.checkpoint.total_limit, &err) < 0)
         dt_log(DT_LOG_WARN, "ckpt",
                "an old checkpoint stays, and each save tries again to "
                "remove it: %s",
@@ -52,7 +52,7 @@ static int is_finite(struct dt_learner *learner, struct dt_error *err)
     const struct dt_exec *exec = learner->exec;
     const double *scalars = learner->results[0].scalars;
     exec->ops->step_begin(exec->stream, learner->eval, params);
-    for (size_t u = 0; u < learner->layout->unit_count; u++)
+    for (size_t u = 0; u < learner->spec->layout->unit_count; u++)
         if (dt_parallel_squares(
                 learner->parallel,
                 dt_parallel_part(learner->parallel, DT_OWNED_MASTER, u),
@@ -83,15 +83,15 @@ static int find_good(const struct dt_run *run, char **path,
     long unproven =
         run->unproven_step > 0 ? run->unproven_step : run->save.maybe;
     if (unproven > 0)
-        return dt_ckpt_retreat(run->ckpt_root, unproven, path, err);
-    return dt_ckpt_find(run->ckpt_root, NULL, path, err);
+        return dt_ckpt_retreat(run->spec.ckpt_root, unproven, path, err);
+    return dt_ckpt_find(run->spec.ckpt_root, NULL, path, err);
 }
 
 int dt_run_give_up(struct dt_run *run, struct dt_error *err)
 {
     struct dt_error other;
     char *good = NULL;
-    if (run->rank != 0) {
+    if (run->spec.rank != 0) {
         if (dt_comm_barrier(run->comm, &other) < 0)
             *err = other;
         return -1;

@@ -10,20 +10,21 @@
 int dt_run_live_begin(struct dt_run *run, const char *algorithm,
                       struct dt_error *err)
 {
-    const char *prometheus = run->conf.logging.prometheus;
+    const struct dt_spec *spec = &run->spec;
+    const char *prometheus = spec->conf.logging.prometheus;
     const struct dt_live_options options = {
-        .name = run->conf.run.name,
+        .name = spec->conf.run.name,
         .algorithm = algorithm,
-        .world = run->world,
+        .world = spec->world,
         .prometheus = prometheus ? prometheus : getenv("DISTTRAIN_PROMETHEUS"),
-        .progress = run->conf.logging.to_stdout && run->conf.logging.progress,
+        .progress = spec->conf.logging.to_stdout && spec->conf.logging.progress,
     };
-    const char **hosts = calloc((size_t)run->world, sizeof(*hosts));
-    for (int rank = 0; hosts && rank < run->world; rank++)
+    const char **hosts = calloc((size_t)spec->world, sizeof(*hosts));
+    for (int rank = 0; hosts && rank < spec->world; rank++)
         hosts[rank] = dt_comm_host(run->comm, rank);
     run->live = dt_live_create(&options, err);
     if (hosts)
-        dt_live_hosts(run->live, hosts, (size_t)run->world);
+        dt_live_hosts(run->live, hosts, (size_t)spec->world);
     free(hosts);
     return run->live ? 0 : -1;
 }

@@ -36,18 +36,18 @@ static bool directory_is_empty(const char *path)
 static int remove_checkpoints(struct dt_run *run, struct dt_error *err)
 {
     long newest = -1;
-    int count = dt_ckpt_count(run->ckpt_root, &newest, err);
+    int count = dt_ckpt_count(run->spec.ckpt_root, &newest, err);
     if (count > 0)
         dt_log(DT_LOG_WARN, "algo",
                "run.overwrite: removes %s, with %d checkpoint%s up to step "
                "%ld; with training.resume: auto the run would have resumed",
-               run->ckpt_root, count, count > 1 ? "s" : "", newest);
-    return count < 0 ? -1 : dt_file_remove_tree(run->ckpt_root, err);
+               run->spec.ckpt_root, count, count > 1 ? "s" : "", newest);
+    return count < 0 ? -1 : dt_file_remove_tree(run->spec.ckpt_root, err);
 }
 
 int dt_run_take_output(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     const char *output = conf->run.output_dir;
     bool fresh = conf->training.resume == DT_CONF_RESUME_NONE &&
                  !conf->training.eval_only;
@@ -83,18 +83,19 @@ static int leave_output(struct dt_run *run)
  */
 static void tell_removed(struct dt_run *run, int found)
 {
-    const bool gone = access(run->ckpt_root, F_OK) < 0 && errno == ENOENT;
+    const struct dt_spec *spec = &run->spec;
+    const bool gone = access(spec->ckpt_root, F_OK) < 0 && errno == ENOENT;
     if (gone) {
         dt_run_warn(run,
                     "%s: was removed or moved during the run; it is created "
                     "again, without the checkpoints that were in it",
-                    found == 1 ? run->conf.run.output_dir : run->ckpt_root);
-        dt_file_mkdirs(run->ckpt_root, NULL); /* else the save says why not */
+                    found == 1 ? spec->conf.run.output_dir : spec->ckpt_root);
+        dt_file_mkdirs(spec->ckpt_root, NULL); /* else the save says why not */
     } else if (found == 1) {
         dt_run_warn(run,
                     "%s/.owner: was removed during the run; it is created "
                     "again, but another run could have begun meanwhile",
-                    run->conf.run.output_dir);
+                    spec->conf.run.output_dir);
     }
 }
 
@@ -103,7 +104,7 @@ int dt_run_check_output(struct dt_run *run, struct dt_error *err)
     int found = run->owner ? dt_owner_check(run->owner, err) : 0;
     if (found < 0)
         return leave_output(run);
-    if (run->owner && !run->conf.training.eval_only)
+    if (run->owner && !run->spec.conf.training.eval_only)
         tell_removed(run, found);
     return 0;
 }

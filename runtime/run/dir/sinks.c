@@ -7,7 +7,7 @@
 
 void dt_run_sinks(struct dt_run *run)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     const struct dt_sink_options options = {.dir = conf->logging.dir,
                                             .run = run->facts,
                                             .first_step = run->progress.step};

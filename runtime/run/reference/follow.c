@@ -18,7 +18,7 @@
 
 bool dt_run_reference_follows(const struct dt_run *run)
 {
-    return run->reference.parallel && dt_run_sync_ref(&run->conf)->enabled;
+    return run->reference.parallel && dt_run_sync_ref(&run->spec.conf)->enabled;
 }
 
 /* --- after a step --- */
@@ -36,9 +36,9 @@ static void mix(struct dt_view to, struct dt_view from, double alpha)
 /* Waits until all queued copies are done. */
 static int wait_copies(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_device *device = run->exec.device;
+    const struct dt_device *device = run->spec.exec.device;
     struct dt_event *there = run->learner.values.there;
-    if (device->event_record(there, run->exec.stream, err) < 0)
+    if (device->event_record(there, run->spec.exec.stream, err) < 0)
         return -1;
     return dt_comm_wait_event(run->comm, device, there, err);
 }
@@ -59,20 +59,21 @@ static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
             0 ||
         wait_copies(run, err) < 0)
         return -1;
-    mix(to, model, dt_run_sync_ref(&run->conf)->alpha);
+    mix(to, model, dt_run_sync_ref(&run->spec.conf)->alpha);
     return dt_parallel_put(reference, there, dt_view_data(to), err);
 }
 
 int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
 {
     if (!dt_run_reference_follows(run) ||
-        step % dt_run_sync_ref(&run->conf)->steps != 0)
+        step % dt_run_sync_ref(&run->spec.conf)->steps != 0)
         return 0;
     struct dt_buffer *room = dt_buffer_create(
         &dt_cpu, 2 * dt_learner_unit_elements(&run->learner) * sizeof(float),
         "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < run->learner.layout->unit_count && result == 0; u++)
+    for (size_t u = 0; u < run->spec.learner.layout->unit_count && result == 0;
+         u++)
         result = move_part(run, u, room, err);
     dt_buffer_destroy(room);
     return result < 0 ? -1 : dt_run_reference_changed(run, err);
@@ -84,9 +85,9 @@ int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
 static int refuse(const struct dt_run *run, struct dt_error *err)
 {
     return dt_conf_error_set(
-        &run->conf,
-        run->conf.algorithm == DT_CONF_GRPO ? "grpo.sync_ref.enabled"
-                                            : "dpo.sync_ref.enabled",
+        &run->spec.conf,
+        run->spec.conf.algorithm == DT_CONF_GRPO ? "grpo.sync_ref.enabled"
+                                                 : "dpo.sync_ref.enabled",
         err,
         "the checkpoint has a reference that followed the model: set it to "
         "true, or start a new run in another run.output_dir");
@@ -97,14 +98,14 @@ static int load_parts(struct dt_run *run, const struct dt_parts *parts,
                       struct dt_error *err)
 {
     struct dt_parallel *reference = run->reference.parallel;
-    const struct dt_layout *layout = run->learner.layout;
+    const struct dt_layout *layout = run->spec.learner.layout;
     struct dt_buffer *room = dt_buffer_create(
         &dt_cpu, dt_learner_unit_elements(&run->learner) * sizeof(float),
         "a unit", err);
     int result = room ? 0 : -1;
     for (size_t u = 0; u < layout->unit_count && result == 0; u++) {
-        struct dt_range part =
-            dt_layout_part(layout, u, dt_parallel_index(reference), run->world);
+        struct dt_range part = dt_layout_part(
+            layout, u, dt_parallel_index(reference), run->spec.world);
         struct dt_view here =
             dt_view_slice(dt_view_of(room, DT_F32), 0, part.count);
         memset(dt_view_data(here), 0, part.count * sizeof(float));
@@ -122,7 +123,7 @@ int dt_run_reference_load(struct dt_run *run, const char *dir,
                           struct dt_error *err)
 {
     struct dt_parts *parts;
-    if (dt_parts_open(dir, run->learner.layout, &parts, err) < 0)
+    if (dt_parts_open(dir, run->spec.learner.layout, &parts, err) < 0)
         return -1;
     int there = parts ? dt_parts_have(parts, DT_PARTS_REFERENCE, err) : 0;
     int result = there < 0 ? -1 : 0;

@@ -44,7 +44,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 static int hash_weights(const struct dt_run *run, const char *dir,
                         uint64_t *hash, struct dt_error *err)
 {
-    const struct dt_layout *layout = dt_learner_model_layout(&run->learner);
+    const struct dt_layout *layout =
+        dt_learner_model_layout(&run->spec.learner);
     struct dt_weights *weights = dt_weights_open(dir, layout, err);
     struct dt_buffer *room =
         weights ? dt_buffer_create(&dt_cpu,
@@ -72,13 +73,14 @@ static int hash_weights(const struct dt_run *run, const char *dir,
 static int make_key(const struct dt_run *run, uint64_t *key,
                     struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
-    const char *dir = run->learner.frozen.layout ? run->learner.start
-                                                 : dt_run_reference_dir(run);
-    const struct dt_model_config *config = &run->learner.model_config;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
+    const char *dir =
+        spec->learner.frozen ? spec->learner.start : dt_run_reference_dir(run);
+    const struct dt_model_config *config = &spec->learner.config;
     const uint64_t shape = dt_model_config_hash(config);
     const double numbers[] = {
-        (double)run->T,    conf->data.truncation,   run->learner.compute,
+        (double)spec->T,   conf->data.truncation,   run->learner.compute,
         run->dpo.ld_alpha, conf->model.random_init, config->initializer_range};
     *key = hash_bytes(0, numbers, sizeof(numbers));
     *key = hash_bytes(*key, &shape, sizeof(shape));
@@ -97,8 +99,8 @@ static int make_key(const struct dt_run *run, uint64_t *key,
 static int name_file(const struct dt_run *run, uint64_t key,
                      char path[PATH_MAX], struct dt_error *err)
 {
-    const char *first = run->conf.data.train.text[0];
-    const char *dir = run->conf.data.cache_dir;
+    const char *first = run->spec.conf.data.train.text[0];
+    const char *dir = run->spec.conf.data.cache_dir;
     int beside = (int)(strrchr(first, '/') - first);
     int n =
         snprintf(path, PATH_MAX, "%.*s%s/reference-%016" PRIx64 ".safetensors",
@@ -271,8 +273,8 @@ static int compute_part(struct dt_run *run, int part, struct dt_error *err)
  */
 static int compute(struct dt_run *run, struct dt_error *err)
 {
-    bool own = !run->conf.model.reference_path && run->progress.step == 0;
-    dt_log(run->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    bool own = !run->spec.conf.model.reference_path && run->progress.step == 0;
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
            "computing the log-probabilities of the reference");
     if (!own && dt_run_reference_init(run, err) < 0)
         return -1;
@@ -287,7 +289,7 @@ static int compute(struct dt_run *run, struct dt_error *err)
 static int share(struct dt_run *run, struct dt_error *err)
 {
     double values[CHUNK];
-    for (int part = 0; part < 2 && run->world > 1; part++) {
+    for (int part = 0; part < 2 && run->spec.world > 1; part++) {
         const struct dt_sums *sums = &run->precomputed[part];
         float *own = sums->buf ? sums->buf->data : NULL;
         for (size_t at = 0; at < 2 * sums->pairs; at += CHUNK) {
@@ -312,21 +314,21 @@ int dt_run_precompute(struct dt_run *run, struct dt_error *err)
     double found = 0;
     if (allocate(run, err) < 0)
         return -1;
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         if (make_key(run, &key, err) < 0 || name_file(run, key, path, err) < 0)
             return -1;
         found = read_file(run, path, key, err);
         if (found < 0)
             return -1;
     }
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &found, 1, DT_MAX, err) < 0)
         return -1;
     if (found == 0 && compute(run, err) < 0)
         return -1;
     if (share(run, err) < 0)
         return -1;
-    if (found == 0 && run->rank == 0)
+    if (found == 0 && run->spec.rank == 0)
         write_file(run, path, key);
     return 0;
 }

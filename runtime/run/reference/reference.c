@@ -20,9 +20,9 @@
 
 const char *dt_run_reference_dir(const struct dt_run *run)
 {
-    const struct dt_conf *conf = &run->conf;
-    if (run->learner.frozen.layout)
-        return run->learner.adapter_start;
+    const struct dt_conf *conf = &run->spec.conf;
+    if (run->spec.learner.frozen)
+        return run->spec.learner.adapter_start;
     if (conf->model.reference_path)
         return conf->model.reference_path;
     return conf->model.random_init ? NULL : conf->model.path;
@@ -34,15 +34,14 @@ const char *dt_run_reference_dir(const struct dt_run *run)
 static int check_config(const struct dt_run *run, struct dt_error *err)
 {
     struct dt_model_config config = {0};
-    const char *dir = run->conf.model.reference_path, *key;
+    const char *dir = run->spec.conf.model.reference_path, *key;
     int result = 0;
     if (!dir)
         return 0;
     if (dt_model_config_load(&config, dir, err) < 0)
         result = dt_error_prefix(err, "model.reference_path");
-    else if ((key =
-                  dt_model_config_differ(&config, &run->learner.model_config)))
-        result = dt_conf_error_set(&run->conf, "model.reference_path", err,
+    else if ((key = dt_model_config_differ(&config, &run->spec.learner.config)))
+        result = dt_conf_error_set(&run->spec.conf, "model.reference_path", err,
                                    "%s: its %s is not that of the model: the "
                                    "reference has to be of the same shape",
                                    dir, key);
@@ -54,7 +53,7 @@ static int check_config(const struct dt_run *run, struct dt_error *err)
 
 int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
 {
-    for (size_t u = 0; u < run->learner.layout->unit_count; u++)
+    for (size_t u = 0; u < run->spec.learner.layout->unit_count; u++)
         if (dt_parallel_loaded(run->reference.parallel, u, err) < 0)
             return -1;
     return 0;
@@ -66,46 +65,47 @@ int dt_run_reference_changed(struct dt_run *run, struct dt_error *err)
 static struct dt_weights *open_weights(const struct dt_run *run,
                                        const char *dir, struct dt_error *err)
 {
-    const struct dt_learner *model = &run->learner;
+    const struct dt_learner_spec *model = &run->spec.learner;
     bool scores;
-    if (model->frozen.layout)
+    if (model->frozen)
         return dt_weights_open_adapter(dir, model->layout, err);
-    return model->model_config.value_head
+    return model->config.value_head
                ? dt_weights_open_trunk(dir, model->layout, &scores, err)
                : dt_weights_open(dir, model->layout, err);
 }
 
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     const struct dt_parallel_options options =
-        dt_run_reference_options(run, run->learner.compute);
+        dt_spec_reference_options(spec, run->learner.compute);
     const char *dir = dt_run_reference_dir(run);
     struct dt_weights *weights = NULL;
-    if (!dt_run_needs_reference(run))
+    if (!dt_spec_needs_reference(spec))
         return 0;
-    run->reference.bare = run->learner.frozen.layout && !dir;
+    run->reference.bare = spec->learner.frozen && !dir;
     if (run->reference.bare)
         return 0;
     if (check_config(run, err) < 0)
         return -1;
-    run->reference.parallel = dt_parallel_create(run->learner.layout, run->comm,
-                                                 &run->exec, &options, err);
+    run->reference.parallel = dt_parallel_create(
+        spec->learner.layout, run->comm, &spec->exec, &options, err);
     run->reference.graphs =
-        dt_graphs_create(&run->exec, run->learner.layout->unit_count, err);
+        dt_graphs_create(&spec->exec, spec->learner.layout->unit_count, err);
     if (!run->reference.parallel || !run->reference.graphs)
         return -1;
     if (dir && !(weights = open_weights(run, dir, err)))
         return dt_error_prefix(err, "the reference");
     const struct dt_frozen from = {
-        .config = &run->learner.model_config,
-        .layout = run->learner.layout,
+        .config = &spec->learner.config,
+        .layout = spec->learner.layout,
         .weights = weights,
-        .seed = run->conf.run.seed,
+        .seed = spec->conf.run.seed,
     };
     int result = weights ? dt_weights_check_head(weights, err) : 0;
     if (result == 0)
         result =
-            dt_frozen_load(run->reference.parallel, &from, run->world, err);
+            dt_frozen_load(run->reference.parallel, &from, spec->world, err);
     dt_weights_close(weights);
     return result;
 }
@@ -139,8 +139,8 @@ static void unit_forward(void *ctx)
  */
 static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
 {
-    if (run->learner.frozen.parallel &&
-        dt_parallel_forward(run->learner.frozen.parallel, u, err) < 0)
+    if (run->learner.frozen &&
+        dt_parallel_forward(run->learner.frozen, u, err) < 0)
         return -1;
     return run->reference.bare
                ? 0
@@ -154,7 +154,7 @@ static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
                 struct dt_error *err)
 {
     struct unit unit = {run->learner.model, 0};
-    const size_t last = run->learner.layout->unit_count - 1;
+    const size_t last = run->spec.learner.layout->unit_count - 1;
     for (; unit.u < last; unit.u++) {
         if (take_unit(run, unit.u, err) < 0)
             return -1;
@@ -176,7 +176,7 @@ static void use_weights(struct dt_run *run, bool reference)
     struct dt_places places = {0};
     if (parallel)
         places = dt_parallel_weights(parallel);
-    if (learner->frozen.layout)
+    if (learner->spec->frozen)
         dt_model_use_adapter(learner->model, parallel ? &places : NULL);
     else
         dt_model_use(learner->model, places);
@@ -191,8 +191,8 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
     int result = pass(run, shape, err);
     if (result == 0) {
         dt_model_values_forward(run->learner.model);
-        result = dt_learner_bring_values(
-            &run->learner, run->learner.values.reference, err);
+        result = dt_learner_bring_values(&run->learner,
+                                         run->learner.values.reference, err);
     }
     use_weights(run, false);
     dt_span_end(&span);

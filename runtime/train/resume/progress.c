@@ -23,11 +23,11 @@ static int add_metrics(json_t *state, const struct dt_run *run)
     json_t *values = json_array();
     int result = json_array_append_new(values, json_real(m->tokens));
     double value;
-    if (run->algo->metric_count == 0 || m->pairs == 0) {
+    if (run->spec.algo->metric_count == 0 || m->pairs == 0) {
         json_decref(values);
         return 0;
     }
-    for (size_t i = 0; i < run->algo->metric_count; i++) {
+    for (size_t i = 0; i < run->spec.algo->metric_count; i++) {
         value = m->value[i];
         result |= json_array_append_new(
             values, isfinite(value) ? json_real(value) : json_null());
@@ -42,8 +42,8 @@ static int read_metrics(struct dt_run *run, const json_t *state)
 {
     struct dt_metrics *m = &run->progress.metrics;
     const json_t *values = json_object_get(state, "metrics");
-    size_t count = run->algo->metric_count;
-    dt_metrics_clear(run->algo, m);
+    size_t count = run->spec.algo->metric_count;
+    dt_metrics_clear(run->spec.algo, m);
     if (!values)
         return 0;
     if (json_array_size(values) != count + 1)
@@ -63,7 +63,7 @@ static int read_metrics(struct dt_run *run, const json_t *state)
 static int add_critic(json_t *state, const struct dt_learner *critic)
 {
     const struct dt_scaler *s = &critic->scaler;
-    if (!critic->layout)
+    if (!critic->model)
         return 0;
     return json_object_set_new(
         state, "critic",
@@ -77,6 +77,7 @@ static int add_critic(json_t *state, const struct dt_learner *critic)
 
 char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     const struct dt_progress *p = &run->progress;
     const struct dt_scaler *scaler = &run->learner.scaler;
     char hash[17];
@@ -89,10 +90,10 @@ char *dt_progress_format(const struct dt_run *run, struct dt_error *err)
         "skipped_in_row", (json_int_t)p->skipped_in_row, "skipped",
         (json_int_t)p->skipped, "position", (json_int_t)p->position, "tokens",
         p->tokens, "first_loss", p->first_loss, "loss_sum", p->loss_sum,
-        "loss_tokens", p->loss_tokens, "world", run->world, "samples_per_step",
-        (json_int_t)(run->B * run->A * (size_t)run->world), "data_hash", hash,
-        "max_length", (json_int_t)run->T, "data_seed",
-        (json_int_t)run->conf.run.data_seed, "scaler", "kind",
+        "loss_tokens", p->loss_tokens, "world", spec->world, "samples_per_step",
+        (json_int_t)(spec->B * spec->A * (size_t)spec->world), "data_hash",
+        hash, "max_length", (json_int_t)spec->T, "data_seed",
+        (json_int_t)spec->conf.run.data_seed, "scaler", "kind",
         (int)scaler->options.kind, "scale", scaler->scale, "steps",
         (json_int_t)scaler->steps, "last_overflow",
         (json_int_t)scaler->last_overflow, "hysteresis",
@@ -126,7 +127,7 @@ static int read_critic(const json_t *state, struct dt_learner *critic)
     json_int_t optimizer, steps, last, hysteresis;
     double scale;
     int kind;
-    if (!critic->layout)
+    if (!critic->model)
         return 0;
     if (json_unpack(json_object_get(state, "critic"),
                     "{s:I, s:{s:i, s:F, s:I, s:I, s:I}}", "optimizer_steps",
@@ -151,7 +152,7 @@ static int read_more(struct dt_run *run, const json_t *state, const char *path,
     if (read_metrics(run, state) < 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: metrics: not those of algorithm %s", path,
-                            run->algo->name);
+                            run->spec.algo->name);
     if (read_critic(state, &run->critic) < 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: critic: expected what a critic counts", path);

@@ -32,7 +32,7 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
     const struct dt_learner *learner;
     optim += dt_run_reference_follows(run);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        parameters += learner->layout->param_total;
+        parameters += learner->spec->layout->param_total;
     return parameters *
            (dt_dtype_bytes(stored) +
             (dt_run_saves_model_alone(run) ? 0 : optim * sizeof(float)));
@@ -41,9 +41,10 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
 /* Checks that the run can be saved, before any work could be lost. */
 static int check_saving(struct dt_run *run, struct dt_error *err)
 {
-    if (run->conf.training.eval_only)
+    if (run->spec.conf.training.eval_only)
         return 0;
-    int rc = dt_ckpt_probe(run->ckpt_root, dt_run_checkpoint_bytes(run), err);
+    int rc =
+        dt_ckpt_probe(run->spec.ckpt_root, dt_run_checkpoint_bytes(run), err);
     if (rc > 0)
         dt_log(DT_LOG_WARN, "algo", "%s", err->text);
     return rc < 0 ? dt_error_prefix(err, "no checkpoint can be saved") : 0;
@@ -59,7 +60,7 @@ static void warn(const char *text)
 static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
                        char **dir, struct dt_error *err)
 {
-    if (dt_ckpt_find(run->ckpt_root, watch, dir, err) < 0) {
+    if (dt_ckpt_find(run->spec.ckpt_root, watch, dir, err) < 0) {
         if (err->status == EX_DATAERR)
             dt_error_add(err, EX_DATAERR,
                          "restore one, or start a new run: in another "
@@ -70,7 +71,7 @@ static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
     if (!*dir)
         dt_log(DT_LOG_INFO, "algo",
                "no checkpoint in %s: the run starts at its first step",
-               run->ckpt_root);
+               run->spec.ckpt_root);
     return 0;
 }
 
@@ -88,7 +89,7 @@ int dt_run_check_resume(const struct dt_conf *conf, struct dt_error *err)
 static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     const struct dt_ckpt_watch watch = {warn, run->stop};
     *dir = NULL;
     if (conf->training.resume == DT_CONF_RESUME_AUTO)
@@ -127,8 +128,8 @@ static const char *learner_dir(const struct dt_learner *learner,
 {
     if (!dir)
         return NULL;
-    snprintf(path, DIR_BYTES, "%s%s%s", dir, *learner->folder ? "/" : "",
-             learner->folder);
+    snprintf(path, DIR_BYTES, "%s%s%s", dir, *learner->spec->folder ? "/" : "",
+             learner->spec->folder);
     return path;
 }
 
@@ -156,7 +157,7 @@ static int check_source(struct dt_run *run, const char *dir,
 enum { NAME_BYTES = 64 };
 
 /* The directory that rank 0 has chosen, on every rank: `name` below
- * run->ckpt_root, or as training.resume names it if `name` is empty.
+ * run->spec.ckpt_root, or as training.resume names it if `name` is empty.
  */
 struct chosen {
     bool resumes;
@@ -166,9 +167,9 @@ struct chosen {
 static void name_choice(const struct dt_run *run, const char *dir,
                         struct chosen *chosen)
 {
-    size_t root = strlen(run->ckpt_root);
+    size_t root = strlen(run->spec.ckpt_root);
     *chosen = (struct chosen){.resumes = dir};
-    if (dir && run->conf.training.resume == DT_CONF_RESUME_AUTO)
+    if (dir && run->spec.conf.training.resume == DT_CONF_RESUME_AUTO)
         snprintf(chosen->name, sizeof(chosen->name), "%s", dir + root + 1);
 }
 
@@ -221,20 +222,21 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
  */
 static int check_shared(const struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     enum { SEEN_MS = 10000 };
     const int quarter = dt_run_timeout_ms(run) / 4;
-    if (run->world == 1 || run->conf.training.eval_only)
+    if (spec->world == 1 || spec->conf.training.eval_only)
         return 0;
-    if (dt_agree_directory(run->comm, run->ckpt_root,
+    if (dt_agree_directory(run->comm, spec->ckpt_root,
                            quarter < SEEN_MS ? quarter : SEEN_MS, err) < 0)
         return -1;
-    if (run->rank == 0 || access(run->ckpt_root, W_OK) == 0)
+    if (spec->rank == 0 || access(spec->ckpt_root, W_OK) == 0)
         return 0;
     return dt_error_set(err, EX_CANTCREAT,
                         "%s: rank 0 can write there, but this host cannot: %s; "
                         "all ranks write checkpoints, so run.output_dir has to "
                         "be on a file system that all nodes share",
-                        run->ckpt_root, strerror(errno));
+                        spec->ckpt_root, strerror(errno));
 }
 
 static int load_here(struct dt_run *run, const struct chosen *chosen,
@@ -244,14 +246,14 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
     struct dt_learner *learner;
     int result = 0;
     if (chosen->name[0])
-        snprintf(dir, sizeof(dir), "%s/%s", run->ckpt_root, chosen->name);
+        snprintf(dir, sizeof(dir), "%s/%s", run->spec.ckpt_root, chosen->name);
     else
         snprintf(dir, sizeof(dir), "%s",
-                 chosen->resumes ? run->conf.training.resume_path : "");
+                 chosen->resumes ? run->spec.conf.training.resume_path : "");
     for (size_t i = 0; result == 0 && (learner = dt_run_learner(run, i)); i++)
         result = dt_learner_load(
             learner, learner_dir(learner, chosen->resumes ? dir : NULL, path),
-            run->conf.run.seed, err);
+            run->spec.conf.run.seed, err);
     if (result == 0 && chosen->resumes)
         result = dt_run_reference_load(run, dir, err);
     if (result == 0 && chosen->resumes)
@@ -263,28 +265,29 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
 
 int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct chosen chosen = {0};
     struct dt_learner *learner;
-    int result = run->rank == 0 ? choose_here(run, &chosen, err) : 0;
+    int result = spec->rank == 0 ? choose_here(run, &chosen, err) : 0;
     bool stopped = result < 0 && err->status == EX_TEMPFAIL;
     if ((result < 0 && !stopped) || dt_run_share_stop(run, stopped, err) < 0)
         return -1;
-    if (run->world > 1 && (dt_progress_share(run, err) < 0 ||
-                           share_choice(run, &chosen, err) < 0))
+    if (spec->world > 1 && (dt_progress_share(run, err) < 0 ||
+                            share_choice(run, &chosen, err) < 0))
         return -1;
     if (check_shared(run, err) < 0 || load_here(run, &chosen, err) < 0)
         return -1;
     /* wait here, where a lost peer is noticed: later waits are on the device */
     if (dt_run_wait(run, err) < 0 ||
-        (run->world > 1 && dt_comm_barrier(run->comm, err) < 0))
+        (spec->world > 1 && dt_comm_barrier(run->comm, err) < 0))
         return -1;
     /* no rank reads there from here on */
-    if (run->rank == 0 && !run->conf.training.eval_only) {
-        dt_ckpt_tidy(run->ckpt_root, warn);
+    if (spec->rank == 0 && !spec->conf.training.eval_only) {
+        dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
     }
     run->queued = run->unproven_step = run->progress.step;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        dt_parallel_resume(learner->parallel, (uint64_t)run->queued * run->A);
+        dt_parallel_resume(learner->parallel, (uint64_t)run->queued * spec->A);
     return 0;
 }

@@ -43,10 +43,10 @@ static int compare_models(const struct dt_run *run,
                           const struct dt_model_config *saved, const char *dir,
                           struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     bool inlined = !conf->model.path && !conf->model.config_path;
     struct dt_model_change change;
-    if (!dt_model_config_change(saved, &run->learner.model_config, &change))
+    if (!dt_model_config_change(saved, &run->spec.learner.config, &change))
         return 0;
     return dt_error_set(err, EX_CONFIG,
                         "%s: was trained with %s%s %s, not %s, which changes "
@@ -83,7 +83,8 @@ static void compare_dropout(const struct dt_model_config *was,
 static int check_adapter(const struct dt_learner *learner, const char *dir,
                          struct changes *changes, struct dt_error *err)
 {
-    const char *base = learner->adapter.base, *folder = learner->folder;
+    const char *base = learner->spec->adapter.base,
+               *folder = learner->spec->folder;
     struct dt_adapter saved;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s%s%s", dir, *folder ? "/" : "", folder);
@@ -100,7 +101,7 @@ static int check_adapters(const struct dt_run *run, const char *dir,
 {
     if (check_adapter(&run->learner, dir, changes, err) < 0)
         return -1;
-    return run->critic.frozen.layout
+    return run->spec.critic.frozen
                ? check_adapter(&run->critic, dir, changes, err)
                : 0;
 }
@@ -108,14 +109,14 @@ static int check_adapters(const struct dt_run *run, const char *dir,
 static int check_model(const struct dt_run *run, const char *dir,
                        struct changes *changes, struct dt_error *err)
 {
-    if (run->learner.frozen.layout)
+    if (run->spec.learner.frozen)
         return check_adapters(run, dir, changes, err);
     struct dt_model_config saved = {0};
     int rc = dt_model_config_load(&saved, dir, err);
     if (rc == 0)
         rc = compare_models(run, &saved, dir, err);
     if (rc == 0)
-        compare_dropout(&saved, &run->learner.model_config, changes);
+        compare_dropout(&saved, &run->spec.learner.config, changes);
     dt_model_config_fini(&saved);
     return rc;
 }
@@ -299,16 +300,17 @@ static int refuse_rows(const struct dt_run *run, const char *dir,
 static int check_data(const struct dt_run *run, const char *dir,
                       const struct dt_same_state *was, struct dt_error *err)
 {
-    const uint64_t seed = run->conf.run.data_seed;
-    bool own = dt_conf_given(&run->conf, "run.data_seed");
+    const struct dt_spec *spec = &run->spec;
+    const uint64_t seed = spec->conf.run.data_seed;
+    bool own = dt_conf_given(&spec->conf, "run.data_seed");
     char mine[17];
     snprintf(mine, sizeof(mine), "%016" PRIx64, run->data.hash);
-    if (was->max_length != run->T)
+    if (was->max_length != spec->T)
         return dt_error_set(err, EX_CONFIG,
                             "%s: was trained with data.max_length %zu, not "
                             "%zu; set it back, or start a new run in another "
                             "run.output_dir",
-                            dir, was->max_length, run->T);
+                            dir, was->max_length, spec->T);
     if (strcmp(mine, was->data_hash) != 0)
         return refuse_rows(run, dir, was, mine, err);
     if (was->data_seed != seed)
@@ -325,9 +327,10 @@ static int check_data(const struct dt_run *run, const char *dir,
 static int compare_runs(const struct dt_run *run, const char *dir,
                         const struct dt_same_state *was, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     struct changes changes = {0};
-    const bool goes_on = !run->conf.training.eval_only;
-    size_t now = run->B * run->A * (size_t)run->world;
+    const bool goes_on = !spec->conf.training.eval_only;
+    size_t now = spec->B * spec->A * (size_t)spec->world;
     if (check_model(run, dir, &changes, err) < 0)
         return -1;
     if (goes_on && was->settings &&

@@ -25,8 +25,8 @@
 
 enum dt_dtype dt_run_stored_type(const struct dt_run *run)
 {
-    int wanted = run->conf.checkpoint.save_dtype;
-    if (wanted == DT_CONF_AUTO_DTYPE && run->learner.frozen.layout)
+    int wanted = run->spec.conf.checkpoint.save_dtype;
+    if (wanted == DT_CONF_AUTO_DTYPE && run->spec.learner.frozen)
         return DT_F32; /* as PEFT saves adapters */
     return wanted == DT_CONF_AUTO_DTYPE ? run->learner.compute
                                         : dt_run_dtype(wanted);
@@ -50,7 +50,7 @@ struct fetch {
 static int bring_unit(struct fetch *fetch, struct dt_view view,
                       struct dt_view *here, struct dt_error *err)
 {
-    const struct dt_exec *exec = &fetch->run->exec;
+    const struct dt_exec *exec = &fetch->run->spec.exec;
     *here = view;
     if (exec->device->is_host)
         return 0;
@@ -67,7 +67,7 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
                       struct dt_view *here, struct dt_error *err)
 {
     *here = part;
-    if (part.buf && fetch->run->exec.device->is_host)
+    if (part.buf && fetch->run->spec.exec.device->is_host)
         return 0;
     *here = dt_view_slice(fetch->room, 0, part.count);
     if (dt_parallel_get(fetch->learner->parallel, part, dt_view_data(*here),
@@ -81,7 +81,7 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
 static int bring_param(struct fetch *fetch, const struct dt_param *param,
                        struct dt_view *view, struct dt_error *err)
 {
-    const struct dt_layout *layout = fetch->learner->layout;
+    const struct dt_layout *layout = fetch->learner->spec->layout;
     struct dt_view unit;
     if (fetch->lost)
         return -1;
@@ -103,7 +103,7 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
                        struct dt_view *view, struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    const struct dt_layout *layout = fetch->learner->layout;
+    const struct dt_layout *layout = fetch->learner->spec->layout;
     return bring_param(fetch, &layout->params[tensor - fetch->tensors], view,
                        err);
 }
@@ -126,7 +126,7 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
 static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
                           int result, struct dt_error *err)
 {
-    const struct dt_layout *layout = fetch->learner->layout;
+    const struct dt_layout *layout = fetch->learner->spec->layout;
     const size_t last = layout->param_count - 1;
     const struct dt_param *param = &layout->params[last];
     struct dt_ckpt_tensor tensor = dt_weights_tensor(layout, last, param->name);
@@ -134,7 +134,7 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
     if (bring_param(fetch, param, &tensor.view, result < 0 ? &late : err) < 0)
         return -1;
     tensor.stored = dt_run_stored_type(fetch->run);
-    return result < 0 || fetch->run->rank > 0
+    return result < 0 || fetch->run->spec.rank > 0
                ? result
                : dt_ckpt_add_tensors(writer, DT_VALUE_HEAD_FILE, &tensor, 1,
                                      NULL, err);
@@ -144,10 +144,11 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
 static char *describe(const struct dt_learner *learner, enum dt_dtype stored,
                       struct dt_error *err)
 {
-    return learner->frozen.layout
-               ? dt_adapter_format(&learner->adapter, &learner->model_config,
-                                   learner->layout, err)
-               : dt_model_config_format(&learner->model_config, stored, err);
+    return learner->spec->frozen
+               ? dt_adapter_format(&learner->spec->adapter,
+                                   &learner->spec->config,
+                                   learner->spec->layout, err)
+               : dt_model_config_format(&learner->spec->config, stored, err);
 }
 
 /* Adds the config, the weights, and the tokenizer's files. */
@@ -156,29 +157,29 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
 {
     struct dt_run *run = fetch->run;
     const struct dt_learner *learner = fetch->learner;
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     enum dt_dtype stored = dt_run_stored_type(run);
     char *config = describe(learner, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
     fetch->master = stored != learner->compute;
     const struct dt_weights_files files = {
         .config = config,
-        .adapter = learner->frozen.layout ? config : NULL,
-        .layout = learner->layout,
-        .param_count =
-            learner->layout->param_count - learner->model_config.value_head,
+        .adapter = learner->spec->frozen ? config : NULL,
+        .layout = learner->spec->layout,
+        .param_count = learner->spec->layout->param_count -
+                       learner->spec->config.value_head,
         .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
         .tokenizer = dt_run_tokenizer_dir(conf),
         .source = &source,
-        .rank = run->rank,
-        .world = run->world,
+        .rank = run->spec.rank,
+        .world = run->spec.world,
         .tensors = &fetch->tensors,
     };
     int result = config ? dt_weights_save(writer, &files, err) : -1;
     free(config);
-    return learner->model_config.value_head
+    return learner->spec->config.value_head
                ? add_value_head(fetch, writer, result, err)
                : result;
 }
@@ -201,7 +202,7 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
 {
     struct dt_run *run = fetch->run;
     const struct dt_learner *learner = fetch->learner;
-    size_t units = learner->layout->unit_count, count = 0;
+    size_t units = learner->spec->layout->unit_count, count = 0;
     const struct dt_ckpt_source source = {fetch_part, fetch};
     struct dt_ckpt_tensor *tensors = NULL;
     char name[DT_PARTS_NAME_BYTES];
@@ -212,12 +213,13 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
         parts[i] = part_of(fetch, i / units, i % units);
     if (parts)
         tensors = dt_parts_list(
-            learner->layout, dt_parallel_index(learner->parallel), run->world,
+            learner->spec->layout, dt_parallel_index(learner->parallel),
+            run->spec.world,
             dt_run_stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER,
             end, parts, &count, err);
     else
         dt_error_set(err, EX_OSERR, "out of memory");
-    dt_parts_name(name, run->rank, run->world);
+    dt_parts_name(name, run->spec.rank, run->spec.world);
     int result = tensors ? dt_ckpt_add_tensors(writer, name, tensors, count,
                                                &source, err)
                          : -1;
@@ -242,7 +244,7 @@ static int add_progress(struct dt_run *run, struct dt_ckpt_writer *writer,
 static int make_room(struct fetch *fetch, struct dt_error *err)
 {
     const struct dt_learner *learner = fetch->learner;
-    const struct dt_layout *layout = learner->layout;
+    const struct dt_layout *layout = learner->spec->layout;
     size_t largest = 0;
     if (!learner->exec->device->is_host) {
         fetch->buf = dt_buffer_create(
@@ -261,8 +263,8 @@ static int make_room(struct fetch *fetch, struct dt_error *err)
 
 bool dt_run_saves_model_alone(const struct dt_run *run)
 {
-    return run->conf.checkpoint.only_model ||
-           (run->conf.checkpoint.strategy == DT_CONF_NO &&
+    return run->spec.conf.checkpoint.only_model ||
+           (run->spec.conf.checkpoint.strategy == DT_CONF_NO &&
             run->total_steps > 0 && run->progress.step == run->total_steps);
 }
 
@@ -273,8 +275,9 @@ static int add_learner(struct dt_run *run, struct dt_learner *learner,
                        struct dt_ckpt_writer *writer, bool *lost,
                        struct dt_error *err)
 {
-    struct fetch fetch = {
-        .run = run, .learner = learner, .unit = learner->layout->unit_count};
+    struct fetch fetch = {.run = run,
+                          .learner = learner,
+                          .unit = learner->spec->layout->unit_count};
     if (make_room(&fetch, err) < 0) {
         *lost = true; /* the others must not wait for it */
         return -1;
@@ -296,7 +299,8 @@ static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
     struct dt_error first;
     int result = 0;
     for (size_t i = 0; (learner = dt_run_learner(run, i)) && !*lost; i++) {
-        if (dt_ckpt_enter(writer, learner->folder, err) < 0 && result == 0) {
+        if (dt_ckpt_enter(writer, learner->spec->folder, err) < 0 &&
+            result == 0) {
             result = -1;
             first = *err;
         }
@@ -307,7 +311,7 @@ static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
     }
     if (result < 0 && !*lost)
         *err = first;
-    if (result < 0 || run->rank > 0 || dt_run_saves_model_alone(run))
+    if (result < 0 || run->spec.rank > 0 || dt_run_saves_model_alone(run))
         return result;
     return dt_ckpt_enter(writer, "", err) < 0 ? -1
                                               : add_progress(run, writer, err);
@@ -321,7 +325,7 @@ static int add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
 static int any_failed(struct dt_run *run, bool failed, struct dt_error *err)
 {
     double any = failed;
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &any, 1, DT_MAX, err) < 0)
         return -1;
     return any > 0;
@@ -333,15 +337,16 @@ static int any_failed(struct dt_run *run, bool failed, struct dt_error *err)
 static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
                  struct dt_error *why, struct dt_error *err)
 {
+    const struct dt_spec *spec = &run->spec;
     long step = run->progress.step;
-    bool first = run->rank == 0;
+    bool first = spec->rank == 0;
     *writer = NULL;
     if (first && dt_report_sync(run->report, why) == 0)
-        *writer = dt_ckpt_begin(run->ckpt_root, step, why);
+        *writer = dt_ckpt_begin(spec->ckpt_root, step, why);
     int failed = any_failed(run, first && !*writer, err);
     if (failed == 0) {
         if (!first)
-            *writer = dt_ckpt_join(run->ckpt_root, step, run->rank, why);
+            *writer = dt_ckpt_join(spec->ckpt_root, step, spec->rank, why);
         failed = any_failed(run, !*writer, err);
     }
     if (failed == 0)
@@ -359,12 +364,13 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
 static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
                struct dt_error *why, struct dt_error *err)
 {
-    if (run->rank > 0 && !failed)
+    const struct dt_spec *spec = &run->spec;
+    if (spec->rank > 0 && !failed)
         failed = dt_ckpt_leave(writer, why) < 0;
-    else if (run->rank > 0)
+    else if (spec->rank > 0)
         dt_ckpt_abandon(writer);
     int any = any_failed(run, failed, err);
-    if (run->rank > 0)
+    if (spec->rank > 0)
         return any;
     if (any != 0) {
         if (!failed)
@@ -372,7 +378,7 @@ static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
         dt_ckpt_abandon(writer);
         return any;
     }
-    if (dt_ckpt_collect(writer, run->world, why) < 0) {
+    if (dt_ckpt_collect(writer, spec->world, why) < 0) {
         dt_ckpt_abandon(writer);
         return 1;
     }
@@ -389,7 +395,7 @@ static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
  */
 static void tell_failure(const struct dt_run *run, const struct dt_error *why)
 {
-    if (run->rank > 0 && why->text[0] && strcmp(why->text, ANOTHER) != 0)
+    if (run->spec.rank > 0 && why->text[0] && strcmp(why->text, ANOTHER) != 0)
         dt_log(DT_LOG_WARN, "algo", "%s", why->text);
 }
 
@@ -415,6 +421,6 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
         tell_failure(run, why);
     if (result == 0)
         snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
-                 run->ckpt_root);
+                 run->spec.ckpt_root);
     return result;
 }

@@ -12,7 +12,7 @@ enum { HALVINGS = 3 }; /* of the interval, one for each failure */
 
 bool dt_run_save_due(const struct dt_run *run, long step)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_conf *conf = &run->spec.conf;
     return step == run->total_steps || step == run->save.retry ||
            (conf->checkpoint.strategy == DT_CONF_STEPS &&
             step % conf->checkpoint.steps == 0);
@@ -24,7 +24,7 @@ bool dt_run_save_due(const struct dt_run *run, long step)
 static long retry_step(const struct dt_run *run, long step)
 {
     int failures = run->save.failures;
-    long steps = run->conf.checkpoint.steps >>
+    long steps = run->spec.conf.checkpoint.steps >>
                  (failures < HALVINGS ? failures : HALVINGS);
     return step + (steps > 1 ? steps : 1);
 }
@@ -33,7 +33,7 @@ static long retry_step(const struct dt_run *run, long step)
 static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 {
     long failures = run->save.failures + 1;
-    long most = run->conf.checkpoint.max_failures;
+    long most = run->spec.conf.checkpoint.max_failures;
     if (last)
         dt_error_prefix(err, "step %ld, the last one, could not be saved",
                         run->progress.step);
@@ -53,13 +53,13 @@ static void plan_retry(struct dt_run *run, const char *why, double seconds)
     run->save.retry = retry_step(run, step);
     run->save.maybe = step;
     dt_run_event(run, "save_failed", seconds, "%s", why);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         dt_log(DT_LOG_WARN, "algo",
                "step %ld could not be saved, and the run continues: %s; "
                "failure %d of %ld in a row (checkpoint.max_failures), next "
                "try after step %ld",
-               step, why, run->save.failures, run->conf.checkpoint.max_failures,
-               run->save.retry);
+               step, why, run->save.failures,
+               run->spec.conf.checkpoint.max_failures, run->save.retry);
 }
 
 static void note_save(struct dt_run *run, double seconds)
@@ -83,13 +83,13 @@ static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
     if (result < 0)
         return -1;
     const double seconds = dt_clock_now() - begin;
-    if (result > 0 && run->rank == 0 && gives_up(run, last, &why)) {
+    if (result > 0 && run->spec.rank == 0 && gives_up(run, last, &why)) {
         dt_run_event(run, "save_failed", seconds, "%s", why.text);
         *err = why;
         return -1;
     }
     double failed = result;
-    if (run->world > 1 &&
+    if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &failed, 1, DT_MAX, &lost) < 0) {
         *err = lost;
         return -1;

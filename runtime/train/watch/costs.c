@@ -47,7 +47,7 @@ void dt_costs_destroy(struct dt_costs *costs)
 
 int dt_costs_begin(struct dt_run *run, struct dt_error *err)
 {
-    const size_t world = (size_t)run->world;
+    const size_t world = (size_t)run->spec.world;
     struct dt_costs *costs = calloc(1, sizeof(*costs));
     run->costs = costs;
     if (costs) {
@@ -57,14 +57,14 @@ int dt_costs_begin(struct dt_run *run, struct dt_error *err)
     }
     if (!costs || !costs->ranks || !costs->sums || !costs->room)
         return dt_error_set(err, EX_OSERR, "costs of a step: out of memory");
-    dt_spent_now(run->exec.device, &costs->spent);
+    dt_spent_now(run->spec.exec.device, &costs->spent);
     run->window.since = costs->written = costs->asked = dt_clock_now();
     return 0;
 }
 
 bool dt_run_can_ask(const struct dt_run *run)
 {
-    return run->world == 1 || run->exec.device->is_host ||
+    return run->spec.world == 1 || run->spec.exec.device->is_host ||
            (!run->in_flight[0].open && !run->in_flight[1].open);
 }
 
@@ -145,7 +145,7 @@ double dt_own_time(const struct dt_device *device, const double times[DT_TIMES])
  */
 static void measure(struct dt_run *run, bool asks, double mine[NUMBERS])
 {
-    const struct dt_device *device = run->exec.device;
+    const struct dt_device *device = run->spec.exec.device;
     dt_step_times(device, &run->costs->spent, run->window.steps, mine);
     mine[NOW] = known(device->used_bytes());
     mine[PEAK] = fmax(mine[NOW], known(device->peak_bytes()));
@@ -160,15 +160,15 @@ static double of_rank(const struct dt_run *run, size_t rank, size_t i)
 static double mean(const struct dt_run *run, size_t i)
 {
     double sum = 0;
-    for (size_t r = 0; r < (size_t)run->world; r++)
+    for (size_t r = 0; r < (size_t)run->spec.world; r++)
         sum += of_rank(run, r, i);
-    return sum / run->world;
+    return sum / run->spec.world;
 }
 
 static double most(const struct dt_run *run, size_t i)
 {
     double value = NAN;
-    for (size_t r = 0; r < (size_t)run->world; r++)
+    for (size_t r = 0; r < (size_t)run->spec.world; r++)
         value = fmax(value, of_rank(run, r, i));
     return value;
 }
@@ -182,12 +182,12 @@ static void add(struct dt_report_values *costs, const char *name, double value)
 static void add_extremes(const struct dt_run *run,
                          struct dt_report_values *costs)
 {
-    const size_t world = (size_t)run->world;
+    const size_t world = (size_t)run->spec.world;
     double *times = run->costs->room;
     size_t slowest = 0;
     for (size_t r = 0; r < world; r++) {
         times[r] =
-            dt_own_time(run->exec.device, run->costs->ranks + r * NUMBERS);
+            dt_own_time(run->spec.exec.device, run->costs->ranks + r * NUMBERS);
         if (times[r] > times[slowest])
             slowest = r;
     }
@@ -215,7 +215,7 @@ static bool make_power(double *joules, size_t world, double seconds)
 static void write_ranks(struct dt_run *run)
 {
     struct dt_costs *c = run->costs;
-    const size_t world = (size_t)run->world;
+    const size_t world = (size_t)run->spec.world;
     double *power = c->sums + JOULES * world;
     for (size_t i = 0; i < DT_TIMES * world; i++)
         c->sums[i] /= (double)c->steps;
@@ -240,7 +240,7 @@ static void write_ranks(struct dt_run *run)
 static void sum_ranks(struct dt_run *run)
 {
     struct dt_costs *c = run->costs;
-    const size_t world = (size_t)run->world;
+    const size_t world = (size_t)run->spec.world;
     const double now = dt_clock_now();
     for (size_t r = 0; r < world; r++) {
         for (size_t i = 0; i < DT_TIMES; i++)
@@ -284,7 +284,7 @@ static void add_energy(const struct dt_run *run, bool asked,
                        struct dt_report_values *costs)
 {
     double all = asked ? 0 : NAN;
-    for (size_t r = 0; asked && r < (size_t)run->world; r++)
+    for (size_t r = 0; asked && r < (size_t)run->spec.world; r++)
         all += of_rank(run, r, JOULES);
     add(costs, "energy_j", all);
     add(costs, "tokens_per_j", all > 0 ? run->costs->tokens / all : NAN);
@@ -298,8 +298,9 @@ static void add_energy(const struct dt_run *run, bool asked,
 static double utilization(const struct dt_run *run, double tokens)
 {
     const struct dt_peak *peak =
-        dt_peak_of(run->exec.device->describe(), run->learner.compute);
-    return peak ? tokens * dt_flops_per_token(run) / (run->world * peak->flops)
+        dt_peak_of(run->spec.exec.device->describe(), run->learner.compute);
+    return peak ? tokens * dt_flops_per_token(&run->spec) /
+                      (run->spec.world * peak->flops)
                 : NAN;
 }
 

@@ -19,8 +19,8 @@ enum { READ_S = 10 }; /* often enough to miss no wrap of a counter */
 
 static bool is_first_on_host(const struct dt_run *run)
 {
-    const char *host = dt_comm_host(run->comm, run->rank);
-    for (int rank = 0; rank < run->rank; rank++)
+    const char *host = dt_comm_host(run->comm, run->spec.rank);
+    for (int rank = 0; rank < run->spec.rank; rank++)
         if (strcmp(dt_comm_host(run->comm, rank), host) == 0)
             return false;
     return true;
@@ -41,7 +41,7 @@ static void read_energy(struct dt_run *run)
 
 void dt_run_energy_begin(struct dt_run *run)
 {
-    const struct dt_device *device = run->exec.device;
+    const struct dt_device *device = run->spec.exec.device;
     const struct dt_energy_options options = {
         .node = device->is_host && is_first_on_host(run),
         .gpu = device->bus_id ? device->bus_id() : NULL,

@@ -63,7 +63,7 @@ void dt_watch_destroy(struct dt_watch *w)
 
 int dt_watch_begin(struct dt_run *run, struct dt_error *err)
 {
-    const size_t world = (size_t)run->world;
+    const size_t world = (size_t)run->spec.world;
     struct dt_watch *w = calloc(1, sizeof(*w));
     run->watch = w;
     if (w) {
@@ -74,7 +74,7 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
     }
     if (!w || !w->ranks || !w->means || !w->room || !w->told)
         return dt_error_set(err, EX_OSERR, "slow ranks: out of memory");
-    dt_spent_now(run->exec.device, &w->spent);
+    dt_spent_now(run->spec.exec.device, &w->spent);
     dt_strain_read(&w->strain, "");
     w->asked = dt_clock_now();
     w->step = run->progress.step;
@@ -112,9 +112,9 @@ static double number_of(const struct dt_watch *w, size_t rank, size_t number)
 static double median_of(const struct dt_run *run, size_t number)
 {
     struct dt_watch *w = run->watch;
-    for (size_t r = 0; r < (size_t)run->world; r++)
+    for (size_t r = 0; r < (size_t)run->spec.world; r++)
         w->room[r] = number_of(w, r, number);
-    return dt_median(w->room, (size_t)run->world);
+    return dt_median(w->room, (size_t)run->spec.world);
 }
 
 /* The slowness of a rank that is slower by `excess`, a fraction of the median,
@@ -172,12 +172,12 @@ static void judge(struct dt_run *run)
 {
     struct dt_watch *w = run->watch;
     double *seconds = w->room, excess;
-    for (size_t r = 0; r < (size_t)run->world; r++) {
+    for (size_t r = 0; r < (size_t)run->spec.world; r++) {
         seconds[r] = w->ranks[r * NUMBERS + OWN];
         if (isnan(seconds[r]))
             return;
     }
-    add_to_means(w, (size_t)run->world * NUMBERS);
+    add_to_means(w, (size_t)run->spec.world * NUMBERS);
     int slow = dt_stragglers_add(w->found, seconds, &excess);
     if (slow >= 0 && run->report &&
         (w->told[slow] == 0 || w->asked - w->told[slow] >= QUIET_SECONDS)) {
@@ -195,7 +195,7 @@ static long steps_of_window(const struct dt_watch *w)
 
 bool dt_watch_due(const struct dt_run *run)
 {
-    return run->world > 1 &&
+    return run->spec.world > 1 &&
            run->queued - run->watch->step >= run->watch->steps;
 }
 
@@ -206,11 +206,11 @@ int dt_watch_step(struct dt_run *run, struct dt_error *err)
     if (!dt_watch_due(run) || !dt_run_can_ask(run))
         return 0;
     w->step = run->progress.step;
-    measure(w, run->exec.device, mine);
+    measure(w, run->spec.exec.device, mine);
     if (dt_gather(run->comm, mine, NUMBERS, w->ranks, err) < 0)
         return -1;
     w->steps = steps_of_window(w);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         judge(run);
     return 0;
 }

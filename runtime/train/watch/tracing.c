@@ -10,18 +10,19 @@
 
 int dt_run_trace_init(struct dt_run *run, struct dt_error *err)
 {
-    const struct dt_conf *conf = &run->conf;
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_conf *conf = &spec->conf;
     const char *ranks = conf->logging.trace.ranks;
     const struct dt_trace_options options = {
         .comm = run->comm,
-        .device = run->exec.device,
-        .stream = run->exec.stream,
+        .device = spec->exec.device,
+        .stream = spec->exec.stream,
         .dir = conf->logging.dir,
         .first = conf->logging.trace.first,
         .last = conf->logging.trace.last,
         .ranks = ranks && strcmp(ranks, "all") != 0 ? ranks : NULL,
     };
-    if (run->rank == 0 && options.first > run->total_steps)
+    if (spec->rank == 0 && options.first > run->total_steps)
         dt_log(DT_LOG_WARN, "algo",
                "logging.trace.steps: there is no trace, as the run ends after "
                "step %ld, before step %ld",
@@ -34,7 +35,7 @@ int dt_run_trace_init(struct dt_run *run, struct dt_error *err)
  */
 double dt_run_trace_tell(struct dt_run *run, bool stop)
 {
-    const bool looks = (run->queued + 1) % run->conf.logging.steps == 0;
+    const bool looks = (run->queued + 1) % run->spec.conf.logging.steps == 0;
     return stop + (looks ? dt_trace_look(run->trace) : 0);
 }
 

@@ -26,7 +26,7 @@ static int learn(struct dt_run *run, void *arg)
     TRY(near(loss, log(2), 1e-6));
     TRY(pair_steps(run, 150, &err) == 0);
     TRY(evaluate(run, after, &loss, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         fprintf(stderr, "# held-out loss %.3f, accuracy %.3f, margin %.3f\n",
                 loss, after[ACCURACY], after[MARGIN]);
     TRY(after[ACCURACY] >= 0.95 && after[MARGIN] > 2);

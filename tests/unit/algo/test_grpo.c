@@ -21,7 +21,7 @@ static int sample_first(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         first->hash = dt_experience_hash(&run->samples.experience);
         first->tokens = run->samples.experience.tokens;
         first->loss = run->progress.loss_sum / run->progress.loss_tokens;
@@ -63,7 +63,7 @@ static int look_at_ratios(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     (void)arg;
-    TRY(run->samples.parts == 2 && run->samples.uses == 4);
+    TRY(run->spec.sampling.parts == 2 && run->spec.sampling.uses == 4);
     TRY(small_step(run, &line, &err) == 0);
     TRY(ratio_error(run) <= 1e-5);
     TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] <= 1e-5);
@@ -171,7 +171,7 @@ static int look_at_entropies(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    for (size_t i = 0; i < s->step_rows; i++) {
+    for (size_t i = 0; i < run->spec.sampling.step_rows; i++) {
         size_t row = dt_sample_batches_row(&s->batches, i);
         tokens += e->count[row];
         for (size_t t = e->at[row]; t < e->at[row + 1]; t++) {
@@ -183,7 +183,7 @@ static int look_at_entropies(struct dt_run *run, void *arg)
     TRY(chosen >= 0.25 * tokens - 1 && above <= 0.25 * tokens);
     TRY(fabs(s->entropy_share * chosen - s->denominator) < 1e-9);
     TRY(ratio_error(run) <= 1e-5);
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         least[0] = s->least_entropy;
         least[1] = run->progress.loss_sum;
     }
@@ -271,7 +271,7 @@ static int hash_after_two(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     uint64_t *hash = arg;
     TRY(steps(run, 3, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *hash = dt_experience_hash(&run->samples.experience);
     return 0;
 }
@@ -301,9 +301,9 @@ static int diverge(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     double *kl = arg;
     for (int i = 0; i < 3; i++) {
-        dt_metrics_clear(run->algo, &run->progress.metrics);
+        dt_metrics_clear(run->spec.algo, &run->progress.metrics);
         TRY(small_step(run, &line, &err) == 0);
-        if (run->rank == 0)
+        if (run->spec.rank == 0)
             kl[i] = run->progress.metrics.value[DT_GRPO_KL];
     }
     return 0;

@@ -20,11 +20,11 @@
 static int look_at_ratios(struct dt_run *run, void *arg)
 {
     const double *off =
-        &run->progress.metrics.value[run->algo->metric_count - 1];
+        &run->progress.metrics.value[run->spec.algo->metric_count - 1];
     struct dt_report_step line;
     struct dt_error err = {0};
     (void)arg;
-    TRY(run->samples.parts == 2 && run->samples.uses == 4);
+    TRY(run->spec.sampling.parts == 2 && run->spec.sampling.uses == 4);
     TRY(small_step(run, &line, &err) == 0);
     TRY(*off <= 1e-5);
     TRY(fabs(run->ppo.numbers[DT_PPO_KL]) <= 1e-5);
@@ -46,7 +46,7 @@ static int hash_first(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     uint64_t *hash = arg;
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *hash = dt_experience_hash(&run->samples.experience);
     return 0;
 }
@@ -141,9 +141,9 @@ static int follow_schedule(struct dt_run *run, void *arg)
     const bool *by_update = arg;
     struct dt_report_step line;
     struct dt_error err = {0};
-    run->conf.ppo.scheduler_by_update = *by_update;
+    run->spec.conf.ppo.scheduler_by_update = *by_update;
     run->learner.schedule.name = DT_SCHEDULE_LINEAR;
-    TRY(run->total_steps == 9 && run->samples.uses == 4);
+    TRY(run->total_steps == 9 && run->spec.sampling.uses == 4);
     for (int i = 0; i < 6; i++) {
         TRY(small_step(run, &line, &err) == 0);
         TRY(near(line.lr, 0.01 * (1 - (*by_update ? i / 4 * 4 : i) / 9.0),
@@ -174,7 +174,7 @@ static int look_behind(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     double tokens = 0, after = 0;
     TRY(small_step(run, &line, &err) == 0);
-    for (size_t i = 0; i < run->samples.step_rows; i++) {
+    for (size_t i = 0; i < run->spec.sampling.step_rows; i++) {
         size_t row = dt_sample_batches_row(&run->samples.batches, i);
         tokens += e->count[row];
         if (e->count[row] == LONGEST)
@@ -185,10 +185,10 @@ static int look_behind(struct dt_run *run, void *arg)
     }
     TRY(after > 2);
     TRY(near(run->ppo.value_share, tokens / (tokens + after), 1e-12));
-    TRY(run->rank > 0 ||
-        run->progress.metrics.value[run->algo->metric_count - 3] ==
+    TRY(run->spec.rank > 0 ||
+        run->progress.metrics.value[run->spec.algo->metric_count - 3] ==
             tokens + after); /* values that the critic was trained on */
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(double *)arg = after;
     return 0;
 }
@@ -263,7 +263,7 @@ static int keep_metrics(struct dt_run *run, void *arg)
     TRY(run->critic.parallel);
     for (int i = 0; i < 6; i++)
         TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         memcpy(arg, &run->progress.metrics, sizeof(struct dt_metrics));
     return 0;
 }
@@ -448,7 +448,7 @@ static void a_policy_that_is_never_trained_is_refused(void **state)
 static int look_ahead(struct dt_run *run, void *arg)
 {
     const double *off =
-        &run->progress.metrics.value[run->algo->metric_count - 1];
+        &run->progress.metrics.value[run->spec.algo->metric_count - 1];
     struct dt_report_step line;
     struct dt_error err = {0};
     (void)arg;

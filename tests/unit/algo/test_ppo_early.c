@@ -39,7 +39,7 @@ static int take_all(struct dt_run *run, void *arg)
         mine.generation[mine.count++] = run->samples.generation;
     }
     mine.loss = run->progress.loss_sum;
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *to = mine;
     return 0;
 }

@@ -20,12 +20,12 @@
 static int look_at_it(struct dt_run *run, void *arg)
 {
     const double *off =
-        &run->progress.metrics.value[run->algo->metric_count - 1];
+        &run->progress.metrics.value[run->spec.algo->metric_count - 1];
     struct dt_report_step line;
     struct dt_error err = {0};
     (void)arg;
-    TRY(!run->critic.layout && !dt_run_learner(run, 1));
-    const struct dt_layout *layout = run->learner.layout;
+    TRY(!run->spec.critic.layout && !dt_run_learner(run, 1));
+    const struct dt_layout *layout = run->spec.learner.layout;
     TRY(!strcmp(layout->params[layout->param_count - 1].name, "score.weight"));
     TRY(small_step(run, &line, &err) == 0);
     TRY(*off <= 1e-5);
@@ -54,7 +54,7 @@ static int keep_first(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(struct first *)arg =
             (struct first){value[DT_PPO_VALUE_LOSS], value[DT_PPO_POLICY_LOSS],
                            run->progress.loss_sum, run->progress.metrics.pairs};
@@ -77,7 +77,7 @@ static int keep_metrics(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     for (int i = 0; i < 6; i++)
         TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         memcpy(arg, &run->progress.metrics, sizeof(struct dt_metrics));
     return 0;
 }
@@ -162,9 +162,9 @@ static void the_head_is_in_a_file_of_its_own(void **state)
 /* Rank 0 has all weights under ddp, and the head is the last of them. */
 static int keep_head(struct dt_run *run, void *arg)
 {
-    const struct dt_layout *layout = run->learner.layout;
+    const struct dt_layout *layout = run->spec.learner.layout;
     const struct dt_param *head = &layout->params[layout->param_count - 1];
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         memcpy(arg, dt_view_f32(weights_of(&run->learner)) + head->offset,
                32 * sizeof(float));
     return 0;

@@ -21,9 +21,9 @@ static int learn(struct dt_run *run, void *arg)
     (void)arg;
     TRY(pair_steps(run, 150, &err) == 0);
     TRY(dt_run_evaluate(run, &loss, &count, &metrics, &err) == 0);
-    dt_metrics_results(run->algo, &metrics, results);
+    dt_metrics_results(run->spec.algo, &metrics, results);
     TRY(count == HELD_OUT && metrics.pairs == HELD_OUT);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         fprintf(stderr, "# held-out loss %.3f, accuracy %.3f\n", loss,
                 results[0]);
     TRY(results[0] >= 0.95);
@@ -58,12 +58,14 @@ static void a_resumed_run_is_the_same_bit_by_bit(void **state)
 static int begin(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
-    int head = dt_layout_find(run->learner.layout, "score.weight");
+    int head = dt_layout_find(run->spec.learner.layout, "score.weight");
     struct dt_model_config config = {0};
     (void)arg;
-    TRY(head >= 0 && dt_layout_find(run->learner.layout, "lm_head.weight") < 0);
-    const float *w = dt_view_f32(dt_layout_param(
-        run->learner.layout, small_flat(run, DT_OWNED_MASTER), (size_t)head));
+    TRY(head >= 0 &&
+        dt_layout_find(run->spec.learner.layout, "lm_head.weight") < 0);
+    const float *w = dt_view_f32(
+        dt_layout_param(run->spec.learner.layout,
+                        small_flat(run, DT_OWNED_MASTER), (size_t)head));
     double squares = 0;
     for (int i = 0; i < 32; i++)
         squares += w[i] * w[i];

@@ -35,14 +35,13 @@ static void release(void *data, size_t bytes)
 /* The plan of a run with these lines, in a world of one. */
 static struct dt_plan planned(const struct dt_conf *conf)
 {
-    struct dt_run run = {.conf = *conf, .world = 1, .exec = dt_exec_cpu()};
+    struct dt_spec spec = {.conf = *conf, .world = 1, .exec = dt_exec_cpu()};
     struct dt_model_options options;
     struct dt_error err = {0};
-    if (dt_run_resolve(&run, &options, &err) < 0)
+    if (dt_plan_resolve(&spec, &options, &err) < 0)
         fail_msg("%s", err.text);
-    struct dt_plan plan = dt_plan_make(&run, &options);
-    dt_learner_fini(&run.learner);
-    dt_learner_fini(&run.critic);
+    struct dt_plan plan = dt_plan_make(&spec, &options);
+    dt_spec_fini(&spec);
     return plan;
 }
 
@@ -59,7 +58,7 @@ static int hold(const struct dt_comm_world *world, void *arg)
     struct dt_exec exec = dt_exec_cpu();
     exec.device = &counting;
     struct dt_error err = {0};
-    struct dt_run whole = {.world = 1}, *run = &whole;
+    struct dt_run whole = {.spec.world = 1}, *run = &whole;
     struct dt_comm *comm = small_comm(world, &err);
     TRY(comm);
     TRY(dt_run_init(run, small->conf, &exec, comm, 1, &err) == 0);
@@ -144,15 +143,14 @@ static struct dt_generation_plan generation(const char *lines,
                                             const struct dt_rates *rates)
 {
     struct dt_conf *conf = small_conf(lines);
-    struct dt_run run = {.conf = *conf, .world = 1, .exec = dt_exec_cpu()};
+    struct dt_spec spec = {.conf = *conf, .world = 1, .exec = dt_exec_cpu()};
     struct dt_model_options options;
     struct dt_error err = {0};
-    if (dt_run_resolve(&run, &options, &err) < 0)
+    if (dt_plan_resolve(&spec, &options, &err) < 0)
         fail_msg("%s", err.text);
     struct dt_generation_plan plan =
-        dt_generation_plan_make(&run, &options, rates, 1);
-    dt_learner_fini(&run.learner);
-    dt_learner_fini(&run.critic);
+        dt_generation_plan_make(&spec, &options, rates, 1);
+    dt_spec_fini(&spec);
     dt_conf_destroy(conf);
     return plan;
 }

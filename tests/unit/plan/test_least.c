@@ -35,18 +35,18 @@ static int ask(const struct dt_comm_world *world, void *arg)
 {
     const struct dt_comm_options options = {.interface = "lo",
                                             .timeout_ms = 20000};
-    struct dt_run run = {.world = world->size, .exec.device = &gpu};
+    struct dt_spec spec = {.world = world->size, .exec.device = &gpu};
     struct dt_error err;
     size_t *least = arg;
 
-    run.comm = dt_comm_create("gloo", world, &options, &err);
-    if (!run.comm)
+    struct dt_comm *comm = dt_comm_create("gloo", world, &options, &err);
+    if (!comm)
         return -1;
     this_rank = world->rank;
     dt_clock_sleep(world->rank * 0.05);
     begun++;
-    int rc = dt_run_least_memory(&run, &least[world->rank], &err);
-    dt_comm_destroy(run.comm);
+    int rc = dt_plan_least_memory(&spec, comm, &least[world->rank], &err);
+    dt_comm_destroy(comm);
     return rc;
 }
 
@@ -70,17 +70,17 @@ static void all_ranks_plan_with_the_least(void **state)
 
 static void gradients_in_bf16_leave_less(void **state)
 {
-    struct dt_run run = {.world = 2, .exec.device = &gpu};
+    struct dt_spec spec = {.world = 2, .exec.device = &gpu};
     (void)state;
-    assert_true(dt_run_plannable(&run, 4 * GiB) == 4 * GiB);
-    run.conf.precision.reduce_bf16 = 1;
-    assert_true(dt_run_plannable(&run, 4 * GiB) == 5 * GiB / 2);
-    assert_true(dt_run_plannable(&run, GiB) == 0);
-    run.world = 1;
-    assert_true(dt_run_plannable(&run, 4 * GiB) == 4 * GiB);
-    run.world = 2;
-    run.exec.device = &dt_cpu;
-    assert_true(dt_run_plannable(&run, 4 * GiB) == 4 * GiB);
+    assert_true(dt_plan_plannable(&spec, 4 * GiB) == 4 * GiB);
+    spec.conf.precision.reduce_bf16 = 1;
+    assert_true(dt_plan_plannable(&spec, 4 * GiB) == 5 * GiB / 2);
+    assert_true(dt_plan_plannable(&spec, GiB) == 0);
+    spec.world = 1;
+    assert_true(dt_plan_plannable(&spec, 4 * GiB) == 4 * GiB);
+    spec.world = 2;
+    spec.exec.device = &dt_cpu;
+    assert_true(dt_plan_plannable(&spec, 4 * GiB) == 4 * GiB);
 }
 
 int main(void)

@@ -12,25 +12,25 @@
 
 enum { ROWS = 24 };
 
-static struct dt_run run = {
+static struct dt_spec spec = {
     .world = 1,
     .B = ROWS,
     .eval_B = ROWS,
     .T = 256,
     .A = 1,
-    .learner.model_config = {.family = &dt_family_gpt2,
-                             .vocab_size = 257,
-                             .n_positions = 256,
-                             .n_embd = 64,
-                             .n_layer = 4,
-                             .n_head = 2,
-                             .n_kv_head = 2,
-                             .head_size = 32,
-                             .n_inner = 256,
-                             .tie_word_embeddings = true,
-                             .qkv_bias = true,
-                             .out_bias = true,
-                             .mlp_bias = true},
+    .learner.config = {.family = &dt_family_gpt2,
+                       .vocab_size = 257,
+                       .n_positions = 256,
+                       .n_embd = 64,
+                       .n_layer = 4,
+                       .n_head = 2,
+                       .n_kv_head = 2,
+                       .head_size = 32,
+                       .n_inner = 256,
+                       .tie_word_embeddings = true,
+                       .qkv_bias = true,
+                       .out_bias = true,
+                       .mlp_bias = true},
 };
 
 static struct dt_model_options options = {
@@ -47,17 +47,17 @@ static int setup(void **state)
         return -1;
     plain = load_good(LEAST, "");
     eval = load_good(LEAST "training.per_device_eval_batch_size: 100\n", "");
-    run.conf = *plain;
-    run.exec = dt_exec_cpu();
-    run.world = 1;
-    run.algo = dt_algo_of(plain);
-    run.learner.layout = dt_model_layout(&run.learner.model_config, 1, &err);
-    return run.learner.layout ? 0 : -1;
+    spec.conf = *plain;
+    spec.exec = dt_exec_cpu();
+    spec.world = 1;
+    spec.algo = dt_algo_of(plain);
+    spec.learner.layout = dt_model_layout(&spec.learner.config, 1, &err);
+    return spec.learner.layout ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    dt_layout_destroy(run.learner.layout);
+    dt_layout_destroy(spec.learner.layout);
     dt_conf_destroy(plain);
     dt_conf_destroy(eval);
     return leave_directory(state);
@@ -68,7 +68,7 @@ static size_t total(size_t B, bool recompute)
     struct dt_model_options changed = options;
     changed.B = B;
     changed.recompute = recompute;
-    struct dt_plan plan = dt_plan_make(&run, &changed);
+    struct dt_plan plan = dt_plan_make(&spec, &changed);
     return dt_plan_total(&plan);
 }
 
@@ -77,10 +77,10 @@ static void expect_spent(bool recompute, size_t left, bool saves, bool whole)
 {
     struct dt_model_options spent = options;
     spent.recompute = recompute;
-    dt_plan_spend(&run, &spent, left);
+    dt_plan_spend(&spec, &spent, left);
     assert_int_equal(spent.save_activations, saves);
     assert_int_equal(spent.whole_head, whole);
-    struct dt_plan plan = dt_plan_make(&run, &spent);
+    struct dt_plan plan = dt_plan_make(&spec, &spent);
     if (saves || whole)
         assert_true(dt_plan_total(&plan) <= left);
 }
@@ -92,16 +92,16 @@ static void memory_that_is_left_is_spent(void **state)
     const struct dt_ops *ops = dt_ops_planned_gpu();
     struct dt_model_options most = options;
     (void)state;
-    run.exec.device = &gpu;
+    spec.exec.device = &gpu;
     expect_spent(false, SIZE_MAX, false, false); /* a host */
     gpu.is_host = false;
-    run.exec.ops = ops;
-    run.learner.model_config.vocab_size = 400000; /* 10 GB of logits */
+    spec.exec.ops = ops;
+    spec.learner.config.vocab_size = 400000; /* 10 GB of logits */
     most.save_activations = true;
-    struct dt_plan plan = dt_plan_make(&run, &most);
+    struct dt_plan plan = dt_plan_make(&spec, &most);
     size_t saving = dt_plan_total(&plan);
     most.whole_head = true;
-    plan = dt_plan_make(&run, &most);
+    plan = dt_plan_make(&spec, &most);
     size_t all = dt_plan_total(&plan);
     assert_true(all > saving);
     expect_spent(false, saving - 1, false, false);
@@ -109,18 +109,18 @@ static void memory_that_is_left_is_spent(void **state)
     expect_spent(false, all - 1, true, false);
     expect_spent(false, all, true, true);
     expect_spent(true, SIZE_MAX, false, true);
-    run.conf.run.deterministic = true;
+    spec.conf.run.deterministic = true;
     expect_spent(false, SIZE_MAX, false, false);
-    run.conf.run.deterministic = false;
-    run.learner.model_config.vocab_size = 257;
-    run.exec = dt_exec_cpu();
+    spec.conf.run.deterministic = false;
+    spec.learner.config.vocab_size = 257;
+    spec.exec = dt_exec_cpu();
 }
 
 /* What would fit into `node`, as the message says it. */
 static const char *offers(size_t node, int ranks)
 {
     err = (struct dt_error){0};
-    assert_int_equal(dt_plan_check(&run, &options, node, ranks, &err), -1);
+    assert_int_equal(dt_plan_check(&spec, &options, node, ranks, &err), -1);
     assert_int_equal(err.status, EX_CONFIG);
     const char *text = strstr(err.text, "what would fit: ");
     assert_non_null(text);
@@ -130,14 +130,14 @@ static const char *offers(size_t node, int ranks)
 static void every_part_of_the_memory_is_counted(void **state)
 {
     (void)state;
-    size_t count = run.learner.layout->count;
-    struct dt_plan plan = dt_plan_make(&run, &options);
+    size_t count = spec.learner.layout->count;
+    struct dt_plan plan = dt_plan_make(&spec, &options);
     assert_int_equal(plan.weights, 4 * count);
     assert_int_equal(plan.master, 0);
     assert_int_equal(plan.gradients, 4 * count);
     assert_int_equal(plan.optimizer, 8 * count);
     assert_int_equal(plan.activations,
-                     dt_model_activation_bytes(&run.learner.model_config,
+                     dt_model_activation_bytes(&spec.learner.config,
                                                dt_ops_cpu(), &options));
     /* logits of all rows are kept at once in a model as small as this */
     assert_true(plan.activations > 4 * (size_t)257 * ROWS * 256);
@@ -146,13 +146,13 @@ static void every_part_of_the_memory_is_counted(void **state)
     assert_int_equal(dt_plan_total(&plan),
                      16 * count + plan.activations + plan.batches);
 
-    run.conf.data.validation_split = 0.1;
-    assert_int_equal(dt_plan_make(&run, &options).batches, 2 * plan.batches);
-    run.conf.data.validation_split = 0;
+    spec.conf.data.validation_split = 0.1;
+    assert_int_equal(dt_plan_make(&spec, &options).batches, 2 * plan.batches);
+    spec.conf.data.validation_split = 0;
     options.compute = DT_BF16;
-    assert_int_equal(dt_plan_make(&run, &options).weights, 2 * count);
-    assert_int_equal(dt_plan_make(&run, &options).master, 4 * count);
-    assert_true(dt_plan_make(&run, &options).activations < plan.activations);
+    assert_int_equal(dt_plan_make(&spec, &options).weights, 2 * count);
+    assert_int_equal(dt_plan_make(&spec, &options).master, 4 * count);
+    assert_true(dt_plan_make(&spec, &options).activations < plan.activations);
     options.compute = DT_F32;
 }
 
@@ -161,12 +161,12 @@ static void a_run_that_fits_is_accepted(void **state)
     (void)state;
     char text[1024];
     size_t all = total(ROWS, false);
-    assert_int_equal(dt_plan_check(&run, &options, all, 1, &err), 0);
-    assert_int_equal(dt_plan_check(&run, &options, 3 * all, 3, &err), 0);
+    assert_int_equal(dt_plan_check(&spec, &options, all, 1, &err), 0);
+    assert_int_equal(dt_plan_check(&spec, &options, 3 * all, 3, &err), 0);
     /* SIZE_MAX: nobody knows how much there is */
     struct stderr_text log = stderr_text_begin();
     dt_log_init(0, DT_LOG_INFO);
-    int rc = dt_plan_check(&run, &options, SIZE_MAX, 2, &err);
+    int rc = dt_plan_check(&spec, &options, SIZE_MAX, 2, &err);
     dt_log_init(0, DT_LOG_ERROR);
     stderr_text_end(&log, text, sizeof(text));
     assert_int_equal(rc, 0);
@@ -177,14 +177,14 @@ static void the_message_gives_the_size_of_each_part(void **state)
 {
     (void)state;
     char start[512];
-    struct dt_plan plan = dt_plan_make(&run, &options);
+    struct dt_plan plan = dt_plan_make(&spec, &options);
     size_t all = dt_plan_total(&plan);
     offers(all - 1, 1);
     snprintf(start, sizeof(start),
              "%s: this run needs %.1f MB of memory a rank (weights %.1f "
              "MB, gradients %.1f MB, optimizer %.1f MB, activations %.1f MB), "
              "but the node has %.1f MB left for 1 rank; what would fit: ",
-             run.conf.file, (double)all / 1e6, (double)plan.weights / 1e6,
+             spec.conf.file, (double)all / 1e6, (double)plan.weights / 1e6,
              (double)plan.gradients / 1e6, (double)plan.optimizer / 1e6,
              (double)plan.activations / 1e6, (double)(all - 1) / 1e6);
     assert_memory_equal(err.text, start, strlen(start));
@@ -234,8 +234,8 @@ static void checkpointing_and_a_smaller_batch_are_combined(void **state)
 static void a_smaller_evaluation_batch_is_offered(void **state)
 {
     (void)state;
-    run.conf = *eval;
-    run.eval_B = options.B = 100;
+    spec.conf = *eval;
+    spec.eval_B = options.B = 100;
     options.recompute = true;
     const char *text = offers(total(ROWS, true), 1);
     assert_memory_equal(text, "training.per_device_eval_batch_size: 24 (", 41);
@@ -246,8 +246,8 @@ static void a_smaller_evaluation_batch_is_offered(void **state)
                         "training.per_device_eval_batch_size: 6 (",
                         110);
     options.recompute = false;
-    run.conf = *plain;
-    run.eval_B = options.B = ROWS;
+    spec.conf = *plain;
+    spec.eval_B = options.B = ROWS;
 }
 
 static void fewer_ranks_per_node_are_offered(void **state)
@@ -270,16 +270,16 @@ static void a_strategy_that_fits_is_offered(void **state)
 {
     char want[128];
     (void)state;
-    run.world = 4;
-    run.conf.distributed.strategy = DT_CONF_ZERO2;
+    spec.world = 4;
+    spec.conf.distributed.strategy = DT_CONF_ZERO2;
     size_t zero2 = total(ROWS, false);
-    run.conf.distributed.strategy = DT_CONF_DDP;
+    spec.conf.distributed.strategy = DT_CONF_DDP;
     const char *text = offers(zero2, 1);
     snprintf(want, sizeof(want), "distributed.strategy: zero2 (%.1f MB)",
              (double)zero2 / 1e6);
     assert_memory_equal(text, want, strlen(want));
-    run.conf = *plain;
-    run.world = 1;
+    spec.conf = *plain;
+    spec.world = 1;
 }
 
 static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
@@ -294,7 +294,7 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
                                    .train = true,
                                    .recompute = true,
                                    .values = true};
-    struct dt_run dpo = run;
+    struct dt_spec dpo = spec;
     struct dt_plan plan;
     (void)state;
     dpo.conf = *pairs;
@@ -302,7 +302,7 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
     dpo.T = 128;
     dpo.tokens = 1024;
     plan = dt_plan_make(&dpo, &all);
-    assert_int_equal(plan.reference, 4 * run.learner.layout->count);
+    assert_int_equal(plan.reference, 4 * spec.learner.layout->count);
     all.T = 512;
     struct dt_plan half = dt_plan_make(&dpo, &all);
     all.T = 1024;
@@ -316,23 +316,23 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
 /* Sizes with which tiles are small against the state. */
 static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
 {
-    struct dt_model_config small = run.learner.model_config;
-    struct dt_layout *layout = run.learner.layout;
+    struct dt_model_config small = spec.learner.config;
+    struct dt_layout *layout = spec.learner.layout;
     struct dt_model_options little = options;
     char want[160];
     (void)state;
-    run.learner.model_config.n_embd = 1024;
-    run.learner.model_config.n_inner = 4096;
-    run.learner.layout = dt_model_layout(&run.learner.model_config, 1, &err);
-    assert_non_null(run.learner.layout);
-    run.conf.distributed.strategy = DT_CONF_ZERO1;
-    run.B = run.eval_B = little.B = 1;
+    spec.learner.config.n_embd = 1024;
+    spec.learner.config.n_inner = 4096;
+    spec.learner.layout = dt_model_layout(&spec.learner.config, 1, &err);
+    assert_non_null(spec.learner.layout);
+    spec.conf.distributed.strategy = DT_CONF_ZERO1;
+    spec.B = spec.eval_B = little.B = 1;
     little.compute = DT_BF16;
     little.recompute = true;
-    struct dt_plan none = dt_plan_make(&run, &little);
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
-    struct dt_plan nvme = dt_plan_make(&run, &little);
-    size_t count = run.learner.layout->count, total = dt_plan_total(&nvme);
+    struct dt_plan none = dt_plan_make(&spec, &little);
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
+    struct dt_plan nvme = dt_plan_make(&spec, &little);
+    size_t count = spec.learner.layout->count, total = dt_plan_total(&nvme);
     assert_int_equal(nvme.master, 0);
     assert_int_equal(nvme.optimizer, 0);
     assert_true(nvme.nvme >= 12 * count && nvme.nvme < 12 * count + (1 << 20));
@@ -341,26 +341,26 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
     assert_int_equal(nvme.tiles, 4 * 3 * ((tile + page - 1) / page * page));
     assert_int_equal(dt_plan_total(&none) - total, 12 * count - nvme.tiles);
     /* cpu moves nothing here */
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
-    struct dt_plan cpu = dt_plan_make(&run, &little);
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    struct dt_plan cpu = dt_plan_make(&spec, &little);
     assert_int_equal(dt_plan_total(&cpu), dt_plan_total(&none));
     assert_int_equal(cpu.host + cpu.nvme, 0);
 
-    run.conf.distributed.strategy = DT_CONF_DDP;
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NONE;
+    spec.conf.distributed.strategy = DT_CONF_DDP;
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NONE;
     err = (struct dt_error){0};
-    assert_int_equal(dt_plan_check(&run, &little, total, 1, &err), -1);
+    assert_int_equal(dt_plan_check(&spec, &little, total, 1, &err), -1);
     snprintf(want, sizeof(want),
              "what would fit: distributed.offload_optimizer.device: nvme with "
              "distributed.strategy: zero1 (%.1f MB)",
              (double)total / 1e6);
     if (!strstr(err.text, want))
         fail_msg("%s", err.text);
-    dt_layout_destroy(run.learner.layout);
-    run.learner.layout = layout;
-    run.learner.model_config = small;
-    run.conf = *plain;
-    run.B = run.eval_B = ROWS;
+    dt_layout_destroy(spec.learner.layout);
+    spec.learner.layout = layout;
+    spec.learner.config = small;
+    spec.conf = *plain;
+    spec.B = spec.eval_B = ROWS;
 }
 
 /* On a GPU. With more ranks on a node, its memory is what limits AdamW on the
@@ -371,41 +371,43 @@ static void auto_computes_where_it_is_predicted_to_be_faster(void **state)
     struct dt_device gpu = dt_cpu;
     (void)state;
     gpu.is_host = false;
-    run.exec.device = &gpu;
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
-    run.nodes.most = 1;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO2).state, DT_TIER_HOST);
-    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_HOST);
-    run.nodes.most = 8;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_STREAM);
-    run.conf.distributed.offload_optimizer.compute = DT_CONF_COMPUTE_HOST;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO2).compute, DT_OFFLOAD_HOST);
-    assert_int_equal(dt_run_offload(&run, DT_DDP).state, DT_TIER_DEVICE);
-    run.conf = *plain;
-    run.exec = dt_exec_cpu();
-    run.nodes.most = 0;
+    spec.exec.device = &gpu;
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    spec.nodes.most = 1;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO2).state, DT_TIER_HOST);
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO2).compute, DT_OFFLOAD_HOST);
+    spec.nodes.most = 8;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO2).compute,
+                     DT_OFFLOAD_STREAM);
+    spec.conf.distributed.offload_optimizer.compute = DT_CONF_COMPUTE_HOST;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO2).compute, DT_OFFLOAD_HOST);
+    assert_int_equal(dt_spec_offload(&spec, DT_DDP).state, DT_TIER_DEVICE);
+    spec.conf = *plain;
+    spec.exec = dt_exec_cpu();
+    spec.nodes.most = 0;
 }
 
 static void a_tile_is_a_small_share_unless_it_is_given(void **state)
 {
     (void)state;
-    struct dt_layout large = *run.learner.layout, *layout = run.learner.layout;
+    struct dt_layout large = *spec.learner.layout,
+                     *layout = spec.learner.layout;
     struct dt_conf *given = load_good(
         LEAST "distributed: {strategy: zero1,\n  offload_optimizer: {device: "
               "nvme, path: /, tile_size: 70000}}\n",
         "");
     large.count = (size_t)1 << 31;
-    run.learner.layout = &large;
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 32 << 20);
-    run.world = 4;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 16 << 20);
-    run.world = 1;
-    run.learner.layout = layout;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 1 << 19);
-    run.conf = *given;
-    assert_int_equal(dt_run_offload(&run, DT_ZERO1).tile, 70000);
-    run.conf = *plain;
+    spec.learner.layout = &large;
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_NVME;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO1).tile, 32 << 20);
+    spec.world = 4;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO1).tile, 16 << 20);
+    spec.world = 1;
+    spec.learner.layout = layout;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO1).tile, 1 << 19);
+    spec.conf = *given;
+    assert_int_equal(dt_spec_offload(&spec, DT_ZERO1).tile, 70000);
+    spec.conf = *plain;
     dt_conf_destroy(given);
 }
 
@@ -413,23 +415,23 @@ static void a_tile_is_a_small_share_unless_it_is_given(void **state)
 static void state_that_the_host_has_no_room_for_is_refused(void **state)
 {
     struct dt_device gpu = dt_cpu;
-    struct dt_layout huge = *run.learner.layout, *layout = run.learner.layout;
+    struct dt_layout huge = *spec.learner.layout, *layout = spec.learner.layout;
     (void)state;
     gpu.is_host = false;
     huge.count = (size_t)1 << 42;
-    run.learner.layout = &huge;
-    run.exec.device = &gpu;
-    run.conf.distributed.strategy = DT_CONF_ZERO1;
-    run.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    spec.learner.layout = &huge;
+    spec.exec.device = &gpu;
+    spec.conf.distributed.strategy = DT_CONF_ZERO1;
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
     err = (struct dt_error){0};
-    assert_int_equal(dt_plan_check(&run, &options, SIZE_MAX, 2, &err), -1);
+    assert_int_equal(dt_plan_check(&spec, &options, SIZE_MAX, 2, &err), -1);
     assert_int_equal(err.status, EX_CONFIG);
     assert_non_null(
         strstr(err.text, "of host memory a rank, but the node has "));
     assert_non_null(strstr(err.text, " left for 2 ranks: set "));
-    run.learner.layout = layout;
-    run.conf = *plain;
-    run.exec = dt_exec_cpu();
+    spec.learner.layout = layout;
+    spec.conf = *plain;
+    spec.exec = dt_exec_cpu();
 }
 
 int main(void)

@@ -28,7 +28,7 @@
 /* A run with these lines on four nodes, which nothing is allocated for. */
 struct planned {
     struct dt_conf *conf;
-    struct dt_run run;
+    struct dt_spec spec;
     struct dt_model_options options;
 };
 
@@ -36,26 +36,26 @@ static struct planned plan(const char *lines)
 {
     struct planned p = {.conf = small_conf(lines)};
     struct dt_error err = {0};
-    p.run = (struct dt_run){.conf = *p.conf,
-                            .world = 4,
-                            .nodes = {.count = 4, .least = 1, .most = 1},
-                            .exec = dt_exec_cpu()};
-    if (dt_run_resolve(&p.run, &p.options, &err) < 0)
+    p.spec = (struct dt_spec){.conf = *p.conf,
+                              .world = 4,
+                              .nodes = {.count = 4, .least = 1, .most = 1},
+                              .exec = dt_exec_cpu()};
+    if (dt_plan_resolve(&p.spec, &p.options, &err) < 0)
         fail_msg("%s", err.text);
     return p;
 }
 
 static void unplan(struct planned *p)
 {
-    dt_learner_fini(&p->run.learner);
+    dt_spec_fini(&p->spec);
     dt_conf_destroy(p->conf);
 }
 
 static size_t total_of(const struct planned *p, int strategy)
 {
-    struct dt_run run = p->run;
-    run.conf.distributed.strategy = strategy;
-    struct dt_plan plan = dt_plan_make(&run, &p->options);
+    struct dt_spec spec = p->spec;
+    spec.conf.distributed.strategy = strategy;
+    struct dt_plan plan = dt_plan_make(&spec, &p->options);
     return dt_plan_total(&plan);
 }
 
@@ -78,10 +78,10 @@ static int taken(const struct planned *p, size_t left, int local_size,
     const struct dt_predictor predictor = {
         .rates = rates, .nodes = 4, .ranks = 1};
     struct dt_error err = {0};
-    if (dt_ballot_make(&p->run, &p->options, rates ? &predictor : NULL, &ballot,
-                       &err) < 0)
+    if (dt_ballot_make(&p->spec, &p->options, rates ? &predictor : NULL,
+                       &ballot, &err) < 0)
         fail_msg("%s", err.text);
-    return dt_ballot_take(&p->run, &ballot);
+    return dt_ballot_take(&p->spec, &ballot);
 }
 
 /* --- what is taken --- */
@@ -102,10 +102,10 @@ static void without_rates_it_is_the_first_that_fits(void **state)
         assert_int_equal(taken(&p, 2 * need[s] - 1, 2, NULL), next);
     }
     /* by the number of parameters, of which there are few */
-    p.run.conf.distributed.strategy_auto_memory = false;
+    p.spec.conf.distributed.strategy_auto_memory = false;
     assert_int_equal(taken(&p, 1, 1, NULL), DT_CONF_DDP);
-    p.run.conf.distributed.strategy_auto_memory = true;
-    p.run.world = 1;
+    p.spec.conf.distributed.strategy_auto_memory = true;
+    p.spec.world = 1;
     assert_int_equal(taken(&p, 1, 1, NULL), DT_CONF_DDP);
     unplan(&p);
 }
@@ -201,14 +201,14 @@ static void the_reason_is_told(void **state)
             ballot.seconds[DT_CONF_DDP + k] = cases[i].seconds[k];
             ballot.lacks[DT_CONF_DDP + k] = cases[i].lacks[k];
         }
-        assert_string_equal(dt_ballot_text(&p.run, &ballot, text),
+        assert_string_equal(dt_ballot_text(&p.spec, &ballot, text),
                             cases[i].text);
     }
     struct dt_ballot ballot = {.kind = DT_BALLOT_SIZE, .least = DT_CONF_DDP};
-    assert_string_equal(dt_ballot_text(&p.run, &ballot, text),
+    assert_string_equal(dt_ballot_text(&p.spec, &ballot, text),
                         "ddp (auto: by the number of parameters)");
     ballot.kind = DT_BALLOT_GIVEN;
-    assert_string_equal(dt_ballot_text(&p.run, &ballot, text), "");
+    assert_string_equal(dt_ballot_text(&p.spec, &ballot, text), "");
     unplan(&p);
 }
 
@@ -235,7 +235,7 @@ static int choose(const struct dt_comm_world *world, void *arg)
     struct dt_device device = dt_cpu;
     struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
-    struct dt_run whole = {.rank = world->rank, .world = world->size};
+    struct dt_run whole = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_run *run = &whole;
     struct dt_report_step line;
     device.available_bytes = available_bytes;
@@ -244,9 +244,9 @@ static int choose(const struct dt_comm_world *world, void *arg)
     struct dt_comm *comm = small_comm(world, &err);
     TRY(comm);
     TRY(dt_run_init(run, small->conf, &exec, comm, 1, &err) == 0);
-    choice->strategy[run->rank] = run->conf.distributed.strategy;
-    if (run->rank == 0)
-        strcpy(choice->text, run->strategy);
+    choice->strategy[run->spec.rank] = run->spec.conf.distributed.strategy;
+    if (run->spec.rank == 0)
+        strcpy(choice->text, run->spec.strategy);
     TRY(small_step(run, &line, &err) == 0);
     dt_run_fini(run);
     dt_comm_destroy(comm);
@@ -277,8 +277,9 @@ static size_t need_of(const char *lines, int strategy)
 {
     struct planned p = {.conf = small_conf(lines)};
     struct dt_error err = {0};
-    p.run = (struct dt_run){.conf = *p.conf, .world = 3, .exec = dt_exec_cpu()};
-    assert_int_equal(dt_run_resolve(&p.run, &p.options, &err), 0);
+    p.spec =
+        (struct dt_spec){.conf = *p.conf, .world = 3, .exec = dt_exec_cpu()};
+    assert_int_equal(dt_plan_resolve(&p.spec, &p.options, &err), 0);
     const size_t bytes = total_of(&p, strategy);
     unplan(&p);
     return bytes;
@@ -324,10 +325,10 @@ static int train_two(struct dt_run *run, void *arg)
     TRY(small_step(run, &line, &err) == 0);
     TRY(small_step(run, &line, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         seen[0] = (double)run->progress.step;
         seen[1] = line.grad_norm;
-        seen[2] = run->conf.distributed.strategy;
+        seen[2] = run->spec.conf.distributed.strategy;
     }
     return 0;
 }

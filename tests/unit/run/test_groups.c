@@ -204,46 +204,46 @@ static void what_nodes_cannot_do_is_refused(void **state)
 
 static void auto_is_a_node_if_that_fits(void **state)
 {
-    struct dt_run run = {.world = 4,
-                         .B = 4,
-                         .eval_B = 4,
-                         .T = 64,
-                         .A = 1,
-                         .exec = dt_exec_cpu(),
-                         .nodes = nodes_of("aabb"),
-                         .learner.model_config = {.family = &dt_family_gpt2,
-                                                  .vocab_size = 257,
-                                                  .n_positions = 64,
-                                                  .n_embd = 64,
-                                                  .n_layer = 4,
-                                                  .n_head = 2,
-                                                  .n_kv_head = 2,
-                                                  .head_size = 32,
-                                                  .n_inner = 256}};
+    struct dt_spec spec = {.world = 4,
+                           .B = 4,
+                           .eval_B = 4,
+                           .T = 64,
+                           .A = 1,
+                           .exec = dt_exec_cpu(),
+                           .nodes = nodes_of("aabb"),
+                           .learner.config = {.family = &dt_family_gpt2,
+                                              .vocab_size = 257,
+                                              .n_positions = 64,
+                                              .n_embd = 64,
+                                              .n_layer = 4,
+                                              .n_head = 2,
+                                              .n_kv_head = 2,
+                                              .head_size = 32,
+                                              .n_inner = 256}};
     const struct dt_model_options options = {
         .B = 4, .T = 64, .compute = DT_F32, .train = true};
     struct dt_conf *conf = load_more("distributed.strategy: zero3\n");
     struct dt_error err;
     (void)state;
-    run.conf = *conf;
-    run.algo = dt_algo_of(conf);
-    run.learner.layout = dt_model_layout(&run.learner.model_config, 4, &err);
-    assert_non_null(run.learner.layout);
-    run.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
-    struct dt_plan plan = dt_plan_make(&run, &options);
+    spec.conf = *conf;
+    spec.algo = dt_algo_of(conf);
+    spec.learner.layout = dt_model_layout(&spec.learner.config, 4, &err);
+    assert_non_null(spec.learner.layout);
+    spec.conf.distributed.shard_group = DT_CONF_GROUP_NODE;
+    struct dt_plan plan = dt_plan_make(&spec, &options);
     size_t need = dt_plan_total(&plan);
-    run.conf.distributed.shard_group = DT_CONF_GROUP_AUTO;
-    plan = dt_plan_make(&run, &options);
+    spec.conf.distributed.shard_group = DT_CONF_GROUP_AUTO;
+    plan = dt_plan_make(&spec, &options);
     assert_true(dt_plan_total(&plan) < need);
-    assert_int_equal(dt_plan_choose_group(&run, &options, 2 * need, 2),
+    assert_int_equal(dt_plan_choose_group(&spec, &options, 2 * need, 2),
                      DT_CONF_GROUP_NODE);
-    assert_int_equal(dt_plan_choose_group(&run, &options, 2 * need - 2, 2),
+    assert_int_equal(dt_plan_choose_group(&spec, &options, 2 * need - 2, 2),
                      DT_CONF_GROUP_WORLD);
-    run.conf.distributed.reduction = DT_CONF_FLAT;
-    assert_int_equal(dt_plan_choose_group(&run, &options, 2 * need, 2),
+    spec.conf.distributed.reduction = DT_CONF_FLAT;
+    assert_int_equal(dt_plan_choose_group(&spec, &options, 2 * need, 2),
                      DT_CONF_GROUP_WORLD);
-    dt_layout_destroy(run.learner.layout);
-    dt_nodes_fini(&run.nodes);
+    dt_layout_destroy(spec.learner.layout);
+    dt_nodes_fini(&spec.nodes);
     dt_conf_destroy(conf);
 }
 

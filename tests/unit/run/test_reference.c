@@ -20,9 +20,9 @@
 static float *parts_of(struct dt_run *run, struct dt_parallel *of)
 {
     struct dt_error err = {0};
-    float *parts = calloc(run->learner.layout->count, sizeof(float)),
+    float *parts = calloc(run->spec.learner.layout->count, sizeof(float)),
           *at = parts;
-    for (size_t u = 0; u < run->learner.layout->unit_count; u++) {
+    for (size_t u = 0; u < run->spec.learner.layout->unit_count; u++) {
         struct dt_view part = dt_parallel_part(of, DT_OWNED_MASTER, u);
         if (dt_parallel_get(of, part, at, &err) < 0)
             exit(1);
@@ -33,7 +33,7 @@ static float *parts_of(struct dt_run *run, struct dt_parallel *of)
 
 static size_t part_elements(const struct dt_run *run)
 {
-    return run->learner.layout->count / (size_t)run->world;
+    return run->spec.learner.layout->count / (size_t)run->spec.world;
 }
 
 static bool same(const struct dt_run *run, const float *a, const float *b)
@@ -45,8 +45,8 @@ static bool same(const struct dt_run *run, const float *a, const float *b)
 static int read_by_passes(struct dt_run *run, void *all, struct dt_error *err)
 {
     const size_t width = dt_dtype_bytes(run->learner.compute);
-    for (size_t u = 0; u < run->learner.layout->unit_count; u++) {
-        const struct dt_unit *unit = &run->learner.layout->units[u];
+    for (size_t u = 0; u < run->spec.learner.layout->unit_count; u++) {
+        const struct dt_unit *unit = &run->spec.learner.layout->units[u];
         struct dt_view view;
         if (dt_parallel_gather(run->reference.parallel, u, false, &view, err) <
             0)
@@ -72,8 +72,8 @@ static int train_on(struct dt_run *run, void *arg)
     for (int i = 0; i < 4; i++) {
         TRY(pair_steps(run, i, &err) == 0);
         TRY(dt_run_evaluate(run, &loss, &count, &metrics, &err) == 0);
-        dt_metrics_results(run->algo, &metrics, results);
-        if (run->rank == 0) {
+        dt_metrics_results(run->spec.algo, &metrics, results);
+        if (run->spec.rank == 0) {
             outcome->loss[i] = loss;
             outcome->margin[i] = results[3];
         }
@@ -213,7 +213,7 @@ static int become_the_model(struct dt_run *run, void *arg)
     (void)arg;
     TRY(pair_steps(run, 3, &err) == 0);
     TRY(dt_run_evaluate(run, &loss, &count, &metrics, &err) == 0);
-    dt_metrics_results(run->algo, &metrics, results);
+    dt_metrics_results(run->spec.algo, &metrics, results);
     TRY(results[0] == 0 && results[1] == 0 && near(loss, log(2), 1e-6));
     return 0;
 }
@@ -246,8 +246,8 @@ static int through(struct dt_run *run, void *arg)
     TRY(pair_steps(run, HALF, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
     TRY(pair_steps(run, ALL, &err) == 0);
-    kept->model[run->rank] = parts_of(run, run->learner.parallel);
-    kept->reference[run->rank] = parts_of(run, run->reference.parallel);
+    kept->model[run->spec.rank] = parts_of(run, run->learner.parallel);
+    kept->reference[run->spec.rank] = parts_of(run, run->reference.parallel);
     return 0;
 }
 
@@ -259,8 +259,8 @@ static int resumed(struct dt_run *run, void *arg)
     TRY(pair_steps(run, ALL, &err) == 0);
     float *model = parts_of(run, run->learner.parallel);
     float *reference = parts_of(run, run->reference.parallel);
-    TRY(same(run, model, kept->model[run->rank]));
-    TRY(same(run, reference, kept->reference[run->rank]));
+    TRY(same(run, model, kept->model[run->spec.rank]));
+    TRY(same(run, reference, kept->reference[run->spec.rank]));
     free(model);
     free(reference);
     return 0;
@@ -296,10 +296,10 @@ static int keep_read(struct dt_run *run, void *arg)
     struct kept *kept = arg;
     TRY(pair_steps(run, HALF, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
-    void *all = calloc(run->learner.layout->count, sizeof(float));
+    void *all = calloc(run->spec.learner.layout->count, sizeof(float));
     if (read_by_passes(run, all, &err) < 0)
         return -1;
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         kept->read = all;
     else
         free(all);
@@ -312,12 +312,12 @@ static int compare_read(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     const struct kept *kept = arg;
     struct dt_layout *layout =
-        dt_model_layout(&run->learner.model_config, 2, &err);
+        dt_model_layout(&run->spec.learner.config, 2, &err);
     const size_t width = dt_dtype_bytes(run->learner.compute);
-    char *all = calloc(run->learner.layout->count, sizeof(float));
+    char *all = calloc(run->spec.learner.layout->count, sizeof(float));
     TRY(layout && read_by_passes(run, all, &err) == 0);
     for (size_t i = 0; i < layout->param_count; i++)
-        TRY(!memcmp(all + run->learner.layout->params[i].offset * width,
+        TRY(!memcmp(all + run->spec.learner.layout->params[i].offset * width,
                     (char *)kept->read + layout->params[i].offset * width,
                     layout->params[i].count * width));
     dt_layout_destroy(layout);

@@ -238,8 +238,11 @@ static void ids_may_be_any_of_the_models_vocabulary(void **state)
 static void learned_order(const char *data, const char *more, int32_t order[16])
 {
     struct dt_conf *conf = load(data, more);
-    struct dt_run run = {
-        .conf = *conf, .exec = dt_exec_cpu(), .world = 1, .B = 2, .T = 8};
+    struct dt_run run = {.spec = {.conf = *conf,
+                                  .exec = dt_exec_cpu(),
+                                  .world = 1,
+                                  .B = 2,
+                                  .T = 8}};
     struct dt_batch batch;
     open_data(&run.data, conf);
     struct dt_loader *loader = dt_run_loader(&run, NULL);
@@ -322,11 +325,11 @@ static const char *warned(const char *section, int32_t eos)
 {
     static char text[2048];
     struct dt_conf *conf = load(section, "tokenizer_name: tok");
-    struct dt_run run = {.conf = *conf};
+    struct dt_run run = {.spec.conf = *conf};
     open_data(&run.data, conf);
-    run.learner.model_config.vocab_size = VOCAB;
-    run.learner.model_config.eos[0] = eos;
-    run.learner.model_config.eos_count = 1;
+    run.spec.learner.config.vocab_size = VOCAB;
+    run.spec.learner.config.eos[0] = eos;
+    run.spec.learner.config.eos_count = 1;
     struct stderr_text log = stderr_text_begin();
     dt_run_warn_answers(&run);
     stderr_text_end(&log, text, sizeof(text));

@@ -35,7 +35,7 @@ static int evaluate(struct dt_run *run, void *arg)
     struct dt_report_eval line = {0};
     struct dt_error err = {0};
     TRY(dt_run_evaluate_prompts(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(struct dt_report_eval *)arg = line;
     return 0;
 }
@@ -122,7 +122,7 @@ static int train(struct dt_run *run, void *arg)
         TRY(!end->evaluates || dt_run_evaluate_prompts(run, &eval, &err) == 0);
         TRY(small_step(run, &line, &err) == 0);
     }
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         end->hash = dt_experience_hash(&run->samples.experience);
     return 0;
 }

@@ -25,7 +25,7 @@ struct first {
 static size_t count_flat(const struct dt_run *run)
 {
     const struct dt_advantage_options options =
-        dt_advantage_options(&run->conf);
+        dt_advantage_options(&run->spec.conf);
     struct dt_group_rewards r;
     struct dt_error err = {0};
     bool flat[64];
@@ -43,9 +43,9 @@ static int sample_first(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    TRY(run->samples.experience.groups == run->samples.groups);
+    TRY(run->samples.experience.groups == run->spec.sampling.groups);
     TRY(run->progress.position == run->samples.position);
-    if (run->rank > 0)
+    if (run->spec.rank > 0)
         return 0;
     first->hash = dt_experience_hash(&run->samples.experience);
     first->position = run->samples.position;

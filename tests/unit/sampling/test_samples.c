@@ -52,7 +52,7 @@ static int read_samples(struct dt_run *run, void *arg)
     size_t room = 0, rows = 0;
     (void)arg;
     TRY(steps(run, 4, &line, &err) == 0);
-    if (run->rank > 0)
+    if (run->spec.rank > 0)
         return 0;
     TRY(access("out/logs/samples-1.jsonl", F_OK) == 0);
     TRY(access("out/logs/samples-2.jsonl", F_OK) < 0);
@@ -132,8 +132,8 @@ static int disagree(struct dt_run *run, void *arg)
 {
     struct dt_metrics metrics;
     (void)arg;
-    dt_metrics_clear(run->algo, &metrics);
-    metrics.value[run->algo->metric_count - 2] = 8; /* tokens */
+    dt_metrics_clear(run->spec.algo, &metrics);
+    metrics.value[run->spec.algo->metric_count - 2] = 8; /* tokens */
     metrics.value[DT_GRPO_SAMPLING_DIFF_MEAN] = 8 * 0.05;
     metrics.value[DT_GRPO_RATIO_ERROR_MAX] = 1e-5;
     dt_run_warn_disagreement(run, &metrics);

@@ -47,7 +47,7 @@ static int stop_in_scoring(struct dt_run *run, void *arg)
     bool stopped = false;
     (void)arg;
     TRY(go_to(run, HALF, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         TRY(fclose(fopen("armed", "w")) == 0);
     TRY(dt_comm_barrier(run->comm, &err) == 0);
     this_run = run;
@@ -57,7 +57,7 @@ static int stop_in_scoring(struct dt_run *run, void *arg)
     TRY(run->queued == HALF && run->samples.use == 0);
     TRY(dt_run_collect(run, &line, &stopped, &err) == 0);
     TRY(dt_run_save(run, &why, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         TRY(unlink("armed") == 0 && unlink("asked") == 0);
     return 0;
 }

@@ -35,7 +35,7 @@ static inline int save_now(struct dt_run *run, void *arg)
     struct dt_error err = {0}, why = {0};
     (void)arg;
     TRY(dt_run_save(run, &why, &err) == 0);
-    TRY(run->world == 1 || dt_comm_barrier(run->comm, &err) == 0);
+    TRY(run->spec.world == 1 || dt_comm_barrier(run->comm, &err) == 0);
     return 0;
 }
 

@@ -41,25 +41,25 @@ static int see(struct dt_run *run, void *arg)
     struct dt_learner *l = &run->learner;
     struct dt_report_step line;
     struct dt_error err = {0};
-    float *frozen = NULL, *trained = copy_all(l->parallel, l->layout);
-    if (l->frozen.layout)
-        frozen = copy_all(l->frozen.parallel, l->frozen.layout);
+    float *frozen = NULL, *trained = copy_all(l->parallel, l->spec->layout);
+    if (l->spec->frozen)
+        frozen = copy_all(l->frozen, l->spec->frozen);
     for (int k = 0; k < LAST; k++) {
         const double before = run->progress.loss_sum;
         const double tokens = run->progress.loss_tokens;
         TRY(small_step(run, &line, &err) == 0);
-        if (run->rank == 0)
+        if (run->spec.rank == 0)
             seen->loss[k] = (run->progress.loss_sum - before) /
                             (run->progress.loss_tokens - tokens);
     }
-    float *after = copy_all(l->parallel, l->layout);
+    float *after = copy_all(l->parallel, l->spec->layout);
     seen->trained_changed =
-        memcmp(after, trained, l->layout->count * sizeof(float)) != 0;
+        memcmp(after, trained, l->spec->layout->count * sizeof(float)) != 0;
     free(after);
     if (frozen) {
-        after = copy_all(l->frozen.parallel, l->frozen.layout);
+        after = copy_all(l->frozen, l->spec->frozen);
         seen->frozen_same =
-            !memcmp(after, frozen, l->frozen.layout->count * sizeof(float));
+            !memcmp(after, frozen, l->spec->frozen->count * sizeof(float));
         free(after);
     }
     free(frozen);
@@ -106,8 +106,8 @@ static int go(struct dt_run *run, void *arg)
     TRY(save_now(run, NULL) == 0);
     TRY(steps(run, LAST, &err) == 0);
     for (size_t i = 0; (learner = dt_run_learner(run, i)) != NULL; i++) {
-        float *all = copy_all(learner->parallel, learner->layout);
-        if (run->rank == 0)
+        float *all = copy_all(learner->parallel, learner->spec->layout);
+        if (run->spec.rank == 0)
             kept->weights[i] = all;
         else
             free(all);
@@ -123,9 +123,10 @@ static int go_on(struct dt_run *run, void *arg)
     TRY(run->progress.step == kept->from);
     TRY(steps(run, LAST, &err) == 0);
     for (size_t i = 0; (learner = dt_run_learner(run, i)) != NULL; i++) {
-        float *all = copy_all(learner->parallel, learner->layout);
+        float *all = copy_all(learner->parallel, learner->spec->layout);
         TRY(!memcmp(all, kept->weights[i],
-                    learner->layout->count * dt_dtype_bytes(learner->compute)));
+                    learner->spec->layout->count *
+                        dt_dtype_bytes(learner->compute)));
         free(all);
     }
     return 0;
@@ -287,24 +288,24 @@ static void an_adapter_is_trained_on_where_it_was_saved(void **state)
 static int see_critic(struct dt_run *run, void *arg)
 {
     const struct dt_learner *critic = &run->critic;
-    const size_t bytes = critic->layout->count * sizeof(float);
+    const size_t bytes = critic->spec->layout->count * sizeof(float);
     struct dt_report_step line;
     struct dt_error err = {0};
-    float *frozen = NULL, *first = copy_all(critic->parallel, critic->layout);
-    if (critic->frozen.layout)
-        frozen = copy_all(critic->frozen.parallel, critic->frozen.layout);
+    float *frozen = NULL,
+          *first = copy_all(critic->parallel, critic->spec->layout);
+    if (critic->spec->frozen)
+        frozen = copy_all(critic->frozen, critic->spec->frozen);
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(double *)arg = run->progress.metrics.value[DT_PPO_VALUE_LOSS];
     TRY(steps(run, LAST, &err) == 0);
-    float *last = copy_all(critic->parallel, critic->layout);
+    float *last = copy_all(critic->parallel, critic->spec->layout);
     TRY(memcmp(first, last, bytes) != 0);
     free(first);
     free(last);
     if (frozen) {
-        last = copy_all(critic->frozen.parallel, critic->frozen.layout);
-        TRY(!memcmp(frozen, last,
-                    critic->frozen.layout->count * sizeof(float)));
+        last = copy_all(critic->frozen, critic->spec->frozen);
+        TRY(!memcmp(frozen, last, critic->spec->frozen->count * sizeof(float)));
         free(last);
         free(frozen);
     }
@@ -339,8 +340,8 @@ static void a_critic_has_an_adapter_of_its_own(void **state)
  */
 static int look_at_critic(struct dt_run *run, void *arg)
 {
-    const struct dt_adapter *policy = &run->learner.adapter;
-    const struct dt_adapter *critic = &run->critic.adapter;
+    const struct dt_adapter *policy = &run->spec.learner.adapter;
+    const struct dt_adapter *critic = &run->spec.critic.adapter;
     struct dt_error err = {0};
     (void)arg;
     TRY(run->reference.parallel);
@@ -377,7 +378,7 @@ static int plan_is_what_is_allocated(const struct dt_comm_world *world,
     struct dt_device device = dt_cpu;
     struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
-    struct dt_run whole = {.rank = world->rank, .world = world->size};
+    struct dt_run whole = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_run *run = &whole;
     struct dt_model_options options;
     device.allocate = count_bytes;
@@ -386,16 +387,15 @@ static int plan_is_what_is_allocated(const struct dt_comm_world *world,
     TRY(comm);
     allocated = 0;
     TRY(dt_run_init(run, arg, &exec, comm, world->size, &err) == 0);
-    struct dt_run other = {
-        .conf = run->conf, .exec = exec, .world = run->world};
-    TRY(dt_run_resolve(&other, &options, &err) == 0);
-    const struct dt_plan plan = dt_plan_make(run, &options);
+    struct dt_spec other = {
+        .conf = run->spec.conf, .exec = exec, .world = run->spec.world};
+    TRY(dt_plan_resolve(&other, &options, &err) == 0);
+    const struct dt_plan plan = dt_plan_make(&run->spec, &options);
     /* beside it are the scalars of steps and the ranges of the optimizer */
     const size_t planned = dt_plan_total(&plan) - plan.batches;
-    const size_t learners = run->critic.layout ? 2 : 1;
+    const size_t learners = run->spec.critic.layout ? 2 : 1;
     TRY(allocated >= planned && allocated - planned < learners * 512);
-    dt_learner_fini(&other.learner);
-    dt_learner_fini(&other.critic);
+    dt_spec_fini(&other);
     dt_run_fini(run);
     dt_comm_destroy(comm);
     return 0;

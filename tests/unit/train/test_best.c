@@ -16,7 +16,7 @@
 /* A run after step 0, as dt_run_init leaves it. */
 static struct dt_run run_of(struct dt_conf *conf)
 {
-    struct dt_run run = {.conf = *conf, .algo = dt_algo_of(conf)};
+    struct dt_run run = {.spec = {.conf = *conf, .algo = dt_algo_of(conf)}};
     run.progress.best = (struct dt_best){.value = NAN, .saved = NAN};
     run.total_steps = 100;
     return run;

@@ -103,13 +103,13 @@ static void tokens_are_counted_since_the_line_and_since_the_start(void **state)
 static int check_flops(struct dt_run *run, void *arg)
 {
     struct dt_error err = {.text = ""};
-    const size_t C = 16, T = 32, V = run->learner.model_config.vocab_size;
+    const size_t C = 16, T = 32, V = run->spec.learner.config.vocab_size;
     const size_t N = 12 * C * C + 13 * C + 2 * C + V * C;
     (void)arg;
-    TRY(run->learner.layout->param_total == N + T * C);
-    TRY(dt_flops_per_token(run) == (double)(6 * N));
-    run->conf.data.kind = DT_KIND_TOKENS;
-    TRY(dt_flops_per_token(run) == (double)(6 * N + 12 * C * T));
+    TRY(run->spec.learner.layout->param_total == N + T * C);
+    TRY(dt_flops_per_token(&run->spec) == (double)(6 * N));
+    run->spec.conf.data.kind = DT_KIND_TOKENS;
+    TRY(dt_flops_per_token(&run->spec) == (double)(6 * N + 12 * C * T));
     return 0;
 }
 
@@ -153,7 +153,7 @@ static int ask_late_rank(struct dt_run *run, void *arg)
     (void)arg;
     TRY(dt_costs_begin(run, &err) == 0);
     const double since = run->window.since;
-    if (run->rank == 1)
+    if (run->spec.rank == 1)
         usleep(50000);
     run->window.steps = 1;
     TRY(dt_run_costs(run, 100, 0.001, &costs, &err) == 0);
@@ -185,9 +185,9 @@ static int count_energy(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     TRY(dt_costs_begin(run, &err) == 0);
     run->energy.counters = dt_energy_open(
-        &(struct dt_energy_options){.node = run->rank == 0, .root = arg});
+        &(struct dt_energy_options){.node = run->spec.rank == 0, .root = arg});
     TRY(run->energy.counters);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         sysfs_write("host", "5000000\n", ZONE "/energy_uj");
     run->window.steps = 2;
     TRY(dt_run_costs(run, 100, 1, &costs, &err) == 0);

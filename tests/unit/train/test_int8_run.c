@@ -35,7 +35,7 @@ static int learn(struct dt_run *run, void *arg)
     }
     mine.weight = dt_view_f32(
         dt_parallel_part(run->learner.parallel, DT_OWNED_MASTER, 1))[0];
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *(struct curve *)arg = mine;
     return 0;
 }

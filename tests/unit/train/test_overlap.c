@@ -29,9 +29,9 @@ static int keep_hashes(struct dt_run *run, void *arg)
         run->learner.schedule.lr = 0;
     for (uint64_t i = 0; i < GENERATIONS; i++) {
         if (i == hashes->skip)
-            run->samples.position += run->samples.groups;
+            run->samples.position += run->spec.sampling.groups;
         TRY(small_step(run, &line, &err) == 0);
-        if (run->rank == 0)
+        if (run->spec.rank == 0)
             hashes->of[i] = dt_experience_hash(&run->samples.experience);
     }
     return 0;
@@ -67,16 +67,17 @@ static int look_ahead(struct dt_run *run, void *arg)
     run->total_steps = 3;
     TRY(small_step(run, &line, &err) == 0);
     TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] <= 1e-5);
-    TRY(s->scoring && s->ahead.groups == s->groups);
-    TRY(s->ahead.number[0] == s->groups && s->position == 2 * s->groups);
+    TRY(s->scoring && s->ahead.groups == run->spec.sampling.groups);
+    TRY(s->ahead.number[0] == run->spec.sampling.groups &&
+        s->position == 2 * run->spec.sampling.groups);
     TRY(small_step(run, &line, &err) == 0);
     TRY(value[DT_GRPO_SAMPLING_DIFF_MAX] > 1e-3);
     TRY(value[DT_GRPO_SAMPLING_RATIO_MAX] > 1);
     TRY(value[DT_GRPO_RATIO_ERROR_MAX] == 0);
-    TRY(s->scoring && s->position == 3 * s->groups);
+    TRY(s->scoring && s->position == 3 * run->spec.sampling.groups);
     TRY(small_step(run, &line, &err) == 0);
     TRY(!s->scoring && s->ahead.groups == 0);
-    TRY(s->position == 3 * s->groups);
+    TRY(s->position == 3 * run->spec.sampling.groups);
     return 0;
 }
 
@@ -150,7 +151,7 @@ static int save_two(struct dt_run *run, void *arg)
     struct dt_error err = {0}, why = {0};
     (void)arg;
     TRY(steps(run, 2, &line, &err) == 0);
-    TRY(run->samples.position == 3 * run->samples.groups);
+    TRY(run->samples.position == 3 * run->spec.sampling.groups);
     TRY(dt_run_save(run, &why, &err) == 0);
     return 0;
 }

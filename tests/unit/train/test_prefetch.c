@@ -71,13 +71,14 @@ static struct dt_conf *conf_of(size_t i, const char *strategy)
 /* The plan of a rank of two. */
 static struct dt_plan planned(const struct dt_conf *conf)
 {
-    struct dt_run run = {.conf = *conf, .world = WORLD, .exec = dt_exec_cpu()};
+    struct dt_spec spec = {
+        .conf = *conf, .world = WORLD, .exec = dt_exec_cpu()};
     struct dt_model_options options;
     struct dt_error err = {0};
-    if (dt_run_resolve(&run, &options, &err) < 0)
+    if (dt_plan_resolve(&spec, &options, &err) < 0)
         fail_msg("%s", err.text);
-    struct dt_plan plan = dt_plan_make(&run, &options);
-    dt_learner_fini(&run.learner);
+    struct dt_plan plan = dt_plan_make(&spec, &options);
+    dt_spec_fini(&spec);
     return plan;
 }
 
@@ -123,7 +124,7 @@ static int allocates_what_is_planned(const struct dt_comm_world *world,
     struct dt_device device = dt_cpu;
     struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
-    struct dt_run whole = {.rank = world->rank, .world = world->size};
+    struct dt_run whole = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_run *run = &whole;
     struct dt_report_step line;
     device.allocate = count_bytes;
@@ -165,7 +166,7 @@ static int train(struct dt_run *run, void *arg)
     double *sums = arg;
     for (int i = 0; i < 3; i++)
         TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0) {
+    if (run->spec.rank == 0) {
         sums[0] = run->progress.loss_sum;
         sums[1] = line.grad_norm;
     }
@@ -195,25 +196,26 @@ static void a_critic_is_limited_by_its_own_blocks(void **state)
 {
     struct dt_conf *conf =
         small_conf(ZERO3 "distributed.prefetch_elements: 9840\n"); /* 3 */
-    struct dt_run run = {.conf = *conf, .world = WORLD, .exec = dt_exec_cpu()};
+    struct dt_spec spec = {
+        .conf = *conf, .world = WORLD, .exec = dt_exec_cpu()};
     struct dt_model_options options;
     struct dt_error err = {0};
     (void)state;
-    assert_int_equal(dt_run_resolve(&run, &options, &err), 0);
-    struct dt_model_config larger = run.learner.model_config;
+    assert_int_equal(dt_plan_resolve(&spec, &options, &err), 0);
+    struct dt_model_config larger = spec.learner.config;
     larger.n_embd = 2 * C;
     larger.head_size = C;
     larger.n_inner = 4 * 2 * C;
     larger.text = NULL;
-    run.critic.model_config = larger;
-    run.critic.layout = dt_model_layout(&larger, WORLD, &err);
-    assert_non_null(run.critic.layout);
-    struct dt_parallel_options parallel = dt_run_parallel_options(&run, DT_F32);
+    spec.critic.config = larger;
+    spec.critic.layout = dt_model_layout(&larger, WORLD, &err);
+    assert_non_null(spec.critic.layout);
+    struct dt_parallel_options parallel =
+        dt_spec_parallel_options(&spec, DT_F32);
     assert_int_equal(parallel.prefetch, 4);
-    parallel = dt_run_critic_sharing(&run, &parallel);
+    parallel = dt_spec_critic_sharing(&spec, &parallel);
     assert_int_equal(parallel.prefetch, 2);
-    dt_learner_fini(&run.critic);
-    dt_learner_fini(&run.learner);
+    dt_spec_fini(&spec);
     dt_conf_destroy(conf);
 }
 

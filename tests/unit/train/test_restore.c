@@ -15,7 +15,7 @@ static int compare_parts(struct dt_run *run, const struct dt_parts *parts,
                          enum dt_owned kind)
 {
     struct dt_error err = {0};
-    size_t count = run->learner.layout->count;
+    size_t count = run->spec.learner.layout->count;
     struct dt_buffer *buf =
         dt_buffer_create(&dt_cpu, count * sizeof(float), "a test", &err);
     TRY(buf);
@@ -24,10 +24,10 @@ static int compare_parts(struct dt_run *run, const struct dt_parts *parts,
         0);
     float *own = malloc(count * sizeof(*own));
     TRY(own);
-    for (size_t u = 0; u < run->learner.layout->unit_count; u++) {
+    for (size_t u = 0; u < run->spec.learner.layout->unit_count; u++) {
         struct dt_range part = dt_layout_part(
-            run->learner.layout, u, dt_parallel_index(run->learner.parallel),
-            run->world);
+            run->spec.learner.layout, u,
+            dt_parallel_index(run->learner.parallel), run->spec.world);
         TRY(dt_parallel_get(run->learner.parallel,
                             dt_parallel_part(run->learner.parallel, kind, u),
                             own, &err) == 0);
@@ -45,7 +45,8 @@ static int compare_checkpoint(struct dt_run *run)
     struct dt_parts *parts;
     char dir[64];
     snprintf(dir, sizeof(dir), "out/checkpoints/checkpoint-%d", STEPS);
-    TRY(dt_parts_open(dir, run->learner.layout, &parts, &err) == 0 && parts);
+    TRY(dt_parts_open(dir, run->spec.learner.layout, &parts, &err) == 0 &&
+        parts);
     for (enum dt_owned kind = 0; kind < DT_OWNED_GRADS; kind++) {
         TRY(dt_parts_have(parts, kind, &err) == 1);
         TRY(compare_parts(run, parts, kind) == 0);
@@ -151,7 +152,7 @@ static int list_files(struct dt_run *run, void *arg)
     snprintf(path, sizeof(path),
              "out/checkpoints/checkpoint-%d/"
              "optim-rank-%05d-of-%05d.safetensors",
-             STEPS, run->rank, run->world);
+             STEPS, run->spec.rank, run->spec.world);
     TRY(access(path, R_OK) == 0);
     TRY(access("out/checkpoints/latest/checksums.txt", R_OK) == 0);
     TRY(dt_ckpt_verify("out/checkpoints/latest", NULL, &err) == 0);
@@ -173,11 +174,12 @@ static int fail_to_save(struct dt_run *run, void *arg)
     struct dt_error err = {0}, why = {0};
     (void)arg;
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 1)
-        snprintf(run->ckpt_root, sizeof(run->ckpt_root), "elsewhere");
+    if (run->spec.rank == 1)
+        snprintf(run->spec.ckpt_root, sizeof(run->spec.ckpt_root), "elsewhere");
     TRY(dt_run_save(run, &why, &err) == 1);
-    TRY(run->rank != 1 || strstr(why.text, "a file system that all nodes"));
-    TRY(run->rank != 0 || access("out/checkpoints/latest", F_OK) < 0);
+    TRY(run->spec.rank != 1 ||
+        strstr(why.text, "a file system that all nodes"));
+    TRY(run->spec.rank != 0 || access("out/checkpoints/latest", F_OK) < 0);
     return dt_comm_barrier(run->comm, &err);
 }
 

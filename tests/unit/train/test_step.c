@@ -47,7 +47,7 @@ static int take_steps(struct dt_run *run, void *arg)
     for (int i = 0; i < 3; i++)
         mine.weights[i] =
             dt_view_f32(small_flat(run, DT_OWNED_MASTER))[97 * 16 + i];
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *out = mine;
     return 0;
 }
@@ -199,8 +199,8 @@ static int overflow(struct dt_run *run, void *arg)
     /* no sum of a step's losses is beyond fp16 */
     const double *scalars = run->learner.results[1].scalars;
     TRY(near(scalars[DT_STEP_LOSS_SCALE],
-             run->conf.precision.loss_scale > 0 ? 1e30 / (4 * 32)
-                                                : 0x1p60 / (4 * 32),
+             run->spec.conf.precision.loss_scale > 0 ? 1e30 / (4 * 32)
+                                                     : 0x1p60 / (4 * 32),
              1e-12));
     /* a step without targets says nothing of the run */
     dt_run_judge(run, NAN, DT_STEP_EMPTY);
@@ -238,11 +238,12 @@ static int evaluate(struct dt_run *run, void *arg)
     struct dt_metrics none;
     struct dt_report_step line;
     struct dt_error err = {0};
-    TRY(run->eval_B == (size_t)run->conf.training.per_device_eval_batch_size);
+    TRY(run->spec.eval_B ==
+        (size_t)run->spec.conf.training.per_device_eval_batch_size);
     TRY(dt_run_evaluate(run, &mine.loss, &mine.tokens, &none, &err) == 0);
     TRY(small_step(run, &line, &err) == 0);
     mine.trained = run->progress.loss_sum / run->progress.loss_tokens;
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *held = mine;
     return 0;
 }
@@ -279,7 +280,7 @@ static int first_loss(struct dt_run *run, void *arg)
     struct dt_report_step line;
     struct dt_error err = {0};
     TRY(small_step(run, &line, &err) == 0);
-    if (run->rank == 0)
+    if (run->spec.rank == 0)
         *loss = run->progress.first_loss;
     return 0;
 }

@@ -386,7 +386,7 @@ static int save_poisoned(struct dt_run *run, void *arg)
     struct dt_view views[] = {small_flat(run, DT_OWNED_MASTER),
                               small_flat(run, DT_OWNED_M),
                               small_flat(run, DT_OWNED_V)};
-    const struct dt_param *param = &run->learner.layout->params[3];
+    const struct dt_param *param = &run->spec.learner.layout->params[3];
     dt_view_f32(views[poison->where])[param->offset + param->count - 1] =
         poison->value;
     TRY(dt_run_save(run, &err, &err) == 0);

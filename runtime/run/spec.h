@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec.h - a run before anything of it is allocated
+ *
+ * It follows from a configuration and the ranks alone. Plans and checks need no
+ * more, and a run (run.h) begins with it.
+ */
+#ifndef DT_RUN_SPEC_H
+#define DT_RUN_SPEC_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conf/conf.h"
+#include "ops/ops.h"
+#include "run/algo.h"
+#include "run/groups.h"
+#include "run/learner.h"
+
+/* Sizes of the generations of an algorithm that samples completions. */
+struct dt_sampling_spec {
+    size_t copies;            /* G, completions of a prompt */
+    size_t groups;            /* prompts of a generation */
+    size_t step_rows;         /* completions of an optimizer step, all ranks */
+    size_t parts;             /* optimizer steps that use all of them once */
+    size_t uses;              /* and that use them at all */
+    bool stores_old;          /* log-probabilities, as weights change */
+    size_t reward_bytes;      /* of reward models, on every rank */
+    double reward_operations; /* of these for a completion of full length */
+};
+
+struct dt_spec {
+    struct dt_conf conf; /* a copy with the batch resolved for this world;
+                            its strings belong to the caller */
+    const struct dt_conf *given; /* the caller's, as it was read */
+    const struct dt_algo *algo;
+    struct dt_exec exec;
+    int rank, world;
+    struct dt_nodes nodes; /* of the world */
+    char strategy[256];    /* that auto has taken, and why; "": it was given */
+    size_t B, T, A; /* rows, positions, micro-batches a step; of pairs, whose
+                       sides have up to T tokens, a step has B * A */
+    size_t eval_B;  /* rows of an evaluation */
+    size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
+    struct dt_learner_spec learner; /* the model that the algorithm trains */
+    struct dt_learner_spec critic;  /* a second one; no layout: none */
+    struct dt_sampling_spec sampling;
+    char ckpt_root[PATH_MAX - 64]; /* run.output_dir/checkpoints */
+};
+
+/* Frees the models and the nodes. */
+void dt_spec_fini(struct dt_spec *spec);
+
+/* --- steps --- */
+
+/* The lengths of batches are multiples of this. */
+size_t dt_spec_length_step(const struct dt_spec *spec);
+
+/* Samples, or prompts, of an optimizer step. */
+double dt_spec_samples_of_step(const struct dt_spec *spec);
+
+/* Steps of a run of data with so many samples; 0 if the steps depend on data of
+ * which nothing is known (0 samples).
+ */
+long dt_spec_count_steps(const struct dt_spec *spec, uint64_t samples);
+
+/* --- models --- */
+
+/* If the configuration has an adapter, makes a learner train it: its layout
+ * becomes that of its frozen weights, and it gets the layout of the adapter.
+ * -1: EX_CONFIG, or as dt_adapter_load.
+ */
+int dt_spec_adapter_resolve(const struct dt_spec *spec,
+                            struct dt_learner_spec *learner,
+                            struct dt_error *err);
+
+/* Checks the adapter of a configuration, if it has one, for a model of this
+ * config. -1: EX_CONFIG, EX_DATAERR, EX_NOINPUT.
+ */
+int dt_adapter_check(const struct dt_conf *conf,
+                     const struct dt_model_config *config,
+                     struct dt_error *err);
+
+/* The config of the critic of `model`. The caller releases it, also after -1:
+ * EX_CONFIG, or config.json cannot be read or is wrong.
+ */
+int dt_critic_config(const struct dt_conf *conf,
+                     const struct dt_model_config *model,
+                     struct dt_model_config *critic, struct dt_error *err);
+
+/* The model and layout of the critic, if the algorithm has one. Needs those of
+ * spec->learner. -1: EX_CONFIG, or config.json cannot be read or is wrong.
+ */
+int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err);
+
+/* The options of the critic's model, from those of the learner's. */
+struct dt_model_options dt_spec_critic_options(
+    const struct dt_spec *spec, const struct dt_model_options *options);
+
+/* Bytes of the critic's activations, whose memory is the model's, as the two
+ * take turns; 0 without one.
+ */
+size_t dt_spec_critic_memory(const struct dt_spec *spec,
+                             const struct dt_model_options *options);
+
+/* Whether a run needs a reference model, and how the reference of this
+ * algorithm would follow the model.
+ */
+bool dt_spec_needs_reference(const struct dt_spec *spec);
+static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
+    const struct dt_conf *conf)
+{
+    return conf->algorithm == DT_CONF_GRPO ? &conf->grpo.sync_ref
+                                           : &conf->dpo.sync_ref;
+}
+
+#endif /* DT_RUN_SPEC_H */
