@@ -178,7 +178,7 @@ void dt_best_link(const struct dt_run *run)
     const bool loads = run->spec.conf.training.load_best_model_at_end;
     struct dt_error err;
     const long step = run->progress.step;
-    if (run->spec.rank != 0 || run->unproven_step != step ||
+    if (run->spec.rank != 0 || run->saves.unproven != step ||
         (loads && best->step != step))
         return;
     if (dt_ckpt_set_best(run->spec.ckpt_root, loads ? best->step : -1, &err) <

@@ -170,10 +170,10 @@ static struct dt_dpo_side sum_side(const struct dt_dpo_options *options,
 static void recall(const struct dt_run *run, uint64_t number,
                    struct dt_dpo_pair *sums)
 {
-    if (!run->sums->buf)
+    if (!run->reference.sums->buf)
         return;
     const float *two =
-        dt_view_f32(dt_view_of(run->sums->buf, DT_F32)) + 2 * number;
+        dt_view_f32(dt_view_of(run->reference.sums->buf, DT_F32)) + 2 * number;
     sums->chosen.ref = two[0];
     sums->rejected.ref = two[1];
 }

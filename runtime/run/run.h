@@ -21,6 +21,7 @@
 #include "trace/trace.h"
 
 struct dt_owner;
+struct dt_watch;
 
 /* A step that was queued and of which the host has not read the result yet. */
 struct dt_in_flight {
@@ -57,6 +58,53 @@ struct dt_ppo {
     double numbers[DT_PPO_NUMBERS];
 };
 
+/* Values of a reference: those of a model with weights of its own, or those
+ * that were computed before.
+ */
+struct dt_reference {
+    struct dt_parallel *parallel; /* holds its weights, or NULL */
+    struct dt_graphs *graphs;
+    bool bare; /* it is the model without its adapter: no weights */
+    /* Of the training and the held-out pairs, if they were computed before:
+     * dt_dpo_sum of both sides, (pairs, 2) F32, by the number of the pair.
+     */
+    struct dt_sums {
+        struct dt_buffer *buf;
+        size_t pairs;
+    } precomputed[2];
+    const struct dt_sums *sums; /* those of the pairs that are passed */
+};
+
+/* Saves of the run. A checkpoint is good once a later step had a finite loss.
+ */
+struct dt_saves {
+    char path[PATH_MAX]; /* of the newest checkpoint, empty if none */
+    long unproven;       /* its step until it is known to be good, 0: none */
+    int failures;        /* saves in a row */
+    long retry;          /* the step after which to try again, 0: all is well */
+    long maybe; /* of a failed save that may have got as far as its checkpoint;
+                   0: none, or a later loss was finite */
+};
+
+/* Stored in checkpoints along with tensors. */
+struct dt_progress {
+    long step;           /* optimizer steps done, skipped ones included */
+    long skipped_in_row; /* steps without an update: non-finite gradients */
+    long skipped;        /* such steps since the last report */
+    uint64_t position;   /* global samples consumed */
+    double tokens;       /* targets consumed, all ranks */
+    double first_loss;   /* the first finite one, 0: none yet */
+    double loss_sum, loss_tokens; /* since the last report; of pairs, the latter
+                                     is their number */
+    struct dt_metrics metrics;    /* since the last report */
+    struct dt_best {
+        double value, saved; /* of all evaluations, and of those whose step was
+                                saved; NaN: none yet */
+        long step;           /* of `saved` */
+        long without;        /* evaluations since it was better */
+    } best;
+};
+
 struct dt_run {
     struct dt_spec spec;
     struct dt_comm *comm; /* not owned */
@@ -64,86 +112,30 @@ struct dt_run {
 
     struct dt_learner learner; /* the model that the algorithm trains */
     struct dt_learner critic;  /* a second one, if the spec has it */
-    double pairs_per_token;    /* of the step: algo.h */
-    struct dt_reference {
-        struct dt_parallel *parallel; /* holds its weights, or NULL */
-        struct dt_graphs *graphs;
-        bool bare; /* it is the model without its adapter: no weights */
-    } reference;
-    /* Of the training and the held-out pairs, if they were computed before:
-     * dt_dpo_sum of both sides of the reference, (pairs, 2) F32, by the number
-     * of the pair.
-     */
-    struct dt_sums {
-        struct dt_buffer *buf;
-        size_t pairs;
-    } precomputed[2];
-    const struct dt_sums *sums; /* those of the pairs that are passed */
-    struct dt_dpo_options dpo;  /* of algorithm dpo */
-    struct dt_samples samples;  /* of algorithms that sample completions */
-    struct dt_ppo ppo;          /* of algorithm ppo */
-
-    struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
-    long queued; /* steps of the run so far, including those in flight */
+    struct dt_reference reference;
+    struct dt_samples samples; /* of algorithms that sample completions */
+    struct dt_dpo_options dpo; /* of algorithm dpo */
+    struct dt_ppo ppo;         /* of algorithm ppo */
 
     struct dt_run_data data;
     struct dt_loader *loader;
     uint64_t epoch_samples;
+    double pairs_per_token; /* of the step: struct dt_picked */
 
-    json_t *settings;       /* resume_check.h, on rank 0 */
-    struct dt_owner *owner; /* of run.output_dir: rank 0 */
-    json_t *facts;          /* facts.h: of run.json, on rank 0 */
-    struct dt_report *report;
-    struct dt_trace *trace;
-    struct dt_live *live;     /* rank 0 */
-    char ckpt_path[PATH_MAX]; /* of the newest one, empty if none */
-
-    /* Of the steps since the last line of the report: costs.c. */
-    struct dt_run_window {
-        double since; /* when it began */
-        long steps;
-    } window;
-    struct dt_costs *costs; /* and over all of the run: costs.c */
-    struct dt_watch *watch; /* of ranks for each other: costs.h */
-
-    /* energy.c: since the last report that had it. */
-    struct dt_run_energy {
-        struct dt_energy *counters;
-        double last;   /* their last reading */
-        double joules; /* used since it was asked; NAN: unknown */
-        double read;   /* when */
-    } energy;
-
-    struct dt_run_save {
-        int failures; /* saves in a row */
-        long retry;   /* the step after which to try again, 0: all is well */
-        long maybe;   /* of a failed save that may have got as far as its
-                         checkpoint; 0: none, or a later loss was finite */
-    } save;
-
-    /* Stored in checkpoints along with tensors: dt_run_save, dt_run_restore. */
-    struct dt_progress {
-        long step;           /* optimizer steps done, skipped ones included */
-        long skipped_in_row; /* steps without an update: non-finite gradients */
-        long skipped;        /* such steps since the last report */
-        uint64_t position;   /* global samples consumed */
-        double tokens;       /* targets consumed, all ranks */
-        double first_loss;   /* the first finite one, 0: none yet */
-        double loss_sum, loss_tokens; /* since the last report; of pairs, the
-                                         latter is their number */
-        struct dt_metrics metrics;    /* since the last report */
-        struct dt_best {
-            double value, saved; /* of all evaluations, and of those whose step
-                                    was saved; NaN: none yet */
-            long step;           /* of `saved` */
-            long without;        /* evaluations since it was better */
-        } best;                  /* best.h */
-    } progress;
+    struct dt_in_flight in_flight[DT_MAX_IN_FLIGHT];
+    long queued; /* steps of the run so far, including those in flight */
     long total_steps;
-
-    /* health.c. A checkpoint is good once a later step had a finite loss. */
+    struct dt_progress progress;
     enum dt_health health;
-    long unproven_step; /* of the newest checkpoint until then, 0: none */
+    struct dt_saves saves;
+
+    struct dt_trace *trace;
+    struct dt_watch *watch;   /* of steps: what they cost, and slow ranks */
+    struct dt_report *report; /* this and the following on rank 0 alone */
+    struct dt_live *live;
+    struct dt_owner *owner; /* of run.output_dir */
+    json_t *facts;          /* of run.json */
+    json_t *settings;       /* that a run which resumes has to have */
 };
 
 /* Rank 0 logs the operations' notices since the last call as warnings.

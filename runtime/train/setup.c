@@ -29,7 +29,6 @@
 #include "train/resume/resume.h"
 #include "train/resume/resume_check.h"
 #include "train/train.h"
-#include "train/watch/costs.h"
 #include "train/watch/watch.h"
 
 /* Sets the ids that end a document, for the config.json of a model that was
@@ -307,10 +306,8 @@ void dt_run_fini(struct dt_run *run)
     dt_comm_forget_memory(run->comm);
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
-    dt_costs_destroy(run->costs);
     dt_watch_destroy(run->watch);
     dt_live_destroy(run->live);
-    dt_run_energy_end(run);
     dt_owner_release(run->owner);
     json_decref(run->settings);
     json_decref(run->facts);

@@ -256,7 +256,7 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     }
     dt_metrics_clear(spec->algo, &current->metrics);
     count_chosen(run, run->loader);
-    run->sums = &run->precomputed[0];
+    run->reference.sums = &run->reference.precomputed[0];
     const double told = dt_run_trace_tell(run, stop);
     begin_lap(run, DT_LAP_COMPUTE);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
@@ -473,7 +473,7 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
     spec->exec.ops->step_begin(spec->exec.stream, learner->eval, params);
     dt_metrics_clear(spec->algo, metrics);
     count_chosen(run, loader);
-    run->sums = &run->precomputed[1];
+    run->reference.sums = &run->reference.precomputed[1];
     int status = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
     if (status == 0 && spec->algo->loss)

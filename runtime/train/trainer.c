@@ -19,7 +19,6 @@
 #include "train/resume/resume.h"
 #include "train/train.h"
 #include "train/trainer.h"
-#include "train/watch/costs.h"
 #include "train/watch/watch.h"
 
 /* State of the loop between steps. */
@@ -158,8 +157,7 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     struct dt_report_value *kl = find_kl(run, &line->values);
     if (kl)
         kl->shown = true;
-    line->seconds = dt_clock_now() - run->window.since;
-    if (dt_run_costs(run, line->tokens, line->seconds, &line->costs, err) < 0)
+    if (dt_watch_costs(run, line, err) < 0)
         return -1;
     p->loss_sum = p->loss_tokens = 0;
     dt_metrics_clear(spec->algo, &p->metrics);
@@ -193,11 +191,9 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
-        dt_run_energy_poll(run);
         dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
-        run->window.steps++;
         if (dt_watch_step(run, err) < 0)
             return -1;
         if (report_step(run, &loop->line, err) < 0)
@@ -280,7 +276,7 @@ static int stop_between(struct dt_run *run, struct loop *loop,
     if (run->progress.step == 0)
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");
-    if (run->unproven_step == run->progress.step)
+    if (run->saves.unproven == run->progress.step)
         return 0;
     return save_if_due(run, true, loop, err);
 }
@@ -378,7 +374,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 {
     struct loop loop = {.summary = summary, .line = {.loss = NAN}};
 
-    if (dt_costs_begin(run, err) < 0 || dt_watch_begin(run, err) < 0)
+    if (dt_watch_begin(run, err) < 0)
         return -1;
     if (run->spec.conf.training.eval_only)
         return run_evaluation(run, summary, err);
@@ -388,7 +384,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
                        "%ld; to continue, raise training.max_steps or "
                        "training.epochs",
                        run->queued, run->total_steps);
-    dt_run_energy_begin(run);
+    dt_watch_energy(run);
     dt_live_phase(run->live, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
     while (run->queued < run->total_steps && !loop.stop_asked)
@@ -422,14 +418,13 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         if (dt_run_keep_output(&run, result < 0 ? &late : err) < 0)
             result = -1;
         dt_run_live_end(&run, result, err);
-        if (run.report)
-            dt_costs_end(&run);
+        dt_watch_end(&run);
         dt_events_end(&run, result, err);
         recorded_end = run.report != NULL;
         summary.seconds = dt_clock_now() - start;
         summary.tokens = run.progress.tokens - tokens;
         summary.peak_bytes = exec->device->peak_bytes();
-        summary.output = run.ckpt_path[0] ? run.ckpt_path : NULL;
+        summary.output = run.saves.path[0] ? run.saves.path : NULL;
         if (result == 0 && run.report)
             dt_report_summary(run.report, &summary);
     } else {

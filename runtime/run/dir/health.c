@@ -38,11 +38,11 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
                                                               : DT_WELL;
     if (!isfinite(loss))
         return;
-    run->save.maybe = 0;
-    if (run->unproven_step == 0)
+    run->saves.maybe = 0;
+    if (run->saves.unproven == 0)
         return;
-    dt_run_prune(run, run->unproven_step);
-    run->unproven_step = 0;
+    dt_run_prune(run, run->saves.unproven);
+    run->saves.unproven = 0;
 }
 
 /* Whether all weights of a learner are finite; as dt_run_weights_finite. */
@@ -81,7 +81,7 @@ static int find_good(const struct dt_run *run, char **path,
                      struct dt_error *err)
 {
     long unproven =
-        run->unproven_step > 0 ? run->unproven_step : run->save.maybe;
+        run->saves.unproven > 0 ? run->saves.unproven : run->saves.maybe;
     if (unproven > 0)
         return dt_ckpt_retreat(run->spec.ckpt_root, unproven, path, err);
     return dt_ckpt_find(run->spec.ckpt_root, NULL, path, err);

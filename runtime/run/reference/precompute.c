@@ -132,7 +132,7 @@ static void list_content(const struct dt_run *run, struct content *c)
                                 .view = dt_view_of(&c->buf, DT_I64),
                                 .stored = DT_I64};
     for (int part = 0; part < 2; part++) {
-        const struct dt_sums *sums = &run->precomputed[part];
+        const struct dt_sums *sums = &run->reference.precomputed[part];
         if (sums->pairs > 0)
             c->tensors[c->count++] = (struct dt_ckpt_tensor){
                 .name = parts[part],
@@ -205,7 +205,7 @@ static int allocate(struct dt_run *run, struct dt_error *err)
 {
     for (int part = 0; part < 2; part++) {
         const struct dt_rows *rows = rows_of(run, part);
-        struct dt_sums *sums = &run->precomputed[part];
+        struct dt_sums *sums = &run->reference.precomputed[part];
         for (size_t i = 0; rows && i < dt_rows_count(rows); i++) {
             uint64_t number = dt_rows_pair(rows, i)->number;
             sums->pairs = number >= sums->pairs ? number + 1 : sums->pairs;
@@ -250,7 +250,7 @@ static void keep_sums(struct dt_run *run, const struct dt_batch *batch,
 static int compute_part(struct dt_run *run, int part, struct dt_error *err)
 {
     struct dt_batch batch;
-    struct dt_sums *sums = &run->precomputed[part];
+    struct dt_sums *sums = &run->reference.precomputed[part];
     if (sums->pairs == 0)
         return 0;
     struct dt_loader *loader = dt_run_pass(run, rows_of(run, part), err);
@@ -290,7 +290,7 @@ static int share(struct dt_run *run, struct dt_error *err)
 {
     double values[CHUNK];
     for (int part = 0; part < 2 && run->spec.world > 1; part++) {
-        const struct dt_sums *sums = &run->precomputed[part];
+        const struct dt_sums *sums = &run->reference.precomputed[part];
         float *own = sums->buf ? sums->buf->data : NULL;
         for (size_t at = 0; at < 2 * sums->pairs; at += CHUNK) {
             size_t left = 2 * sums->pairs - at;
@@ -336,5 +336,5 @@ int dt_run_precompute(struct dt_run *run, struct dt_error *err)
 void dt_run_precompute_fini(struct dt_run *run)
 {
     for (int part = 0; part < 2; part++)
-        dt_buffer_destroy(run->precomputed[part].buf);
+        dt_buffer_destroy(run->reference.precomputed[part].buf);
 }

@@ -114,7 +114,9 @@ void dt_run_reference_fini(struct dt_run *run)
 {
     dt_graphs_destroy(run->reference.graphs);
     dt_parallel_destroy(run->reference.parallel);
-    run->reference = (struct dt_reference){0};
+    run->reference.graphs = NULL;
+    run->reference.parallel = NULL;
+    run->reference.bare = false;
 }
 
 bool dt_run_refers(const struct dt_run *run)

@@ -20,9 +20,9 @@ bool dt_run_refers(const struct dt_run *run);
  */
 const char *dt_run_reference_dir(const struct dt_run *run);
 
-/* Fills run->precomputed, from a file or with a pass over all pairs. -1: as
- * dt_run_reference_init; EX_DATAERR, the file is damaged; the device or a peer
- * failed. dt_run_precompute_fini in any case.
+/* Fills run->reference.precomputed, from a file or with a pass over all pairs.
+ * -1: as dt_run_reference_init; EX_DATAERR, the file is damaged; the device or
+ * a peer failed. dt_run_precompute_fini in any case.
  */
 int dt_run_precompute(struct dt_run *run, struct dt_error *err);
 void dt_run_precompute_fini(struct dt_run *run);

@@ -420,7 +420,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
     if (result > 0)
         tell_failure(run, why);
     if (result == 0)
-        snprintf(run->ckpt_path, sizeof(run->ckpt_path), "%s/latest",
+        snprintf(run->saves.path, sizeof(run->saves.path), "%s/latest",
                  run->spec.ckpt_root);
     return result;
 }

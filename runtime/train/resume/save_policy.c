@@ -13,7 +13,7 @@ enum { HALVINGS = 3 }; /* of the interval, one for each failure */
 bool dt_run_save_due(const struct dt_run *run, long step)
 {
     const struct dt_conf *conf = &run->spec.conf;
-    return step == run->total_steps || step == run->save.retry ||
+    return step == run->total_steps || step == run->saves.retry ||
            (conf->checkpoint.strategy == DT_CONF_STEPS &&
             step % conf->checkpoint.steps == 0);
 }
@@ -23,7 +23,7 @@ bool dt_run_save_due(const struct dt_run *run, long step)
  */
 static long retry_step(const struct dt_run *run, long step)
 {
-    int failures = run->save.failures;
+    int failures = run->saves.failures;
     long steps = run->spec.conf.checkpoint.steps >>
                  (failures < HALVINGS ? failures : HALVINGS);
     return step + (steps > 1 ? steps : 1);
@@ -32,7 +32,7 @@ static long retry_step(const struct dt_run *run, long step)
 /* On rank 0: whether the failed save ends the run. */
 static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 {
-    long failures = run->save.failures + 1;
+    long failures = run->saves.failures + 1;
     long most = run->spec.conf.checkpoint.max_failures;
     if (last)
         dt_error_prefix(err, "step %ld, the last one, could not be saved",
@@ -49,17 +49,17 @@ static bool gives_up(const struct dt_run *run, bool last, struct dt_error *err)
 static void plan_retry(struct dt_run *run, const char *why, double seconds)
 {
     long step = run->progress.step;
-    run->save.failures++;
-    run->save.retry = retry_step(run, step);
-    run->save.maybe = step;
+    run->saves.failures++;
+    run->saves.retry = retry_step(run, step);
+    run->saves.maybe = step;
     dt_run_event(run, "save_failed", seconds, "%s", why);
     if (run->spec.rank == 0)
         dt_log(DT_LOG_WARN, "algo",
                "step %ld could not be saved, and the run continues: %s; "
                "failure %d of %ld in a row (checkpoint.max_failures), next "
                "try after step %ld",
-               step, why, run->save.failures,
-               run->spec.conf.checkpoint.max_failures, run->save.retry);
+               step, why, run->saves.failures,
+               run->spec.conf.checkpoint.max_failures, run->saves.retry);
 }
 
 static void note_save(struct dt_run *run, double seconds)
@@ -72,7 +72,7 @@ static void note_save(struct dt_run *run, double seconds)
                             .seconds = seconds,
                             .bytes = (double)dt_run_checkpoint_bytes(run),
                             .rank = -1,
-                            .text = run->ckpt_path});
+                            .text = run->saves.path});
 }
 
 static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
@@ -99,8 +99,9 @@ static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
         return 0;
     }
     note_save(run, seconds);
-    run->save = (struct dt_run_save){0};
-    run->unproven_step = run->progress.step;
+    run->saves.failures = 0;
+    run->saves.retry = run->saves.maybe = 0;
+    run->saves.unproven = run->progress.step;
     return 0;
 }
 

@@ -3,64 +3,25 @@
  * costs.c - times, memory and energy of the steps between two report lines
  *
  * Ranks exchange their numbers once a line, never once a step. Times are
- * differences of the totals of spans (base/span.h).
+ * differences of the totals of spans (base/span.h). Each rank counts the energy
+ * of its GPU. Without GPUs the first rank of each node counts the processors of
+ * that node.
  */
 #include "config.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/median.h"
 #include "run/flops.h"
 #include "run/gather.h"
-#include "train/watch/costs.h"
-#include "train/watch/watch.h"
+#include "train/watch/watch_impl.h"
 
-enum { RANKS_SECONDS = 60 }; /* between lines of ranks.jsonl */
-
-/* Numbers of a rank: times of a step, bytes, and the energy it has counted. */
-enum { NOW = DT_TIMES, PEAK, JOULES, NUMBERS };
-
-struct dt_costs {
-    struct dt_spent spent; /* at the last line */
-    double *ranks;         /* (world, NUMBERS) of the last line */
-    double *sums;     /* (NUMBERS, world) since the last line of ranks.jsonl */
-    double *room;     /* (world) */
-    long steps, step; /* number of summed steps, and the last of them */
-    double seconds;   /* that these steps took */
-    double written;   /* time of that line */
-    double asked;     /* time of the last exchange between ranks */
-    double tokens;    /* since then */
+enum {
+    RANKS_SECONDS = 60, /* between lines of ranks.jsonl */
+    READ_SECONDS = 10, /* often enough to miss no wrap of a counter of energy */
 };
-
-void dt_costs_destroy(struct dt_costs *costs)
-{
-    if (!costs)
-        return;
-    free(costs->ranks);
-    free(costs->sums);
-    free(costs->room);
-    free(costs);
-}
-
-int dt_costs_begin(struct dt_run *run, struct dt_error *err)
-{
-    const size_t world = (size_t)run->spec.world;
-    struct dt_costs *costs = calloc(1, sizeof(*costs));
-    run->costs = costs;
-    if (costs) {
-        costs->ranks = calloc(world * NUMBERS, sizeof(double));
-        costs->sums = calloc(world * NUMBERS, sizeof(double));
-        costs->room = calloc(world, sizeof(double));
-    }
-    if (!costs || !costs->ranks || !costs->sums || !costs->room)
-        return dt_error_set(err, EX_OSERR, "costs of a step: out of memory");
-    dt_spent_now(run->spec.exec.device, &costs->spent);
-    run->window.since = costs->written = costs->asked = dt_clock_now();
-    return 0;
-}
 
 bool dt_run_can_ask(const struct dt_run *run)
 {
@@ -139,22 +100,79 @@ double dt_own_time(const struct dt_device *device, const double times[DT_TIMES])
     return times[DT_TIME_COMPUTE] + data_wait;
 }
 
+/* --- energy --- */
+
+static bool is_first_on_host(const struct dt_run *run)
+{
+    const char *host = dt_comm_host(run->comm, run->spec.rank);
+    for (int rank = 0; rank < run->spec.rank; rank++)
+        if (strcmp(dt_comm_host(run->comm, rank), host) == 0)
+            return false;
+    return true;
+}
+
+/* Adds the joules used since the last reading. */
+static void read_energy(struct dt_watch *w)
+{
+    struct dt_energy_reading reading = {NAN, NAN};
+    if (w->energy.counters)
+        dt_energy_read(w->energy.counters, &reading);
+    const double all = reading.gpu_j + reading.cpu_j;
+    w->energy.joules += all - w->energy.last;
+    w->energy.last = all;
+    w->energy.read = dt_clock_now();
+}
+
+void dt_watch_energy(struct dt_run *run)
+{
+    const struct dt_device *device = run->spec.exec.device;
+    const struct dt_energy_options options = {
+        .node = device->is_host && is_first_on_host(run),
+        .gpu = device->bus_id ? device->bus_id() : NULL,
+    };
+    struct dt_watch *w = run->watch;
+    w->energy.counters = dt_energy_open(&options);
+    read_energy(w);
+    if (w->energy.counters)
+        dt_live_no_energy(run->live, dt_energy_problem(w->energy.counters));
+}
+
+void dt_energy_poll(struct dt_watch *w)
+{
+    if (dt_clock_now() >= w->energy.read + READ_SECONDS)
+        read_energy(w);
+}
+
+/* Joules that this rank has counted since the previous call. NAN: unknown; 0:
+ * another rank of its host counts them.
+ */
+static double take_energy(struct dt_watch *w)
+{
+    read_energy(w);
+    const double joules = w->energy.joules;
+    w->energy.joules = 0;
+    return joules;
+}
+
+/* --- the numbers of ranks --- */
+
 /* Measures the numbers of this rank since the last line, and its energy since
  * the last exchange. Without an exchange (`asks` is false) the energy stays
  * counted.
  */
-static void measure(struct dt_run *run, bool asks, double mine[NUMBERS])
+static void measure(struct dt_run *run, bool asks, double mine[DT_COSTS])
 {
     const struct dt_device *device = run->spec.exec.device;
-    dt_step_times(device, &run->costs->spent, run->window.steps, mine);
-    mine[NOW] = known(device->used_bytes());
-    mine[PEAK] = fmax(mine[NOW], known(device->peak_bytes()));
-    mine[JOULES] = asks ? dt_run_energy_take(run) : NAN;
+    dt_step_times(device, &run->watch->costs.spent, run->watch->window.steps,
+                  mine);
+    mine[DT_COST_NOW] = known(device->used_bytes());
+    mine[DT_COST_PEAK] = fmax(mine[DT_COST_NOW], known(device->peak_bytes()));
+    mine[DT_COST_JOULES] = asks ? take_energy(run->watch) : NAN;
 }
 
 static double of_rank(const struct dt_run *run, size_t rank, size_t i)
 {
-    return run->costs->ranks[rank * NUMBERS + i];
+    return run->watch->costs.ranks[rank * DT_COSTS + i];
 }
 
 static double mean(const struct dt_run *run, size_t i)
@@ -183,11 +201,11 @@ static void add_extremes(const struct dt_run *run,
                          struct dt_report_values *costs)
 {
     const size_t world = (size_t)run->spec.world;
-    double *times = run->costs->room;
+    double *times = run->watch->room;
     size_t slowest = 0;
     for (size_t r = 0; r < world; r++) {
-        times[r] =
-            dt_own_time(run->spec.exec.device, run->costs->ranks + r * NUMBERS);
+        times[r] = dt_own_time(run->spec.exec.device,
+                               run->watch->costs.ranks + r * DT_COSTS);
         if (times[r] > times[slowest])
             slowest = r;
     }
@@ -214,56 +232,58 @@ static bool make_power(double *joules, size_t world, double seconds)
 
 static void write_ranks(struct dt_run *run)
 {
-    struct dt_costs *c = run->costs;
+    struct dt_watch *w = run->watch;
     const size_t world = (size_t)run->spec.world;
-    double *power = c->sums + JOULES * world;
+    double *power = w->costs.sums + DT_COST_JOULES * world;
     for (size_t i = 0; i < DT_TIMES * world; i++)
-        c->sums[i] /= (double)c->steps;
-    const bool powered = make_power(power, world, c->seconds);
-    dt_report_ranks(run->report,
-                    &(struct dt_report_ranks){
-                        .step = c->step,
-                        .count = world,
-                        .compute_s = c->sums + DT_TIME_COMPUTE * world,
-                        .comm_s = c->sums + DT_TIME_COMM * world,
-                        .data_wait_s = c->sums + DT_TIME_DATA_WAIT * world,
-                        .mem = c->sums + NOW * world,
-                        .power_w = powered ? power : NULL});
-    for (size_t i = 0; i < NUMBERS * world; i++)
-        c->sums[i] = 0;
-    c->steps = 0;
-    c->seconds = 0;
-    c->written = dt_clock_now();
+        w->costs.sums[i] /= (double)w->costs.steps;
+    const bool powered = make_power(power, world, w->costs.seconds);
+    dt_report_ranks(
+        run->report,
+        &(struct dt_report_ranks){
+            .step = w->costs.step,
+            .count = world,
+            .compute_s = w->costs.sums + DT_TIME_COMPUTE * world,
+            .comm_s = w->costs.sums + DT_TIME_COMM * world,
+            .data_wait_s = w->costs.sums + DT_TIME_DATA_WAIT * world,
+            .mem = w->costs.sums + DT_COST_NOW * world,
+            .power_w = powered ? power : NULL});
+    for (size_t i = 0; i < DT_COSTS * world; i++)
+        w->costs.sums[i] = 0;
+    w->costs.steps = 0;
+    w->costs.seconds = 0;
+    w->costs.written = dt_clock_now();
 }
 
 /* Adds the numbers of ranks to those of the next line of ranks.jsonl. */
 static void sum_ranks(struct dt_run *run)
 {
-    struct dt_costs *c = run->costs;
+    struct dt_watch *w = run->watch;
     const size_t world = (size_t)run->spec.world;
     const double now = dt_clock_now();
     for (size_t r = 0; r < world; r++) {
         for (size_t i = 0; i < DT_TIMES; i++)
-            c->sums[i * world + r] +=
-                of_rank(run, r, i) * (double)run->window.steps;
-        c->sums[NOW * world + r] = of_rank(run, r, NOW);
-        c->sums[JOULES * world + r] += of_rank(run, r, JOULES);
+            w->costs.sums[i * world + r] +=
+                of_rank(run, r, i) * (double)run->watch->window.steps;
+        w->costs.sums[DT_COST_NOW * world + r] = of_rank(run, r, DT_COST_NOW);
+        w->costs.sums[DT_COST_JOULES * world + r] +=
+            of_rank(run, r, DT_COST_JOULES);
     }
-    c->steps += run->window.steps;
-    c->step = run->progress.step;
-    c->seconds += now - c->asked;
-    c->asked = now;
-    if (now - c->written >= RANKS_SECONDS)
+    w->costs.steps += run->watch->window.steps;
+    w->costs.step = run->progress.step;
+    w->costs.seconds += now - w->costs.asked;
+    w->costs.asked = now;
+    if (now - w->costs.written >= RANKS_SECONDS)
         write_ranks(run);
 }
 
-void dt_costs_end(struct dt_run *run)
+void dt_watch_end(struct dt_run *run)
 {
-    if (run->report && run->costs && run->costs->steps > 0)
+    if (run->report && run->watch && run->watch->costs.steps > 0)
         write_ranks(run);
 }
 
-static void add_times(const struct dt_run *run, const double mine[NUMBERS],
+static void add_times(const struct dt_run *run, const double mine[DT_COSTS],
                       bool asked, struct dt_report_values *costs)
 {
     static const char *const names[DT_TIMES] = {
@@ -285,11 +305,11 @@ static void add_energy(const struct dt_run *run, bool asked,
 {
     double all = asked ? 0 : NAN;
     for (size_t r = 0; asked && r < (size_t)run->spec.world; r++)
-        all += of_rank(run, r, JOULES);
+        all += of_rank(run, r, DT_COST_JOULES);
     add(costs, "energy_j", all);
-    add(costs, "tokens_per_j", all > 0 ? run->costs->tokens / all : NAN);
+    add(costs, "tokens_per_j", all > 0 ? run->watch->costs.tokens / all : NAN);
     if (asked)
-        run->costs->tokens = 0;
+        run->watch->costs.tokens = 0;
 }
 
 /* Share of the peak of all devices that so many tokens a second use; NaN if
@@ -304,23 +324,26 @@ static double utilization(const struct dt_run *run, double tokens)
                 : NAN;
 }
 
-int dt_run_costs(struct dt_run *run, double tokens, double seconds,
-                 struct dt_report_values *costs, struct dt_error *err)
+int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
+                   struct dt_error *err)
 {
+    struct dt_watch *w = run->watch;
+    struct dt_report_values *costs = &line->costs;
     const bool asks = dt_run_can_ask(run);
-    double mine[NUMBERS];
+    double mine[DT_COSTS];
+    line->seconds = dt_clock_now() - w->window.since;
     measure(run, asks, mine);
-    run->costs->tokens += tokens;
-    if (asks && dt_gather(run->comm, mine, NUMBERS, run->costs->ranks, err) < 0)
+    w->costs.tokens += line->tokens;
+    if (asks && dt_gather(run->comm, mine, DT_COSTS, w->costs.ranks, err) < 0)
         return -1;
     costs->count = 0;
-    add(costs, "tokens", tokens);
+    add(costs, "tokens", line->tokens);
     add(costs, "total_tokens", run->progress.tokens);
-    add(costs, "step_s", seconds / (double)run->window.steps);
+    add(costs, "step_s", line->seconds / (double)w->window.steps);
     add_times(run, mine, asks, costs);
-    add(costs, "mem", asks ? most(run, NOW) : NAN);
-    add(costs, "mem_peak", asks ? most(run, PEAK) : NAN);
-    add(costs, "mfu", utilization(run, tokens / seconds));
+    add(costs, "mem", asks ? most(run, DT_COST_NOW) : NAN);
+    add(costs, "mem_peak", asks ? most(run, DT_COST_PEAK) : NAN);
+    add(costs, "mfu", utilization(run, line->tokens / line->seconds));
     add(costs, "skipped", (double)run->progress.skipped);
     if (asks) {
         add_extremes(run, costs);
@@ -332,6 +355,7 @@ int dt_run_costs(struct dt_run *run, double tokens, double seconds,
     /* The exchange may have waited for weights on their way to the ranks. That
      * time belongs to the next step.
      */
-    run->window = (struct dt_run_window){.since = run->window.since + seconds};
+    w->window.since += line->seconds;
+    w->window.steps = 0;
     return 0;
 }

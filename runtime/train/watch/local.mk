@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/train/watch/costs.c \
-	runtime/train/watch/costs.h \
-	runtime/train/watch/energy.c \
-	runtime/train/watch/host_pressure.c \
 	runtime/train/watch/slow_ranks.c \
 	runtime/train/watch/stragglers.c \
-	runtime/train/watch/stragglers.h \
 	runtime/train/watch/tracing.c \
 	runtime/train/watch/watch.h \
+	runtime/train/watch/watch_impl.h \
 	# End of runtime/train/watch

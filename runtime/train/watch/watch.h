@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - the cost of steps, and their traces */
+/* watch.h - what steps cost, which rank is slow, and which steps are traced */
 #ifndef DT_TRAIN_WATCH_WATCH_H
 #define DT_TRAIN_WATCH_WATCH_H
 
@@ -20,30 +20,33 @@ int dt_run_trace_before(struct dt_run *run, long step, struct dt_error *err);
 int dt_run_trace_after(struct dt_run *run, long step, bool ends,
                        struct dt_error *err);
 
-/* Starts counting the costs of steps. -1: EX_OSERR. */
-int dt_costs_begin(struct dt_run *run, struct dt_error *err);
-
-/* Fills the costs in time, memory and energy of the steps since the last
- * report, which took `seconds` and had `tokens`. The next window begins where
- * these seconds end. All ranks call it after the same step. -1: a peer failed.
+/* Begins to watch the steps of a run: what they cost, and whether a rank is
+ * slow. -1: EX_OSERR. dt_watch_destroy in any case.
  */
-int dt_run_costs(struct dt_run *run, double tokens, double seconds,
-                 struct dt_report_values *costs, struct dt_error *err);
-
-/* Writes the last line of ranks.jsonl, on rank 0, and ends counting. */
-void dt_costs_end(struct dt_run *run);
-void dt_costs_destroy(struct dt_costs *costs); /* NULL is fine */
+int dt_watch_begin(struct dt_run *run, struct dt_error *err);
+void dt_watch_destroy(struct dt_watch *watch); /* NULL is fine */
 
 /* Starts counting energy, before the first step, on all ranks. */
-void dt_run_energy_begin(struct dt_run *run);
-void dt_run_energy_end(struct dt_run *run);
+void dt_watch_energy(struct dt_run *run);
 
-/* Reads the counters if the last reading is old. Called after each step. */
-void dt_run_energy_poll(struct dt_run *run);
-
-/* Joules that this rank has counted since the previous call. NAN: unknown; 0:
- * another rank of its host counts them.
+/* Whether ranks will exchange numbers after the step queued last, so that no
+ * step should be in flight then. The same on all ranks.
  */
-double dt_run_energy_take(struct dt_run *run);
+bool dt_watch_due(const struct dt_run *run);
+
+/* After a step was collected; all ranks call it. Names slow ranks on rank 0,
+ * each at most once in ten minutes. -1: a peer failed.
+ */
+int dt_watch_step(struct dt_run *run, struct dt_error *err);
+
+/* Fills the seconds and the costs, in time, memory and energy, of the steps
+ * since the last report, which had line->tokens. The next window begins where
+ * these seconds end. All ranks call it after the same step. -1: a peer failed.
+ */
+int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
+                   struct dt_error *err);
+
+/* Writes the last line of ranks.jsonl, on rank 0. */
+void dt_watch_end(struct dt_run *run);
 
 #endif /* DT_TRAIN_WATCH_WATCH_H */

@@ -40,7 +40,8 @@ static int five_steps(struct dt_run *run, void *arg)
     struct outcome *outcome = arg, mine;
     TRY(pair_steps(run, 5, &err) == 0);
     TRY(evaluate(run, mine.results, &mine.loss, &err) == 0);
-    TRY((run->reference.parallel == NULL) == (run->precomputed[0].buf != NULL));
+    TRY((run->reference.parallel == NULL) ==
+        (run->reference.precomputed[0].buf != NULL));
     if (run->spec.rank == 0)
         *outcome = mine;
     return 0;

@@ -6,8 +6,7 @@
 
 #include "run/flops.h"
 #include "train/trainer.h"
-#include "device/device_energy.h"
-#include "train/watch/watch.h"
+#include "train/watch/watch_impl.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/sysfs.h"
 
@@ -148,17 +147,17 @@ static void ranks_jsonl_has_a_line_at_the_end(void **state)
 /* Waiting for what the last rank has to say is no time that nobody counts. */
 static int ask_late_rank(struct dt_run *run, void *arg)
 {
-    struct dt_report_values costs = {.count = 0};
+    struct dt_report_step line = {.tokens = 100};
     struct dt_error err = {0};
     (void)arg;
-    TRY(dt_costs_begin(run, &err) == 0);
-    const double since = run->window.since;
+    TRY(dt_watch_begin(run, &err) == 0);
+    const double since = run->watch->window.since;
     if (run->spec.rank == 1)
         usleep(50000);
-    run->window.steps = 1;
-    TRY(dt_run_costs(run, 100, 0.001, &costs, &err) == 0);
-    TRY(near(run->window.since, since + 0.001, 1e-9));
-    TRY(run->window.steps == 0);
+    run->watch->window.steps = 1;
+    TRY(dt_watch_costs(run, &line, &err) == 0);
+    TRY(run->watch->window.since == since + line.seconds);
+    TRY(run->watch->window.steps == 0);
     return 0;
 }
 
@@ -181,23 +180,24 @@ static double value_of(const struct dt_report_values *values, const char *name)
 /* Rank 0 reads the counter of the host, which grows by 5 J. */
 static int count_energy(struct dt_run *run, void *arg)
 {
-    struct dt_report_values costs = {.count = 0};
+    struct dt_report_step line = {.tokens = 100};
+    const struct dt_report_values *costs = &line.costs;
     struct dt_error err = {0};
-    TRY(dt_costs_begin(run, &err) == 0);
-    run->energy.counters = dt_energy_open(
+    TRY(dt_watch_begin(run, &err) == 0);
+    run->watch->energy.counters = dt_energy_open(
         &(struct dt_energy_options){.node = run->spec.rank == 0, .root = arg});
-    TRY(run->energy.counters);
+    TRY(run->watch->energy.counters);
     if (run->spec.rank == 0)
         sysfs_write("host", "5000000\n", ZONE "/energy_uj");
-    run->window.steps = 2;
-    TRY(dt_run_costs(run, 100, 1, &costs, &err) == 0);
-    TRY(near(value_of(&costs, "energy_j"), 5, 1e-9));
-    TRY(near(value_of(&costs, "tokens_per_j"), 20, 1e-9));
-    run->window.steps = 1;
-    TRY(dt_run_costs(run, 100, 1, &costs, &err) == 0);
-    TRY(value_of(&costs, "energy_j") == 0); /* nothing since then */
-    TRY(isnan(value_of(&costs, "tokens_per_j")));
-    dt_costs_end(run);
+    run->watch->window.steps = 2;
+    TRY(dt_watch_costs(run, &line, &err) == 0);
+    TRY(near(value_of(costs, "energy_j"), 5, 1e-9));
+    TRY(near(value_of(costs, "tokens_per_j"), 20, 1e-9));
+    run->watch->window.steps = 1;
+    TRY(dt_watch_costs(run, &line, &err) == 0);
+    TRY(value_of(costs, "energy_j") == 0); /* nothing since then */
+    TRY(isnan(value_of(costs, "tokens_per_j")));
+    dt_watch_end(run);
     return 0;
 }
 

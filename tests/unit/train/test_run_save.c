@@ -19,7 +19,7 @@ static int save_without_latest(struct dt_run *run, void *arg)
     TRY(small_step(run, &line, &err) == 0);
     TRY(unlink(latest) == 0 && mkdir(latest, 0777) == 0);
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
-    TRY(run->save.failures == 1);
+    TRY(run->saves.failures == 1);
     TRY(access("out/checkpoints/checkpoint-2", F_OK) == 0);
     TRY(rmdir(latest) == 0 && symlink("checkpoint-1", latest) == 0);
     TRY(!arg || small_step(run, &line, &err) == 0);

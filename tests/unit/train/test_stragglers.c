@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "train/watch/stragglers.h"
+#include "train/watch/watch_impl.h"
 #include "base/rng.h"
 #include "tests/unit/scratch.h"
 

@@ -344,7 +344,7 @@ static int prove(struct dt_run *run, void *arg)
     for (int i = 1; i <= 3; i++) {
         TRY(small_step(run, &line, &err) == 0);
         TRY(strcmp(saved_steps(), i == 1 ? "" : i == 2 ? "1" : "2") == 0);
-        TRY(run->unproven_step == 0);
+        TRY(run->saves.unproven == 0);
         TRY(dt_run_save_or_retry(run, false, &err) == 0);
         TRY(strcmp(saved_steps(), i == 1 ? "1" : i == 2 ? "1 2" : "2 3") == 0);
     }
