@@ -82,6 +82,8 @@ EXTRA_DIST += \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_template_reference.py \
 	tests/parity/make_tokenizer_reference.py \
+	tests/parity/make_vision_names.py \
+	tests/parity/make_vision_reference.py \
 	tests/parity/models \
 	tests/parity/nesting.json \
 	tests/parity/pair_reference.json \
@@ -100,4 +102,8 @@ EXTRA_DIST += \
 	tests/parity/trial_page.py \
 	tests/parity/trial_sinks.py \
 	tests/parity/trial_trace.py \
+	tests/parity/vision.json \
+	tests/parity/vision_formulas.py \
+	tests/parity/vision_models.py \
+	tests/parity/vision_names.json \
 	# End of tests/parity
