@@ -4,15 +4,11 @@
 # run time.
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/adamw.h \
-	runtime/ops/arguments.h \
 	runtime/ops/cpu/attention.h \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
 	runtime/ops/cpu/cpu_rows.h \
 	runtime/ops/cpu/dropout.h \
-	runtime/ops/cpu/head.h \
-	runtime/ops/cpu/lanes.h \
-	runtime/ops/cpu/logits.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
 	runtime/ops/ops.h \
@@ -21,23 +17,18 @@ runtime_libdisttrain_a_SOURCES += \
 	# End of runtime/ops
 
 cpu_kernels = \
+	runtime/ops/cpu/activation.c \
 	runtime/ops/cpu/attention.c \
 	runtime/ops/cpu/attention_backward.c \
-	runtime/ops/cpu/cpu_adamw.c \
 	runtime/ops/cpu/cpu_low_rank.c \
-	runtime/ops/cpu/cpu_reduce.c \
 	runtime/ops/cpu/cpu_table.c \
-	runtime/ops/cpu/cross_entropy.c \
+	runtime/ops/cpu/cpu_update.c \
 	runtime/ops/cpu/dropout.c \
 	runtime/ops/cpu/elementwise.c \
 	runtime/ops/cpu/embedding.c \
-	runtime/ops/cpu/gelu.c \
-	runtime/ops/cpu/glu.c \
 	runtime/ops/cpu/head.c \
-	runtime/ops/cpu/heads_norm.c \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
-	runtime/ops/cpu/logprob.c \
 	runtime/ops/cpu/matmul.c \
 	runtime/ops/cpu/matmul_few.c \
 	runtime/ops/cpu/matmul_rows.c \
@@ -79,24 +70,16 @@ endif
 # What all variants call, and therefore after them.
 noinst_LIBRARIES += runtime/ops/libcommon.a
 runtime_ops_libcommon_a_SOURCES = \
-	runtime/ops/cpu/cpu_step.c \
 	runtime/ops/cpu/onednn.c
 CPU_LIBS += runtime/ops/libcommon.a
 
 cuda_sources += \
 	runtime/ops/cuda/activation.cu \
-	runtime/ops/cuda/adamw.cu \
 	runtime/ops/cuda/attention_cudnn.c \
-	runtime/ops/cuda/attention_gradient.cuh \
 	runtime/ops/cuda/attention_graph.c \
-	runtime/ops/cuda/attention_graph.h \
 	runtime/ops/cuda/attention_math.cu \
-	runtime/ops/cuda/attention_math_backward.cu \
 	runtime/ops/cuda/attention_mma.cu \
-	runtime/ops/cuda/attention_mma.cuh \
-	runtime/ops/cuda/attention_mma_backward.cu \
 	runtime/ops/cuda/attention_tile.cuh \
-	runtime/ops/cuda/autotune.c \
 	runtime/ops/cuda/bias.cu \
 	runtime/ops/cuda/cross_entropy.cu \
 	runtime/ops/cuda/cuda.h \
@@ -110,23 +93,16 @@ cuda_sources += \
 	runtime/ops/cuda/cuda_table.c \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn.h \
-	runtime/ops/cuda/dnn_graph.c \
-	runtime/ops/cuda/dnn_impl.h \
-	runtime/ops/cuda/dropout.cu \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \
 	runtime/ops/cuda/heads_norm.cu \
 	runtime/ops/cuda/kv.cu \
-	runtime/ops/cuda/logits.cuh \
 	runtime/ops/cuda/logprob.cu \
 	runtime/ops/cuda/matmul_cache.c \
 	runtime/ops/cuda/matmul_impl.h \
 	runtime/ops/cuda/matmul_tune.c \
-	runtime/ops/cuda/matmul_unfused.c \
 	runtime/ops/cuda/norm.cu \
-	runtime/ops/cuda/norm_backward.cu \
-	runtime/ops/cuda/notice.c \
 	runtime/ops/cuda/parts.cuh \
 	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \

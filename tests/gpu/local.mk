@@ -47,9 +47,7 @@ tests_gpu_test_cudnn_SOURCES = \
 	runtime/device/device_cuda_error.c \
 	runtime/ops/cuda/attention_graph.c \
 	runtime/ops/cuda/dnn.c \
-	runtime/ops/cuda/dnn_graph.c \
-	tests/gpu/test_cudnn.c \
-	# End of tests_gpu_test_cudnn_SOURCES
+	tests/gpu/test_cudnn.c
 tests_gpu_test_cudnn_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_gpu_test_cudnn_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
 EXTRA_tests_gpu_test_cudnn_DEPENDENCIES = tests/gpu/fake_driver.so

@@ -23,9 +23,8 @@
 
 #ifdef HAVE_CUDNN
 
-#include "ops/cuda/attention_graph.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/dnn_impl.h"
+#include "ops/cuda/dnn.h"
 
 static const char H200[] =
     "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,"

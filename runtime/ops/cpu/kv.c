@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/lanes.h"
+#include "ops/cpu/cpu_rows.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

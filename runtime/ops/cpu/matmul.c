@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/lanes.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/matmul.h"
 
 /* A thread packs a block of a, MC x KC (256 KiB), for the L2 cache, and KC x NR

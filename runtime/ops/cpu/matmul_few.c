@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/lanes.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/matmul.h"
 
 #define INLINE static inline __attribute__((always_inline))

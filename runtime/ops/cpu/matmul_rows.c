@@ -14,7 +14,7 @@
 
 #define ADD_WORDS(sum, w, x) ((sum) + (w) * (x))
 
-#include "ops/cpu/lanes.h"
+#include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/strip.h"
 
 /* Columns of b transposed, whose sums stay in the L2 cache with a block of a^T;

@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "ops/cuda/attention_graph.h"
 #include "ops/cuda/cuda_attention.h"
+#include "ops/cuda/dnn.h"
 #include "ops/workspace.h"
 
 struct plan {

@@ -14,7 +14,7 @@
 
 #ifdef HAVE_CUDNN
 
-#include "ops/cuda/attention_graph.h"
+#include "ops/cuda/dnn.h"
 
 typedef struct dt_cuda_dnn_tensor tensor;
 typedef struct dt_cuda_dnn_graph graph;

@@ -17,7 +17,6 @@
 #include <sysexits.h>
 
 #include "ops/cuda/cuda_head.h"
-#include "ops/cuda/logits.cuh"
 #include "ops/workspace.h"
 #include "tensor/shared.cuh"
 

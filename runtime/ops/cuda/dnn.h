@@ -7,6 +7,10 @@
  * dimensions: rows of the batch, heads, rows and columns of a matrix. The first
  * call that fails is kept and later calls on the graph do nothing, so only the
  * result of dt_cuda_dnn_plan has to be checked.
+ *
+ * Every object of the backend API is a descriptor: created by kind, filled by
+ * attributes, finalized. A graph owns all of its descriptors, in the order in
+ * which they were made; they live as long as its plan.
  */
 #ifndef DT_OPS_CUDA_DNN_H
 #define DT_OPS_CUDA_DNN_H
@@ -15,6 +19,65 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "tensor/view.h"
+
+#define DT_CUDNN_CALLS(X)                                                      \
+    X(cudnnGetVersion)                                                         \
+    X(cudnnGetCudartVersion)                                                   \
+    X(cudnnGetErrorString)                                                     \
+    X(cudnnGetLastErrorString)                                                 \
+    X(cudnnCreate)                                                             \
+    X(cudnnSetStream)                                                          \
+    X(cudnnBackendCreateDescriptor)                                            \
+    X(cudnnBackendDestroyDescriptor)                                           \
+    X(cudnnBackendSetAttribute)                                                \
+    X(cudnnBackendGetAttribute)                                                \
+    X(cudnnBackendFinalize)                                                    \
+    X(cudnnBackendExecute)
+
+/* The library; `handle` once it is open. */
+struct dt_cuda_dnn {
+    bool loaded, any_length;
+#define DT_CUDNN_MEMBER(name) __typeof__(name) *name;
+    DT_CUDNN_CALLS(DT_CUDNN_MEMBER)
+#undef DT_CUDNN_MEMBER
+    cudnnHandle_t handle;
+    cudnnBackendDescriptor_t absent; /* in place of `handle`: a GPU that is
+                                        not here, of which tests make plans */
+    char version[32];
+};
+extern struct dt_cuda_dnn dt_cuda_dnn;
+
+enum { MOST_OWNED = 256, MOST_OPERATIONS = 48 };
+
+struct dt_cuda_dnn_graph {
+    cudnnBackendDescriptor_t owned[MOST_OWNED];
+    cudnnBackendDescriptor_t operations[MOST_OPERATIONS];
+    size_t owned_count, operation_count;
+    int64_t next_uid;
+    char failure[400]; /* of the first call that failed */
+    cudnnBackendDescriptor_t plan;
+    size_t workspace;
+};
+
+/* A descriptor that the graph owns, or NULL. */
+cudnnBackendDescriptor_t dt_cuda_dnn_create(struct dt_cuda_dnn_graph *g,
+                                            cudnnBackendDescriptorType_t kind);
+/* Sets `count` values of an attribute; or a descriptor. */
+void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
+                     cudnnBackendAttributeName_t name,
+                     cudnnBackendAttributeType_t type, int64_t count,
+                     const void *value);
+void dt_cuda_dnn_set_desc(struct dt_cuda_dnn_graph *g,
+                          cudnnBackendDescriptor_t d,
+                          cudnnBackendAttributeName_t name,
+                          cudnnBackendDescriptor_t value);
+/* `kind` is for the text of a failure. */
+void dt_cuda_dnn_finalize(struct dt_cuda_dnn_graph *g,
+                          cudnnBackendDescriptor_t d, const char *kind);
+/* Keeps the first failure, of the call `what`. Returns whether it is one. */
+bool dt_cuda_dnn_failed(struct dt_cuda_dnn_graph *g, const char *what,
+                        cudnnStatus_t status);
 
 /* Opens libcudnn.so.9, once. -1: EX_UNAVAILABLE, what is missing. */
 int dt_cuda_dnn_load(struct dt_error *err);
@@ -106,5 +169,44 @@ size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g);
 void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
                      size_t count, const int64_t *uids, void *const *data,
                      void *workspace);
+
+/* --- attention as graphs that cuDNN recognizes (attention_graph.c) --- */
+
+/* Numbers of the tensors of a graph. */
+enum dt_attention_uid {
+    NONE,
+    Q,
+    K,
+    V,
+    O,
+    LSE,
+    DOC_START,
+    DO,
+    DQ,
+    DK,
+    DV,
+    DELTA,  /* D above */
+    DQ_SUM, /* dQ in fp32, which blocks of keys add to in any order */
+    SCALE,
+    HIDDEN, /* -infinity */
+    WINDOW,
+    ONE,
+    UID_COUNT
+};
+
+/* What a plan is for. */
+struct dt_attention_shape {
+    int64_t B, T, NH, NKV, HS, window;
+    bool doc_start, backward;
+    enum dt_dtype type;
+};
+
+/* Adds the operations of a pass to an empty graph: Q, K, V, dQ, dK and dV are
+ * heads of a packed qkv or of its gradient; LSE, DELTA: (B, NH, T) F32, DQ_SUM:
+ * (B, NH, T, HS) F32. A backward pass that is not `deterministic` has DQ_SUM.
+ */
+void dt_cuda_attention_graph(struct dt_cuda_dnn_graph *g,
+                             const struct dt_attention_shape *s,
+                             bool deterministic);
 
 #endif /* DT_OPS_CUDA_DNN_H */

@@ -11,7 +11,6 @@
 #include <float.h>
 
 #include "ops/cuda/cuda_head.h"
-#include "ops/cuda/logits.cuh"
 
 namespace
 {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_adamw.c - one AdamW step, in one pass over the memory */
+/*
+ * cpu_update.c - an update of the weights: AdamW, and the norm's squares
+ *
+ * The bits of neither depend on the number of threads.
+ */
 #include "config.h"
 
 #include "ops/adamw.h"
@@ -7,8 +11,10 @@
 #include "ops/cpu/cpu_rows.h"
 
 enum {
-    LINE = 16,    /* elements of a cache line */
-    AHEAD = 1024, /* elements to prefetch */
+    LINE = 16,           /* elements of a cache line */
+    UPDATE_AHEAD = 1024, /* elements to prefetch */
+    SQUARES_AHEAD = 512,
+    PARTS = 1024, /* partial sums of squares, added in order at the end */
 };
 
 /* The tensors of a step. */
@@ -30,10 +36,10 @@ static void update_run(const struct tensors *tensors, struct dt_adamw_factors f,
     for (size_t first = begin, last; first < end; first = last) {
         size_t next_line = (first / LINE + 1) * LINE;
         last = next_line < end ? next_line : end;
-        __builtin_prefetch(t.weight + first + AHEAD, 1);
-        __builtin_prefetch(t.grad + first + AHEAD);
-        __builtin_prefetch(t.moment_1 + first + AHEAD, 1);
-        __builtin_prefetch(t.moment_2 + first + AHEAD, 1);
+        __builtin_prefetch(t.weight + first + UPDATE_AHEAD, 1);
+        __builtin_prefetch(t.grad + first + UPDATE_AHEAD);
+        __builtin_prefetch(t.moment_1 + first + UPDATE_AHEAD, 1);
+        __builtin_prefetch(t.moment_2 + first + UPDATE_AHEAD, 1);
 #pragma omp simd
         for (size_t i = first; i < last; i++)
             dt_adamw_update(&f, &c, t.grad[i], &t.weight[i], &t.moment_1[i],
@@ -94,4 +100,43 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
         dt_cpu_share(p.count, &first, &end);
         update_share(&tensors, &factors, first, end, args);
     }
+}
+
+/* Sum of squares of x(count), which begins at a multiple of LINE. */
+static double part_sum(const float *x, size_t count)
+{
+    const size_t whole = count - count % LINE;
+    double sum = 0.0, lane[LINE] = {0.0};
+
+    for (size_t i = 0; i < whole; i += LINE) {
+        __builtin_prefetch(x + i + SQUARES_AHEAD);
+#pragma omp simd
+        for (size_t j = 0; j < LINE; j++)
+            lane[j] += (double)x[i + j] * (double)x[i + j];
+    }
+    for (size_t i = whole; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    for (size_t j = 0; j < LINE; j++)
+        sum += lane[j];
+    return sum;
+}
+
+void DT_CPU(sum_of_squares)(struct dt_stream *stream, struct dt_view step,
+                            struct dt_view x)
+{
+    const float *from = dt_view_f32(x);
+    size_t size = (x.count / PARTS / LINE + 1) * LINE;
+    double part[PARTS], total = 0.0;
+    (void)stream;
+    assert(step.count == DT_STEP_COUNT);
+
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
+    for (size_t i = 0; i < PARTS; i++) {
+        size_t first = i * size < x.count ? i * size : x.count;
+        size_t end = x.count - first < size ? x.count : first + size;
+        part[i] = part_sum(from + first, end - first);
+    }
+    for (size_t i = 0; i < PARTS; i++)
+        total += part[i];
+    dt_view_f64(step)[DT_STEP_SQUARES] += total;
 }
