@@ -12,7 +12,7 @@
 
 #include "base/guard.h"
 #include "ckpt/safetensors_impl.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "files store little-endian numbers, which are read as they are");

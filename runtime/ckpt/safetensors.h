@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* A tensor to write, or to read. */
 struct dt_ckpt_tensor {

@@ -11,7 +11,7 @@
 
 #include "ckpt/ckpt_sink.h"
 #include "ckpt/safetensors.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 
 enum {
     STAGE = 1 << 22, /* elements converted at a time */

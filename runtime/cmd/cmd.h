@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "conf/conf.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* The subcommands. */
 int dt_cmd_train(int argc, char **argv);

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 struct dt_comm;
 

@@ -27,7 +27,7 @@
 #include "base/error.h"
 #include "data/loader_options.h"
 #include "data/rows.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 struct dt_loader;
 

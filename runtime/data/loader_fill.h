@@ -6,7 +6,7 @@
 
 #include "data/loader_options.h"
 #include "data/rows.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 /* The samples of a batch. */
 struct dt_share {

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "data/pack.h"
 #include "data/rows_impl.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 /* Keys of permutations that differ from those of epochs. Source i uses
  * CHOICE - 2 i, which never equals WRAP_ORDER.

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/device_energy.h"
+#include "device/device.h"
 
 enum { ZONES_MAX = 64 }; /* packages and their DRAM */
 

@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 enum dt_rate {
     /* of a rank: floating-point operations a second in a forward and backward

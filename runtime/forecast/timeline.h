@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "forecast/rates.h"
-#include "parallel/parallel_memory.h"
+#include "parallel/parallel.h"
 #include "tensor/layout.h"
 
 /* Resources, each used by one operation at a time. */

@@ -26,20 +26,10 @@ struct dt_launch {
     char **hosts; /* [size], each malloc'ed */
 };
 
-/* A world of one. NULL: EX_OSERR, or EX_UNAVAILABLE in a Slurm step of several
- * tasks.
- */
-struct dt_launch *dt_launch_single(int timeout_ms, struct dt_error *err);
-
 /* The world of the PMIx server that started this process. NULL:
- * EX_UNAVAILABLE (also without PMIx: launch_nopmix.c), or EX_OSERR.
+ * EX_UNAVAILABLE (also if built without PMIx), or EX_OSERR.
  */
 struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err);
-
-/* Value of a variable that holds a rank or a size; -1 if it is not set, -2 if
- * it is not a number.
- */
-long dt_launch_env_number(const char *name);
 
 /* Allocates launch->hosts for launch->size ranks. -1: EX_OSERR. */
 int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err);

@@ -13,6 +13,7 @@
 
 #include <limits.h>
 #include <pmix.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launch/launch_call.h"
+#include "base/thread.h"
 #include "launch/launch_impl.h"
 
 enum {
@@ -38,9 +39,18 @@ struct pmix {
     unsigned fences; /* done or tried */
 };
 
-/* One call into PMIx, or one answer of it. */
+/* One call into PMIx, or one answer of it, which may hang. The one who waits
+ * for it shares it with the one who finishes it, a thread or a callback; the
+ * last of them frees it.
+ */
 struct task {
-    struct dt_call base;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int holders;
+    bool done;
+    pmix_status_t status;
+    pmix_status_t (*run)(struct task *task); /* what task_run runs */
+
     pmix_proc_t proc;
     char key[PMIX_MAX_KEYLEN + 1];
     pmix_value_t *value;
@@ -49,27 +59,50 @@ struct task {
     uint32_t size;
 };
 
-static void task_fini(struct dt_call *call)
+static struct task *task_create(pmix_status_t (*run)(struct task *task))
 {
-    struct task *task = (struct task *)call;
+    struct task *task = calloc(1, sizeof(*task));
+    pthread_condattr_t attr;
+    if (!task)
+        return NULL;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&task->mutex, NULL);
+    pthread_cond_init(&task->cond, &attr);
+    pthread_condattr_destroy(&attr);
+    task->holders = 2;
+    task->run = run;
+    return task;
+}
+
+/* Ends the use of one of the two; the second time, frees the task. */
+static void task_drop(struct task *task)
+{
+    bool last;
+    pthread_mutex_lock(&task->mutex);
+    last = --task->holders == 0;
+    pthread_mutex_unlock(&task->mutex);
+    if (!last)
+        return;
     if (task->value)
         PMIX_VALUE_RELEASE(task->value);
     for (uint32_t r = 0; task->hosts && r < task->size; r++)
         free(task->hosts[r]);
     free(task->hosts);
+    pthread_cond_destroy(&task->cond);
+    pthread_mutex_destroy(&task->mutex);
+    free(task);
 }
 
-static struct task *task_create(int (*run)(struct dt_call *call))
+/* The finishing side's last use of the task: it ends with this status. */
+static void task_finish(struct task *task, pmix_status_t status)
 {
-    struct task *task = calloc(1, sizeof(*task));
-    if (task)
-        dt_call_init(&task->base, run, task_fini);
-    return task;
-}
-
-static void task_drop(struct task *task)
-{
-    dt_call_drop(&task->base);
+    pthread_mutex_lock(&task->mutex);
+    task->status = status;
+    task->done = true;
+    pthread_cond_signal(&task->cond);
+    pthread_mutex_unlock(&task->mutex);
+    task_drop(task);
 }
 
 /* The status of the task; PMIX_ERR_TIMEOUT if it is not done by `deadline`. */
@@ -77,33 +110,47 @@ static pmix_status_t task_wait(struct task *task,
                                const struct timespec *deadline)
 {
     pmix_status_t status;
-    return dt_call_wait(&task->base, deadline, &status) ? status
-                                                        : PMIX_ERR_TIMEOUT;
+    int rc = 0;
+    pthread_mutex_lock(&task->mutex);
+    while (!task->done && rc == 0)
+        rc = pthread_cond_timedwait(&task->cond, &task->mutex, deadline);
+    status = task->done ? task->status : PMIX_ERR_TIMEOUT;
+    pthread_mutex_unlock(&task->mutex);
+    return status;
 }
 
-/* Runs the task in a thread. */
+static void *task_main(void *arg)
+{
+    struct task *task = arg;
+    task_finish(task, task->run(task));
+    return NULL;
+}
+
+/* Runs the task in a thread that takes no signals. */
 static pmix_status_t task_run(struct task *task, int timeout_ms)
 {
     struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, timeout_ms);
-    dt_call_start(&task->base, PMIX_ERR_NOMEM);
+    pthread_t thread;
+    if (dt_thread_start(&thread, NULL, task_main, task) == 0)
+        pthread_detach(thread);
+    else
+        task_finish(task, PMIX_ERR_NOMEM);
     return task_wait(task, &deadline);
 }
 
-static int call_init(struct dt_call *call)
+static pmix_status_t call_init(struct task *task)
 {
-    struct task *task = (struct task *)call;
     return PMIx_Init(&task->proc, NULL, 0);
 }
 
-static int call_finalize(struct dt_call *call)
+static pmix_status_t call_finalize(struct task *task)
 {
-    (void)call;
+    (void)task;
     return PMIx_Finalize(NULL, 0);
 }
 
-static int call_abort(struct dt_call *call)
+static pmix_status_t call_abort(struct task *task)
 {
-    struct task *task = (struct task *)call;
     return PMIx_Abort(task->code, task->key, NULL, 0);
 }
 
@@ -126,9 +173,8 @@ static pmix_status_t add_node(struct task *task, const char *node)
 }
 
 /* One look-up for each node, and none for each rank. */
-static int call_hosts(struct dt_call *call)
+static pmix_status_t call_hosts(struct task *task)
 {
-    struct task *task = (struct task *)call;
     char *nodes = NULL, *left, *node;
     pmix_status_t status = PMIx_Resolve_nodes(task->proc.nspace, &nodes);
     left = nodes;
@@ -141,9 +187,8 @@ static int call_hosts(struct dt_call *call)
     return status;
 }
 
-static int call_fence(struct dt_call *call)
+static pmix_status_t call_fence(struct task *task)
 {
-    struct task *task = (struct task *)call;
     bool yes = true;
     pmix_info_t collect;
     pmix_status_t status = PMIx_Commit();
@@ -168,7 +213,7 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *arg)
         else
             status = PMIX_ERR_NOMEM;
     }
-    dt_call_finish(&task->base, status);
+    task_finish(task, status);
 }
 
 /* A finished get of `key` of `rank`, to be dropped by the caller; NULL and err
@@ -189,7 +234,7 @@ static struct task *fetch(struct pmix *p, pmix_rank_t rank, const char *key,
     snprintf(task->key, sizeof(task->key), "%s", key);
     status = PMIx_Get_nb(&task->proc, task->key, NULL, 0, on_value, task);
     if (status != PMIX_SUCCESS)
-        dt_call_finish(&task->base, status);
+        task_finish(task, status);
     status = task_wait(task, &deadline);
     if (status == PMIX_SUCCESS)
         return task;
@@ -265,7 +310,7 @@ static int pmix_get(struct dt_launch *launch, int rank, const char *key,
 static void on_roll(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     (void)value;
-    dt_call_finish(arg, status);
+    task_finish(arg, status);
 }
 
 /* Key that a rank puts on its way into fence number `fence`. */
@@ -293,7 +338,7 @@ static void name_missing(struct pmix *p, char *text, size_t bytes)
         pmix_status_t status = PMIx_Get_nb(&tasks[r]->proc, tasks[r]->key, NULL,
                                            0, on_roll, tasks[r]);
         if (status != PMIX_SUCCESS)
-            dt_call_finish(&tasks[r]->base, status);
+            task_finish(tasks[r], status);
     }
     for (int r = 0; tasks && r < p->base.size; r++) {
         if (!tasks[r])
@@ -385,7 +430,7 @@ static int ask_hosts(struct pmix *p, struct dt_error *err)
     task->proc = p->self;
     task->size = (uint32_t)p->base.size;
     if (!(task->hosts = calloc(task->size, sizeof(*task->hosts))))
-        dt_call_finish(&task->base, status);
+        task_finish(task, status);
     else
         status = task_run(task, CALL_MS);
     if (status == PMIX_SUCCESS)

@@ -10,7 +10,7 @@
 
 #include "model/model.h"
 #include "ops/ops.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 /* A decoder's cache of keys and values, and where in it those of a batch are.
  */

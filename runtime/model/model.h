@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "ops/ops.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 #include "tensor/layout.h"
 
 struct dt_family; /* what tells its models apart: a file of families/ */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "ops/ops.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* Hidden states of N tokens, and the M tokens of them that are scored. */
 struct dt_score {

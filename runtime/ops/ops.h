@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "base/choices.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "parallel/parallel_memory.h"
+#include "parallel/parallel.h"
 
 /* Whether there are several groups of ranks. */
 static bool has_groups(const struct dt_parallel_options *options, int world)

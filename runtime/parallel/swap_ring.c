@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HAVE_URING
 #include <liburing.h>
+#endif
 
-#include "parallel/swap_ring.h"
+#include "parallel/swap_impl.h"
+
+#ifdef HAVE_URING
 
 struct dt_swap_ring {
     struct io_uring ring;
@@ -118,3 +122,52 @@ int dt_swap_ring_wait(struct dt_swap_ring *ring, int timeout_ms, void **tag,
     io_uring_cqe_seen(&ring->ring, cqe);
     return 1;
 }
+
+#else
+
+struct dt_swap_ring *dt_swap_ring_create(unsigned depth, struct dt_error *err)
+{
+    (void)depth;
+    dt_error_set(err, EX_CONFIG,
+                 "this disttrain was built without liburing, so it cannot "
+                 "keep tensors on a drive: configure it --with-uring "
+                 "(Debian: liburing-dev)");
+    return NULL;
+}
+
+void dt_swap_ring_destroy(struct dt_swap_ring *ring)
+{
+    (void)ring;
+}
+
+int dt_swap_ring_register(struct dt_swap_ring *ring, const struct iovec *pieces,
+                          unsigned count)
+{
+    (void)ring;
+    (void)pieces;
+    (void)count;
+    return ENOSYS;
+}
+
+int dt_swap_ring_start(struct dt_swap_ring *ring, int fd,
+                       const struct dt_swap_request *request, void *tag,
+                       struct dt_error *err)
+{
+    (void)ring;
+    (void)fd;
+    (void)request;
+    (void)tag;
+    return dt_error_set(err, EX_CONFIG, "no io_uring");
+}
+
+int dt_swap_ring_wait(struct dt_swap_ring *ring, int timeout_ms, void **tag,
+                      int *result, struct dt_error *err)
+{
+    (void)ring;
+    (void)timeout_ms;
+    (void)tag;
+    (void)result;
+    return dt_error_set(err, EX_CONFIG, "no io_uring");
+}
+
+#endif

@@ -9,7 +9,7 @@
 
 #include "comm/comm.h"
 #include "conf/conf.h"
-#include "parallel/parallel_memory.h"
+#include "parallel/parallel.h"
 #include "report/report.h"
 
 /* The nodes of a world; zeroed: one node. */

@@ -15,7 +15,7 @@
 #include "data/prompts.h"
 #include "run/experience.h"
 #include "run/shuffle_rows.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 struct dt_sample_batches_options {
     size_t rows;        /* of a step, of all ranks */

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 #include "tensor/half.h"
 
 static inline uint16_t bf16_to_f16(uint16_t half)

@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 enum {
     DT_PARAM_MAX_DIMS = 4,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 #include "weights/grown.h"
 
 enum { ROWS = 1024 }; /* read at a time */

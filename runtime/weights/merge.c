@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "model/adapter.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 #include "weights/weights.h"
 
 static bool has_file(const char *dir, const char *name)

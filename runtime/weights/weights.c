@@ -13,7 +13,7 @@
 #include "base/foreign.h"
 #include "base/str.h"
 #include "model/adapter.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 #include "weights/grown.h"
 #include "weights/tensor_names.h"
 #include "weights/weights.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 struct dt_export {
     const char *from; /* a checkpoint, a run.output_dir (for its newest one), or

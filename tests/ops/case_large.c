@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "harness.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 static void linear(enum dt_dtype type, enum dt_weight_order order, size_t N,
                    size_t C, size_t OC)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 /* A head in double precision, and the sum whose gradients are tested. */
 struct head {

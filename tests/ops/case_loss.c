@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "harness.h"
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 struct head {
     size_t N, C, V;

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "ops/ops.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* The table under test. */
 extern const struct dt_ops *ops;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 
 enum {
     ROWS_MAX = 8,    /* rows of a batch */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tensor/shared.cuh"
+#include "tensor/kernel.cuh"
 #include "test_simt.cuh"
 
 enum { THREADS = 64, EACH = 4, ROW = THREADS * EACH }; /* int */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #include "ops/ops.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* The i-th variant that this processor runs, the fastest first; NULL after
  * the last. dt_ops_cpu() is variant 0.

@@ -14,7 +14,7 @@
 
 #include "ops/cpu/vec.h"
 #include "tensor/half.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* Address of element i of `type` behind data. */
 static inline const void *dt_cpu_at(const void *data, enum dt_dtype type,

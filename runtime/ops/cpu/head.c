@@ -13,7 +13,7 @@
 #include "ops/cpu/matmul.h"
 #include "ops/cpu/vec.h"
 #include "ops/ops.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* logits(V) = x w(V,C)^T of the rows whose target is not negative. */
 struct head {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 /* An operand of a matrix multiplication: element (i, j) of the operand is
  * data[i*stride + j], or data[j*stride + i] if transposed.

@@ -18,7 +18,7 @@
 
 #include "ops/cuda/cuda_head.h"
 #include "ops/workspace.h"
-#include "tensor/shared.cuh"
+#include "tensor/kernel.cuh"
 
 namespace
 {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "tensor/view.h"
+#include "tensor/tensor.h"
 
 #define DT_CUDNN_CALLS(X)                                                      \
     X(cudnnGetVersion)                                                         \

@@ -17,7 +17,6 @@
 
 #include "base/span.h"
 #include "device/device.h"
-#include "device/device_energy.h"
 #include "train/watch/watch.h"
 
 /* --- the parts of the time of a step --- */

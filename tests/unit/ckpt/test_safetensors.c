@@ -21,7 +21,7 @@
 #include "ckpt/safetensors.h"
 #include "tests/unit/tensor_read.h"
 #include "tests/unit/scratch.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 
 #define AS(type) (type), false, 0 /* the end of a tensor to write */
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tensor/batch.h"
+#include "tensor/tensor.h"
 #include "tests/unit/data/memory_pairs.h"
 
 enum { NO = DT_IGNORE };

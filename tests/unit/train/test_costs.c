@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include "device/device.h"
 #include "run/flops.h"
 #include "train/trainer.h"
 #include "train/watch/watch_impl.h"

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "device/device_energy.h"
+#include "device/device.h"
 #include "tests/unit/sysfs.h"
 
 enum { NOBODY = 65534 };

@@ -14,7 +14,7 @@
 
 #include "ckpt/ckpt.h"
 #include "model/model.h"
-#include "tensor/convert.h"
+#include "tensor/tensor.h"
 #include "tests/unit/scratch.h"
 #include "weights/weights.h"
 #include "tests/unit/random_weights.h"
