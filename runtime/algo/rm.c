@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "loss/rm_loss.h"
-#include "model/score.h"
+#include "model/model.h"
 #include "run/algo.h"
 #include "run/run.h"
 

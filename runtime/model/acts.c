@@ -2,7 +2,7 @@
 /* acts.c - the plan of the activations */
 #include "config.h"
 
-#include "model/acts.h"
+#include "model/model_impl.h"
 #include "model/family.h"
 
 enum { ALIGN = 256 };

@@ -12,9 +12,107 @@
  */
 #include "config.h"
 
-#include "model/attend.h"
-#include "model/block.h"
-#include "model/low_rank.h"
+#include <assert.h>
+
+#include "model/family.h"
+#include "model/model_adapter.h"
+#include "model/model_impl.h"
+
+/* --- the pairs of an adapter beside linear layers --- */
+
+/* Dropouts of adapters come after those of the model (model_impl.h). */
+enum { FIRST_PLACE = 1 << 15 };
+
+/* The parameters of a role of unit u, in the layout of the model. */
+static struct dt_role_range params_of(const struct dt_model *m, size_t u,
+                                      enum dt_role role)
+{
+    struct dt_role_range range = m->roles[role];
+    range.first += m->layout->units[u].first_param;
+    return range;
+}
+
+/* The pair of parameter i. */
+static struct dt_low_rank pair_of(const struct dt_model *m, size_t i,
+                                  size_t width, size_t first)
+{
+    const struct dt_model_adapter *adapter = &m->options.adapter;
+    const struct dt_adapter_sizes sizes =
+        dt_adapter_sizes_of(&m->config, &m->layout->params[i], adapter->r);
+    const size_t a = (size_t)m->adapted[i].a, b = (size_t)m->adapted[i].b;
+    const bool drops = m->train && m->options.dropout && adapter->dropout > 0;
+    assert(i < FIRST_PLACE);
+    return (struct dt_low_rank){
+        .a = dt_layout_params(adapter->layout, &m->trained, a, 1),
+        .b = dt_layout_params(adapter->layout, &m->trained, b, 1),
+        .C = sizes.C,
+        .R = sizes.R,
+        .OC = sizes.OC,
+        .width = width,
+        .first = first,
+        .scale = adapter->scale,
+        .dropout = {.rate = drops ? adapter->dropout : 0,
+                    .seed = m->options.seed,
+                    .place = FIRST_PLACE + (uint32_t)i,
+                    .rows = m->inputs.rows},
+        .low = m->acts.low,
+        .dropped = m->acts.dropped,
+    };
+}
+
+/* Whether a role of unit u has a pair. */
+static bool has_pair(const struct dt_model *m, size_t u, enum dt_role role)
+{
+    const struct dt_role_range range = params_of(m, u, role);
+    for (size_t i = 0; m->adapter_on && i < range.count; i++)
+        if (m->adapted[range.first + i].a >= 0)
+            return true;
+    return false;
+}
+
+/* Adds to out(N, OC) of the linear layer of a role of unit u the product of its
+ * pairs with x(N, C); nothing without any.
+ */
+static void low_rank_forward(const struct dt_model *m, size_t u,
+                             enum dt_role role, struct dt_view out,
+                             struct dt_view x, size_t N, size_t OC)
+{
+    const struct dt_role_range range = params_of(m, u, role);
+    size_t first = 0;
+    if (!has_pair(m, u, role))
+        return;
+    for (size_t i = range.first; i < range.first + range.count; i++) {
+        if (m->adapted[i].a >= 0) {
+            const struct dt_low_rank pair = pair_of(m, i, OC, first);
+            m->ops->low_rank_forward(m->stream, out, x, &pair, N);
+        }
+        first += dt_adapter_sizes_of(&m->config, &m->layout->params[i], 1).OC;
+    }
+}
+
+/* Adds to dx, and computes the gradients of the pairs. */
+static void low_rank_backward(const struct dt_model *m, size_t u,
+                              enum dt_role role, struct dt_view dx,
+                              struct dt_view dout, struct dt_view x, size_t OC,
+                              bool accumulate)
+{
+    const struct dt_layout *layout = m->options.adapter.layout;
+    const struct dt_role_range range = params_of(m, u, role);
+    size_t first = 0;
+    if (!has_pair(m, u, role))
+        return;
+    for (size_t i = range.first; i < range.first + range.count; i++) {
+        if (m->adapted[i].a >= 0) {
+            const struct dt_low_rank pair = pair_of(m, i, OC, first);
+            const size_t a = (size_t)m->adapted[i].a;
+            m->ops->low_rank_backward(
+                m->stream, dx, dt_layout_params(layout, &m->grads, a, 1),
+                dt_layout_params(layout, &m->grads, a + 1, 1), dout, x, &pair,
+                m->N, accumulate);
+        }
+        first += dt_adapter_sizes_of(&m->config, &m->layout->params[i], 1).OC;
+    }
+}
 
 /* `count` rows from `first` of a tensor with N rows; it may be absent. */
 static struct dt_view slice_rows(const struct dt_model *m, struct dt_view v,
@@ -66,7 +164,7 @@ static void linear_forward(const struct dt_model *m, size_t u,
         m->ops->linear_forward(m->stream, to, from, dt_model_weight(m, u, role),
                                dt_model_weight(m, u, role + 1), weight_order(m),
                                rows, C, OC);
-        dt_low_rank_forward(m, u, role, to, from, rows, OC);
+        low_rank_forward(m, u, role, to, from, rows, OC);
     }
 }
 
@@ -115,7 +213,7 @@ static void last_linear_forward(const struct dt_model *m, size_t u,
     m->ops->linear_add_forward(
         m->stream, sum, base, x, dt_model_weight(m, u, role),
         dt_model_weight(m, u, role + 1), weight_order(m), m->N, width, C);
-    dt_low_rank_forward(m, u, role, sum, x, m->N, C);
+    low_rank_forward(m, u, role, sum, x, m->N, C);
 }
 
 /* dx(N, C) and the gradients of w and b from dout(N, OC) */
@@ -128,7 +226,7 @@ static void linear_backward(const struct dt_model *m, size_t u,
                             bias_grad(m, u, role, dout, accumulate), dout, x,
                             dt_model_weight(m, u, role), weight_order(m), m->N,
                             C, OC, accumulate);
-    dt_low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
+    low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
 }
 
 /* Only LayerNorm has a bias. */
@@ -255,7 +353,7 @@ static void mlp_up(const struct dt_model *m, size_t u)
     const struct dt_block *b = &m->blocks[u - 1];
     size_t C = m->config.n_embd, I = m->config.n_inner;
     if (!is_gated(m) && m->options.save_activations &&
-        !dt_low_rank_any(m, u, DT_FC_W)) {
+        !has_pair(m, u, DT_FC_W)) {
         m->ops->linear_gelu_forward(m->stream, b->act, b->fc, b->norm_2.out,
                                     dt_model_weight(m, u, DT_FC_W),
                                     dt_model_weight(m, u, DT_FC_W + 1),
@@ -283,7 +381,7 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
                              m->N, I);
         return b->fc;
     }
-    if (dt_low_rank_any(m, u, DT_PROJ_W)) {
+    if (has_pair(m, u, DT_PROJ_W)) {
         linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
                         accumulate);
         m->ops->gelu_backward(m->stream, a->d_act, a->d_act, b->fc);

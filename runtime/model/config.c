@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/json.h"
-#include "model/config_parse.h"
+#include "model/family.h"
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 

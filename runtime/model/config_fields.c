@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_fields.c - the fields of a model's config, their keys and ranges */
+/*
+ * config_fields.c - keys of config.json: their values, ranges, and what is
+ * wrong with them
+ */
 #include "config.h"
 
-#include "model/config_fields.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/family.h"
 
 const char *dt_rope_scaling_name(enum dt_rope_scaling scaling)
 {
@@ -68,4 +75,72 @@ void dt_field_unexpected(const struct dt_field *field, const char *prefix,
                      field->key,
                      field->type == DT_FIELD_COUNT ? "an integer" : "a number",
                      field->min, field->max, got);
+}
+
+const char *dt_config_text(const json_t *value, char text[64])
+{
+    char *json = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT)
+                       : strdup("nothing");
+    snprintf(text, 64, strlen(json ? json : "") < 60 ? "%s" : "%.57s...",
+             json ? json : "something else");
+    free(json);
+    return text;
+}
+
+void dt_config_unexpected(struct dt_error *problems, const char *prefix,
+                          const char *key, const char *what, const json_t *got)
+{
+    char text[64];
+    dt_error_add(problems, EX_DATAERR, "%s%s: expected %s, got %s", prefix, key,
+                 what, dt_config_text(got, text));
+}
+
+const json_t *dt_config_value(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+void dt_config_parse_field(struct dt_model_config *config,
+                           const struct dt_field *field, const char *prefix,
+                           const json_t *object, struct dt_error *problems)
+{
+    const json_t *given = dt_config_value(object, field->key);
+    const json_t *value = json_object_get(object, field->key);
+    char text[64];
+    bool fits = field->type == DT_FIELD_COUNT  ? json_is_integer(value)
+                : field->type == DT_FIELD_REAL ? json_is_number(value)
+                                               : json_is_boolean(value);
+    double number = field->type == DT_FIELD_FLAG ? json_is_true(value)
+                                                 : json_number_value(value);
+    if (!dt_field_of(field, config) || (!given && !field->required))
+        return;
+    if (fits && dt_field_in_range(field, number))
+        dt_field_set(config, field, number);
+    else
+        dt_field_unexpected(field, prefix, dt_config_text(value, text),
+                            problems);
+}
+
+void dt_config_parse_key(struct dt_model_config *config, const char *key,
+                         const char *prefix, const json_t *object,
+                         struct dt_error *problems)
+{
+    for (const struct dt_field *field = config->family->fields; field->key;
+         field++)
+        if (!strcmp(field->key, key))
+            dt_config_parse_field(config, field, prefix, object, problems);
+}
+
+void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,
+                           size_t *out, struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(root, key);
+    if (!value)
+        return;
+    if (json_is_integer(value) && json_integer_value(value) >= min)
+        *out = (size_t)json_integer_value(value);
+    else
+        dt_config_unexpected(problems, "", key,
+                             min ? "an integer > 0" : "an integer >= 0", value);
 }

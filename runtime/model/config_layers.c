@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/config_parse.h"
+#include "model/family.h"
 
 static bool parse_flag(const json_t *root, const char *key,
                        struct dt_error *problems)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "model/decode.h"
-#include "model/transformer.h"
+#include "model/model_impl.h"
 
 enum { ALIGN = 256 };
 

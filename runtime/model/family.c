@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/family.h"
+#include "model/model_impl.h"
 #include "tensor/half.h"
 
 /* The files of families/, and dt_families */

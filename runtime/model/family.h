@@ -4,8 +4,46 @@
 #define DT_MODEL_FAMILY_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "model/config_fields.h"
+#include "model/model.h"
+
+enum dt_field_type {
+    DT_FIELD_COUNT, /* size_t */
+    DT_FIELD_REAL,  /* double */
+    DT_FIELD_FLAG,  /* bool */
+};
+
+struct dt_field {
+    const char *key;
+    enum dt_field_type type;
+    bool required;
+    size_t offset; /* in struct dt_model_config */
+    double min, max;
+    unsigned scalings; /* of RoPE that have it, a bit for each; 0: it is a key
+                          of the file itself */
+};
+
+/* "default", "linear", ...: rope_type in config.json; NULL from
+ * DT_ROPE_SCALINGS on.
+ */
+const char *dt_rope_scaling_name(enum dt_rope_scaling scaling);
+
+/* Does a model with this scaling of RoPE have the field? */
+bool dt_field_of(const struct dt_field *field,
+                 const struct dt_model_config *config);
+
+/* The value of a field as a number; flags are 0 or 1. */
+double dt_field_get(const struct dt_model_config *config,
+                    const struct dt_field *field);
+void dt_field_set(struct dt_model_config *config, const struct dt_field *field,
+                  double value);
+bool dt_field_in_range(const struct dt_field *field, double value);
+
+/* Adds "<prefix><key>: expected ..., got <got>" to problems. */
+void dt_field_unexpected(const struct dt_field *field, const char *prefix,
+                         const char *got, struct dt_error *problems);
 
 /* Norms of queries and keys before they are rotated. */
 enum dt_head_norm {
@@ -84,19 +122,43 @@ struct dt_family {
 /* All families, by name; NULL ends them. */
 extern const struct dt_family *const dt_families[];
 
-/* What outputs of parts of a model are multiplied by; 1: they are not. */
-struct dt_model_scales {
-    float embedding;
-    float branch; /* of attention and of the MLP, before the stream adds it
-                   */
-    float logits;
-};
+/* The JSON text of a value, shortened, for "got ...". Returns text. */
+const char *dt_config_text(const json_t *value, char text[64]);
 
-/* Those of a model that computes in this type. */
-struct dt_model_scales dt_model_scales_of(const struct dt_model_config *config,
-                                          enum dt_dtype compute);
+/* Adds "<prefix><key>: expected <what>, got <got>" to problems. */
+void dt_config_unexpected(struct dt_error *problems, const char *prefix,
+                          const char *key, const char *what, const json_t *got);
 
-/* The factor of the scores of attention. */
-float dt_model_attention_scale(const struct dt_model_config *config);
+/* The value of a key; NULL if it is missing or null. */
+const json_t *dt_config_value(const json_t *object, const char *key);
+
+/* Reads a field from its key in `object`; if that is missing or null, and need
+ * not be there, the field stays as it is.
+ */
+void dt_config_parse_field(struct dt_model_config *config,
+                           const struct dt_field *field, const char *prefix,
+                           const json_t *object, struct dt_error *problems);
+
+/* Reads each field of that key. */
+void dt_config_parse_key(struct dt_model_config *config, const char *key,
+                         const char *prefix, const json_t *object,
+                         struct dt_error *problems);
+
+/* Reads an integer >= min. If it is missing or null, *out is unchanged. */
+void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,
+                           size_t *out, struct dt_error *problems);
+
+/* Reads what says how positions are rotated, in the spelling of transformers 4
+ * or 5. Needs the fields of the file.
+ */
+void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
+                          struct dt_error *problems);
+
+/* Reads which layers have a window, and in what else they differ. Needs the
+ * fields of the file. A family that does not say which layers have windows is a
+ * problem, too.
+ */
+void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
+                            struct dt_error *problems);
 
 #endif /* DT_MODEL_FAMILY_H */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/inputs.h"
+#include "model/model_impl.h"
 
 enum { ALIGN = 256, ARRAYS = 5, PICKED = 2 }; /* arrays of N I32 */
 

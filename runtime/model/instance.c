@@ -6,8 +6,9 @@
 
 #include <stdlib.h>
 
-#include "model/instance.h"
-#include "model/rope_table.h"
+#include "model/family.h"
+#include "model/model_adapter.h"
+#include "model/model_impl.h"
 
 size_t dt_model_memory_bytes(const struct dt_model_config *config,
                              const struct dt_ops *ops,
@@ -239,6 +240,12 @@ void dt_model_use_adapter(struct dt_model *m, const struct dt_places *weights)
         m->trained = *weights;
 }
 
+struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m)
+{
+    return (struct dt_norm_rule){.eps = (float)m->config.norm_epsilon,
+                                 .shift = m->family->shifted ? 1.0f : 0.0f};
+}
+
 struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
                                    size_t u, enum dt_place place)
 {
@@ -261,4 +268,66 @@ int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
     m->N = batch->B * batch->T;
     m->train = train;
     return dt_inputs_upload(&m->inputs, batch, m->cache, err);
+}
+
+/* --- inputs of blocks that wait in host memory for the backward pass ---
+ *
+ * Blocks take turns with two places on the device. The last two are there when
+ * the backward pass comes to them; the input of block u comes back to the place
+ * that block u + 2 no longer needs.
+ */
+
+enum { PLACES = 2 };
+
+/* Bytes of the input of a block of the largest batch. */
+static size_t input_bytes(const struct dt_model_config *config,
+                          const struct dt_model_options *options)
+{
+    return options->B * options->T * config->n_embd *
+           dt_dtype_bytes(options->compute);
+}
+
+size_t dt_model_host_bytes(const struct dt_model_config *config,
+                           const struct dt_model_options *options)
+{
+    size_t bytes, one = input_bytes(config, options);
+    if (!options->train || !options->offload || config->n_layer <= PLACES)
+        return 0;
+    return __builtin_mul_overflow(one, config->n_layer - PLACES, &bytes)
+               ? SIZE_MAX
+               : bytes;
+}
+
+/* Where the input of block u waits; NULL: it need not. */
+static void *waiting_place(const struct dt_model *m, size_t u)
+{
+    if (!m->inputs_host || !m->train || u == 0 ||
+        u + PLACES > m->config.n_layer)
+        return NULL;
+    return m->inputs_host + (u - 1) * input_bytes(&m->config, &m->options);
+}
+
+static size_t bytes_of(struct dt_view view)
+{
+    return view.count * dt_dtype_bytes(view.dtype);
+}
+
+int dt_model_send_input(struct dt_model *m, size_t u, struct dt_error *err)
+{
+    void *there = waiting_place(m, u);
+    if (!there)
+        return 0;
+    struct dt_view x = m->blocks[u - 1].x;
+    return m->exec.device->copy(m->stream, there, dt_view_data(x), bytes_of(x),
+                                err);
+}
+
+int dt_model_bring_input(struct dt_model *m, size_t u, struct dt_error *err)
+{
+    const void *there = waiting_place(m, u);
+    if (!there)
+        return 0;
+    struct dt_view x = m->blocks[u - 1].x;
+    return m->exec.device->copy(m->stream, dt_view_data(x), there, bytes_of(x),
+                                err);
 }

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "model/family.h"
-#include "model/params.h"
+#include "model/model_impl.h"
 
 /* Lengths, see ops.h. */
 enum size { NONE, ONE, V, P, C, I, I2, HS, QUERIES, KEYS, Q };

@@ -7,7 +7,6 @@
 #include "data/examples.h"
 #include "model/decode.h"
 #include "model/model.h"
-#include "model/score.h"
 #include "reward/scorer.h"
 
 enum { ROW_TOKENS = 2048 }; /* of a forward pass, unless a text is longer */

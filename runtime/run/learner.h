@@ -9,7 +9,7 @@
 #define DT_RUN_LEARNER_H
 
 #include "comm/comm.h"
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "tensor/tensor.h"
 #include "weights/weights.h"
 

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "tensor/tensor.h"
 #include "weights/grown.h"
 #include "weights/tensor_names.h"

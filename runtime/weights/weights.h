@@ -50,7 +50,7 @@ struct dt_weights *dt_weights_open_valued(const char *dir,
                                           const struct dt_layout *layout,
                                           bool *scores, struct dt_error *err);
 
-/* The same for the adapter in `dir` (model/adapter.h), with its layout. */
+/* The same for the adapter in `dir` (model/model_adapter.h), with its layout. */
 struct dt_weights *dt_weights_open_adapter(const char *dir,
                                            const struct dt_layout *layout,
                                            struct dt_error *err);

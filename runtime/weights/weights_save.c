@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "weights/weights.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "model/score.h"
+#include "model/model.h"
 
 static void scatter_case(enum dt_dtype type, size_t N, size_t C, size_t M)
 {

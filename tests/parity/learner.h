@@ -3,7 +3,7 @@
 #ifndef TESTS_PARITY_LEARNER_H
 #define TESTS_PARITY_LEARNER_H
 
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"

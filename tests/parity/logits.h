@@ -3,7 +3,7 @@
 #ifndef TESTS_PARITY_LOGITS_H
 #define TESTS_PARITY_LOGITS_H
 
-#include "model/transformer.h"
+#include "model/model_impl.h"
 
 /* After forward of all units except the last: copies logits(V) of position t of
  * row b to `logits` in host memory. -1: the device failed.

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "optim/optim.h"
 #include "tests/parity/stored.h"
 #include "tests/parity/subject.h"

@@ -8,7 +8,7 @@
 #ifndef DT_MODEL_FAMILIES_FAMILY_ROWS_H
 #define DT_MODEL_FAMILIES_FAMILY_ROWS_H
 
-#include "model/config_parse.h"
+#include "model/family.h"
 
 /* --- traits --- */
 

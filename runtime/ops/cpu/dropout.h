@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) void dt_philox_round(
     c[3] = p0;
 }
 
-/* The words of struct dt_dropout (arguments.h) for LANES blocks of four
+/* The words of struct dt_dropout (ops.h) for LANES blocks of four
  * elements: lane j of words[i] is that of element 4 block[j] + i.
  */
 static inline void dt_drop_words(dt_words words[4], const struct dt_drops *d,

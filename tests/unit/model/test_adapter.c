@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "conf/conf.h"
-#include "model/adapter.h"
+#include "model/model_adapter.h"
 #include "tests/unit/scratch.h"
 #include "tests/families.h"
 

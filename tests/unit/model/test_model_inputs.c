@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "model/inputs.h"
+#include "model/model_impl.h"
 
 enum { TOKENS = 4, BATCHES = 6 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "model/rope_table.h"
+#include "model/model_impl.h"
 #include "tests/unit/model.h"
 #include "tests/families.h"
 

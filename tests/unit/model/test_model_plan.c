@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "model/acts.h"
+#include "model/model_impl.h"
 #include "model/decode.h"
 #include "ops/cpu/cpu.h"
 #include "ops/workspace.h"

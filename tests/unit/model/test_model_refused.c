@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/config_parse.h"
+#include "model/family.h"
 #include "tests/unit/model.h"
 
 #define FULL "\"full_attention\""

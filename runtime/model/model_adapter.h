@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * adapter.h - LoRA: what is trained beside frozen weights, as PEFT has it
+ * model_adapter.h - LoRA: what is trained beside frozen weights, as PEFT has it
  *
  * Beside the weight w of a linear layer there is a pair A(r, in), B(out, r):
  * y = x w^T + scale (dropout(x) A^T) B^T (Hu et al., "LoRA", arXiv 2106.09685,
@@ -9,8 +9,8 @@
  * names of adapter_model.safetensors: "base_model.model.<module>.lora_A.weight"
  * and so on.
  */
-#ifndef DT_MODEL_ADAPTER_H
-#define DT_MODEL_ADAPTER_H
+#ifndef DT_MODEL_MODEL_ADAPTER_H
+#define DT_MODEL_MODEL_ADAPTER_H
 
 #include "model/model.h"
 
@@ -101,4 +101,4 @@ struct dt_adapter_sizes {
 struct dt_adapter_sizes dt_adapter_sizes_of(
     const struct dt_model_config *config, const struct dt_param *w, size_t r);
 
-#endif /* DT_MODEL_ADAPTER_H */
+#endif /* DT_MODEL_MODEL_ADAPTER_H */

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_impl.h - a model's tensors, and the passes of its parts (private to
+ * model/)
+ *
+ * Letters as in ops.h; Q is (NH + 2 NKV) HS, F is I, or 2I with a gate.
+ */
+#ifndef DT_MODEL_MODEL_IMPL_H
+#define DT_MODEL_MODEL_IMPL_H
+
+#include "model/model.h"
+#include "ops/ops.h"
+#include "tensor/tensor.h"
+
+/* --- params.c: the roles of a unit's parameters --- */
+
+/* The roles of weights. Several parameters may share a role and are then
+ * joined: q, k and v are one matrix, QKV_W. GPT-2's matrices are (in, out),
+ * those of the others (out, in).
+ */
+enum dt_role {
+    /* unit 0 */
+    DT_WTE, /* (V, C) */
+    DT_WPE, /* (P, C), learned positions */
+
+    /* units 1 .. n_layer */
+    DT_NORM_1_W, /* (C) */
+    DT_NORM_1_B, /* (C) */
+    DT_QKV_W,    /* C to Q */
+    DT_QKV_B,    /* (Q) */
+    DT_Q_NORM,   /* (HS), or over all heads (NH HS) */
+    DT_K_NORM,   /* (HS), or over all heads (NKV HS) */
+    DT_OUT_W,    /* NH*HS to C */
+    DT_OUT_B,    /* (C) */
+    DT_POST_1_W, /* (C), of the norm of what attention has computed */
+    DT_NORM_2_W, /* (C) */
+    DT_NORM_2_B, /* (C) */
+    DT_FC_W,     /* C to F */
+    DT_FC_B,     /* (F) */
+    DT_PROJ_W,   /* I to C */
+    DT_PROJ_B,   /* (C) */
+    DT_POST_2_W, /* (C), of the norm of what the MLP has computed */
+
+    /* unit n_layer + 1 */
+    DT_NORM_F_W, /* (C) */
+    DT_NORM_F_B, /* (C) */
+    DT_HEAD,     /* (V, C), if not tied to DT_WTE */
+    DT_SCORE,    /* (1, C), in place of DT_HEAD or beside it */
+
+    DT_ROLES
+};
+
+/* The parameters of a role in its unit; count 0: the family has none. */
+struct dt_role_range {
+    size_t first, count;
+};
+
+/* Finds the range of every role. */
+void dt_params_find(const struct dt_model_config *config,
+                    struct dt_role_range ranges[DT_ROLES]);
+
+/* The place of a role of unit u; count 0 if there is none. */
+struct dt_view dt_params_view(const struct dt_layout *layout,
+                              const struct dt_places *places, size_t u,
+                              struct dt_role_range range);
+
+/* --- model_rope.c: the angles of rotary position embeddings --- */
+
+/* Tables of angles. Some models have a second one: of layers with a window
+ * (rope_local_theta), or of long documents (dt_model_two_lengths). 0: the model
+ * learns positions.
+ */
+size_t dt_rope_tables(const struct dt_model_config *config);
+
+/* Radians per position of pair j < R/2 of a head in one of these, R being
+ * dt_model_rotary, scaled as the config asks for.
+ */
+double dt_rope_frequency(const struct dt_model_config *config, size_t table,
+                         size_t j);
+
+/* angles(positions, R): R/2 cosines and R/2 sines of each position. */
+void dt_rope_table(const struct dt_model_config *config, size_t table,
+                   float *angles, size_t positions);
+
+/* --- inputs.c: a batch's arrays on the device ---
+ *
+ * A batch is uploaded in one copy, from staging memory that is filled while the
+ * copy of the previous batch may still run.
+ */
+
+/* A decoder's cache of keys and values, and where in it those of a batch are.
+ */
+struct dt_cache {
+    struct dt_view pool;      /* (blocks, n_layer, 2, DT_KV_BLOCK, NKV*HS) X */
+    size_t blocks;            /* of a sequence, at most */
+    const int32_t *places;    /* (B*T) where they are stored, as in ops.h */
+    const int32_t *positions; /* (B*T) of tokens that attend to the cache; NULL:
+                                 the batch attends to itself */
+    const int32_t *table;     /* (B*T, blocks), with positions */
+};
+
+/* What batches have at most. */
+struct dt_inputs_limits {
+    size_t B, N;    /* rows, unless they have no numbers; tokens */
+    bool picks;     /* they have picked tokens */
+    size_t table;   /* elements of a cache's table */
+    size_t longest; /* longer documents have the second table of RoPE's angles,
+                       if this is not 0 */
+    size_t angles;  /* rows of the first */
+};
+
+struct dt_inputs {
+    struct dt_exec exec;
+    struct dt_inputs_limits limits;
+    size_t bytes;
+    struct dt_buffer *buf; /* on the device */
+    struct {
+        void *data;
+        struct dt_event *copied; /* then data may be overwritten */
+    } staging[DT_MODEL_BATCHES];
+    unsigned uploads;
+
+    /* the current batch, on the device */
+    struct dt_view ids, targets; /* (N) I32 */
+    struct dt_view doc_start;    /* (N) I32, or absent */
+    struct dt_view positions;    /* (N) I32, within a document, and rows of the
+                                    tables of angles */
+    struct dt_view places;       /* (N) I32, in the cache, or absent */
+    struct dt_view table;        /* (N, blocks) I32, or absent */
+    struct dt_view rows;         /* (B) I64, or absent */
+    struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
+};
+
+/* Device bytes for such batches. */
+size_t dt_inputs_bytes(const struct dt_inputs_limits *limits);
+
+/* Allocates memory for them. -1: EX_OSERR; dt_inputs_fini in any case. */
+int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
+                   const struct dt_inputs_limits *limits, struct dt_error *err);
+void dt_inputs_fini(struct dt_inputs *inputs);
+
+/* Queues the copy of a batch, whose arrays may change afterwards, and of what
+ * the cache says about it, unless it is NULL. If batch->rows is NULL, B limits
+ * nothing. -1: the device failed, or EX_SOFTWARE, a batch beyond the limits.
+ */
+int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
+                     const struct dt_cache *cache, struct dt_error *err);
+
+/* --- acts.c: where activations lie in one buffer ---
+ *
+ * Only what is expensive to recompute is saved for backward; norms and the
+ * MLP's activation are recomputed unless options.save_activations.
+ */
+
+/* Output and statistics of a norm. */
+struct dt_norm {
+    struct dt_view out;        /* (N, C) */
+    struct dt_view mean, rstd; /* (N) F32; mean only of LayerNorm */
+};
+
+/* The saved tensors of a block. Without a backward pass all blocks share the
+ * same memory; with options.recompute they share all of it except x, and with
+ * options.offload every other block shares that.
+ */
+struct dt_block {
+    struct dt_view x;         /* (N, C) the residual stream at the input */
+    struct dt_view qkv;       /* (N, Q), rotated if heads are not normed */
+    struct dt_view attention; /* (N, NH*HS) */
+    struct dt_view lse;       /* (B, NH, T) F32 */
+    struct dt_view x_mid;     /* (N, C) the stream between the two branches */
+    struct dt_view fc;        /* (N, F) */
+    /* only with norms behind attention and MLP: what these have computed */
+    struct dt_view out, proj;           /* (N, C) */
+    struct dt_view out_rstd, proj_rstd; /* (N) F32 */
+    /* with save_activations the block's own, otherwise shared by all blocks */
+    struct dt_norm norm_1, norm_2; /* of x, of x_mid */
+    struct dt_view act;            /* (N, I) activation of fc */
+};
+
+struct dt_acts {
+    struct dt_view top;    /* (N, C) the residual stream after the last block */
+    struct dt_norm norm;   /* the final one, and shared ones of blocks */
+    struct dt_view branch; /* (N, C) output of attention or the MLP, which the
+                              stream adds; in backward, gradients */
+    struct dt_view d_stream; /* (N, C) gradient of the stream */
+    struct dt_view d_sums;   /* (C) F32 its sum over rows, or absent */
+    /* only with an adapter (struct dt_low_rank): */
+    struct dt_view low;     /* (N, r) F32 */
+    struct dt_view dropped; /* the widest input of a linear layer; with dropout
+                             */
+
+    /* These three groups share memory, as only one is used at a time: the MLP
+     * (with an act that is not saved), attention, the loss.
+     */
+    struct dt_view d_act;       /* (N, I) */
+    struct dt_view heads;       /* (N, Q) normed and rotated; only with norms */
+    struct dt_view head_rstd;   /* (N, NH + NKV) F32; (N, 2) of norms over all
+                                   heads */
+    struct dt_view d_attention; /* (N, NH*HS) */
+    struct dt_view d_qkv;       /* (N, Q) */
+    struct dt_view attention_workspace; /* F32, of attention's backward pass */
+    struct dt_view logits;              /* F32, workspace of the loss, >= V */
+    /* only with options.values: */
+    struct dt_view picked;   /* (N, C) rows of the final norm */
+    struct dt_view d_picked; /* (N, C + 1) their gradients, a workspace */
+    struct dt_view value, collision, lse, weight; /* (N) F32 */
+    struct dt_view entropy, entropy_weight;       /* (N) F32, or absent, ... */
+    struct dt_view mean, likeliest, score, score_weight; /* ... like these */
+};
+
+/* What sizes depend on. */
+struct dt_acts_for {
+    const struct dt_model_config *config;
+    const struct dt_ops *ops;
+    const struct dt_model_options *options;
+    size_t B, T; /* of the batch */
+};
+
+/* Plans activations in buf. buf and blocks(n_layer) may be NULL, to count only.
+ * Returns the bytes that they take, SIZE_MAX if that overflows: for no batch of
+ * at most options->B * options->T tokens more than for the largest one.
+ */
+size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
+                    struct dt_buffer *buf, const struct dt_acts_for *plan);
+
+/* --- instance.c: what a model holds --- */
+
+/* What outputs of parts of a model are multiplied by; 1: they are not. */
+struct dt_model_scales {
+    float embedding;
+    float branch; /* of attention and of the MLP, before the stream adds it */
+    float logits;
+};
+
+struct dt_model {
+    struct dt_model_config config; /* without its text */
+    const struct dt_family *family;
+    struct dt_model_scales scales;
+    struct dt_model_options options;
+    const struct dt_layout *layout;
+    struct dt_exec exec;
+    const struct dt_ops *ops; /* exec's */
+    struct dt_stream *stream; /* exec's */
+    struct dt_places weights, grads;
+    struct dt_places trained; /* weights of the adapter */
+    bool adapter_on;
+    struct dt_adapter_place *adapted; /* (layout->param_count); NULL: none */
+    struct dt_role_range roles[DT_ROLES];
+    struct dt_buffer
+        *rope_buf;         /* tables(positions, R) F32 of angles, or NULL */
+    struct dt_buffer *buf; /* of the activations */
+    char *inputs_host;     /* staging memory: inputs of blocks */
+    size_t inputs_host_bytes;
+    struct dt_acts acts;
+    struct dt_block *blocks;      /* (n_layer) */
+    const struct dt_cache *cache; /* NULL: none */
+
+    /* the current batch */
+    size_t B, T, N;
+    bool train; /* with dropout, and a backward pass */
+    struct dt_inputs inputs;
+};
+
+/* The weight or gradient of a role in unit u; absent if the unit has none. */
+struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
+                               enum dt_role role);
+struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
+                             enum dt_role role);
+
+/* family.c: the scales of a model that computes in this type, and the factor of
+ * the scores of attention.
+ */
+struct dt_model_scales dt_model_scales_of(const struct dt_model_config *config,
+                                          enum dt_dtype compute);
+float dt_model_attention_scale(const struct dt_model_config *config);
+
+/* What norms of the model compute with. */
+struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m);
+
+/* The dropouts of a model: the embedding, then three in each block u. */
+enum dt_place {
+    DT_PLACE_EMBEDDING = 0,
+    DT_PLACE_ATTENTION = 1, /* of the probabilities */
+    DT_PLACE_ATTENTION_BRANCH = 2,
+    DT_PLACE_MLP_BRANCH = 3,
+};
+
+/* Dropout with this rate at `place` of unit u; rate 0 outside of training. */
+struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
+                                   size_t u, enum dt_place place);
+
+/* --- attend.c --- */
+
+/* Queues what is between the matrices of attention in block u: from qkv, whose
+ * heads are normed and rotated, to attention and lse.
+ */
+void dt_attend_forward(struct dt_model *m, size_t u);
+
+/* Queues the way back, from d_attention to d_qkv and the gradients of norms of
+ * heads.
+ */
+void dt_attend_backward(struct dt_model *m, size_t u, bool accumulate);
+
+/* --- block.c --- */
+
+/* Queues forward of block u, from the pair (x_mid, branch) of the unit below,
+ * or the x that this has computed, to its own. With `recompute` only what its
+ * backward pass needs, from the x that was saved up to act.
+ */
+void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
+
+/* Queues backward of block u, which recomputes what was not saved. d_stream is
+ * the gradient of the block's output before, and of its x afterwards.
+ */
+void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
+
+/* For `count` rows from `first`: sum = x + dropout of branch, unless the layer
+ * that computed branch has added x; then the norm of sum, with the weight
+ * `role` of unit u, into `norm`.
+ */
+void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
+                              const struct dt_norm *norm, struct dt_view sum,
+                              struct dt_view x, size_t first, size_t count,
+                              const struct dt_dropout *dropout);
+
+/* Adds to d_stream the gradient of x through its norm, and puts its sum over
+ * rows into d_sums, if that is there; the gradient of the norm's output is in
+ * branch.
+ */
+void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
+                      const struct dt_norm *norm, struct dt_view x,
+                      bool accumulate);
+
+/* --- transformer.c --- */
+
+/* logits(count, V) F32 of rows [first, first + count), after forward of all
+ * units except the last. Not with dropout.
+ */
+void dt_model_head(struct dt_model *m, struct dt_view logits, size_t first,
+                   size_t count);
+
+#endif /* DT_MODEL_MODEL_IMPL_H */
