@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/arrivals.h"
+#include "comm/peers.h"
 
 enum { SAY_MS = 1000 };
 

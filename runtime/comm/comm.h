@@ -134,7 +134,7 @@ struct dt_noise {
 };
 
 /* dt_comm_reduce_scatter of sums, of DT_F32, where each contribution but the
- * rank's own travels in 8 bits, rounded up or down at random (int8.h); sums are
+ * rank's own travels in 8 bits, rounded up or down at random (int8.c); sums are
  * made in fp32 in the order of ranks. n is a multiple of DT_INT8_BLOCK.
  */
 int dt_comm_reduce_scatter_int8(struct dt_comm *comm, struct dt_view v,

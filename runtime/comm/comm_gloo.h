@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * comm_gloo.h - the parts of the gloo backend: its queue, the connections of
- * groups, and the collectives
+ * comm_gloo.h - the parts of the gloo backend: messages, its queue, the
+ * connections of groups, and the collectives (private to comm/)
  *
  * Each collective works on all ranks of op->on. -1: EX_UNAVAILABLE or EX_OSERR;
  * then messages may still come and go in the memory of op, or in the workspace,
@@ -10,8 +10,88 @@
 #ifndef DT_COMM_COMM_GLOO_H
 #define DT_COMM_COMM_GLOO_H
 
+#include "comm/comm.h"
 #include "comm/comm_impl.h"
-#include "comm/messages.h"
+#include "comm/peers.h"
+
+/* --- messages.c: the messages of one operation between the ranks ---
+ *
+ * An operation posts messages and finishes them: one by one (reductions in
+ * chunks) or all together.
+ */
+
+struct dt_message {
+    struct dt_transport_buffer *buffer; /* NULL: finished */
+    enum dt_direction direction;
+    int peer;
+};
+
+struct dt_messages {
+    struct dt_peers *peers;
+    struct dt_arrivals arrivals;
+    uint64_t sequence; /* number of the present operation, the same on all */
+    void *workspace;   /* kept between operations */
+    size_t workspace_bytes;
+    const struct dt_op *op;  /* the present one, once it has messages */
+    struct dt_message *list; /* of the present operation */
+    size_t count, capacity;
+};
+
+/* The step of an operation to which a message belongs. */
+enum dt_phase {
+    DT_PHASE_SWAP,
+    DT_PHASE_SCATTER,
+    DT_PHASE_GATHER,
+    DT_PHASE_REDUCE,
+    DT_PHASE_RESULT,
+};
+
+/* Memory of at least `bytes`, 64-byte aligned; the next call reuses it. NULL:
+ * EX_OSERR.
+ */
+void *dt_messages_workspace(struct dt_messages *messages, size_t bytes,
+                            struct dt_error *err);
+
+/* Posts a message between `data` and `peer`, a rank of op->on. The number under
+ * which both sides know it is made of the operation, its place in the order of
+ * operations, `phase` and `chunk`: peers that are out of step never take one
+ * message for another. *id (NULL is fine) is for finish. -1: EX_UNAVAILABLE or
+ * EX_OSERR.
+ */
+int dt_messages_post(struct dt_messages *messages, const struct dt_op *op,
+                     enum dt_direction direction, int peer, enum dt_phase phase,
+                     size_t chunk, void *data, size_t bytes, size_t *id,
+                     struct dt_error *err);
+
+/* Waits for one message, or for all that are not finished. -1: EX_UNAVAILABLE:
+ * a rank is lost, or one that is waited for did not answer in time.
+ */
+int dt_messages_finish(struct dt_messages *messages, size_t id,
+                       struct dt_error *err);
+int dt_messages_finish_all(struct dt_messages *messages, struct dt_error *err);
+
+/* Frees workspace and arrivals, after the transport is closed. Zeroed is fine.
+ */
+void dt_messages_fini(struct dt_messages *messages);
+
+/* --- comm_reduce.c: sums of contributions, and rounding to bf16 --- */
+
+/* out[i] = op over p of parts[p][i], p upwards, in fp32; out and parts are all
+ * of `dtype` (DT_F32, DT_BF16; rounded once, to nearest even). out may be one
+ * of parts.
+ */
+void dt_reduce_parts(void *out, const void *const *parts, int part_count,
+                     size_t count, enum dt_dtype dtype, enum dt_reduce op);
+
+/* values[i] = op over p of parts[p][i], p upwards. */
+void dt_reduce_scalars(double *values, const double *const *parts,
+                       int part_count, size_t count, enum dt_reduce op);
+
+/* Rounds fp32 to bf16, and back. */
+void dt_reduce_narrow(uint16_t *out, const float *in, size_t count);
+void dt_reduce_widen(float *out, const uint16_t *in, size_t count);
+
+/* --- queue.c --- */
 
 /* Operations in the order in which they were started, on a thread of their own,
  * which sleeps when there is nothing to do and takes no signals. After the
@@ -46,16 +126,8 @@ int dt_queue_start(struct dt_queue *queue, const struct dt_op *op,
 int dt_queue_wait(struct dt_queue *queue, dt_ticket_t ticket,
                   struct dt_error *err);
 
-/* Connections that a group needs in a large world. It is an operation of the
- * world, which all ranks start together: each tells all where it listens for
- * the ranks that it will talk to in its group, and then those connect. The
- * members of op->on are connected as far as collectives need it, or with `all`
- * each to each. -1: EX_UNAVAILABLE or EX_OSERR.
- */
-int dt_meet_run(struct dt_messages *messages, const struct dt_op *op, bool all,
-                struct dt_error *err);
-
-/*
+/* --- direct.c ---
+ *
  * Every rank talks to every other one. Here are collectives that only move
  * elements, and those of few elements, which go from all to all in one step.
  */
@@ -91,11 +163,12 @@ int dt_direct_all_reduce(struct dt_messages *messages, const struct dt_op *op,
 int dt_pipeline_run(struct dt_messages *messages, const struct dt_op *op,
                     struct dt_error *err);
 
-/* reduce_scatter_int8, which sends 8 bits. */
+/* int8.c: reduce_scatter_int8, which sends 8 bits. */
 int dt_scatter_int8(struct dt_messages *messages, const struct dt_op *op,
                     struct dt_error *err);
 
-/*
+/* --- log_rounds.c ---
+ *
  * Large worlds, in which a rank talks to few others.
  *
  * Rank r exchanges blocks with the ranks r + 1, r + 2, r + 4 ... and r - 1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm_impl.h - what a backend of comm has to provide; for comm/ only */
+/* comm_impl.h - what a backend of comm has to provide (private to comm/) */
 #ifndef DT_COMM_COMM_IMPL_H
 #define DT_COMM_COMM_IMPL_H
 
@@ -99,5 +99,24 @@ struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
 
 /* "NCCL 2.28.9", or why there is none. */
 const char *dt_comm_nccl_library(void);
+
+/* --- 8 bits for an element (int8.c) --- */
+
+/* Bytes of `count` elements, a multiple of DT_INT8_BLOCK: first all q, then the
+ * scales.
+ */
+static inline size_t dt_int8_bytes(size_t count)
+{
+    return count + count / DT_INT8_BLOCK * sizeof(float);
+}
+
+/* Packs x(count), elements noise->first + `from` .. of the reduction, as `rank`
+ * sends them; `out` is aligned to 4 bytes.
+ */
+void dt_int8_pack(void *out, const float *x, size_t count, size_t from,
+                  int rank, const struct dt_noise *noise);
+
+/* acc(count) += what was packed, or = if `first`. */
+void dt_int8_add(float *acc, const void *packed, size_t count, bool first);
 
 #endif /* DT_COMM_COMM_IMPL_H */

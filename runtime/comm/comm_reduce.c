@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "comm/comm_reduce.h"
+#include "comm/comm_gloo.h"
 #include "tensor/half.h"
 
 enum {

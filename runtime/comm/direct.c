@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* direct.c - small operations, and those that only move elements */
+/*
+ * direct.c - collectives of ranks that each talk to every other one: small
+ * operations, those that only move elements, and reductions in chunks
+ */
 #include "config.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
+
 #include "comm/comm_gloo.h"
-#include "comm/comm_reduce.h"
 
 enum {
     SMALL_BYTES = 64 * 1024, /* sent by one rank, to all others together */
@@ -183,4 +188,232 @@ int dt_direct_broadcast(struct dt_messages *m, const struct dt_op *op,
     if (dt_messages_finish_all(m, err) < 0)
         return -1;
     return whole ? 0 : dt_direct_all_gather(m, op, err);
+}
+
+/* --- reductions in chunks: while one is added, the next ones are sent ---
+ *
+ * Step s posts the messages of chunk s, adds chunk s - (WINDOW - 1) of this
+ * rank's own part, and takes the results of chunk s - (2 * WINDOW - 1) of all
+ * the other parts. A rank only ever waits for what the others have posted in
+ * steps before its own, so nobody waits in a circle.
+ */
+
+enum {
+    WINDOW = 3,
+    MIN_CHUNK_BYTES = 256 * 1024,   /* on the wire; below it cost is in calls */
+    ALL_CHUNKS_BYTES = 4096 * 1024, /* at most, of all ranks together */
+    DEPTH = 2 * WINDOW,
+};
+
+/* What a message carries. */
+enum role {
+    TO_OWNER,   /* a contribution of this rank */
+    FROM_RANK,  /* a contribution to this rank's part */
+    TO_RANK,    /* a sum that this rank has made */
+    FROM_OWNER, /* a sum of another rank */
+    ROLES,
+};
+
+struct pipeline {
+    struct dt_messages *messages;
+    const struct dt_op *op;
+    int rank, size;
+    bool staged;        /* the wire has another type than the view */
+    size_t chunk;       /* elements */
+    size_t chunk_count; /* of the longest part */
+    size_t wire_bytes;  /* of one element */
+    char *in;           /* [size][WINDOW] chunks */
+    char *out;          /* [size][WINDOW] chunks if staged */
+    char *sums;         /* [size][DEPTH] chunks if staged */
+    const void **parts; /* [size] */
+    size_t *ids;        /* [ROLES][size][DEPTH] */
+};
+
+/* Elements of chunk k of part q; 0 if there is no such chunk. */
+static size_t count_of(const struct pipeline *x, int q, size_t k)
+{
+    size_t all = x->op->view.count;
+    size_t n = dt_op_part_first(all, x->size, q + 1) -
+               dt_op_part_first(all, x->size, q);
+    if (k * x->chunk >= n)
+        return 0;
+    return n - k * x->chunk < x->chunk ? n - k * x->chunk : x->chunk;
+}
+
+/* Chunk k of part q in the view. */
+static void *in_view(const struct pipeline *x, int q, size_t k)
+{
+    size_t first = dt_op_part_first(x->op->view.count, x->size, q);
+    return dt_view_data(
+        dt_view_slice(x->op->view, first + k * x->chunk, count_of(x, q, k)));
+}
+
+/* Place of chunk k of part or rank q in a ring of `depth` chunks each. */
+static void *in_ring(const struct pipeline *x, char *ring, size_t depth, int q,
+                     size_t k)
+{
+    size_t place = (size_t)q * depth + k % depth;
+    return ring + place * x->chunk * x->wire_bytes;
+}
+
+static void *place_of_sum(const struct pipeline *x, int q, size_t k)
+{
+    return x->staged ? in_ring(x, x->sums, DEPTH, q, k) : in_view(x, q, k);
+}
+
+static size_t *id_of(const struct pipeline *x, enum role role, int q, size_t k)
+{
+    size_t row = (size_t)role * (size_t)x->size + (size_t)q;
+    return &x->ids[row * DEPTH + k % DEPTH];
+}
+
+/* Posts chunk k of part `part`, to or from rank q. */
+static int post(struct pipeline *x, enum role role, int q, int part, size_t k,
+                void *data, struct dt_error *err)
+{
+    bool sum = role == TO_RANK || role == FROM_OWNER;
+    bool send = role == TO_RANK || role == TO_OWNER;
+    return dt_messages_post(x->messages, x->op, send ? DT_SEND : DT_RECV, q,
+                            sum ? DT_PHASE_RESULT : DT_PHASE_REDUCE, k, data,
+                            count_of(x, part, k) * x->wire_bytes,
+                            id_of(x, role, q, k), err);
+}
+
+static int finish(struct pipeline *x, enum role role, int q, size_t k,
+                  struct dt_error *err)
+{
+    return dt_messages_finish(x->messages, *id_of(x, role, q, k), err);
+}
+
+/* This rank's contribution to chunk k of part q, as it travels. */
+static void *contribution(struct pipeline *x, int q, size_t k)
+{
+    void *data = in_view(x, q, k);
+    if (x->staged) {
+        void *staged = in_ring(x, x->out, WINDOW, q, k);
+        dt_reduce_narrow(staged, data, count_of(x, q, k));
+        return staged;
+    }
+    return data;
+}
+
+static int post_chunk(struct pipeline *x, size_t k, struct dt_error *err)
+{
+    bool all = x->op->kind == DT_OP_ALL_REDUCE;
+    for (int i = 1; i < x->size; i++) {
+        int q = (x->rank + i) % x->size;
+        if (count_of(x, x->rank, k) > 0 &&
+            post(x, FROM_RANK, q, x->rank, k, in_ring(x, x->in, WINDOW, q, k),
+                 err) < 0)
+            return -1;
+        if (count_of(x, q, k) == 0)
+            continue;
+        if (all && post(x, FROM_OWNER, q, q, k, place_of_sum(x, q, k), err) < 0)
+            return -1;
+        if (k >= WINDOW && finish(x, TO_OWNER, q, k - WINDOW, err) < 0)
+            return -1;
+        if (post(x, TO_OWNER, q, q, k, contribution(x, q, k), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_chunk(struct pipeline *x, size_t k, struct dt_error *err)
+{
+    size_t count = count_of(x, x->rank, k);
+    void *sum;
+    if (count == 0)
+        return 0;
+    for (int q = 0; q < x->size; q++) {
+        x->parts[q] = q == x->rank ? contribution(x, q, k)
+                                   : in_ring(x, x->in, WINDOW, q, k);
+        if (q != x->rank && finish(x, FROM_RANK, q, k, err) < 0)
+            return -1;
+        if (q != x->rank && k >= DEPTH && x->op->kind == DT_OP_ALL_REDUCE &&
+            finish(x, TO_RANK, q, k - DEPTH, err) < 0)
+            return -1;
+    }
+    sum = place_of_sum(x, x->rank, k);
+    dt_reduce_parts(sum, x->parts, x->size, count, x->op->wire, x->op->reduce);
+    if (x->staged)
+        dt_reduce_widen(in_view(x, x->rank, k), sum, count);
+    if (x->op->kind != DT_OP_ALL_REDUCE)
+        return 0;
+    for (int i = 1; i < x->size; i++)
+        if (post(x, TO_RANK, (x->rank + i) % x->size, x->rank, k, sum, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int take_chunk(struct pipeline *x, size_t k, struct dt_error *err)
+{
+    for (int q = 0; q < x->size; q++) {
+        if (q == x->rank || count_of(x, q, k) == 0)
+            continue;
+        if (finish(x, FROM_OWNER, q, k, err) < 0)
+            return -1;
+        if (x->staged)
+            dt_reduce_widen(in_view(x, q, k), place_of_sum(x, q, k),
+                            count_of(x, q, k));
+    }
+    return 0;
+}
+
+/* Cuts the operation into chunks, and the workspace into rings. */
+static int plan(struct pipeline *x, struct dt_error *err)
+{
+    size_t size = (size_t)x->size, longest, bytes, ring;
+    char *workspace;
+    longest = (x->op->view.count + size - 1) / size;
+    bytes = longest * x->wire_bytes / (WINDOW + 1);
+    if (bytes < MIN_CHUNK_BYTES)
+        bytes = MIN_CHUNK_BYTES;
+    if (bytes > ALL_CHUNKS_BYTES / size)
+        bytes = ALL_CHUNKS_BYTES / size;
+    x->chunk = bytes < 64 ? 64 / x->wire_bytes : bytes / x->wire_bytes;
+    if (x->chunk > longest)
+        x->chunk = longest;
+    x->chunk_count = (longest + x->chunk - 1) / x->chunk;
+    ring = (size * x->chunk * x->wire_bytes + 63) / 64 * 64;
+    workspace = dt_messages_workspace(
+        x->messages,
+        ring * (x->staged ? 2 * WINDOW + DEPTH : WINDOW) +
+            size * sizeof(void *) + size * ROLES * DEPTH * sizeof(size_t),
+        err);
+    if (!workspace)
+        return -1;
+    x->in = workspace;
+    workspace += ring * WINDOW;
+    x->out = workspace;
+    x->sums = workspace + ring * WINDOW;
+    if (x->staged)
+        workspace += ring * (WINDOW + DEPTH);
+    x->parts = (void *)workspace;
+    x->ids = (void *)(workspace + size * sizeof(void *));
+    return 0;
+}
+
+int dt_pipeline_run(struct dt_messages *m, const struct dt_op *op,
+                    struct dt_error *err)
+{
+    struct pipeline x = {
+        .messages = m,
+        .op = op,
+        .rank = op->on->rank,
+        .size = op->on->size,
+        .staged = op->wire != op->view.dtype,
+        .wire_bytes = dt_dtype_bytes(op->wire),
+    };
+    if (plan(&x, err) < 0)
+        return -1;
+    for (size_t s = 0; s < x.chunk_count + DEPTH - 1; s++) {
+        if (s < x.chunk_count && post_chunk(&x, s, err) < 0)
+            return -1;
+        if (s >= WINDOW - 1 && add_chunk(&x, s - (WINDOW - 1), err) < 0)
+            return -1;
+        if (s >= DEPTH - 1 && op->kind == DT_OP_ALL_REDUCE &&
+            take_chunk(&x, s - (DEPTH - 1), err) < 0)
+            return -1;
+    }
+    return dt_messages_finish_all(m, err);
 }

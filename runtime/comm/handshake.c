@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "comm/handshake.h"
+#include "comm/rendezvous.h"
 
 static const uint8_t magic[8] = "dtrank1";
 

@@ -3,41 +3,26 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/comm.c \
 	runtime/comm/comm.h \
 	runtime/comm/comm_impl.h \
-	runtime/comm/comm_self.c \
-	runtime/comm/int8.c \
-	runtime/comm/int8.h \
-	runtime/comm/op.c \
-	# End of runtime/comm
+	runtime/comm/op.c
 
 if HAVE_GLOO
 runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/address.c \
-	runtime/comm/address.h \
 	runtime/comm/arrivals.c \
-	runtime/comm/arrivals.h \
 	runtime/comm/comm_gloo.c \
 	runtime/comm/comm_gloo.h \
 	runtime/comm/comm_reduce.c \
-	runtime/comm/comm_reduce.h \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
 	runtime/comm/handshake.c \
-	runtime/comm/handshake.h \
-	runtime/comm/links.c \
-	runtime/comm/links.h \
+	runtime/comm/int8.c \
 	runtime/comm/log_rounds.c \
-	runtime/comm/meet.c \
 	runtime/comm/messages.c \
-	runtime/comm/messages.h \
 	runtime/comm/peers.c \
 	runtime/comm/peers.h \
-	runtime/comm/pipeline.c \
 	runtime/comm/queue.c \
-	runtime/comm/reach.c \
-	runtime/comm/reach.h \
 	runtime/comm/rendezvous.c \
 	runtime/comm/rendezvous.h \
-	runtime/comm/scatter_int8.c \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc \
 	# End of runtime/comm
@@ -53,24 +38,16 @@ nccl_all = \
 	runtime/base/thread.c \
 	runtime/comm/address.c \
 	runtime/comm/arrivals.c \
-	runtime/comm/arrivals.h \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
 	runtime/comm/handshake.c \
-	runtime/comm/links.c \
-	runtime/comm/links.h \
 	runtime/comm/nccl_api.c \
-	runtime/comm/nccl_api.h \
 	runtime/comm/nccl_bootstrap.c \
-	runtime/comm/nccl_bootstrap.h \
-	runtime/comm/nccl_int8.cu \
-	runtime/comm/nccl_run.c \
 	runtime/comm/nccl_watch.c \
 	runtime/comm/nccl_wire.cu \
 	runtime/comm/nccl_wire.h \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
-	runtime/comm/reach.c \
 	runtime/comm/rendezvous.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_reduce.h"
 #include "comm/comm_gloo.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "comm/messages.h"
+#include "comm/comm_gloo.h"
 
 enum { SLICE_MS = 100 }; /* how often a waiting rank looks at all the others */
 

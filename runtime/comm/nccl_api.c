@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "comm/comm_impl.h"
-#include "comm/nccl_api.h"
+#include "comm/comm_nccl.h"
 
 enum {
     REGISTRATIONS = 8,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "comm/comm_impl.h"
-#include "comm/nccl_bootstrap.h"
+#include "comm/comm_nccl.h"
 
 /* Keys stay with the launcher forever: each world of NCCL has its own. */
 static unsigned epoch;

@@ -45,7 +45,7 @@ void dt_wire_reduce(struct dt_stream *stream, const struct dt_wire *wire,
 void dt_wire_widen(struct dt_stream *stream, const struct dt_wire *wire,
                    const void *staging, int part, int count);
 
-/* The same in 8 bits with a scale for each block, of F32, as int8.h has it:
+/* The same in 8 bits with a scale for each block, of F32, as int8.c has it:
  * part p is dt_int8_bytes(length) bytes of staging, and length a multiple of
  * 128. pack: all parts but `rank`. reduce: part `rank` of the view = the sum
  * over p of part p of `others`, but for p = rank of itself; p upwards.

@@ -1,23 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peers.h - waiting for other ranks, and saying which of them is lost; for
- * comm/ only
+ * peers.h - waiting for other ranks, and saying which of them is lost (private
+ * to comm/)
  *
  * A rank that gives up tells those that it is connected to why before it closes
  * its connections, and they do the same, so that all of them name the rank with
  * which it began, and not each other.
- * All functions but init and fini belong to one thread.
  */
 #ifndef DT_COMM_PEERS_H
 #define DT_COMM_PEERS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include "base/error.h"
 #include "comm/comm.h"
-#include "comm/links.h"
 #include "comm/rendezvous.h"
 #include "comm/transport.h"
+
+/* --- which ranks are connected ---
+ *
+ * In a small world each rank is connected to all others. In a large one, where
+ * that would be W * W connections, it is connected to the ranks before and
+ * after it by a power of two, around the world: collectives use these
+ * (comm_gloo.h), and so does the news of a loss, which reaches every rank over
+ * at most log2 W others. A group adds what it needs, by the same rule
+ * (comm_gloo.c). So 128 nodes of 8 ranks, with a group for each node and each
+ * rail, take 38 connections a rank.
+ */
+
+enum {
+    DT_LINKS_ALL = 16, /* ranks of which each is connected to each */
+};
+
+struct dt_links {
+    int rank, size; /* of the world */
+    int count;
+    int *peers; /* [count], ascending */
+};
+
+/* The connections of `rank` in a world of `size`; with `all`, to everybody
+ * however large the world is. -1: EX_OSERR.
+ */
+int dt_links_init(struct dt_links *links, int rank, int size, bool all,
+                  struct dt_error *err);
+void dt_links_fini(struct dt_links *links); /* zeroed is fine */
+
+/* Is there a connection to `peer`? */
+bool dt_links_have(const struct dt_links *links, int peer);
+
+/* Writes to missing[links->size] the ranks, ascending, that this rank has to
+ * talk to in a group, and is not connected to: ranks[count] is the group, and
+ * `self` the place of this rank in it. With `all` it talks to everybody there.
+ * Returns how many there are.
+ */
+int dt_links_missing(const struct dt_links *links, const int *ranks, int count,
+                     int self, bool all, int *missing);
+
+/* Adds a connection that there was not. */
+void dt_links_add(struct dt_links *links, int peer);
+
+/* --- the peers: all functions but init and fini belong to one thread --- */
 
 enum {
     DT_LAST_WORDS_BYTES = 512,
@@ -100,5 +145,76 @@ int dt_peers_about(const struct dt_peers *peers, int peer, struct dt_error *err,
  * and closes the connections; takes a fraction of a second at most.
  */
 void dt_peers_leave(struct dt_peers *peers, const struct dt_error *why);
+
+/* --- arrivals.c: which ranks have come to an operation, and which have not ---
+ *
+ * An operation between GPUs does not say whose part is missing, and in one of a
+ * group whoever is late may wait for a rank outside of it. So a rank that has
+ * waited for a while announces to all others the operation in which it
+ * waits, and they answer as soon as they wait in it as well. A rank that has
+ * announced nothing when the time is over is the one to blame. In a large world
+ * without GPUs, a rank waits for one that may itself be waiting, so it
+ * announces the same to those that it is connected to. Operations are counted
+ * from 1, on every rank alike. All functions belong to the thread of the peers.
+ */
+
+/* What a rank announces. */
+struct dt_arrival {
+    uint64_t place; /* the operation in which it waits; 0: none yet */
+    char what[56];  /* its description */
+};
+
+/* To and from one other rank. */
+struct dt_arrivals_peer {
+    struct dt_arrival sent;     /* the last one, perhaps still being sent */
+    struct dt_arrival incoming; /* where the next one is received */
+    struct dt_arrival latest;   /* the newest one received */
+    uint64_t sent_count, received_count;
+    struct dt_transport_buffer *send, *receive; /* of sent and incoming */
+    bool sending;
+};
+
+struct dt_arrivals {
+    struct dt_peers *peers;
+    uint64_t announced;             /* newest place that all were told */
+    struct dt_arrivals_peer *ranks; /* [size] */
+};
+
+/* Prepares to receive from all that are connected. -1: EX_OSERR. */
+int dt_arrivals_init(struct dt_arrivals *arrivals, struct dt_peers *peers,
+                     struct dt_error *err);
+
+/* Prepares to receive from a rank that has been connected since. -1: as init.
+ */
+int dt_arrivals_open(struct dt_arrivals *arrivals, int rank,
+                     struct dt_error *err);
+
+/* After the transport is closed; zeroed is fine. */
+void dt_arrivals_fini(struct dt_arrivals *arrivals);
+
+/* Reads what has been received. True if another rank waits in operation
+ * `place` or a later one.
+ */
+bool dt_arrivals_receive(struct dt_arrivals *arrivals, uint64_t place);
+
+/* Tells all that are connected that this rank waits in operation `place`, once.
+ */
+void dt_arrivals_announce(struct dt_arrivals *arrivals, uint64_t place,
+                          const char *what);
+
+/* The error for an operation that did not end within `timeout_ms`: which rank
+ * has not come to it, or does something else instead. In an operation of a
+ * group whoever is missing may himself wait for others: so it names the ranks
+ * that were seen to wait longest ago, or never. Always -1.
+ */
+int dt_arrivals_missing(struct dt_arrivals *arrivals, uint64_t place,
+                        const char *what, bool in_group, int timeout_ms,
+                        struct dt_error *err);
+
+/* Whether dt_arrivals_missing would name a rank. */
+bool dt_arrivals_any_missing(struct dt_arrivals *arrivals, uint64_t place);
+
+/* How long a rank waits before it announces where. */
+int dt_arrivals_silence_ms(int timeout_ms);
 
 #endif /* DT_COMM_PEERS_H */

@@ -1,19 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rendezvous.h - where a rank listens, until its connections are made; for
- * comm/ only
- *
- * Anybody may connect to a port. So a thread accepts connections, asks each for
- * a proof (handshake.h), and keeps those of ranks. Any other one costs a line:
- * it is closed when it says something wrong, proves nothing in GUEST_MS, or has
- * to make room, as the oldest, for a newer one. A rank that is closed with the
- * others in a flood tries again.
+ * rendezvous.h - how ranks find and believe each other, until they are
+ * connected (private to comm/)
  */
 #ifndef DT_COMM_RENDEZVOUS_H
 #define DT_COMM_RENDEZVOUS_H
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+
 #include "base/net.h"
-#include "comm/handshake.h"
+#include "base/siphash.h"
+#include "comm/comm.h"
+
+/* --- handshake.c: two ranks prove that they know the token of their run ---
+ *
+ *     who connects:  who he is and whom he looks for, a number drawn at random
+ *     who listens:   another such number, and a hash of all that is above
+ *     who connects:  a hash of the same
+ *     who listens:   welcome
+ *
+ * The key of the hashes is the token, and each side has a word of its own in
+ * them. So what one side has said proves nothing in the place of the other, and
+ * what was said in one connection proves nothing in the next. No byte of the
+ * token leaves the host, and no byte behind the handshake is read.
+ *
+ * A handshake neither blocks nor waits, so that one thread can have many.
+ */
+
+/* The secret of a run, which all of its ranks know, and nobody else. Rank 0
+ * draws it, and the launcher brings it to the others, as it does addresses. A
+ * PMIx server that listens on TCP believes who says that it is the user; so
+ * what srun has put into the environment is mixed into it.
+ */
+struct dt_token {
+    uint8_t key[DT_SIPHASH_BYTES];
+};
+
+/* Draws the token on rank 0, and offers it: all have it after the next fence.
+ * -1: EX_OSERR, or what the launcher says.
+ */
+int dt_token_offer(const struct dt_comm_world *world, const char *secret,
+                   struct dt_error *err);
+
+/* Fetches the token, after a fence, and mixes `secret` into it, if rank 0 has
+ * one (NULL: none). -1: what the launcher says; EX_SOFTWARE, that is no token;
+ * EX_CONFIG, only rank 0 has a secret.
+ */
+int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
+                   struct dt_token *token, struct dt_error *err);
+
+enum {
+    DT_HANDSHAKE_HELLO_BYTES = 32,
+    DT_HANDSHAKE_MOST_BYTES = 32, /* that one side says at once */
+};
+
+struct dt_handshake {
+    const struct dt_token *token;
+    bool listens;
+    int rank; /* this one */
+    int peer; /* the other one; who listens learns it from a proof */
+    int size; /* of the world */
+    int turn; /* how many of the four parts are complete */
+    uint8_t hello[DT_HANDSHAKE_HELLO_BYTES];
+    uint8_t nonce[DT_SIPHASH_BYTES]; /* of who listens */
+    uint8_t bytes[DT_HANDSHAKE_MOST_BYTES];
+    size_t done, count; /* bytes of the present part */
+};
+
+/* Begins a handshake of `rank` of `size` with `peer`; on the side that listens,
+ * with whoever proves to be a rank, and `peer` is -1. The token has to stay.
+ */
+void dt_handshake_begin(struct dt_handshake *handshake,
+                        const struct dt_token *token, int rank, int size,
+                        int peer);
+
+/* Continues with the socket as far as that goes. 1: both sides have proved that
+ * they know the token, and handshake->peer is the other one; 0: more is to
+ * come, see dt_handshake_sends; -1 and an errno: ECONNRESET if the other side
+ * has gone, EPROTO if it does not know the token, or what the kernel says.
+ */
+int dt_handshake_continue(struct dt_handshake *handshake, int fd);
+
+/* Does it wait until it can send, and not until it can receive? */
+bool dt_handshake_sends(const struct dt_handshake *handshake);
+
+/* What such an errno means: "it does not know the token of this run". */
+const char *dt_handshake_error(int error);
+
+/* --- rendezvous.c: where a rank listens ---
+ *
+ * Anybody may connect to a port. So a thread accepts connections, asks each for
+ * a proof, and keeps those of ranks. Any other one costs a line: it is closed
+ * when it says something wrong, proves nothing in GUEST_MS, or has to make
+ * room, as the oldest, for a newer one. A rank that is closed with the others
+ * in a flood tries again.
+ */
 
 enum {
     DT_RENDEZVOUS_GUESTS = 256, /* that have proved nothing yet */
@@ -53,5 +136,85 @@ int dt_rendezvous_take(struct dt_rendezvous *rendezvous, int peer, int ms,
 
 /* Stops listening, and closes what was not taken; NULL is fine. */
 void dt_rendezvous_close(struct dt_rendezvous *rendezvous);
+
+/* --- address.c: connections to where another rank listens ---
+ *
+ * That there is a route to an address says little: a network may end at the
+ * next switch, or swallow packets. So who does not know which address of a host
+ * leads to a rank tries all of them at the same time.
+ */
+
+enum {
+    DT_REACH_ADDRESSES = 16, /* at most */
+};
+
+/* Who looks for whom. */
+struct dt_reach {
+    const struct dt_token *token;
+    int rank, size; /* this one, of the world */
+    int peer;
+};
+
+/* How long to wait. */
+struct dt_reach_times {
+    int answer_ms; /* for any answer */
+    int prefer_ms; /* for a better one, after the first */
+};
+
+/* Connects to the first of addresses[count] at which the peer proves to be one,
+ * in the order of the array. Returns its place, and the socket *fd, which does
+ * not block and is the caller's. -1: EX_UNAVAILABLE, with what came from each.
+ */
+int dt_reach_first(const struct dt_reach *who,
+                   const union dt_net_address *addresses, int count,
+                   const struct dt_reach_times *times, int *fd,
+                   struct dt_error *err);
+
+/* Connects to the address of the peer within `ms`, and tries again if it was
+ * closed in a flood of others. Returns the socket, as above. -1:
+ * EX_UNAVAILABLE.
+ */
+int dt_reach_peer(const struct dt_reach *who,
+                  const union dt_net_address *address, int ms,
+                  struct dt_error *err);
+
+/* --- address.c: where the other ranks reach this one --- */
+
+enum {
+    DT_ADDRESS_BYTES = INET6_ADDRSTRLEN,
+    DT_ADDRESSES = DT_REACH_ADDRESSES, /* of one host, at most */
+};
+
+/* Numeric addresses of one host; "" after the last one. */
+struct dt_address_list {
+    char text[DT_ADDRESSES][DT_ADDRESS_BYTES];
+    unsigned port; /* of the host's door, see below */
+};
+
+/* Fills the list with what other hosts may reach of the interfaces `all`: those
+ * of the largest reach first, among them those of the interface `first` (NULL:
+ * none is preferred). Addresses that name no interface of the other host, such
+ * as fe80::1, are left out.
+ */
+void dt_address_list(const struct ifaddrs *all, const char *first,
+                     struct dt_address_list *list);
+
+/* Writes the address of this host that the others shall use, without a port:
+ * the loopback address if all ranks are on one host, that of
+ * options->interface, or the source address of packets to rank 0's host (for
+ * the ranks there: to the first other host). No names are resolved: hosts tell
+ * each other their addresses, that of the interface in GLOO_SOCKET_IFNAME
+ * first, which the plugin has set to the one towards MASTER_ADDR; the first
+ * where the rank proves to be one counts. An address that both hosts have (a
+ * bridge of containers) is never used. If it takes that, fetches the token,
+ * which rank 0 has offered, and opens a door where others knock, *door (or
+ * NULL): the caller closes it once all ranks have chosen, also on failure. -1:
+ * EX_CONFIG if there is no such interface, EX_UNAVAILABLE if there is no way,
+ * EX_OSERR.
+ */
+int dt_address_choose(const struct dt_comm_world *world,
+                      const struct dt_comm_options *options,
+                      struct dt_token *token, union dt_net_address *address,
+                      struct dt_rendezvous **door, struct dt_error *err);
 
 #endif /* DT_COMM_RENDEZVOUS_H */

@@ -13,6 +13,8 @@
 
 #include "device/device_cuda.h"
 
+/* --- the choice of a GPU, or why there is none --- */
+
 /* The lowest capability that computes in bf16. */
 enum { BF16_CAPABILITY = 80 };
 
@@ -156,6 +158,12 @@ void dt_cuda_gpu_list(char *text, size_t bytes)
     }
 }
 
+/* --- how long the GPU computes in a step, and how long it waits ---
+ *
+ * The host is steps ahead of the GPU. So a lap is an event in the stream, and
+ * the time from it to the next one is asked for when both were passed.
+ */
+
 /* Events that the stream may not have passed yet; some are for begin and end of
  * a step alone, so that steps are counted where laps are too many.
  */
@@ -230,7 +238,7 @@ enum dt_lap dt_cuda_lap(struct dt_stream *stream, enum dt_lap lap)
     return before;
 }
 
-void dt_cuda_lap_times(struct dt_lap_times *times)
+static void cuda_lap_times(struct dt_lap_times *times)
 {
     take_passed();
     *times = laps.whole_steps;
@@ -241,6 +249,8 @@ void dt_cuda_lap_times(struct dt_lap_times *times)
 #define HAVE_NVTX 1
 #endif
 
+
+/* --- memory --- */
 
 /* GPU memory held back for kernels, ours and of libraries, which are loaded
  * lazily.
@@ -638,7 +648,7 @@ const struct dt_device dt_cuda_device = {
     .replay = cuda_replay,
     .graph_destroy = graph_destroy,
     .lap = dt_cuda_lap,
-    .lap_times = dt_cuda_lap_times,
+    .lap_times = cuda_lap_times,
     .available_bytes = available_bytes,
 #ifdef HAVE_NVTX
     .range_begin = range_begin,

@@ -40,9 +40,8 @@ const char *dt_cuda_failure(void);
 /* The GPU that dt_cuda_device_open chose. */
 extern const struct dt_device dt_cuda_device;
 
-/* As in struct dt_device; device_cuda_laps.c. */
+/* As in struct dt_device. */
 enum dt_lap dt_cuda_lap(struct dt_stream *stream, enum dt_lap lap);
-void dt_cuda_lap_times(struct dt_lap_times *times);
 
 /* Chooses a GPU (dt_cuda_gpu_choose) and makes it this thread's. *capability is
  * 90 for sm_90, *multiprocessors how many it has. -1: EX_UNAVAILABLE, what is

@@ -169,7 +169,7 @@ static bool sums_in_rings(const struct dt_clock *clock)
     return clock->options->rings && clock->options->parallel->wire == DT_F32;
 }
 
-/* Cost of a share as int8.h sends it: a byte per element and a scale per block,
+/* Cost of a share as int8.c sends it: a byte per element and a scale per block,
  * from each rank to the owner of each part.
  */
 static struct dt_traffic_cost int8_cost(const struct dt_clock *clock,

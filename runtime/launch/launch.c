@@ -27,15 +27,6 @@ static long env_number(const char *name)
     return end == text || *end || value < 0 ? -2 : value;
 }
 
-int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err)
-{
-    launch->hosts = calloc((size_t)launch->size, sizeof(*launch->hosts));
-    if (!launch->hosts)
-        return dt_error_set(err, EX_OSERR, "launch: no memory for %d ranks",
-                            launch->size);
-    return 0;
-}
-
 void dt_launch_destroy(struct dt_launch *launch)
 {
     char **hosts;
@@ -204,45 +195,39 @@ static int refuse_step_of_many(struct dt_error *err)
                         getenv("SLURM_STEP_NUM_TASKS"));
 }
 
-static struct dt_launch *single_create(int timeout_ms, struct dt_error *err)
+static int single_create(struct dt_launch **launch, int timeout_ms,
+                         struct dt_error *err)
 {
     char host[HOST_NAME_MAX + 1] = "localhost";
     (void)timeout_ms;
     if (refuse_step_of_many(err) < 0)
-        return NULL;
+        return -1;
     struct single *s = calloc(1, sizeof(*s));
-    if (!s) {
-        dt_error_set(err, EX_OSERR, "launch/single: no memory");
-        return NULL;
-    }
+    if (!s)
+        return dt_error_set(err, EX_OSERR, "launch/single: no memory");
+    *launch = &s->base;
     s->base.backend = &single_backend;
     s->base.size = s->base.local_size = 1;
-    if (dt_launch_alloc_hosts(&s->base, err) < 0) {
-        dt_launch_destroy(&s->base);
-        return NULL;
-    }
     gethostname(host, sizeof(host) - 1);
-    s->base.hosts[0] = strdup(host);
-    if (!s->base.hosts[0]) {
-        dt_error_set(err, EX_OSERR, "launch/single: no memory");
-        dt_launch_destroy(&s->base);
-        return NULL;
-    }
-    return &s->base;
+    s->base.hosts = calloc(1, sizeof(*s->base.hosts));
+    if (!s->base.hosts || !(s->base.hosts[0] = strdup(host)))
+        return dt_error_set(err, EX_OSERR, "launch/single: no memory");
+    return 0;
 }
 
 /* --- the world --- */
 
 #ifndef HAVE_PMIX
 
-struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err)
+int dt_launch_pmix(struct dt_launch **launch, int timeout_ms,
+                   struct dt_error *err)
 {
+    (void)launch;
     (void)timeout_ms;
-    dt_error_set(err, EX_UNAVAILABLE,
-                 "launch: a PMIx launcher started this process, but disttrain "
-                 "was built without PMIx: configure it --with-pmix (Debian: "
-                 "libpmix-dev)");
-    return NULL;
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "launch: a PMIx launcher started this process, but "
+                        "disttrain was built without PMIx: configure it "
+                        "--with-pmix (Debian: libpmix-dev)");
 }
 
 const char *dt_launch_library(void)
@@ -255,7 +240,8 @@ const char *dt_launch_library(void)
 /* The ways of being started; the first that applies is taken. */
 static const struct {
     const char *variable; /* that is set where it applies; NULL: anywhere */
-    struct dt_launch *(*create)(int timeout_ms, struct dt_error *err);
+    int (*create)(struct dt_launch **launch, int timeout_ms,
+                  struct dt_error *err);
 } backends[] = {
     {"PMIX_NAMESPACE", dt_launch_pmix},
     {NULL, single_create},
@@ -265,15 +251,15 @@ struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err)
 {
     const char *space = getenv("PMIX_NAMESPACE");
     bool in_step = space && !strncmp(space, "slurm.pmix.", 11);
+    struct dt_launch *launch = NULL;
     size_t i = 0;
     while (backends[i].variable && !getenv(backends[i].variable))
         i++;
-    struct dt_launch *launch = backends[i].create(timeout_ms, err);
-    if (launch && check_identity(launch, in_step, err) < 0) {
-        dt_launch_destroy(launch);
-        return NULL;
-    }
-    return launch;
+    if (backends[i].create(&launch, timeout_ms, err) == 0 &&
+        check_identity(launch, in_step, err) == 0)
+        return launch;
+    dt_launch_destroy(launch);
+    return NULL;
 }
 
 const char *dt_launch_backend(const struct dt_launch *launch)

@@ -26,12 +26,11 @@ struct dt_launch {
     char **hosts; /* [size], each malloc'ed */
 };
 
-/* The world of the PMIx server that started this process. NULL:
- * EX_UNAVAILABLE (also if built without PMIx), or EX_OSERR.
+/* The world of the PMIx server that started this process. -1: EX_UNAVAILABLE
+ * (also if built without PMIx), or EX_OSERR; if *launch is not NULL then, the
+ * caller destroys it.
  */
-struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err);
-
-/* Allocates launch->hosts for launch->size ranks. -1: EX_OSERR. */
-int dt_launch_alloc_hosts(struct dt_launch *launch, struct dt_error *err);
+int dt_launch_pmix(struct dt_launch **launch, int timeout_ms,
+                   struct dt_error *err);
 
 #endif /* DT_LAUNCH_LAUNCH_IMPL_H */

@@ -478,9 +478,12 @@ static int learn_world(struct pmix *p, int timeout_ms, struct dt_error *err)
         fetch_number(p, PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE,
                      &launch->local_size, err) < 0 ||
         fetch_number(p, p->self.rank, PMIX_LOCAL_RANK, &launch->local_rank,
-                     err) < 0 ||
-        dt_launch_alloc_hosts(launch, err) < 0)
+                     err) < 0)
         return -1;
+    launch->hosts = calloc((size_t)launch->size, sizeof(*launch->hosts));
+    if (!launch->hosts)
+        return dt_error_set(err, EX_OSERR, "launch: no memory for %d ranks",
+                            launch->size);
     for (int r = 0; r < launch->size; r++)
         if (!(launch->hosts[r] = strdup("an unknown host")))
             return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
@@ -520,23 +523,19 @@ static int join(struct pmix *p, int timeout_ms, struct dt_error *err)
                                                : "unknown");
 }
 
-struct dt_launch *dt_launch_pmix(int timeout_ms, struct dt_error *err)
+int dt_launch_pmix(struct dt_launch **launch, int timeout_ms,
+                   struct dt_error *err)
 {
     struct pmix *p = calloc(1, sizeof(*p));
-    if (!p) {
-        dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
-        return NULL;
-    }
+    if (!p)
+        return dt_error_set(err, EX_OSERR, "launch/pmix: no memory");
     p->base.backend = &pmix_backend;
     if (join(p, timeout_ms, err) < 0) {
         free(p);
-        return NULL;
+        return -1;
     }
-    if (learn_world(p, timeout_ms, err) < 0) {
-        dt_launch_destroy(&p->base);
-        return NULL;
-    }
-    return &p->base;
+    *launch = &p->base;
+    return learn_world(p, timeout_ms, err);
 }
 
 const char *dt_launch_library(void)

@@ -107,8 +107,20 @@ static int find_alignment(struct dt_swap_file *file, struct dt_error *err)
     return 0;
 }
 
-int dt_swap_file_init(struct dt_swap_file *file, const char *directory,
-                      struct dt_error *err)
+/* Gives its space back. */
+static void file_fini(struct dt_swap_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    file->path = NULL;
+}
+
+/* Makes the file in `directory` and opens it for direct I/O. -1: as
+ * dt_swap_create, EX_CONFIG or EX_CANTCREAT.
+ */
+static int file_init(struct dt_swap_file *file, const char *directory,
+                     struct dt_error *err)
 {
     if (asprintf(&file->path, "%s/disttrain-swap-XXXXXX", directory) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", directory);
@@ -122,7 +134,7 @@ int dt_swap_file_init(struct dt_swap_file *file, const char *directory,
     else if (check_file_system(file, err) == 0 && set_direct(file, err) == 0 &&
              find_alignment(file, err) == 0)
         return 0;
-    dt_swap_file_fini(file);
+    file_fini(file);
     return -1;
 }
 
@@ -135,8 +147,9 @@ static int allocate(int fd, size_t bytes)
     return rc < 0 ? errno : 0;
 }
 
-int dt_swap_file_reserve(const struct dt_swap_file *file, size_t bytes,
-                         struct dt_error *err)
+/* Reserves `bytes` bytes. -1: EX_CANTCREAT, EX_CONFIG as dt_swap_create. */
+static int file_reserve(const struct dt_swap_file *file, size_t bytes,
+                        struct dt_error *err)
 {
     struct statvfs fs;
     double left = INFINITY; /* unknown */
@@ -159,14 +172,6 @@ int dt_swap_file_reserve(const struct dt_swap_file *file, size_t bytes,
                         "%s",
                         file->path, (double)bytes / 1e6, left / 1e6,
                         strerror(error));
-}
-
-void dt_swap_file_fini(struct dt_swap_file *file)
-{
-    if (file->fd >= 0)
-        close(file->fd);
-    free(file->path);
-    file->path = NULL;
 }
 
 static const size_t huge_page = (size_t)2 << 20;
@@ -305,12 +310,11 @@ static int open_swap(struct dt_swap *swap, const char *directory,
     swap->ring = dt_swap_ring_create(swap->options.queue_depth, err);
     if (!swap->ring)
         return dt_error_prefix(err, "%s", directory);
-    if (dt_swap_file_init(&swap->file, directory, err) < 0)
+    if (file_init(&swap->file, directory, err) < 0)
         return -1;
     if (choose_sizes(swap, err) < 0 ||
-        dt_swap_file_reserve(&swap->file,
-                             swap->tile_stride * swap->options.tile_count,
-                             err) < 0 ||
+        file_reserve(&swap->file, swap->tile_stride * swap->options.tile_count,
+                     err) < 0 ||
         map_buffers(swap, err) < 0 || register_buffers(swap, err) < 0 ||
         allocate_tables(swap, err) < 0 || start_thread(swap, err) < 0)
         return -1;
@@ -394,7 +398,7 @@ void dt_swap_destroy(struct dt_swap *swap)
     if (swap->memory)
         munmap(swap->memory, swap->memory_bytes);
     if (swap->file.path)
-        dt_swap_file_fini(&swap->file);
+        file_fini(&swap->file);
     free_transfers(swap);
     free(swap->slots);
     free(swap->sums);

@@ -61,19 +61,6 @@ struct dt_swap_file {
                      DT_SWAP_PAGE or more */
 };
 
-/* Makes the file in `directory` and opens it for direct I/O. -1: as
- * dt_swap_create, EX_CONFIG or EX_CANTCREAT.
- */
-int dt_swap_file_init(struct dt_swap_file *file, const char *directory,
-                      struct dt_error *err);
-
-/* Reserves `bytes` bytes. -1: EX_CANTCREAT, EX_CONFIG as dt_swap_create. */
-int dt_swap_file_reserve(const struct dt_swap_file *file, size_t bytes,
-                         struct dt_error *err);
-
-/* Gives its space back. */
-void dt_swap_file_fini(struct dt_swap_file *file);
-
 /* A tile on its way to or from a buffer. The thread starts its blocks in order;
  * they end in any.
  */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "comm/address.h"
+#include "comm/rendezvous.h"
 #include "run/launch_comm.h"
 #include "gloo_ring.h"
 #include "launch/launch.h"

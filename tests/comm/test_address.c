@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "comm/address.h"
+#include "comm/rendezvous.h"
 
 enum { MOST = 8 };
 

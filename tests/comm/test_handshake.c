@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "comm/handshake.h"
+#include "comm/rendezvous.h"
 
 enum {
     SIZE = 8,

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "comm/int8.h"
+#include "comm/comm_impl.h"
 #include "scene.h"
 #include "tensor.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "comm/links.h"
+#include "comm/peers.h"
 
 enum { MOST = 1024 };
 

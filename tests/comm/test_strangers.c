@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "comm/peers.h"
-#include "comm/reach.h"
+#include "comm/rendezvous.h"
 #include "../unit/world.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "run/launch_comm.h"
-#include "comm/nccl_bootstrap.h"
+#include "comm/comm_nccl.h"
 #include "launch/launch.h"
 
 static struct dt_error err;

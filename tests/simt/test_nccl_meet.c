@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "comm/nccl_bootstrap.h"
+#include "comm/comm_nccl.h"
 
 enum { SIZE = 300 };
 
