@@ -189,10 +189,6 @@ struct dt_conf_later {
 };
 extern const struct dt_conf_later dt_conf_laters[];
 
-/* Writes what the key expects: "an integer from 1 to 64". */
-void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
-                         size_t bytes);
-
 /* The row of a path as a file may spell it, or -1: canonical, or an alias at
  * top level, in `training` or in the section of its key (an alias with a dot:
  * as it is, or below `training`). Keys of two algorithms may have an alias in

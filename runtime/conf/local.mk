@@ -8,7 +8,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/deepspeed_keys.c \
 	runtime/conf/dump.c \
 	runtime/conf/expand.c \
-	runtime/conf/expects.c \
 	runtime/conf/explain.c \
 	runtime/conf/foreign.c \
 	runtime/conf/item.c \

@@ -40,8 +40,7 @@ static int append_home(struct text *text, const char *from,
                             (int)strcspn(from, "/"), from);
     if (!home || home[0] != '/')
         return dt_error_set(err, EX_CONFIG,
-                            "~: the environment variable HOME "
-                            "is not set");
+                            "~: the environment variable HOME is not set");
     return append_text(text, home, strlen(home), err) < 0
                ? -1
                : append_text(text, from + 1, strlen(from + 1), err);

@@ -143,8 +143,7 @@ static bool refuse_feature(struct builder *b, const yaml_event_t *event)
                      (const char *)anchor);
     if (tag)
         dt_conf_note(b->notes, place, NULL,
-                     "YAML tags (%.60s) are not "
-                     "supported: remove it",
+                     "YAML tags (%.60s) are not supported: remove it",
                      (const char *)tag);
     return anchor || tag;
 }
@@ -184,8 +183,7 @@ static bool check_key(struct builder *b, const struct dt_tree *map,
     for (const struct dt_tree *c = map->child; c; c = c->next) {
         if (strcmp(c->key, key->text) == 0) {
             dt_conf_note(b->notes, key->place, key->text,
-                         "given twice in one "
-                         "section, first in line %d",
+                         "given twice in one section, first in line %d",
                          c->key_place.line);
             return false;
         }

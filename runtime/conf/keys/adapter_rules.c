@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter_rules.c - keys of what is trained beside frozen weights */
+/* adapter_rules.c - rules of section adapter: LoRA beside frozen weights */
 #include "config.h"
 
 #include <limits.h>
@@ -68,7 +68,7 @@ static void split_path(struct dt_conf_draft *draft)
         conf->adapter.path = conf->model.path;
         conf->model.path = strdup(base);
         draft->problems.out_of_memory |= !conf->model.path;
-        draft->conf->place[dt_conf_key_find("adapter.path")].line = -1;
+        dt_conf_is_left(conf, "adapter.path");
     }
     free(named);
 }
@@ -77,7 +77,7 @@ void dt_conf_derive_adapter(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     split_path(draft);
-    if (conf->adapter.path && dt_conf_is_left(draft, "adapter.type"))
+    if (conf->adapter.path && dt_conf_is_left(draft->conf, "adapter.type"))
         conf->adapter.type = DT_CONF_ADAPTER_LORA;
 }
 

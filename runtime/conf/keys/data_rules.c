@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_rules.c - finds the kind of the data files, warns of keys without effect
- */
+/* data_rules.c - rules of section data: kinds of files, and what they allow */
 #include "config.h"
 
 #include <string.h>
@@ -32,14 +31,13 @@ static void join_kinds(struct dt_conf_draft *draft, const char *key,
         conf->data.kind = DT_KIND_LINES;
     else
         PROBLEM(draft, key,
-                "%s holds %s, but %s holds %s: a run reads one "
-                "kind of file%s",
+                "%s holds %s, but %s holds %s: a run reads one kind of file%s",
                 path, dt_kind_name(found), first, dt_kind_name(first_found),
                 textual ? "; with data.packing: wrapped, both are one text"
                         : "");
 }
 
-void dt_conf_derive_kind(struct dt_conf_draft *draft)
+void dt_conf_derive_data(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     static const char *const keys[] = {"data.train", "data.eval"};
@@ -77,7 +75,7 @@ void dt_conf_derive_kind(struct dt_conf_draft *draft)
 /* Warns of keys that affect only JSON lines, which alone have columns and are
  * examples that can be packed, truncated or left out.
  */
-void dt_conf_warn_of_stream(struct dt_conf_draft *draft)
+static void warn_of_stream(struct dt_conf_draft *draft)
 {
     const struct dt_conf *conf = draft->conf;
     bool tokens = conf->data.kind == DT_KIND_TOKENS;
@@ -105,4 +103,58 @@ void dt_conf_warn_of_stream(struct dt_conf_draft *draft)
         if (keys[i].given)
             WARNING(draft, keys[i].path, "no effect: data.train is one %s",
                     tokens ? "stream of tokens" : "text");
+}
+
+/* --- rules --- */
+
+static void check_evaluation(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    const bool given = dt_conf_given(conf, "data.eval");
+    if (given && conf->data.validation_split > 0)
+        WARNING(draft, "data.validation_split",
+                "no effect: data.eval is given");
+    if ((conf->training.eval_strategy != DT_CONF_NO ||
+         conf->training.eval_only) &&
+        !given && conf->data.validation_split <= 0)
+        PROBLEM(draft,
+                conf->training.eval_only ? "training.eval_only"
+                                         : "training.eval_strategy",
+                "E128 nothing to evaluate on: give data.eval or "
+                "data.validation_split");
+}
+
+/* Checks that the lines have the tokens that data.loss_on trains on. */
+static void check_loss(struct dt_conf_draft *draft)
+{
+    static const char *const formats[] = {
+        [DT_FORMAT_TEXT] = "text",
+        [DT_FORMAT_TOKENS_BIN] = "tokens_bin",
+        [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
+        [DT_FORMAT_MESSAGES] = "messages",
+        [DT_FORMAT_TOKENIZED] = "tokenized",
+        [DT_FORMAT_PREFERENCE] = "preference",
+        [DT_FORMAT_PROMPT] = "prompt",
+    };
+    const struct dt_conf *conf = draft->conf;
+    int loss = conf->data.loss_on, format = conf->data.format;
+    bool chat = format == DT_FORMAT_MESSAGES;
+    bool prompt = format == DT_FORMAT_PROMPT_COMPLETION;
+    if (format == DT_FORMAT_AUTO)
+        return; /* known when the file is read */
+    if (loss == DT_LOSS_ASSISTANT && !chat && !prompt)
+        PROBLEM(draft, "data.loss_on",
+                "E112 assistant: data.format %s has no conversations",
+                formats[format]);
+    if (loss == DT_LOSS_COMPLETION && !prompt)
+        PROBLEM(draft, "data.loss_on",
+                "E112 completion: data.format %s has no completions",
+                formats[format]);
+}
+
+void dt_conf_check_data(struct dt_conf_draft *draft)
+{
+    check_evaluation(draft);
+    check_loss(draft);
+    warn_of_stream(draft);
 }

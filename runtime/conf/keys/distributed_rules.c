@@ -3,33 +3,25 @@
  */
 #include "config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "conf/keys/draft.h"
 
 #define OPTIMIZER "distributed.offload_optimizer."
 #define PARAM "distributed.offload_param."
-
-static bool has_failed(const struct dt_conf_draft *draft, const char *path)
-{
-    return draft->failed[dt_conf_key_find(path)];
-}
 
 /* zero_stage is another spelling of strategy. */
 static void settle_stage(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     struct dt_conf_place *stage =
-        &conf->place[dt_conf_key_find("distributed.zero_stage")];
+        dt_conf_place_for(conf, "distributed.zero_stage");
     struct dt_conf_place *strategy =
-        &conf->place[dt_conf_key_find("distributed.strategy")];
+        dt_conf_place_for(conf, "distributed.strategy");
     int meant = DT_CONF_DDP + (int)conf->distributed.zero_stage;
-    if (stage->line <= 0 || has_failed(draft, "distributed.zero_stage"))
+    if (stage->line <= 0 || dt_conf_has_failed(draft, "distributed.zero_stage"))
         return;
     if (strategy->line > 0 && conf->distributed.strategy != meant &&
         conf->distributed.strategy != DT_CONF_BY_DEEPSPEED &&
-        !has_failed(draft, "distributed.strategy"))
+        !dt_conf_has_failed(draft, "distributed.strategy"))
         PROBLEM(draft, "distributed.zero_stage",
                 "E105 %ld means %s, but distributed.strategy in %s says "
                 "otherwise: remove one of them",
@@ -81,19 +73,6 @@ const char *dt_conf_strategy_name(int strategy)
     return names[strategy];
 }
 
-/* Whether the file gives a key another value than its default, if it has one.
- */
-static bool is_changed(struct dt_conf_draft *draft, const char *path)
-{
-    const struct dt_conf_key *key = &dt_conf_keys[dt_conf_key_find(path)];
-    char *text = dt_conf_given(draft->conf, path)
-                     ? dt_conf_value_text(draft, key)
-                     : NULL;
-    bool changed = text && (!key->fallback || strcmp(text, key->fallback) != 0);
-    free(text);
-    return changed;
-}
-
 /* --- offload --- */
 
 /* A tier needs a path if it is a file, and only then. */
@@ -101,7 +80,8 @@ static void check_path(struct dt_conf_draft *draft, const char *device,
                        const char *path, int tier)
 {
     bool given = dt_conf_given(draft->conf, path);
-    if (tier == DT_CONF_OFFLOAD_NVME && !given && !has_failed(draft, path))
+    if (tier == DT_CONF_OFFLOAD_NVME && !given &&
+        !dt_conf_has_failed(draft, path))
         PROBLEM(draft, device,
                 "E106 nvme needs %s: a directory on a local drive of each node",
                 path);
@@ -126,7 +106,7 @@ static void check_offload_optimizer(struct dt_conf_draft *draft)
                 "E106 with ddp each rank needs the whole state at once: set "
                 "distributed.strategy to zero1, zero2 or zero3");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (tier == DT_CONF_OFFLOAD_NONE && is_changed(draft, others[i]))
+        if (tier == DT_CONF_OFFLOAD_NONE && dt_conf_differs(draft, others[i]))
             WARNING(draft, others[i], "no effect: %sdevice is none", OPTIMIZER);
 }
 
@@ -174,14 +154,14 @@ static void warn_of_unused(struct dt_conf_draft *draft)
     const struct dt_conf *conf = draft->conf;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
         if (!(used[i].strategies & 1u << conf->distributed.strategy) &&
-            is_changed(draft, used[i].path))
+            dt_conf_differs(draft, used[i].path))
             WARNING(draft, used[i].path, "no effect with strategy %s",
                     dt_conf_strategy_name(conf->distributed.strategy));
     if (conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NVME ||
         conf->distributed.offload_param.device == DT_CONF_OFFLOAD_NVME)
         return;
     for (size_t i = 0; i < sizeof(aio) / sizeof(aio[0]); i++)
-        if (is_changed(draft, aio[i]))
+        if (dt_conf_differs(draft, aio[i]))
             WARNING(draft, aio[i], "no effect: nothing is offloaded to nvme");
 }
 
@@ -216,8 +196,8 @@ static void check_outage(struct dt_conf_draft *draft)
 {
     const struct dt_conf *conf = draft->conf;
     if (dt_conf_given(conf, "distributed.outage_s") &&
-        !has_failed(draft, "distributed.outage_s") &&
-        !has_failed(draft, "distributed.timeout_s") &&
+        !dt_conf_has_failed(draft, "distributed.outage_s") &&
+        !dt_conf_has_failed(draft, "distributed.timeout_s") &&
         conf->distributed.outage_s >= conf->distributed.timeout_s)
         PROBLEM(draft, "distributed.outage_s",
                 "%ld must be less than distributed.timeout_s, which is %ld",

@@ -78,16 +78,22 @@ struct dt_conf_draft {
     dt_conf_note(&(draft)->warnings, dt_conf_place_of((draft)->conf, path),    \
                  path, __VA_ARGS__)
 
+/* Whether the value that the file gives a key is bad. */
+bool dt_conf_has_failed(const struct dt_conf_draft *draft, const char *path);
+
 /* Whether the file gives an algorithm, and it is one. */
 bool dt_conf_knows_algorithm(const struct dt_conf_draft *draft);
 
-/* Whether a key of the file, by its row, has another value than its default. */
-bool dt_conf_differs(struct dt_conf_draft *draft, int row);
+/* Whether the file gives a key another value than its default. */
+bool dt_conf_differs(struct dt_conf_draft *draft, const char *path);
 
-/* Whether the file leaves a key to its default. It is then marked as worked
- * out, since another default follows.
+/* The place of a key, which the caller may change. */
+struct dt_conf_place *dt_conf_place_for(struct dt_conf *conf, const char *path);
+
+/* Marks a key as worked out from others, unless the file gives it. Returns
+ * whether the file leaves it out.
  */
-bool dt_conf_is_left(struct dt_conf_draft *draft, const char *path);
+bool dt_conf_is_left(struct dt_conf *conf, const char *path);
 
 /* The value of a key as text, malloc'ed. NULL: out of memory, noted. */
 char *dt_conf_value_text(struct dt_conf_draft *draft,
@@ -109,20 +115,20 @@ int dt_conf_fingerprint(struct dt_conf *conf);
 /* --- the rules of sections, which both call --- */
 
 /* Derive defaults, and check the rules. */
-void dt_conf_derive_kind(struct dt_conf_draft *draft);
-void dt_conf_warn_of_stream(struct dt_conf_draft *draft);
-void dt_conf_derive_device(struct dt_conf_draft *draft);
-void dt_conf_check_device(struct dt_conf_draft *draft);
-void dt_conf_derive_numerics(struct dt_conf_draft *draft);
-void dt_conf_check_numerics(struct dt_conf_draft *draft);
+void dt_conf_derive_data(struct dt_conf_draft *draft);
+void dt_conf_check_data(struct dt_conf_draft *draft);
+void dt_conf_derive_precision(struct dt_conf_draft *draft);
+void dt_conf_check_precision(struct dt_conf_draft *draft);
+void dt_conf_derive_schedule(struct dt_conf_draft *draft);
+void dt_conf_check_schedule(struct dt_conf_draft *draft);
 void dt_conf_derive_adapter(struct dt_conf_draft *draft);
 void dt_conf_check_adapter(struct dt_conf_draft *draft);
-void dt_conf_derive_preference(struct dt_conf_draft *draft);
-void dt_conf_check_preference(struct dt_conf_draft *draft);
+void dt_conf_derive_pairs(struct dt_conf_draft *draft);
+void dt_conf_check_pairs(struct dt_conf_draft *draft);
 void dt_conf_check_rewards(struct dt_conf_draft *draft);
 void dt_conf_derive_sampled(struct dt_conf_draft *draft);
 void dt_conf_check_sampled(struct dt_conf_draft *draft);
-void dt_conf_check_batch(struct dt_conf_draft *draft);
+void dt_conf_check_training(struct dt_conf_draft *draft);
 void dt_conf_check_launch(struct dt_conf_draft *draft);
 
 /* Resolves the sizes of generations and of mini-batches from those of batches.
@@ -141,11 +147,5 @@ enum { DT_CONF_MISFIT_BYTES = 160 };
  */
 const char *dt_conf_misfit(const struct dt_conf *conf, long total,
                            char text[DT_CONF_MISFIT_BYTES]);
-
-/* Refuse or warn of variables in `env`, and warn of launchers in
- * launch.command.
- */
-void dt_conf_check_env(struct dt_conf_draft *draft);
-void dt_conf_check_command(struct dt_conf_draft *draft);
 
 #endif /* DT_CONF_KEYS_DRAFT_H */

@@ -241,7 +241,36 @@ struct dt_conf_sync_ref {
     long steps;   /* from one move to the next, >= 1 */
 };
 
-#include "conf/keys/members.h"
+/* Members of struct dt_conf from the definitions of keys. A definition is
+ * KIND(section, key, attributes); schema.c has the other half, a row for each.
+ */
+/* clang-format off */
+#define BOOL(section, key, ...) bool key;
+#define INT(section, key, ...) long key;
+#define U64(section, key, ...) uint64_t key;
+#define REAL(section, key, ...) double key;
+#define SIZE(section, key, ...) long key;
+#define COUNT(section, key, ...) long key; double key##_ratio;
+#define TEXT(section, key, ...) char *key;
+#define DIR(section, key, ...) char *key;
+#define OLD_DIR(section, key, ...) char *key;
+#define FREE(section, key, ...) char *key;
+#define FILES(section, key, ...) struct dt_conf_list key;
+#define LIST(section, key, ...) struct dt_conf_list key;
+#define ENUM(section, key, ...) int key;
+#define BOOL_OR_WORD(section, key, ...) int key;
+#define INT_OR_WORD(section, key, ...) long key;
+#define OLD_OR_WORD(section, key, ...) int key; char *key##_path;
+#define FILE_OR_WORD(section, key, ...) int key; char *key##_path;
+
+/* A key whose value has another name, or no member at all. */
+#define ROW(section, key, KIND, ...)
+#define MEMBER(type, name) type name;
+
+/* Keys between these are members of a structure in the section. */
+#define GROUP(name) struct {
+#define END(name) } name;
+/* clang-format on */
 
 /* Members are named like the keys and come from their definitions. Strings are
  * NUL-terminated and owned by the configuration; NULL means not given. Paths
@@ -315,7 +344,27 @@ struct dt_conf {
                                     line 0: default, -1: derived */
 };
 
-#include "conf/keys/end.h"
+#undef BOOL
+#undef INT
+#undef U64
+#undef REAL
+#undef SIZE
+#undef COUNT
+#undef TEXT
+#undef DIR
+#undef OLD_DIR
+#undef FREE
+#undef FILES
+#undef LIST
+#undef ENUM
+#undef BOOL_OR_WORD
+#undef INT_OR_WORD
+#undef OLD_OR_WORD
+#undef FILE_OR_WORD
+#undef ROW
+#undef MEMBER
+#undef GROUP
+#undef END
 
 /* A list of problems, in file order. */
 struct dt_conf_problems {

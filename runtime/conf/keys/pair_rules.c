@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pair_rules.c - keys of algorithms that learn from preference pairs */
+/* pair_rules.c - rules of algorithms that learn from preference pairs: sections
+ * rm and dpo
+ */
 #include "config.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "conf/keys/draft.h"
 
@@ -13,19 +12,19 @@ static bool learns_pairs(const struct dt_conf *conf)
 }
 
 /* Defaults of TRL's trainers, for short runs from pretrained weights. */
-void dt_conf_derive_preference(struct dt_conf_draft *draft)
+void dt_conf_derive_pairs(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     if (!learns_pairs(conf))
         return;
-    if (dt_conf_is_left(draft, "data.format"))
+    if (dt_conf_is_left(draft->conf, "data.format"))
         conf->data.format = DT_FORMAT_PREFERENCE;
-    if (dt_conf_is_left(draft, "model.disable_dropout"))
+    if (dt_conf_is_left(draft->conf, "model.disable_dropout"))
         conf->model.disable_dropout = true;
     if (conf->algorithm == DT_CONF_RM &&
-        dt_conf_is_left(draft, "data.truncation"))
+        dt_conf_is_left(draft->conf, "data.truncation"))
         conf->data.truncation = DT_CONF_DROP;
-    if (dt_conf_is_left(draft, "optimizer.lr"))
+    if (dt_conf_is_left(draft->conf, "optimizer.lr"))
         conf->optimizer.lr = conf->algorithm == DT_CONF_RM ? 1e-4 : 1e-6;
 }
 
@@ -35,7 +34,7 @@ static void check_users(struct dt_conf_draft *draft)
     char users[64];
     for (size_t i = 0; i < dt_conf_key_count; i++)
         if (!dt_conf_is_used(draft->conf, &dt_conf_keys[i]) &&
-            dt_conf_differs(draft, (int)i)) {
+            dt_conf_differs(draft, dt_conf_keys[i].path)) {
             dt_conf_users(&dt_conf_keys[i], users, sizeof(users));
             PROBLEM(draft, dt_conf_keys[i].path, "only %s it", users);
         }
@@ -52,11 +51,11 @@ static void check_reference(struct dt_conf_draft *draft)
                 "cannot be used with dpo.reference.mode: none");
     if (conf->algorithm == DT_CONF_DPO &&
         conf->dpo.f_divergence != DT_DIVERGENCE_ALPHA &&
-        dt_conf_differs(draft, dt_conf_key_find("dpo.f_alpha")))
+        dt_conf_differs(draft, "dpo.f_alpha"))
         PROBLEM(draft, "dpo.f_alpha",
                 "only dpo.f_divergence: alpha_divergence uses it");
     for (int i = 0; i < 2 && !conf->dpo.sync_ref.enabled; i++)
-        if (dt_conf_differs(draft, dt_conf_key_find(how[i])))
+        if (dt_conf_differs(draft, how[i]))
             PROBLEM(draft, how[i], "only dpo.sync_ref.enabled: true uses it");
     if (conf->dpo.sync_ref.enabled &&
         conf->dpo.reference.mode != DT_CONF_REFERENCE_LIVE)
@@ -117,7 +116,7 @@ static void check_pairs(struct dt_conf_draft *draft)
                 most, least);
 }
 
-void dt_conf_check_preference(struct dt_conf_draft *draft)
+void dt_conf_check_pairs(struct dt_conf_draft *draft)
 {
     if (!dt_conf_knows_algorithm(draft))
         return;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampled_rules.c - keys of algorithms that learn from sampled completions */
+/* sampled_rules.c - rules of algorithms that learn from sampled completions:
+ * sections ppo, grpo, rollout and reward
+ */
 #include "config.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,25 +25,25 @@ static void derive_lengths(struct dt_conf_draft *draft)
     struct dt_conf *conf = draft->conf;
     long completion = conf->rollout.max_completion_length;
     bool prompt = dt_conf_given(conf, "data.max_prompt_length");
-    if (prompt && dt_conf_is_left(draft, "data.max_length"))
+    if (prompt && dt_conf_is_left(draft->conf, "data.max_length"))
         conf->data.max_length = conf->data.max_prompt_length + completion;
-    else if (!prompt && dt_conf_is_left(draft, "data.max_prompt_length"))
+    else if (!prompt && dt_conf_is_left(draft->conf, "data.max_prompt_length"))
         conf->data.max_prompt_length = conf->data.max_length - completion;
 }
 
 static void derive_ppo(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
-    if (dt_conf_is_left(draft, "rollout.max_completion_length"))
+    if (dt_conf_is_left(draft->conf, "rollout.max_completion_length"))
         conf->rollout.max_completion_length = 53;
-    if (dt_conf_is_left(draft, "rollout.temperature"))
+    if (dt_conf_is_left(draft->conf, "rollout.temperature"))
         conf->rollout.temperature = 0.7;
-    if (dt_conf_is_left(draft, "optimizer.lr"))
+    if (dt_conf_is_left(draft->conf, "optimizer.lr"))
         conf->optimizer.lr = 3e-6;
-    if (dt_conf_is_left(draft, "ppo.critic.lr"))
+    if (dt_conf_is_left(draft->conf, "ppo.critic.lr"))
         conf->ppo.critic_lr = conf->optimizer.lr;
     if (conf->model.reward_path && !conf->ppo.critic_shares &&
-        dt_conf_is_left(draft, "model.value_path")) {
+        dt_conf_is_left(draft->conf, "model.value_path")) {
         conf->model.value_path = strdup(conf->model.reward_path);
         draft->problems.out_of_memory |= !conf->model.value_path;
     }
@@ -49,13 +52,13 @@ static void derive_ppo(struct dt_conf_draft *draft)
 static void derive_grpo(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
-    if (dt_conf_is_left(draft, "optimizer.lr"))
+    if (dt_conf_is_left(draft->conf, "optimizer.lr"))
         conf->optimizer.lr = 1e-6;
     if (conf->grpo.loss_type == DT_GRPO_LUSPO &&
-        dt_conf_is_left(draft, "grpo.importance_sampling"))
+        dt_conf_is_left(draft->conf, "grpo.importance_sampling"))
         conf->grpo.level = DT_GRPO_SEQUENCE;
     if (conf->grpo.loss_type != DT_GRPO_CISPO &&
-        dt_conf_is_left(draft, "grpo.epsilon_high"))
+        dt_conf_is_left(draft->conf, "grpo.epsilon_high"))
         conf->grpo.epsilon_high = conf->grpo.epsilon;
 }
 
@@ -64,9 +67,9 @@ void dt_conf_derive_sampled(struct dt_conf_draft *draft)
     struct dt_conf *conf = draft->conf;
     if (!samples(conf))
         return;
-    if (dt_conf_is_left(draft, "data.format"))
+    if (dt_conf_is_left(draft->conf, "data.format"))
         conf->data.format = DT_FORMAT_PROMPT;
-    if (dt_conf_is_left(draft, "model.disable_dropout"))
+    if (dt_conf_is_left(draft->conf, "model.disable_dropout"))
         conf->model.disable_dropout = true;
     if (conf->algorithm == DT_CONF_PPO)
         derive_ppo(draft);
@@ -77,7 +80,7 @@ void dt_conf_derive_sampled(struct dt_conf_draft *draft)
         conf->rollout.correction = conf->rollout.overlap > 0
                                        ? DT_CORRECTION_TOKEN_TRUNCATE
                                        : DT_CORRECTION_NONE;
-        dt_conf_is_left(draft, "rollout.correction");
+        dt_conf_is_left(draft->conf, "rollout.correction");
     }
 }
 
@@ -215,7 +218,7 @@ static void check_dynamic_sampling(struct dt_conf_draft *draft)
     static const char tries[] = "grpo.dynamic_sampling.max_refills";
     const struct dt_conf *conf = draft->conf;
     if (!conf->grpo.dynamic_sampling.enabled) {
-        if (dt_conf_differs(draft, dt_conf_key_find(tries)))
+        if (dt_conf_differs(draft, tries))
             PROBLEM(draft, tries, "only %s: true uses it", key);
         return;
     }
@@ -237,7 +240,7 @@ static void check_sync(struct dt_conf_draft *draft)
                                       "grpo.sync_ref.steps"};
     const struct dt_conf *conf = draft->conf;
     for (int i = 0; i < 2 && !conf->grpo.sync_ref.enabled; i++)
-        if (dt_conf_differs(draft, dt_conf_key_find(how[i])))
+        if (dt_conf_differs(draft, how[i]))
             PROBLEM(draft, how[i], "only %s: true uses it", key);
     if (conf->grpo.sync_ref.enabled && conf->grpo.beta <= 0)
         PROBLEM(draft, key,
@@ -356,8 +359,8 @@ void dt_conf_check_rewards(struct dt_conf_draft *draft)
         PROBLEM(draft, "reward.functions",
                 "only algorithms ppo and grpo use it");
     if (used && conf->reward.count == 0 &&
-        !draft->failed[dt_conf_key_find("reward.functions")] &&
-        !draft->failed[dt_conf_key_find("model.reward_path")])
+        !dt_conf_has_failed(draft, "reward.functions") &&
+        !dt_conf_has_failed(draft, "model.reward_path"))
         PROBLEM(draft, "reward.functions",
                 "E118 required: what is a good completion? A list such as "
                 "[{type: exact}], or model.reward_path");
@@ -365,15 +368,6 @@ void dt_conf_check_rewards(struct dt_conf_draft *draft)
 }
 
 /* --- sizes --- */
-
-static void store(struct dt_conf *conf, const char *path, long *slot,
-                  long value)
-{
-    struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
-    *slot = value;
-    if (place->line == 0)
-        place->line = -1;
-}
 
 /* Whole optimizer steps use a generation, which has whole groups. */
 static int resolve_grpo(struct dt_conf *conf, struct dt_error *err)
@@ -410,8 +404,10 @@ static int resolve_grpo(struct dt_conf *conf, struct dt_error *err)
                                  "but grpo.steps_per_generation is %ld and "
                                  "gradient_accumulation_steps %ld",
                                  steps, A);
-    store(conf, steps_key, &grpo->steps_per_generation, steps);
-    store(conf, size_key, &grpo->generation_batch_size, steps * each);
+    grpo->steps_per_generation = steps;
+    grpo->generation_batch_size = steps * each;
+    dt_conf_is_left(conf, steps_key);
+    dt_conf_is_left(conf, size_key);
     return 0;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_rules.c - rules of the sections scheduler, optimizer and precision
+/* schedule_rules.c - the learning rate: its schedule, and steps that are ratios
  */
 #include "config.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "conf/keys/draft.h"
 
@@ -15,58 +16,6 @@
     (BIT(COSINE_WITH_MIN_LR) | BIT(COSINE_WARMUP_WITH_MIN_LR) |                \
      BIT(POLYNOMIAL) | BIT(WARMUP_STABLE_DECAY) | BIT(NANOGPT) |               \
      BIT(DS_WARMUP_COSINE))
-
-static bool given(const struct dt_conf_draft *draft, const char *path)
-{
-    return dt_conf_given(draft->conf, path);
-}
-
-static struct dt_conf_place *place_of(struct dt_conf_draft *draft,
-                                      const char *path)
-{
-    return &draft->conf->place[dt_conf_key_find(path)];
-}
-
-/* opt_level is another spelling of compute. */
-static void settle_opt_level(struct dt_conf_draft *draft)
-{
-    struct dt_conf *conf = draft->conf;
-    struct dt_conf_place *level = place_of(draft, "precision.opt_level");
-    struct dt_conf_place *compute = place_of(draft, "precision.compute");
-    if (level->line <= 0)
-        return;
-    if (compute->line > 0 &&
-        conf->precision.compute != conf->precision.opt_level)
-        PROBLEM(draft, "precision.opt_level",
-                "E104 means %s, but precision.compute in %s says "
-                "otherwise: remove one of them",
-                conf->precision.opt_level == DT_CONF_FP32 ? "fp32" : "fp16",
-                dt_conf_where(&draft->problems, *compute, *level));
-    conf->precision.compute = conf->precision.opt_level;
-    *compute = *level;
-    level->line = 0;
-}
-
-static void settle_scaler(struct dt_conf_draft *draft)
-{
-    static const char *const deepspeed[] = {
-        "precision.initial_scale_power",
-        "precision.loss_scale_window",
-        "precision.hysteresis",
-        "precision.min_loss_scale",
-        "precision.consecutive_hysteresis",
-    };
-    int *scaler = &draft->conf->precision.loss_scaler;
-    if (*scaler != DT_CONF_AUTO_SCALER)
-        return;
-    *scaler = DT_SCALER_TORCH;
-    for (size_t i = 0; i < sizeof(deepspeed) / sizeof(deepspeed[0]); i++)
-        if (given(draft, deepspeed[i]))
-            *scaler = DT_SCALER_DEEPSPEED;
-    if (draft->conf->precision.loss_scale > 0)
-        *scaler = DT_SCALER_STATIC;
-    place_of(draft, "precision.loss_scaler")->line = -1;
-}
 
 static double default_min_lr(const struct dt_conf *conf)
 {
@@ -82,67 +31,37 @@ static double default_min_lr(const struct dt_conf *conf)
     }
 }
 
-/* The defaults that depend on the name. */
-static void derive_schedule(struct dt_conf_draft *draft)
+/* Derives the defaults that depend on the name. */
+void dt_conf_derive_schedule(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     int name = conf->scheduler.name;
     bool deepspeed = name >= DT_SCHEDULE_DS_WARMUP;
-    if (given(draft, "scheduler.min_lr_rate") &&
-        !given(draft, "scheduler.min_lr"))
+    if (dt_conf_given(conf, "scheduler.min_lr_rate") &&
+        !dt_conf_given(conf, "scheduler.min_lr"))
         conf->scheduler.min_lr =
             conf->scheduler.min_lr_rate * conf->optimizer.lr;
-    else if (!given(draft, "scheduler.min_lr"))
+    else if (!dt_conf_given(conf, "scheduler.min_lr"))
         conf->scheduler.min_lr = default_min_lr(conf);
-    if (deepspeed && !given(draft, "scheduler.warmup_steps") &&
-        !given(draft, "scheduler.warmup_ratio")) {
+    if (deepspeed && !dt_conf_given(conf, "scheduler.warmup_steps") &&
+        !dt_conf_given(conf, "scheduler.warmup_ratio")) {
         conf->scheduler.warmup_steps = 1000;
-        place_of(draft, "scheduler.warmup_steps")->line = -1;
+        dt_conf_is_left(conf, "scheduler.warmup_steps");
     }
-    if (!given(draft, "scheduler.num_cycles"))
+    if (!dt_conf_given(conf, "scheduler.num_cycles"))
         conf->scheduler.num_cycles =
             name == DT_SCHEDULE_COSINE_WITH_RESTARTS ? 1 : 0.5;
-    if (!given(draft, "scheduler.power"))
+    if (!dt_conf_given(conf, "scheduler.power"))
         conf->scheduler.power = 1;
-    if (!given(draft, "scheduler.warmup_type"))
+    if (!dt_conf_given(conf, "scheduler.warmup_type"))
         conf->scheduler.warmup_type =
             deepspeed ? DT_CURVE_LOG : DT_CURVE_LINEAR;
-    if (!given(draft, "scheduler.decay_type"))
+    if (!dt_conf_given(conf, "scheduler.decay_type"))
         conf->scheduler.decay_type = DT_CURVE_COSINE;
-    if (!given(draft, "scheduler.warmup_lr_rate"))
+    if (!dt_conf_given(conf, "scheduler.warmup_lr_rate"))
         conf->scheduler.warmup_lr_rate = deepspeed ? 0 : -1;
-    if (!given(draft, "scheduler.warmup_max_lr"))
+    if (!dt_conf_given(conf, "scheduler.warmup_max_lr"))
         conf->scheduler.warmup_max_lr = conf->optimizer.lr;
-}
-
-void dt_conf_derive_numerics(struct dt_conf_draft *draft)
-{
-    settle_opt_level(draft);
-    settle_scaler(draft);
-    derive_schedule(draft);
-}
-
-static void check_precision(struct dt_conf_draft *draft)
-{
-    const struct dt_conf *conf = draft->conf;
-    double start = ldexp(1, (int)conf->precision.initial_scale_power);
-    bool is_static = conf->precision.loss_scaler == DT_SCALER_STATIC;
-    if (is_static && conf->precision.loss_scale == 0)
-        PROBLEM(draft, "precision.loss_scaler",
-                "static needs precision.loss_scale");
-    if (!is_static && conf->precision.loss_scale > 0)
-        PROBLEM(draft, "precision.loss_scale",
-                "a scale that is given is static: remove it, or loss_scaler");
-    if (conf->precision.loss_scale > 0 &&
-        conf->precision.compute != DT_CONF_FP16)
-        WARNING(draft, "precision.loss_scale",
-                "no effect: losses are scaled in fp16 only");
-    if (conf->precision.loss_scaler == DT_SCALER_DEEPSPEED &&
-        conf->precision.min_loss_scale > start)
-        PROBLEM(draft, "precision.min_loss_scale",
-                "%g is above 2^%ld, where the scale starts",
-                conf->precision.min_loss_scale,
-                conf->precision.initial_scale_power);
 }
 
 static const char *schedule_name(const struct dt_conf *conf)
@@ -179,7 +98,7 @@ static void warn_of_unused(struct dt_conf_draft *draft)
     };
     const struct dt_conf *conf = draft->conf;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-        if (given(draft, used[i].path) &&
+        if (dt_conf_given(conf, used[i].path) &&
             !(used[i].names & 1u << conf->scheduler.name))
             WARNING(draft, used[i].path, "no effect with scheduler %s",
                     schedule_name(conf));
@@ -227,8 +146,8 @@ static void check_end(struct dt_conf_draft *draft)
     int name = conf->scheduler.name;
     unsigned bit = 1u << name;
     double lr = conf->optimizer.lr, min_lr = conf->scheduler.min_lr;
-    bool has_min = given(draft, "scheduler.min_lr");
-    bool has_rate = given(draft, "scheduler.min_lr_rate");
+    bool has_min = dt_conf_given(conf, "scheduler.min_lr");
+    bool has_rate = dt_conf_given(conf, "scheduler.min_lr_rate");
     bool needs = name == DT_SCHEDULE_COSINE_WITH_MIN_LR ||
                  name == DT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR;
     if (needs && has_min == has_rate)
@@ -243,7 +162,7 @@ static void check_end(struct dt_conf_draft *draft)
         PROBLEM(draft, "scheduler.min_lr", "%g is %s optimizer.lr %g", min_lr,
                 min_lr > lr ? "above" : "not below", lr);
     if (name == DT_SCHEDULE_WARMUP_STABLE_DECAY &&
-        !given(draft, "scheduler.decay_steps"))
+        !dt_conf_given(conf, "scheduler.decay_steps"))
         PROBLEM(draft, "scheduler.name",
                 "E108 warmup_stable_decay needs decay_steps");
     if (bit & (BIT(DS_WARMUP) | BIT(DS_WARMUP_DECAY)) &&
@@ -259,15 +178,85 @@ static void check_end(struct dt_conf_draft *draft)
         PROBLEM(draft, key, "%s", text);
 }
 
-void dt_conf_check_numerics(struct dt_conf_draft *draft)
+void dt_conf_check_schedule(struct dt_conf_draft *draft)
 {
     const struct dt_conf *conf = draft->conf;
     if (conf->distributed.lr_scaling == DT_CONF_LR_AS_GIVEN &&
         conf->distributed.lr_scaling_ref_world != 1)
         WARNING(draft, "distributed.lr_scaling_ref_world",
                 "no effect without lr_scaling");
-    check_precision(draft);
     check_warmup(draft);
     check_end(draft);
     warn_of_unused(draft);
+}
+
+/* --- steps --- */
+
+static void ratio_to_steps(long *steps, double ratio, long total)
+{
+    if (ratio > 0)
+        *steps = (long)ceil(ratio * (double)total);
+}
+
+/* Turns a warm-up ratio into steps; warmup_steps below 1 is a ratio, too, as in
+ * Hugging Face. Rounds up, but leaves at least one step after the warm-up:
+ * warm-up starts at rate 0, so a run of one step would otherwise learn nothing.
+ */
+static void settle_warmup(struct dt_conf *conf, long total)
+{
+    double *steps = &conf->scheduler.warmup_steps;
+    double ratio = *steps > 0 ? *steps : conf->scheduler.warmup_ratio;
+    if (*steps < 1)
+        *steps = fmin(ceil(ratio * (double)total), (double)total - 1);
+    conf->scheduler.warmup_ratio = 0;
+}
+
+static void settle_all(struct dt_conf *conf, long total)
+{
+    ratio_to_steps(&conf->training.eval_steps, conf->training.eval_steps_ratio,
+                   total);
+    ratio_to_steps(&conf->checkpoint.steps, conf->checkpoint.steps_ratio,
+                   total);
+    ratio_to_steps(&conf->logging.steps, conf->logging.steps_ratio, total);
+    ratio_to_steps(&conf->scheduler.decay_steps,
+                   conf->scheduler.decay_steps_ratio, total);
+    ratio_to_steps(&conf->scheduler.stable_steps,
+                   conf->scheduler.stable_steps_ratio, total);
+    settle_warmup(conf, total);
+}
+
+const char *dt_conf_misfit(const struct dt_conf *conf, long total,
+                           char text[DT_CONF_MISFIT_BYTES])
+{
+    struct dt_conf settled = *conf;
+    settle_all(&settled, total);
+    long wanted = settled.scheduler.total_num_steps;
+    long warmup = (long)settled.scheduler.warmup_steps;
+    long stable = settled.scheduler.stable_steps;
+    long decay = settled.scheduler.decay_steps;
+    if (wanted > 0 && wanted != total) {
+        snprintf(text, DT_CONF_MISFIT_BYTES,
+                 "E110 %ld, but the run has %ld steps", wanted, total);
+        return "scheduler.total_num_steps";
+    }
+    if (conf->scheduler.name == DT_SCHEDULE_WARMUP_STABLE_DECAY &&
+        warmup + stable + decay > total) {
+        snprintf(text, DT_CONF_MISFIT_BYTES,
+                 "E110 %ld, with %ld of warm-up and %ld stable ones, do not "
+                 "fit into a run of %ld steps",
+                 decay, warmup, stable, total);
+        return "scheduler.decay_steps";
+    }
+    return NULL;
+}
+
+int dt_conf_resolve_steps(struct dt_conf *conf, long total,
+                          struct dt_error *err)
+{
+    char text[DT_CONF_MISFIT_BYTES];
+    const char *key = dt_conf_misfit(conf, total, text);
+    if (key)
+        return dt_conf_error_set(conf, key, err, "%s", text);
+    settle_all(conf, total);
+    return 0;
 }

@@ -111,6 +111,10 @@ bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key);
  */
 void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes);
 
+/* Writes what the key expects: "an integer from 1 to 64". */
+void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
+                         size_t bytes);
+
 /* Whether a dump shows the key of a row. */
 bool dt_conf_has_value(const struct dt_conf *conf, size_t row);
 

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch_rules.c - resolves the batch sizes: train = per_device * accumulation *
- * world
+ * training_rules.c - rules of section training: batch sizes, length, best step
  *
- * Any of the sizes may be given. The others are computed from them, and every
+ * The rows of a step are those of a rank and pass * accumulation * ranks. Any
+ * of the sizes may be given; the others are computed from them, and every
  * division must be exact.
  */
 #include "config.h"
 
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "conf/keys/draft.h"
 
@@ -34,10 +31,9 @@ static void settle_batch_size(struct dt_conf_draft *draft)
 {
     static const char *const names[] = {PER_DEVICE, GLOBAL_MICRO, TRAIN};
     struct dt_conf *conf = draft->conf;
-    struct dt_conf_place *from =
-        &conf->place[dt_conf_key_find("training.batch_size")];
+    struct dt_conf_place *from = dt_conf_place_for(conf, "training.batch_size");
     struct dt_conf_place *is =
-        &conf->place[dt_conf_key_find("training.batch_size_is")];
+        dt_conf_place_for(conf, "training.batch_size_is");
     long size = conf->training.batch_size;
     long a = conf->training.gradient_accumulation_steps;
     long *fields[] = {&conf->training.per_device_batch_size,
@@ -64,13 +60,13 @@ static void settle_batch_size(struct dt_conf_draft *draft)
                      "%ld here, but %s is %ld", size, names[which],
                      *fields[which]);
     *fields[which] = size;
-    conf->place[dt_conf_key_find(names[which])] = *from;
+    *dt_conf_place_for(conf, names[which]) = *from;
     conf->training.batch_size = 0;
     conf->training.batch_size_is = 0;
     from->line = is->line = 0;
 }
 
-void dt_conf_check_batch(struct dt_conf_draft *draft)
+static void check_batch(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     settle_batch_size(draft);
@@ -82,29 +78,23 @@ void dt_conf_check_batch(struct dt_conf_draft *draft)
     if (!dt_conf_given(conf, PER_DEVICE) &&
         !dt_conf_given(conf, GLOBAL_MICRO) && !dt_conf_given(conf, TRAIN) &&
         !dt_conf_given(conf, "training.batch_size"))
-        dt_conf_note(&draft->problems, dt_conf_place_of(conf, PER_DEVICE),
-                     PER_DEVICE, "required, or train_batch_size");
+        PROBLEM(draft, PER_DEVICE, "required, or train_batch_size");
     if (b && g && g % b != 0)
-        dt_conf_note(&draft->problems, dt_conf_place_of(conf, GLOBAL_MICRO),
-                     GLOBAL_MICRO,
-                     "E102 %ld is not a multiple of "
-                     "per_device_batch_size %ld",
-                     g, b);
+        PROBLEM(draft, GLOBAL_MICRO,
+                "E102 %ld is not a multiple of per_device_batch_size %ld", g,
+                b);
     if (rows && B % (rows * (a ? a : 1)) != 0)
-        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
-                     "E102 %ld is not a multiple of %ld (%s) * %ld "
-                     "(accumulation)",
-                     B, rows, g ? "global_micro" : "per device", a ? a : 1);
+        PROBLEM(draft, TRAIN,
+                "E102 %ld is not a multiple of %ld (%s) * %ld (accumulation)",
+                B, rows, g ? "global_micro" : "per device", a ? a : 1);
     else if (a && B % a != 0)
-        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
-                     "E102 %ld is not a multiple of "
-                     "gradient_accumulation_steps %ld",
-                     B, a);
+        PROBLEM(draft, TRAIN,
+                "E102 %ld is not a multiple of gradient_accumulation_steps %ld",
+                B, a);
     else if (B && g && a && B != g * a)
-        dt_conf_note(&draft->problems, dt_conf_place_of(conf, TRAIN), TRAIN,
-                     "E103 %ld != %ld (global_micro) * %ld (accumulation) = "
-                     "%ld",
-                     B, g, a, g * a);
+        PROBLEM(draft, TRAIN,
+                "E103 %ld != %ld (global_micro) * %ld (accumulation) = %ld", B,
+                g, a, g * a);
 }
 
 /* The exact quotient, or -1 and E102 with the nearest values that would work.
@@ -157,15 +147,6 @@ static long rows_per_device(const struct dt_conf *conf, long W,
     return each;
 }
 
-static void store_size(struct dt_conf *conf, const char *path, long *slot,
-                       long value)
-{
-    struct dt_conf_place *place = &conf->place[dt_conf_key_find(path)];
-    *slot = value;
-    if (place->line == 0)
-        place->line = -1;
-}
-
 int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
 {
     long W = world, b = rows_per_device(conf, W, err);
@@ -186,18 +167,84 @@ int dt_conf_resolve_batch(struct dt_conf *conf, int world, struct dt_error *err)
     }
     if (a < 0 || b < 0)
         return -1;
-    store_size(conf, PER_DEVICE, &conf->training.per_device_batch_size, b);
-    store_size(conf, GLOBAL_MICRO, &conf->training.global_micro_batch_size,
-               b * W);
-    store_size(conf, TRAIN, &conf->training.train_batch_size, B);
-    store_size(conf, ACCUMULATION, &conf->training.gradient_accumulation_steps,
-               a);
-    if (!dt_conf_given(conf, PER_DEVICE_EVAL))
-        store_size(conf, PER_DEVICE_EVAL,
-                   &conf->training.per_device_eval_batch_size, b);
+    conf->training.per_device_batch_size = b;
+    conf->training.global_micro_batch_size = b * W;
+    conf->training.train_batch_size = B;
+    conf->training.gradient_accumulation_steps = a;
+    dt_conf_is_left(conf, PER_DEVICE);
+    dt_conf_is_left(conf, GLOBAL_MICRO);
+    dt_conf_is_left(conf, TRAIN);
+    dt_conf_is_left(conf, ACCUMULATION);
+    if (dt_conf_is_left(conf, PER_DEVICE_EVAL))
+        conf->training.per_device_eval_batch_size = b;
     if (dt_conf_resolve_sampled(conf, err) < 0)
         return -1;
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;
+}
+
+/* --- the length of a run, and its best step --- */
+
+/* What is best is known of evaluations alone, and can be kept if its step is
+ * saved.
+ */
+static void check_best(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    const bool loads = conf->training.load_best_model_at_end;
+    const char *key = loads ? "training.load_best_model_at_end"
+                            : "training.early_stopping_patience";
+    if (!loads && conf->training.early_stopping_patience == 0)
+        return;
+    if (conf->training.eval_strategy == DT_CONF_NO)
+        PROBLEM(draft, key,
+                "needs evaluations: set training.eval_strategy: steps");
+    else if (loads && (conf->training.eval_strategy != DT_CONF_STEPS ||
+                       conf->checkpoint.strategy != DT_CONF_STEPS))
+        PROBLEM(draft, key,
+                "needs training.eval_strategy: steps and checkpoint.strategy: "
+                "steps");
+    else if (loads && conf->training.eval_steps_ratio <= 0 &&
+             conf->checkpoint.steps_ratio <= 0 &&
+             conf->checkpoint.steps % conf->training.eval_steps != 0)
+        PROBLEM(draft, key,
+                "checkpoint.steps %ld must be a multiple of "
+                "training.eval_steps, %ld: only an evaluated step that is "
+                "saved can be the best",
+                conf->checkpoint.steps, conf->training.eval_steps);
+    if (!conf->training.metric_for_best_model &&
+        (conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO))
+        PROBLEM(draft, key,
+                "evaluations of this algorithm have no loss: set "
+                "training.metric_for_best_model: reward");
+}
+
+static void check_length(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    if (conf->training.max_steps == 0)
+        PROBLEM(draft, "training.max_steps",
+                "expected an integer >= 1, or -1 to go by epochs, got 0");
+    if (conf->checkpoint.only_model &&
+        conf->training.resume != DT_CONF_RESUME_NONE)
+        PROBLEM(draft, "checkpoint.only_model",
+                "E126 cannot be used with training.resume: a checkpoint "
+                "without the optimizer state cannot be resumed");
+    if (conf->training.max_grad_norm <= 0 &&
+        !dt_conf_has_failed(draft, "training.max_grad_norm"))
+        WARNING(draft, "training.max_grad_norm",
+                "0: gradients are not clipped");
+    if (!conf->model.random_init && conf->optimizer.lr > 1e-4 &&
+        conf->scheduler.warmup_steps <= 0 && conf->scheduler.warmup_ratio <= 0)
+        WARNING(draft, "optimizer.lr",
+                "%g without warm-up is high for pretrained weights",
+                conf->optimizer.lr);
+}
+
+void dt_conf_check_training(struct dt_conf_draft *draft)
+{
+    check_length(draft);
+    check_best(draft);
+    check_batch(draft);
 }
