@@ -79,8 +79,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         return dt_cmd_usage_error("doctor", "unexpected '%s'", argv[optind]);
     if (options->job && options->job[strspn(options->job, "0123456789.")])
         return dt_cmd_usage_error("doctor",
-                                  "--job: expected ID or ID.STEP, "
-                                  "got '%s'",
+                                  "--job: expected ID or ID.STEP, got '%s'",
                                   options->job);
     if (options->ranks && (!options->job || !strchr(options->job, '.')))
         return dt_cmd_usage_error("doctor", "--ranks needs --job=ID.STEP; "

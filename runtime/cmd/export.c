@@ -75,8 +75,7 @@ int dt_cmd_export(int argc, char **argv)
         return status;
     if (argc - optind < 2)
         return dt_cmd_usage_error("export", argc == optind
-                                                ? "expected CHECKPOINT and "
-                                                  "DIR"
+                                                ? "expected CHECKPOINT and DIR"
                                                 : "expected DIR after "
                                                   "CHECKPOINT");
     if (argc - optind > 2)

@@ -67,8 +67,7 @@ int dt_generate_encode(struct dt_engine *engine, const struct dt_chat *chat,
                : json_pack("[{ss, ss}]", "role", "user", "content", question);
     if (!messages)
         return dt_error_set(err, EX_USAGE,
-                            "--prompt or --system: not UTF-8 "
-                            "text");
+                            "--prompt or --system: not UTF-8 text");
     const struct dt_chat_input input = {.messages = messages,
                                         .count = json_array_size(messages)};
     int rc = dt_engine_encode_chat(engine, chat, &input, out, err);

@@ -90,8 +90,7 @@ static int report_host_lack(const struct dt_candidates *c)
     size_t all = c->taken->plan.host * (size_t)c->size.ranks;
     fprintf(stderr,
             "disttrain plan: the run does not fit: the state that it offloads "
-            "needs %s "
-            "of host memory on each node, and launch.mem is %s\n",
+            "needs %s of host memory on each node, and launch.mem is %s\n",
             dt_plan_out_bytes((double)all, needs),
             dt_plan_out_bytes((double)c->size.host, has));
     return EX_CONFIG;

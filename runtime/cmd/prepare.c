@@ -218,8 +218,7 @@ static const struct dt_option table[] = {
      .needs = "config"},
     {"reference", NULL,
      "also compute log-probabilities of the pairs under the reference of "
-     "algorithm dpo, for "
-     "dpo.reference.mode: precompute",
+     "algorithm dpo, for dpo.reference.mode: precompute",
      INTO(reference), .needs = "config"},
     {"tokenizer", "DIR", "directory of tokenizer.json, or the word byte",
      INTO(tokenizer), NOT_WITH_CONFIG},
