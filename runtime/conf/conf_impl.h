@@ -5,7 +5,6 @@
 #define DT_CONF_CONF_IMPL_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -35,7 +34,6 @@ struct dt_conf_reader {
  */
 bool dt_conf_parse_float(const char *text, double *value);
 bool dt_conf_parse_int(const char *text, long *value);
-bool dt_conf_parse_u64(const char *text, uint64_t *value);
 bool dt_conf_parse_number(const char *text, double *value);
 
 /* Stores the value of a key of the file, given by its name or an alias, and its
@@ -69,6 +67,10 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
                       const struct dt_conf_key *key,
                       const struct dt_tree *node);
 
+/* Stores the default of a key, if it has one. */
+void dt_conf_set_default(struct dt_conf_reader *reader,
+                         const struct dt_conf_key *key);
+
 /* Notes "expected ..., got ...", unless the value is unknown; returns -1. */
 int dt_conf_expected(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
@@ -89,23 +91,10 @@ int dt_conf_check_exists(struct dt_conf_reader *reader,
                          const struct dt_tree *node, const char *path,
                          mode_t type);
 
-/* data_files.c: appends the files that a scalar names, each with the weight: a
- * file, those that match a pattern of glob(7) in the order of their names, or
- * those of a directory of datasets.save_to_disk. -1: noted.
- */
-int dt_conf_add_files(struct dt_conf_reader *reader,
-                      const struct dt_conf_key *key,
-                      const struct dt_tree *scalar, double weight,
-                      struct dt_conf_list *list);
-
 /* Does the work of dt_conf_value_set for lists. */
 int dt_conf_list_set(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node);
 void dt_conf_list_clear(struct dt_conf_list *list);
-
-/* Appends a copy of a text. -1: out of memory, which is noted. */
-int dt_conf_list_add(struct dt_conf_reader *reader, struct dt_conf_list *list,
-                     const char *text, double weight);
 
 /* The same for a section of numbers, for one that may hold anything, which
  * becomes JSON, and for reward.functions.
@@ -124,13 +113,6 @@ void dt_conf_rewards_clear(struct dt_conf_rewards *rewards);
  * algorithm with rewards, unless the file has one.
  */
 void dt_conf_take_reward_path(struct dt_conf_reader *reader);
-
-/* Reads what secrets_from of a function names, at `node`, into its secrets, and
- * learns the values. -1: noted.
- */
-int dt_conf_take_secrets(struct dt_conf_reader *reader,
-                         struct dt_conf_reward *reward,
-                         const struct dt_tree *node);
 
 /* Reads true or false; -1: noted under key->path. */
 int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,

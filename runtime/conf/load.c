@@ -236,21 +236,6 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
     }
 }
 
-static void set_defaults(struct dt_conf_reader *reader)
-{
-    for (size_t i = 0; i < dt_conf_key_count; i++) {
-        const struct dt_conf_key *key = &dt_conf_keys[i];
-        struct dt_tree scalar = {.text = (char *)key->fallback}, *list = NULL;
-        if (!key->fallback)
-            continue;
-        if (key->fallback[0] == '[')
-            list = dt_tree_parse(key->fallback, strlen(key->fallback),
-                                 &reader->draft.problems);
-        dt_conf_value_set(reader, key, list ? list : &scalar);
-        dt_tree_destroy(list);
-    }
-}
-
 /* Whether the file trains. A file that only launches has no training key. */
 static bool has_training_key(const struct dt_conf *conf)
 {
@@ -439,7 +424,8 @@ static bool open_reader(struct dt_conf_reader *reader, const char *file)
     if (!reader->draft.failed || !reader->overridden ||
         !reader->draft.directory)
         return false;
-    set_defaults(reader);
+    for (size_t i = 0; i < dt_conf_key_count; i++)
+        dt_conf_set_default(reader, &dt_conf_keys[i]);
     return true;
 }
 

@@ -43,7 +43,7 @@ uses() {
 # Templates: expressions hold expressions, macros have bodies, and filters apply
 # filters and tests, which know them.
 allowed() {
-    grep -v -e '^runtime/conf/\(item\|list\|reward\|section\) runtime/conf/value$' \
+    grep -v -e '^runtime/conf/\(lists\|reward_functions\) runtime/conf/value$' \
         -e '^runtime/ckpt/\(add\|ckpt_find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/ckpt_find runtime/ckpt/verify$' \
         -e '^runtime/template/parser runtime/template/precedence$' \

@@ -107,7 +107,7 @@ vendors() {
         BEGIN {
             home["curl"] = "^runtime/reward/curl\\.h$"
             home["pmix"] = "^runtime/launch/launch_pmix\\.c$"
-            home["yaml"] = "^runtime/conf/yaml\\.c$"
+            home["yaml"] = "^runtime/conf/tree_yaml\\.c$"
             home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"
             home["oneapi"] = "^runtime/ops/cpu/onednn\\.c$"
             home["slurm"] = "^spank/"

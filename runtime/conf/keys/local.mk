@@ -11,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys/draft.c \
 	runtime/conf/keys/draft.h \
 	runtime/conf/keys/grpo.def \
+	runtime/conf/keys/key_rules.c \
 	runtime/conf/keys/keys.h \
 	runtime/conf/keys/launch.def \
 	runtime/conf/keys/launch_rules.c \
@@ -26,7 +27,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys/reward_keys.c \
 	runtime/conf/keys/rm.def \
 	runtime/conf/keys/rollout.def \
-	runtime/conf/keys/rules.c \
 	runtime/conf/keys/run.def \
 	runtime/conf/keys/sampled_rules.c \
 	runtime/conf/keys/schedule_rules.c \

@@ -3,7 +3,7 @@
  * schema.h - the table of all keys, and functions to find a row
  *
  * A key is defined in keys/SECTION.def: KIND(section, key, attributes). To
- * support a key of later.c, move its name there.
+ * support a key of foreign_keys.c that is to come, move its name there.
  */
 #ifndef DT_CONF_KEYS_SCHEMA_H
 #define DT_CONF_KEYS_SCHEMA_H

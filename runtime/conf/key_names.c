@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - finds the row of the schema for a path in a file */
+/* key_names.c - finds the row of the schema for a path in a file */
 #include "config.h"
 
 #include <stdio.h>

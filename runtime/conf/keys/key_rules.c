@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rules.c - derives defaults and checks rules, section by section
+ * key_rules.c - derives defaults and checks rules, section by section
  *
  * The rules of sections run, model, logging and optimizer are here; others have
  * sources of their own.

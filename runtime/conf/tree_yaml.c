@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yaml.c - builds a tree with file positions from the events of libyaml */
+/* tree_yaml.c - builds a tree with file positions from the events of libyaml */
 #include "config.h"
 
 #include <stdio.h>

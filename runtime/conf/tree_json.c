@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c - builds a tree with file positions from JSON as DeepSpeed users have
- * it: comments (//, # and slash-star) and commas before } and ] are allowed
+ * tree_json.c - builds a tree with file positions from JSON as DeepSpeed users
+ * have it: comments (//, # and slash-star) and commas before } and ] are
+ * allowed
  */
 #include "config.h"
 
