@@ -15,10 +15,7 @@
 #include "run/algo.h"
 #include "run/data.h"
 #include "run/spec.h"
-#include "slurm/promise.h"
-#include "slurm/slurm_request.h"
-#include "slurm/slurm_world.h"
-#include "slurm/submission.h"
+#include "slurm/slurm.h"
 #include "train/resume/resume.h"
 #include "weights/weights.h"
 
@@ -271,14 +268,14 @@ static int check_loaded(const struct options *options, struct dt_conf *conf)
  */
 static struct dt_conf *load(const struct options *options)
 {
-    struct dt_job_size size;
+    struct dt_slurm_size size;
     if (!options->script)
         return dt_cmd_load("check", options->file, true);
     dt_request_read(options->script, &options->words, &size);
     dt_promise_begin(size.array);
     struct dt_conf *conf = dt_cmd_load("check", options->file, true);
     dt_promise_end();
-    dt_job_size_fini(&size);
+    dt_slurm_size_fini(&size);
     return conf;
 }
 

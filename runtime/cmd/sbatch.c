@@ -18,11 +18,7 @@
 #include "cmd/options.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
-#include "slurm/promise.h"
-#include "slurm/script.h"
-#include "slurm/submission.h"
-#include "slurm/settings.h"
-#include "slurm/slurm_world.h"
+#include "slurm/slurm.h"
 
 struct options {
     bool submit, dry_run;

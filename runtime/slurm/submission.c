@@ -14,11 +14,7 @@
 
 #include "base/file.h"
 #include "contract/contract.h"
-#include "slurm/settings.h"
-#include "slurm/size.h"
-#include "slurm/slurm_request.h"
-#include "slurm/slurm_world.h"
-#include "slurm/submission.h"
+#include "slurm/slurm_impl.h"
 
 enum {
     CONFIG_BYTES = 16 << 20,
@@ -30,7 +26,7 @@ struct printer {
     const char *file;
     const struct dt_srun_words *words;
     const char *job; /* the job that srun runs in, for messages; or NULL */
-    struct dt_job_size size; /* of that job */
+    struct dt_slurm_size size; /* of that job */
     FILE *out;
     int status;
 };
@@ -142,7 +138,7 @@ static void check_open(struct printer *p)
     static const char more[] =
         "but this job does not ask for them: unless it gets whole nodes, add";
     const struct dt_conf *conf = p->conf;
-    const struct dt_job_size *size = &p->size;
+    const struct dt_slurm_size *size = &p->size;
     long nodes = conf->launch.nodes;
     long ranks = conf->launch.ntasks_per_node;
     long cpus = conf->launch.cpus_per_task;
@@ -175,7 +171,7 @@ static void check_open(struct printer *p)
 static void check_allocation(struct printer *p)
 {
     const struct dt_conf *conf = p->conf;
-    const struct dt_job_size *size = &p->size;
+    const struct dt_slurm_size *size = &p->size;
     long ranks = conf->launch.ntasks_per_node;
     long cpus = conf->launch.cpus_per_task;
     long gpus = conf->launch.gpus_per_node;
@@ -437,15 +433,15 @@ static void print_all(struct printer *p, bool with_sum)
 /* Finds the size of the job and how messages name it; NULL: there is none. */
 static const char *find_job(const char *script,
                             const struct dt_srun_words *words,
-                            char job[JOB_BYTES], struct dt_job_size *size)
+                            char job[JOB_BYTES], struct dt_slurm_size *size)
 {
     const char *id = getenv("SLURM_JOB_ID");
-    *size = (struct dt_job_size){0};
+    *size = (struct dt_slurm_size){0};
     if (script)
         return dt_request_read(script, words, size) ? "this job" : NULL;
     if (!id)
         return NULL;
-    dt_job_size_read(size);
+    dt_slurm_size_read(size);
     snprintf(job, JOB_BYTES, "job %s", id);
     return job;
 }
@@ -488,7 +484,7 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     }
     if (p.status == EX_OK)
         fwrite(text, 1, bytes, stdout);
-    dt_job_size_fini(&p.size);
+    dt_slurm_size_fini(&p.size);
     free(text);
     return p.status;
 }

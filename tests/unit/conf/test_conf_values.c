@@ -206,7 +206,7 @@ static void variables_are_expanded_in_every_value(void **state)
     unsetenv("DT_NAME");
 }
 
-/* A number of the job is not known before it: see slurm/promise.h. */
+/* A number of the job is not known before it: see dt_promise_begin. */
 static void values_that_only_the_job_has_are_left_for_it(void **state)
 {
     (void)state;

@@ -7,8 +7,7 @@
 #include "cmd/cmd.h"
 #include "tests/unit/conf_pair.h"
 #include "tests/unit/command.h"
-#include "slurm/slurm_request.h"
-#include "slurm/submission.h"
+#include "slurm/slurm_impl.h"
 
 static char *sum_of(const char *text)
 {
@@ -46,7 +45,7 @@ static void a_request_has_sizes_and_the_partition(void **state)
 {
     char *list[] = {"-p", "gpu-a100", "-N2-4", "--ntasks=8"};
     const struct dt_srun_words words = {.word = list, .count = 4};
-    struct dt_job_size size;
+    struct dt_slurm_size size;
     (void)state;
     setenv("SLURM_JOB_NUM_NODES", "9", 1);
     setenv("SALLOC_GPUS_PER_NODE", "3", 1);
@@ -56,12 +55,12 @@ static void a_request_has_sizes_and_the_partition(void **state)
     assert_int_equal(size.ranks, 8);
     assert_int_equal(size.nodes, 0);
     assert_int_equal(size.gpus_per_node, 3);
-    dt_job_size_fini(&size);
+    dt_slurm_size_fini(&size);
     list[0] = "--wrap=true"; /* of sbatch */
     assert_true(dt_request_read("", &words, &size));
     assert_int_equal(size.gpus_per_node, 2);
     assert_null(size.partition);
-    dt_job_size_fini(&size);
+    dt_slurm_size_fini(&size);
     unsetenv("SLURM_JOB_NUM_NODES");
     unsetenv("SALLOC_GPUS_PER_NODE");
     unsetenv("SBATCH_GPUS_PER_NODE");

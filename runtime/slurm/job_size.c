@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurm_request.c - the size that sbatch, salloc or srun asks for */
+/* job_size.c - how large a job is or is going to be, and how many ranks it has
+ */
 #include "config.h"
 
 #include <ctype.h>
@@ -9,9 +10,68 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
-#include "slurm/slurm_request.h"
+#include "slurm/slurm_impl.h"
+
+/* --- the job of this process --- */
+
+/* Returns the smallest number in a variable such as "16(x2),8"; 0 if it is not
+ * set or has no number.
+ */
+static long smallest_number(const char *name)
+{
+    const char *text = getenv(name);
+    long smallest = 0;
+    while (text && *text) {
+        long number = strtol(text, NULL, 10);
+        if (number > 0 && (smallest == 0 || number < smallest))
+            smallest = number;
+        text += strcspn(text, ",");
+        text += *text == ',';
+    }
+    return smallest;
+}
+
+/* Counts GPUs in "4", "a100:4" or "a100:2,h100:2"; a type alone is one. NULL
+ * has none.
+ */
+static long count_gpus(const char *text)
+{
+    long count = 0;
+    while (text && *text) {
+        size_t len = strcspn(text, ",");
+        const char *colon = memrchr(text, ':', len);
+        const char *number = colon ? colon + 1 : text;
+        count += isdigit((unsigned char)*number) ? strtol(number, NULL, 10) : 1;
+        text += len + (text[len] == ',');
+    }
+    return count;
+}
+
+void dt_slurm_size_read(struct dt_slurm_size *size)
+{
+    const char *partition = getenv("SLURM_JOB_PARTITION");
+    long gpus = count_gpus(getenv("SLURM_GPUS_PER_NODE"));
+    *size = (struct dt_slurm_size){
+        .nodes = smallest_number("SLURM_JOB_NUM_NODES"),
+        .ranks = smallest_number("SLURM_NTASKS"),
+        .ranks_per_node = smallest_number("SLURM_NTASKS_PER_NODE"),
+        .cpus_per_rank = smallest_number("SLURM_CPUS_PER_TASK"),
+        .cpus_per_node = smallest_number("SLURM_JOB_CPUS_PER_NODE"),
+        .gpus_per_node = gpus ? gpus : smallest_number("SLURM_GPUS_ON_NODE"),
+        .partition = partition ? strdup(partition) : NULL,
+    };
+}
+
+void dt_slurm_size_fini(struct dt_slurm_size *size)
+{
+    free(size->partition);
+    size->partition = NULL;
+}
+
+/* --- requests --- */
 
 enum { WORDS_MAX = 1024 };
 
@@ -240,7 +300,7 @@ static long count_gres(const char *text)
         const char *item = strncmp(entry, "gres/", 5) ? entry : entry + 5;
         if (strncmp(item, "gpu", 3) != 0 || !strchr(":=", item[3]))
             continue; /* strchr finds the end as well */
-        count += item[3] ? dt_job_gpus(item + 4) : 1;
+        count += item[3] ? count_gpus(item + 4) : 1;
     }
     return count;
 }
@@ -284,7 +344,7 @@ static long count_hosts(const char *list)
 }
 
 /* Notes what nothing asks for. */
-static void find_open(const char *const *value, struct dt_job_size *size)
+static void find_open(const char *const *value, struct dt_slurm_size *size)
 {
     bool shares = !value[EXCLUSIVE] || value[EXCLUSIVE][0] != '\0';
     size->any_nodes = !value[NODES] && size->nodes == 0;
@@ -304,7 +364,8 @@ static void find_open(const char *const *value, struct dt_job_size *size)
 }
 
 /* Whether something is asked of ranks that is not their number. */
-static bool is_unclear(const char *const *value, const struct dt_job_size *size)
+static bool is_unclear(const char *const *value,
+                       const struct dt_slurm_size *size)
 {
     return (value[NTASKS] && size->ranks == 0) ||
            (value[NTASKS_PER_NODE] && size->ranks_per_node == 0) ||
@@ -321,16 +382,16 @@ static bool run_together(const char *indexes)
            !(limit && strtol(limit + 1, NULL, 10) == 1);
 }
 
-static void fill_size(const char *const *value, struct dt_job_size *size)
+static void fill_size(const char *const *value, struct dt_slurm_size *size)
 {
     size->nodes =
         value[NODES] ? one_number(value[NODES]) : count_hosts(value[NODELIST]);
     size->ranks = one_number(value[NTASKS]);
     size->ranks_per_node = one_number(value[NTASKS_PER_NODE]);
     size->cpus_per_rank = one_number(value[CPUS_PER_TASK]);
-    size->gpus = dt_job_gpus(value[GPUS]);
+    size->gpus = count_gpus(value[GPUS]);
     size->gpus_per_node = value[GPUS_PER_NODE]
-                              ? dt_job_gpus(value[GPUS_PER_NODE])
+                              ? count_gpus(value[GPUS_PER_NODE])
                               : count_gres(value[GRES]);
     size->unclear_ranks = is_unclear(value, size);
     size->array = value[ARRAY] != NULL;
@@ -350,10 +411,10 @@ static bool is_one_component(char *const *word, int count)
 }
 
 bool dt_request_read_step(const struct dt_srun_words *words,
-                          struct dt_job_size *size)
+                          struct dt_slurm_size *size)
 {
     const char *value[OPTIONS] = {NULL};
-    *size = (struct dt_job_size){0};
+    *size = (struct dt_slurm_size){0};
     read_variables("SLURM_", value);
     read_words(words->word, words->count, ALONE_SRUN, value);
     fill_size(value, size);
@@ -365,7 +426,7 @@ bool dt_request_read_step(const struct dt_srun_words *words,
 }
 
 bool dt_request_read(const char *script, const struct dt_srun_words *words,
-                     struct dt_job_size *size)
+                     struct dt_slurm_size *size)
 {
     char *word[WORDS_MAX];
     const char *value[OPTIONS] = {NULL};
@@ -374,7 +435,7 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
     int count = read > 0 ? read : 0;
     bool one = is_one_component(words->word, words->count) &&
                is_one_component(word, count);
-    *size = (struct dt_job_size){0};
+    *size = (struct dt_slurm_size){0};
     read_words(word, count, ALONE, value);
     read_variables(script[0] || wraps ? "SBATCH_" : "SALLOC_", value);
     read_words(words->word, words->count, ALONE, value);
@@ -385,4 +446,78 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
     while (count > 0)
         free(word[--count]);
     return one;
+}
+
+/* --- ranks --- */
+
+/* The first number that is known; 1: none is. */
+static long first_of(long a, long b, long c)
+{
+    return a > 0 ? a : b > 0 ? b : c > 0 ? c : 1;
+}
+
+long dt_world_launch(const struct dt_conf *conf)
+{
+    long nodes = conf->launch.nodes, each = conf->launch.ntasks_per_node;
+    return nodes + each > 0 ? first_of(nodes, 0, 0) * first_of(each, 0, 0) : 0;
+}
+
+/* Which of its variables and words srun prefers depends on the release where
+ * both name a number: SLURM_NTASKS of a job and --nodes.
+ */
+long dt_world_srun(const struct dt_conf *conf,
+                   const struct dt_srun_words *words)
+{
+    struct dt_slurm_size asked, has;
+    const long *each = &conf->launch.ntasks_per_node;
+    long ranks = 0;
+    bool known = dt_request_read_step(words, &asked);
+    dt_slurm_size_read(&has);
+    if (known && asked.ranks > 0)
+        ranks = asked.ranks;
+    else if (known && has.ranks > 0)
+        ranks = asked.nodes + asked.ranks_per_node > 0 ? 0 : has.ranks;
+    else if (known)
+        ranks = first_of(asked.nodes, has.nodes, conf->launch.nodes) *
+                first_of(asked.ranks_per_node, has.ranks_per_node, *each);
+    dt_slurm_size_fini(&asked);
+    dt_slurm_size_fini(&has);
+    return ranks;
+}
+
+long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size)
+{
+    long nodes = size->one_node ? 1 : size->nodes;
+    long each = size->ranks_per_node;
+    if (size->ranks > 0)
+        return size->ranks;
+    if (each == 0)
+        each = conf->launch.ntasks_per_node;
+    return size->unclear_ranks ? 0 : nodes * each;
+}
+
+long dt_world_script(const struct dt_conf *conf,
+                     const struct dt_srun_words *extra)
+{
+    struct dt_slurm_size asked;
+    long ranks = 0, nodes = conf->launch.nodes;
+    long each = conf->launch.ntasks_per_node;
+    bool known = dt_request_read_step(extra, &asked);
+    if (known && asked.ranks > 0)
+        ranks = asked.ranks;
+    else if (known && asked.nodes + asked.ranks_per_node + nodes + each > 0)
+        ranks = first_of(asked.nodes, nodes, 0) *
+                first_of(asked.ranks_per_node, each, 0);
+    dt_slurm_size_fini(&asked);
+    return ranks;
+}
+
+int dt_world_check(struct dt_conf *conf, long ranks)
+{
+    struct dt_error err;
+    if (!conf->trains || ranks <= 0 || ranks > INT_MAX ||
+        dt_conf_resolve_batch(conf, (int)ranks, &err) == 0)
+        return EX_OK;
+    fprintf(stderr, "%s\n", err.text);
+    return err.status;
 }

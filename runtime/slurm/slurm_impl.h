@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.h - translates `launch:` into options and variables of Slurm */
-#ifndef DT_SLURM_SETTINGS_H
-#define DT_SLURM_SETTINGS_H
+/* slurm_impl.h - `launch:` as options and variables of Slurm */
+#ifndef DT_SLURM_SLURM_IMPL_H
+#define DT_SLURM_SLURM_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "conf/conf.h"
+#include "slurm/slurm.h"
 
 /* A key that corresponds to an option of srun and sbatch. */
 struct dt_setting {
@@ -43,16 +43,6 @@ enum { DT_NAME_BYTES = 256 };
  */
 void dt_job_name(const struct dt_conf *conf, char name[DT_NAME_BYTES]);
 
-/* Words that srun was given before its command. */
-struct dt_srun_words {
-    char *const *word;
-    int count;
-};
-
-/* Whether the words include --option or, if letter is not 0, -letter. */
-bool dt_srun_has(const struct dt_srun_words *words, const char *option,
-                 char letter);
-
 /* Writes a word, quoted if necessary, so that a shell reads it back as one
  * word.
  */
@@ -64,4 +54,17 @@ void dt_shell_print(const char *word, FILE *out);
 void dt_shell_print_overrides(const struct dt_conf *conf, const char *option,
                               FILE *out);
 
-#endif /* DT_SLURM_SETTINGS_H */
+/* Fills in the size of a step: what these words of srun ask for, and variables
+ * that have no option of the job behind them (SLURM_NTASKS_PER_GPU). Returns
+ * false if a number of ranks cannot be told from them, as for -N2-4, a
+ * heterogeneous job, or the step of another job.
+ */
+bool dt_request_read_step(const struct dt_srun_words *words,
+                          struct dt_slurm_size *size);
+
+/* Returns "HASH:PATH" of the configuration's file, and of its DeepSpeed file,
+ * for DT_ENV_SUM, to be freed. NULL: they cannot be read.
+ */
+char *dt_submission_sum(const struct dt_conf *conf);
+
+#endif /* DT_SLURM_SLURM_IMPL_H */

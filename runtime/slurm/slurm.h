@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slurm.h - a configuration as a job: options of srun, a batch script, ranks
+ *
+ * Nothing here starts a job. The plugin asks for the options and variables of
+ * `launch:` through the contract (contract/contract.h), `disttrain sbatch`
+ * prints a script, and both check the sizes of the job before it is queued.
+ */
+#ifndef DT_SLURM_SLURM_H
+#define DT_SLURM_SLURM_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "conf/conf.h"
+
+/* --- command lines --- */
+
+/* Words that srun was given before its command. */
+struct dt_srun_words {
+    char *const *word;
+    int count;
+};
+
+/* Whether the words include --option or, if letter is not 0, -letter. */
+bool dt_srun_has(const struct dt_srun_words *words, const char *option,
+                 char letter);
+
+/* --- variables of a job to come --- */
+
+/* Until dt_promise_end each variable that Slurm sets in every batch job, and
+ * with `array` in every job of an array, stands for itself: SLURM_JOB_ID has
+ * the value "${SLURM_JOB_ID}". So a configuration that is read for such a job
+ * keeps it where it is written, and the job reads it again.
+ */
+void dt_promise_begin(bool array);
+
+/* Gives all of them the values from before. */
+void dt_promise_end(void);
+
+/* --- sizes --- */
+
+/* 0 is unknown, and so is NULL. */
+struct dt_slurm_size {
+    long nodes;
+    long ranks; /* on all nodes */
+    long ranks_per_node;
+    long cpus_per_rank;
+    long cpus_per_node; /* the least of any node */
+    long gpus;          /* on all nodes */
+    long gpus_per_node;
+    char *partition;
+    bool array;          /* a request is one of a job for each index */
+    bool array_together; /* and several of them may run at once */
+    bool unclear_ranks;  /* a request says of ranks what is not a number */
+    /* what a request does not ask for */
+    bool one_node;  /* so it gets one node */
+    bool any_nodes; /* so it gets as many as its ranks or GPUs need */
+    bool no_ranks;  /* so it gets one CPU on each node, or whole nodes */
+    bool no_cpus;   /* so it gets one CPU for each rank, or whole nodes */
+    bool no_gpus;   /* so it gets none, or whole nodes */
+};
+
+/* Fills in the size of the job that this process is in, from its environment.
+ * The caller frees it with dt_slurm_size_fini.
+ */
+void dt_slurm_size_read(struct dt_slurm_size *size);
+
+/* Frees what the size owns. */
+void dt_slurm_size_fini(struct dt_slurm_size *size);
+
+/* Fills in the size that sbatch or salloc asks for. The words are its options;
+ * they override its environment, which overrides the #SBATCH lines of `script`
+ * ("": there is none, as for salloc). The caller frees the size with
+ * dt_slurm_size_fini. Returns false, with an unknown size, for a heterogeneous
+ * job.
+ */
+bool dt_request_read(const char *script, const struct dt_srun_words *words,
+                     struct dt_slurm_size *size);
+
+/* --- ranks --- */
+
+/* Each returns a number of ranks, or 0 where it cannot be told. */
+
+/* The ranks of `launch:`, which has one node and one rank a node where it names
+ * only the other number; 0: it names neither.
+ */
+long dt_world_launch(const struct dt_conf *conf);
+
+/* The ranks that srun is going to start with these words, this environment and
+ * the defaults that `launch:` gives it.
+ */
+long dt_world_srun(const struct dt_conf *conf,
+                   const struct dt_srun_words *words);
+
+/* The ranks that srun is going to start in a job that is requested with this
+ * size. Nobody knows what a script gives its srun: what counts is the number of
+ * ranks that the job or `launch:` names.
+ */
+long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size);
+
+/* The ranks of the batch script that is written for `launch:` and more options
+ * of sbatch, which override it.
+ */
+long dt_world_script(const struct dt_conf *conf,
+                     const struct dt_srun_words *extra);
+
+/* Works out the batch sizes for the ranks; 0 ranks, and a configuration that
+ * does not train, have none. Returns an exit status, after a message on stderr
+ * if the sizes do not fit.
+ */
+int dt_world_check(struct dt_conf *conf, long ranks);
+
+/* --- scripts --- */
+
+struct dt_script {
+    const char *array;          /* the indexes of a job array, or NULL */
+    struct dt_srun_words extra; /* --OPTION[=VALUE], which override the
+                                 * configuration
+                                 */
+    bool with_sum;              /* lets srun report that the configuration has
+                                 * changed
+                                 */
+};
+
+/* Prints the script of the job that the configuration describes. */
+void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
+                     FILE *out);
+
+/* Prints on stdout the srun line that launch: stands for, the variables that
+ * all ranks have in common, and those of each rank. Hosts and ports are
+ * examples. Returns an exit status.
+ */
+int dt_preview(const struct dt_conf *conf);
+
+/* --- the contract --- */
+
+/* What is wrong with run.output_dir for the jobs of an array, which each train:
+ * it has nothing in it that differs between them. NULL: nothing.
+ */
+const char *dt_submission_shared(const struct dt_conf *conf);
+
+/* Prints the contract of contract/contract.h on stdout. Leaves out what srun's
+ * command line or environment already sets. What contradicts the allocation
+ * that srun runs in is a problem, printed on stderr as file:line:col: key:
+ * text, and so are batch sizes that do not fit the ranks. `file` is the name
+ * for messages; `command` are the first words of srun's command, or none. With
+ * `script`, sbatch or salloc asks, and the allocation is the one that they
+ * request (dt_request_read). Returns an exit status.
+ */
+int dt_submission_print(struct dt_conf *conf, const char *file,
+                        const struct dt_srun_words *words,
+                        const struct dt_srun_words *command,
+                        const char *script);
+
+#endif /* DT_SLURM_SLURM_H */
