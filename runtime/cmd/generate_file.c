@@ -1,19 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_file.c - continues the prompts of a file */
+/* generate_file.c - continues the prompts of a file, or scores its texts */
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
+#include "backend/backend.h"
 #include "base/fault.h"
-#include "cmd/generate_file.h"
-#include "cmd/generate_ranks.h"
+#include "base/file.h"
+#include "cmd/cmd_impl.h"
+#include "comm/comm.h"
+#include "data/examples.h"
 #include "data/forms/line.h"
 #include "data/turns.h"
+#include "launch/launch.h"
+#include "reward/scorer.h"
+#include "rollout/engine.h"
+#include "run/launch_comm.h"
+
+/* --- ranks --- */
+
+enum { PIECE = 1 << 20 }; /* bytes that travel at a time */
+
+/* The lines of a rank; only rank 0 keeps those of others. */
+struct part {
+    char *text;
+    size_t bytes, printed;
+};
+
+static int part_piece(struct dt_comm *comm, struct dt_buffer *piece, int from,
+                      size_t bytes, struct dt_error *err)
+{
+    size_t count = (bytes + sizeof(int32_t) - 1) / sizeof(int32_t);
+    struct dt_view view = dt_view_slice(dt_view_of(piece, DT_I32), 0, count);
+    dt_ticket_t ticket;
+    if (dt_comm_broadcast(comm, view, from, &ticket, err) < 0)
+        return -1;
+    return dt_comm_wait(comm, ticket, err);
+}
+
+/* Brings the text of rank `from` to rank 0, by broadcasts, since comm has no
+ * messages between two ranks; texts take little time compared with the model
+ * that writes them.
+ */
+static int part_send(struct dt_comm *comm, struct part *part, int from,
+                     const char *text, struct dt_buffer *piece,
+                     struct dt_error *err)
+{
+    int rank = dt_comm_rank(comm);
+    if (rank == 0 && !(part->text = malloc(part->bytes + 1)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (from == 0) {
+        if (rank == 0)
+            memcpy(part->text, text, part->bytes);
+        return 0;
+    }
+    for (size_t at = 0; at < part->bytes; at += PIECE) {
+        size_t left = part->bytes - at, bytes = left < PIECE ? left : PIECE;
+        if (rank == from)
+            memcpy(piece->data, text + at, bytes);
+        if (part_piece(comm, piece, from, bytes, err) < 0)
+            return -1;
+        if (rank == 0)
+            memcpy(part->text + at, piece->data, bytes);
+    }
+    return 0;
+}
+
+/* Prints the next line of a part, if there is one; 1: there was none. */
+static int part_print(struct part *part)
+{
+    const char *line = part->text + part->printed;
+    const char *end =
+        part->text ? memchr(line, '\n', part->bytes - part->printed) : NULL;
+    if (!end)
+        return 1;
+    size_t bytes = (size_t)(end - line) + 1;
+    part->printed += bytes;
+    return fwrite(line, 1, bytes, stdout) == bytes ? 0 : -1;
+}
+
+static int print_parts(struct part *parts, int size, struct dt_error *err)
+{
+    int rc = 0;
+    for (int r = 0; rc == 0; r = (r + 1) % size)
+        rc = part_print(&parts[r]);
+    if (rc < 0 || fflush(stdout))
+        return dt_error_set(err, EX_IOERR, "cannot write: %s", strerror(errno));
+    return 0;
+}
+
+static int gather(struct dt_comm *comm, const char *text, struct part *parts,
+                  double *bytes, struct dt_buffer *piece, struct dt_error *err)
+{
+    int size = dt_comm_size(comm);
+    if (dt_comm_reduce_scalars(comm, bytes, (size_t)size, DT_SUM, err) < 0)
+        return -1;
+    for (int r = 0; r < size; r++) {
+        parts[r].bytes = (size_t)bytes[r];
+        if (part_send(comm, &parts[r], r, text, piece, err) < 0)
+            return -1;
+    }
+    if (dt_comm_rank(comm) == 0 && print_parts(parts, size, err) < 0)
+        return -1;
+    return dt_comm_barrier(comm, err);
+}
+
+/* Rank 0 prints the first line of each rank's text, in order of ranks, then the
+ * second ones, and so on, up to the first rank that has no more. A line ends
+ * with \n. All ranks call it, and return when all is printed. -1: EX_IOERR,
+ * EX_OSERR, or as dt_comm_wait.
+ */
+static int print_in_turn(struct dt_comm *comm, const char *text, size_t bytes,
+                         struct dt_error *err)
+{
+    size_t size = (size_t)dt_comm_size(comm);
+    struct part *parts = calloc(size, sizeof(*parts));
+    double *sizes = calloc(size, sizeof(*sizes));
+    struct dt_buffer *piece = dt_buffer_create(&dt_cpu, PIECE, "texts", err);
+    int result = -1;
+    if (!parts || !sizes)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    else if (piece) {
+        sizes[dt_comm_rank(comm)] = (double)bytes;
+        result = gather(comm, text, parts, sizes, piece, err);
+    }
+    for (size_t r = 0; parts && r < size; r++)
+        free(parts[r].text);
+    dt_buffer_destroy(piece);
+    free(sizes);
+    free(parts);
+    return result;
+}
+
+/* --- prompts --- */
 
 enum {
     TEXT_BYTES = 4096,
@@ -303,7 +431,7 @@ static int complete_round(struct work *work, size_t lines,
     if (dt_fault("generate") && result == 0)
         result = dt_error_set(err, EX_SOFTWARE, "injected failure");
     if (result == 0)
-        result = dt_generate_gather(comm, text, bytes, err);
+        result = print_in_turn(comm, text, bytes, err);
     free(text);
     return result;
 }
@@ -345,5 +473,81 @@ int dt_generate_file(struct dt_engine *engine, const char *path,
         dt_tokens_fini(&work.lines[i].prompt);
     }
     free(work.lines);
+    return result;
+}
+
+/* --- scores --- */
+
+static void print_score(void *ctx, float score)
+{
+    (void)ctx;
+    printf("%.9g\n", (double)score);
+}
+
+static int score_examples(struct dt_engine *engine,
+                          const struct dt_examples *examples,
+                          struct dt_error *err)
+{
+    struct dt_scorer *scorer = NULL;
+    size_t longest = 0, n = dt_examples_count(examples);
+    int result = 0;
+    for (size_t i = 0, count; i < n && result == 0; i++) {
+        dt_example(examples, i, &count);
+        longest = count > longest ? count : longest;
+        if (count == 0 || count > engine->config.n_positions)
+            result = dt_error_set(err, EX_DATAERR,
+                                  "text %zu has %zu tokens: expected 1 to %zu, "
+                                  "the positions of the model",
+                                  i + 1, count, engine->config.n_positions);
+    }
+    if (result == 0 && !(scorer = dt_scorer_create(engine, longest, 0,
+                                                   print_score, NULL, err)))
+        result = -1;
+    for (size_t i = 0, count; i < n && result == 0; i++) {
+        const uint32_t *tokens = dt_example(examples, i, &count);
+        result = dt_examples_check(examples, tokens, count, err);
+        if (result == 0)
+            result = dt_scorer_add(scorer, tokens, count, err);
+        if (result < 0)
+            dt_error_prefix(err, "text %zu", i + 1);
+    }
+    if (result == 0)
+        result = dt_scorer_flush(scorer, err);
+    dt_scorer_destroy(scorer);
+    return result;
+}
+
+int dt_generate_score(struct dt_engine *engine, const char *path,
+                      const char *chat_template, const char *chat_variables,
+                      struct dt_error *err)
+{
+    const char *temporary = getenv("TMPDIR");
+    char cache[PATH_MAX];
+    const struct dt_example_options options = {
+        .chat_template = chat_template,
+        .chat_variables = chat_variables,
+        .parse_special = true,
+        .threads = omp_get_max_threads(),
+        .cache_dir = cache,
+    };
+    struct dt_error late;
+    bool made;
+    if (!engine->tokenizer)
+        return dt_error_set(err, EX_USAGE,
+                            "--score needs a tokenizer, and the model has no "
+                            "tokenizer.json");
+    if (snprintf(cache, sizeof(cache), "%s/disttrain-score-XXXXXX",
+                 temporary ? temporary : "/tmp") >= (int)sizeof(cache))
+        return dt_error_set(err, EX_CANTCREAT, "TMPDIR is too long");
+    if (!mkdtemp(cache))
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", cache,
+                            strerror(errno));
+    struct dt_examples *examples =
+        dt_examples_open(path, engine->tokenizer, &options, &made, err);
+    int result = examples ? score_examples(engine, examples, err) : -1;
+    if (examples && result < 0)
+        dt_error_prefix(err, "%s", path);
+    dt_examples_close(examples);
+    dt_file_remove_tree(cache, &late);
     return result;
 }

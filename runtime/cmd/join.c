@@ -8,12 +8,14 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
 #include "base/span.h"
-#include "cmd/join.h"
+#include "cmd/cmd_impl.h"
 #include "contract/contract.h"
+#include "launch/launch.h"
 #include "report/report.h"
 #include "run/launch_comm.h"
 

@@ -12,7 +12,6 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
-#include "cmd/spin.h"
 #include "contract/contract.h"
 
 static const struct {

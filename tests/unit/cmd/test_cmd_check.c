@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/cmd.h"
+#include "cmd/cmd_impl.h"
 #include "tests/unit/command.h"
 #include "tests/unit/conf.h"
 #include "contract/contract.h"

@@ -4,7 +4,7 @@
 
 #include <sysexits.h>
 
-#include "cmd/text_out.h"
+#include "cmd/cmd_impl.h"
 #include "tests/unit/bytes_tokenizer.h"
 #include "tests/unit/cmd/generate_scene.h"
 #include "tokenizer/tokenizer.h"

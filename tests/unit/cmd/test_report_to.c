@@ -6,8 +6,7 @@
 
 #include "tests/unit/sink_scene.h"
 
-#include "cmd/cmd.h"
-#include "cmd/report_to.h"
+#include "cmd/cmd_impl.h"
 #include "tests/unit/command.h"
 
 /* Subcommands that are captured write to the current directory. */

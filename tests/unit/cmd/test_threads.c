@@ -13,8 +13,7 @@
 
 #include "base/cpus.h"
 #include "base/log.h"
-#include "cmd/join.h"
-#include "cmd/spin.h"
+#include "cmd/cmd_impl.h"
 #include "launch/launch_impl.h"
 #include "tests/unit/stderr_text.h"
 #include "tests/unit/sysfs.h"

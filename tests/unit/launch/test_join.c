@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/join.h"
+#include "cmd/cmd_impl.h"
 #include "launch/launch_impl.h"
 
 static void ignore_abort(struct dt_launch *launch, int status,

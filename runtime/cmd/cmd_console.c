@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console.c - `disttrain console`: a child of srun that prints srun's output */
+/* cmd_console.c - `disttrain console`: a child of srun that prints srun's
+ * output */
 #include "config.h"
 
 #include <signal.h>
@@ -9,8 +10,7 @@
 #include <sysexits.h>
 
 #include "base/clock.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "console/console.h"
 #include "console/run_end.h"
 #include "console/watch.h"

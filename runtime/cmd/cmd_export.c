@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - `disttrain export`: writes a checkpoint as a Hugging Face
+/* cmd_export.c - `disttrain export`: writes a checkpoint as a Hugging Face
  * directory
  */
 #include "config.h"
@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "weights/weights_export.h"
 
 /* Why --format is refused, and q8_0, a type that only GGUF had. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepare.c - `disttrain prepare`: tokenizes data files before training */
+/* cmd_prepare.c - `disttrain prepare`: tokenizes data files before training */
 #include "config.h"
 
 #include <errno.h>
@@ -11,12 +11,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
-#include "cmd/join.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "data/examples.h"
 #include "plan/plan.h"
 #include "run/data.h"

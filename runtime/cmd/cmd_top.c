@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c - `disttrain top`: shows the present state of a run */
+/* cmd_top.c - `disttrain top`: shows the present state of a run */
 #include "config.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/terminal.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "top/top.h"
 
 struct options {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c - `disttrain trace`: takes a trace of a run that is running */
+/* cmd_trace.c - `disttrain trace`: takes a trace of a run that is running */
 #include "config.h"
 
 #include <dirent.h>
@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "conf/conf.h"
 #include "top/find.h"
 #include "trace/trace_request.h"

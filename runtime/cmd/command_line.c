@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - command lines of subcommands, their --help and their messages */
+/* command_line.c - command lines of subcommands, their --help, their messages
+ * and the configurations that they name
+ */
 #include "config.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +14,12 @@
 #include <strings.h>
 #include <sysexits.h>
 
+#include <xxhash.h>
+
 #include "base/str.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
+#include "contract/contract.h"
+#include "run/resolve_checkpoints.h"
 
 enum {
     OPTIONS = 30,
@@ -356,4 +362,60 @@ int dt_cmd_parse(const struct dt_cmd_line *line, int argc, char **argv,
             return EX_USAGE;
     }
     return check_together(line, given);
+}
+
+/* --- configurations --- */
+
+/* Writes the hash of a file's warnings, without its name: it may have another
+ * one where it is read again.
+ */
+static void sum_warnings(const char *file,
+                         const struct dt_conf_problems *warnings, char sum[17])
+{
+    uint64_t hash = 0;
+    size_t n = strlen(file);
+    for (size_t i = 0; i < warnings->count; i++) {
+        const char *text = warnings->text[i];
+        text += strncmp(text, file, n) == 0 ? n : 0;
+        hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+    }
+    snprintf(sum, 17, "%016" PRIx64, hash);
+}
+
+static void print_warnings(const char *file,
+                           const struct dt_conf_problems *warnings)
+{
+    char sum[17];
+    for (size_t i = 0; i < warnings->count; i++)
+        fprintf(stderr, "warning: %s\n", warnings->text[i]);
+    sum_warnings(file, warnings, sum);
+    if (warnings->count > 0)
+        setenv(DT_ENV_WARNED, sum, 1);
+}
+
+void dt_cmd_warn_once(const char *file, const struct dt_conf_problems *warnings)
+{
+    char sum[17];
+    const char *warned = getenv(DT_ENV_WARNED);
+    sum_warnings(file, warnings, sum);
+    if (!warned || strcmp(warned, sum) != 0)
+        print_warnings(file, warnings);
+}
+
+struct dt_conf *dt_cmd_load(const char *name, const char *file, bool warn)
+{
+    struct dt_conf_problems problems, warnings;
+    struct dt_conf *conf =
+        dt_conf_load(file, dt_cmd_overrides(), &problems, &warnings);
+    if (warn)
+        print_warnings(file, &warnings);
+    for (size_t i = 0; i < problems.count; i++)
+        fprintf(stderr, "%s\n", problems.text[i]);
+    if (!conf && problems.count == 0)
+        fprintf(stderr, "disttrain %s: out of memory\n", name);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    if (conf)
+        dt_models_find(conf, false);
+    return conf;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - `disttrain report`: explains runs, from the files they wrote */
+/* cmd_report.c - `disttrain report`: explains runs, from the files they wrote
+ */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,10 +9,43 @@
 #include <sysexits.h>
 
 #include "base/clock.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
-#include "cmd/report_to.h"
+#include "cmd/cmd_impl.h"
+#include "history/history.h"
 #include "page/page.h"
+#include "report/sink.h"
+
+/* --- event files --- */
+
+static int give_records(struct dt_history *history, struct dt_sink *sink,
+                        struct dt_error *err)
+{
+    struct dt_report_record record;
+    int more;
+    while ((more = dt_history_next(history, &record, err)) > 0)
+        if (dt_sink_tensorboard.record(sink, &record, err) < 0)
+            return -1;
+    return more;
+}
+
+int dt_report_to_tensorboard(const char *run, const char *output,
+                             struct dt_error *err)
+{
+    struct dt_history *history = dt_history_open(run, err);
+    if (!history)
+        return -1;
+    const struct dt_sink_options options = {
+        .dir = output ? output : dt_history_dir(history),
+        .run = dt_history_facts(history)->json};
+    struct dt_sink *sink = dt_sink_tensorboard.open(&options, err);
+    int rc = sink ? give_records(history, sink, err) : -1;
+    dt_sink_tensorboard.close(sink);
+    if (rc == 0)
+        printf("%s/tb\n", options.dir);
+    dt_history_destroy(history);
+    return rc;
+}
+
+/* --- the command --- */
 
 /* The line of disttrain-report(1). */
 static const char table_of_metrics[] =

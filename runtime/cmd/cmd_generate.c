@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - `disttrain generate`: prints text that a model samples */
+/* cmd_generate.c - `disttrain generate`: prints text that a model samples */
 #include "config.h"
 
 #include <errno.h>
@@ -12,16 +12,63 @@
 
 #include "backend/backend.h"
 #include "base/fault.h"
-#include "cmd/cmd.h"
-#include "cmd/generate_file.h"
-#include "cmd/generate_ranks.h"
-#include "cmd/generate_score.h"
-#include "cmd/join.h"
-#include "cmd/options.h"
-#include "cmd/text_out.h"
+#include "base/utf8.h"
+#include "cmd/cmd_impl.h"
+#include "launch/launch.h"
 #include "rollout/engine.h"
+#include "run/launch_comm.h"
 
-enum { STOPS = 16, TEXT_BYTES = 4096, JOIN_MS = 60000 };
+/* --- text --- */
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Returns the length of a character that begins with c; 1 if none does. */
+static size_t character_length(unsigned char c)
+{
+    return c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+}
+
+static bool is_control(const unsigned char *s)
+{
+    return (s[0] < 0x20 && s[0] != '\n' && s[0] != '\t') || s[0] == 0x7f ||
+           (s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+static void write_held(struct dt_text_out *out)
+{
+    if (dt_utf8_check(out->held, out->count) == out->count &&
+        !is_control(out->held))
+        fwrite(out->held, 1, out->count, out->file);
+    else
+        fputs(REPLACEMENT, out->file);
+    fflush(out->file);
+    out->count = 0;
+}
+
+void dt_text_out_byte(struct dt_text_out *out, unsigned char byte)
+{
+    bool continues = (byte & 0xc0) == 0x80;
+    if (out->count > 0 && !continues)
+        write_held(out); /* it was cut short */
+    out->held[out->count++] = byte;
+    if (out->count == character_length(out->held[0]))
+        write_held(out);
+}
+
+void dt_text_out_end(struct dt_text_out *out)
+{
+    if (out->count > 0)
+        write_held(out);
+}
+
+/* --- one prompt --- */
+
+enum {
+    STOPS = 16,
+    TEXT_BYTES = 4096,
+    JOIN_MS = 60000,
+    WAIT_MS = 1800000, /* for the slowest rank to complete its next prompts */
+};
 
 /* The values of --device, and as dt_backend_open knows them. */
 #define DEVICES "auto|cpu|cuda"
@@ -239,6 +286,22 @@ static const struct dt_backend *open_device(const char *name, int local_rank,
     return exec->device->stream_create(&exec->stream, err) < 0 ? NULL : backend;
 }
 
+/* The communicator of all ranks, by gloo on any device: they exchange text
+ * only. NULL and err: as dt_backend_agree and dt_comm_create.
+ */
+static struct dt_comm *connect_ranks(const char *device,
+                                     const struct dt_backend *backend,
+                                     struct dt_launch *launch,
+                                     struct dt_error *err)
+{
+    const struct dt_comm_world world = dt_world_of(launch);
+    const struct dt_comm_options options = {.timeout_ms = WAIT_MS};
+    if (!strcmp(device, "auto") && world.size > 1 &&
+        dt_backend_agree(backend, &world, JOIN_MS, err) < 0)
+        return NULL;
+    return dt_comm_create("gloo", &world, &options, err);
+}
+
 static int flush_output(struct dt_error *err)
 {
     if (fflush(stdout) || ferror(stdout))
@@ -258,7 +321,7 @@ static int run_rank(const struct request *request, struct dt_launch *launch)
     const struct dt_backend *backend =
         open_device(device, dt_launch_local_rank(launch), &engine.exec, &err);
     if (backend)
-        comm = dt_generate_connect(device, backend, launch, &err);
+        comm = connect_ranks(device, backend, launch, &err);
     if (!comm || generate_with(&engine, request, comm, &err) < 0 ||
         flush_output(&err) < 0)
         status = dt_join_failed(launch, comm, &err);

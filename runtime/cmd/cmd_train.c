@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c - `disttrain train FILE`: joins the world and trains */
+/* cmd_train.c - `disttrain train FILE`: joins the world and trains */
 #include "config.h"
 
 #include <pthread.h>
@@ -11,12 +11,11 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "backend/backend.h"
 #include "base/child.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "cmd/cmd.h"
-#include "cmd/join.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "run/resolve_checkpoints.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c - `disttrain info`: prints the version, features and libraries */
+/* cmd_info.c - `disttrain info`: prints the version, features and libraries */
 #include "config.h"
 
 #include <stdio.h>
@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "comm/comm.h"
 #include "conf/conf.h"
 #include "launch/launch.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - `disttrain check`: reports all mistakes of a config */
+/* cmd_check.c - `disttrain check`: reports all mistakes of a config */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "conf/conf.h"
 #include "forecast/rates.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch.c - `disttrain sbatch`: prints or submits a batch script */
+/* cmd_sbatch.c - `disttrain sbatch`: prints or submits a batch script */
 #include "config.h"
 
 #include <ctype.h>
@@ -14,8 +14,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "cmd/cmd.h"
-#include "cmd/options.h"
+#include "cmd/cmd_impl.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
 #include "slurm/slurm.h"
