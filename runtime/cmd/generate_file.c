@@ -19,7 +19,7 @@
 #include "cmd/cmd_impl.h"
 #include "comm/comm.h"
 #include "data/examples.h"
-#include "data/forms/line.h"
+#include "data/forms/forms.h"
 #include "data/turns.h"
 #include "launch/launch.h"
 #include "reward/scorer.h"

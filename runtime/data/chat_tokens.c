@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/chat_tokens.h"
+#include "data/data_impl.h"
 
 enum {
     STAND_IN = 0xf0000, /* the first code point for a control token */

@@ -12,10 +12,10 @@
 
 #include <xxhash.h>
 
-#include "data/examples_impl.h"
-#include "data/forms/lines.h"
-#include "data/pair.h"
 #include "base/utf8.h"
+#include "data/data_impl.h"
+#include "data/forms/forms.h"
+#include "data/examples.h"
 
 enum {
     FIRST_LINES = 100, /* looked at for the format */
@@ -352,13 +352,9 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
     make->stamp = stamp_of(make->path);
     if (open_file(make, err) < 0)
         return -1;
-    if (examine_file(make, err) < 0 || name_cache(make, err) < 0 ||
-        dt_make_run(make, cache, made, err) < 0)
-        return -1;
-    if (dt_make_check(make, cache, err) < 0)
-        return -1;
-    dt_make_report(make, cache);
-    return 0;
+    return examine_file(make, err) < 0 || name_cache(make, err) < 0
+               ? -1
+               : dt_make_run(make, cache, made, err);
 }
 
 struct dt_examples *dt_examples_open(const char *path,

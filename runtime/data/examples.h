@@ -4,14 +4,10 @@
  *
  * Each file has one cache: a header with a hash of everything that the tokens
  * depend on (the file's bytes, the tokenizer, the options), an array of
- * offsets, and the tokens. A file is not read again if its size, inode and
- * times are those at which its cache was made. A token is a u32: the id, with
- * DT_TARGET_BIT set if the model is trained to predict it. The first token of
- * an example has the bit, too; where it starts a row, nothing predicts it, so
- * the batch must ignore it.
+ * offsets, and the examples as example.h has them. A file is not read again if
+ * its size, inode and times are those at which its cache was made.
  *
- * dt_kind_find tells JSON lines from text; a text file is a single example. A
- * preference pair is one, too, as pair.h says.
+ * dt_kind_find tells JSON lines from text; a text file is a single example.
  */
 #ifndef DT_DATA_EXAMPLES_H
 #define DT_DATA_EXAMPLES_H
@@ -21,10 +17,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/example_options.h"
+#include "data/example.h"
 #include "tokenizer/tokenizer.h"
-
-#define DT_TARGET_BIT UINT32_C(0x80000000)
 
 /* The format of the first lines of JSON of `path`. -1: EX_NOINPUT, EX_DATAERR.
  */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,273 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/guard.h"
-#include "data/examples_draft.h"
-#include "data/forms/lines.h"
+#include "base/str.h"
+#include "data/data_impl.h"
+#include "data/example.h"
+#include "data/forms/forms.h"
+#include "data/mask.h"
 
 enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
     PARTS_MAX = 8192,     /* join_parts maps all parts at the same time */
+    PART_NOTES = 8,       /* bad lines noted in each part */
+    SHOWN = 3,            /* bad lines in an error */
     CACHE_NOTES = 32,     /* bad lines noted in the cache */
     TIMEOUT_S = 1800,     /* how long another process may make no progress */
 };
 
 #define LOOK_S 0.2 /* how often to check whether that process is done */
+
+/* --- how many lines may be bad, and what is said of them --- */
+
+void dt_make_note(const struct dt_make *make, const char *fmt, ...)
+{
+    char text[DT_ERROR_TEXT_BYTES];
+    va_list ap;
+    if (!make->options->note)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    make->options->note(make->options->ctx, text);
+}
+
+/* How many of so many lines may be bad. */
+static uint64_t bad_allowed(const struct dt_make *make, uint64_t lines)
+{
+    return (uint64_t)(make->options->bad_limit * (double)lines);
+}
+
+/* Adds the first of these notes to an error. -1 */
+static int show_notes(const struct dt_make *make, const char *notes,
+                      size_t bytes, struct dt_error *err)
+{
+    const char *note = notes, *end = notes + bytes;
+    for (int i = 0; i < SHOWN && note < end; i++) {
+        dt_error_add(err, EX_DATAERR, "%s%s%s", make->path,
+                     dt_kind_mark(&make->found), note);
+        note += strlen(note) + 1;
+    }
+    return -1;
+}
+
+/* Says that so many bad lines are too many, however many come, with the first
+ * of the notes, each `line: cause` and a NUL. -1: EX_DATAERR, always.
+ */
+static int refuse_bad(const struct dt_make *make, uint64_t bad,
+                      const char *notes, size_t bytes, struct dt_error *err)
+{
+    dt_error_set(err, EX_DATAERR,
+                 "%" PRIu64 " bad line%s of %s %s already more than the %g %% "
+                 "allowed (data.bad_lines)",
+                 bad, dt_str_plural(bad), make->path, bad == 1 ? "is" : "are",
+                 100 * make->options->bad_limit);
+    return show_notes(make, notes, bytes, err);
+}
+
+/* Checks how many lines of a whole file are bad, and that there is an example.
+ * -1: EX_DATAERR.
+ */
+static int check_cache(const struct dt_make *make, const struct dt_cache *cache,
+                       struct dt_error *err)
+{
+    const struct dt_cache_counts *counts = &cache->counts;
+    if (counts->bad > bad_allowed(make, counts->lines)) {
+        dt_error_set(err, EX_DATAERR,
+                     "%" PRIu64 " of %" PRIu64 " lines of %s are bad, more "
+                     "than the %g %% allowed (data.bad_lines)",
+                     counts->bad, counts->lines, make->path,
+                     100 * make->options->bad_limit);
+        return show_notes(make, cache->notes, cache->notes_bytes, err);
+    }
+    if (cache->count == 0)
+        return dt_error_set(err, EX_DATAERR, "%s: no example in it",
+                            make->path);
+    return 0;
+}
+
+/* Notes bad lines, renamed roles and seams. */
+static void report_cache(const struct dt_make *make,
+                         const struct dt_cache *cache)
+{
+    const char *note = cache->notes, *end = note + cache->notes_bytes;
+    uint64_t told = 0;
+    for (; note < end; note += strlen(note) + 1, told++)
+        dt_make_note(make, "%s%s%s", make->path, dt_kind_mark(&make->found),
+                     note);
+    if (cache->counts.bad > told)
+        dt_make_note(make, "%s: %" PRIu64 " more bad lines", make->path,
+                     cache->counts.bad - told);
+    if (cache->counts.renamed > 0)
+        dt_make_note(make,
+                     "%s: %" PRIu64 " messages from human and gpt are treated "
+                     "as from user and assistant",
+                     make->path, cache->counts.renamed);
+    if (cache->counts.seams > 0)
+        dt_make_note(make,
+                     "%s: in %" PRIu64 " of %" PRIu64
+                     " lines a token spans the "
+                     "end of the prompt and the start of the completion, so "
+                     "that the loss may begin a token early or late: let "
+                     "prompts end, or completions start, with a blank or a new "
+                     "line, as the tokenizer expects it",
+                     make->path, cache->counts.seams, cache->counts.pairs);
+}
+
+/* --- the examples of a part --- */
+
+/* The tokens of a part in memory. Starts zeroed, except `offsets`. */
+struct draft {
+    char *source; /* a copy of the part, which no other process can change */
+    struct dt_marked marked;
+    uint64_t *offsets; /* allocated by the caller, with one element, 0 */
+    size_t count;      /* examples: offsets, except the first */
+    size_t capacity;   /* room in offsets */
+    struct dt_cache_counts counts;
+    char *notes;
+    size_t notes_bytes, note_count;
+};
+
+static void draft_fini(struct draft *draft)
+{
+    free(draft->source);
+    free(draft->marked.tokens);
+    free(draft->offsets);
+    free(draft->notes);
+}
+
+static int end_example(struct draft *draft, struct dt_error *err)
+{
+    if (draft->count + 2 > draft->capacity) {
+        size_t capacity = 2 * draft->capacity + 64;
+        uint64_t *offsets =
+            realloc(draft->offsets, capacity * sizeof(*offsets));
+        if (!offsets)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        draft->offsets = offsets;
+        draft->capacity = capacity;
+    }
+    draft->offsets[0] = 0;
+    draft->offsets[++draft->count] = draft->marked.count;
+    return 0;
+}
+
+/* Counts a bad line. The first PART_NOTES of them are noted with the cause.
+ */
+static int note_bad(struct draft *draft, uint64_t line,
+                    const struct dt_error *what, struct dt_error *err)
+{
+    char text[DT_ERROR_TEXT_BYTES + 32];
+    draft->counts.bad++;
+    if (draft->note_count == PART_NOTES)
+        return 0;
+    size_t n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ": %s", line,
+                                what->text) +
+               1;
+    char *notes = realloc(draft->notes, draft->notes_bytes + n);
+    if (!notes)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memcpy(notes + draft->notes_bytes, text, n);
+    draft->notes = notes;
+    draft->notes_bytes += n;
+    draft->note_count++;
+    return 0;
+}
+
+/* What ids in lines are smaller than. */
+static size_t id_limit(const struct dt_make *make)
+{
+    return make->options->vocab_size > 0
+               ? make->options->vocab_size
+               : dt_tokenizer_vocab_size(make->tokenizer);
+}
+
+/* Appends the tokens of a line; its record decides how they are counted. */
+static int add_record(struct draft *draft, const struct dt_make *make,
+                      struct dt_masker *masker, const char *line, size_t length,
+                      struct dt_error *err)
+{
+    struct dt_record record;
+    bool seam = false;
+    int rc = dt_jsonl_read(line, length, make->format, make->options,
+                           id_limit(make), &record, err);
+    if (rc == 0)
+        rc = dt_masker_add(masker, &record, &draft->marked, &seam, err);
+    if (rc == 0) {
+        draft->counts.pairs += record.format == DT_FORMAT_PROMPT_COMPLETION;
+        draft->counts.seams += seam;
+        draft->counts.renamed += record.turns.renamed;
+    }
+    dt_record_fini(&record);
+    return rc;
+}
+
+static int add_preference(struct draft *draft, const struct dt_make *make,
+                          struct dt_masker *masker, const char *line,
+                          size_t length, struct dt_error *err)
+{
+    struct dt_preference p;
+    bool seam = false;
+    int rc = dt_preference_read(line, length, make->options, id_limit(make), &p,
+                                err);
+    if (rc == 0)
+        rc = dt_masker_add_preference(masker, &p, &draft->marked, &seam, err);
+    if (rc == 0) {
+        draft->counts.pairs++;
+        draft->counts.seams += seam;
+        for (int i = 0; i < DT_SIDES; i++)
+            draft->counts.renamed += p.turns[i].renamed;
+    }
+    dt_preference_fini(&p);
+    return rc;
+}
+
+static void count_targets(struct draft *draft, size_t first)
+{
+    for (size_t i = first; i < draft->marked.count; i++)
+        draft->counts.targets += (draft->marked.tokens[i] & DT_TARGET_BIT) != 0;
+}
+
+/* Adds the example of line `number`. A bad line is counted, and noted if it is
+ * one of the first, and returns 0. -1: any other failure, EX_OSERR, EX_CONFIG.
+ */
+static int draft_line(struct draft *draft, const struct dt_make *make,
+                      struct dt_masker *masker, const char *line, size_t length,
+                      uint64_t number, struct dt_error *err)
+{
+    const bool pairs = make->format == DT_FORMAT_PREFERENCE;
+    const size_t before = draft->marked.count;
+    struct dt_error what;
+    int rc = (pairs ? add_preference : add_record)(draft, make, masker, line,
+                                                   length, &what);
+    draft->counts.lines++;
+    if (rc == 0) {
+        count_targets(draft, before + (pairs ? DT_PAIR_WORDS : 0));
+        return end_example(draft, err);
+    }
+    draft->marked.count = before;
+    if (what.status == EX_DATAERR)
+        return note_bad(draft, number, &what, err);
+    *err = what;
+    return dt_error_prefix(err, "%s%s%" PRIu64, make->path,
+                           dt_kind_mark(&make->found), number);
+}
+
+/* Adds a piece of a text, all of whose tokens are targets. -1: EX_OSERR. */
+static int draft_text(struct draft *draft, const struct dt_make *make,
+                      struct dt_masker *masker, const struct dt_part *part,
+                      const char *text, struct dt_error *err)
+{
+    if (dt_masker_add_text(masker, text, part->end - part->begin,
+                           part->begin == 0, part->end == make->lines.bytes,
+                           &draft->marked, err) < 0)
+        return dt_error_prefix(err, "%s", make->path);
+    draft->counts.lines = 1;
+    draft->counts.targets = draft->marked.count;
+    return end_example(draft, err);
+}
+
+/* --- the parts --- */
 
 int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                  struct dt_error *err)
@@ -78,23 +335,23 @@ static int count_bad(struct work *work, uint64_t more, const char *notes,
     const uint64_t bad = work->bad += more;
     pthread_mutex_unlock(&work->lock);
     return bad > work->make->bad_allowed
-               ? dt_make_refuse(work->make, bad, notes, bytes, err)
+               ? refuse_bad(work->make, bad, notes, bytes, err)
                : 0;
 }
 
-static int draft_line(struct work *work, struct dt_masker *masker,
-                      struct dt_draft *draft, const char *line, size_t length,
-                      uint64_t number, struct dt_error *err)
+static int draft_counted(struct work *work, struct dt_masker *masker,
+                         struct draft *draft, const char *line, size_t length,
+                         uint64_t number, struct dt_error *err)
 {
     const uint64_t bad = draft->counts.bad;
-    if (dt_draft_line(draft, work->make, masker, line, length, number, err) < 0)
+    if (draft_line(draft, work->make, masker, line, length, number, err) < 0)
         return -1;
     return count_bad(work, draft->counts.bad - bad, draft->notes,
                      draft->notes_bytes, err);
 }
 
 static int make_draft(struct work *work, struct dt_masker *masker,
-                      const struct dt_part *part, struct dt_draft *draft,
+                      const struct dt_part *part, struct draft *draft,
                       struct dt_error *err)
 {
     const struct dt_make *make = work->make;
@@ -113,12 +370,12 @@ static int make_draft(struct work *work, struct dt_masker *masker,
     if (dt_make_read(make, copy_bytes, &copy, err) < 0)
         return -1;
     if (make->is_text)
-        return dt_draft_text(draft, make, masker, part, copy.to, err);
+        return draft_text(draft, make, masker, part, copy.to, err);
     while ((line = dt_jsonl_next(draft->source, end, &at, &number, &length)) !=
            NULL)
         if (dt_stop_check(&stop, make->path, err) < 0 ||
             work->failed || /* nobody needs this part any more */
-            draft_line(work, masker, draft, line, length, number, err) < 0)
+            draft_counted(work, masker, draft, line, length, number, err) < 0)
             return -1;
     return 0;
 }
@@ -144,7 +401,7 @@ static int make_part(struct work *work, struct dt_masker *masker, size_t i,
 {
     const struct dt_make *make = work->make;
     char path[PATH_MAX + 64], temporary[PATH_MAX + 160];
-    struct dt_draft draft = {0};
+    struct draft draft = {0};
     int rc = make_draft(work, masker, &work->parts[i], &draft, err);
     if (rc == 0) {
         struct dt_cache cache = {
@@ -159,9 +416,9 @@ static int make_part(struct work *work, struct dt_masker *masker, size_t i,
         part_path(make, i, path, sizeof(path));
         temporary_path(make, i, temporary, sizeof(temporary));
         rc = dt_cache_write(path, temporary, make->key, 0, &cache, 1, false,
-                            DT_PART_NOTES, err);
+                            PART_NOTES, err);
     }
-    dt_draft_fini(&draft);
+    draft_fini(&draft);
     if (rc == 0 && dt_fault("data.part"))
         rc = dt_error_set(err, EX_IOERR, "%s: an error as asked for", path);
     return rc;
@@ -319,7 +576,7 @@ static int make_cache(struct dt_make *make, struct dt_error *err)
     if (!c.parts)
         return dt_error_set(err, EX_OSERR, "out of memory");
     int rc = dt_make_read(make, cut_parts, &c, err);
-    make->bad_allowed = dt_make_bad_allowed(make, c.lines);
+    make->bad_allowed = bad_allowed(make, c.lines);
     if (rc == 0)
         rc = join_parts(make, c.parts, c.count, err);
     if (rc == 0)
@@ -420,8 +677,9 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                : open_cache(make, cache, false, &open_err);
 }
 
-int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
-                struct dt_error *err)
+/* Opens the cache if it fits, else makes it. */
+static int find_or_make(struct dt_make *make, struct dt_cache *cache,
+                        bool *made, struct dt_error *err)
 {
     struct dt_error open_err;
     int lock;
@@ -439,4 +697,14 @@ int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
     if (lock >= 0)
         close(lock);
     return rc;
+}
+
+int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
+                struct dt_error *err)
+{
+    if (find_or_make(make, cache, made, err) < 0 ||
+        check_cache(make, cache, err) < 0)
+        return -1;
+    report_cache(make, cache);
+    return 0;
 }

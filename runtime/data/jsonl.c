@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "data/alpaca.h"
-#include "data/forms/line.h"
+#include "data/turns.h"
+#include "data/forms/forms.h"
 #include "data/jsonl.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/example_options.h"
+#include "data/example.h"
 #include "data/turns.h"
 
 /* A piece of a file: whole lines with their line ends. */

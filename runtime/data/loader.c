@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - prefetches this rank's batches in threads, in a fixed order */
+/*
+ * loader.c - prefetches this rank's batches in threads, in a fixed order
+ *
+ * With a limit of tokens, "step" is that of the optimizer: batches have parts
+ * of its samples. Without one, batch k has samples of its own.
+ */
 #include "config.h"
 
 #include <pthread.h>
@@ -8,14 +13,36 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "base/span.h"
 #include "base/thread.h"
 #include "data/loader.h"
-#include "data/loader_fill.h"
-#include "data/micro.h"
+
+/* The samples of a batch. */
+struct share {
+    uint64_t p;        /* the first one, or with a limit that of the step */
+    size_t first, end; /* with a limit: of this rank's samples of the step */
+    bool last;         /* with a limit: of the step */
+};
+
+/* A batch, and memory for the longest one. */
+struct slot {
+    struct dt_row row;           /* arrays of (B, T) */
+    int64_t *rows;               /* (B) */
+    struct dt_batch_pair *pairs; /* NULL: rows hold no pairs */
+    size_t T;
+    size_t pair_count;
+    struct share share;
+    uint64_t made; /* number of the batch in the slot + 1; 0: none yet */
+    bool failed;
+    struct dt_error error;
+};
 
 struct dt_loader {
-    struct dt_filler filler;
+    const struct dt_rows *rows;
+    struct dt_loader_options opt;
+    uint64_t samples;  /* in one epoch */
+    size_t B, T;       /* rows of a batch, and the length of the longest */
     uint64_t position; /* global sample at which the next batch starts */
     uint64_t first;    /* global sample at which batch 0 starts */
     uint64_t total;    /* batches of the pass; UINT64_MAX: endless */
@@ -26,182 +53,377 @@ struct dt_loader {
      * that the caller reads and `prefetch` for those ahead. The thread that
      * claims a batch makes it; batches are returned in order.
      */
-    struct dt_slot *slots;
+    struct slot *slots;
     pthread_mutex_t lock; /* protects the fields below and slot->made */
     pthread_cond_t more;  /* signalled when a batch was made */
     pthread_cond_t room;  /* signalled when taken or stop changed */
     uint64_t claimed, taken;
-    struct dt_micro micro; /* with a limit: the step of the last claim */
-    size_t micro_next;     /* batches of it that are claimed */
     bool stop;
     bool step_ends; /* of the caller's side */
+
+    /* With a limit: the step of the last claim. */
+    uint64_t step;     /* its first sample */
+    size_t step_count; /* its batches, on every rank */
+    size_t step_next;  /* those that are claimed */
+    size_t *begin;     /* batch i has this rank's samples begin[i] ..
+                          begin[i + 1] - 1 of the step */
 };
 
-static size_t slot_count(const struct dt_loader *loader)
+static size_t slot_count(const struct dt_loader *l)
 {
-    return loader->filler.opt.prefetch + 1;
+    return l->opt.prefetch + 1;
 }
 
-static struct dt_slot *slot_of(const struct dt_loader *loader, uint64_t k)
+static struct slot *slot_of(const struct dt_loader *l, uint64_t k)
 {
-    return &loader->slots[k % slot_count(loader)];
+    return &l->slots[k % slot_count(l)];
+}
+
+/* --- samples --- */
+
+/* The row for global sample p. False after the end of a pass. */
+static bool find_row(const struct dt_loader *l, uint64_t p, uint64_t *row)
+{
+    if (!l->opt.repeat && p >= l->samples)
+        return false;
+    *row = p % l->samples;
+    if (l->opt.shuffle)
+        *row = dt_rng_permute(l->opt.seed, p / l->samples, *row, l->samples);
+    return true;
+}
+
+/* The length of global sample p; 0: there is none. */
+static size_t sample_length(const struct dt_loader *l, uint64_t p)
+{
+    uint64_t row;
+    return find_row(l, p, &row) ? dt_rows_length(l->rows, row) : 0;
+}
+
+/* The samples of a rank in a step, or without a limit in a batch. */
+static size_t rank_samples(const struct dt_loader *l)
+{
+    return l->opt.B * (l->opt.tokens > 0 ? l->opt.accumulation : 1);
+}
+
+/* The same of all ranks. */
+static uint64_t step_samples(const struct dt_loader *l)
+{
+    return (uint64_t)l->opt.world * rank_samples(l);
+}
+
+/* The number of a rank's sample i of the step that begins with sample p. */
+static uint64_t sample_of(const struct dt_loader *l, int rank, uint64_t p,
+                          size_t i)
+{
+    const size_t B = l->opt.B;
+    return p + (i / B * (uint64_t)l->opt.world + (uint64_t)rank) * B + i % B;
+}
+
+/* --- micro-batches of few tokens --- */
+
+/* The number of batches of a rank; `begin`, if it is not NULL, is where they
+ * begin in the samples of its step.
+ */
+static size_t divide(const struct dt_loader *l, int rank, size_t *begin)
+{
+    size_t count = 1, used = 0;
+    for (size_t i = 0; i < rank_samples(l); i++) {
+        size_t length = sample_length(l, sample_of(l, rank, l->step, i));
+        if (used + length > l->opt.tokens) {
+            if (begin)
+                begin[count] = i;
+            count++;
+            used = 0;
+        }
+        used += length;
+    }
+    return count;
+}
+
+/* Goes on to the step that begins with sample p. */
+static void begin_step(struct dt_loader *l, uint64_t p)
+{
+    l->step = p;
+    l->step_next = 0;
+    l->begin[0] = 0;
+    size_t own = divide(l, l->opt.rank, l->begin);
+    l->step_count = own;
+    for (int rank = 0; rank < l->opt.world; rank++) {
+        size_t count = rank == l->opt.rank ? own : divide(l, rank, NULL);
+        l->step_count = count > l->step_count ? count : l->step_count;
+    }
+    for (size_t i = own; i <= l->step_count; i++)
+        l->begin[i] = rank_samples(l);
+}
+
+/* The samples of the batch that is claimed next. */
+static struct share next_share(struct dt_loader *l)
+{
+    if (l->opt.tokens == 0)
+        return (struct share){
+            .p = sample_of(l, l->opt.rank,
+                           l->first + l->claimed * step_samples(l), 0)};
+    if (l->step_next == l->step_count)
+        begin_step(l, l->step + step_samples(l));
+    const size_t i = l->step_next++;
+    return (struct share){l->step, l->begin[i], l->begin[i + 1],
+                          i + 1 == l->step_count};
+}
+
+/* --- one batch --- */
+
+/* The length of a batch of rows of that length. */
+static size_t round_length(const struct dt_loader *l, size_t length)
+{
+    const size_t step = l->opt.multiple_of;
+    length = (length > 0 ? length + step - 1 : step) / step * step;
+    return length < l->T ? length : l->T;
+}
+
+/* The length T of the batch whose first row is global sample p. */
+static size_t batch_length(const struct dt_loader *l, uint64_t p)
+{
+    size_t length = 1;
+    for (size_t i = 0; i < l->opt.B; i++) {
+        size_t need = sample_length(l, p + i);
+        length = need > length ? need : length;
+    }
+    return round_length(l, length);
+}
+
+/* Where a document of `count` tokens begins in a slot, and its targets. */
+static struct dt_batch_side find_side(const struct slot *slot, size_t start,
+                                      size_t count)
+{
+    struct dt_batch_side side = {start, start, start + count};
+    while (side.first < side.end && slot->row.targets[side.first] < 0)
+        side.first++;
+    return side;
+}
+
+/* Notes the pair of a row, if it is one, that stands at `at` of a slot. */
+static void note_pair(const struct dt_loader *l, struct slot *slot,
+                      uint64_t row, size_t at)
+{
+    const struct dt_row_pair *pair = dt_rows_pair(l->rows, row);
+    if (!pair)
+        return;
+    slot->pairs[slot->pair_count++] = (struct dt_batch_pair){
+        .number = pair->number,
+        .margin = pair->margin,
+        .chosen = find_side(slot, at, pair->chosen),
+        .rejected = find_side(slot, at + pair->chosen,
+                              dt_rows_length(l->rows, row) - pair->chosen),
+    };
+}
+
+/* Reads a row into positions [at, at + length) of a slot. */
+static int read_row(const struct dt_loader *l, struct slot *slot, uint64_t row,
+                    size_t at, size_t length, struct dt_error *err)
+{
+    struct dt_row part = dt_row_at(&slot->row, at);
+    if (dt_rows_read(l->rows, row, length, &part, err) < 0)
+        return -1;
+    slot->row.target_count += part.target_count;
+    note_pair(l, slot, row, at);
+    return 0;
+}
+
+/* A row for each sample. */
+static int fill_rows(const struct dt_loader *l, struct slot *slot,
+                     struct dt_error *err)
+{
+    uint64_t p = slot->share.p, row;
+    slot->T = batch_length(l, p);
+    for (size_t i = 0; i < l->opt.B; i++) {
+        const size_t at = i * slot->T;
+        const struct dt_row part = dt_row_at(&slot->row, at);
+        slot->rows[i] = (int64_t)(p + i);
+        if (!find_row(l, p + i, &row))
+            dt_row_pad(&part, 0, slot->T);
+        else if (read_row(l, slot, row, at, slot->T, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* One row for all samples. */
+static int join_rows(const struct dt_loader *l, struct slot *slot,
+                     struct dt_error *err)
+{
+    const struct share *share = &slot->share;
+    size_t at = 0;
+    uint64_t row;
+    slot->rows[0] = (int64_t)sample_of(l, l->opt.rank, share->p, share->first);
+    for (size_t i = share->first; i < share->end; i++) {
+        if (!find_row(l, sample_of(l, l->opt.rank, share->p, i), &row))
+            continue;
+        size_t length = dt_rows_length(l->rows, row);
+        if (read_row(l, slot, row, at, length, err) < 0)
+            return -1;
+        for (size_t t = at; t < at + length; t++)
+            slot->row.doc_start[t] += (int32_t)at;
+        at += length;
+    }
+    slot->T = round_length(l, at);
+    dt_row_pad(&slot->row, at, slot->T);
+    return 0;
+}
+
+/* Fills a slot with the samples of its share. -1: as dt_rows_read. */
+static int fill_slot(const struct dt_loader *l, struct slot *slot)
+{
+    slot->row.target_count = slot->pair_count = 0;
+    return (l->opt.tokens > 0 ? join_rows : fill_rows)(l, slot, &slot->error);
 }
 
 /* --- the threads --- */
 
-/* --- which samples a batch has --- */
-
-static uint64_t step_samples(const struct dt_loader *loader)
-{
-    return (uint64_t)loader->filler.opt.world * loader->filler.opt.B *
-           (loader->filler.opt.tokens > 0 ? loader->filler.opt.accumulation
-                                          : 1);
-}
-
-static size_t sample_length(const void *ctx, uint64_t p)
-{
-    const struct dt_filler *f = ctx;
-    uint64_t row;
-    return dt_filler_row(f, p, &row) ? dt_rows_length(f->rows, row) : 0;
-}
-
-/* The samples of the batch that is claimed next. */
-static struct dt_share next_share(struct dt_loader *loader)
-{
-    struct dt_micro *micro = &loader->micro;
-    const uint64_t world = (uint64_t)loader->filler.opt.world;
-    const uint64_t k = loader->claimed;
-    if (loader->filler.opt.tokens == 0)
-        return (struct dt_share){
-            .p = loader->first +
-                 (k * world + (uint64_t)loader->filler.opt.rank) *
-                     loader->filler.opt.B};
-    if (loader->micro_next == micro->count) {
-        dt_micro_step(micro, micro->p + step_samples(loader));
-        loader->micro_next = 0;
-    }
-    const size_t i = loader->micro_next++;
-    return (struct dt_share){micro->p, micro->begin[i], micro->begin[i + 1],
-                             i + 1 == micro->count};
-}
-
 /* Waits for a free slot and claims the next batch *k for the calling thread.
  * False: there are no more batches, or the loader stops.
  */
-static bool claim_batch(struct dt_loader *loader, uint64_t *k)
+static bool claim_batch(struct dt_loader *l, uint64_t *k)
 {
-    pthread_mutex_lock(&loader->lock);
-    while (!loader->stop && loader->claimed < loader->total &&
-           loader->claimed - loader->taken >= loader->filler.opt.prefetch)
-        pthread_cond_wait(&loader->room, &loader->lock);
-    bool go = !loader->stop && loader->claimed < loader->total;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && l->claimed < l->total &&
+           l->claimed - l->taken >= l->opt.prefetch)
+        pthread_cond_wait(&l->room, &l->lock);
+    bool go = !l->stop && l->claimed < l->total;
     if (go) {
-        slot_of(loader, loader->claimed)->share = next_share(loader);
-        *k = loader->claimed++;
+        slot_of(l, l->claimed)->share = next_share(l);
+        *k = l->claimed++;
     }
-    pthread_mutex_unlock(&loader->lock);
+    pthread_mutex_unlock(&l->lock);
     return go;
 }
 
 static void *loader_thread(void *arg)
 {
-    struct dt_loader *loader = arg;
+    struct dt_loader *l = arg;
     struct dt_span span;
     uint64_t k;
     dt_span_lane("data");
-    while (claim_batch(loader, &k)) {
-        struct dt_slot *slot = slot_of(loader, k);
+    while (claim_batch(l, &k)) {
+        struct slot *slot = slot_of(l, k);
         dt_span_begin_number(&span, DT_SPAN_BATCH, k);
-        bool failed = dt_filler_fill(&loader->filler, slot, &slot->error) < 0;
+        bool failed = fill_slot(l, slot) < 0;
         dt_span_end(&span);
-        pthread_mutex_lock(&loader->lock);
+        pthread_mutex_lock(&l->lock);
         slot->failed = failed;
         slot->made = k + 1;
-        pthread_cond_signal(&loader->more);
-        pthread_mutex_unlock(&loader->lock);
+        pthread_cond_signal(&l->more);
+        pthread_mutex_unlock(&l->lock);
     }
     return NULL;
 }
 
-static int start_workers(struct dt_loader *loader)
+static int start_workers(struct dt_loader *l)
 {
     int rc = 0;
-    while (loader->thread_count < loader->filler.opt.workers && rc == 0) {
-        pthread_t *thread = &loader->threads[loader->thread_count];
-        rc = dt_thread_start(thread, "loader", loader_thread, loader);
-        loader->thread_count += rc == 0;
+    while (l->thread_count < l->opt.workers && rc == 0) {
+        pthread_t *thread = &l->threads[l->thread_count];
+        rc = dt_thread_start(thread, "loader", loader_thread, l);
+        l->thread_count += rc == 0;
     }
-    return loader->thread_count > 0 ? 0 : rc; /* fewer do as well */
+    return l->thread_count > 0 ? 0 : rc; /* fewer do as well */
 }
 
 /* --- the caller's side --- */
 
-static void init_sync(struct dt_loader *loader)
+static void init_sync(struct dt_loader *l)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&loader->more, &attr);
+    pthread_cond_init(&l->more, &attr);
     pthread_condattr_destroy(&attr);
-    pthread_cond_init(&loader->room, NULL);
-    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&l->room, NULL);
+    pthread_mutex_init(&l->lock, NULL);
 }
 
-static void loader_free(struct dt_loader *loader)
+static void loader_free(struct dt_loader *l)
 {
-    pthread_mutex_destroy(&loader->lock);
-    pthread_cond_destroy(&loader->room);
-    pthread_cond_destroy(&loader->more);
-    for (size_t i = 0; loader->slots && i < slot_count(loader); i++)
-        dt_slot_fini(&loader->slots[i]);
-    dt_micro_fini(&loader->micro);
-    free(loader->slots);
-    free(loader->threads);
-    free(loader);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->room);
+    pthread_cond_destroy(&l->more);
+    for (size_t i = 0; l->slots && i < slot_count(l); i++) {
+        free(l->slots[i].row.inputs);
+        free(l->slots[i].row.targets);
+        free(l->slots[i].row.doc_start);
+        free(l->slots[i].rows);
+        free(l->slots[i].pairs);
+    }
+    free(l->begin);
+    free(l->slots);
+    free(l->threads);
+    free(l);
 }
 
-static int allocate_slots(struct dt_loader *loader, struct dt_error *err)
+/* Allocates the arrays of a slot. False: out of memory. */
+static bool slot_init(const struct dt_loader *l, struct slot *slot)
 {
-    size_t B = loader->filler.B, T = loader->filler.T;
-    loader->threads =
-        calloc(loader->filler.opt.workers, sizeof(*loader->threads));
-    loader->slots = calloc(slot_count(loader), sizeof(*loader->slots));
-    bool ok = loader->threads && loader->slots;
-    for (size_t i = 0; ok && i < slot_count(loader); i++)
-        ok = dt_slot_init(&loader->slots[i], &loader->filler);
-    if (!ok)
-        return dt_error_set(err, EX_OSERR,
-                            "data: out of memory for %zu "
-                            "batches of %zu x %zu tokens",
-                            slot_count(loader), B, T);
-    return 0;
+    const bool has_pairs = dt_rows_pair(l->rows, 0);
+    size_t bytes;
+    if (__builtin_mul_overflow(l->B, l->T * sizeof(int32_t), &bytes))
+        return false;
+    slot->row.inputs = malloc(bytes);
+    slot->row.targets = malloc(bytes);
+    slot->row.doc_start = malloc(bytes);
+    slot->rows = calloc(l->B, sizeof(*slot->rows));
+    if (has_pairs)
+        slot->pairs = calloc(rank_samples(l), sizeof(*slot->pairs));
+    return slot->row.inputs && slot->row.targets && slot->row.doc_start &&
+           slot->rows && (slot->pairs || !has_pairs);
+}
+
+static int allocate_slots(struct dt_loader *l, struct dt_error *err)
+{
+    l->threads = calloc(l->opt.workers, sizeof(*l->threads));
+    l->slots = calloc(slot_count(l), sizeof(*l->slots));
+    bool ok = l->threads && l->slots;
+    for (size_t i = 0; ok && i < slot_count(l); i++)
+        ok = slot_init(l, &l->slots[i]);
+    return ok ? 0
+              : dt_error_set(err, EX_OSERR,
+                             "data: out of memory for %zu batches of %zu x %zu "
+                             "tokens",
+                             slot_count(l), l->B, l->T);
+}
+
+/* Sets the sizes of batches. -1: EX_CONFIG, a row is longer than the limit. */
+static int size_batches(struct dt_loader *l, struct dt_error *err)
+{
+    const size_t longest = dt_rows_max_length(l->rows);
+    const size_t step = l->opt.multiple_of, tokens = l->opt.tokens;
+    l->samples = dt_rows_count(l->rows);
+    l->B = tokens > 0 ? 1 : l->opt.B;
+    l->T = tokens > 0 ? (tokens + step - 1) / step * step : longest;
+    if (tokens == 0 || longest <= tokens)
+        return 0;
+    return dt_error_set(err, EX_CONFIG,
+                        "data: the longest row has %zu tokens, a batch at most "
+                        "%zu (training.micro_batch_tokens)",
+                        longest, tokens);
 }
 
 /* Finds the number of batches of the pass, and with a limit the first step. */
-static int plan_pass(struct dt_loader *loader, struct dt_error *err)
+static int plan_pass(struct dt_loader *l, struct dt_error *err)
 {
-    const uint64_t each = step_samples(loader);
-    const uint64_t left = loader->first < loader->filler.samples
-                              ? loader->filler.samples - loader->first
-                              : 0;
-    struct dt_micro *micro = &loader->micro;
-    loader->total =
-        loader->filler.opt.repeat ? UINT64_MAX : (left + each - 1) / each;
-    if (loader->filler.opt.tokens == 0)
+    const uint64_t each = step_samples(l);
+    const uint64_t left = l->first < l->samples ? l->samples - l->first : 0;
+    l->total = l->opt.repeat ? UINT64_MAX : (left + each - 1) / each;
+    if (l->opt.tokens == 0)
         return 0;
-    *micro = (struct dt_micro){.opt = &loader->filler.opt,
-                               .length = sample_length,
-                               .ctx = &loader->filler};
-    if (dt_micro_init(micro, loader->first, err) < 0)
-        return -1;
-    if (loader->filler.opt.repeat)
-        return 0;
-    loader->total = 0;
-    for (uint64_t p = loader->first; p < loader->filler.samples; p += each) {
-        dt_micro_step(micro, p);
-        loader->total += micro->count;
+    l->begin = calloc(rank_samples(l) + 1, sizeof(*l->begin));
+    if (!l->begin)
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
+    if (!l->opt.repeat)
+        l->total = 0;
+    for (uint64_t p = l->first; !l->opt.repeat && p < l->samples; p += each) {
+        begin_step(l, p);
+        l->total += l->step_count;
     }
-    dt_micro_step(micro, loader->first);
+    begin_step(l, l->first);
     return 0;
 }
 
@@ -209,25 +431,25 @@ struct dt_loader *dt_loader_create(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,
                                    uint64_t position, struct dt_error *err)
 {
-    struct dt_loader *loader = calloc(1, sizeof(*loader));
-    if (!loader) {
+    struct dt_loader *l = calloc(1, sizeof(*l));
+    if (!l) {
         dt_error_set(err, EX_OSERR, "data: out of memory");
         return NULL;
     }
-    loader->position = loader->first = position;
-    init_sync(loader);
-    int rc = dt_filler_init(&loader->filler, rows, options, err) < 0 ||
-                     plan_pass(loader, err) < 0
+    l->rows = rows;
+    l->opt = *options;
+    l->position = l->first = position;
+    init_sync(l);
+    int rc = size_batches(l, err) < 0 || plan_pass(l, err) < 0
                  ? -1
-                 : allocate_slots(loader, err);
-    if (rc == 0 && (rc = start_workers(loader)) != 0)
+                 : allocate_slots(l, err);
+    if (rc == 0 && (rc = start_workers(l)) != 0)
         dt_error_set(err, EX_OSERR, "data: cannot start a thread: %s",
                      strerror(rc));
-    if (rc != 0) {
-        loader_free(loader);
-        return NULL;
-    }
-    return loader;
+    if (rc == 0)
+        return l;
+    loader_free(l);
+    return NULL;
 }
 
 void dt_loader_destroy(struct dt_loader *loader)
@@ -246,20 +468,37 @@ void dt_loader_destroy(struct dt_loader *loader)
 /* Waits, with the lock held, until the batch is in its slot. -1: EX_IOERR, the
  * deadline has passed.
  */
-static int wait_for_batch(struct dt_loader *loader, const struct dt_slot *slot,
+static int wait_for_batch(struct dt_loader *l, const struct slot *slot,
                           struct dt_error *err)
 {
-    struct timespec deadline =
-        dt_clock_in(CLOCK_MONOTONIC, loader->filler.opt.timeout_ms);
+    struct timespec deadline = dt_clock_in(CLOCK_MONOTONIC, l->opt.timeout_ms);
     int rc = 0;
-    while (slot->made != loader->taken + 1 && rc == 0)
-        rc = pthread_cond_timedwait(&loader->more, &loader->lock, &deadline);
-    if (slot->made == loader->taken + 1)
+    while (slot->made != l->taken + 1 && rc == 0)
+        rc = pthread_cond_timedwait(&l->more, &l->lock, &deadline);
+    if (slot->made == l->taken + 1)
         return 0;
     return dt_error_set(err, EX_IOERR,
                         "data: no batch within %d ms: does the "
                         "file system of the data hang?",
-                        loader->filler.opt.timeout_ms);
+                        l->opt.timeout_ms);
+}
+
+/* If rows hold one document each, starts are not needed: padding follows the
+ * document, so causal attention never sees it.
+ */
+static struct dt_batch batch_of(const struct dt_loader *l,
+                                const struct slot *slot)
+{
+    const bool shared = l->opt.tokens > 0 || dt_rows_shared(l->rows);
+    return (struct dt_batch){.B = l->B,
+                             .T = slot->T,
+                             .inputs = slot->row.inputs,
+                             .targets = slot->row.targets,
+                             .doc_start = shared ? slot->row.doc_start : NULL,
+                             .rows = slot->rows,
+                             .target_count = slot->row.target_count,
+                             .pairs = slot->pairs,
+                             .pair_count = slot->pair_count};
 }
 
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
@@ -267,7 +506,7 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
 {
     if (loader->taken == loader->total)
         return 0;
-    const struct dt_slot *slot = slot_of(loader, loader->taken);
+    const struct slot *slot = slot_of(loader, loader->taken);
     struct dt_span span;
     dt_span_begin_number(&span, DT_SPAN_DATA_WAIT, loader->taken);
     pthread_mutex_lock(&loader->lock);
@@ -285,22 +524,9 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
     pthread_mutex_unlock(&loader->lock);
     if (rc < 0)
         return -1;
-    /* If rows hold one document each, starts are not needed: padding follows
-     * the document, so causal attention never sees it.
-     */
-    bool shared =
-        loader->filler.opt.tokens > 0 || dt_rows_shared(loader->filler.rows);
-    *batch = (struct dt_batch){.B = loader->filler.B,
-                               .T = slot->T,
-                               .inputs = slot->inputs,
-                               .targets = slot->targets,
-                               .doc_start = shared ? slot->doc_start : NULL,
-                               .rows = slot->rows,
-                               .target_count = slot->target_count,
-                               .pairs = slot->pairs,
-                               .pair_count = slot->pair_count};
+    *batch = batch_of(loader, slot);
     loader->step_ends = slot->share.last;
-    if (loader->filler.opt.tokens == 0 || loader->step_ends)
+    if (loader->opt.tokens == 0 || loader->step_ends)
         loader->position += step_samples(loader);
     return 1;
 }
@@ -313,14 +539,13 @@ bool dt_loader_step_ends(const struct dt_loader *loader)
 uint64_t dt_loader_chosen_tokens(const struct dt_loader *loader,
                                  uint64_t *pairs)
 {
-    const struct dt_filler *f = &loader->filler;
-    uint64_t end =
-        f->opt.repeat ? loader->position + step_samples(loader) : f->samples;
+    uint64_t end = loader->opt.repeat ? loader->position + step_samples(loader)
+                                      : loader->samples;
     uint64_t tokens = 0, row;
     *pairs = 0;
     for (uint64_t p = loader->position; p < end; p++)
-        if (dt_filler_row(f, p, &row)) {
-            tokens += dt_rows_pair(f->rows, row)->targets;
+        if (find_row(loader, p, &row)) {
+            tokens += dt_rows_pair(loader->rows, row)->targets;
             ++*pairs;
         }
     return tokens;

@@ -4,11 +4,11 @@
  *
  * The order is one endless stream of global sample numbers p. Sample p belongs
  * to epoch p / n; its row is entry p % n of a permutation of the n rows, which
- * depends only on (seed, epoch). Micro-batch k of rank r holds the samples
- * p = (k*world + r)*B .. + B. If an epoch is not a multiple of world*B, the
- * batch continues into the next epoch, so no row is dropped or seen twice. So
- * every (B, world, accumulation) with the same product sees the same rows in
- * each optimizer step, and a run can resume at any p in O(1).
+ * depends only on (seed, epoch). Micro-batch k of rank r holds the samples p =
+ * (k*world + r)*B .. + B. If an epoch is not a multiple of world*B, the batch
+ * continues into the next epoch, so no row is dropped or seen twice. So every
+ * (B, world, accumulation) with the same product sees the same rows in each
+ * optimizer step, and a run can resume at any p in O(1).
  *
  * With a limit of tokens, the samples of a batch follow each other in one row,
  * without padding between them. The `accumulation` * B samples that a rank has
@@ -25,9 +25,25 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/loader_options.h"
 #include "data/rows.h"
 #include "tensor/tensor.h"
+
+struct dt_loader_options {
+    size_t B;
+    size_t multiple_of;  /* T is the longest row, rounded up to a multiple */
+    size_t tokens;       /* the limit, at least the longest row; 0: none, and
+                            every sample is a row */
+    size_t accumulation; /* with the limit: micro-batches of B in a step */
+    int rank, world;
+    uint64_t seed;
+    bool shuffle;    /* false: rows in the order of the data */
+    bool repeat;     /* true (training): endless epochs. false (evaluation): one
+                        pass; the last batches are filled with rows without
+                        targets, so that all ranks see equally many batches */
+    size_t workers;  /* threads that make batches, >= 1 */
+    size_t prefetch; /* batches made ahead by all threads together, >= 1 */
+    int timeout_ms;  /* how long dt_loader_next waits for a batch */
+};
 
 struct dt_loader;
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/chat_tokens.h"
+#include "data/data_impl.h"
 #include "data/mask.h"
-#include "data/pair.h"
+#include "data/example.h"
 
 struct dt_masker {
     struct dt_encoder *encoder;

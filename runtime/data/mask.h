@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "data/examples.h"
 #include "data/jsonl.h"
-#include "data/preference.h"
+#include "data/preferences.h"
 #include "tokenizer/chat/chat.h"
 
 /* Tokens as in a cache, with DT_TARGET_BIT. Starts zeroed; the caller frees
@@ -40,9 +40,9 @@ void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);
 
-/* Appends a pair as pair.h says. The prompt is as long as what its own tokens
- * and those of both sides have in common; what follows are targets. Text gets
- * EOS at its end. *seam is set if that is shorter than the prompt, and not
+/* Appends a pair as example.h says. The prompt is as long as what its own
+ * tokens and those of both sides have in common; what follows are targets. Text
+ * gets EOS at its end. *seam is set if that is shorter than the prompt, and not
  * because it is implicit. Status as above.
  */
 int dt_masker_add_preference(struct dt_masker *masker,

@@ -11,9 +11,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "data/alpaca.h"
-#include "data/forms/line.h"
-#include "data/forms/lines.h"
+#include "data/forms/forms.h"
 #include "data/jsonl.h"
 #include "data/mask.h"
 #include "data/prompts.h"

@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "data/example_options.h"
+#include "data/example.h"
 #include "tokenizer/tokenizer.h"
 
 struct dt_prompts;

@@ -10,9 +10,47 @@
 
 #include "base/guard.h"
 #include "base/rng.h"
-#include "data/pack.h"
-#include "data/rows_impl.h"
+#include "data/example.h"
+#include "data/rows.h"
 #include "tensor/tensor.h"
+
+/* A document, or the part of a document that is in one row. */
+struct piece {
+    const uint32_t *tokens; /* with DT_TARGET_BIT */
+    size_t count;
+};
+
+/* A source of pieces, by the address of its first token. */
+struct row_cache {
+    const uint32_t *first;
+    const struct dt_examples *examples;
+};
+
+struct dt_rows {
+    size_t T, count;
+    struct dt_rows_stats stats;
+    size_t vocab_size;
+
+    /* of a stream */
+    const struct dt_dataset *dataset;
+    size_t first;
+
+    /* of examples: row i has the pieces order[begin[i]] .. order[begin[i + 1] -
+     * 1], or piece i if begin is NULL; without order, pieces are in order. If
+     * wrapped, all pieces form one stream, in which piece order[i] starts at
+     * token begin[i].
+     */
+    struct row_cache *caches; /* in the order of addresses */
+    size_t cache_count;
+    struct piece *pieces;
+    size_t piece_count, piece_room;
+    size_t *order, *begin;
+    bool wrapped;
+
+    /* of pairs: row i is pairs[i], pieces 2 i and 2 i + 1; else NULL */
+    struct dt_row_pair *pairs;
+    size_t pair_room;
+};
 
 /* Keys of permutations that differ from those of epochs. Source i uses
  * CHOICE - 2 i, which never equals WRAP_ORDER.
@@ -31,7 +69,8 @@ void dt_rows_destroy(struct dt_rows *rows)
     free(rows);
 }
 
-struct dt_rows *dt_rows_create(size_t T, struct dt_error *err)
+/* Rows of nothing yet. NULL and err: EX_OSERR. */
+static struct dt_rows *create_rows(size_t T, struct dt_error *err)
 {
     struct dt_rows *rows = calloc(1, sizeof(*rows));
     if (rows)
@@ -52,7 +91,7 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
                      count, T);
         return NULL;
     }
-    struct dt_rows *rows = dt_rows_create(T, err);
+    struct dt_rows *rows = create_rows(T, err);
     if (!rows)
         return NULL;
     rows->dataset = dataset;
@@ -65,8 +104,10 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
 
 /* --- cut examples into pieces --- */
 
-/* Searches from the end, since the last token mostly is one. */
-bool dt_rows_has_target(const uint32_t *tokens, size_t count)
+/* Whether a token after the first is a target. Searches from the end, since the
+ * last token mostly is one.
+ */
+static bool has_target(const uint32_t *tokens, size_t count)
 {
     while (count > 1)
         if (tokens[--count] & DT_TARGET_BIT)
@@ -74,19 +115,19 @@ bool dt_rows_has_target(const uint32_t *tokens, size_t count)
     return false;
 }
 
-int dt_rows_add_piece(struct dt_rows *rows, const uint32_t *tokens,
-                      size_t count, struct dt_error *err)
+static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
+                     struct dt_error *err)
 {
     if (rows->piece_count == rows->piece_room) {
         size_t room = rows->piece_room ? rows->piece_room * 2 : 1024;
-        struct dt_piece *pieces =
+        struct piece *pieces =
             reallocarray(rows->pieces, room, sizeof(*pieces));
         if (!pieces)
             return dt_error_set(err, EX_OSERR, "data: out of memory");
         rows->pieces = pieces;
         rows->piece_room = room;
     }
-    rows->pieces[rows->piece_count++] = (struct dt_piece){tokens, count};
+    rows->pieces[rows->piece_count++] = (struct piece){tokens, count};
     rows->stats.tokens += count;
     return 0;
 }
@@ -104,21 +145,28 @@ static int add_example(struct dt_rows *rows, const uint32_t *tokens,
         count = rows->T;
         rows->stats.truncated++;
     }
-    if (!dt_rows_has_target(tokens, count)) {
+    if (!has_target(tokens, count)) {
         rows->stats.dropped++;
         return 0;
     }
     if (opt->packing != DT_PACK_BFD_SPLIT)
-        return dt_rows_add_piece(rows, tokens, count, err);
+        return add_piece(rows, tokens, count, err);
     for (size_t i = 0; i < count; i += rows->T) {
         size_t n = count - i < rows->T ? count - i : rows->T;
-        if (dt_rows_add_piece(rows, tokens + i, n, err) < 0)
+        if (add_piece(rows, tokens + i, n, err) < 0)
             return -1;
     }
     return 0;
 }
 
-/* A call of dt_rows_add_sources in dt_guard_run. If a fault ends it early,
+/* What becomes of an example: its pieces, if any. `number` counts the examples
+ * of all sources. -1: EX_OSERR, EX_DATAERR.
+ */
+typedef int add_f(struct dt_rows *rows, const uint32_t *tokens, size_t count,
+                  uint64_t number, const struct dt_rows_options *options,
+                  struct dt_error *err);
+
+/* A call of add_sources in dt_guard_run. If a fault ends it early,
  * nothing leaks, since `rows` owns everything that it allocates.
  */
 struct adding {
@@ -126,7 +174,7 @@ struct adding {
     const struct dt_rows_source *sources;
     size_t count;
     const struct dt_rows_options *options;
-    dt_rows_add_f *add;
+    add_f *add;
     struct dt_error *err;
     int result;
 };
@@ -181,7 +229,7 @@ static int add_source(const struct adding *a,
 
 static int by_address(const void *a, const void *b)
 {
-    const struct dt_rows_cache *x = a, *y = b;
+    const struct row_cache *x = a, *y = b;
     return (x->first > y->first) - (x->first < y->first);
 }
 
@@ -189,14 +237,14 @@ static void list_caches(const struct adding *a)
 {
     size_t tokens;
     for (size_t i = 0; i < a->count; i++)
-        a->rows->caches[i] = (struct dt_rows_cache){
-            dt_example(a->sources[i].examples, 0, &tokens),
-            a->sources[i].examples};
+        a->rows->caches[i] =
+            (struct row_cache){dt_example(a->sources[i].examples, 0, &tokens),
+                               a->sources[i].examples};
     qsort(a->rows->caches, a->count, sizeof(*a->rows->caches), by_address);
     a->rows->cache_count = a->count;
 }
 
-static void add_sources(void *ctx)
+static void add_guarded(void *ctx)
 {
     struct adding *a = ctx;
     uint64_t number = 0;
@@ -214,8 +262,11 @@ static int lost_cache(struct dt_error *err)
                         "read, or its disk fails");
 }
 
-int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
-                  size_t count, struct dt_error *err)
+/* Checks the blocks of their cache that these tokens are in, in dt_guard_run.
+ * -1: EX_DATAERR, it is damaged.
+ */
+static int check_tokens(const struct dt_rows *rows, const uint32_t *tokens,
+                        size_t count, struct dt_error *err)
 {
     size_t low = 0, high = rows->cache_count;
     while (high - low > 1) {
@@ -228,15 +279,18 @@ int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
     return dt_examples_check(rows->caches[low].examples, tokens, count, err);
 }
 
-int dt_rows_add_sources(struct dt_rows *rows,
-                        const struct dt_rows_source *sources, size_t count,
-                        const struct dt_rows_options *options,
-                        dt_rows_add_f *add, struct dt_error *err)
+/* Calls add() for the chosen examples of all sources, as often as their weights
+ * say. -1: that of add(); EX_IOERR, a cache was cut short.
+ */
+static int add_sources(struct dt_rows *rows,
+                       const struct dt_rows_source *sources, size_t count,
+                       const struct dt_rows_options *options, add_f *add,
+                       struct dt_error *err)
 {
     struct adding adding = {rows, sources, count, options, add, err, 0};
     if (!(rows->caches = calloc(count + 1, sizeof(*rows->caches))))
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    return dt_guard_run(add_sources, &adding) < 0 ? lost_cache(err)
+    return dt_guard_run(add_guarded, &adding) < 0 ? lost_cache(err)
                                                   : adding.result;
 }
 
@@ -305,11 +359,10 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
-    struct dt_rows *rows = dt_rows_create(options->T, err);
+    struct dt_rows *rows = create_rows(options->T, err);
     if (!rows)
         return NULL;
-    int result =
-        dt_rows_add_sources(rows, sources, count, options, add_example, err);
+    int result = add_sources(rows, sources, count, options, add_example, err);
     if (result == 0) {
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
@@ -352,7 +405,7 @@ static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
     *end = rows->begin ? rows->begin[i + 1] : i + 1;
 }
 
-static const struct dt_piece *piece_at(const struct dt_rows *rows, size_t k)
+static const struct piece *piece_at(const struct dt_rows *rows, size_t k)
 {
     return &rows->pieces[rows->order ? rows->order[k] : k];
 }
@@ -368,13 +421,13 @@ size_t dt_rows_length(const struct dt_rows *rows, size_t i)
     return length;
 }
 
-static int read_stream(const struct dt_rows *rows, size_t i, int32_t *inputs,
-                       int32_t *targets, struct dt_error *err)
+static int read_stream(const struct dt_rows *rows, size_t i,
+                       const struct dt_row *row, struct dt_error *err)
 {
     size_t T = rows->T, at = rows->first + i * T;
-    if (dt_dataset_read(rows->dataset, at, T, inputs, err) < 0)
+    if (dt_dataset_read(rows->dataset, at, T, row->inputs, err) < 0)
         return -1;
-    return dt_dataset_read(rows->dataset, at + 1, T, targets, err);
+    return dt_dataset_read(rows->dataset, at + 1, T, row->targets, err);
 }
 
 /* The piece that holds token `at` of the wrapped stream. */
@@ -404,16 +457,16 @@ static int check_id(const struct dt_rows *rows, uint32_t token, int32_t *id,
 }
 
 /* Checks at most `most` tokens of a piece, from number `inside` on. */
-static int check_rest(const struct dt_rows *rows, const struct dt_piece *piece,
+static int check_rest(const struct dt_rows *rows, const struct piece *piece,
                       size_t inside, size_t most, struct dt_error *err)
 {
     const size_t left = piece->count - inside;
-    return dt_rows_check(rows, piece->tokens + inside,
-                         left < most ? left : most, err);
+    return check_tokens(rows, piece->tokens + inside, left < most ? left : most,
+                        err);
 }
 
-static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
-                        int32_t *targets, struct dt_error *err)
+static int read_wrapped(const struct dt_rows *rows, size_t i,
+                        const struct dt_row *row, struct dt_error *err)
 {
     size_t at = i * rows->T, k = find_piece(rows, at);
     size_t inside = at - rows->begin[k];
@@ -421,7 +474,7 @@ static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
         int32_t id;
         for (; inside == piece_at(rows, k)->count; inside = 0)
             k++;
-        const struct dt_piece *piece = piece_at(rows, k);
+        const struct piece *piece = piece_at(rows, k);
         if ((t == 0 || inside == 0) &&
             check_rest(rows, piece, inside, rows->T + 1 - t, err) < 0)
             return -1;
@@ -429,32 +482,31 @@ static int read_wrapped(const struct dt_rows *rows, size_t i, int32_t *inputs,
         if (check_id(rows, token, &id, err) < 0)
             return -1;
         if (t < rows->T)
-            inputs[t] = id;
+            row->inputs[t] = id;
         if (t > 0)
-            targets[t - 1] = token & DT_TARGET_BIT ? id : DT_IGNORE;
+            row->targets[t - 1] = token & DT_TARGET_BIT ? id : DT_IGNORE;
     }
     return 0;
 }
 
-static int read_pieces(const struct dt_rows *rows, size_t i, int32_t *inputs,
-                       int32_t *targets, int32_t *doc_start,
-                       struct dt_error *err)
+static int read_pieces(const struct dt_rows *rows, size_t i,
+                       const struct dt_row *row, struct dt_error *err)
 {
     size_t begin, end, t = 0;
     row_pieces(rows, i, &begin, &end);
     for (size_t k = begin; k < end; k++) {
-        const struct dt_piece *piece = piece_at(rows, k);
+        const struct piece *piece = piece_at(rows, k);
         size_t start = t;
-        if (dt_rows_check(rows, piece->tokens, piece->count, err) < 0)
+        if (check_tokens(rows, piece->tokens, piece->count, err) < 0)
             return -1;
         for (size_t n = 0; n < piece->count; n++, t++) {
             uint32_t token = piece->tokens[n];
-            if (check_id(rows, token, &inputs[t], err) < 0)
+            if (check_id(rows, token, &row->inputs[t], err) < 0)
                 return -1;
-            doc_start[t] = (int32_t)start;
-            targets[t] = DT_IGNORE;
+            row->doc_start[t] = (int32_t)start;
+            row->targets[t] = DT_IGNORE;
             if (n > 0 && token & DT_TARGET_BIT)
-                targets[t - 1] = inputs[t];
+                row->targets[t - 1] = row->inputs[t];
         }
     }
     return 0;
@@ -469,7 +521,7 @@ bool dt_rows_shared(const struct dt_rows *rows)
 struct reading {
     const struct dt_rows *rows;
     size_t i;
-    int32_t *inputs, *targets, *doc_start;
+    const struct dt_row *row;
     struct dt_error *err;
     int result;
 };
@@ -477,34 +529,164 @@ struct reading {
 static void read_examples(void *ctx)
 {
     struct reading *r = ctx;
-    r->result = r->rows->wrapped
-                    ? read_wrapped(r->rows, r->i, r->inputs, r->targets, r->err)
-                    : read_pieces(r->rows, r->i, r->inputs, r->targets,
-                                  r->doc_start, r->err);
+    r->result = (r->rows->wrapped ? read_wrapped : read_pieces)(r->rows, r->i,
+                                                                r->row, r->err);
+}
+
+void dt_row_pad(const struct dt_row *row, size_t at, size_t end)
+{
+    for (size_t t = at; t < end; t++) {
+        row->inputs[t] = 0;
+        row->targets[t] = DT_IGNORE;
+        row->doc_start[t] = (int32_t)t;
+    }
 }
 
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
-                 int32_t *inputs, int32_t *targets, int32_t *doc_start,
-                 size_t *target_count, struct dt_error *err)
+                 struct dt_row *row, struct dt_error *err)
 {
     size_t used = dt_rows_length(rows, i);
     bool one = rows->dataset || rows->wrapped; /* the row is one document */
     assert(i < rows->count && used <= length);
-    struct reading reading = {rows, i, inputs, targets, doc_start, err, 0};
+    struct reading reading = {rows, i, row, err, 0};
     if (rows->dataset)
-        reading.result = read_stream(rows, i, inputs, targets, err);
+        reading.result = read_stream(rows, i, row, err);
     else if (dt_guard_run(read_examples, &reading) < 0)
         return lost_cache(err);
     if (reading.result < 0)
         return -1;
     for (size_t t = 0; t < used && one; t++)
-        doc_start[t] = 0;
-    for (size_t t = used; t < length; t++) {
-        inputs[t] = 0;
-        targets[t] = DT_IGNORE;
-        doc_start[t] = (int32_t)t;
-    }
+        row->doc_start[t] = 0;
+    dt_row_pad(row, used, length);
+    row->target_count = 0;
     for (size_t t = 0; t < used; t++)
-        *target_count += targets[t] != DT_IGNORE;
+        row->target_count += row->targets[t] != DT_IGNORE;
     return 0;
+}
+
+/* --- preference pairs: both sides are documents of one row --- */
+
+/* Cuts a side to at most T tokens. Whether it was longer. */
+static bool cut_side(struct dt_pair *pair, int side,
+                     const struct dt_rows_options *options)
+{
+    const size_t T = options->T, count = pair->count[side];
+    if (count <= T)
+        return false;
+    if (options->keep_end)
+        pair->tokens[side] += count - T;
+    pair->count[side] = T;
+    return true;
+}
+
+/* As has_target, without the first token, which nothing predicts. */
+static size_t count_targets(const struct dt_pair *pair, int side)
+{
+    size_t count = 0;
+    for (size_t t = 1; t < pair->count[side]; t++)
+        count += (pair->tokens[side][t] & DT_TARGET_BIT) != 0;
+    return count;
+}
+
+static int keep_pair(struct dt_rows *rows, const struct dt_pair *pair,
+                     uint64_t number, struct dt_error *err)
+{
+    if (rows->count == rows->pair_room) {
+        size_t room = rows->pair_room ? rows->pair_room * 2 : 1024;
+        struct dt_row_pair *pairs =
+            reallocarray(rows->pairs, room, sizeof(*pairs));
+        if (!pairs)
+            return dt_error_set(err, EX_OSERR, "data: out of memory");
+        rows->pairs = pairs;
+        rows->pair_room = room;
+    }
+    rows->pairs[rows->count++] = (struct dt_row_pair){
+        .number = number,
+        .margin = pair->margin,
+        .chosen = pair->count[DT_CHOSEN],
+        .targets = count_targets(pair, DT_CHOSEN),
+    };
+    for (int i = 0; i < DT_SIDES; i++)
+        if (add_piece(rows, pair->tokens[i], pair->count[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int add_pair(struct dt_rows *rows, const uint32_t *tokens, size_t count,
+                    uint64_t number, const struct dt_rows_options *options,
+                    struct dt_error *err)
+{
+    struct dt_pair pair;
+    bool is_long = false, has_targets = true;
+    if (check_tokens(rows, tokens, count, err) < 0) /* the margin is in it */
+        return -1;
+    if (!dt_pair_find(tokens, count, &pair))
+        return dt_error_set(err, EX_DATAERR,
+                            "data: example %zu of the cache is no preference "
+                            "pair: remove the cache",
+                            (size_t)number + 1);
+    rows->stats.examples++;
+    for (int i = 0; i < DT_SIDES; i++) {
+        is_long |= cut_side(&pair, i, options);
+        has_targets &= has_target(pair.tokens[i], pair.count[i]);
+    }
+    if (!has_targets || (is_long && options->drop_long)) {
+        rows->stats.dropped++;
+        return 0;
+    }
+    rows->stats.truncated += is_long;
+    return keep_pair(rows, &pair, number, err);
+}
+
+/* Rows are in the order of pairs; T becomes the length of the longest. */
+static int place_pairs(struct dt_rows *rows, struct dt_error *err)
+{
+    rows->begin = malloc((rows->count + 1) * sizeof(*rows->begin));
+    if (!rows->begin)
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
+    for (size_t i = 0; i <= rows->count; i++)
+        rows->begin[i] = 2 * i;
+    rows->T = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        size_t length = dt_rows_length(rows, i);
+        rows->T = length > rows->T ? length : rows->T;
+    }
+    return 0;
+}
+
+struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
+                                 size_t count,
+                                 const struct dt_rows_options *options,
+                                 struct dt_error *err)
+{
+    struct dt_rows_options of_pairs = *options;
+    struct dt_rows *rows = create_rows(options->T, err);
+    if (!rows)
+        return NULL;
+    of_pairs.packing = DT_PACK_NONE;
+    rows->vocab_size = options->vocab_size;
+    int rc = add_sources(rows, sources, count, &of_pairs, add_pair, err);
+    if (rc == 0 && rows->stats.examples == 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "data: no pair in this share of the files");
+    else if (rc == 0 && rows->count == 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "data: none of %zu pairs is left to train on: %s "
+                          "max_length %zu",
+                          rows->stats.examples,
+                          options->drop_long
+                              ? "they are longer than"
+                              : "their prompts leave no token of a completion "
+                                "within",
+                          options->T);
+    if (rc < 0 || place_pairs(rows, err) < 0) {
+        dt_rows_destroy(rows);
+        return NULL;
+    }
+    return rows;
+}
+
+const struct dt_row_pair *dt_rows_pair(const struct dt_rows *rows, size_t i)
+{
+    return rows->pairs ? &rows->pairs[i] : NULL;
 }

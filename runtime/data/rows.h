@@ -14,12 +14,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
 #include "base/choices.h"
+#include "base/error.h"
 #include "data/dataset.h"
 #include "data/examples.h"
 
 struct dt_rows;
+
+/* A row of a batch: what it has for each position, in arrays of the caller. */
+struct dt_row {
+    int32_t *inputs, *targets; /* token ids; a target may be DT_IGNORE */
+    int32_t *doc_start;        /* as in struct dt_batch */
+    size_t target_count;       /* targets that are not DT_IGNORE */
+};
+
+/* The part of a row from a position on. */
+static inline struct dt_row dt_row_at(const struct dt_row *row, size_t at)
+{
+    return (struct dt_row){row->inputs + at, row->targets + at,
+                           row->doc_start + at, 0};
+}
+
+/* Makes padding of positions [at, end): documents of one token without a
+ * target.
+ */
+void dt_row_pad(const struct dt_row *row, size_t at, size_t end);
 
 /* Makes rows of the tokens [first, first + count) of a stream, which must
  * outlive them. Release with dt_rows_destroy. NULL and err: EX_DATAERR, fewer
@@ -61,7 +80,7 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err);
 
-/* Makes rows of preference pairs (pair.h), each of both sides as two documents,
+/* Makes rows of preference pairs, each of both sides as two documents,
  * the chosen one first. A side longer than T keeps its first T tokens, or its
  * last ones with keep_end. A pair with a side without a target is left out: its
  * prompt alone fills T tokens. With drop_long, so is one with a longer side.
@@ -111,13 +130,22 @@ bool dt_rows_shared(const struct dt_rows *rows);
 /* The length of row i without padding, <= T. */
 size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 
-/* Fills `length` >= dt_rows_length positions with row i; the rest is padding:
- * documents of one token without a target. doc_start as in struct dt_batch.
- * *target_count += targets of the row. -1: EX_DATAERR, a token id that the
- * model does not have; EX_IOERR, a file that was cut short.
+/* Fills `length` >= dt_rows_length positions with row i and padding. -1:
+ * EX_DATAERR, a token id that the model does not have; EX_IOERR, a file that
+ * was cut short.
  */
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
-                 int32_t *inputs, int32_t *targets, int32_t *doc_start,
-                 size_t *target_count, struct dt_error *err);
+                 struct dt_row *row, struct dt_error *err);
+
+/* Packs best-fit decreasing (Johnson 1973): documents by decreasing length,
+ * equal ones in their order, each into the fullest bin that has room for it; of
+ * equally full bins, into the one that became so first. lengths(count) are
+ * 1 .. capacity in any order. Fills order(count) with the documents bin by bin,
+ * bins in the order in which they were opened; those of bin b are
+ * order[begin[b]] .. order[begin[b + 1] - 1]. `begin` has room for count + 1.
+ * Returns the number of bins, or SIZE_MAX if out of memory.
+ */
+size_t dt_pack_best_fit(const uint32_t *lengths, size_t count,
+                        uint32_t capacity, size_t *order, size_t *begin);
 
 #endif /* DT_DATA_ROWS_H */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/forms/line.h"
+#include "data/forms/forms.h"
 #include "data/turns.h"
 
 /* A string that is this word, and has no U+0000 behind it. */
@@ -38,21 +38,20 @@ static const char *role_of(const json_t *role, struct dt_turns *turns)
 /* The value of `key`, or of `other`, and which key that is; NULL for none and
  * null.
  */
-static json_t *value_of(const json_t *message, const char *key,
-                        const char *other, const char **name)
+static json_t *either_value(const json_t *message, const char *key,
+                            const char *other, const char **name)
 {
-    json_t *value = json_object_get(message, key);
-    *name = key;
-    if (!value && (value = json_object_get(message, other)))
-        *name = other;
-    return json_is_null(value) ? NULL : value;
+    *name = json_object_get(message, key) || !json_object_get(message, other)
+                ? key
+                : other;
+    return dt_line_value(message, *name);
 }
 
 static const char *read_role(const json_t *json, size_t n,
                              struct dt_turns *turns, struct dt_error *err)
 {
     const char *key, *role;
-    const json_t *value = value_of(json, "role", "from", &key);
+    const json_t *value = either_value(json, "role", "from", &key);
     char shown[40];
     if (!json_is_string(value)) {
         dt_error_set(err, EX_DATAERR,
@@ -109,7 +108,7 @@ static bool has_calls(const json_t *message)
 static int check_content(const json_t *json, size_t n, struct dt_error *err)
 {
     const char *key;
-    const json_t *content = value_of(json, "content", "value", &key);
+    const json_t *content = either_value(json, "content", "value", &key);
     if (json_is_array(content))
         return check_parts(content, key, n, err);
     if (json_is_string(content) || (!content && has_calls(json)))
@@ -125,10 +124,8 @@ static json_t *find_reasoning(const json_t *message)
     static const char *const names[] = {"reasoning_content", "thinking",
                                         "reasoning"};
     json_t *value = NULL;
-    for (size_t i = 0; i < 3 && !value; i++) {
-        value = json_object_get(message, names[i]);
-        value = json_is_null(value) ? NULL : value;
-    }
+    for (size_t i = 0; i < 3 && !value; i++)
+        value = dt_line_value(message, names[i]);
     return value;
 }
 
@@ -176,11 +173,11 @@ enum { SAID = sizeof(said) / sizeof(said[0]) };
 static int check_said(const json_t *json, size_t n, struct dt_error *err)
 {
     for (size_t i = 0; i < SAID; i++) {
-        const json_t *value = json_object_get(json, said[i]);
+        const json_t *value = dt_line_value(json, said[i]);
         const double number = json_number_value(value);
         bool good = i > 0 ? json_is_boolean(value)
                           : json_is_number(value) && (!number || number == 1);
-        if (value && !json_is_null(value) && !good)
+        if (value && !good)
             return dt_error_set(err, EX_DATAERR,
                                 "message %zu: %s: expected %s, whether it is "
                                 "trained on",
@@ -243,16 +240,23 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
     return 0;
 }
 
+/* The "system" of a line; NULL: there is none, or an empty one. */
+static json_t *find_system(const json_t *line)
+{
+    json_t *system = dt_line_value(line, "system");
+    return json_is_string(system) && json_string_length(system) == 0 ? NULL
+                                                                     : system;
+}
+
 int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
                         const json_t *messages, struct dt_error *err)
 {
-    const json_t *system = json_object_get(line, "system");
+    const json_t *system = find_system(line);
     const json_t *first = json_array_get(messages, 0);
     const json_t *role = json_object_get(first, "role");
     if (!role)
         role = json_object_get(first, "from");
-    if (!system || json_is_null(system) ||
-        (json_is_string(system) && json_string_length(system) == 0))
+    if (!system)
         return 0;
     if (!json_is_string(system))
         return dt_error_set(err, EX_DATAERR,
@@ -327,11 +331,11 @@ int dt_turns_add_options(struct dt_turns *turns, const json_t *line,
 {
     if (check_integers(line, err) < 0)
         return -1;
-    json_t *tools = json_object_get(line, "tools");
-    json_t *variables = json_object_get(line, "chat_template_kwargs");
-    if (tools && !json_is_null(tools) && read_tools(turns, tools, err) < 0)
+    json_t *tools = dt_line_value(line, "tools");
+    json_t *variables = dt_line_value(line, "chat_template_kwargs");
+    if (tools && read_tools(turns, tools, err) < 0)
         return -1;
-    if (!variables || json_is_null(variables))
+    if (!variables)
         return 0;
     if (!json_is_object(variables))
         return dt_error_set(err, EX_DATAERR,
@@ -345,9 +349,8 @@ int dt_turns_refuse_options(const json_t *line, struct dt_error *err)
 {
     static const char *const keys[] = {"tools", "chat_template_kwargs"};
     for (size_t i = 0; i < 2; i++) {
-        const json_t *value = json_object_get(line, keys[i]);
-        if (value && !json_is_null(value) &&
-            !(json_is_array(value) && json_array_size(value) == 0) &&
+        const json_t *value = dt_line_value(line, keys[i]);
+        if (value && !(json_is_array(value) && json_array_size(value) == 0) &&
             !(json_is_object(value) && json_object_size(value) == 0))
             return dt_error_set(err, EX_DATAERR,
                                 "%s: only messages are rendered with it, and "
@@ -359,13 +362,11 @@ int dt_turns_refuse_options(const json_t *line, struct dt_error *err)
 
 int dt_turns_refuse_system(const json_t *line, struct dt_error *err)
 {
-    const json_t *system = json_object_get(line, "system");
-    if (!system || json_is_null(system) ||
-        (json_is_string(system) && json_string_length(system) == 0))
-        return 0;
-    return dt_error_set(err, EX_DATAERR,
-                        "system: a text has no place for it: give such lines "
-                        "as messages");
+    return find_system(line)
+               ? dt_error_set(err, EX_DATAERR,
+                              "system: a text has no place for it: give such "
+                              "lines as messages")
+               : 0;
 }
 
 const char *dt_turns_role(const struct dt_turns *turns, size_t i)
@@ -411,4 +412,62 @@ void dt_turns_fini(struct dt_turns *turns)
     json_decref(turns->tools);
     json_decref(turns->variables);
     *turns = (struct dt_turns){0};
+}
+
+/* --- Alpaca: instruction, input and output --- */
+
+bool dt_alpaca_is(const json_t *root)
+{
+    return dt_line_value(root, "instruction") != NULL;
+}
+
+/* [{"role": role, "content": content}] */
+static json_t *plain_message(const char *role, const json_t *content,
+                             const char *key, struct dt_error *err)
+{
+    if (!json_is_string(content)) {
+        dt_error_set(err, EX_DATAERR, "%s: expected a string, got %s", key,
+                     dt_line_kind(content));
+        return NULL;
+    }
+    json_t *array = json_pack("[{s:s, s:s}]", "role", role, "content",
+                              json_string_value(content));
+    if (!array)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return array;
+}
+
+static bool has_history(const json_t *root)
+{
+    const json_t *history = dt_line_value(root, "history");
+    return history &&
+           !(json_is_array(history) && json_array_size(history) == 0);
+}
+
+json_t *dt_alpaca_prompt(const json_t *root, struct dt_error *err)
+{
+    const json_t *instruction = dt_line_value(root, "instruction");
+    const json_t *input = dt_line_value(root, "input");
+    if (has_history(root)) {
+        dt_error_set(err, EX_DATAERR,
+                     "history: earlier turns are read from messages only: give "
+                     "such conversations as messages");
+        return NULL;
+    }
+    if (!input || !json_is_string(instruction) ||
+        (json_is_string(input) && !json_string_length(input)))
+        return plain_message("user", instruction, "instruction", err);
+    if (!json_is_string(input))
+        return plain_message("user", input, "input", err);
+    json_t *joined = json_sprintf("%s\n%s", json_string_value(instruction),
+                                  json_string_value(input));
+    json_t *prompt = plain_message("user", joined, "input", err);
+    json_decref(joined);
+    return prompt;
+}
+
+json_t *dt_alpaca_answer(const json_t *content, const char *key,
+                         struct dt_error *err)
+{
+    return plain_message("assistant", content, key, err);
 }

@@ -77,4 +77,19 @@ bool dt_turns_is_empty(const struct dt_turns *turns, size_t i);
 /* The first `count` messages, for a template. */
 struct dt_chat_input dt_turns_input(const struct dt_turns *turns, size_t count);
 
+/* Whether an object has an instruction. */
+bool dt_alpaca_is(const json_t *root);
+
+/* The user's message in an array; release with json_decref. NULL and err:
+ * EX_DATAERR, a key holds something else than text, or there is a history;
+ * EX_OSERR.
+ */
+json_t *dt_alpaca_prompt(const json_t *root, struct dt_error *err);
+
+/* The assistant's message in an array, with this content; `key` names it in
+ * messages. NULL and err: as above.
+ */
+json_t *dt_alpaca_answer(const json_t *content, const char *key,
+                         struct dt_error *err);
+
 #endif /* DT_DATA_TURNS_H */

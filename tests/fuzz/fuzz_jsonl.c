@@ -8,7 +8,7 @@
 
 #include "data/jsonl.h"
 #include "data/mask.h"
-#include "data/pair.h"
+#include "data/example.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "data/forms/lines.h"
+#include "data/forms/forms.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

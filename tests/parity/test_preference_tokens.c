@@ -18,7 +18,7 @@
 #include <jansson.h>
 
 #include "data/examples.h"
-#include "data/pair.h"
+#include "data/example.h"
 #include "tests/unit/scratch.h"
 
 static const char *file_here(const char *name)

@@ -2,7 +2,7 @@
 /* flat.c - FlatBuffers, as internals.md of FlatBuffers describes them */
 #include "config.h"
 
-#include "data/forms/flat.h"
+#include "data/forms/forms_impl.h"
 
 /* A little-endian number; false: it is not within the bytes. */
 static bool get(struct dt_flat b, uint64_t at, int width, uint64_t *value)

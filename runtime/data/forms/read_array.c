@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "data/forms/reader.h"
+#include "data/forms/forms_impl.h"
 
 static int fail(const struct dt_bytes *bytes, const struct dt_line_out *out,
                 const char *what, struct dt_error *err)

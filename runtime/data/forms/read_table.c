@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/forms/line.h"
-#include "data/forms/reader.h"
+#include "data/forms/forms_impl.h"
 
 enum {
     FIELDS_MAX = 65536,

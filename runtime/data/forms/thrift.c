@@ -2,7 +2,7 @@
 /* thrift.c - numbers, lists and fields of Thrift's compact protocol */
 #include "config.h"
 
-#include "data/forms/thrift.h"
+#include "data/forms/forms_impl.h"
 
 enum { DEPTH_MAX = 32 };
 

@@ -3,7 +3,7 @@
 #ifndef DT_TESTS_UNIT_MEMORY_PAIRS_H
 #define DT_TESTS_UNIT_MEMORY_PAIRS_H
 
-#include "data/pair.h"
+#include "data/example.h"
 #include "data/rows.h"
 
 /* Pairs in memory instead of a cache. Pair i has prompt tokens 1000 i + 1, ...,

@@ -180,7 +180,7 @@ static void a_cache_cut_short_in_use_is_noticed(void **state)
     struct dt_error err;
     char folder[512], file[1024];
     int32_t in[16], out[16], starts[16];
-    size_t count = 0;
+    struct dt_row row = {in, out, starts, 0};
     (void)state;
     snprintf(folder, sizeof(folder), "%s", scratch_path("short"));
     options.cache_dir = folder;
@@ -191,8 +191,7 @@ static void a_cache_cut_short_in_use_is_noticed(void **state)
     assert_non_null(rows);
     assert_int_equal(files_in(folder, file, sizeof(file)), 1);
     assert_int_equal(truncate(file, 0), 0);
-    assert_int_equal(dt_rows_read(rows, 0, 16, in, out, starts, &count, &err),
-                     -1);
+    assert_int_equal(dt_rows_read(rows, 0, 16, &row, &err), -1);
     assert_int_equal(err.status, EX_IOERR);
     assert_string_equal(err.text, "data: a cache of tokens was cut short while "
                                   "it is read, or its disk fails");
@@ -225,7 +224,7 @@ static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
         const struct dt_rows_options row_options = {
             .T = 8, .packing = cases[i].packing, .end = 1.0, .vocab_size = 300};
         struct dt_error err = {0};
-        size_t count = 0;
+        struct dt_row row = {in, out, starts, 0};
         char name[16];
         snprintf(name, sizeof(name), "damage-%d", i);
         snprintf(folder, sizeof(folder), "%s", scratch_path(name));
@@ -247,9 +246,9 @@ static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
         if (cases[i].pairs)
             assert_null(dt_rows_of_pairs(&source, 1, &row_options, &err));
         else
-            assert_int_equal(dt_rows_read(rows, dt_rows_count(rows) - 1, 16, in,
-                                          out, starts, &count, &err),
-                             -1);
+            assert_int_equal(
+                dt_rows_read(rows, dt_rows_count(rows) - 1, 16, &row, &err),
+                -1);
         assert_non_null(
             strstr(err.text, ".tokens: damaged: block 1 of 1, at "));
         dt_rows_destroy(rows);

@@ -20,7 +20,7 @@
 
 #include "base/codec.h"
 #include "data/jsonl.h"
-#include "data/forms/lines.h"
+#include "data/forms/forms.h"
 #include "data/prompts.h"
 #include "tests/unit/data/examples_file.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "data/jsonl.h"
-#include "data/forms/line.h"
+#include "data/forms/forms.h"
 
 static const struct dt_example_options usual;
 

@@ -21,10 +21,9 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
                       const int32_t *doc_start)
 {
     int32_t in[64], out[64], from[64];
-    size_t count = 0;
+    struct dt_row row = {in, out, from, 0};
     assert_int_equal(dt_rows_length(rows, i), length);
-    assert_int_equal(dt_rows_read(rows, i, length, in, out, from, &count, NULL),
-                     0);
+    assert_int_equal(dt_rows_read(rows, i, length, &row, NULL), 0);
     assert_memory_equal(in, inputs, length * sizeof(*in));
     assert_memory_equal(out, targets, length * sizeof(*in));
     assert_memory_equal(from, doc_start, length * sizeof(*in));
@@ -162,7 +161,7 @@ static void pairs_that_cannot_be_learned_are_refused(void **state)
     struct dt_examples examples = long_pairs();
     struct dt_rows_options options = usual;
     int32_t in[9], out[9], from[9];
-    size_t count = 0;
+    struct dt_row row = {in, out, from, 0};
     struct dt_error err;
     (void)state;
     options.T = 2;
@@ -180,7 +179,7 @@ static void pairs_that_cannot_be_learned_are_refused(void **state)
     options = usual;
     options.vocab_size = 104;
     struct dt_rows *rows = make_rows(&examples, &options);
-    assert_int_equal(dt_rows_read(rows, 0, 9, in, out, from, &count, &err), -1);
+    assert_int_equal(dt_rows_read(rows, 0, 9, &row, &err), -1);
     assert_string_equal(err.text,
                         "data: token id 104, but the model's vocab_size is "
                         "104: is this the tokenizer of the model?");

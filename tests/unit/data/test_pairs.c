@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/pair.h"
+#include "data/example.h"
 #include "tests/unit/data/examples_file.h"
 
 static struct dt_example_options pairs(void)

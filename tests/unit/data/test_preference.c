@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "data/preference.h"
+#include "data/preferences.h"
 
 enum { VOCAB = 300 };
 

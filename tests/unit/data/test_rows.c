@@ -13,7 +13,6 @@
 
 #include "base/rng.h"
 #include "data/loader.h"
-#include "data/pack.h"
 #include "data/rows.h"
 
 /* Examples in memory instead of a cache: example i has the tokens 100*i + 1,
@@ -81,17 +80,17 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
                       const int32_t *doc_start)
 {
     int32_t in[MAX_TOKENS], out[MAX_TOKENS], from[MAX_TOKENS];
-    size_t count = 0, expected = 0;
+    struct dt_row row = {in, out, from, 0};
+    size_t expected = 0;
     struct dt_error err;
-    assert_int_equal(dt_rows_read(rows, i, length, in, out, from, &count, &err),
-                     0);
+    assert_int_equal(dt_rows_read(rows, i, length, &row, &err), 0);
     for (size_t t = 0; t < length; t++) {
         assert_int_equal(in[t], inputs[t]);
         assert_int_equal(out[t], targets[t]);
         assert_int_equal(from[t], doc_start[t]);
         expected += targets[t] != DT_IGNORE;
     }
-    assert_int_equal(count, expected);
+    assert_int_equal(row.target_count, expected);
 }
 
 enum { NO = DT_IGNORE };
@@ -229,13 +228,14 @@ static void wrapping_loses_nothing_but_the_end(void **state)
     struct dt_examples examples = make(4, (size_t[]){5, 2, 7, 3});
     struct dt_rows *rows = must_make(&examples, DT_PACK_WRAPPED, 4);
     int32_t in[4], out[4], doc_start[4], stream[17];
+    struct dt_row row = {in, out, doc_start, 0};
     size_t count = 0, n = 0;
     bool seen[4] = {false};
     (void)state;
     assert_int_equal(dt_rows_count(rows), 4);
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(
-            dt_rows_read(rows, i, 4, in, out, doc_start, &count, NULL), 0);
+        assert_int_equal(dt_rows_read(rows, i, 4, &row, NULL), 0);
+        count += row.target_count;
         for (size_t t = 0; t < 4; t++) {
             assert_int_equal(doc_start[t], 0);
             if (t > 0)
@@ -305,8 +305,8 @@ static void a_weight_says_how_often_examples_are_used(void **state)
     assert_int_equal(dt_rows_count(rows), 20);
     for (size_t i = 0; i < 20; i++) {
         int32_t in[2], out[2], doc_start[2];
-        size_t count = 0;
-        dt_rows_read(rows, i, 2, in, out, doc_start, &count, NULL);
+        struct dt_row row = {in, out, doc_start, 0};
+        dt_rows_read(rows, i, 2, &row, NULL);
         uses[in[0] / 100]++;
     }
     for (int i = 0; i < 8; i++)
@@ -322,8 +322,8 @@ static void a_weight_says_how_often_examples_are_used(void **state)
         assert_int_equal(dt_rows_count(rows), 16);
         for (size_t i = 0; i < 16; i++) {
             int32_t in[2], out[2], doc_start[2];
-            size_t count = 0;
-            dt_rows_read(rows, i, 2, in, out, doc_start, &count, NULL);
+            struct dt_row row = {in, out, doc_start, 0};
+            dt_rows_read(rows, i, 2, &row, NULL);
             chosen[options.seed][i / 8] |= UINT64_C(1) << in[0] / 100;
         }
         dt_rows_destroy(rows);
@@ -408,11 +408,10 @@ static void rows_that_cannot_be_learned_are_refused(void **state)
     struct dt_rows_options options = {.T = 4, .end = 1.0, .vocab_size = 3};
     struct dt_error err;
     int32_t in[4], out[4], doc_start[4];
-    size_t count = 0;
+    struct dt_row row = {in, out, doc_start, 0};
     struct dt_rows *rows = dt_rows_of_examples(&source, 1, &options, NULL);
     (void)state;
-    assert_int_equal(dt_rows_read(rows, 0, 4, in, out, doc_start, &count, &err),
-                     -1);
+    assert_int_equal(dt_rows_read(rows, 0, 4, &row, &err), -1);
     assert_int_equal(err.status, EX_DATAERR);
     assert_string_equal(err.text,
                         "data: token id 3, but the model's vocab_size is 3: "

@@ -13,10 +13,9 @@ struct row {
 static struct row read_row(const struct dt_rows *rows, size_t i)
 {
     struct row row = {0};
-    size_t count = 0;
+    struct dt_row out = {row.inputs, row.targets, row.doc_start, 0};
     struct dt_error err;
-    if (dt_rows_read(rows, i, ROW, row.inputs, row.targets, row.doc_start,
-                     &count, &err) < 0)
+    if (dt_rows_read(rows, i, ROW, &out, &err) < 0)
         fail_msg("%s", err.text);
     return row;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preference.c - reads lines of JSON as preference pairs */
+/* preferences.c - reads lines of JSON as preference pairs */
 #include "config.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/alpaca.h"
-#include "data/forms/line.h"
-#include "data/preference.h"
+#include "data/turns.h"
+#include "data/forms/forms.h"
+#include "data/preferences.h"
 
 /* A line, and what the keys of its sides are. */
 struct line {
@@ -17,13 +17,6 @@ struct line {
     const char *key[DT_SIDES];
     json_t *side[DT_SIDES]; /* their values, or NULL */
 };
-
-/* The value of a key; NULL if it is null, too, which tables write for none. */
-static json_t *value_of(const json_t *root, const char *key)
-{
-    json_t *value = json_object_get(root, key);
-    return json_is_null(value) ? NULL : value;
-}
 
 static int same_sides(const struct line *line, struct dt_error *err)
 {
@@ -60,7 +53,7 @@ static int read_texts(const struct line *line, struct dt_preference *p,
 {
     if (dt_turns_refuse_options(line->root, err) < 0)
         return -1;
-    const json_t *prompt = value_of(line->root, line->prompt_key);
+    const json_t *prompt = dt_line_value(line->root, line->prompt_key);
     const char *text[DT_SIDES];
     for (int i = 0; i < DT_SIDES; i++)
         text[i] = json_string_value(line->side[i]);
@@ -199,7 +192,7 @@ static json_t *prompt_messages(const struct line *line, const char **key,
                                                       : "messages",
                                 "conversations"};
     for (int i = 0; i < 3; i++) {
-        json_t *value = value_of(line->root, keys[i]);
+        json_t *value = dt_line_value(line->root, keys[i]);
         *key = keys[i];
         if (value && !json_is_string(value) &&
             (i == 0 || (!is_side(value, line->side[DT_CHOSEN]) &&
@@ -294,7 +287,7 @@ static size_t common_ids(const struct dt_preference *p)
 static int read_ids(const struct line *line, size_t vocab_size,
                     struct dt_preference *p, struct dt_error *err)
 {
-    const json_t *prompt = value_of(line->root, line->prompt_key);
+    const json_t *prompt = dt_line_value(line->root, line->prompt_key);
     p->implicit = !prompt;
     for (int i = 0; i < DT_SIDES; i++) {
         if (prompt &&
@@ -325,8 +318,8 @@ static bool find_ids(struct line *line)
         {"prompt_ids", "chosen_ids", "rejected_ids"},
         {"prompt_input_ids", "chosen_input_ids", "rejected_input_ids"}};
     for (int i = 0; i < 2; i++) {
-        json_t *chosen = value_of(line->root, names[i][1]);
-        json_t *rejected = value_of(line->root, names[i][2]);
+        json_t *chosen = dt_line_value(line->root, names[i][1]);
+        json_t *rejected = dt_line_value(line->root, names[i][2]);
         if (!chosen && !rejected)
             continue;
         *line = (struct line){line->root,
@@ -368,7 +361,7 @@ static int refuse_media(const json_t *root, struct dt_error *err)
     static const char *const keys[] = {"image",  "images", "video",
                                        "videos", "audio",  "audios"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const json_t *value = value_of(root, keys[i]);
+        const json_t *value = dt_line_value(root, keys[i]);
         if (value && !(json_is_array(value) && json_array_size(value) == 0))
             return dt_error_set(err, EX_DATAERR, "%s: only text is trained on",
                                 keys[i]);
@@ -379,7 +372,7 @@ static int refuse_media(const json_t *root, struct dt_error *err)
 static int read_margin(const json_t *root, const char *key, float *margin,
                        struct dt_error *err)
 {
-    const json_t *value = value_of(root, key);
+    const json_t *value = dt_line_value(root, key);
     if (json_is_string(value)) { /* tables have nothing else */
         char *end;
         const char *text = json_string_value(value);
@@ -416,7 +409,7 @@ static int read_sides(struct line *line,
                             "messages, got %s and %s",
                             line->key[DT_CHOSEN], line->key[DT_REJECTED],
                             dt_line_kind(chosen), dt_line_kind(rejected));
-    if (value_of(line->root, line->prompt_key))
+    if (dt_line_value(line->root, line->prompt_key))
         return read_texts(line, p, err);
     if (dt_alpaca_is(line->root))
         return read_alpaca(line, options, p, err);
@@ -445,7 +438,7 @@ int dt_preference_read(const char *text, size_t length,
         read_margin(line.root, margin, &p->margin, err) < 0)
         return -1;
     for (int i = 0; i < DT_SIDES; i++)
-        line.side[i] = value_of(line.root, line.key[i]);
+        line.side[i] = dt_line_value(line.root, line.key[i]);
     bool ids =
         !line.side[DT_CHOSEN] && !line.side[DT_REJECTED] && find_ids(&line);
     if (!line.side[DT_CHOSEN] || !line.side[DT_REJECTED])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preference.h - reads lines of JSON as preference pairs
+ * preferences.h - reads lines of JSON as preference pairs
  *
  * A line has two completions of one prompt, of which the first is preferred:
  *   {"prompt": .., "chosen": .., "rejected": ..}      TRL, OpenRLHF
@@ -14,18 +14,16 @@
  * end, the same messages, or the same ids. A prompt that is a string beside
  * conversations is ignored, since they have it, too, as in TRL.
  */
-#ifndef DT_DATA_PREFERENCE_H
-#define DT_DATA_PREFERENCE_H
+#ifndef DT_DATA_PREFERENCES_H
+#define DT_DATA_PREFERENCES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/example_options.h"
+#include "data/example.h"
 #include "data/turns.h"
-
-enum dt_side { DT_CHOSEN, DT_REJECTED, DT_SIDES };
 
 /* The content of a line in one of three forms. */
 struct dt_preference {
@@ -58,4 +56,4 @@ int dt_preference_read(const char *line, size_t length,
                        size_t vocab_size, struct dt_preference *p,
                        struct dt_error *err);
 
-#endif /* DT_DATA_PREFERENCE_H */
+#endif /* DT_DATA_PREFERENCES_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples_impl.h - the cache of a file, made in parts by several threads */
-#ifndef DT_DATA_EXAMPLES_IMPL_H
-#define DT_DATA_EXAMPLES_IMPL_H
+/* data_impl.h - what makes examples of lines (private to data/) */
+#ifndef DT_DATA_DATA_IMPL_H
+#define DT_DATA_DATA_IMPL_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -11,9 +11,12 @@
 #include "base/file.h"
 #include "base/kind.h"
 #include "data/cache.h"
-#include "data/examples.h"
+#include "data/example.h"
 #include "data/jsonl.h"
 #include "tokenizer/chat/chat.h"
+#include "tokenizer/tokenizer.h"
+
+/* ---- examples.c, examples_make.c: the cache of a file, in parts ---- */
 
 /* Everything that the content of a cache depends on, and where it goes. */
 struct dt_make {
@@ -38,29 +41,11 @@ struct dt_make {
 
 /* Opens make->cache if it fits, else makes it and sets *made. One process makes
  * it while the others wait. If they see no progress for half an hour, they
- * continue without the lock. -1: as dt_examples_open.
+ * continue without the lock. Notes bad lines, renamed roles and seams. -1: as
+ * dt_examples_open.
  */
 int dt_make_run(struct dt_make *make, struct dt_cache *cache, bool *made,
                 struct dt_error *err);
-
-/* examples_quality.c: how many of so many lines may be bad. */
-uint64_t dt_make_bad_allowed(const struct dt_make *make, uint64_t lines);
-
-/* examples_quality.c: says that so many bad lines are too many, however many
- * come, with the first of the notes, each `line: cause` and a NUL. -1:
- * EX_DATAERR, always.
- */
-int dt_make_refuse(const struct dt_make *make, uint64_t bad, const char *notes,
-                   size_t bytes, struct dt_error *err);
-
-/* examples_quality.c: checks how many lines of a whole file are bad, and that
- * there is an example. -1: EX_DATAERR.
- */
-int dt_make_check(const struct dt_make *make, const struct dt_cache *cache,
-                  struct dt_error *err);
-
-/* examples_quality.c: notes bad lines, renamed roles and seams. */
-void dt_make_report(const struct dt_make *make, const struct dt_cache *cache);
 
 /* Whether the lines are the file itself. */
 static inline bool dt_make_is_plain(const struct dt_make *make)
@@ -75,9 +60,28 @@ static inline bool dt_make_is_plain(const struct dt_make *make)
 int dt_make_read(const struct dt_make *make, void (*read)(void *ctx), void *ctx,
                  struct dt_error *err);
 
-/* examples_quality.c: passes a formatted text to options->note, if that is set.
- */
+/* Passes a formatted text to options->note, if that is set. */
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-#endif /* DT_DATA_EXAMPLES_IMPL_H */
+/* ---- chat_tokens.c: the tokens of a conversation ---- */
+
+/* What conversations are encoded with. */
+struct dt_chat_coder {
+    const struct dt_tokenizer *tokenizer;
+    const struct dt_chat *chat;
+    struct dt_encoder *encoder;
+    bool parse_special; /* text of messages that spells a control token becomes
+                           it; else only the template's own does */
+    struct dt_tokens part; /* scratch */
+};
+
+/* Renders a conversation to *text and encodes it to *out, with DT_CHAT_TRAINED
+ * with offsets in text->whole. -1: EX_OSERR; EX_DATAERR as dt_chat_render.
+ */
+int dt_chat_encode(struct dt_chat_coder *coder,
+                   const struct dt_chat_input *input, unsigned flags,
+                   struct dt_chat_text *text, struct dt_tokens *out,
+                   struct dt_error *err);
+
+#endif /* DT_DATA_DATA_IMPL_H */

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line.h - a line of JSON, and what messages say of its values */
-#ifndef DT_DATA_FORMS_LINE_H
-#define DT_DATA_FORMS_LINE_H
+/* forms.h - the rows of a file of any form as lines of JSON */
+#ifndef DT_DATA_FORMS_FORMS_H
+#define DT_DATA_FORMS_FORMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 #include <jansson.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/kind.h"
+
+/* Of one thread. Starts zeroed, except `asked`. */
+struct dt_stop {
+    bool (*asked)(void); /* from any thread; NULL: nobody stops it */
+    double next;         /* when it is asked again */
+};
+
+/* Asks a few times a second, however often it is called. -1: EX_TEMPFAIL with
+ * the path, it is to end.
+ */
+int dt_stop_check(struct dt_stop *stop, const char *path, struct dt_error *err);
 
 /* No line may be longer: what has no line break, or unpacks to far more than
  * the file has, is refused before there is no memory.
@@ -30,6 +45,9 @@ ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
  */
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err);
 
+/* The value of a key; NULL if it is null, too, which tables write for none. */
+json_t *dt_line_value(const json_t *root, const char *key);
+
 /* What a value is: "a string", "nothing" if it is NULL; all numbers are "a
  * number"; what columns have and JSON has not is called as there.
  */
@@ -42,4 +60,14 @@ void dt_line_printable(const char *text, char *out, size_t size);
 /* Lists the keys of an object for a message: "a, b, c", or nothing. */
 void dt_line_keys(json_t *root, char *out, size_t size);
 
-#endif /* DT_DATA_FORMS_LINE_H */
+/* Reads rows, at most `most` of them if that is not 0, into a file without a
+ * name in `dir`, or in memory if dir is NULL, and maps it; release with
+ * dt_map_fini. Lines are numbered as messages do it, with dt_kind_mark before
+ * the number. -1: EX_NOINPUT, EX_IOERR; EX_DATAERR with the file and the place
+ * in it; EX_CANTCREAT, EX_OSERR; as dt_stop_check, unless stop is NULL.
+ */
+int dt_lines_read(struct dt_map *lines, const char *path,
+                  const struct dt_found *found, const char *dir, uint64_t most,
+                  struct dt_stop *stop, struct dt_error *err);
+
+#endif /* DT_DATA_FORMS_FORMS_H */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lines.c - chooses the reader of a file */
+/* forms.c - chooses the reader of a file */
 #include "config.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "data/forms/line.h"
-#include "data/forms/lines.h"
-#include "data/forms/reader.h"
+#include "data/forms/forms_impl.h"
 
 static dt_reader_f *const readers[] = {
     [DT_FORM_PLAIN] = dt_read_plain,     [DT_FORM_ARRAY] = dt_read_array,

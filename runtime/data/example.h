@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * example.h - one example: how a line becomes one, and the words that hold it
+ *
+ * The words are u32. Each is a token: the id, with DT_TARGET_BIT set if the
+ * model is trained to predict it. The first token of an example has the bit,
+ * too; where it starts a row, nothing predicts it, so the batch must ignore it.
+ *
+ * An example that is a preference pair begins with two words that are no
+ * tokens: the margin's bits, and the number of tokens of the chosen side. They
+ * are followed by the tokens of the chosen side and those of the rejected one,
+ * each with the prompt in front, of which no token has DT_TARGET_BIT.
+ */
+#ifndef DT_DATA_EXAMPLE_H
+#define DT_DATA_EXAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/choices.h"
+
+/* How lines of a file become examples. */
+struct dt_example_options {
+    enum dt_format format; /* of lines; not TOKENS_BIN */
+    enum dt_loss_on loss_on;
+    size_t vocab_size; /* of the model: ids in lines are smaller; 0: not known,
+                          than the tokenizer's */
+    /* Names of keys; NULL: text, prompt, completion, messages, and, of
+     * preference pairs, chosen, rejected, margin. */
+    const char *text_key, *prompt_key, *completion_key, *messages_key;
+    const char *chosen_key, *rejected_key, *margin_key;
+    const char *chat_template;  /* as in chat.h, or "none" */
+    const char *chat_variables; /* JSON, as in chat.h */
+    bool parse_special; /* text that spells a control token becomes it */
+    double bad_limit;   /* more than this share of bad lines is an error */
+    int threads;
+    const char *cache_dir; /* NULL: beside the file, in .disttrain-cache */
+    bool (*stop)(void);    /* true ends the reading; see dt_stop_check; may be
+                              NULL */
+    /* Bytes done, from any thread but one at a time; may be NULL. */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    /* A bad line, or what was taken for something else; may be NULL. */
+    void (*note)(void *ctx, const char *text);
+    void *ctx;
+};
+
+#define DT_TARGET_BIT UINT32_C(0x80000000)
+
+enum dt_side { DT_CHOSEN, DT_REJECTED, DT_SIDES };
+
+enum { DT_PAIR_WORDS = 2 };
+
+struct dt_pair {
+    const uint32_t *tokens[DT_SIDES]; /* with DT_TARGET_BIT */
+    size_t count[DT_SIDES];
+    float margin;
+};
+
+/* Writes the two words of an example. */
+static inline void dt_pair_write(uint32_t *example, float margin,
+                                 size_t chosen_count)
+{
+    memcpy(example, &margin, sizeof(*example));
+    example[1] = (uint32_t)chosen_count;
+}
+
+/* Finds the parts of an example of `count` words. False: it holds no pair. */
+static inline bool dt_pair_find(const uint32_t *example, size_t count,
+                                struct dt_pair *pair)
+{
+    if (count < DT_PAIR_WORDS || example[1] > count - DT_PAIR_WORDS)
+        return false;
+    memcpy(&pair->margin, example, sizeof(pair->margin));
+    pair->count[DT_CHOSEN] = example[1];
+    pair->count[DT_REJECTED] = count - DT_PAIR_WORDS - example[1];
+    pair->tokens[DT_CHOSEN] = example + DT_PAIR_WORDS;
+    pair->tokens[DT_REJECTED] =
+        pair->tokens[DT_CHOSEN] + pair->count[DT_CHOSEN];
+    return true;
+}
+
+#endif /* DT_DATA_EXAMPLE_H */
