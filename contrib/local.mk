@@ -14,6 +14,7 @@ EXTRA_DIST += \
 	contrib/portable.d/build \
 	contrib/quickstart \
 	contrib/rlhf \
+	contrib/unicode-tables \
 	# End of EXTRA_DIST
 
 # configure determines the directory (bashcompletiondir).

@@ -23,6 +23,7 @@ include runtime/conf/local.mk
 include runtime/template/local.mk
 include runtime/tokenizer/local.mk
 include runtime/tokenizer/chat/local.mk
+include runtime/tokenizer/unicode/local.mk
 include runtime/model/local.mk
 include runtime/image/local.mk
 include runtime/data/forms/local.mk

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/normal.h"
+#include "tokenizer/tokenizer_impl.h"
 #include "base/utf8.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "tokenizer/basics.h"
+#include "tokenizer/tokenizer_impl.h"
 
 json_t *dt_tok_json_parse(const char *path, const char *text,
                           struct dt_error *err)

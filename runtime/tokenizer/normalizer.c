@@ -1,10 +1,346 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalizer.c - applies the normalizer to a text */
+/*
+ * normalizer.c - reads the normalizer of tokenizer.json, and applies it to a
+ * text
+ */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
+
+/* --- reading --- */
+
+enum { CONTENT_MAX_BYTES = 255 };
+
+void dt_tok_normalizer_fini(struct dt_tok_normalizer *normalizer)
+{
+    dt_tok_regex_destroy(normalizer->regex);
+    dt_tok_charsmap_destroy(normalizer->map);
+    if (normalizer->spm) {
+        dt_tok_charsmap_destroy(normalizer->spm->map);
+        dt_tok_trie_fini(&normalizer->spm->symbols);
+        free(normalizer->spm);
+    }
+    free(normalizer->pattern);
+    free(normalizer->content);
+}
+
+/* Adds a step. NULL and err: EX_DATAERR, there are too many. */
+static struct dt_tok_normalizer *add(struct dt_tokenizer *tokenizer,
+                                     enum dt_tok_normalizer_kind kind,
+                                     struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer =
+        &tokenizer->normalizers[tokenizer->normalizer_count];
+    if (tokenizer->normalizer_count == DT_TOK_STEPS_MAX) {
+        dt_error_set(err, EX_DATAERR, "more than %d steps", DT_TOK_STEPS_MAX);
+        return NULL;
+    }
+    tokenizer->normalizer_count++;
+    normalizer->kind = kind;
+    return normalizer;
+}
+
+static int add_form(struct dt_tokenizer *tokenizer, enum dt_tok_form form,
+                    struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_FORM, err);
+    if (!normalizer)
+        return -1;
+    normalizer->form = form;
+    return 0;
+}
+
+static int add_letters(struct dt_tokenizer *tokenizer,
+                       enum dt_tok_letters letters, struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_LETTERS, err);
+    if (!normalizer)
+        return -1;
+    normalizer->letters = letters;
+    return 0;
+}
+
+static int take_string(char **to, size_t *bytes, const json_t *text,
+                       struct dt_error *err)
+{
+    if (json_string_length(text) > CONTENT_MAX_BYTES)
+        return dt_error_set(err, EX_DATAERR, "%zu bytes, at most %d",
+                            json_string_length(text), CONTENT_MAX_BYTES);
+    *bytes = json_string_length(text);
+    *to = malloc(*bytes + 1);
+    if (!*to)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memcpy(*to, json_string_value(text), *bytes + 1);
+    return 0;
+}
+
+/* The pattern of Replace: a text or a regular expression. */
+static int read_pattern(struct dt_tok_normalizer *normalizer,
+                        const json_t *value, struct dt_error *err)
+{
+    const json_t *regex =
+        json_object_get(json_object_get(value, "pattern"), "Regex");
+    if (json_is_string(regex)) {
+        normalizer->regex = dt_tok_regex_create(json_string_value(regex),
+                                                json_string_length(regex), err);
+        return normalizer->regex ? 0 : dt_error_prefix(err, "pattern");
+    }
+    const json_t *text = dt_tok_json_string_pattern(value, err);
+    if (!text)
+        return -1;
+    return take_string(&normalizer->pattern, &normalizer->pattern_bytes, text,
+                       err) < 0
+               ? dt_error_prefix(err, "pattern")
+               : 0;
+}
+
+static int read_replace(struct dt_tokenizer *tokenizer, const json_t *value,
+                        struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_REPLACE, err);
+    const json_t *content;
+    if (!normalizer || read_pattern(normalizer, value, err) < 0 ||
+        !(content = dt_tok_json_get(value, "content", JSON_STRING, err)))
+        return -1;
+    return take_string(&normalizer->content, &normalizer->content_bytes,
+                       content, err) < 0
+               ? dt_error_prefix(err, "content")
+               : 0;
+}
+
+static int read_prepend(struct dt_tokenizer *tokenizer, const json_t *value,
+                        struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_PREPEND, err);
+    const json_t *text;
+    if (!normalizer ||
+        !(text = dt_tok_json_get(value, "prepend", JSON_STRING, err)))
+        return -1;
+    return take_string(&normalizer->content, &normalizer->content_bytes, text,
+                       err) < 0
+               ? dt_error_prefix(err, "prepend")
+               : 0;
+}
+
+static int read_strip(struct dt_tokenizer *tokenizer, const json_t *value,
+                      struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_STRIP, err);
+    if (!normalizer || dt_tok_json_flag(value, "strip_left", false,
+                                        &normalizer->left, err) < 0)
+        return -1;
+    return dt_tok_json_flag(value, "strip_right", false, &normalizer->right,
+                            err);
+}
+
+static int read_charsmap(struct dt_tokenizer *tokenizer, const json_t *value,
+                         struct dt_error *err)
+{
+    struct dt_tok_normalizer *normalizer = add(tokenizer, DT_TOK_CHARSMAP, err);
+    const json_t *map;
+    if (!normalizer || !(map = dt_tok_json_get(value, "precompiled_charsmap",
+                                               JSON_STRING, err)))
+        return -1;
+    normalizer->map = dt_tok_charsmap_base64(json_string_value(map), err);
+    return normalizer->map ? 0 : -1;
+}
+
+static int read_nfc(struct dt_tokenizer *tokenizer, const json_t *value,
+                    struct dt_error *err)
+{
+    (void)value;
+    return add(tokenizer, DT_TOK_NFC, err) ? 0 : -1;
+}
+
+/* Those that have keys of their own, and those that are a name only. */
+static const struct {
+    const char *type;
+    int (*read)(struct dt_tokenizer *tokenizer, const json_t *value,
+                struct dt_error *err);
+} keyed[] = {
+    {"NFC", read_nfc},
+    {"Prepend", read_prepend},
+    {"Replace", read_replace},
+    {"Strip", read_strip},
+    {"Precompiled", read_charsmap},
+};
+
+static const struct {
+    const char *type;
+    enum dt_tok_form form;
+} forms[] = {
+    {"NFD", DT_TOK_FORM_D},
+    {"NFKC", DT_TOK_FORM_KC},
+    {"NFKD", DT_TOK_FORM_KD},
+};
+
+static const struct {
+    const char *type;
+    enum dt_tok_letters letters;
+} letters[] = {
+    {"Lowercase", DT_TOK_LOWER},
+    {"StripAccents", DT_TOK_UNMARK},
+    {"Nmt", DT_TOK_NMT},
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static int read_one(void *ctx, const json_t *value, struct dt_error *err)
+{
+    struct dt_tokenizer *tokenizer = ctx;
+    const char *type = dt_tok_json_type(value, err);
+    if (!type)
+        return -1;
+    for (size_t i = 0; i < LENGTH(keyed); i++)
+        if (!strcmp(type, keyed[i].type))
+            return keyed[i].read(tokenizer, value, err);
+    for (size_t i = 0; i < LENGTH(forms); i++)
+        if (!strcmp(type, forms[i].type))
+            return add_form(tokenizer, forms[i].form, err);
+    for (size_t i = 0; i < LENGTH(letters); i++)
+        if (!strcmp(type, letters[i].type))
+            return add_letters(tokenizer, letters[i].letters, err);
+    return dt_tok_json_unsupported(
+        type,
+        "NFC, NFD, NFKC, NFKD, Precompiled, Replace, Prepend, Strip, "
+        "Lowercase, StripAccents, Nmt and Sequence",
+        err);
+}
+
+int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
+                           struct dt_error *err)
+{
+    return dt_tok_json_parts(value, "normalizers", read_one, tokenizer, err);
+}
+
+/* --- as SentencePiece does it ---
+ *
+ * From the start of the text, the longest user-defined symbol stays as it is,
+ * else the longest entry of the table is replaced, else a character is copied.
+ * Then spaces become marks; with `trim`, runs of them become one, and those at
+ * the ends are dropped.
+ */
+
+#define MARK_BYTES (sizeof(DT_TOK_MARK) - 1)
+
+/* What the text from byte i on begins with, and what that becomes. Returns its
+ * length, or -1.
+ */
+static int next_part(const struct dt_tok_spm *spm,
+                     const struct dt_tok_span *span, size_t i, const char **to,
+                     size_t *bytes, struct dt_error *err)
+{
+    const char *s = span->s + i;
+    const size_t n = span->n - i;
+    *to = s;
+    if (dt_tok_trie_longest(&spm->symbols, s, n, bytes) >= 0)
+        return (int)*bytes;
+    int found =
+        spm->map ? dt_tok_charsmap_prefix(spm->map, s, n, to, bytes, err) : 0;
+    if (found != 0)
+        return found;
+    dt_tok_decode(s, bytes);
+    return (int)*bytes;
+}
+
+static void put_space(const struct dt_tok_spm *spm, struct dt_tok_text *text,
+                      uint32_t begin, uint32_t end)
+{
+    if (spm->escape)
+        dt_tok_text_add(text, DT_TOK_MARK, MARK_BYTES, begin, end);
+    else
+        dt_tok_text_add(text, " ", 1, begin, end);
+}
+
+/* Appends s[0..n), which comes from the span's bytes [from, to), or is `same`
+ * as those that end there.
+ */
+static void put_part(const struct dt_tok_spm *spm,
+                     const struct dt_tok_span *span, size_t from, size_t to,
+                     bool same, const char *s, size_t n,
+                     struct dt_tok_text *text)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t first = same ? to - n + i : from;
+        size_t last = same ? first : to - 1;
+        uint32_t begin = dt_tok_span_begin(span, first);
+        uint32_t end = dt_tok_span_end(span, last);
+        if (s[i] == ' ')
+            put_space(spm, text, begin, end);
+        else
+            dt_tok_text_add(text, s + i, 1, begin, end);
+    }
+}
+
+static void trim_end(const struct dt_tok_spm *spm, struct dt_tok_text *text)
+{
+    const char *space = spm->escape ? DT_TOK_MARK : " ";
+    const size_t n = strlen(space);
+    while (text->count >= n &&
+           memcmp(text->bytes + text->count - n, space, n) == 0)
+        text->count -= n;
+}
+
+/* The end of the spaces at the start, or the length of the text. -1: damaged.
+ */
+static long skip_spaces(const struct dt_tok_spm *spm,
+                        const struct dt_tok_span *span, struct dt_error *err)
+{
+    const char *to;
+    size_t bytes, i = 0;
+    while (spm->trim && i < span->n) {
+        int n = next_part(spm, span, i, &to, &bytes, err);
+        if (n < 0)
+            return -1;
+        if (bytes != 1 || to[0] != ' ')
+            break;
+        i += (size_t)n;
+    }
+    return (long)i;
+}
+
+/* Appends the normalized span to a text. -1: EX_DATAERR, the table is damaged.
+ */
+static int apply_spm(const struct dt_tok_spm *spm,
+                     const struct dt_tok_span *span, struct dt_tok_text *text,
+                     struct dt_error *err)
+{
+    bool after_space = spm->trim;
+    const bool dummy =
+        spm->dummy_prefix && (span->first || spm->prefix_each || spm->suffix);
+    const char *to;
+    size_t bytes;
+    long start = skip_spaces(spm, span, err);
+    if (start < 0 || (size_t)start == span->n)
+        return start < 0 ? -1 : 0;
+    if (dummy && !spm->suffix)
+        put_space(spm, text, dt_tok_span_begin(span, (size_t)start),
+                  dt_tok_span_begin(span, (size_t)start));
+    for (size_t i = (size_t)start; i < span->n;) {
+        int n = next_part(spm, span, i, &to, &bytes, err);
+        if (n < 0)
+            return -1;
+        const size_t end = i + (size_t)n;
+        const bool same = to == span->s + i;
+        for (; after_space && bytes > 0 && *to == ' '; bytes--)
+            to++;
+        put_part(spm, span, i, end, same, to, bytes, text);
+        if (bytes > 0)
+            after_space = spm->trim && to[bytes - 1] == ' ';
+        i = end;
+    }
+    if (spm->trim)
+        trim_end(spm, text);
+    if (dummy && spm->suffix)
+        put_space(spm, text, dt_tok_span_end(span, span->n - 1),
+                  dt_tok_span_end(span, span->n - 1));
+    return 0;
+}
+
+/* --- applying --- */
 
 enum {
     GROWTH_MAX = 16, /* how many times its length a text may grow */
@@ -61,15 +397,15 @@ static int replace_pattern(const struct dt_tok_normalizer *normalizer,
 /* Changes each character. A text whose first one is removed does not start the
  * whole text any more, as Metaspace sees it.
  */
-static void change_letters(enum dt_tok_letters letters,
-                           struct dt_tok_span *span, struct dt_tok_text *text)
+static void change_letters(enum dt_tok_letters change, struct dt_tok_span *span,
+                           struct dt_tok_text *text)
 {
     size_t bytes, first = 1;
     uint32_t out[2];
     char s[4];
     for (size_t i = 0; i < span->n; i += bytes) {
         uint32_t cp = dt_tok_decode(span->s + i, &bytes);
-        size_t count = dt_tok_letter(letters, cp, out);
+        size_t count = dt_tok_letter(change, cp, out);
         if (i == 0)
             first = count;
         for (size_t k = 0; k < count; k++)
@@ -127,7 +463,7 @@ static int apply_normalizer(const struct dt_tok_normalizer *normalizer,
         rc = dt_tok_charsmap_apply(normalizer->map, span, text, err);
         break;
     case DT_TOK_SPM:
-        rc = dt_tok_spm_apply(normalizer->spm, span, text, err);
+        rc = apply_spm(normalizer->spm, span, text, err);
         break;
     case DT_TOK_STRIP:
         strip_ends(normalizer, span);

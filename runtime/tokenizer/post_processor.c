@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 enum { ADDED_MAX = 64 };
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pretokenizer.c - reads the pre-tokenizer of tokenizer.json into steps */
+/*
+ * pretokenizer.c - reads the pre-tokenizer of tokenizer.json, and cuts text by
+ * its steps
+ */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
+
+/* --- reading --- */
 
 static const char *const behaviors[] = {
     [DT_TOK_REMOVED] = "Removed",
@@ -286,4 +291,274 @@ void dt_tok_steps_finish(struct dt_tokenizer *tokenizer)
     if (model->kind == DT_TOK_BPE && !model->byte_level &&
         !model->ignore_merges && dt_tok_bpe_cuts(tokenizer))
         tokenizer->steps[tokenizer->step_count++].kind = DT_TOK_STEP_CUTS;
+}
+
+/* --- cutting --- */
+
+/* The state while a pattern cuts a span into parts. A part is held back until
+ * the next one is known, since the two may be merged.
+ */
+struct parts {
+    struct dt_encoder *e;
+    size_t step;
+    const struct dt_tok_span *span;
+    size_t begin, end; /* of the part that is held back */
+    bool holds, held_match;
+};
+
+static int emit_part(const struct parts *p, size_t begin, size_t end)
+{
+    struct dt_tok_span part = dt_tok_span_part(p->span, begin, end);
+    return begin < end ? dt_tok_split(p->e, p->step + 1, &part) : 0;
+}
+
+/* Whether the next part is merged with the one that is held back. */
+static bool joins_held(const struct parts *p, enum dt_tok_behavior behavior,
+                       bool match)
+{
+    switch (behavior) {
+    case DT_TOK_CONTIGUOUS:
+        return p->held_match == match;
+    case DT_TOK_MERGED_WITH_PREVIOUS:
+        return match && !p->held_match;
+    case DT_TOK_MERGED_WITH_NEXT:
+        return p->held_match && !match;
+    default:
+        return false;
+    }
+}
+
+/* Adds one part, which is a match or the text between two matches. */
+static int put_part(struct parts *p, size_t begin, size_t end, bool match)
+{
+    const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
+    match ^= step->invert;
+    if (step->behavior == DT_TOK_ISOLATED)
+        return emit_part(p, begin, end);
+    if (step->behavior == DT_TOK_REMOVED)
+        return match ? 0 : emit_part(p, begin, end);
+    if (p->holds && joins_held(p, step->behavior, match)) {
+        p->end = end;
+    } else {
+        if (p->holds && emit_part(p, p->begin, p->end) < 0)
+            return -1;
+        p->begin = begin;
+        p->end = end;
+    }
+    p->holds = true;
+    p->held_match = match;
+    return 0;
+}
+
+static bool is_punctuation(uint32_t cp)
+{
+    if (cp < 0x80)
+        return cp > ' ' && cp < 0x7f && !(cp >= '0' && cp <= '9') &&
+               !((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z');
+    return dt_tok_in_set(DT_TOK_SET_PUNCTUATION, cp);
+}
+
+/* Whether a step finds this character. */
+static bool finds_char(const struct dt_tok_step *step, const uint8_t *classes,
+                       uint32_t cp)
+{
+    if (step->find == DT_TOK_FIND_PUNCTUATION)
+        return is_punctuation(cp);
+    if (step->find == DT_TOK_FIND_NUMBER)
+        return cp < 0x80 ? cp >= '0' && cp <= '9'
+                         : dt_tok_in_set(DT_TOK_SET_NUMBER, cp);
+    return classes[cp] & DT_TOK_SPACE;
+}
+
+/* Finds the next character that a step wants, at or after `from`. */
+static int find_char(const struct dt_tok_step *step, const uint8_t *classes,
+                     const struct dt_tok_span *span, size_t from, size_t *begin,
+                     size_t *end)
+{
+    size_t bytes;
+    for (size_t i = from; i < span->n; i += bytes)
+        if (finds_char(step, classes, dt_tok_decode(span->s + i, &bytes))) {
+            *begin = i;
+            *end = i + bytes;
+            return 1;
+        }
+    return 0;
+}
+
+enum run { SPACES, WORD, OTHERS };
+
+static enum run run_of(const uint8_t *classes, uint32_t cp)
+{
+    if (dt_tok_in_set(DT_TOK_SET_WORD, cp))
+        return WORD;
+    return classes[cp] & DT_TOK_SPACE ? SPACES : OTHERS;
+}
+
+/* Finds the next run of characters of words, or of others but spaces. */
+static int find_run(const uint8_t *classes, const struct dt_tok_span *span,
+                    size_t from, size_t *begin, size_t *end)
+{
+    enum run found = SPACES;
+    size_t i, bytes;
+    for (i = from; i < span->n; i += bytes) {
+        enum run run = run_of(classes, dt_tok_decode(span->s + i, &bytes));
+        if (found == SPACES)
+            *begin = i;
+        else if (run != found)
+            break;
+        found = run;
+    }
+    *end = i;
+    return found != SPACES;
+}
+
+static int find_match(const struct parts *p, size_t from, size_t *begin,
+                      size_t *end)
+{
+    const struct dt_tok_step *step = &p->e->tokenizer->steps[p->step];
+    const struct dt_tok_span *span = p->span;
+    if (step->find == DT_TOK_FIND_REGEX)
+        return dt_tok_regex_find(step->regex, p->e->matcher, span->s, span->n,
+                                 from, begin, end, p->e->err);
+    if (step->find == DT_TOK_FIND_RUN)
+        return find_run(p->e->classes, span, from, begin, end);
+    if (step->find != DT_TOK_FIND_TEXT)
+        return find_char(step, p->e->classes, span, from, begin, end);
+    const char *found =
+        memmem(span->s + from, span->n - from, step->text, step->text_bytes);
+    if (!found)
+        return 0;
+    *begin = (size_t)(found - span->s);
+    *end = *begin + step->text_bytes;
+    return 1;
+}
+
+/* Cuts a span by a pattern. An empty match counts, except directly behind
+ * another match.
+ */
+static int split_pattern(struct dt_encoder *e, size_t step,
+                         const struct dt_tok_span *span)
+{
+    struct parts p = {.e = e, .step = step, .span = span};
+    size_t done = 0, from = 0, begin, end, bytes;
+    bool any = false;
+    int rc = 0;
+    while (from <= span->n && (rc = find_match(&p, from, &begin, &end)) > 0) {
+        if (begin == end && any && end == done) {
+            bytes = 1;
+            if (from < span->n)
+                dt_tok_decode(span->s + from, &bytes);
+            from += bytes;
+            continue;
+        }
+        if ((begin > done && put_part(&p, done, begin, false) < 0) ||
+            put_part(&p, begin, end, true) < 0)
+            return -1;
+        done = from = end;
+        any = true;
+    }
+    if (rc < 0 || (done < span->n && put_part(&p, done, span->n, false) < 0))
+        return -1;
+    return p.holds ? emit_part(&p, p.begin, p.end) : 0;
+}
+
+static int split_words(struct dt_encoder *e, size_t step,
+                       const struct dt_tok_span *span)
+{
+    enum dt_tok_words words = e->tokenizer->steps[step].words;
+    const bool last = step + 1 == e->tokenizer->step_count;
+    for (size_t i = 0; i < span->n;) {
+        size_t n = dt_tok_word(words, e->classes, span->s + i, span->n - i);
+        struct dt_tok_span part = dt_tok_span_part(span, i, i + n);
+        if ((last ? dt_tok_piece(e, &part) : dt_tok_split(e, step + 1, &part)) <
+            0)
+            return -1;
+        i += n;
+    }
+    return 0;
+}
+
+/* Cuts a span where no merge of BPE joins its characters: the last step. */
+static int split_cuts(struct dt_encoder *e, const struct dt_tok_span *span)
+{
+    const struct dt_tok_model *model = &e->tokenizer->model;
+    size_t begin = 0, bytes;
+    unsigned last = dt_tok_cut_class(dt_tok_decode(span->s, &bytes));
+    for (size_t i = bytes; i < span->n; i += bytes) {
+        const unsigned next =
+            dt_tok_cut_class(dt_tok_decode(span->s + i, &bytes));
+        if (dt_tok_may_cut(model, last, next)) {
+            struct dt_tok_span part = dt_tok_span_part(span, begin, i);
+            if (dt_tok_piece(e, &part) < 0)
+                return -1;
+            begin = i;
+        }
+        last = next;
+    }
+    struct dt_tok_span part = dt_tok_span_part(span, begin, span->n);
+    return dt_tok_piece(e, &part);
+}
+
+static int prepend_text(struct dt_encoder *e, size_t step,
+                        const struct dt_tok_span *span, const char *s, size_t n)
+{
+    struct dt_tok_text *text = &e->stepped[step];
+    struct dt_tok_span longer = *span;
+    uint32_t at = dt_tok_span_begin(span, 0);
+    if (span->n >= n && !memcmp(span->s, s, n))
+        return dt_tok_split(e, step + 1, span);
+    dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
+    dt_tok_text_add(text, s, n, at, at);
+    dt_tok_text_copy(text, span, 0, span->n);
+    return dt_tok_text_span(text, &longer, e->err) < 0
+               ? -1
+               : dt_tok_split(e, step + 1, &longer);
+}
+
+static int split_mark(struct dt_encoder *e, size_t step,
+                      const struct dt_tok_span *span)
+{
+    const struct dt_tok_step *mark = &e->tokenizer->steps[step];
+    struct dt_tok_text *text = &e->stepped[step];
+    struct dt_tok_span marked = *span;
+    bool in_front = mark->prepend == DT_TOK_ALWAYS ||
+                    (mark->prepend == DT_TOK_FIRST && span->first);
+    uint32_t at = dt_tok_span_begin(span, 0);
+    dt_tok_text_clear(text, e->flags & DT_ENCODE_OFFSETS);
+    if (in_front && span->s[0] != ' ' &&
+        (span->n < mark->text_bytes ||
+         memcmp(span->s, mark->text, mark->text_bytes) != 0))
+        dt_tok_text_add(text, mark->text, mark->text_bytes, at, at);
+    for (size_t i = 0; i < span->n;) {
+        const char *space = memchr(span->s + i, ' ', span->n - i);
+        size_t end = space ? (size_t)(space - span->s) : span->n;
+        dt_tok_text_copy(text, span, i, end);
+        if (space)
+            dt_tok_text_add(text, mark->text, mark->text_bytes,
+                            dt_tok_span_begin(span, end),
+                            dt_tok_span_end(span, end));
+        i = end + (space != NULL);
+    }
+    return dt_tok_text_span(text, &marked, e->err) < 0
+               ? -1
+               : dt_tok_split(e, step + 1, &marked);
+}
+
+int dt_tok_split(struct dt_encoder *e, size_t step,
+                 const struct dt_tok_span *span)
+{
+    if (step == e->tokenizer->step_count)
+        return dt_tok_piece(e, span);
+    switch (e->tokenizer->steps[step].kind) {
+    case DT_TOK_STEP_WORDS:
+        return split_words(e, step, span);
+    case DT_TOK_STEP_PATTERN:
+        return split_pattern(e, step, span);
+    case DT_TOK_STEP_SPACE:
+        return prepend_text(e, step, span, " ", 1);
+    case DT_TOK_STEP_MARK:
+        return split_mark(e, step, span);
+    default:
+        return split_cuts(e, span);
+    }
 }

@@ -16,8 +16,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "tokenizer/basics.h"
-#include "tokenizer/regex.h"
+#include "tokenizer/tokenizer_impl.h"
 
 enum {
     PATTERN_MAX_BYTES = 1 << 14,

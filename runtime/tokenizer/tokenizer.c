@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/foreign.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 /* Reads everything in tokenizer.json. */
 static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 static int reserve_paths(struct dt_tok_work *work, size_t n,
                          struct dt_error *err)

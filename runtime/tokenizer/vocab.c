@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vocab.c - maps texts to ids and back */
+/*
+ * vocab.c - the vocabulary, tries and hash tables: texts and numbers by their
+ * keys
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,7 +11,125 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
+
+/* --- a hash table of numbers --- */
+
+/* Allocates free slots. -1: out of memory. */
+static int allocate_slots(struct dt_tok_map *map, size_t slots)
+{
+    map->slots = malloc(slots * sizeof(map->slots[0]));
+    if (!map->slots)
+        return -1;
+    memset(map->slots, 0xff, slots * sizeof(map->slots[0]));
+    map->mask = slots - 1;
+    map->count = 0;
+    return 0;
+}
+
+int dt_tok_map_init(struct dt_tok_map *map, size_t count)
+{
+    size_t slots = 8;
+    while (slots < count + count / 2)
+        slots *= 2;
+    return allocate_slots(map, slots);
+}
+
+void dt_tok_map_fini(struct dt_tok_map *map)
+{
+    free(map->slots);
+    *map = (struct dt_tok_map){0};
+}
+
+static void put_slot(struct dt_tok_map *map, uint64_t key, uint64_t value)
+{
+    size_t i = dt_tok_map_home(map, key);
+    while (map->slots[i].value != DT_TOK_NONE && map->slots[i].key != key)
+        i = (i + 1) & map->mask;
+    map->count += map->slots[i].value == DT_TOK_NONE;
+    map->slots[i] = (struct dt_tok_slot){key, value};
+}
+
+int dt_tok_map_put(struct dt_tok_map *map, uint64_t key, uint64_t value)
+{
+    if ((map->count + 1) * 4 > (map->mask + 1) * 3) {
+        struct dt_tok_map grown;
+        if (allocate_slots(&grown, 2 * (map->mask + 1)) < 0)
+            return -1;
+        for (size_t i = 0; i <= map->mask; i++)
+            if (map->slots[i].value != DT_TOK_NONE)
+                put_slot(&grown, map->slots[i].key, map->slots[i].value);
+        free(map->slots);
+        *map = grown;
+    }
+    put_slot(map, key, value);
+    return 0;
+}
+
+/* --- byte strings, found byte by byte --- */
+
+static int trie_add_node(struct dt_tok_trie *trie)
+{
+    if (trie->count == trie->capacity) {
+        size_t capacity = 2 * trie->capacity + 64;
+        if (!dt_tok_grow(&trie->values, capacity, sizeof(trie->values[0])))
+            return -1;
+        trie->capacity = capacity;
+    }
+    trie->values[trie->count++] = -1;
+    return 0;
+}
+
+int dt_tok_trie_init(struct dt_tok_trie *trie)
+{
+    return dt_tok_map_init(&trie->nodes, 0) < 0 ? -1 : trie_add_node(trie);
+}
+
+void dt_tok_trie_fini(struct dt_tok_trie *trie)
+{
+    dt_tok_map_fini(&trie->nodes);
+    free(trie->values);
+    *trie = (struct dt_tok_trie){0};
+}
+
+int dt_tok_trie_add(struct dt_tok_trie *trie, const char *s, size_t n,
+                    int32_t value)
+{
+    uint64_t node = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t next = dt_tok_trie_next(trie, node, s[i]);
+        if (next == DT_TOK_NONE) {
+            next = trie->count;
+            if (trie_add_node(trie) < 0 ||
+                dt_tok_map_put(&trie->nodes, node * 256 + (unsigned char)s[i],
+                               next) < 0)
+                return -1;
+        }
+        node = next;
+    }
+    if (trie->values[node] < 0)
+        trie->values[node] = value;
+    return 0;
+}
+
+int32_t dt_tok_trie_longest(const struct dt_tok_trie *trie, const char *s,
+                            size_t n, size_t *bytes)
+{
+    int32_t found = -1;
+    uint64_t node = 0;
+    for (size_t i = 0; i < n; i++) {
+        node = dt_tok_trie_next(trie, node, s[i]);
+        if (node == DT_TOK_NONE)
+            break;
+        if (trie->values[node] >= 0) {
+            found = trie->values[node];
+            *bytes = i + 1;
+        }
+    }
+    return found;
+}
+
+/* --- texts and their ids --- */
 
 int dt_tok_vocab_init(struct dt_tok_vocab *vocab, size_t id_end, size_t count)
 {

@@ -10,7 +10,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 /* The patterns of Llama 3 and Qwen differ only in the numbers. */
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat.c - chooses a chat template and gives it its variables */
+/*
+ * chat.c - chooses a chat template, tries it and renders conversations with it
+ */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,8 +13,208 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
-#include "tokenizer/chat/chat_impl.h"
 #include "base/utf8.h"
+#include "tokenizer/chat/chat_impl.h"
+
+/* --- templates of our own ---
+ *
+ * They render what the published templates of these families render of
+ * conversations without tools, and mark what the assistant writes. With
+ * "training" qwen3 keeps the reasoning of every answer, as TRL trains it.
+ */
+
+/* Made of chat/NAME.jinja: text_NAME. */
+#include "tokenizer/chat/chat_texts.inc"
+
+#define IM_CONTROL "<|im_start|>", "<|im_end|>"
+#define LLAMA3_CONTROL "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
+
+/* A template of our own. */
+struct named {
+    const char *name;
+    const char *text;       /* Jinja; it knows the variable "training" */
+    const char *control[4]; /* texts that must be single tokens */
+    bool needs_eos;
+};
+
+static const struct named all[] = {
+    {"chatml", text_chatml, {IM_CONTROL}, false},
+    {"qwen2.5", text_qwen2_5, {IM_CONTROL}, false},
+    {"qwen3", text_qwen3, {IM_CONTROL, "<think>", "</think>"}, false},
+    {"llama2", text_llama2, {NULL}, true},
+    {"llama3", text_llama3, {LLAMA3_CONTROL}, false},
+    {"llama3.1", text_llama3_1, {LLAMA3_CONTROL}, false},
+    {"mistral", text_mistral, {NULL}, true},
+};
+
+/* The one with this name, or NULL. */
+static const struct named *find_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(name, all[i].name) == 0)
+            return &all[i];
+    return NULL;
+}
+
+/* XXH3 of published templates that TRL replaces for training by forms like
+ * ours. A newline behind their last block is no part of them.
+ */
+static const struct {
+    uint64_t hash;
+    const char *name;
+} published[] = {
+    {UINT64_C(0x2469c9508f79506e), "qwen2.5"}, /* Qwen 2.5 */
+    {UINT64_C(0xc9e0155c80737cf2), "qwen3"},   /* Qwen 3 */
+};
+
+/* The one that is the form for training of a published template, as in TRL;
+ * NULL: none.
+ */
+static const struct named *training_form(const char *source)
+{
+    size_t n = strlen(source);
+    n -= n >= 3 && memcmp(source + n - 3, "%}\n", 3) == 0;
+    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++)
+        if (XXH3_64bits(source, n) == published[i].hash)
+            return find_named(published[i].name);
+    return NULL;
+}
+
+/* --- trying a template ---
+ *
+ * What a template does is seen best in what it renders: whether it writes the
+ * messages at all, and what it ends answers with. Headers such as <|user|> are
+ * plain text in many published models, so that nothing follows from these
+ * alone; an end of several tokens is one that the model does not stop at.
+ */
+
+enum {
+    FORMS = 4,          /* of a conversation */
+    LITERAL_BYTES = 64, /* of a control token */
+};
+
+static const char answer[] = "An answer.";
+
+/* A message; `parts`: its content is a list. */
+static json_t *make_message(const char *role, const char *content, bool parts)
+{
+    return parts ? json_pack("{ss, s[{ss, ss}]}", "role", role, "content",
+                             "type", "text", "text", content)
+                 : json_pack("{ss, ss}", "role", role, "content", content);
+}
+
+/* Renders a question and its answer in one of the forms. False: the template
+ * refuses it.
+ */
+static bool render_form(const struct dt_chat *chat, int form,
+                        const char *question, const char *reply,
+                        struct dt_template_text *out)
+{
+    const bool parts = form & 1, system = form & 2;
+    json_t *messages = json_array();
+    struct dt_error err;
+    if (system)
+        json_array_append_new(messages,
+                              make_message("system", question, parts));
+    json_array_append_new(messages, make_message("user", question, parts));
+    json_array_append_new(messages, make_message("assistant", reply, parts));
+    const struct dt_chat_input input = {.messages = messages,
+                                        .count = json_array_size(messages)};
+    int rc = dt_chat_apply(chat, chat->template, &input, messages, input.count,
+                           0, out, &err);
+    json_decref(messages);
+    return rc == 0;
+}
+
+/* --- control tokens --- */
+
+/* The <...> at the beginning of a text; false: there is none. */
+static bool read_literal(const char *text, char literal[LITERAL_BYTES])
+{
+    if (text[0] != '<')
+        return false;
+    size_t n = strcspn(text + 1, "< \t\r\n>") + 2;
+    if (text[n - 1] != '>' || n >= LITERAL_BYTES)
+        return false;
+    memcpy(literal, text, n);
+    literal[n] = '\0';
+    return true;
+}
+
+/* Where in a rendering the end of the last answer begins; NULL: unknown. */
+static const char *find_end(const char *text)
+{
+    const char *end = NULL;
+    for (const char *at = text; (at = strstr(at, answer)); at++)
+        end = at + strlen(answer);
+    return end ? end + strspn(end, " \t\r\n") : NULL;
+}
+
+/* Names what looks like a control token, or is the end, but is none. */
+static void warn_missing(struct dt_chat *chat, const char *name,
+                         const char *text, const char *end,
+                         const struct dt_tokenizer *tokenizer)
+{
+    char missing[256] = "", literal[LITERAL_BYTES];
+    size_t n = 0;
+    for (const char *at = text; (at = strchr(at, '<')); at++)
+        if (read_literal(at, literal) && (at == end || at[1] == '|') &&
+            dt_tokenizer_id(tokenizer, literal) < 0 &&
+            !strstr(missing, literal) &&
+            n + strlen(literal) + 2 < sizeof(missing))
+            n += (size_t)snprintf(missing + n, sizeof(missing) - n, "%s%s",
+                                  n ? ", " : "", literal);
+    dt_error_add(&chat->warning, EX_DATAERR,
+                 "the tokenizer has no single token for %s, which the chat "
+                 "template %s writes: each becomes several tokens",
+                 missing, name);
+}
+
+static void look_at_end(struct dt_chat *chat, const char *name,
+                        const char *text, const struct dt_tokenizer *tokenizer)
+{
+    const char *end = find_end(text);
+    char literal[LITERAL_BYTES];
+    if (!end || !read_literal(end, literal))
+        return;
+    chat->end = dt_tokenizer_id(tokenizer, literal);
+    if (chat->end < 0 && !chat->ours)
+        warn_missing(chat, name, text, end, tokenizer);
+}
+
+/* --- all of it --- */
+
+/* Finds chat->end, and warns of control tokens that the tokenizer lacks; `name`
+ * is the template's for messages. -1: EX_CONFIG, it ignores the messages.
+ */
+static int probe(struct dt_chat *chat, const char *name,
+                 const struct dt_tokenizer *tokenizer, struct dt_error *err)
+{
+    struct dt_template_text one = {0}, other = {0};
+    int form = 0, same = 0;
+    bool found = false;
+    chat->end = -1;
+    for (; form < FORMS && !found; form++) {
+        if (!render_form(chat, form, "A question?", answer, &one) ||
+            !render_form(chat, form, "Why?", "So.", &other))
+            continue;
+        found = strcmp(one.text, other.text) != 0;
+        same += !found;
+    }
+    if (found)
+        look_at_end(chat, name, one.text, tokenizer);
+    dt_template_text_fini(&one);
+    dt_template_text_fini(&other);
+    return same < FORMS
+               ? 0
+               : dt_error_set(err, EX_CONFIG,
+                              "%s: the chat template writes nothing of the "
+                              "messages: is it one, and does it go over "
+                              "\"messages\"?",
+                              name);
+}
+
+/* --- choosing --- */
 
 enum {
     SPECIAL_BYTES = 256, /* room for the text of a special token */
@@ -38,7 +240,7 @@ static struct dt_template *make_template(const char *file, const char *text,
 }
 
 /* One of ours, whose name is in its messages. */
-static struct dt_template *make_named(const struct dt_chat_named *named,
+static struct dt_template *make_named(const struct named *named,
                                       struct dt_error *err)
 {
     char file[64];
@@ -46,7 +248,7 @@ static struct dt_template *make_named(const struct dt_chat_named *named,
     return make_template(file, named->text, err);
 }
 
-static void warn_tokens(struct dt_chat *chat, const struct dt_chat_named *named,
+static void warn_tokens(struct dt_chat *chat, const struct named *named,
                         const struct dt_tokenizer *tokenizer)
 {
     char missing[256] = "";
@@ -62,7 +264,7 @@ static void warn_tokens(struct dt_chat *chat, const struct dt_chat_named *named,
                      missing, named->name);
 }
 
-static int choose_named(struct dt_chat *chat, const struct dt_chat_named *named,
+static int choose_named(struct dt_chat *chat, const struct named *named,
                         const struct dt_tokenizer *tokenizer,
                         struct dt_error *err)
 {
@@ -100,7 +302,7 @@ static int choose_auto(struct dt_chat *chat,
 {
     const char *text = dt_tokenizer_chat_template(tokenizer);
     const char *tools = dt_tokenizer_tool_template(tokenizer);
-    const struct dt_chat_named *training;
+    const struct named *training;
     if (!text)
         return dt_error_set(
             err, EX_CONFIG,
@@ -114,7 +316,7 @@ static int choose_auto(struct dt_chat *chat,
     if (tools && !(chat->with_tools = make_template(
                        dt_tokenizer_tool_template_file(tokenizer), tools, err)))
         return -1;
-    training = dt_chat_training_form(dt_template_source(chat->template));
+    training = training_form(dt_template_source(chat->template));
     if (training && !(chat->training = make_named(training, err)))
         return -1;
     return 0;
@@ -124,7 +326,7 @@ static int choose_template(struct dt_chat *chat, const char *name,
                            const struct dt_tokenizer *tokenizer,
                            struct dt_error *err)
 {
-    const struct dt_chat_named *named = dt_chat_named(name);
+    const struct named *named = find_named(name);
     size_t n = strlen(name);
     if (named)
         return choose_named(chat, named, tokenizer, err);
@@ -212,7 +414,7 @@ struct dt_chat *dt_chat_create(const char *name, const char *variables,
         is_auto(name) ? dt_tokenizer_template_file(tokenizer) : name;
     if (make_variables(chat, variables, tokenizer, err) < 0 ||
         choose_template(chat, name, tokenizer, err) < 0 ||
-        dt_chat_probe(chat, file, tokenizer, err) < 0) {
+        probe(chat, file, tokenizer, err) < 0) {
         dt_chat_destroy(chat);
         return NULL;
     }

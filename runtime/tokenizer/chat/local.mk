@@ -2,12 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/tokenizer/chat/chat.c \
 	runtime/tokenizer/chat/chat.h \
-	runtime/tokenizer/chat/chat_apply.c \
 	runtime/tokenizer/chat/chat_impl.h \
-	runtime/tokenizer/chat/chat_named.c \
-	runtime/tokenizer/chat/chat_probe.c \
 	runtime/tokenizer/chat/chat_render.c \
-	runtime/tokenizer/chat/chat_trained.c \
 	# End of runtime/tokenizer/chat
 
 # Chat templates, as C strings
@@ -22,7 +18,7 @@ chat_templates = \
 	# End of chat_templates
 EXTRA_DIST += $(chat_templates) runtime/tokenizer/chat/embed.awk
 CLEANFILES += runtime/tokenizer/chat/chat_texts.inc
-runtime/tokenizer/chat/chat_named.$(OBJEXT): runtime/tokenizer/chat/chat_texts.inc
+runtime/tokenizer/chat/chat.$(OBJEXT): runtime/tokenizer/chat/chat_texts.inc
 runtime/tokenizer/chat/chat_texts.inc: $(chat_templates) \
 		runtime/tokenizer/chat/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) runtime/tokenizer/chat && LC_ALL=C $(AWK) \

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/scratch.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 #define BPE(vocab, merges, more)                                               \
     "{\"model\": {\"type\": \"BPE\", \"vocab\": {" vocab                       \

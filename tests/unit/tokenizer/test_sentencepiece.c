@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/scratch.h"
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/tokenizer_impl.h"
 
 /* A message that is written field by field. */
 struct message {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/scratch.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 /* The parts of a small file, in its order. */
 #define TOKEN(id, text, more)                                                  \

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/scratch.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 #define UNIGRAM(vocab, more)                                                   \
     "{\"model\": {\"type\": \"Unigram\", \"vocab\": [" vocab "]" more "}}"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <utf8proc.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/tokenizer_impl.h"
 
 #define NUMBERS(numbers)                                                       \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers      \

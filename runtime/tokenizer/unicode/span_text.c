@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - builds text with offsets into the original text */
+/* span_text.c - builds text with offsets into the original text */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/unicode/unicode.h"
 
 void dt_tok_text_fini(struct dt_tok_text *text)
 {

@@ -1,14 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unicode.c - classifies code points and computes normal form C */
+/* unicode.c - code points: classes, sets, UTF-8 */
 #include "config.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utf8proc.h>
 
-#include "tokenizer/impl.h"
+#include "tokenizer/unicode/unicode.h"
+
+/* --- sets --- */
+
+#include "tokenizer/unicode/sets.def"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define SET(ranges)                                                            \
+    {                                                                          \
+        ranges, LENGTH(ranges)                                                 \
+    }
+
+static const struct {
+    const struct dt_tok_range *ranges;
+    size_t count;
+} sets[] = {
+    [DT_TOK_SET_OPAQUE] = SET(opaque),
+    [DT_TOK_SET_MARKS] = SET(marks),
+    [DT_TOK_SET_PUNCTUATION] = SET(punctuation),
+    [DT_TOK_SET_WORD] = SET(word),
+    [DT_TOK_SET_NUMBER] = SET(number),
+};
+
+static int compare_range(const void *key, const void *item)
+{
+    const uint32_t cp = *(const uint32_t *)key;
+    const struct dt_tok_range *range = item;
+    return cp < range->first ? -1 : cp > range->last;
+}
+
+const struct dt_tok_range *dt_tok_find_range(const struct dt_tok_range *table,
+                                             size_t count, uint32_t code_point)
+{
+    return bsearch(&code_point, table, count, sizeof(*table), compare_range);
+}
+
+bool dt_tok_in_set(enum dt_tok_set set, uint32_t code_point)
+{
+    return dt_tok_find_range(sets[set].ranges, sets[set].count, code_point);
+}
+
+/* --- categories of code points that came after Unicode 14 --- */
+
+struct late {
+    uint32_t first, last;
+    char category[3];
+};
+
+#include "tokenizer/unicode/late.def"
+
+size_t dt_tok_late_ranges(const char *category, size_t length,
+                          char out[DT_TOK_LATE_BYTES])
+{
+    size_t bytes = 0;
+    _Static_assert(LENGTH(late) * (sizeof("\\x{10ffff}-\\x{10ffff}") - 1) <
+                       DT_TOK_LATE_BYTES,
+                   "no room");
+    for (size_t i = 0; i < LENGTH(late); i++)
+        if (length <= 2 && memcmp(late[i].category, category, length) == 0)
+            bytes += (size_t)snprintf(out + bytes, DT_TOK_LATE_BYTES - bytes,
+                                      "\\x{%" PRIx32 "}-\\x{%" PRIx32 "}",
+                                      late[i].first, late[i].last);
+    return bytes;
+}
+
+/* Sets the class of these code points if they have a category ('L', 'N'). */
+static void mark_late(char category, uint8_t class, uint8_t *classes)
+{
+    for (size_t i = 0; i < LENGTH(late); i++)
+        for (uint32_t cp = late[i].first;
+             late[i].category[0] == category && cp <= late[i].last; cp++)
+            classes[cp] = (uint8_t)((classes[cp] & ~DT_TOK_OTHER) | class);
+}
+
+/* --- classes --- */
 
 static uint8_t classes[DT_TOK_CODE_POINTS];
 
@@ -46,7 +122,7 @@ static bool changes_alone(uint32_t cp, size_t n,
            buffer[0] != (utf8proc_int32_t)cp;
 }
 
-/* Marks the code points that NFC may change, of those that DECOMPOSE. A code
+/* Marks the code points that NFC may change among those that DECOMPOSE. A code
  * point that occurs in a decomposition, except as the first, may be joined to
  * the one before it.
  */
@@ -85,13 +161,13 @@ static uint8_t class_of(utf8proc_propval_t category)
     }
 }
 
-/* What is known of a code point by itself. Its properties are asked for once,
- * as asking takes most of the time.
+/* The class of a code point by its own properties, which are looked up once, as
+ * this takes most of the time.
  */
 static uint8_t properties_of(uint32_t cp)
 {
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
-    const bool hangul = cp >= 0xac00 && cp < 0xd7a4; /* by a rule */
+    const bool hangul = cp >= 0xac00 && cp < 0xd7a4; /* decompose by a rule */
     return class_of(p->category) |
            (p->combining_class != 0 ? DT_TOK_ACTIVE : 0) |
            (hangul || p->decomp_seqindex != UINT16_MAX ? DECOMPOSES : 0);
@@ -101,15 +177,18 @@ static void make_classes(void)
 {
     for (uint32_t cp = 0; cp < DT_TOK_CODE_POINTS; cp++)
         classes[cp] = properties_of(cp);
-    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+    for (size_t i = 0; i < LENGTH(spaces); i++)
         for (uint32_t cp = spaces[i][0]; cp <= spaces[i][1]; cp++)
             classes[cp] = DT_TOK_SPACE | (classes[cp] & DECOMPOSES);
-    dt_tok_mark_late('L', DT_TOK_LETTER, classes);
-    dt_tok_mark_late('N', DT_TOK_NUMBER, classes);
+    mark_late('L', DT_TOK_LETTER, classes);
+    mark_late('N', DT_TOK_NUMBER, classes);
     classes['\n'] |= DT_TOK_NEWLINE;
     classes['\r'] |= DT_TOK_NEWLINE;
     mark_active();
-    dt_tok_mark_set(DT_TOK_SET_OPAQUE, classes, DT_TOK_ACTIVE, DT_TOK_OPAQUE);
+    for (size_t i = 0; i < LENGTH(opaque); i++)
+        for (uint32_t cp = opaque[i].first; cp <= opaque[i].last; cp++)
+            classes[cp] =
+                (uint8_t)((classes[cp] & ~DT_TOK_ACTIVE) | DT_TOK_OPAQUE);
 }
 
 const uint8_t *dt_tok_classes(void)
@@ -118,6 +197,8 @@ const uint8_t *dt_tok_classes(void)
     pthread_once(&once, make_classes);
     return classes;
 }
+
+/* --- UTF-8 --- */
 
 size_t dt_tok_encode(uint32_t code_point, char out[4])
 {
@@ -157,77 +238,6 @@ int dt_tok_sequence(const unsigned char *s, size_t n)
             return -i;
     }
     return length;
-}
-
-/* The end of the text from `from` on that NFC does not change: the character
- * before the first active one, which the two may form.
- */
-static size_t find_active(const char *s, size_t n, size_t from)
-{
-    size_t bytes, before = from;
-    for (size_t i = from; i < n; i += bytes) {
-        uint8_t class = classes[dt_tok_decode(s + i, &bytes)];
-        if (class & DT_TOK_ACTIVE)
-            return before;
-        before = class & DT_TOK_OPAQUE ? i + bytes : i;
-    }
-    return n;
-}
-
-/* The end of the text to compose: one character of any kind at `from`, and the
- * active ones that follow it.
- */
-static size_t end_of_active(const char *s, size_t n, size_t from)
-{
-    size_t bytes;
-    dt_tok_decode(s + from, &bytes);
-    for (size_t i = from + bytes; i < n; i += bytes)
-        if (!(classes[dt_tok_decode(s + i, &bytes)] & DT_TOK_ACTIVE))
-            return i;
-    return n;
-}
-
-bool dt_tok_nfc_needed(const char *s, size_t n)
-{
-    size_t i = 0;
-    /* Bytes from 0xcc on start U+0300 and up. */
-    while (i < n && (unsigned char)s[i] < 0xcc)
-        i++;
-    return find_active(s, n, i) < n;
-}
-
-int dt_tok_map(int options, const struct dt_tok_span *span, size_t from,
-               size_t to, struct dt_tok_text *text, struct dt_error *err)
-{
-    utf8proc_uint8_t *out = NULL;
-    utf8proc_ssize_t n = utf8proc_map(
-        (const utf8proc_uint8_t *)span->s + from, (utf8proc_ssize_t)(to - from),
-        &out, (utf8proc_option_t)(UTF8PROC_STABLE | options));
-    if (n < 0)
-        return dt_error_set(err, EX_OSERR, "normal form: %s",
-                            utf8proc_errmsg(n));
-    dt_tok_text_add(text, (const char *)out, (size_t)n,
-                    dt_tok_span_begin(span, from),
-                    dt_tok_span_end(span, to - 1));
-    free(out);
-    return 0;
-}
-
-int dt_tok_nfc(const struct dt_tok_span *span, struct dt_tok_text *text,
-               struct dt_error *err)
-{
-    for (size_t i = 0; i < span->n;) {
-        size_t end = find_active(span->s, span->n, i);
-        dt_tok_text_copy(text, span, i, end);
-        i = end;
-        if (i == span->n)
-            break;
-        end = end_of_active(span->s, span->n, i);
-        if (dt_tok_map(UTF8PROC_COMPOSE, span, i, end, text, err) < 0)
-            return -1;
-        i = end;
-    }
-    return 0;
 }
 
 const char *dt_tok_unicode_library(void)
