@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* functions.c - the functions that a template can call */
+/* functions.c - functions, and attributes, items and methods of values */
 #include "config.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
+
+/* --- functions --- */
 
 static bool call_range(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                        struct dt_tpl_value *out)
@@ -162,6 +164,7 @@ bool dt_tpl_find_function(struct dt_tpl_text name, struct dt_tpl_value *out)
     return false;
 }
 
+/* Calls a function of functions.c. */
 bool dt_tpl_function(struct dt_tpl_run *r, enum dt_tpl_function function,
                      const struct dt_tpl_args *args, struct dt_tpl_value *out)
 {
@@ -178,4 +181,327 @@ bool dt_tpl_function(struct dt_tpl_run *r, enum dt_tpl_function function,
     default:
         return dt_tpl_fail(r, "this function is not supported");
     }
+}
+
+/* --- methods --- */
+
+bool dt_tpl_has_method(enum dt_tpl_kind kind, struct dt_tpl_text name)
+{
+    static const char *const strings[] = {
+        "strip",        "lstrip",      "rstrip",       "split",
+        "rsplit",       "splitlines",  "startswith",   "endswith",
+        "upper",        "lower",       "title",        "capitalize",
+        "swapcase",     "casefold",    "replace",      "find",
+        "rfind",        "index",       "rindex",       "count",
+        "join",         "format",      "removeprefix", "removesuffix",
+        "partition",    "rpartition",  "isspace",      "isalpha",
+        "isdigit",      "isdecimal",   "isnumeric",    "isalnum",
+        "isupper",      "islower",     "zfill",        "ljust",
+        "rjust",        "center",      "expandtabs",   "encode",
+        "format_map",   "translate",   "maketrans",    "istitle",
+        "isidentifier", "isprintable", "isascii",      NULL};
+    static const char *const dicts[] = {
+        "get", "items",   "keys",  "values",     "copy",     "update",
+        "pop", "popitem", "clear", "setdefault", "fromkeys", NULL};
+    static const char *const lists[] = {"index",  "count",  "copy",    "append",
+                                        "extend", "insert", "pop",     "remove",
+                                        "clear",  "sort",   "reverse", NULL};
+    static const char *const tuples[] = {"index", "count", NULL};
+    static const char *const loops[] = {"cycle", "changed", NULL};
+    static const char *const *const all[] = {
+        [V_STRING] = strings, [V_DICT] = dicts,   [V_LIST] = lists,
+        [V_TUPLE] = tuples,   [V_RANGE] = tuples, [V_LOOP] = loops};
+    const char *const *names = kind <= V_LOOP ? all[kind] : NULL;
+    for (; names && *names; names++)
+        if (dt_tpl_text_is(name, *names))
+            return true;
+    return false;
+}
+
+static bool unsupported(struct dt_tpl_run *r, const struct dt_tpl_method *m)
+{
+    bool changes = m->self.kind == V_LIST || m->self.kind == V_DICT;
+    return dt_tpl_fail(r, "the method '%.*s' of %s is not %s", (int)m->name.n,
+                       m->name.s, dt_tpl_kind_name(&m->self),
+                       changes ? "allowed" : "supported");
+}
+
+/* --- objects --- */
+
+/* The keys, values or pairs of an object as a view. */
+static bool view_of(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
+                    char what, struct dt_tpl_value *out)
+{
+    struct dt_tpl_list *view = dt_tpl_list(r, V_VIEW, dict->count, out);
+    for (size_t i = 0; view && i < dict->count; i++) {
+        struct dt_tpl_value item =
+            what == 'k' ? dict->pairs[i].key : dict->pairs[i].value;
+        struct dt_tpl_list *pair =
+            what == 'i' ? dt_tpl_list(r, V_TUPLE, 2, &item) : NULL;
+        if (what == 'i' &&
+            (!pair || !dt_tpl_list_add(r, pair, dict->pairs[i].key) ||
+             !dt_tpl_list_add(r, pair, dict->pairs[i].value)))
+            return false;
+        if (!dt_tpl_list_add(r, view, item))
+            return false;
+    }
+    return view;
+}
+
+static bool dict_method(struct dt_tpl_run *r, const struct dt_tpl_method *m,
+                        const struct dt_tpl_args *args,
+                        struct dt_tpl_value *out)
+{
+    struct dt_tpl_value key = dt_tpl_arg(args, 0, NULL, dt_tpl_none()), *found;
+    if (dt_tpl_text_is(m->name, "get")) {
+        if (args->count == 0 || args->count > 2 || args->keyword_count > 0)
+            return dt_tpl_fail(r, "get expects a key, and perhaps a default");
+        if (!dt_tpl_dict_find(r, m->self.dict, &key, &found))
+            return false;
+        *out = found ? *found : dt_tpl_arg(args, 1, NULL, dt_tpl_none());
+        return true;
+    }
+    if (!dt_tpl_check_args(r, args, "this method", ""))
+        return dt_tpl_text_is(m->name, "copy") ? false : unsupported(r, m);
+    if (dt_tpl_text_is(m->name, "items") || dt_tpl_text_is(m->name, "keys") ||
+        dt_tpl_text_is(m->name, "values"))
+        return view_of(r, m->self.dict, m->name.s[0], out);
+    if (!dt_tpl_text_is(m->name, "copy"))
+        return unsupported(r, m);
+    *out = m->self;
+    return true;
+}
+
+/* --- lists --- */
+
+static bool list_method(struct dt_tpl_run *r, const struct dt_tpl_method *m,
+                        const struct dt_tpl_args *args,
+                        struct dt_tpl_value *out)
+{
+    bool counts = dt_tpl_text_is(m->name, "count"), same;
+    int64_t count = 0;
+    if (dt_tpl_text_is(m->name, "copy")) {
+        *out = m->self;
+        return true;
+    }
+    if (!counts && !dt_tpl_text_is(m->name, "index"))
+        return unsupported(r, m);
+    if (args->count != 1 || args->keyword_count > 0)
+        return dt_tpl_fail(r, "this method expects one argument here");
+    for (size_t i = 0; i < m->self.list->count; i++) {
+        if (!dt_tpl_equal(r, &m->self.list->items[i], &args->items[0], &same))
+            return false;
+        if (same && !counts) {
+            *out = dt_tpl_int((int64_t)i);
+            return true;
+        }
+        count += same;
+    }
+    *out = dt_tpl_int(count);
+    return counts || dt_tpl_fail(r, "the value is not in the list");
+}
+
+static bool loop_method(struct dt_tpl_run *r, const struct dt_tpl_method *m,
+                        const struct dt_tpl_args *args,
+                        struct dt_tpl_value *out)
+{
+    struct dt_tpl_loop *loop = m->self.loop;
+    struct dt_tpl_value now;
+    struct dt_tpl_list *list;
+    bool same = false;
+    if (dt_tpl_text_is(m->name, "cycle")) {
+        if (args->count == 0)
+            return dt_tpl_fail(r, "cycle expects values");
+        *out = args->items[loop->index % args->count];
+        return true;
+    }
+    list = dt_tpl_list(r, V_TUPLE, args->count, &now);
+    for (size_t i = 0; list && i < args->count; i++)
+        if (!dt_tpl_list_add(r, list, args->items[i]))
+            return false;
+    if (!list || (loop->changed.kind == V_TUPLE &&
+                  !dt_tpl_equal(r, &loop->changed, &now, &same)))
+        return false;
+    loop->changed = now;
+    *out = dt_tpl_bool(!same);
+    return true;
+}
+
+bool dt_tpl_method(struct dt_tpl_run *r, const struct dt_tpl_method *m,
+                   const struct dt_tpl_args *args, struct dt_tpl_value *out)
+{
+    switch (m->self.kind) {
+    case V_STRING:
+        if (m->self.flag)
+            return dt_tpl_fail(r, "methods of a safe string are not supported");
+        return dt_tpl_string_method(r, m->self.text, m->name, args, out);
+    case V_DICT:
+        return dict_method(r, m, args, out);
+    case V_LOOP:
+        return loop_method(r, m, args, out);
+    default:
+        return list_method(r, m, args, out);
+    }
+}
+
+/* --- attributes and items --- */
+
+static struct dt_tpl_value loop_attribute(const struct dt_tpl_loop *loop,
+                                          struct dt_tpl_text name)
+{
+    const int64_t index = (int64_t)loop->index;
+    const int64_t count = (int64_t)loop->items->count;
+    const struct {
+        const char *name;
+        struct dt_tpl_value value;
+    } all[] = {
+        {"index", dt_tpl_int(index + 1)},
+        {"index0", dt_tpl_int(index)},
+        {"first", dt_tpl_bool(index == 0)},
+        {"last", dt_tpl_bool(index + 1 == count)},
+        {"length", dt_tpl_int(count)},
+        {"revindex", dt_tpl_int(count - index)},
+        {"revindex0", dt_tpl_int(count - index - 1)},
+        {"depth", dt_tpl_int(1)},
+        {"depth0", dt_tpl_int(0)},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (dt_tpl_text_is(name, all[i].name))
+            return all[i].value;
+    if (dt_tpl_text_is(name, "previtem") && index > 0)
+        return loop->items->items[index - 1];
+    if (dt_tpl_text_is(name, "nextitem") && index + 1 < count)
+        return loop->items->items[index + 1];
+    struct dt_tpl_value none = dt_tpl_undefined(name);
+    none.flag = true;
+    return none;
+}
+
+/* The method of a value, or undefined. */
+static bool find_method(struct dt_tpl_run *r, const struct dt_tpl_value *value,
+                        struct dt_tpl_text name, struct dt_tpl_value *out)
+{
+    *out = dt_tpl_undefined(name);
+    out->flag = true;
+    if (!dt_tpl_has_method(value->kind, name))
+        return true;
+    struct dt_tpl_method *method = dt_tpl_alloc(r, sizeof(*method));
+    if (!method)
+        return false;
+    *method = (struct dt_tpl_method){*value, name};
+    *out = (struct dt_tpl_value){.kind = V_METHOD, .method = method};
+    return true;
+}
+
+/* Refuses what values have in Python and not here, which would be empty. */
+static bool check_attribute(struct dt_tpl_run *r,
+                            const struct dt_tpl_value *value,
+                            struct dt_tpl_text name)
+{
+    static const char *const numbers[] = {"real",
+                                          "imag",
+                                          "numerator",
+                                          "denominator",
+                                          "is_integer",
+                                          "bit_length",
+                                          "bit_count",
+                                          "to_bytes",
+                                          "from_bytes",
+                                          "conjugate",
+                                          "hex",
+                                          "fromhex",
+                                          "as_integer_ratio",
+                                          NULL};
+    static const char *const ranges[] = {"start", "stop", "step", NULL};
+    static const char *const views[] = {"isdisjoint", "mapping", NULL};
+    static const char *const macros[] = {"arguments",       "caller",
+                                         "catch_kwargs",    "catch_varargs",
+                                         "explicit_caller", NULL};
+    static const char *const *const all[] = {
+        [V_BOOL] = numbers, [V_INT] = numbers, [V_FLOAT] = numbers,
+        [V_RANGE] = ranges, [V_VIEW] = views,  [V_MACRO] = macros};
+    const char *const *names = value->kind <= V_MACRO ? all[value->kind] : NULL;
+    for (; names && *names; names++)
+        if (dt_tpl_text_is(name, *names))
+            return dt_tpl_fail(r, "the attribute '%s' of %s is not supported",
+                               *names, dt_tpl_kind_name(value));
+    return true;
+}
+
+bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
+                      struct dt_tpl_text name, struct dt_tpl_value *out)
+{
+    struct dt_tpl_value *found = NULL;
+    if (value->kind == V_UNDEFINED)
+        return dt_tpl_fail_undefined(r, value);
+    if (value->kind == V_LOOP && !dt_tpl_has_method(V_LOOP, name)) {
+        *out = loop_attribute(value->loop, name);
+        return true;
+    }
+    if (value->kind == V_MACRO && dt_tpl_text_is(name, "name")) {
+        *out = dt_tpl_string(value->macro->node->text);
+        return true;
+    }
+    if (!check_attribute(r, value, name))
+        return false;
+    const struct dt_tpl_value key = dt_tpl_string(name);
+    if ((value->kind == V_NAMESPACE ||
+         (value->kind == V_DICT && !dt_tpl_has_method(V_DICT, name))) &&
+        !dt_tpl_dict_find(r, value->dict, &key, &found))
+        return false;
+    if (found) {
+        *out = *found;
+        return true;
+    }
+    return find_method(r, value, name, out);
+}
+
+/* The item of a list or text at an index; undefined outside. */
+static bool item_at(struct dt_tpl_run *r, const struct dt_tpl_value *value,
+                    int64_t index, struct dt_tpl_value *out)
+{
+    size_t count;
+    if (value->kind == V_STRING && !dt_tpl_step(r, value->text.n))
+        return false;
+    if (!dt_tpl_length(value, &count))
+        return true;
+    if (index < 0)
+        index += (int64_t)count;
+    if (index < 0 || (size_t)index >= count)
+        return true;
+    if (value->kind != V_STRING) {
+        *out = value->list->items[index];
+        return true;
+    }
+    size_t at = dt_tpl_offset(value->text, (size_t)index);
+    *out = dt_tpl_string((struct dt_tpl_text){
+        value->text.s + at, dt_tpl_sequence(value->text, at)});
+    out->flag = value->flag;
+    return true;
+}
+
+bool dt_tpl_item(struct dt_tpl_run *r, const struct dt_tpl_value *value,
+                 const struct dt_tpl_value *key, struct dt_tpl_value *out)
+{
+    struct dt_tpl_value *found;
+    if (value->kind == V_UNDEFINED)
+        return dt_tpl_fail_undefined(r, value);
+    *out = dt_tpl_undefined(key->kind == V_STRING ? key->text : TEXT("item"));
+    out->flag = true;
+    bool has_items = value->kind == V_STRING || value->kind == V_LIST ||
+                     value->kind == V_TUPLE || value->kind == V_RANGE;
+    if (has_items && (key->kind == V_INT || key->kind == V_BOOL))
+        return item_at(r, value, dt_tpl_integer(key), out);
+    if (value->kind == V_DICT) {
+        if (!dt_tpl_dict_find(r, value->dict, key, &found))
+            return false;
+        if (found) {
+            *out = *found;
+            return true;
+        }
+    }
+    if (key->kind != V_STRING)
+        return true;
+    return value->kind == V_DICT ? find_method(r, value, key->text, out)
+                                 : dt_tpl_attribute(r, value, key->text, out);
 }

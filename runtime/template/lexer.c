@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/syntax.h"
+#include "template/template_impl.h"
 
 struct lexer {
     struct dt_template *template;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
 
 /* An application of a filter, with the items of the value. */
 struct use {

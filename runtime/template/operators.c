@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operators.c - arithmetic, comparisons and slices, as Python computes them */
+/* operators.c - operators, comparisons and slices */
 #include "config.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
 
 static bool no_operator(struct dt_tpl_run *r, enum dt_tpl_op op,
                         const struct dt_tpl_value *a,
@@ -164,7 +164,7 @@ static bool repeated(struct dt_tpl_run *r, const struct dt_tpl_value *a,
     return list;
 }
 
-static bool is_sequence(const struct dt_tpl_value *value)
+static bool is_text_or_list(const struct dt_tpl_value *value)
 {
     return value->kind >= V_STRING && value->kind <= V_TUPLE;
 }
@@ -177,11 +177,11 @@ bool dt_tpl_binary(struct dt_tpl_run *r, enum dt_tpl_op op,
     bool b_whole = b->kind == V_INT || b->kind == V_BOOL;
     if (dt_tpl_is_number(a) && dt_tpl_is_number(b))
         return numbers(r, op, a, b, out);
-    if (op == OP_ADD && is_sequence(a) && a->kind == b->kind)
+    if (op == OP_ADD && is_text_or_list(a) && a->kind == b->kind)
         return joined(r, a, b, out);
-    if (op == OP_MUL && is_sequence(a) && b_whole)
+    if (op == OP_MUL && is_text_or_list(a) && b_whole)
         return repeated(r, a, dt_tpl_integer(b), out);
-    if (op == OP_MUL && is_sequence(b) && a_whole)
+    if (op == OP_MUL && is_text_or_list(b) && a_whole)
         return repeated(r, b, dt_tpl_integer(a), out);
     if (op == OP_MOD && a->kind == V_STRING)
         return dt_tpl_fail(r, "%% does not format strings here");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
 
 /* --- numbers --- */
 

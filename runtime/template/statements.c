@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/syntax.h"
+#include "template/template_impl.h"
 
 static int parse_body(struct dt_tpl_parser *p, const char *const *ends,
                       struct dt_tpl_nodes *body);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
 
 /* A call of a method. */
 struct call {

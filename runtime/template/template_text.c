@@ -8,7 +8,7 @@
 
 #include <utf8proc.h>
 
-#include "template/template_run.h"
+#include "template/template_impl.h"
 
 bool dt_tpl_same_text(struct dt_tpl_text a, struct dt_tpl_text b)
 {

@@ -39,16 +39,15 @@ uses() {
 }
 
 # Values hold lists of values, and sections of them.
-# A checkpoint is one module in five files.
-# Templates: expressions hold expressions, macros have bodies, and filters apply
-# filters and tests, which know them.
+# A checkpoint is one module in four files.
+# Templates: macros have bodies, and filters of lists apply filters and tests,
+# which know them.
 allowed() {
     grep -v -e '^runtime/conf/\(lists\|reward_functions\) runtime/conf/value$' \
         -e '^runtime/ckpt/\(add\|ckpt_find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/ckpt_find runtime/ckpt/verify$' \
-        -e '^runtime/template/parser runtime/template/precedence$' \
-        -e '^runtime/template/call runtime/template/\(eval\|exec\)$' \
-        -e '^runtime/template/\(list_filters\|tests\) runtime/template/filters$'
+        -e '^runtime/template/eval runtime/template/render$' \
+        -e '^runtime/template/list_filters runtime/template/filters$'
 }
 
 # circles FOLDER [PREFIX]
