@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "cmd/cmd.h"
 #include "cmd/cmd_impl.h"
-#include "weights/weights_export.h"
+#include "weights/weights.h"
+#include "weights/weights.h"
 
 /* Why --format is refused, and q8_0, a type that only GGUF had. */
 #define ONLY_HF                                                                \

@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "rollout/engine.h"
 #include "rollout/stops.h"
-#include "weights/host_copy.h"
 #include "weights/weights.h"
 
 enum { PARAMS_PER_THREAD = 1 << 22 };

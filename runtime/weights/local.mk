@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/weights/grown.c \
-	runtime/weights/grown.h \
-	runtime/weights/host_copy.c \
-	runtime/weights/host_copy.h \
 	runtime/weights/merge.c \
 	runtime/weights/parts.c \
 	runtime/weights/parts.h \
 	runtime/weights/tensor_names.c \
-	runtime/weights/tensor_names.h \
 	runtime/weights/weights.c \
 	runtime/weights/weights.h \
-	runtime/weights/weights_export.c \
-	runtime/weights/weights_export.h \
 	runtime/weights/weights_save.c \
 	# End of runtime/weights

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "weights/tensor_names.h"
+#include "weights/weights.h"
 
 enum {
     SHOWN = 8,      /* patterns printed at most */

@@ -14,9 +14,168 @@
 #include "base/str.h"
 #include "model/model_adapter.h"
 #include "tensor/tensor.h"
-#include "weights/grown.h"
-#include "weights/tensor_names.h"
 #include "weights/weights.h"
+
+/* --- rows of an embedding or a head that no file has yet ---
+ *
+ * They are the mean of the rows that there are, in which a new token has no
+ * preference of its own. transformers draws them from a normal distribution
+ * with this mean and 1e-9 times the covariance of the rows: about 3e-5 of their
+ * deviation, which is left out here, so that every rank has the same bits.
+ */
+
+enum { GROWN_MAX = 2 }; /* the embedding, and a head of its own */
+
+struct grown {
+    size_t param; /* of the layout */
+    float *mean;  /* of a row, once it is known; freed by the owner */
+};
+
+enum { ROWS = 1024 }; /* read at a time */
+
+/* The one of parameter i, or NULL. */
+static const struct grown *find_grown(const struct grown *grown, size_t count,
+                                      size_t i)
+{
+    for (size_t k = 0; k < count; k++)
+        if (grown[k].param == i)
+            return &grown[k];
+    return NULL;
+}
+
+/* Where the new rows of the parameter begin in the flat buffer. */
+static size_t begin_of_new(const struct grown *grown,
+                           const struct dt_layout *layout)
+{
+    const struct dt_param *param = &layout->params[grown->param];
+    return param->offset + layout->stored_rows * param->shape[1];
+}
+
+/* The part of `part`, elements of the parameter, that files have. */
+static struct dt_range stored_part(const struct grown *grown,
+                                   const struct dt_layout *layout,
+                                   struct dt_range part)
+{
+    const size_t end = begin_of_new(grown, layout);
+    if (part.first >= end)
+        return (struct dt_range){part.first, 0};
+    if (part.count > end - part.first)
+        part.count = end - part.first;
+    return part;
+}
+
+/* Adds rows [first, first + count) of the file to sums. */
+static int add_rows(const struct dt_safetensors *st,
+                    struct dt_ckpt_tensor tensor, size_t first, size_t count,
+                    struct dt_view rows, double *sums, struct dt_error *err)
+{
+    const size_t columns = tensor.shape[1];
+    tensor.first = first * columns;
+    tensor.view = dt_view_slice(rows, 0, count * columns);
+    if (dt_safetensors_read_all(st, &tensor, 1, err) < 0)
+        return -1;
+    const float *from = dt_view_data(tensor.view);
+    for (size_t r = 0; r < count; r++)
+        for (size_t c = 0; c < columns; c++)
+            sums[c] += (double)from[r * columns + c];
+    return 0;
+}
+
+static int compute_mean(struct grown *grown, const struct dt_safetensors *st,
+                        const char *source, const struct dt_layout *layout,
+                        struct dt_error *err)
+{
+    const size_t columns = layout->params[grown->param].shape[1];
+    const size_t all = layout->stored_rows;
+    struct dt_ckpt_tensor tensor = {
+        .name = source, .ndim = 2, .shape = {all, columns}, .finite = true};
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, ROWS * columns * sizeof(float), "rows", err);
+    double *sums = calloc(columns, sizeof(*sums));
+    float *mean = calloc(columns, sizeof(*mean));
+    int rc = buf ? 0 : -1;
+    if (rc == 0 && (!sums || !mean))
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t r = 0; rc == 0 && r < all; r += ROWS)
+        rc = add_rows(st, tensor, r, all - r < ROWS ? all - r : ROWS,
+                      dt_view_of(buf, DT_F32), sums, err);
+    for (size_t c = 0; rc == 0 && c < columns; c++)
+        mean[c] = (float)(sums[c] / (double)all);
+    dt_buffer_destroy(buf);
+    free(sums);
+    if (rc == 0)
+        grown->mean = mean;
+    else
+        free(mean);
+    return rc;
+}
+
+/* Writes the new rows that are in `range` of the flat buffer to `to`, the view
+ * of that range. -1: as dt_safetensors_read_all, EX_OSERR.
+ */
+static int fill_grown(struct grown *grown, const struct dt_safetensors *st,
+                      const char *source, const struct dt_layout *layout,
+                      struct dt_range range, struct dt_view to,
+                      struct dt_error *err)
+{
+    const struct dt_param *param = &layout->params[grown->param];
+    const size_t columns = param->shape[1];
+    const size_t begin = begin_of_new(grown, layout);
+    struct dt_range part = dt_layout_overlap(layout, grown->param, range);
+    const size_t end = part.first + part.count;
+    size_t at = part.first > begin ? part.first : begin;
+    if (part.count == 0 || at >= end)
+        return 0;
+    if (!grown->mean && compute_mean(grown, st, source, layout, err) < 0)
+        return -1;
+    while (at < end) { /* a row, or what the range has of it */
+        const size_t column = (at - param->offset) % columns;
+        size_t n = columns - column;
+        n = n < end - at ? n : end - at;
+        dt_convert(dt_view_data(dt_view_slice(to, at - range.first, n)),
+                   to.dtype, grown->mean + column, DT_F32, n);
+        at += n;
+    }
+    return 0;
+}
+
+/* --- the host's view of a buffer of the device --- */
+
+int dt_host_copy_open(struct dt_host_copy *copy, const struct dt_exec *exec,
+                      struct dt_view view, bool fetch, struct dt_error *err)
+{
+    size_t bytes = view.count * dt_dtype_bytes(view.dtype);
+    *copy = (struct dt_host_copy){exec, view, view};
+    if (exec->device->is_host)
+        return 0;
+    copy->here = (struct dt_view){.count = view.count, .dtype = view.dtype};
+    copy->here.buf = dt_buffer_create(&dt_cpu, bytes, "a copy", err);
+    if (!copy->here.buf)
+        return -1;
+    if (!fetch)
+        return 0;
+    if (exec->device->copy(exec->stream, copy->here.buf->data,
+                           dt_view_data(view), bytes, err) < 0)
+        return -1;
+    return exec->device->stream_wait(exec->stream, err);
+}
+
+int dt_host_copy_publish(const struct dt_host_copy *copy, struct dt_error *err)
+{
+    const struct dt_exec *exec = copy->exec;
+    if (exec->device->is_host)
+        return 0;
+    return exec->device->copy(exec->stream, dt_view_data(copy->there),
+                              copy->here.buf->data, copy->here.buf->bytes, err);
+}
+
+void dt_host_copy_close(struct dt_host_copy *copy)
+{
+    if (copy->exec && !copy->exec->device->is_host)
+        dt_buffer_destroy(copy->here.buf);
+}
+
+/* --- the files of a model --- */
 
 #define HEAD "lm_head.weight"
 #define SCORE "score.weight"
@@ -36,7 +195,7 @@ struct dt_weights {
     bool tied_head; /* the files have a head that the layout has not */
     bool trunk;     /* SCORE may be missing */
     struct dt_safetensors *value_head; /* a file with SCORE alone, or NULL */
-    struct dt_grown *grown; /* (DT_GROWN_MAX) parameters with more rows */
+    struct grown *grown; /* (GROWN_MAX) parameters with more rows */
     size_t grown_count;
 };
 
@@ -107,12 +266,12 @@ static bool is_grown(struct dt_weights *w, size_t i)
 {
     const struct dt_param *param = &w->layout->params[i];
     const size_t shape[] = {w->layout->stored_rows, param->shape[1]};
-    if (w->layout->stored_rows == 0 || w->grown_count == DT_GROWN_MAX ||
+    if (w->layout->stored_rows == 0 || w->grown_count == GROWN_MAX ||
         (i > 0 && strcmp(param->name, HEAD) != 0) || param->ndim != 2 ||
         param->shape[0] != w->layout->params[0].shape[0] ||
         dt_safetensors_check(w->st, w->sources[i], 2, shape, DT_F32, NULL) < 0)
         return false;
-    w->grown[w->grown_count++] = (struct dt_grown){.param = i};
+    w->grown[w->grown_count++] = (struct grown){.param = i};
     return true;
 }
 
@@ -219,7 +378,7 @@ static struct dt_weights *match_files(const char *dir,
         .missing = calloc(layout->param_count, sizeof(*w->missing)),
         .unexpected =
             calloc(dt_safetensors_count(st) + 1, sizeof(*w->unexpected)),
-        .grown = calloc(DT_GROWN_MAX, sizeof(*w->grown)),
+        .grown = calloc(GROWN_MAX, sizeof(*w->grown)),
     };
     if (!w->dir || !w->sources || !w->missing || !w->unexpected || !w->grown)
         dt_error_set(err, EX_OSERR, "out of memory");
@@ -325,6 +484,15 @@ int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
     return equal < 0 ? -1 : 0;
 }
 
+struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
+                                        size_t i, const char *name)
+{
+    const struct dt_param *param = &layout->params[i];
+    struct dt_ckpt_tensor tensor = {.name = name, .ndim = param->ndim};
+    memcpy(tensor.shape, param->shape, sizeof(param->shape));
+    return tensor;
+}
+
 /* Lists what file `st` has of the range as tensors to be read into `to`.
  * Returns how many.
  */
@@ -340,10 +508,9 @@ static size_t list_sources(const struct dt_weights *w,
         bool beside = w->value_head && source && !strcmp(source, SCORE);
         if (part.count == 0 || !source || beside != (st == w->value_head))
             continue;
-        const struct dt_grown *grown =
-            dt_grown_find(w->grown, w->grown_count, i);
+        const struct grown *grown = find_grown(w->grown, w->grown_count, i);
         if (grown) /* the rest has no source */
-            part = dt_grown_stored(grown, w->layout, part);
+            part = stored_part(grown, w->layout, part);
         if (part.count == 0)
             continue;
         struct dt_ckpt_tensor *tensor = &tensors[count++];
@@ -372,8 +539,8 @@ int dt_weights_read(const struct dt_weights *w, struct dt_range range,
     }
     free(tensors);
     for (size_t i = 0; i < w->grown_count && rc == 0; i++)
-        rc = dt_grown_fill(&w->grown[i], w->st, w->sources[w->grown[i].param],
-                           w->layout, range, to, err);
+        rc = fill_grown(&w->grown[i], w->st, w->sources[w->grown[i].param],
+                        w->layout, range, to, err);
     return rc;
 }
 

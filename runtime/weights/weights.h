@@ -4,11 +4,15 @@
 #define DT_WEIGHTS_WEIGHTS_H
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "ckpt/ckpt.h"
 #include "model/model.h"
+#include "ops/ops.h"
 #include "tensor/layout.h"
+#include "tensor/tensor.h"
 
 /* Finds the model or the adapter that `dir` names: `dir` itself, or the best
  * or newest checkpoint if it is the output_dir of a run. *found has no symbolic
@@ -79,7 +83,7 @@ int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err);
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view to, struct dt_error *err);
 
-/* merge.c: the config of the model that dt_weights_find has found; of an
+/* The config of the model that dt_weights_find has found; of an
  * adapter, that of the model beside it, with the head for which it was trained.
  * -1: as dt_weights_base, dt_model_config_load. dt_model_config_fini in any
  * case.
@@ -87,7 +91,7 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
 int dt_weights_config(const char *dir, struct dt_model_config *config,
                       struct dt_error *err);
 
-/* merge.c: the same as dt_weights_load for such a model, whose weights have
+/* The same as dt_weights_load for such a model, whose weights have
  * those of an adapter merged into them.
  */
 int dt_weights_load_merged(const char *dir,
@@ -130,5 +134,65 @@ struct dt_weights_files {
 /* Adds all files of the model directory. -1: as dt_ckpt_add_*. */
 int dt_weights_save(struct dt_ckpt_writer *writer,
                     const struct dt_weights_files *files, struct dt_error *err);
+
+/* ---- the host's view of a buffer of the device ---- */
+
+/* Host memory for a view: the view itself if it is in host memory, else a copy
+ * of the same size.
+ */
+struct dt_host_copy {
+    const struct dt_exec *exec;
+    struct dt_view there, here; /* on the device; on the host */
+};
+
+/* Opens a host copy of `view`. With `fetch`, waits for the stream and copies
+ * the content; else a copy starts with zeros. -1: EX_OSERR, or the device
+ * failed. The caller calls dt_host_copy_close in any case.
+ */
+int dt_host_copy_open(struct dt_host_copy *copy, const struct dt_exec *exec,
+                      struct dt_view view, bool fetch, struct dt_error *err);
+
+/* Copies what the host wrote to the device, in stream order. -1: the device
+ * failed.
+ */
+int dt_host_copy_publish(const struct dt_host_copy *copy, struct dt_error *err);
+
+/* Frees the copy. */
+void dt_host_copy_close(struct dt_host_copy *copy);
+
+/* ---- Hugging Face directories ---- */
+
+struct dt_export {
+    const char *from; /* a checkpoint, a run.output_dir (for its newest one), or
+                         any Hugging Face directory with weights */
+    const char *to;
+    bool same_dtype;     /* use the dtype of `from`, and set `dtype` to it */
+    enum dt_dtype dtype; /* F32, BF16 or F16 */
+    size_t max_shard_bytes;
+    bool merge;     /* `from` is an adapter: writes the model beside it, with
+                       its weights */
+    bool overwrite; /* replace `to` if it is a model directory */
+
+    char found[PATH_MAX]; /* set to the checkpoint that was read */
+    char base[PATH_MAX];  /* set to that of the model: the same, unless it is an
+                             adapter */
+    size_t param_count;   /* set to the number of parameters written */
+};
+
+/* Writes the weights, config.json and the other files of the model, but nothing
+ * about the training. If a checkpoint also has fp32 weights, those are used.
+ * `to` is whole afterwards, or unchanged on failure. -1: EX_NOINPUT, EX_DATAERR
+ * (also a damaged checkpoint), EX_CANTCREAT, EX_IOERR, EX_OSERR.
+ */
+int dt_export(struct dt_export *export, struct dt_error *err);
+
+/* ---- tensor_names.c ---- */
+
+/* Sorts names(count) and writes them to text(room), separated by commas. Names
+ * that differ only in a layer number are merged: "h.0-3,5.ln_1.bias". After the
+ * first few it says "and 7 more". Control characters become '?'.
+ */
+void dt_tensor_names_print(char *text, size_t room, const char **names,
+                           size_t count);
 
 #endif /* DT_WEIGHTS_WEIGHTS_H */

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_save.c - writes model directories */
+/* weights_save.c - writes model directories, and checkpoints as such */
 #include "config.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "model/model.h"
 #include "model/model_adapter.h"
+#include "weights/parts.h"
 #include "weights/weights.h"
 
 enum {
     COPY_MAX_BYTES = 64 << 20, /* largest file that is copied */
 };
-
-struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
-                                        size_t i, const char *name)
-{
-    const struct dt_param *param = &layout->params[i];
-    struct dt_ckpt_tensor tensor = {.name = name, .ndim = param->ndim};
-    memcpy(tensor.shape, param->shape, sizeof(param->shape));
-    return tensor;
-}
 
 static size_t count_tensors(const struct dt_weights_files *files)
 {
@@ -152,5 +150,181 @@ int dt_weights_save(struct dt_ckpt_writer *writer,
     if (add_weights(writer, files, tensors, rc < 0 ? &late : err) < 0)
         rc = -1;
     free(tensors);
+    return rc;
+}
+
+/* --- export --- */
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%s", dir, name) <
+               (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+static int find_source(struct dt_export *export, struct dt_error *err)
+{
+    if (dt_weights_find(export->from, export->found, err) < 0)
+        return -1;
+    if (has_file(export->found, "checksums.txt"))
+        return dt_ckpt_verify(export->found, NULL, err);
+    return 0;
+}
+
+/* Whether --overwrite may remove a directory: it has only regular files, and
+ * they are those of a model, not of a checkpoint.
+ */
+static bool is_model(const char *path, DIR *dir)
+{
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat st;
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+            (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+             !S_ISREG(st.st_mode)))
+            return false;
+    }
+    return has_file(path, "config.json") &&
+           !has_file(path, "trainer_state.json");
+}
+
+static bool is_empty(DIR *dir)
+{
+    size_t count = 0;
+    while (readdir(dir))
+        count++;
+    rewinddir(dir);
+    return count <= 2; /* only . and .. */
+}
+
+static int check_target(const struct dt_export *export, struct dt_error *err)
+{
+    const char *path = export->to;
+    DIR *dir = opendir(path);
+    if (!dir && errno == ENOENT)
+        return 0;
+    if (!dir)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot open: %s", path,
+                            strerror(errno));
+    bool empty = is_empty(dir), model = is_model(path, dir);
+    closedir(dir);
+    if (!empty && !export->overwrite)
+        return dt_error_set(err, EX_CANTCREAT,
+                            "%s: not empty; --overwrite replaces a model "
+                            "there",
+                            path);
+    if (!empty && !model)
+        return dt_error_set(err, EX_CANTCREAT,
+                            "%s: holds more than the files of a model, so it "
+                            "is not overwritten",
+                            path);
+    return 0;
+}
+
+static int load_weights(const struct dt_export *export,
+                        const struct dt_model_config *config,
+                        const struct dt_layout *layout, struct dt_view weights,
+                        struct dt_error *err)
+{
+    struct dt_parts *parts = NULL;
+    if (!export->merge && dt_parts_open(export->found, layout, &parts, err) < 0)
+        return -1;
+    int rc = parts ? dt_parts_have(parts, DT_OWNED_MASTER, err) : 0;
+    if (rc > 0)
+        rc = dt_parts_read(parts, DT_OWNED_MASTER,
+                           (struct dt_range){0, layout->count}, weights, err);
+    else if (rc == 0)
+        rc =
+            dt_weights_load_merged(export->found, config, layout, weights, err);
+    dt_parts_close(parts);
+    return rc;
+}
+
+/* An adapter need not have a tokenizer of its own. */
+static const char *tokenizer_dir(const struct dt_export *export)
+{
+    return has_file(export->found, "tokenizer.json") ? export->found
+                                                     : export->base;
+}
+
+static int write_model(const struct dt_export *export,
+                       const struct dt_model_config *config,
+                       const struct dt_layout *layout, struct dt_view weights,
+                       struct dt_error *err)
+{
+    char *text = dt_model_config_format(config, weights.dtype, err);
+    if (!text)
+        return -1;
+    const struct dt_weights_files files = {.config = text,
+                                           .layout = layout,
+                                           .weights = weights,
+                                           .stored = weights.dtype,
+                                           .max_shard_bytes =
+                                               export->max_shard_bytes,
+                                           .tokenizer = tokenizer_dir(export)};
+    struct dt_ckpt_writer *writer =
+        dt_ckpt_begin_dir(export->to, export->overwrite, err);
+    int rc = writer ? dt_weights_save(writer, &files, err) : -1;
+    if (rc == 0)
+        rc = dt_ckpt_commit(writer, err);
+    else
+        dt_ckpt_abandon(writer);
+    free(text);
+    return rc;
+}
+
+static int convert_checkpoint(struct dt_export *export,
+                              const struct dt_model_config *config,
+                              const struct dt_layout *layout,
+                              struct dt_error *err)
+{
+    if (export->same_dtype &&
+        dt_weights_dtype(export->base, layout, &export->dtype, err) < 0)
+        return -1;
+    struct dt_buffer *buf = dt_buffer_create(
+        &dt_cpu, layout->count * dt_dtype_bytes(export->dtype), "weights", err);
+    if (!buf)
+        return -1;
+    struct dt_view weights = dt_view_of(buf, export->dtype);
+    int rc = load_weights(export, config, layout, weights, err);
+    if (rc == 0)
+        rc = write_model(export, config, layout, weights, err);
+    export->param_count = layout->param_total;
+    dt_buffer_destroy(buf);
+    return rc;
+}
+
+/* What is an adapter needs `merge`, as the result is a model. */
+static int check_merge(struct dt_export *export, struct dt_error *err)
+{
+    if (dt_weights_base(export->found, export->base, err) < 0)
+        return -1;
+    const bool adapter = strcmp(export->found, export->base) != 0;
+    if (adapter && !export->merge)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: an adapter, whose files PEFT reads as they "
+                            "are; --merge writes the model with it",
+                            export->found);
+    if (!adapter && export->merge)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: --merge is for adapters, and this is a model",
+                            export->found);
+    return 0;
+}
+
+int dt_export(struct dt_export *export, struct dt_error *err)
+{
+    struct dt_model_config config = {0};
+    struct dt_layout *layout = NULL;
+    int rc = -1;
+    if (find_source(export, err) == 0 && check_target(export, err) == 0 &&
+        check_merge(export, err) == 0 &&
+        dt_weights_config(export->found, &config, err) == 0)
+        layout = dt_model_layout(&config, 1, err);
+    if (layout)
+        rc = convert_checkpoint(export, &config, layout, err);
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
     return rc;
 }

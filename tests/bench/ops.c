@@ -26,7 +26,7 @@
 #include "optim/optim.h"
 #include "tests/bench/roof.h"
 #include "tests/bench/timed.h"
-#include "weights/host_copy.h"
+#include "weights/weights.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"

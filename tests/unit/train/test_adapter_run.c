@@ -9,7 +9,7 @@
 #include "train/train.h"
 #include "tests/unit/train/adapter_scene.h"
 #include "tests/unit/said.h"
-#include "weights/weights_export.h"
+#include "weights/weights.h"
 
 /* --- what is trained --- */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "weights/tensor_names.h"
+#include "weights/weights.h"
 
 static const struct {
     const char *names[12], *text;
