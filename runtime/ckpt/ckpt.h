@@ -27,7 +27,28 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "ckpt/safetensors.h"
+#include "tensor/tensor.h"
+
+/* A tensor to write, or to read. */
+struct dt_ckpt_tensor {
+    const char *name;
+    int ndim;
+    size_t shape[4];
+    struct dt_view view; /* count == product of shape, or less to read a part */
+    enum dt_dtype stored; /* to write: that of the view, or both are floats */
+    bool finite;  /* to read: NaN or infinity in a float tensor is an error */
+    size_t first; /* to read a part: the element at which it begins */
+};
+
+/* Brings tensors to where they can be written from, one after another. */
+struct dt_ckpt_source {
+    /* Sets *view to the elements of `tensor` in host memory, valid until the
+     * next call. -1: err.
+     */
+    int (*fetch)(void *ctx, const struct dt_ckpt_tensor *tensor,
+                 struct dt_view *view, struct dt_error *err);
+    void *ctx;
+};
 
 struct dt_ckpt_writer;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_find.c - lists the checkpoints of a directory and finds a whole one */
+/* ckpt_find.c - lists checkpoints, finds a whole one, and removes old ones */
 #include "config.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "ckpt/checkpoint_impl.h"
+#include "ckpt/ckpt_impl.h"
 
 /* --- list --- */
 
@@ -20,7 +20,10 @@ static bool is_old(const char *name)
     return strncmp(name, OLD_PREFIX, strlen(OLD_PREFIX)) == 0;
 }
 
-long dt_ckpt_step_of(const char *name)
+/* The step in the name of a directory (which may begin with OLD_PREFIX), or -1
+ * if it is not the name of a checkpoint.
+ */
+static long step_of(const char *name)
 {
     if (is_old(name))
         name += strlen(OLD_PREFIX);
@@ -37,25 +40,28 @@ long dt_ckpt_step_of(const char *name)
 long dt_ckpt_step(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return dt_ckpt_step_of(slash ? slash + 1 : path);
+    return step_of(slash ? slash + 1 : path);
 }
 
-int dt_ckpt_is_step(const struct dirent *entry)
+/* Filters for dt_ckpt_list: published checkpoints; temporary entries of a save,
+ * running or interrupted; old checkpoints left by an interrupted replacement.
+ */
+static int is_step(const struct dirent *entry)
 {
-    return dt_ckpt_step_of(entry->d_name) >= 0 && !is_old(entry->d_name);
+    return step_of(entry->d_name) >= 0 && !is_old(entry->d_name);
 }
 
-int dt_ckpt_is_old(const struct dirent *entry)
+static int is_old_step(const struct dirent *entry)
 {
-    return dt_ckpt_step_of(entry->d_name) >= 0 && is_old(entry->d_name);
+    return step_of(entry->d_name) >= 0 && is_old(entry->d_name);
 }
 
 static int is_candidate(const struct dirent *entry)
 {
-    return dt_ckpt_step_of(entry->d_name) >= 0;
+    return step_of(entry->d_name) >= 0;
 }
 
-int dt_ckpt_is_temp(const struct dirent *entry)
+static int is_temp(const struct dirent *entry)
 {
     const char *name = entry->d_name;
     if (is_old(name)) /* a probe was stopped while it was replaced */
@@ -65,7 +71,7 @@ int dt_ckpt_is_temp(const struct dirent *entry)
 
 static int newest_first(const struct dirent **a, const struct dirent **b)
 {
-    long x = dt_ckpt_step_of((*a)->d_name), y = dt_ckpt_step_of((*b)->d_name);
+    long x = step_of((*a)->d_name), y = step_of((*b)->d_name);
     return x == y ? is_old((*a)->d_name) - is_old((*b)->d_name)
                   : (x < y) - (x > y);
 }
@@ -99,15 +105,15 @@ long dt_ckpt_best(const char *root)
     if (n < 0)
         return -1;
     target[n] = '\0';
-    return dt_ckpt_step_of(target);
+    return step_of(target);
 }
 
 int dt_ckpt_count(const char *root, long *newest, struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    int n = dt_ckpt_list(root, &entries, is_step, err);
     if (n > 0)
-        *newest = dt_ckpt_step_of(entries[0]->d_name);
+        *newest = step_of(entries[0]->d_name);
     dt_ckpt_free_list(entries, n);
     return n;
 }
@@ -118,7 +124,7 @@ static int note_temps(const char *root, void (*note)(const char *text),
                       struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_temp, err);
+    int n = dt_ckpt_list(root, &entries, is_temp, err);
     int rc = n < 0 ? -1 : 0;
     for (int i = 0; i < n && rc == 0; i++) {
         char *text = dt_ckpt_format(err, "%s/%s: left by an interrupted save",
@@ -244,8 +250,7 @@ static void note_passed(const char *root, struct dirent **entries, int n,
     struct dt_error text;
     int highest = 0;
     for (int i = 1; i < n; i++)
-        if (dt_ckpt_step_of(entries[i]->d_name) >
-            dt_ckpt_step_of(entries[highest]->d_name))
+        if (step_of(entries[i]->d_name) > step_of(entries[highest]->d_name))
             highest = i;
     if (highest == 0)
         return;
@@ -343,7 +348,7 @@ int dt_ckpt_check_path(const char *path, struct dt_error *err)
         return 0;
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof(name), "%s%s", path, folders[i]);
-        int n = dt_ckpt_list(name, &entries, dt_ckpt_is_step, NULL);
+        int n = dt_ckpt_list(name, &entries, is_step, NULL);
         if (n > 0)
             dt_error_set(err, EX_NOINPUT,
                          "%s: not a checkpoint, but it has some: name one of "
@@ -362,12 +367,137 @@ int dt_ckpt_find_below(const char *root, long step, char **path,
 {
     struct dirent **entries;
     *path = NULL;
-    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    int n = dt_ckpt_list(root, &entries, is_step, err);
     int below = 0;
-    while (below < n && dt_ckpt_step_of(entries[below]->d_name) >= step)
+    while (below < n && step_of(entries[below]->d_name) >= step)
         below++;
     if (n > below)
         *path = first_whole(root, entries + below, n - below, NULL, err);
     dt_ckpt_free_list(entries, n);
     return n == below || *path ? 0 : -1;
+}
+
+/* --- removing --- */
+
+/* --- what interrupted saves left --- */
+
+/* Cleans up after an exchange that was interrupted: restores the old checkpoint
+ * if no new one took its place, else removes it.
+ */
+static int settle_old(const char *root, const char *name, struct dt_error *err)
+{
+    char *old = dt_ckpt_format(err, "%s/%s", root, name);
+    char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
+    int rc = -1;
+    if (old && path) {
+        int there = dt_file_exists(path, err);
+        rc = there > 0    ? dt_file_remove(old, err)
+             : there == 0 ? dt_ckpt_rename(old, path, err)
+                          : -1;
+    }
+    free(path);
+    free(old);
+    return rc;
+}
+
+/* Cleans up after a save that was interrupted. If the save got as far as its
+ * checkpoint, the temporary link becomes `latest`; all else is removed.
+ */
+static int settle_temp(const char *root, const char *name, struct dt_error *err)
+{
+    char *temp = dt_ckpt_format(err, "%s/%s", root, name);
+    char *latest = dt_ckpt_format(err, "%s/latest", root);
+    int rc = -1;
+    if (temp && latest) {
+        bool link = strcmp(name, TEMP_LATEST) == 0;
+        int there = link ? dt_file_exists(temp, err) : 0;
+        rc = there > 0    ? dt_ckpt_rename(temp, latest, err)
+             : there == 0 ? dt_file_remove(temp, err)
+                          : -1;
+    }
+    free(latest);
+    free(temp);
+    return rc;
+}
+
+/* Calls `settle` for every entry of root that `keep` accepts. What it leaves is
+ * in nobody's way, and goes with one of the next saves or by hand.
+ */
+static void settle_all(const char *root, int (*keep)(const struct dirent *),
+                       int (*settle)(const char *root, const char *name,
+                                     struct dt_error *err),
+                       void (*note)(const char *text))
+{
+    struct dirent **entries;
+    struct dt_error why = {0};
+    int n = dt_ckpt_list(root, &entries, keep, &why);
+    if (n < 0 && note)
+        note(why.text);
+    for (int i = 0; i < n; i++)
+        if (settle(root, entries[i]->d_name, &why) < 0 && note) {
+            dt_error_add(&why, why.status,
+                         "left by an earlier save; remove it by hand, or leave "
+                         "it: each save tries again");
+            note(why.text);
+        }
+    dt_ckpt_free_list(entries, n);
+}
+
+void dt_ckpt_tidy(const char *root, void (*note)(const char *text))
+{
+    settle_all(root, is_old_step, settle_old, note);
+    settle_all(root, is_temp, settle_temp, note);
+}
+
+int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err)
+{
+    if (dt_file_remove(path, err) == 0)
+        return 0;
+    char *aside = dt_ckpt_format(NULL, "%s/" TEMP_PREFIX "aside-XXXXXX", root);
+    int rc = -1;
+    if (aside && mkdtemp(aside) && (rc = rename(path, aside)) < 0)
+        rmdir(aside);
+    free(aside);
+    return rc < 0 ? dt_error_add(err, EX_IOERR, "remove it by hand") : 0;
+}
+
+/* --- old checkpoints --- */
+
+/* Renames it first, so that nothing with the name of a checkpoint lacks files.
+ */
+static int remove_old(const char *root, const char *name, struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/%s", root, name);
+    char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
+    int rc = -1;
+    if (path && temp && dt_ckpt_clear(root, temp, err) == 0 &&
+        dt_ckpt_rename(path, temp, err) == 0)
+        rc = dt_file_remove(temp, err);
+    free(temp);
+    free(path);
+    return rc;
+}
+
+int dt_ckpt_prune(const char *root, long step, int total_limit,
+                  struct dt_error *err)
+{
+    struct dirent **entries;
+    struct dt_error why;
+    int n = dt_ckpt_list(root, &entries, is_step, err);
+    int rc = n < 0 ? -1 : 0;
+    int excess = total_limit > 0 ? n - total_limit : 0;
+    const long best = dt_ckpt_best(root);
+    for (int i = n - 1; i >= 0 && excess > 0; i--) {
+        const long here = step_of(entries[i]->d_name);
+        if (here == step || here == best)
+            continue;
+        excess--;
+        if (remove_old(root, entries[i]->d_name, &why) < 0 && rc == 0) {
+            rc = -1;
+            if (err)
+                *err = why;
+        }
+    }
+    dt_ckpt_free_list(entries, n);
+    return rc;
 }

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/add.c \
-	runtime/ckpt/add_model.c \
 	runtime/ckpt/checkpoint.c \
-	runtime/ckpt/checkpoint_impl.h \
 	runtime/ckpt/ckpt.h \
 	runtime/ckpt/ckpt_find.c \
-	runtime/ckpt/ckpt_probe.c \
-	runtime/ckpt/ckpt_sink.c \
-	runtime/ckpt/ckpt_sink.h \
+	runtime/ckpt/ckpt_impl.h \
 	runtime/ckpt/safetensors.c \
 	runtime/ckpt/safetensors.h \
 	runtime/ckpt/safetensors_header.c \
-	runtime/ckpt/safetensors_impl.h \
-	runtime/ckpt/safetensors_model.c \
 	runtime/ckpt/safetensors_write.c \
-	runtime/ckpt/tidy.c \
 	runtime/ckpt/verify.c \
 	# End of runtime/ckpt

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/foreign.h"
 #include "base/guard.h"
-#include "ckpt/safetensors_impl.h"
+#include "base/json.h"
+#include "ckpt/ckpt_impl.h"
+#include "ckpt/safetensors.h"
 #include "tensor/tensor.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -23,7 +28,10 @@ enum {
     AHEAD = 16,      /* pieces that the disk reads ahead */
 };
 
-struct dt_safetensors *dt_safetensors_create(size_t parts, struct dt_error *err)
+/* Creates a set with room for `parts` files, none of them open yet. NULL and
+ * err: EX_OSERR.
+ */
+static struct dt_safetensors *create_set(size_t parts, struct dt_error *err)
 {
     struct dt_safetensors *st = calloc(1, sizeof(*st));
     if (st)
@@ -57,7 +65,8 @@ static int by_name(const void *pa, const void *pb)
     return strcmp(a->name, b->name);
 }
 
-int dt_safetensors_sort(struct dt_safetensors *st, struct dt_error *err)
+/* Sorts all entries by name. -1: EX_DATAERR, a name is in two files. */
+static int sort_entries(struct dt_safetensors *st, struct dt_error *err)
 {
     if (st->count > 0)
         qsort(st->entries, st->count, sizeof(*st->entries), by_name);
@@ -72,9 +81,9 @@ int dt_safetensors_sort(struct dt_safetensors *st, struct dt_error *err)
 struct dt_safetensors *dt_safetensors_open(const char *path,
                                            struct dt_error *err)
 {
-    struct dt_safetensors *st = dt_safetensors_create(1, err);
+    struct dt_safetensors *st = create_set(1, err);
     if (st && dt_safetensors_add(st, path, err) == 0 &&
-        dt_safetensors_sort(st, err) == 0)
+        sort_entries(st, err) == 0)
         return st;
     dt_safetensors_close(st);
     return NULL;
@@ -90,8 +99,9 @@ const char *dt_safetensors_name(const struct dt_safetensors *st, size_t i)
     return st->entries[i].name;
 }
 
-const struct st_entry *dt_safetensors_find(const struct dt_safetensors *st,
-                                           const char *name)
+/* The entry called `name`, or NULL. */
+static const struct st_entry *find_entry(const struct dt_safetensors *st,
+                                         const char *name)
 {
     const struct st_entry key = {.name = name};
     return bsearch(&key, st->entries, st->count, sizeof(key), by_name);
@@ -100,7 +110,7 @@ const struct st_entry *dt_safetensors_find(const struct dt_safetensors *st,
 int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
                          enum dt_dtype *dtype)
 {
-    const struct st_entry *entry = dt_safetensors_find(st, name);
+    const struct st_entry *entry = find_entry(st, name);
     if (!entry || entry->dtype->dtype < 0)
         return -1;
     *dtype = (enum dt_dtype)entry->dtype->dtype;
@@ -153,7 +163,7 @@ static const struct st_entry *find_tensor(const struct dt_safetensors *st,
                                           const char *name,
                                           struct dt_error *err)
 {
-    const struct st_entry *entry = dt_safetensors_find(st, name);
+    const struct st_entry *entry = find_entry(st, name);
     if (!entry)
         dt_safetensors_bad(st->parts[0].path, err, "no tensor \"%s\"", name);
     return entry;
@@ -308,7 +318,7 @@ int dt_safetensors_read_all(const struct dt_safetensors *st,
         return dt_error_set(err, EX_OSERR, "safetensors: out of memory");
     size_t first = 0;
     for (size_t i = 0; i < count; first += pieces_of(&tensors[i++]))
-        cut_tensor(dt_safetensors_find(st, tensors[i].name), &tensors[i],
+        cut_tensor(find_entry(st, tensors[i].name), &tensors[i],
                    pieces + first);
     int rc = read_pieces(pieces, piece_count, err);
     free(pieces);
@@ -343,4 +353,168 @@ int dt_safetensors_equal(const struct dt_safetensors *st, const char *a,
         dt_safetensors_verify(pair.b->part, rc, err) < 0)
         return -1;
     return pair.equal;
+}
+
+/* --- the files of a model --- */
+
+#define SINGLE "model.safetensors"
+#define INDEX "model.safetensors.index.json"
+
+enum {
+    MAX_INDEX_BYTES = 100 * 1000 * 1000,
+};
+
+/* Its name in the directory of the model. */
+static const char *file_of(const struct st_part *part, const char *dir)
+{
+    return part->path + strlen(dir) + 1;
+}
+
+/* Opens <dir>/<file> unless it is open already. */
+static int add_file(struct dt_safetensors *st, const char *dir,
+                    const char *file, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < st->part_count; i++)
+        if (strcmp(file_of(&st->parts[i], dir), file) == 0)
+            return 0;
+    if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+    return dt_safetensors_add(st, path, err);
+}
+
+/* Whether `file` is in the same directory or below it, by a name that can be
+ * printed.
+ */
+static bool is_below(const char *file)
+{
+    for (const char *p = file; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            return false;
+    return *file && *file != '/' && !strstr(file, "..");
+}
+
+/* Opens every file that `map` names. */
+static int add_files(struct dt_safetensors *st, const char *dir,
+                     const char *index, json_t *map, struct dt_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *file = json_string_value(value);
+        if (!file)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\": expected the name of a "
+                                      "file",
+                                      name);
+        if (!is_below(file))
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\": \"%s\" is not the name "
+                                      "of a file beside or below the index",
+                                      name, file);
+        if (add_file(st, dir, file, err) < 0)
+            return dt_error_prefix(err, "%s", index);
+    }
+    return 0;
+}
+
+/* Checks that the index and the files list the same tensors. */
+static int check_map(const struct dt_safetensors *st, const char *dir,
+                     const char *index, json_t *map, struct dt_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const struct st_entry *entry = find_entry(st, name);
+        const char *file = json_string_value(value);
+        if (!entry)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\" is not in %s, nor in any "
+                                      "other file",
+                                      name, file);
+        if (strcmp(file_of(entry->part, dir), file) != 0)
+            return dt_safetensors_bad(index, err,
+                                      "tensor \"%s\" is in %s, not in %s", name,
+                                      file_of(entry->part, dir), file);
+    }
+    for (size_t i = 0; i < st->count; i++)
+        if (!json_object_get(map, st->entries[i].name))
+            return dt_safetensors_bad(
+                index, err, "tensor \"%s\" of %s is not listed",
+                st->entries[i].name, file_of(st->entries[i].part, dir));
+    return 0;
+}
+
+static struct dt_safetensors *open_map(const char *dir, const char *index,
+                                       json_t *map, struct dt_error *err)
+{
+    if (json_object_size(map) == 0) {
+        dt_safetensors_bad(index, err, "no weight_map");
+        return NULL;
+    }
+    struct dt_safetensors *st = create_set(json_object_size(map), err);
+    if (st && add_files(st, dir, index, map, err) == 0 &&
+        sort_entries(st, err) == 0 && check_map(st, dir, index, map, err) == 0)
+        return st;
+    dt_safetensors_close(st);
+    return NULL;
+}
+
+static struct dt_safetensors *open_index(const char *dir, const char *index,
+                                         struct dt_error *err)
+{
+    char *text = dt_file_read(index, MAX_INDEX_BYTES, err);
+    if (!text)
+        return NULL;
+    json_t *root = dt_json_parse(index, text, err);
+    free(text);
+    if (!root)
+        return NULL;
+    struct dt_safetensors *st =
+        open_map(dir, index, json_object_get(root, "weight_map"), err);
+    json_decref(root);
+    return st;
+}
+
+struct dt_safetensors *dt_safetensors_open_model(const char *dir,
+                                                 struct dt_error *err)
+{
+    char single[PATH_MAX], index[PATH_MAX];
+    snprintf(single, sizeof(single), "%s/" SINGLE, dir);
+    if (snprintf(index, sizeof(index), "%s/" INDEX, dir) >=
+        (int)sizeof(index)) {
+        dt_error_set(err, EX_NOINPUT, "%s: path too long", dir);
+        return NULL;
+    }
+    int whole = dt_file_exists(single, err);
+    int sharded = whole < 0 ? -1 : dt_file_exists(index, err);
+    if (sharded < 0)
+        return NULL;
+    if (whole)
+        return dt_safetensors_open(single, err);
+    if (sharded)
+        return open_index(dir, index, err);
+    if (dt_foreign_weights(dir, err) < 0)
+        return NULL;
+    dt_error_set(err, EX_NOINPUT,
+                 "%s: no weights here: expected " SINGLE ", or " INDEX
+                 " and its shards",
+                 dir);
+    return NULL;
+}
+
+struct dt_safetensors *dt_safetensors_open_set(const char *dir,
+                                               char *const *names, size_t count,
+                                               struct dt_error *err)
+{
+    struct dt_safetensors *st = create_set(count, err);
+    int rc = st ? 0 : -1;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_file(st, dir, names[i], err);
+    if (rc == 0 && sort_entries(st, err) == 0)
+        return st;
+    dt_safetensors_close(st);
+    return NULL;
 }

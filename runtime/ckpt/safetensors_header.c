@@ -17,7 +17,8 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/guard.h"
-#include "ckpt/safetensors_impl.h"
+#include "ckpt/ckpt_impl.h"
+#include "ckpt/safetensors.h"
 
 enum {
     MAX_HEADER_BYTES = 100 * 1000 * 1000, /* the format's limit */

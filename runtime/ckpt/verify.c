@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "ckpt/checkpoint_impl.h"
+#include "ckpt/ckpt_impl.h"
 
 enum {
     MAX_SUMS_BYTES = 1 << 20,

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "ckpt/safetensors.h"
 #include "sampling/generation_state.h"
 #include "sampling/sampling.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "ckpt/safetensors.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 

@@ -12,7 +12,7 @@
 #define DT_WEIGHTS_PARTS_H
 
 #include "base/error.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/ckpt.h"
 #include "parallel/parallel.h"
 #include "tensor/layout.h"
 

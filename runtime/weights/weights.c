@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
+#include "ckpt/safetensors.h"
 #include "model/model_adapter.h"
 #include "tensor/tensor.h"
 #include "weights/weights.h"

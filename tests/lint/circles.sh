@@ -44,7 +44,7 @@ uses() {
 # which know them.
 allowed() {
     grep -v -e '^runtime/conf/\(lists\|reward_functions\) runtime/conf/value$' \
-        -e '^runtime/ckpt/\(add\|ckpt_find\|tidy\|verify\) runtime/ckpt/checkpoint$' \
+        -e '^runtime/ckpt/\(add\|ckpt_find\|verify\) runtime/ckpt/checkpoint$' \
         -e '^runtime/ckpt/ckpt_find runtime/ckpt/verify$' \
         -e '^runtime/template/eval runtime/template/render$' \
         -e '^runtime/template/list_filters runtime/template/filters$'

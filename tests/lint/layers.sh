@@ -67,8 +67,8 @@ layers() {
                 "tokenizer/chat trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
-            layer("sampling", "base loss rollout run run/dir run/reference " \
-                "tokenizer/chat")
+            layer("sampling", "base ckpt loss rollout run run/dir " \
+                "run/reference tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")
             layer("plan", "base forecast model ops reward run sampling weights")
             layer("train/watch", "base device run")

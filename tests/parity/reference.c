@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "ckpt/safetensors.h"
 #include "tests/parity/reference.h"
 #include "tests/unit/tensor_read.h"
 

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 #include "tests/parity/rows.h"
 #include "tests/parity/subject.h"
 

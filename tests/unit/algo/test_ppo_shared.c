@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "ckpt/safetensors.h"
 #include "train/resume/resume.h"
 #include "tests/unit/ppo_run.h"
 #include "weights/weights.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 #include "tests/unit/tensor_read.h"
 #include "tests/unit/scratch.h"
 

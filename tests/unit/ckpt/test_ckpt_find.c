@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "ckpt/safetensors.h"
 #include "tests/unit/ckpt/ckpt_root.h"
 #include "weights/weights.h"
 

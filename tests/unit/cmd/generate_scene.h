@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
 #include "tests/unit/random_weights.h"

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/foreign.h"
+#include "ckpt/safetensors.h"
 #include "model/model.h"
 #include "tests/unit/scratch.h"
 #include "tokenizer/tokenizer.h"

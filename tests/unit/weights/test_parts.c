@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/safetensors.h"
 #include "device/device.h"
 #include "tests/unit/scratch.h"
 #include "weights/parts.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/safetensors.h"
 #include "model/model.h"
 #include "tensor/tensor.h"
 #include "tests/unit/scratch.h"

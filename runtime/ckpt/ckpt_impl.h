@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ckpt_impl.h - what the files of ckpt/ share (private to ckpt/) */
+#ifndef DT_CKPT_CKPT_IMPL_H
+#define DT_CKPT_CKPT_IMPL_H
+
+#include <dirent.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <xxhash.h>
+
+#include "base/error.h"
+#include "ckpt/ckpt.h"
+
+#define SUMS_NAME "checksums.txt"
+#define TEMP_PREFIX ".tmp-"
+#define TEMP_LATEST TEMP_PREFIX "latest"
+/* A checkpoint that a new one of the same step is about to replace. */
+#define OLD_PREFIX ".old-"
+#define STEP_PREFIX "checkpoint-"
+
+/* The checksums of the files of a rank > 0 until rank 0 collects them. */
+#define RANK_SUMS_NAME ".checksums-rank-%05d"
+
+/* The last line of checksums.txt; 16 hex digits follow. */
+#define SUMS_SEAL "# XXH3 of the lines above = "
+
+struct dt_ckpt_writer {
+    int rank; /* those > 0 have joined */
+    char *root;
+    long step;       /* -1: path is not a checkpoint */
+    bool replace;    /* if step is -1: an existing path may be replaced */
+    char *path;      /* <root>/<name> */
+    char *temp;      /* <root>/.tmp-<name> */
+    bool in_place;   /* temp has become path: .tmp-latest must name it */
+    char folder[64]; /* of the next files: "" or "<name>/" */
+    char *sums;      /* the future checksums.txt, in the format of xxhsum -H3 */
+};
+
+/* Like asprintf, the caller frees. NULL and err: EX_OSERR, out of memory. */
+char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Lists the entries of root that `keep` accepts, the highest step first; within
+ * a step, the published checkpoint comes before the old one. Returns how many,
+ * 0 if root does not exist. -1: EX_NOINPUT, root is not a directory; EX_IOERR.
+ * Release with dt_ckpt_free_list.
+ */
+int dt_ckpt_list(const char *root, struct dirent ***entries,
+                 int (*keep)(const struct dirent *), struct dt_error *err);
+void dt_ckpt_free_list(struct dirent **entries, int n);
+
+/* The whole checkpoint with the highest step below `step`. Results and errors
+ * are those of dt_ckpt_find.
+ */
+int dt_ckpt_find_below(const char *root, long step, char **path,
+                       struct dt_error *err);
+
+/* rename(2). -1: EX_IOERR. Fault point: ckpt.rename. */
+int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err);
+
+/* Makes sure that nothing is at `path`, which is in `root`: what cannot be
+ * removed, such as a directory of another user, is renamed out of the way.
+ * -1: EX_IOERR with the cause.
+ */
+int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err);
+
+/* Writes `text` to `file` in the temporary directory without listing it in
+ * checksums.txt, and returns its checksum in *xxh3. -1: as dt_ckpt_add_text.
+ */
+int dt_ckpt_write_text(struct dt_ckpt_writer *writer, const char *file,
+                       const char *text, uint64_t *xxh3, struct dt_error *err);
+
+/* ---- safetensors_write.c: a file that is checksummed while it is written ----
+ */
+
+struct dt_ckpt_sink {
+    int fd;
+    char *path;
+    XXH3_state_t *state;
+    off_t written; /* bytes written so far */
+    off_t flushed; /* bytes for which write-back has been started */
+};
+
+/* Creates or truncates the file `path`. After success the caller calls exactly
+ * one of finish and abandon. -1: EX_CANTCREAT, EX_OSERR.
+ */
+int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
+                      struct dt_error *err);
+
+/* Appends `bytes` bytes. -1: EX_IOERR with path and cause. */
+int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
+                       size_t bytes, struct dt_error *err);
+
+/* Syncs and closes the file and returns the XXH3-64 of its content in *xxh3.
+ * -1: EX_IOERR; the file is removed.
+ */
+int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
+                        struct dt_error *err);
+
+/* Closes and removes the file. */
+void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink);
+
+/* ---- safetensors*.c: the structure of open files ---- */
+
+enum {
+    ST_MAX_DIMS = 8,
+};
+
+/* A type of the format. */
+struct st_dtype {
+    const char *name;
+    unsigned bits;
+    int dtype; /* enum dt_dtype, or -1 if there is none for it */
+};
+
+/* One file. It is mapped and not open, as a checkpoint of a thousand ranks has
+ * more files than a process may open.
+ */
+struct st_part {
+    char *path;
+    dev_t device; /* with inode: which file it is */
+    ino_t inode;
+    const char *map; /* of the whole file; touched in dt_guard_run only */
+    size_t bytes;
+    uint64_t data; /* offset in the file at which the data starts */
+    json_t *header;
+};
+
+struct st_entry {
+    const char *name; /* owned by the part */
+    const struct st_part *part;
+    const struct st_dtype *dtype;
+    int ndim;
+    size_t shape[ST_MAX_DIMS];
+    uint64_t begin, end; /* bytes from the start of the data */
+};
+
+struct dt_safetensors {
+    struct st_part *parts;
+    size_t part_count;
+    struct st_entry *entries; /* sorted by name once all files are open */
+    size_t count;
+};
+
+/* Opens the file `path` as the next part, checks its header in full and adds
+ * its entries. -1: as dt_safetensors_open.
+ */
+int dt_safetensors_add(struct dt_safetensors *st, const char *path,
+                       struct dt_error *err);
+
+/* Sets EX_DATAERR "<path>: <formatted>" and returns -1. Control characters
+ * become '?', since names in the text come from untrusted files.
+ */
+int dt_safetensors_bad(const char *path, struct dt_error *err, const char *fmt,
+                       ...) __attribute__((format(printf, 3, 4)));
+
+/* To call after dt_guard_run has read from the mapping, with its `result`:
+ * checks that all of the data was there. If the file was truncated, pages
+ * beyond the new end fail in dt_guard_run, but the rest of the last page reads
+ * as zeros, so the size is checked again, too. A file that has been removed or
+ * replaced meanwhile stays mapped, whole. -1: EX_IOERR.
+ */
+int dt_safetensors_verify(const struct st_part *part, int result,
+                          struct dt_error *err);
+
+#endif /* DT_CKPT_CKPT_IMPL_H */
