@@ -11,7 +11,6 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_impl.h"
 #include "weights/weights.h"
-#include "weights/weights.h"
 
 /* Why --format is refused, and q8_0, a type that only GGUF had. */
 #define ONLY_HF                                                                \
