@@ -16,8 +16,8 @@
 #include "base/str.h"
 #include "cmd/cmd_impl.h"
 #include "conf/conf.h"
-#include "top/find.h"
-#include "trace/trace_request.h"
+#include "top/top.h"
+#include "trace/trace.h"
 
 /* The command line. */
 struct wish {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "report/protobuf.h"
-#include "trace/trace_join.h"
+#include "trace/trace_impl.h"
 
 /* TracePacket, in a Trace */
 enum {
@@ -126,7 +126,8 @@ static uint64_t event_track(const struct writer *w,
 static void write_process(struct writer *w)
 {
     char name[DT_TRACE_HOST + 32];
-    dt_trace_rank_name(w->part, name, sizeof(name));
+    snprintf(name, sizeof(name), "rank %d %s", w->part->head.rank,
+             w->part->head.host);
     const size_t packet = packet_begin(w);
     const size_t track = dt_protobuf_begin(&w->packet, PACKET_TRACK);
     dt_protobuf_varint(&w->packet, TRACK_ID, rank_track(w));

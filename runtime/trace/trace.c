@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,79 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/span.h"
 #include "trace/trace.h"
-#include "trace/trace_gather.h"
-#include "trace/trace_request.h"
+#include "trace/trace_impl.h"
+
+/* --- files of requests --- */
+
+#define FILE_NAME "trace.request"
+
+enum { MAX_BYTES = 256, SCALE = 2048 };
+
+static void request_path(const char *dir, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/" FILE_NAME, dir);
+}
+
+int dt_trace_request_write(const char *dir, long steps, struct dt_error *err)
+{
+    char path[PATH_MAX], text[MAX_BYTES];
+    request_path(dir, path);
+    int n = snprintf(text, sizeof(text), "steps %ld\n", steps);
+    return dt_file_replace(path, text, (size_t)n, err);
+}
+
+bool dt_trace_request_waits(const char *dir)
+{
+    char path[PATH_MAX];
+    request_path(dir, path);
+    return access(path, F_OK) == 0;
+}
+
+static long parse(const char *path, const char *text, struct dt_error *err)
+{
+    long steps;
+    int end = 0;
+    if (sscanf(text, "steps %ld %n", &steps, &end) == 1 && text[end] == '\0' &&
+        steps >= 1 && steps <= DT_TRACE_STEPS_MAX)
+        return steps;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: expected \"steps N\" with N from 1 to %d; "
+                        "`disttrain trace` writes it",
+                        path, DT_TRACE_STEPS_MAX);
+}
+
+long dt_trace_request_take(const char *dir, struct dt_error *err)
+{
+    char path[PATH_MAX];
+    request_path(dir, path);
+    if (access(path, F_OK) < 0)
+        return 0;
+    char *text = dt_file_read(path, MAX_BYTES, err);
+    if (unlink(path) < 0) {
+        free(text);
+        return dt_error_set(err, EX_IOERR, "%s: cannot be removed: %s", path,
+                            strerror(errno));
+    }
+    const long steps = text ? parse(path, text, err) : -1;
+    free(text);
+    return steps;
+}
+
+double dt_trace_request_encode(long steps)
+{
+    return (double)steps / SCALE;
+}
+
+long dt_trace_request_decode(double sum)
+{
+    return lround((sum - floor(sum)) * SCALE);
+}
+
+/* --- the trace --- */
 
 /* Steps to trace; first 0: none. */
 struct window {
@@ -57,7 +126,7 @@ void dt_trace_destroy(struct dt_trace *t)
     free(t);
 }
 
-/* --- requests --- */
+/* --- requests of this run --- */
 
 double dt_trace_look(struct dt_trace *t)
 {
@@ -93,7 +162,7 @@ enum {
 static const double late_s = 50e-6;
 
 /* One rank after the other comes late to a reduction for which all others wait:
- * when it has come, they know its time at most a message later (trace_join.h).
+ * when it has come, they know its time at most a message later (trace_impl.h).
  */
 static int compare_clocks(struct dt_trace *t, struct dt_error *err)
 {

@@ -8,13 +8,264 @@
  */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/rankset.h"
-#include "trace/choose.h"
-#include "trace/trace_gather.h"
+#include "trace/trace_impl.h"
+
+#define MAGIC UINT64_C(0x6b63617274746e01)
+
+/* --- packing a part --- */
+
+/* The index of a name in the head, where it is put if it is new. */
+static uint8_t name_index(struct dt_trace_head *head, const char *name)
+{
+    if (!name)
+        return DT_TRACE_NAMES;
+    for (uint32_t i = 0; i < head->names; i++)
+        if (strncmp(head->name[i], name, DT_TRACE_NAME - 1) == 0)
+            return (uint8_t)i;
+    if (head->names == DT_TRACE_NAMES)
+        return DT_TRACE_NAMES;
+    snprintf(head->name[head->names], DT_TRACE_NAME, "%s", name);
+    return (uint8_t)head->names++;
+}
+
+static struct dt_trace_event pack_event(struct dt_trace_head *head, size_t lane,
+                                        const struct dt_span_event *event)
+{
+    const struct dt_span_detail *detail = &event->detail;
+    return (struct dt_trace_event){
+        .begin = event->begin,
+        .end = event->end,
+        .number = detail->number,
+        .bytes = detail->bytes,
+        .first = detail->first,
+        .size = detail->size,
+        .kind = (uint8_t)event->kind,
+        .lane = (uint8_t)lane,
+        .name = name_index(head, detail->name),
+    };
+}
+
+/* Lanes of one name are "data", "data 2" ...: Perfetto takes tracks of a
+ * process for one if they have the same name.
+ */
+static void name_lane(struct dt_trace_head *head,
+                      const struct dt_span_lane *lanes, size_t lane)
+{
+    int number = 1;
+    for (size_t i = 0; i < lane; i++)
+        number += strcmp(lanes[i].name, lanes[lane].name) == 0;
+    if (number == 1)
+        snprintf(head->lane[lane], DT_TRACE_NAME, "%s", lanes[lane].name);
+    else
+        snprintf(head->lane[lane], DT_TRACE_NAME, "%.12s %d", lanes[lane].name,
+                 number);
+}
+
+int dt_trace_pack(const struct dt_trace_head *of, void **data, size_t *bytes,
+                  struct dt_error *err)
+{
+    struct dt_span_lane lanes[DT_SPAN_LANES];
+    struct dt_trace_head *head;
+    size_t lane_count = dt_span_trace_lanes(lanes), events = 0;
+    for (size_t i = 0; i < lane_count; i++)
+        events += lanes[i].count;
+    *bytes = sizeof(*head) + events * sizeof(struct dt_trace_event);
+    if (!(head = malloc(*bytes)))
+        return dt_error_set(err, EX_OSERR, "no memory for %zu spans", events);
+    struct dt_trace_event *next = (struct dt_trace_event *)(head + 1);
+    *data = head;
+    *head = *of;
+    head->magic = MAGIC;
+    head->events = (uint32_t)events;
+    head->lanes = (uint32_t)lane_count;
+    head->names = 0;
+    head->dropped = 0;
+    memset(head->name, 0, sizeof(head->name));
+    memset(head->lane, 0, sizeof(head->lane));
+    for (size_t i = 0; i < lane_count; i++) {
+        name_lane(head, lanes, i);
+        head->dropped += lanes[i].dropped;
+        for (size_t k = 0; k < lanes[i].count; k++)
+            *next++ = pack_event(head, i, &lanes[i].events[k]);
+    }
+    return 0;
+}
+
+/* --- unpacking it --- */
+
+static int refuse(const struct dt_trace_part *part, const char *why,
+                  struct dt_error *err)
+{
+    return dt_error_set(err, EX_DATAERR, "the trace of rank %d: %s",
+                        part->head.rank, why);
+}
+
+static bool ends(const char *text, size_t bytes)
+{
+    return memchr(text, '\0', bytes) != NULL;
+}
+
+static bool head_is_good(const struct dt_trace_head *head)
+{
+    if (head->magic != MAGIC || head->lanes > DT_SPAN_LANES ||
+        head->names > DT_TRACE_NAMES || !ends(head->host, DT_TRACE_HOST))
+        return false;
+    for (uint32_t i = 0; i < head->lanes; i++)
+        if (!ends(head->lane[i], DT_TRACE_NAME))
+            return false;
+    for (uint32_t i = 0; i < head->names; i++)
+        if (!ends(head->name[i], DT_TRACE_NAME))
+            return false;
+    return true;
+}
+
+static bool event_is_good(const struct dt_trace_head *head,
+                          const struct dt_trace_event *event)
+{
+    return event->kind < DT_SPAN_KINDS && event->lane < head->lanes &&
+           (event->name < head->names || event->name == DT_TRACE_NAMES);
+}
+
+int dt_trace_unpack(struct dt_trace_part *part, const void *data, size_t bytes,
+                    struct dt_error *err)
+{
+    *part = (struct dt_trace_part){0};
+    if (bytes < sizeof(part->head))
+        return refuse(part, "it is too short", err);
+    memcpy(&part->head, data, sizeof(part->head));
+    const size_t events = part->head.events;
+    const size_t rest = bytes - sizeof(part->head);
+    if (!head_is_good(&part->head) || rest / sizeof(*part->events) != events ||
+        rest % sizeof(*part->events) != 0)
+        return refuse(part, "its head is damaged", err);
+    if (!(part->events = malloc(rest + 1)))
+        return dt_error_set(err, EX_OSERR, "no memory for %zu spans", events);
+    memcpy(part->events, (const char *)data + sizeof(part->head), rest);
+    for (size_t i = 0; i < events; i++)
+        if (!event_is_good(&part->head, &part->events[i]))
+            return refuse(part, "a span is damaged", err);
+    return 0;
+}
+
+void dt_trace_part_fini(struct dt_trace_part *part)
+{
+    free(part->events);
+    part->events = NULL;
+}
+
+const char *dt_trace_name(const struct dt_trace_part *part,
+                          const struct dt_trace_event *event)
+{
+    return event->name < part->head.names
+               ? part->head.name[event->name]
+               : dt_span_name((enum dt_span_kind)event->kind);
+}
+
+/* --- the slowest, the median and the fastest rank of each node --- */
+
+enum class { SLOWEST, MEDIAN, FASTEST, CLASSES };
+
+struct candidate {
+    struct dt_trace_rank *rank;
+    enum class class;
+};
+
+/* By node, slow ones first. */
+static int by_node(const void *left, const void *right)
+{
+    const struct dt_trace_rank *a = ((const struct candidate *)left)->rank;
+    const struct dt_trace_rank *b = ((const struct candidate *)right)->rank;
+    if (a->node != b->node)
+        return a->node < b->node ? -1 : 1;
+    if (a->seconds != b->seconds)
+        return a->seconds > b->seconds ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* By class, slow ones first. */
+static int by_class(const void *left, const void *right)
+{
+    const struct candidate *a = left, *b = right;
+    if (a->class != b->class)
+        return a->class < b->class ? -1 : 1;
+    if (a->rank->seconds != b->rank->seconds)
+        return a->rank->seconds > b->rank->seconds ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool choose_all(struct dt_trace_rank *ranks, size_t count, double limit)
+{
+    double events = 0;
+    for (size_t i = 0; i < count; i++)
+        events += ranks[i].events;
+    for (size_t i = 0; i < count; i++)
+        ranks[i].chosen = ranks[i].events > 0 && (events <= limit || i == 0);
+    return events <= limit;
+}
+
+/* Keeps up to three of those of a node, which are in order. */
+static size_t keep_three(struct candidate *kept, const struct candidate *of,
+                         size_t count)
+{
+    const size_t place[CLASSES] = {
+        [SLOWEST] = 0, [MEDIAN] = count / 2, [FASTEST] = count - 1};
+    size_t n = 0;
+    for (int class = 0; class < CLASSES; class ++) {
+        bool seen = false;
+        for (int before = 0; before < class; before++)
+            seen |= place[before] == place[class];
+        if (!seen)
+            kept[n++] =
+                (struct candidate){of[place[class]].rank, (enum class) class};
+    }
+    return n;
+}
+
+/* Candidates of all nodes, which are written over the ranks. */
+static size_t find_candidates(struct candidate *candidates, size_t count)
+{
+    size_t kept = 0, end;
+    struct candidate three[CLASSES];
+    qsort(candidates, count, sizeof(*candidates), by_node);
+    for (size_t i = 0; i < count; i = end) {
+        for (end = i + 1; end < count && candidates[end].rank->node ==
+                                             candidates[i].rank->node;)
+            end++;
+        size_t n = keep_three(three, candidates + i, end - i);
+        for (size_t k = 0; k < n; k++)
+            candidates[kept++] = three[k];
+    }
+    qsort(candidates, kept, sizeof(*candidates), by_class);
+    return kept;
+}
+
+bool dt_trace_choose(struct dt_trace_rank *ranks, size_t count, double limit)
+{
+    if (choose_all(ranks, count, limit))
+        return false;
+    struct candidate *candidates = calloc(count, sizeof(*candidates));
+    double events = ranks[0].events;
+    size_t n = 0;
+    for (size_t i = 0; candidates && i < count; i++)
+        if (ranks[i].events > 0)
+            candidates[n++].rank = &ranks[i];
+    n = candidates ? find_candidates(candidates, n) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct dt_trace_rank *rank = candidates[i].rank;
+        if (rank->chosen || events + rank->events > limit)
+            continue;
+        rank->chosen = true;
+        events += rank->events;
+    }
+    free(candidates);
+    return true;
+}
 
 enum {
     PIECE = 1 << 20, /* bytes that travel at a time */

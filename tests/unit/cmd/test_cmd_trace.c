@@ -22,7 +22,7 @@
 #include "cmd/cmd.h"
 #include "tests/unit/command.h"
 #include "tests/unit/scratch.h"
-#include "trace/trace_request.h"
+#include "trace/trace.h"
 
 static int run(const char *const *words)
 {

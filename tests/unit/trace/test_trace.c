@@ -17,9 +17,8 @@
 
 #include "base/span.h"
 #include "tests/unit/scratch.h"
-#include "trace/choose.h"
-#include "trace/trace_join.h"
-#include "trace/trace_request.h"
+#include "trace/trace.h"
+#include "trace/trace_impl.h"
 
 enum { MAX = 64, US = 1000 };
 
