@@ -12,11 +12,213 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "history/event_line.h"
-#include "history/facts.h"
 #include "history/history.h"
-#include "history/line_reader.h"
-#include "history/metric_line.h"
+#include "history/history_impl.h"
+
+/* --- lines of a file that may be damaged or still growing --- */
+
+enum { FIRST_BYTES = 1 << 18 };
+
+struct line_reader {
+    int fd; /* -1: there is no file */
+    char *buffer;
+    size_t size;       /* of the buffer, without that of a NUL */
+    size_t begin, end; /* what is read and not yet taken */
+    size_t scanned;    /* from begin on: has no line end */
+    size_t limit;      /* longest line */
+    bool ended, overlong;
+    char *path;
+};
+
+/* Opens the file; one that is missing has no lines. Release with reader_fini,
+ * also after a failure: -1, EX_IOERR or EX_OSERR.
+ */
+static int reader_init(struct line_reader *reader, const char *path,
+                       size_t limit, struct dt_error *err)
+{
+    struct dt_error why;
+    *reader = (struct line_reader){.fd = -1, .limit = limit};
+    reader->size = limit < FIRST_BYTES ? limit : FIRST_BYTES;
+    reader->path = strdup(path);
+    reader->buffer = malloc(reader->size + 1);
+    if (!reader->path || !reader->buffer)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    reader->fd = dt_file_open(path, &why);
+    if (reader->fd >= 0 || why.status == EX_NOINPUT)
+        return 0;
+    return dt_error_set(err, why.status, "%s", why.text);
+}
+
+static void reader_fini(struct line_reader *reader)
+{
+    if (reader->fd >= 0)
+        close(reader->fd);
+    free(reader->buffer);
+    free(reader->path);
+    *reader = (struct line_reader){.fd = -1};
+}
+
+/* Makes room in the buffer: what is left moves to its front; if that fills it,
+ * it grows up to the limit, beyond which the line is dropped.
+ */
+static int reader_make_room(struct line_reader *reader, struct dt_error *err)
+{
+    const size_t left = reader->end - reader->begin;
+    memmove(reader->buffer, reader->buffer + reader->begin, left);
+    reader->begin = 0;
+    reader->end = left;
+    if (left < reader->size)
+        return 0;
+    if (reader->size == reader->limit) {
+        reader->overlong = true;
+        reader->end = reader->scanned = 0;
+        return 0;
+    }
+    size_t size =
+        reader->size < reader->limit / 2 ? 2 * reader->size : reader->limit;
+    char *buffer = realloc(reader->buffer, size + 1);
+    if (!buffer)
+        return dt_error_set(err, EX_OSERR, "%s: out of memory", reader->path);
+    reader->buffer = buffer;
+    reader->size = size;
+    return 0;
+}
+
+static int reader_fill(struct line_reader *reader, struct dt_error *err)
+{
+    if (reader_make_room(reader, err) < 0)
+        return -1;
+    ssize_t n;
+    do
+        n = read(reader->fd, reader->buffer + reader->end,
+                 reader->size - reader->end);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return dt_error_set(err, EX_IOERR, "%s: cannot read: %s", reader->path,
+                            strerror(errno));
+    reader->ended = n == 0;
+    reader->end += (size_t)n;
+    return 0;
+}
+
+/* Takes `bytes` of a line and the line end after them. NULL: it is too long. */
+static const char *reader_take(struct line_reader *reader, size_t bytes,
+                               bool whole)
+{
+    char *line = reader->buffer + reader->begin;
+    const bool overlong = reader->overlong;
+    line[bytes] = '\0';
+    reader->begin += bytes + whole;
+    reader->scanned = 0;
+    reader->overlong = false;
+    return overlong ? NULL : line;
+}
+
+/* The next line, with NUL in place of LF, until the next call; *whole: it ended
+ * with LF, or is too long. 1; 0: there are no more; -1: EX_IOERR, EX_OSERR.
+ */
+static int reader_next(struct line_reader *reader, const char **text,
+                       size_t *bytes, bool *whole, struct dt_error *err)
+{
+    while (reader->fd >= 0) {
+        char *from = reader->buffer + reader->begin;
+        size_t left = reader->end - reader->begin;
+        char *lf = memchr(from + reader->scanned, '\n', left - reader->scanned);
+        if (lf || (reader->ended && (left > 0 || reader->overlong))) {
+            *bytes = lf ? (size_t)(lf - from) : left;
+            *whole = lf || reader->overlong;
+            *text = reader_take(reader, *bytes, lf);
+            return 1;
+        }
+        if (reader->ended)
+            return 0;
+        reader->scanned = left;
+        if (reader_fill(reader, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- lines of events.jsonl and ranks.jsonl --- */
+
+static double number_of(const json_t *value)
+{
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* -1: there is none. */
+static long count_of(const json_t *value)
+{
+    const json_int_t n =
+        json_is_integer(value) ? json_integer_value(value) : -1;
+    return n >= 0 && n <= LONG_MAX ? (long)n : -1;
+}
+
+bool dt_history_read_event(const json_t *object, struct dt_report_event *event)
+{
+    const long rank = count_of(json_object_get(object, "rank"));
+    *event = (struct dt_report_event){
+        .kind = json_string_value(json_object_get(object, "event")),
+        .step = count_of(json_object_get(object, "step")),
+        .wall = number_of(json_object_get(object, "wall")),
+        .seconds = number_of(json_object_get(object, "seconds")),
+        .bytes = number_of(json_object_get(object, "bytes")),
+        .rank = rank <= INT_MAX ? (int)rank : -1,
+        .host = json_string_value(json_object_get(object, "host")),
+        .text = json_string_value(json_object_get(object, "text"))};
+    return event->kind && *event->kind;
+}
+
+void dt_rank_numbers_fini(struct dt_rank_numbers *numbers)
+{
+    free(numbers->values);
+    *numbers = (struct dt_rank_numbers){0};
+}
+
+static const double *take_array(const json_t *array, size_t world, double *to)
+{
+    if (!array || json_array_size(array) != world)
+        return NULL;
+    for (size_t i = 0; i < world; i++)
+        to[i] = number_of(json_array_get(array, i));
+    return to;
+}
+
+int dt_history_read_ranks(const json_t *object, struct dt_rank_numbers *numbers,
+                          struct dt_report_ranks *ranks)
+{
+    static const char *const names[] = {"compute_s", "comm_s", "data_wait_s",
+                                        "mem", "power_w"};
+    enum { NAMES = sizeof(names) / sizeof(names[0]) };
+    const double *found[NAMES] = {NULL};
+    size_t world = 0;
+    for (size_t i = 0; i < NAMES && world == 0; i++)
+        world = json_array_size(json_object_get(object, names[i]));
+    if (world == 0)
+        return 0;
+    if (numbers->size < NAMES * world) {
+        double *values = realloc(numbers->values, NAMES * world * 8);
+        if (!values)
+            return -1;
+        numbers->values = values;
+        numbers->size = NAMES * world;
+    }
+    for (size_t i = 0; i < NAMES; i++)
+        found[i] = take_array(json_object_get(object, names[i]), world,
+                              numbers->values + i * world);
+    *ranks = (struct dt_report_ranks){
+        .step = count_of(json_object_get(object, "step")),
+        .wall = number_of(json_object_get(object, "wall")),
+        .count = world,
+        .compute_s = found[0],
+        .comm_s = found[1],
+        .data_wait_s = found[2],
+        .mem = found[3],
+        .power_w = found[4]};
+    return 1;
+}
+
+/* --- the files of a run --- */
 
 enum {
     RUN_BYTES_MAX = 64 << 20,
@@ -37,7 +239,7 @@ static const struct {
 struct dt_history {
     char *dir;
     struct dt_run_facts facts;
-    struct dt_line_reader lines[DT_HISTORY_FILES];
+    struct line_reader lines[DT_HISTORY_FILES];
     long damaged[DT_HISTORY_FILES];
     struct dt_metric_names *names;
     double seconds;
@@ -105,9 +307,9 @@ static int open_lines(struct dt_history *history, const char *metrics,
         char *path =
             join_path(history->dir, "",
                       i == DT_HISTORY_METRICS ? metrics : files[i].name);
-        int rc = path ? dt_line_reader_init(&history->lines[i], path,
-                                            files[i].limit, err)
-                      : dt_error_set(err, EX_OSERR, "out of memory");
+        int rc =
+            path ? reader_init(&history->lines[i], path, files[i].limit, err)
+                 : dt_error_set(err, EX_OSERR, "out of memory");
         free(path);
         if (rc < 0)
             return -1;
@@ -175,7 +377,7 @@ void dt_history_destroy(struct dt_history *history)
     if (!history)
         return;
     for (int i = 0; i < DT_HISTORY_FILES; i++)
-        dt_line_reader_fini(&history->lines[i]);
+        reader_fini(&history->lines[i]);
     dt_metric_names_destroy(history->names);
     dt_run_facts_fini(&history->facts);
     dt_rank_numbers_fini(&history->rank_numbers);
@@ -220,22 +422,21 @@ static int next_line(struct dt_history *history, enum dt_history_file file,
                                  size_t bytes, void *to),
                      void *to, struct dt_error *err)
 {
-    enum dt_line_kind kind;
     const char *text;
     size_t bytes;
-    struct dt_line_reader *reader = &history->lines[file];
+    bool whole;
+    struct line_reader *reader = &history->lines[file];
     for (;;) {
-        if (dt_line_reader_next(reader, &kind, &text, &bytes, err) < 0)
-            return -1;
-        if (kind == DT_LINE_NONE)
-            return 0;
+        int more = reader_next(reader, &text, &bytes, &whole, err);
+        if (more <= 0)
+            return more;
         int taken = text ? take(history, text, bytes, to) : 0;
         if (taken < 0)
             return dt_error_set(err, EX_OSERR, "%s: out of memory",
                                 reader->path);
         if (taken)
             return 1;
-        if (kind != DT_LINE_TORN && !(text && is_blank(text, bytes)))
+        if (whole && !(text && is_blank(text, bytes)))
             history->damaged[file]++;
     }
 }
@@ -258,7 +459,7 @@ static int take_event(struct dt_history *history, const char *text,
 {
     json_decref(history->event);
     history->event = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    return dt_event_read(history->event, to);
+    return dt_history_read_event(history->event, to);
 }
 
 int dt_history_next_event(struct dt_history *history,
@@ -271,7 +472,7 @@ static int take_ranks(struct dt_history *history, const char *text,
                       size_t bytes, void *to)
 {
     json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    int rc = dt_ranks_read(object, &history->rank_numbers, to);
+    int rc = dt_history_read_ranks(object, &history->rank_numbers, to);
     json_decref(object);
     return rc;
 }

@@ -13,9 +13,59 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "base/error.h"
-#include "history/facts.h"
 #include "report/record.h"
+
+/* A key of the configuration, as run.json has it. */
+struct dt_history_setting {
+    const char *key;   /* "optimizer.lr" */
+    const char *value; /* JSON, but a string is as it is */
+    bool given;        /* by the file of the user */
+};
+
+struct dt_history_node {
+    const char *host;
+    size_t ranks; /* on this host */
+};
+
+/* The run began, or was resumed. */
+struct dt_history_start {
+    double wall; /* seconds since 1970 */
+    long step;   /* done before */
+    const char *job;
+};
+
+/* Facts of run.json. Unknown texts are NULL, unknown numbers NaN and unknown
+ * lists empty.
+ */
+struct dt_history_facts {
+    const char *name; /* or else that of the directory: never NULL */
+    const char *run_id, *job, *algorithm, *output_dir, *program;
+    const char *config_path, *config_hash;
+    const char *status;  /* running, finished, stopped, failed */
+    const char *verdict; /* a sentence about the end */
+    const char *resume;  /* the command that continues the run */
+    const char *family, *data_hash, *peak_name;
+    const char *train_data; /* the files, with commas between them */
+    double parameters, layers, width, rows, total_steps, world, ended;
+    double flops_per_token; /* of training, forward and backward */
+    double peak_flops;      /* a second, of one rank's device */
+    struct dt_history_node *nodes;
+    size_t node_count;
+    const char **devices; /* one a rank */
+    size_t device_count;
+    const char **argv;
+    size_t argc;
+    struct dt_history_start *starts;
+    size_t start_count;
+    struct dt_history_setting *settings;
+    size_t setting_count;
+    const json_t *json;  /* all of run.json; NULL: there is none */
+    const char *problem; /* why run.json could not be read; NULL: it was, or
+                            there is none */
+};
 
 struct dt_history;
 

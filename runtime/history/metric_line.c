@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-#include "history/metric_line.h"
+#include "history/history_impl.h"
 
 enum {
     NAMES_MAX = 1024, /* with those of STEP to NONE */

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history/event_line.h"
-#include "history/facts.h"
-#include "history/metric_line.h"
+#include "history/history_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,9 +55,11 @@ static void read_others(const char *line)
     struct dt_report_ranks ranks;
     struct dt_report_event event;
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-    if (dt_event_read(object, &event) && (!*event.kind || event.rank < -1))
+    if (dt_history_read_event(object, &event) &&
+        (!*event.kind || event.rank < -1))
         abort();
-    if (dt_ranks_read(object, &numbers, &ranks) == 1 && ranks.count == 0)
+    if (dt_history_read_ranks(object, &numbers, &ranks) == 1 &&
+        ranks.count == 0)
         abort();
     dt_rank_numbers_fini(&numbers);
     json_decref(object);

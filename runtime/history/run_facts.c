@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.c - what run.json says, checked */
+/* run_facts.c - facts of run.json, checked */
 #include "config.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "history/facts.h"
+#include "history/history_impl.h"
 
 enum {
     NODES_MAX = 65536,
