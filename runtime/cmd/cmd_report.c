@@ -12,7 +12,7 @@
 #include "cmd/cmd_impl.h"
 #include "history/history.h"
 #include "page/page.h"
-#include "report/sink.h"
+#include "report/record.h"
 
 /* --- event files --- */
 

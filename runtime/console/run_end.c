@@ -11,7 +11,7 @@
 #include "base/secret.h"
 #include "console/run_end.h"
 #include "contract/contract.h"
-#include "live/killed_run.h"
+#include "live/live.h"
 
 enum {
     END_MS = 4000,

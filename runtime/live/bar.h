@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "live/state.h"
+
 /* Unknown numbers are NAN. */
 struct dt_bar {
     char phase[32];   /* "": it trains */
@@ -16,6 +18,9 @@ struct dt_bar {
 };
 
 enum { DT_BAR_BYTES = 1024 };
+
+/* The bar that shows a state. */
+void dt_bar_of(const struct dt_live_state *state, struct dt_bar *bar);
 
 /* Formats it for a line of so many columns, which it may fill, without control
  * characters. Parts that do not fit are left out, the bar itself first. `utf8`:

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "live/killed_run.h"
+#include "live/live.h"
 #include "live/state.h"
 #include "report/line_file.h"
 

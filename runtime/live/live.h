@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "live/state.h"
-#include "report/sink.h"
+#include "report/record.h"
 
 struct dt_live;
 
@@ -86,5 +86,24 @@ void dt_live_end(struct dt_live *live, const char *status, const char *verdict);
  * dt_live, which it does not own.
  */
 extern const struct dt_sink_type dt_live_sink;
+
+/* --- a run whose rank 0 was killed --- */
+
+struct dt_live_ending {
+    const char *step;   /* the run's "JOB.STEP" */
+    const char *status; /* "failed" or "stopped" */
+    const char *text;   /* why */
+    int rank;           /* the first to fail; -1: none in particular */
+    const char *host;   /* of that rank; "": unknown */
+};
+
+/* Says in run.json, events.jsonl and status.json of `dir` how the run has
+ * ended, if run.json has it running as that step. No process of the run may be
+ * alive. *page: whether the run wants report.html. Returns 1; 0: there is no
+ * such run, or it has said itself how it ended; -1: EX_DATAERR, EX_OSERR,
+ * EX_CANTCREAT, EX_IOERR.
+ */
+int dt_live_record_ending(const char *dir, const struct dt_live_ending *ending,
+                          bool *page, struct dt_error *err);
 
 #endif /* DT_LIVE_LIVE_H */

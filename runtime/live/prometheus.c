@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "live/prometheus.h"
+#include "live/live_impl.h"
 
 enum { OLD_S = 600 }; /* as old are only files of runs that were killed */
 

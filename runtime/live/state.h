@@ -94,22 +94,6 @@ struct dt_live_state {
     struct dt_live_row rows[DT_LIVE_RANKS]; /* slowest first */
 };
 
-/* Fills the rows of `state` from the numbers of all ranks and their `hosts`, or
- * NULL. Ranks of one host are one row in a world of more than
- * DT_LIVE_RANKS: means of times and power, the largest memory.
- */
-void dt_live_make_rows(struct dt_live_state *state,
-                       const struct dt_report_ranks *ranks, char *const *hosts);
-
-/* Notes that a rank was named as slow. */
-void dt_live_note_slow(struct dt_live_state *state, int rank, double wall);
-
-/* Marks the rows of ranks that were named in the last ten minutes, within which
- * a rank that stays slow is named again, and forgets the others. Returns how
- * many ranks that are.
- */
-size_t dt_live_mark_slow(struct dt_live_state *state);
-
 /* Writes status.json, replaced in one rename. -1: EX_IOERR, EX_CANTCREAT. */
 int dt_live_write_status(const struct dt_live_state *state, const char *dir,
                          struct dt_error *err);

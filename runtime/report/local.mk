@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
-	runtime/report/checksum.c \
-	runtime/report/checksum.h \
-	runtime/report/event_file.c \
-	runtime/report/event_file.h \
 	runtime/report/line_file.c \
 	runtime/report/line_file.h \
-	runtime/report/names.c \
-	runtime/report/names.h \
 	runtime/report/protobuf.c \
 	runtime/report/protobuf.h \
 	runtime/report/record.c \
 	runtime/report/record.h \
 	runtime/report/report.c \
 	runtime/report/report.h \
-	runtime/report/sink.c \
-	runtime/report/sink.h \
+	runtime/report/report_impl.h \
 	runtime/report/tensorboard.c \
 	# End of runtime/report

@@ -2,10 +2,9 @@
 /* record.c - prints what a run records as lines of JSON */
 #include "config.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-
-#include <jansson.h>
 
 #include "report/record.h"
 

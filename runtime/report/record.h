@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - what a run records: numbers of a step, events, numbers of ranks
+ * record.h - records of a run: numbers of a step, events, numbers of ranks
  *
  * Each is a line of a file in logging.dir: metrics.jsonl, events.jsonl and
  * ranks.jsonl. Those files are the truth about a run. All other forms are made
  * of these structs, live or read back from the files.
+ *
+ * A sink makes another form, such as files of TensorBoard, from records as they
+ * come. No error of a sink costs the run: report.c prints one warning, closes
+ * the sink, and the run goes on.
  */
 #ifndef DT_REPORT_RECORD_H
 #define DT_REPORT_RECORD_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+
+#include "base/error.h"
 
 /* A number with a name. NaN: unknown, null in the file. */
 struct dt_report_value {
@@ -70,5 +77,34 @@ void dt_record_print(const struct dt_report_record *record, double time,
                      FILE *out);
 void dt_event_print(const struct dt_report_event *event, FILE *out);
 void dt_ranks_print(const struct dt_report_ranks *ranks, FILE *out);
+
+/* --- sinks --- */
+
+struct dt_sink;
+
+struct dt_sink_options {
+    const char *dir;   /* where its files go: logging.dir, if live */
+    const json_t *run; /* the object of run.json */
+    long first_step;   /* steps done before this start of the run */
+    void *context;     /* what this kind of sink asks for; may be NULL */
+};
+
+/* A kind of sink. Functions that may be NULL have nothing to do then; -1:
+ * EX_CANTCREAT, EX_IOERR, and only `close` is called after that.
+ */
+struct dt_sink_type {
+    const char *name; /* "tensorboard" */
+    struct dt_sink *(*open)(const struct dt_sink_options *options,
+                            struct dt_error *err);
+    int (*record)(struct dt_sink *sink, const struct dt_report_record *record,
+                  struct dt_error *err);
+    int (*event)(struct dt_sink *sink, const struct dt_report_event *event,
+                 struct dt_error *err); /* may be NULL */
+    int (*ranks)(struct dt_sink *sink, const struct dt_report_ranks *ranks,
+                 struct dt_error *err); /* may be NULL */
+    void (*close)(struct dt_sink *sink);
+};
+
+extern const struct dt_sink_type dt_sink_tensorboard;
 
 #endif /* DT_REPORT_RECORD_H */

@@ -3,8 +3,8 @@
  * report.h - reports the progress of a run to the user, on rank 0 only
  *
  * Prints a line for each report to stdout, above the progress bar if there is
- * one, and a summary at the end. Makes a record of each line, and
- * gives that to metrics.jsonl and to sinks (record.h, sink.h).
+ * one, and a summary at the end. Makes a record of each line, and gives that to
+ * metrics.jsonl and to sinks (record.h).
  */
 #ifndef DT_REPORT_REPORT_H
 #define DT_REPORT_REPORT_H
@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "report/record.h"
-#include "report/sink.h"
 
 struct dt_report;
 

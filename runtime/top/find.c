@@ -13,7 +13,8 @@
 
 #include "base/child.h"
 #include "base/file.h"
-#include "top/find.h"
+#include "top/top.h"
+#include "top/top_impl.h"
 
 enum {
     ASK_MS = 10000,

@@ -1,9 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.h - shows what runs are doing now, from the files that they write */
+/* top.h - finds runs, and shows their present state from the files that they
+ * write
+ */
 #ifndef DT_TOP_TOP_H
 #define DT_TOP_TOP_H
 
-#include "top/find.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "live/state.h"
+
+enum { DT_TOP_RUNS = 64 }; /* that are shown together */
+
+/* Paths of files; free with dt_top_found_fini. */
+struct dt_top_found {
+    size_t count, left_out;
+    char *path[DT_TOP_RUNS];
+};
+
+/* What `asked` names: a status.json, the directory of one, a run's output
+ * directory, a directory of runs, or a job of Slurm as "123" or "123.0". NULL:
+ * the newest of the user's runs that Slurm has, or those below this directory.
+ * -1: EX_NOINPUT with where it was looked for, EX_OSERR.
+ */
+int dt_top_find(const char *asked, struct dt_top_found *found,
+                struct dt_error *err);
+void dt_top_found_fini(struct dt_top_found *found);
+
+/* Reads a file; a torn or damaged one is an error, too. -1: EX_NOINPUT,
+ * EX_IOERR, EX_DATAERR.
+ */
+int dt_top_read(const char *path, struct dt_live_state *state,
+                struct dt_error *err);
 
 /* Prints the runs once as plain text, a single one as JSON if `json`, which is
  * its file. -1: none of the files can be read: EX_NOINPUT, EX_DATAERR.

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "live/state.h"
-#include "top/view.h"
+#include "top/top_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -99,7 +99,7 @@ END
 @test "the names are those of TensorBoard's files" {
     # {"loss", NULL, "Train/..."}: no name but train/loss with those of hf
     diff <(sed -n '/ rows\[\] = {/,/^};/s/^    {"\([^"]*\)", \(.*\)},$/\1 \2/p' \
-        "$DT_SRCDIR/runtime/report/names.c" | tr -d '",' |
+        "$DT_SRCDIR/runtime/report/tensorboard.c" | tr -d '",' |
         while read -r name hf deepspeed; do
             [[ $hf == NULL ]] || echo "HF $name $hf"
             [[ $deepspeed == NULL ]] || echo "DEEPSPEED $name $deepspeed"

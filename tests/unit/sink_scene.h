@@ -21,8 +21,8 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "report/record.h"
 #include "tests/unit/protobuf_reader.h"
-#include "report/sink.h"
 
 static char dir[64];
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "live/killed_run.h"
+#include "live/live.h"
 #include "live/state.h"
 #include "tests/unit/scratch.h"
 

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "live/bar.h"
 #include "live/live.h"
-#include "live/prometheus.h"
+#include "live/live_impl.h"
 #include "live/state.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/turned_clock.h"

@@ -23,7 +23,7 @@
 #include "tests/unit/command.h"
 #include "tests/unit/pty.h"
 #include "tests/unit/scratch.h"
-#include "top/view.h"
+#include "top/top_impl.h"
 
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"

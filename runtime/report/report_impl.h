@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * event_file.h - a file of TensorBoard's events
- *
- * Records in the framing of TFRecord: length, its masked CRC, an Event, its
- * masked CRC (tensorflow/core/lib/io/record_writer.cc and
- * tensorflow/core/util/event.proto). Each is one write, so that a reader never
- * sees more than the last one torn.
- */
-#ifndef DT_REPORT_EVENT_FILE_H
-#define DT_REPORT_EVENT_FILE_H
+/* report_impl.h - parts of the sink for TensorBoard, for its tests */
+#ifndef DT_REPORT_REPORT_IMPL_H
+#define DT_REPORT_REPORT_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "report/protobuf.h"
+#include "report/record.h"
 
 struct dt_event_file;
 
@@ -42,4 +39,16 @@ struct dt_protobuf *dt_event_file_begin(struct dt_event_file *file, double wall,
                                         long step);
 int dt_event_file_end(struct dt_event_file *file, struct dt_error *err);
 
-#endif /* DT_REPORT_EVENT_FILE_H */
+/* logging.names */
+enum dt_names { DT_NAMES_HF, DT_NAMES_DEEPSPEED };
+
+enum { DT_TAG_BYTES = 192 };
+
+/* Writes the tag of value i of a record, always valid UTF-8. False: the value
+ * has none there. A NaN has one only where it says that training has diverged;
+ * elsewhere it says that a value is unknown.
+ */
+bool dt_names_tag(enum dt_names names, const struct dt_report_record *record,
+                  size_t i, char tag[DT_TAG_BYTES]);
+
+#endif /* DT_REPORT_REPORT_IMPL_H */

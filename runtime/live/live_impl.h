@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.h - the progress bar of a run, on this terminal or on that of srun
- */
-#ifndef DT_LIVE_PROGRESS_H
-#define DT_LIVE_PROGRESS_H
+/* live_impl.h - what live.c makes of a state: a bar, a file for Prometheus */
+#ifndef DT_LIVE_LIVE_IMPL_H
+#define DT_LIVE_LIVE_IMPL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "contract/contract.h"
-#include "live/bar.h"
 #include "live/state.h"
+
+/* --- the progress bar, on this terminal or on that of srun --- */
 
 /* Where the bar goes. */
 enum dt_progress_way {
@@ -41,7 +42,23 @@ void dt_progress_show(struct dt_progress_bar *bar,
 void dt_progress_end(struct dt_progress_bar *bar,
                      const struct dt_live_state *state);
 
-/* The bar that shows a state. */
-void dt_progress_bar(const struct dt_live_state *state, struct dt_bar *bar);
+/* --- the file for Prometheus --- */
 
-#endif /* DT_LIVE_PROGRESS_H */
+/* Prints the state in the text format of Prometheus. */
+void dt_prometheus_print(const struct dt_live_state *state, FILE *out);
+
+/* Writes that as disttrain_JOB_STEP.prom in `dir`, which readers see whole or
+ * not at all. -1: EX_CANTCREAT, EX_IOERR, EX_OSERR.
+ */
+int dt_prometheus_write(const struct dt_live_state *state, const char *dir,
+                        struct dt_error *err);
+
+/* Removes the files in `dir` of runs that were killed on this node, as far as
+ * the directory allows it.
+ */
+void dt_prometheus_clean(const char *dir);
+
+/* Removes the file, as the run has ended. */
+void dt_prometheus_remove(const struct dt_live_state *state, const char *dir);
+
+#endif /* DT_LIVE_LIVE_IMPL_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h - draws the state of runs as lines of text, without a terminal */
-#ifndef DT_TOP_VIEW_H
-#define DT_TOP_VIEW_H
+/* top_impl.h - draws the state of runs as lines of text, without a terminal */
+#ifndef DT_TOP_TOP_IMPL_H
+#define DT_TOP_TOP_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,20 +45,13 @@ void dt_top_draw_list(FILE *out, struct dt_live_state *const *states,
                       char *const *problems, char *const *paths, size_t count,
                       const struct dt_top_view *view);
 
-/* Writes the points as a line of `columns` at most, without '\0': braille or
- * ASCII. Points that are not finite are an x. Returns how many columns it has.
- */
-int dt_top_sparkline(FILE *out, const double *points, size_t count, int columns,
-                     bool utf8);
-
 enum dt_top_style { DT_TOP_PLAIN, DT_TOP_BOLD, DT_TOP_DIM, DT_TOP_RED };
 
 /* Writes one line, cut to the columns. */
 void dt_top_line(FILE *out, const struct dt_top_view *view,
                  enum dt_top_style style, const char *text);
 
-/* Draws the table of ranks in at most `rows` lines; 0: no limit. */
-void dt_top_draw_ranks(FILE *out, const struct dt_live_state *state,
-                       const struct dt_top_view *view, int rows);
+/* Asks Slurm once what has become of a job, "123.0": a sentence. */
+void dt_top_ask(const char *job, char *text, size_t size);
 
-#endif /* DT_TOP_VIEW_H */
+#endif /* DT_TOP_TOP_IMPL_H */
