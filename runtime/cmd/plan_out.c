@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 #include "cmd/cmd_impl.h"
-#include "page/page_text.h"
+#include "page/page.h"
 #include "plan/candidates.h"
 #include "train/train.h"
 

@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/page_text.h"
 
 enum { NAME_BYTES = 256 };
 
 struct comparison {
     struct dt_page_run *const *runs;
     size_t count;
-    char name[DT_COMPARE_RUNS][NAME_BYTES]; /* "1 helper" */
+    char name[DT_PAGE_RUNS_MAX][NAME_BYTES]; /* "1 helper" */
 };
 
 /* --- what must be the same --- */
@@ -69,13 +68,6 @@ static double best_of(const struct dt_page_run *run)
     return eval && eval->count > 0 ? eval->min : NAN;
 }
 
-static double rate_of(const struct dt_page_run *run)
-{
-    const struct dt_curve *rate =
-        dt_page_find(run, DT_SPLIT_TRAIN, "tokens_per_s");
-    return rate && rate->count > 0 ? rate->sum / (double)rate->count : NAN;
-}
-
 static struct dt_curve_tail loss_of(const struct dt_page_run *run)
 {
     const struct dt_curve *loss = dt_page_find(run, DT_SPLIT_TRAIN, "loss");
@@ -129,7 +121,7 @@ static void put_row(FILE *out, const struct comparison *c, size_t i, double now)
     fputs("</td>", out);
     put_delta(out, c, i);
     put_number_cell(out, best_of(run));
-    put_number_cell(out, rate_of(run));
+    put_number_cell(out, dt_page_mean(run, "tokens_per_s"));
     put_number_cell(out, run->tokens);
     fprintf(out, "<td class=\"n\">%s</td>", dt_page_duration(a, run->seconds));
     put_number_cell(out, run->joules / run->tokens);

@@ -10,12 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "page/page.h"
 #include "page/page_impl.h"
-#include "page/page_text.h"
-#include "page/style.h"
-
-_Static_assert((int)DT_PAGE_RUNS_MAX == (int)DT_COMPARE_RUNS, "runs of a page");
 
 static void put_begin(FILE *out, struct dt_page_run *const *runs, size_t count,
                       double now)

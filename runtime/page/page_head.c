@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/page_text.h"
 
 /* A run that writes nothing for longer is said to be silent. */
 static const double silent_s = 1800;
@@ -178,15 +177,6 @@ void dt_page_goodput(FILE *out, const struct dt_page_run *run)
     put_key(out, share, sum);
 }
 
-/* Model floating-point operations against those of the devices, mean over the
- * run; NaN: unknown.
- */
-static double mean_mfu(const struct dt_page_run *run)
-{
-    const struct dt_curve *mfu = dt_page_find(run, DT_SPLIT_TRAIN, "mfu");
-    return mfu && mfu->count > 0 ? mfu->sum / (double)mfu->count : NAN;
-}
-
 /* --- numbers --- */
 
 static void put_tile(FILE *out, const char *name, const char *value,
@@ -223,35 +213,33 @@ static void put_last(FILE *out, const struct dt_page_run *run,
     put_tile(out, name, dt_page_number(c, curve->last), note);
 }
 
-/* What a run that samples is about. */
-static void put_rewards(FILE *out, const struct dt_page_run *run)
+/* The last and the best value of held-out data; the best is the `most`, or else
+ * the least.
+ */
+static void put_held_out(FILE *out, const struct dt_page_run *run,
+                         const char *value, const char *name, bool most)
 {
     char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[128];
-    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, "reward");
+    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, value);
+    if (!eval || eval->count == 0)
+        return;
+    snprintf(note, sizeof(note), "best %s at step %s",
+             dt_page_number(a, most ? eval->max : eval->min),
+             dt_page_count(b, most ? eval->at_max : eval->at_min));
+    put_tile(out, name, dt_page_number(a, eval->last), note);
+}
+
+/* The numbers that a run which samples is about. */
+static void put_rewards(FILE *out, const struct dt_page_run *run)
+{
     if (!dt_page_samples(run))
         return;
     put_last(out, run, "reward", "Reward", "");
-    if (eval && eval->count > 0) {
-        snprintf(note, sizeof(note), "best %s at step %s",
-                 dt_page_number(a, eval->max), dt_page_count(b, eval->at_max));
-        put_tile(out, "Held-out reward", dt_page_number(a, eval->last), note);
-    }
+    put_held_out(out, run, "reward", "Held-out reward", true);
     put_last(out, run, "kl", "KL divergence", "");
     put_last(out, run, "objective/kl", "KL divergence", "");
     put_last(out, run, "completions/mean_length", "Length of completions",
              "tokens, ");
-}
-
-static void put_losses(FILE *out, const struct dt_page_run *run)
-{
-    char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[128];
-    const struct dt_curve *eval = dt_page_find(run, DT_SPLIT_EVAL, "loss");
-    put_last(out, run, "loss", "Training loss", "");
-    if (!eval || eval->count == 0)
-        return;
-    snprintf(note, sizeof(note), "best %s at step %s",
-             dt_page_number(a, eval->min), dt_page_count(b, eval->at_min));
-    put_tile(out, "Held-out loss", dt_page_number(a, eval->last), note);
 }
 
 static void put_progress(FILE *out, const struct dt_page_run *run)
@@ -280,11 +268,11 @@ static void put_speed(FILE *out, const struct dt_page_run *run)
     char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[96];
     const struct dt_curve *rate =
         dt_page_find(run, DT_SPLIT_TRAIN, "tokens_per_s");
-    const double mfu = mean_mfu(run), good = good_share(run);
+    const double mfu = dt_page_mean(run, "mfu"), good = good_share(run);
     if (rate && rate->count > 0) {
         snprintf(note, sizeof(note), "best %s", dt_page_number(a, rate->max));
         put_tile(out, "Tokens per second",
-                 dt_page_number(b, rate->sum / (double)rate->count), note);
+                 dt_page_number(b, dt_page_mean(run, "tokens_per_s")), note);
     }
     if (isfinite(mfu)) {
         snprintf(a, sizeof(a), "%.1f %%", 100 * mfu);
@@ -393,7 +381,8 @@ void dt_page_head(FILE *out, const struct dt_page_run *run, double now)
     put_problems(out, run);
     fputs("<dl class=\"tiles\">\n", out);
     put_rewards(out, run);
-    put_losses(out, run);
+    put_last(out, run, "loss", "Training loss", "");
+    put_held_out(out, run, "loss", "Held-out loss", false);
     put_progress(out, run);
     put_speed(out, run);
     put_costs(out, run);

@@ -3,27 +3,308 @@
 #ifndef DT_PAGE_PAGE_IMPL_H
 #define DT_PAGE_PAGE_IMPL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "page/page_gather.h"
-#include "page/plot.h"
+#include "history/history.h"
+#include "page/page.h"
+#include "report/record.h"
 
-/* Plots as PNG, by librsvg where there is one. */
-struct dt_png;
+/* --- colors, lines and layout ---
+ *
+ * Colors are those of Okabe and Ito, which people with any color vision tell
+ * apart; on white the light ones are darker, so that a line has a contrast of
+ * at least 3 to 1 and text of 4.5 to 1 with its background.
+ */
 
-/* Opens librsvg and cairo. NULL: EX_UNAVAILABLE, they are not installed;
+extern const char dt_style_colors[]; /* variables, light and dark */
+extern const char dt_style_plot[];   /* of plots */
+extern const char dt_style_page[];   /* of the rest */
+
+/* Writes the style of a plot in a file of its own, without variables, which few
+ * programs but browsers know.
+ */
+void dt_style_write_plain(FILE *out);
+
+/* --- a line of any number of points in bounded memory ---
+ *
+ * Points are gathered in bins along x. When the bins are full, neighbors are
+ * merged and each is twice as wide. A bin keeps its least and greatest point,
+ * so that no spike is lost.
+ */
+
+enum { DT_CURVE_BINS = 400 };
+
+struct dt_curve_bin {
+    double min, max, at_min, at_max; /* and the x of both */
+    double sum, squares, x_sum;      /* over finite points */
+    size_t count, bad;               /* finite points, others */
+};
+
+struct dt_curve {
+    double from, width; /* bin i is [from + i * width, from + (i+1) * width) */
+    size_t used;        /* bins up to the last one with a point */
+    struct dt_curve_bin bin[DT_CURVE_BINS];
+    /* Of all points; meaningful if there are any. */
+    size_t count, bad;
+    double first, last, first_x, last_x; /* of finite points */
+    double min, max, at_min, at_max, sum;
+};
+
+/* Begins without points; the first bins have this width. */
+void dt_curve_init(struct dt_curve *curve, double width);
+
+/* Adds a point. An x before the first one counts as that. A y that is not
+ * finite is counted as bad.
+ */
+void dt_curve_add(struct dt_curve *curve, double x, double y);
+
+/* Mean of the points of the bin that holds x; NaN: it has none. */
+double dt_curve_at(const struct dt_curve *curve, double x);
+
+/* Where the bin's points are, on average. */
+double dt_curve_bin_x(const struct dt_curve_bin *bin);
+
+struct dt_curve_tail {
+    size_t count;
+    double mean, deviation; /* NaN: no points */
+};
+
+/* The points of about the last `share` of the range of x. */
+struct dt_curve_tail dt_curve_tail(const struct dt_curve *curve, double share);
+
+/* The exponential average of the bins over both sides, which does not lag, with
+ * a memory of about a fortieth of the curve, at the x of each bin. Returns how
+ * many points there are in x and y, which have room for DT_CURVE_BINS.
+ */
+size_t dt_curve_smooth(const struct dt_curve *curve, double *x, double *y);
+
+/* --- how long each rank computes, over time, in bounded memory --- */
+
+enum { DT_RANK_BANDS = 64, DT_RANK_COLUMNS = 48 };
+
+struct dt_rank_cell {
+    double sum; /* of the time of the slowest rank over the median of all */
+    unsigned count;
+};
+
+struct dt_rank_sums {
+    double compute, comm, data; /* seconds a step, added up */
+    double mem;                 /* bytes, the most */
+    unsigned compute_n, comm_n, data_n;
+};
+
+struct dt_rank_times {
+    size_t world;           /* 0: no lines */
+    size_t bands, per_band; /* ranks of a band; the last one may have fewer */
+    size_t columns, lines_a_column, lines;
+    long first_step, last_step;
+    struct dt_rank_cell cell[DT_RANK_BANDS][DT_RANK_COLUMNS];
+    struct dt_rank_sums *sums; /* one a rank */
+    double *sorted;            /* room for one line */
+};
+
+/* Adds a line of ranks.jsonl. A line of another world begins anew. Without
+ * memory it is left out. Begin with zeros; release with dt_rank_times_fini.
+ */
+void dt_rank_times_add(struct dt_rank_times *times,
+                       const struct dt_report_ranks *ranks);
+void dt_rank_times_fini(struct dt_rank_times *times);
+
+/* --- a run, gathered in one pass over its files ---
+ *
+ * Memory is bounded: curves are in bins, and of many events the first and the
+ * last are kept.
+ */
+
+struct dt_page_curve {
+    const char *name; /* in metrics.jsonl */
+    enum dt_split split;
+    struct dt_curve by_step;
+};
+
+struct dt_page_event {
+    char *kind, *host, *text; /* host and text may be NULL */
+    long step;                /* -1: unknown */
+    double wall, seconds, bytes;
+    int rank;
+    unsigned number; /* counted from 1 */
+};
+
+enum {
+    DT_PAGE_CURVES = 256,
+    DT_PAGE_EVENTS = 600, /* that are kept */
+};
+
+/* Seconds of the run, by what they were spent on; NaN: not recorded. */
+struct dt_page_parts {
+    double compute, comm, data, save;
+};
+
+struct dt_page_run {
+    struct dt_history *history;
+    const struct dt_history_facts *facts;
+    struct dt_page_curve *curve[DT_PAGE_CURVES];
+    size_t curve_count;
+    struct dt_curve loss_by_tokens, loss_by_time; /* of training */
+    long first_step, last_step; /* of records of training; -1: none */
+    double seconds;             /* of all processes that wrote records */
+    double tokens, joules;      /* NaN: not recorded */
+    double last_wall;
+    struct dt_page_parts parts;
+    struct dt_page_event *event[DT_PAGE_EVENTS];
+    size_t event_count;
+    long events_left_out; /* between the first and the second half */
+    struct dt_rank_times ranks;
+};
+
+/* Reads a run. Release with dt_page_run_destroy. NULL and err: as
+ * dt_history_open, EX_OSERR.
+ */
+struct dt_page_run *dt_page_gather(const char *path, struct dt_error *err);
+void dt_page_run_destroy(struct dt_page_run *run); /* NULL is fine */
+
+/* The curve of a value by step; NULL: there is none. */
+const struct dt_curve *dt_page_find(const struct dt_page_run *run,
+                                    enum dt_split split, const char *name);
+
+/* The mean of a value of training; NaN: there is none. */
+double dt_page_mean(const struct dt_page_run *run, const char *name);
+
+/* The value of a key of the configuration; NULL: unknown. */
+const char *dt_page_setting(const struct dt_page_run *run, const char *key);
+
+/* The last event of one of the kinds, separated by spaces; NULL: none. */
+const struct dt_page_event *dt_page_last_event(const struct dt_page_run *run,
+                                               const char *kinds);
+
+/* --- a range of numbers on a line, and its ticks --- */
+
+enum { DT_AXIS_TICKS = 12 };
+
+struct dt_axis {
+    double from, to;   /* from < to; both > 0 if log */
+    double begin, end; /* where they are in the picture */
+    bool log, whole;
+    double step; /* between ticks; 0: a constant, or log */
+    double unit; /* of the ticks: 1, or that of a power of 1024 */
+    size_t count;
+    double tick[DT_AXIS_TICKS]; /* at 1, 2 or 5 times a power of ten units */
+};
+
+enum {
+    DT_AXIS_LOG = 1 << 0,
+    DT_AXIS_LOOSE = 1 << 1, /* leave room beyond the values */
+    DT_AXIS_WHOLE = 1 << 2, /* ticks are whole numbers */
+};
+
+/* An axis for values from `least` to `greatest`, with about `ticks` ticks, at
+ * most DT_AXIS_TICKS; if they are equal, with that value as the only one.
+ * `kind` is a sum of the above.
+ */
+void dt_axis_init(struct dt_axis *axis, double least, double greatest,
+                  unsigned ticks, unsigned kind);
+
+/* The digits that tell two ticks apart; 1 if nothing has to be told. */
+int dt_axis_digits(const struct dt_axis *axis);
+
+/* Puts the ticks at round multiples of the greatest power of 1024 that fits. */
+void dt_axis_binary(struct dt_axis *axis, unsigned ticks);
+
+/* Where a value is; those beyond the range are at its ends. */
+double dt_axis_place(const struct dt_axis *axis, double value);
+
+/* --- a plot of curves as SVG ---
+ *
+ * Each has a title, a description in words, and its numbers in a table, so that
+ * nobody has to see it. Lines differ in color and in dashes, and have their
+ * names at their ends.
+ */
+
+enum dt_plot_style {
+    DT_PLOT_SMOOTH,  /* the points thin, their average bold */
+    DT_PLOT_AVERAGE, /* the average alone */
+    DT_PLOT_PLAIN,
+    DT_PLOT_POINTS, /* dots, joined by a thin line */
+};
+
+struct dt_plot_line {
+    const char *name;
+    const struct dt_curve *curve;
+    enum dt_plot_style style;
+    unsigned color; /* 1 to 8, also its dashes */
+};
+
+enum dt_mark_class {
+    DT_MARK_BAD,  /* fault, failed */
+    DT_MARK_WARN, /* straggler, skip, warning, save_failed */
+    DT_MARK_TURN, /* start, resume, stop, end */
+    DT_MARK_DONE  /* save, eval, epoch */
+};
+
+/* An event on every plot. */
+struct dt_plot_mark {
+    double x;
+    unsigned number; /* in the table of events */
+    enum dt_mark_class class;
+    const char *text;
+};
+
+enum { DT_PLOT_LINES = 16 };
+
+/* How a value is written. */
+typedef const char *dt_plot_format(char *text, double value);
+
+struct dt_plot {
+    const char *id; /* unique on the page: letters, digits and '-' */
+    const char *title, *unit;
+    const char *x_name; /* "step" */
+    dt_plot_format *format, *x_format;
+    struct dt_plot_line line[DT_PLOT_LINES];
+    size_t count;
+    const struct dt_plot_mark *marks;
+    size_t mark_count;
+    double from_x, to_x; /* equal: those of the lines */
+    double limit;        /* a horizontal line; NaN: none */
+    const char *limit_name;
+    bool from_zero, log, wide;
+    bool alone; /* a file of its own: title and style are inside */
+    bool no_table;
+    bool cut;     /* peaks far above what is usual go out of the picture */
+    bool stacked; /* the lines are layers of an area, from the bottom up */
+};
+
+/* Whether there is anything to draw: a point of any line, also a bad one. */
+bool dt_plot_has_points(const struct dt_plot *plot);
+
+/* Whether a positive curve spans more than this factor. */
+bool dt_plot_spans(const struct dt_curve *curve, double factor);
+
+/* The plot as a figure of HTML; as a file of SVG, if it is alone. */
+void dt_plot_write(FILE *out, const struct dt_plot *plot);
+
+/* The table of its numbers, at most 50 rows, behind a summary. */
+void dt_plot_table(FILE *out, const struct dt_plot *plot);
+
+/* What it shows, in words. */
+void dt_plot_describe(FILE *out, const struct dt_plot *plot);
+
+/* --- parts of a page --- */
+
+/* Attributes of an element that may be wider than the page: keys scroll it,
+ * too.
+ */
+#define DT_PAGE_SCROLL                                                         \
+    "class=\"scroll\" tabindex=\"0\" role=\"group\" "                          \
+    "aria-label=\"scrolls sideways\""
+
+/* Plots as PNG. NULL: EX_UNAVAILABLE, librsvg or cairo are not installed;
  * EX_OSERR.
  */
 struct dt_png *dt_png_open(struct dt_error *err);
 void dt_png_close(struct dt_png *png); /* NULL is fine */
-
-/* Draws a document of SVG with a viewBox, twice as large, into a file. -1:
- * EX_IOERR.
- */
-int dt_png_write(const struct dt_png *png, const char *svg, const char *path,
-                 struct dt_error *err);
 
 /* Where plots go. */
 struct dt_page_canvas {
@@ -86,8 +367,6 @@ void dt_page_rank_table(FILE *out, const struct dt_page_run *run);
 
 /* How an event is marked. */
 enum dt_mark_class dt_page_class_of(const char *kind);
-
-enum { DT_COMPARE_RUNS = 8 }; /* as many as there are colors */
 
 /* Several runs beside each other; the first one is the base. `now` is in
  * seconds since 1970.

@@ -4,39 +4,18 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
+#include <utf8proc.h>
 
-#include "page/page_text.h"
+#include "page/page_impl.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* The length of the UTF-8 character at s and its code; 0: it is none. */
-static size_t take_character(const unsigned char *s, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const size_t n = *s < 0x80             ? 1
-                     : (*s & 0xe0) == 0xc0 ? 2
-                     : (*s & 0xf0) == 0xe0 ? 3
-                     : (*s & 0xf8) == 0xf0 ? 4
-                                           : 0;
-    if (n == 0)
-        return 0;
-    *code = n == 1 ? *s : *s & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        *code = *code << 6 | (s[i] & 0x3fu);
-    }
-    const bool surrogate = *code >= 0xd800 && *code < 0xe000;
-    return *code < least[n] || *code > 0x10ffff || surrogate ? 0 : n;
-}
-
-/* Control characters, those that turn the direction of text, and what is no
- * character.
+/* Control characters, those that turn the direction of text, and code points
+ * that are no characters.
  */
-static bool is_unfit(uint32_t code)
+static bool is_unfit(utf8proc_int32_t code)
 {
     return (code < ' ' && code != '\n' && code != '\t') ||
            (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
@@ -47,15 +26,15 @@ static bool is_unfit(uint32_t code)
 
 void dt_page_text(FILE *out, const char *text, size_t most)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const utf8proc_uint8_t *s = (const utf8proc_uint8_t *)text;
     for (size_t written = 0; *s; written++) {
-        uint32_t code = 0;
-        const size_t n = take_character(s, &code);
+        utf8proc_int32_t code;
+        const utf8proc_ssize_t n = utf8proc_iterate(s, -1, &code);
         if (most > 0 && written == most) {
             fputs("\u2026", out);
             return;
         }
-        if (n == 0 || is_unfit(code))
+        if (n <= 0 || is_unfit(code))
             fputs(REPLACEMENT, out);
         else if (code == '&')
             fputs("&amp;", out);
@@ -68,7 +47,7 @@ void dt_page_text(FILE *out, const char *text, size_t most)
         else if (code == '\'')
             fputs("&#39;", out);
         else
-            fwrite(s, 1, n, out);
+            fwrite(s, 1, (size_t)n, out);
         s += n > 0 ? n : 1;
     }
 }

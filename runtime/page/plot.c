@@ -1,14 +1,228 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot.c - the frame of a plot: axes, names of lines, marks */
+/* plot.c - a plot as SVG: its lines, axes, names of lines, marks */
 #include "config.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "page/page_text.h"
-#include "page/plot_impl.h"
-#include "page/style.h"
+#include "page/page_impl.h"
+
+/* --- lines --- */
+
+/* Where a plot is drawn, in units of its SVG. y.begin is the bottom. */
+struct box {
+    double width, height, left, right, top, bottom;
+    double cut; /* the greatest value, which is above y.to; NaN: none is */
+    struct dt_axis x, y;
+};
+
+struct path {
+    long x, y; /* in tenths */
+    bool begun;
+};
+
+/* Tenths, written with as few characters as SVG needs. */
+static void put_tenths(FILE *out, long tenths, bool first)
+{
+    const char *sign = tenths < 0 ? "-" : first ? "" : " ";
+    const long size = labs(tenths);
+    if (size % 10 == 0)
+        fprintf(out, "%s%ld", sign, size / 10);
+    else if (size < 10)
+        fprintf(out, "%s.%ld", sign, size);
+    else
+        fprintf(out, "%s%ld.%ld", sign, size / 10, size % 10);
+}
+
+/* Begins a path of relative moves with one decimal; the path is zeros before.
+ */
+static void path_move(FILE *out, struct path *path, double x, double y)
+{
+    path->x = lround(10 * x);
+    path->y = lround(10 * y);
+    path->begun = true;
+    fputc('M', out);
+    put_tenths(out, path->x, true);
+    put_tenths(out, path->y, false);
+    fputc('l', out);
+}
+
+/* Adds a line to it; the first one only begins it. */
+static void path_line(FILE *out, struct path *path, double x, double y)
+{
+    if (!path->begun) {
+        path_move(out, path, x, y);
+        fputs("0 0", out);
+        return;
+    }
+    const long to_x = lround(10 * x), to_y = lround(10 * y);
+    put_tenths(out, to_x - path->x, false);
+    put_tenths(out, to_y - path->y, false);
+    path->x = to_x;
+    path->y = to_y;
+}
+
+/* Whether an axis can show the value: a logarithm needs one above 0. */
+static bool is_shown(const struct box *box, double y)
+{
+    return isfinite(y) && (!box->y.log || y > 0);
+}
+
+static void line_to(FILE *out, const struct box *box, struct path *path,
+                    double x, double y)
+{
+    if (is_shown(box, y))
+        path_line(out, path, dt_axis_place(&box->x, x),
+                  dt_axis_place(&box->y, y));
+}
+
+/* Least and greatest point of each bin, in their order. */
+static void put_points(FILE *out, const struct box *box,
+                       const struct dt_curve *curve)
+{
+    struct path path = {0};
+    for (size_t i = 0; i < curve->used; i++) {
+        const struct dt_curve_bin *bin = &curve->bin[i];
+        const bool falls = bin->at_max < bin->at_min;
+        if (bin->count == 0)
+            continue;
+        line_to(out, box, &path, falls ? bin->at_max : bin->at_min,
+                falls ? bin->max : bin->min);
+        if (bin->count > 1)
+            line_to(out, box, &path, falls ? bin->at_min : bin->at_max,
+                    falls ? bin->min : bin->max);
+    }
+}
+
+static void put_average(FILE *out, const struct box *box,
+                        const struct dt_curve *curve)
+{
+    double x[DT_CURVE_BINS], y[DT_CURVE_BINS];
+    struct path path = {0};
+    const size_t n = dt_curve_smooth(curve, x, y);
+    for (size_t i = 0; i < n; i++)
+        line_to(out, box, &path, x[i], y[i]);
+}
+
+static void put_dots(FILE *out, const struct box *box,
+                     const struct dt_curve *curve, unsigned color)
+{
+    for (size_t i = 0; i < curve->used; i++) {
+        const struct dt_curve_bin *bin = &curve->bin[i];
+        const double y = bin->sum / (double)bin->count;
+        if (bin->count > 0 && is_shown(box, y))
+            fprintf(out,
+                    "<circle class=\"f%u\" cx=\"%.1f\" cy=\"%.1f\" "
+                    "r=\"3.2\"/>\n",
+                    color, dt_axis_place(&box->x, dt_curve_bin_x(bin)),
+                    dt_axis_place(&box->y, y));
+    }
+}
+
+/* A cross at the upper border for each bin with points that are not finite. */
+static void put_crosses(FILE *out, const struct box *box,
+                        const struct dt_curve *curve)
+{
+    if (curve->bad == 0)
+        return;
+    fputs("<path class=\"bad\" d=\"", out);
+    for (size_t i = 0; i < curve->used; i++)
+        if (curve->bin[i].bad > 0)
+            fprintf(out, "M%.1f %.1fl6 6m-6 0l6-6",
+                    dt_axis_place(&box->x, dt_curve_bin_x(&curve->bin[i])) - 3,
+                    box->y.end + 2);
+    fputs("\"/>\n", out);
+}
+
+/* The height of the layers up to `line` in the bin of x of the first curve;
+ * layers without a value there count as 0.
+ */
+static double stack_height(const struct dt_plot *plot, size_t line, double x)
+{
+    double sum = 0;
+    for (size_t i = 0; i <= line; i++) {
+        const double y = dt_curve_at(plot->line[i].curve, x);
+        sum += isfinite(y) ? y : 0;
+    }
+    return sum;
+}
+
+/* An area from the layers below to its own. */
+static void put_layer(FILE *out, const struct dt_plot *plot,
+                      const struct box *box, size_t line)
+{
+    const struct dt_curve *curve = plot->line[0].curve;
+    struct path path = {0};
+    fprintf(out, "<path class=\"s%u\" d=\"", plot->line[line].color);
+    for (size_t i = 0; i < curve->used; i++) {
+        const double x = dt_curve_bin_x(&curve->bin[i]);
+        if (curve->bin[i].count > 0)
+            line_to(out, box, &path, x, stack_height(plot, line, x));
+    }
+    for (size_t i = curve->used; i-- > 0;) {
+        const double x = dt_curve_bin_x(&curve->bin[i]);
+        if (curve->bin[i].count > 0)
+            line_to(out, box, &path, x,
+                    line > 0 ? stack_height(plot, line - 1, x) : 0);
+    }
+    fputs("z\"/>\n", out);
+}
+
+/* The last value of a line as it is drawn; NaN: none. */
+static double line_end(const struct dt_plot *plot, size_t line)
+{
+    double x[DT_CURVE_BINS], y[DT_CURVE_BINS];
+    const struct dt_plot_line *l = &plot->line[line];
+    if (l->curve->count == 0)
+        return NAN;
+    if (plot->stacked)
+        return stack_height(plot, line, plot->line[0].curve->last_x);
+    if (l->style != DT_PLOT_SMOOTH && l->style != DT_PLOT_AVERAGE)
+        return l->curve->last;
+    return y[dt_curve_smooth(l->curve, x, y) - 1];
+}
+
+static void put_line(FILE *out, const struct dt_plot_line *line,
+                     const struct box *box, bool only)
+{
+    const char *solid = only ? " solid" : "";
+    const bool averaged =
+        line->style == DT_PLOT_SMOOTH || line->style == DT_PLOT_AVERAGE;
+    if (line->style != DT_PLOT_AVERAGE) {
+        fprintf(out, "<path class=\"%s l%u%s\" d=\"",
+                line->style == DT_PLOT_SMOOTH ? "thin" : "bold", line->color,
+                solid);
+        put_points(out, box, line->curve);
+        fputs("\"/>\n", out);
+    }
+    if (averaged) {
+        fprintf(out, "<path class=\"bold l%u%s\" d=\"", line->color, solid);
+        put_average(out, box, line->curve);
+        fputs("\"/>\n", out);
+    }
+    if (line->style == DT_PLOT_POINTS)
+        put_dots(out, box, line->curve, line->color);
+    if (line->style == DT_PLOT_PLAIN && line->curve->count == 1)
+        put_dots(out, box, line->curve, line->color);
+}
+
+/* Lines, dots and areas of the curves, and crosses for points that are not
+ * finite.
+ */
+static void put_curves(FILE *out, const struct dt_plot *plot,
+                       const struct box *box)
+{
+    for (size_t i = 0; i < plot->count; i++)
+        if (plot->stacked)
+            put_layer(out, plot, box, i);
+        else
+            put_line(out, &plot->line[i], box, plot->count == 1);
+    for (size_t i = 0; i < plot->count; i++)
+        put_crosses(out, box, plot->line[i].curve);
+}
+
+/* --- the picture --- */
 
 enum { NAME_CHARACTERS = 15 };
 
@@ -47,8 +261,8 @@ static void range_of_layers(const struct dt_plot *plot, double *least,
     for (size_t i = 0; i < curve->used; i++)
         if (curve->bin[i].count > 0)
             widen(least, greatest,
-                  dt_plot_stack(plot, plot->count - 1,
-                                dt_curve_bin_x(&curve->bin[i])));
+                  stack_height(plot, plot->count - 1,
+                               dt_curve_bin_x(&curve->bin[i])));
 }
 
 static int compare(const void *a, const void *b)
@@ -68,8 +282,8 @@ static double usual_top(const struct dt_plot *plot)
     for (size_t i = 0; i < curve->used; i++) {
         const struct dt_curve_bin *bin = &curve->bin[i];
         if (bin->count > 0)
-            value[n++] = plot->stacked ? dt_plot_stack(plot, plot->count - 1,
-                                                       dt_curve_bin_x(bin))
+            value[n++] = plot->stacked ? stack_height(plot, plot->count - 1,
+                                                      dt_curve_bin_x(bin))
                                        : bin->sum / (double)bin->count;
     }
     if (n == 0)
@@ -160,7 +374,7 @@ static double room_for_names(const struct dt_plot *plot)
     char text[DT_PAGE_NUMBER_BYTES];
     if (plot->count > 1)
         return 112;
-    const double end = plot->count > 0 ? dt_plot_end(plot, 0) : NAN;
+    const double end = plot->count > 0 ? line_end(plot, 0) : NAN;
     return fmax(52, 14 + digit * (double)strlen(plot->format(text, end)));
 }
 
@@ -186,15 +400,15 @@ static const char *tick_label(const struct dt_plot *plot,
     return text;
 }
 
-static void box_init(struct dt_plot_box *box, const struct dt_plot *plot)
+static void box_init(struct box *box, const struct dt_plot *plot)
 {
     double least, greatest;
     char text[DT_PAGE_NUMBER_BYTES];
     size_t longest = 3;
-    *box = (struct dt_plot_box){.width = plot->wide ? 960 : 470,
-                                .height = plot->wide ? 330 : 220,
-                                .top = plot->alone ? 48 : 26,
-                                .bottom = 34};
+    *box = (struct box){.width = plot->wide ? 960 : 470,
+                        .height = plot->wide ? 330 : 220,
+                        .top = plot->alone ? 48 : 26,
+                        .bottom = 34};
     box->height += box->top - 26;
     range_of_y(plot, &least, &greatest);
     const double top = plot->cut ? usual_top(plot) : NAN;
@@ -222,7 +436,7 @@ static void box_init(struct dt_plot_box *box, const struct dt_plot *plot)
 /* --- the frame --- */
 
 static void put_axes(FILE *out, const struct dt_plot *plot,
-                     const struct dt_plot_box *box)
+                     const struct box *box)
 {
     char text[DT_PAGE_NUMBER_BYTES];
     double name = 0; /* where the name of x is, behind the last number */
@@ -255,7 +469,7 @@ static void put_axes(FILE *out, const struct dt_plot *plot,
 }
 
 static void put_limit(FILE *out, const struct dt_plot *plot,
-                      const struct dt_plot_box *box)
+                      const struct box *box)
 {
     char text[DT_PAGE_NUMBER_BYTES];
     if (isfinite(box->cut))
@@ -278,7 +492,7 @@ static void put_limit(FILE *out, const struct dt_plot *plot,
 
 /* Moves the places apart by a line of text, in their order, within the box. */
 static void spread(double *y, const size_t *order, size_t count,
-                   const struct dt_plot_box *box)
+                   const struct box *box)
 {
     for (size_t i = 1; i < count; i++)
         if (y[order[i]] < y[order[i - 1]] + text_height)
@@ -293,15 +507,14 @@ static void spread(double *y, const size_t *order, size_t count,
 }
 
 /* Where the names are, from the top down in `order`. Returns how many. */
-static size_t place_names(const struct dt_plot *plot,
-                          const struct dt_plot_box *box, double *y,
-                          size_t *order)
+static size_t place_names(const struct dt_plot *plot, const struct box *box,
+                          double *y, size_t *order)
 {
     size_t count = 0;
     for (size_t i = 0; i < plot->count; i++) {
-        double value = dt_plot_end(plot, i);
+        double value = line_end(plot, i);
         if (plot->stacked && i > 0)
-            value = (value + dt_plot_end(plot, i - 1)) / 2;
+            value = (value + line_end(plot, i - 1)) / 2;
         else if (plot->stacked)
             value /= 2;
         if (!isfinite(value) || (plot->log && value <= 0))
@@ -318,7 +531,7 @@ static size_t place_names(const struct dt_plot *plot,
 
 /* The name of each line beside its end; that of the only one is its value. */
 static void put_names(FILE *out, const struct dt_plot *plot,
-                      const struct dt_plot_box *box)
+                      const struct box *box)
 {
     double y[DT_PLOT_LINES];
     size_t order[DT_PLOT_LINES];
@@ -335,14 +548,14 @@ static void put_names(FILE *out, const struct dt_plot *plot,
         if (plot->count > 1)
             dt_page_text(out, line->name, NAME_CHARACTERS);
         else
-            fputs(plot->format(text, dt_plot_end(plot, i)), out);
+            fputs(plot->format(text, line_end(plot, i)), out);
         fputs("</text>\n", out);
     }
 }
 
 /* --- marks --- */
 
-static void put_mark(FILE *out, const struct dt_plot_box *box,
+static void put_mark(FILE *out, const struct box *box,
                      const struct dt_plot_mark *mark, bool numbered)
 {
     static const char *const classes[] = {[DT_MARK_BAD] = "kb",
@@ -377,7 +590,7 @@ static void put_mark(FILE *out, const struct dt_plot_box *box,
  * one has none.
  */
 static void put_marks(FILE *out, const struct dt_plot *plot,
-                      const struct dt_plot_box *box)
+                      const struct box *box)
 {
     enum { ROOM = 1000 };
     bool taken[ROOM] = {false};
@@ -402,19 +615,24 @@ static void put_marks(FILE *out, const struct dt_plot *plot,
 
 /* --- the whole --- */
 
+static void put_title(FILE *out, const struct dt_plot *plot)
+{
+    dt_page_text(out, plot->title, 0);
+    if (plot->unit) {
+        fputs(", ", out);
+        dt_page_text(out, plot->unit, 0);
+    }
+}
+
 static void put_svg_begin(FILE *out, const struct dt_plot *plot,
-                          const struct dt_plot_box *box)
+                          const struct box *box)
 {
     fprintf(out,
             "<svg %sclass=\"plot\" role=\"img\" aria-labelledby=\"%s-t %s-d\" "
             "viewBox=\"0 0 %.0f %.0f\">\n<title id=\"%s-t\">",
             plot->alone ? "xmlns=\"http://www.w3.org/2000/svg\" " : "",
             plot->id, plot->id, box->width, box->height, plot->id);
-    dt_page_text(out, plot->title, 0);
-    if (plot->unit) {
-        fputs(", ", out);
-        dt_page_text(out, plot->unit, 0);
-    }
+    put_title(out, plot);
     fprintf(out, "</title>\n<desc id=\"%s-d\">", plot->id);
     dt_plot_describe(out, plot);
     fputs("</desc>\n", out);
@@ -426,23 +644,19 @@ static void put_svg_begin(FILE *out, const struct dt_plot *plot,
     fprintf(out, "<rect class=\"paper\" width=\"%.0f\" height=\"%.0f\"/>\n",
             box->width, box->height);
     fputs("<text class=\"title\" x=\"12\" y=\"20\">", out);
-    dt_page_text(out, plot->title, 0);
-    if (plot->unit) {
-        fputs(", ", out);
-        dt_page_text(out, plot->unit, 0);
-    }
+    put_title(out, plot);
     fputs("</text>\n", out);
 }
 
 static void put_svg(FILE *out, const struct dt_plot *plot)
 {
-    struct dt_plot_box box;
+    struct box box;
     box_init(&box, plot);
     put_svg_begin(out, plot, &box);
     put_axes(out, plot, &box);
     put_marks(out, plot, &box);
     put_limit(out, plot, &box);
-    dt_plot_curves(out, plot, &box);
+    put_curves(out, plot, &box);
     put_names(out, plot, &box);
     fputs("</svg>\n", out);
 }

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-#include "page/page_text.h"
-#include "page/plot.h"
+#include "page/page_impl.h"
 
 enum { ROWS_MAX = 50 };
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/page_text.h"
 
 enum { OTHERS_MAX = 40, ID_BYTES = 64 };
 
@@ -16,35 +15,33 @@ enum { OTHERS_MAX = 40, ID_BYTES = 64 };
 static const double wide_span = 100;
 
 /* Values that have a plot of their own, or none. */
-static const char *const known[] = {
-    "epoch",
-    "loss",
-    "lr",
-    "grad_norm",
-    "tokens_per_s",
-    "tokens",
-    "total_tokens",
-    "step_s",
-    "compute_s",
-    "comm_s",
-    "comm_exposed_s",
-    "data_wait_s",
-    "ckpt_stall_s",
-    "mem",
-    "mem_peak",
-    "energy_j",
-    "tokens_per_j",
-    "mfu",
-    "power_w",
-    "other_s",
-    "rank_step_s/min",
-    "perplexity",
-    "pairs",
-    "completions",
-    "rank_step_s/max",
-    "rank_step_s/median",
-    "rank_step_s/argmax",
-};
+static const char *const known[] = {"epoch",
+                                    "loss",
+                                    "lr",
+                                    "grad_norm",
+                                    "tokens_per_s",
+                                    "tokens",
+                                    "total_tokens",
+                                    "step_s",
+                                    "compute_s",
+                                    "comm_s",
+                                    "comm_exposed_s",
+                                    "data_wait_s",
+                                    "ckpt_stall_s",
+                                    "mem",
+                                    "mem_peak",
+                                    "energy_j",
+                                    "tokens_per_j",
+                                    "mfu",
+                                    "power_w",
+                                    "other_s",
+                                    "rank_step_s/min",
+                                    "perplexity",
+                                    "pairs",
+                                    "completions",
+                                    "rank_step_s/max",
+                                    "rank_step_s/median",
+                                    "rank_step_s/argmax"};
 
 /* What a run that samples is about, before its losses. GRPO and PPO call the
  * divergence by their own names.

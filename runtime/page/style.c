@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "page/style.h"
+#include "page/page_impl.h"
 
 #define LIGHT                                                                  \
     "--paper:#fff;--card:#f6f7f9;--ink:#1b1f24;--dim:#57606a;--rule:#d5dae0;"  \

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "page/page_impl.h"
-#include "page/page_text.h"
 
 enum { CELL_CHARACTERS = 600, DEVICES_MAX = 16, NODES_MAX = 32 };
 

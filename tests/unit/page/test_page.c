@@ -15,13 +15,8 @@
 
 #include <cmocka.h>
 
-#include "page/axis.h"
-#include "page/curve.h"
 #include "page/page.h"
-#include "page/page_gather.h"
-#include "page/page_text.h"
-#include "page/rank_times.h"
-#include "page/style.h"
+#include "page/page_impl.h"
 #include "tests/unit/count.h"
 #include "tests/unit/scratch.h"
 
