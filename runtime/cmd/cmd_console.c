@@ -12,8 +12,6 @@
 #include "base/clock.h"
 #include "cmd/cmd_impl.h"
 #include "console/console.h"
-#include "console/run_end.h"
-#include "console/watch.h"
 #include "page/page.h"
 
 static int write_page(const char *run, struct dt_error *err)

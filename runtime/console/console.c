@@ -17,27 +17,118 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/footer.h"
 #include "base/rankset.h"
 #include "base/secret.h"
-#include "base/terminal.h"
 #include "console/console.h"
-#include "console/console_step.h"
-#include "console/hang.h"
-#include "console/job_comment.h"
-#include "console/label.h"
-#include "console/messages.h"
-#include "console/outcome.h"
-#include "console/parse.h"
-#include "console/ranklogs.h"
-#include "console/run_end.h"
-#include "console/stream.h"
-#include "console/watch.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
+
+/* --- the step --- */
+
+static int parse_labels(struct dt_console_step *s, const char *word,
+                        struct dt_error *err)
+{
+    static const char *const words[] = {[DT_LABELS_NONE] = "none",
+                                        [DT_LABELS_STRIP] = "strip",
+                                        [DT_LABELS_KEEP] = "keep",
+                                        [DT_LABELS_APART] = "apart"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(word, words[i]) == 0) {
+            s->labels = (enum dt_console_labels)i;
+            return 0;
+        }
+    return dt_error_set(err, EX_PROTOCOL, "unexpected labels \"%.64s\"", word);
+}
+
+static int parse_task_count(struct dt_console_step *s, const char *number,
+                            int64_t now_ms, struct dt_error *err)
+{
+    if (s->outcome || sscanf(number, "%" SCNu32, &s->tasks) != 1 ||
+        s->tasks == 0 || s->tasks > INT32_MAX)
+        return dt_error_set(err, EX_PROTOCOL, "unexpected tasks \"%.64s\"",
+                            number);
+    s->outcome = dt_outcome_create(s->tasks, now_ms, err);
+    return s->outcome ? 0 : -1;
+}
+
+/* What follows `key` at the beginning of a line; NULL: it begins otherwise. */
+static char *value_of(char *line, const char *key)
+{
+    const size_t n = strlen(key);
+    return strncmp(line, key, n) == 0 ? line + n : NULL;
+}
+
+static int keep(const char *value, char *to, size_t size)
+{
+    snprintf(to, size, "%s", value);
+    return 0;
+}
+
+/* Parses one line of the step's description, see contract/contract.h. */
+static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
+                      struct dt_error *err)
+{
+    struct dt_step_identity *identity = &s->identity;
+    char *value;
+    line[strcspn(line, "\n")] = '\0';
+    if ((value = value_of(line, DT_CONSOLE_LABELS)))
+        return parse_labels(s, value, err);
+    if ((value = value_of(line, DT_CONSOLE_TASKS)))
+        return parse_task_count(s, value, now_ms, err);
+    if ((value = value_of(line, DT_CONSOLE_STEP)))
+        return keep(value, identity->id, sizeof(identity->id));
+    if ((value = value_of(line, DT_CONSOLE_TOKEN)))
+        return keep(value, identity->token, sizeof(identity->token));
+    if ((value = value_of(line, DT_CONSOLE_PROGRESS)))
+        return keep(value, identity->progress, sizeof(identity->progress));
+    if ((value = value_of(line, DT_CONSOLE_STATUS)) && s->outcome) {
+        dt_outcome_srun_ended(s->outcome, atoi(value));
+        return 0;
+    }
+    char *node = value_of(line, DT_CONSOLE_NODE), *blank = strrchr(line, ' ');
+    if (!s->outcome || !node || blank < node)
+        return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
+                            line);
+    *blank = '\0';
+    return dt_outcome_add_node(s->outcome, node, blank + 1, err);
+}
+
+int dt_console_step_read(struct dt_console_step *s, FILE *in, int64_t now_ms,
+                         struct dt_error *err)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int rc = 0;
+    if (getline(&line, &size, in) < 0 ||
+        strcmp(line, DT_CONSOLE_VERSION_LINE "\n") != 0)
+        rc = dt_error_set(err, EX_PROTOCOL,
+                          "expected \"%s\" on stdin: only srun's plugin "
+                          "starts this command",
+                          DT_CONSOLE_VERSION_LINE);
+    while (rc == 0 && getline(&line, &size, in) >= 0)
+        rc = parse_fact(s, line, now_ms, err);
+    free(line);
+    if (rc == 0 && (!s->outcome || !s->identity.token[0]))
+        rc = dt_error_set(err, EX_PROTOCOL, "no line \"%s...\"",
+                          s->outcome ? DT_CONSOLE_TOKEN : DT_CONSOLE_TASKS);
+    return rc;
+}
+
+void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
+{
+    char *line = NULL;
+    size_t size = 0;
+    clearerr(in);
+    while (getline(&line, &size, in) >= 0)
+        parse_fact(s, line, 0, NULL);
+    free(line);
+}
+
+/* --- the console --- */
 
 enum {
     START_TIMEOUT_S = 30, /* how long all ranks may take to start */
@@ -59,9 +150,7 @@ struct console {
 
 static int64_t now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(dt_clock_wall() * 1e3);
 }
 
 /* Whether fd is a terminal that srun --pty has switched to raw mode. */
@@ -119,17 +208,6 @@ static void lose_logs(struct console *c, const struct dt_error *err)
     c->logs = NULL;
 }
 
-/* Draws the progress bar below the output. */
-static void draw_bar(const struct console *c, const struct dt_bar *bar)
-{
-    char text[DT_BAR_BYTES];
-    int columns, rows;
-    int fd = c->streams[1].out;
-    dt_terminal_size(fd, &columns, &rows);
-    dt_bar_format(bar, columns - 1, dt_terminal_utf8(), text);
-    dt_footer_show(fd, text);
-}
-
 /* Prints the sentence of a message, if it has one. */
 static void tell(struct console *c, const struct dt_console_event *event)
 {
@@ -150,7 +228,7 @@ static void tell(struct console *c, const struct dt_console_event *event)
 static bool show_event(struct console *c, const struct dt_console_event *event)
 {
     if (event->kind == DT_EVENT_PROGRESS)
-        draw_bar(c, &event->bar);
+        dt_bar_draw(&event->bar, c->streams[1].out);
     else if (event->kind == DT_EVENT_ENDED)
         dt_footer_end();
     else if (event->message && event->message->sentence)

@@ -10,8 +10,7 @@
 #include <sysexits.h>
 
 #include "base/rankset.h"
-#include "console/outcome.h"
-#include "console/outcome_impl.h"
+#include "console/console_impl.h"
 
 #define OURS "disttrain: "
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console/last_lines.h"
+#include "console/console_impl.h"
 
 #define TRACEBACK "Traceback (most recent call last):"
 

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/rankset.h"
-#include "console/outcome.h"
-#include "console/outcome_impl.h"
+#include "console/console_impl.h"
 
 enum {
     KEEP_MAX = 16 * 1024, /* bytes kept of each stream of a rank */

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
-#include "console/ranklogs.h"
+#include "console/console_impl.h"
 
 struct dt_ranklogs {
     char *dir;

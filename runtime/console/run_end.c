@@ -1,17 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_end.c - completes the files of a run whose rank 0 was killed */
+/* run_end.c - the end of a step in the comment of its job and the files of its
+ * run
+ */
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/child.h"
+#include "base/clock.h"
 #include "base/secret.h"
-#include "console/run_end.h"
+#include "console/console.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
 #include "live/live.h"
+
+/* --- the comment --- */
+
+#define OURS "disttrain: "
+
+enum {
+    ANSWER_BYTES = 4096,
+};
+
+#define TIMEOUT_S 0.9 /* for both commands; ending one takes time as well */
+
+static int run_command(char *const argv[], double deadline,
+                       char answer[ANSWER_BYTES])
+{
+    double left = deadline - dt_clock_now();
+    return left <= 0 ? -1
+                     : dt_child_ask(argv, (int)(left * 1e3), answer,
+                                    ANSWER_BYTES, NULL);
+}
+
+/* Whether the job has no comment of somebody else. */
+static bool is_free(char *job, double deadline)
+{
+    char *const argv[] = {"squeue", "--noheader", "--format=%k",
+                          "--jobs", job,          NULL};
+    char answer[ANSWER_BYTES];
+    if (run_command(argv, deadline, answer) != 0)
+        return false;
+    answer[strcspn(answer, "\n")] = '\0';
+    return answer[0] == '\0' || strcmp(answer, "(null)") == 0 ||
+           strncmp(answer, OURS, strlen(OURS)) == 0;
+}
+
+static void set_now(const char *step, const char *text)
+{
+    char job[32];
+    char id[sizeof(job) + sizeof("JobId=")];
+    char comment[DT_JOB_COMMENT_BYTES + sizeof("Comment=")];
+    char answer[ANSWER_BYTES];
+    char *const argv[] = {"scontrol", "update", id, comment, NULL};
+    double deadline = dt_clock_now() + TIMEOUT_S;
+    snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
+    snprintf(id, sizeof(id), "JobId=%s", job);
+    snprintf(comment, sizeof(comment), "Comment=%s", text);
+    if (is_free(job, deadline))
+        run_command(argv, deadline, answer);
+}
+
+void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
+                        const char *text)
+{
+    char line[DT_JOB_COMMENT_BYTES];
+    char *clean = dt_secret_remove(text);
+    snprintf(line, sizeof(line), "%s", clean ? clean : "");
+    free(clean);
+    if (comment->child > 0 &&
+        waitpid(comment->child, NULL, WNOHANG) == comment->child)
+        comment->child = 0;
+    if (comment->child > 0 || strcmp(line, comment->text) == 0)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        set_now(step, line);
+        _exit(0);
+    }
+    if (child < 0)
+        return;
+    comment->child = child;
+    strcpy(comment->text, line);
+}
+
+void dt_job_comment_wait(struct dt_job_comment *comment)
+{
+    if (comment->child > 0)
+        waitpid(comment->child, NULL, 0);
+    comment->child = 0;
+}
+
+/* --- the files --- */
 
 enum {
     END_MS = 4000,

@@ -12,9 +12,9 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +23,95 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "console/connected.h"
-#include "console/watch.h"
+#include "console/console.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
+
+/* --- tables of the kernel --- */
+
+enum {
+    STATE_LISTEN = 10, /* TCP_LISTEN of the kernel */
+    HEX_V4 = 8,
+    HEX_V6 = 32,
+};
+
+/* Parses an address. The kernel prints it as words in the byte order of the
+ * machine.
+ */
+static bool parse_address(const char *hex, struct in6_addr *address)
+{
+    uint32_t words[4] = {0, 0, htonl(0xffff), 0};
+    size_t len = strlen(hex);
+    size_t first = len == HEX_V4 ? 3 : 0;
+    if (len != HEX_V4 && len != HEX_V6)
+        return false;
+    for (size_t i = first; i < 4; i++) {
+        char word[9] = "";
+        memcpy(word, hex + (i - first) * 8, 8);
+        words[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+    memcpy(address, words, sizeof(words));
+    return true;
+}
+
+static void add_address(struct dt_connected *connected,
+                        const struct in6_addr *address)
+{
+    if (dt_connected_has(connected, address))
+        return;
+    if (connected->count == connected->size) {
+        size_t size = connected->size ? 2 * connected->size : 64;
+        struct in6_addr *more =
+            realloc(connected->addresses, size * sizeof(*more));
+        if (!more)
+            return;
+        connected->addresses = more;
+        connected->size = size;
+    }
+    connected->addresses[connected->count++] = *address;
+}
+
+bool dt_connected_has(const struct dt_connected *connected,
+                      const struct in6_addr *address)
+{
+    for (size_t i = 0; i < connected->count; i++)
+        if (memcmp(&connected->addresses[i], address, sizeof(*address)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_watched(unsigned port, const unsigned *ports, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (port > 0 && ports[i] == port)
+            return true;
+    return false;
+}
+
+void dt_connected_read(struct dt_connected *connected, FILE *table,
+                       const unsigned *ports, size_t count)
+{
+    char line[512];
+    while (fgets(line, sizeof(line), table)) {
+        char here[HEX_V6 + 1];
+        char there[HEX_V6 + 1];
+        unsigned here_port;
+        unsigned state;
+        struct in6_addr local;
+        struct in6_addr remote;
+        if (sscanf(line, " %*d: %32[0-9A-F]:%x %32[0-9A-F]:%*x %x", here,
+                   &here_port, there, &state) != 4 ||
+            !is_watched(here_port, ports, count) ||
+            !parse_address(here, &local) || !parse_address(there, &remote))
+            continue;
+        if (state == STATE_LISTEN)
+            connected->listens = here_port;
+        else if (memcmp(&local, &remote, sizeof(local)) != 0)
+            add_address(connected, &remote);
+    }
+}
+
+/* --- the watch --- */
 
 enum {
     LOOK_MS = 500,
@@ -130,14 +216,11 @@ static int find_absent(const struct watch *w, char names[NAMES_BYTES])
 static void write_record(const struct watch *w, double waited,
                          const char *names)
 {
-    struct timespec now;
     int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0)
         return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    dprintf(fd, DT_RECORD "%s absent 0 %s %jd.%03ld %u %.0f %s\n", w->token,
-            w->own, (intmax_t)now.tv_sec, now.tv_nsec / 1000000, w->port,
-            waited, names[0] ? names : "-");
+    dprintf(fd, DT_RECORD "%s absent 0 %s %.3f %u %.0f %s\n", w->token, w->own,
+            dt_clock_wall(), w->port, waited, names[0] ? names : "-");
     close(fd);
 }
 

@@ -63,7 +63,7 @@
  *
  *     disttrain: record: TOKEN VERB RANK HOST SECONDS.mmm [WORD]...
  *
- * console/messages.c has a row for each VERB. A task writes one when it starts.
+ * console/parse.c has a row for each VERB. A task writes one when it starts.
  * slurmstepd writes one for a task that has not ended with exit status 0, on
  * the stderr of the node's first task. `RUNTIME console --watch`, which runs on
  * the node of rank 0, says which hosts have not connected.

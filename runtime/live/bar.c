@@ -2,12 +2,10 @@
 /* bar.c - the progress of a run in one line, here or in the console of srun */
 #include "config.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -209,11 +207,8 @@ static void send_record(const struct dt_progress_bar *bar, const char *verb,
                         const char *rest)
 {
     char line[RECORD_BYTES];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int n = snprintf(line, sizeof(line), DT_RECORD "%s %s 0 %s %jd.%03ld%s\n",
-                     bar->token, verb, bar->host, (intmax_t)now.tv_sec,
-                     now.tv_nsec / 1000000, rest);
+    int n = snprintf(line, sizeof(line), DT_RECORD "%s %s 0 %s %.3f%s\n",
+                     bar->token, verb, bar->host, dt_clock_wall(), rest);
     if (n < 0 || (size_t)n >= sizeof(line) ||
         write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* nobody is listening */
@@ -234,13 +229,13 @@ static void send_bar(struct dt_progress_bar *bar, const struct dt_bar *now)
     send_record(bar, "progress", rest);
 }
 
-static void draw_bar(const struct dt_bar *now)
+void dt_bar_draw(const struct dt_bar *bar, int fd)
 {
     char text[DT_BAR_BYTES];
     int columns, rows;
-    dt_terminal_size(STDERR_FILENO, &columns, &rows);
-    dt_bar_format(now, columns - 1, dt_terminal_utf8(), text);
-    dt_footer_show(STDERR_FILENO, text);
+    dt_terminal_size(fd, &columns, &rows);
+    dt_bar_format(bar, columns - 1, dt_terminal_utf8(), text);
+    dt_footer_show(fd, text);
 }
 
 void dt_progress_show(struct dt_progress_bar *bar,
@@ -251,7 +246,7 @@ void dt_progress_show(struct dt_progress_bar *bar,
     if (bar->way == DT_PROGRESS_RECORDS)
         send_bar(bar, &now);
     else if (bar->way == DT_PROGRESS_TERMINAL)
-        draw_bar(&now);
+        dt_bar_draw(&now, STDERR_FILENO);
 }
 
 void dt_progress_end(struct dt_progress_bar *bar,

@@ -29,6 +29,9 @@ void dt_bar_of(const struct dt_live_state *state, struct dt_bar *bar);
 void dt_bar_format(const struct dt_bar *bar, int columns, bool utf8,
                    char text[DT_BAR_BYTES]);
 
+/* Draws it as the last line of the terminal `fd`, below all other output. */
+void dt_bar_draw(const struct dt_bar *bar, int fd);
+
 /* Prints the bar as the end of a record for the console (contract/contract.h):
  * " STEP TOTAL ...", without a newline. Returns how many bytes.
  */

@@ -2,7 +2,7 @@
 /*
  * task_record.h - writes records for srun's console
  *
- * contract/contract.h has their form, and console/messages.c a row for each.
+ * contract/contract.h has their form, and console/parse.c a row for each.
  */
 #ifndef DTSPANK_TASK_RECORD_H
 #define DTSPANK_TASK_RECORD_H

@@ -11,11 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console/connected.h"
-#include "console/label.h"
-#include "console/outcome.h"
-#include "console/parse.h"
-#include "console/messages.h"
+#include "console/console_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
  *
  * Rank 0 writes it when the run begins and when it ends. If rank 0 is killed,
  * the status stays "running" until the console of srun says how it ended
- * (console/run_end.h). Secrets are removed (base/secret.h).
+ * (console/console.h). Secrets are removed (base/secret.h).
  */
 #ifndef DT_RUN_DIR_FACTS_H
 #define DT_RUN_DIR_FACTS_H

@@ -13,9 +13,7 @@
 
 #include <cmocka.h>
 
-#include "console/messages.h"
-#include "console/outcome.h"
-#include "console/parse.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
 
 #define RECORD DT_RECORD "a1b2 "

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "console/connected.h"
-#include "console/watch.h"
+#include "console/console.h"
+#include "console/console_impl.h"
 
 /* As the kernel writes them; of 10.11.12.1, port 61234 is EF32. */
 static const char tcp4[] =

@@ -21,11 +21,7 @@
 #include "base/file.h"
 #include "base/rankset.h"
 #include "console/console.h"
-#include "console/parse.h"
-#include "console/label.h"
-#include "console/last_lines.h"
-#include "console/ranklogs.h"
-#include "console/stream.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
 
 static void only_valid_labels_name_a_rank(void **state)

@@ -15,9 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "console/console_step.h"
-#include "console/label.h"
-#include "console/messages.h"
+#include "console/console_impl.h"
 #include "tests/unit/console/outcome.h"
 
 enum { FILES_MIN = 16, MESSAGES_MAX = 64 };

@@ -15,10 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "console/hang.h"
-#include "console/hang_timer.h"
-#include "console/messages.h"
-#include "console/outcome.h"
+#include "console/console_impl.h"
 #include "doctor/rank_states.h"
 #include "doctor/ranks.h"
 #include "tests/unit/console/outcome.h"

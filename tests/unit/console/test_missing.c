@@ -2,7 +2,7 @@
 /* test_missing.c - ranks that do not start, and nodes that do not connect */
 #include "config.h"
 
-#include "console/messages.h"
+#include "console/console_impl.h"
 #include "tests/unit/console/outcome.h"
 
 static void expect_missing(struct dt_outcome *o, uint32_t count,

@@ -21,7 +21,7 @@
 #include "base/footer.h"
 #include "base/log.h"
 #include "console/console.h"
-#include "console/parse.h"
+#include "console/console_impl.h"
 #include "contract/contract.h"
 #include "live/live.h"
 #include "tests/unit/pty.h"
