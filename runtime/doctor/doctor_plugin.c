@@ -4,17 +4,190 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <glob.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/file.h"
-#include "doctor/doctor_plugin.h"
-#include "doctor/plugstack.h"
+#include "doctor/doctor_impl.h"
+
+/* --- plugstack.conf and the files that it includes --- */
+
+enum {
+    FILE_BYTES = 1024 * 1024,
+    DEPTH = 8, /* of nested includes */
+};
+
+/* One plugin, or an include that matches no file. */
+struct entry {
+    char *file; /* the file that has the line */
+    int line;
+    char *path;      /* the plugin as written; NULL: an include */
+    char *arguments; /* of the plugin, separated by blanks; or the include's
+                      * pattern
+                      */
+};
+
+struct plugstack {
+    struct entry *entries; /* in Slurm's order */
+    size_t count;
+};
+
+static const char blanks[] = " \t\r";
+
+/* Returns the next word of *rest and moves *rest past it; "" at the end of the
+ * line.
+ */
+static char *next_word(char **rest)
+{
+    *rest += strspn(*rest, blanks);
+    char *word = *rest;
+    *rest += strcspn(*rest, blanks);
+    if (**rest)
+        *(*rest)++ = '\0';
+    return word;
+}
+
+static int add_entry(struct plugstack *stack, const char *file, int line,
+                     const char *path, const char *arguments,
+                     struct dt_error *err)
+{
+    struct entry entry = {
+        .file = strdup(file),
+        .line = line,
+        .path = path ? strdup(path) : NULL,
+        .arguments = strdup(arguments),
+    };
+    struct entry *entries =
+        realloc(stack->entries, (stack->count + 1) * sizeof(*entries));
+    if (entries)
+        stack->entries = entries;
+    if (!entries || !entry.file || !entry.arguments || (path && !entry.path)) {
+        free(entry.file);
+        free(entry.path);
+        free(entry.arguments);
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    }
+    entries[stack->count++] = entry;
+    return 0;
+}
+
+static int read_file(struct plugstack *stack, const char *path, int depth,
+                     struct dt_error *err);
+
+/* Reads the files of an include. A relative pattern starts at the directory of
+ * the including file.
+ */
+static int include_files(struct plugstack *stack, const char *file, int line,
+                         const char *pattern, int depth, struct dt_error *err)
+{
+    char full[PATH_MAX];
+    char folder[PATH_MAX];
+    glob_t found;
+    int rc = 0;
+    snprintf(folder, sizeof(folder), "%s", file);
+    int n = pattern[0] == '/' ? snprintf(full, sizeof(full), "%s", pattern)
+                              : snprintf(full, sizeof(full), "%s/%s",
+                                         dirname(folder), pattern);
+    if (n < 0 || (size_t)n >= sizeof(full) || depth == DEPTH)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s:%d: include %s is nested "
+                            "too deeply or too long",
+                            file, line, pattern);
+    if (glob(full, 0, NULL, &found) != 0)
+        return add_entry(stack, file, line, NULL, full, err);
+    for (size_t i = 0; i < found.gl_pathc && rc == 0; i++)
+        rc = read_file(stack, found.gl_pathv[i], depth + 1, err);
+    globfree(&found);
+    return rc;
+}
+
+static int read_line(struct plugstack *stack, const char *file, int number,
+                     char *line, int depth, struct dt_error *err)
+{
+    line[strcspn(line, "#")] = '\0';
+    char *kind = next_word(&line);
+    char *what = next_word(&line);
+    if (kind[0] == '\0')
+        return 0;
+    bool plugin =
+        strcasecmp(kind, "required") == 0 || strcasecmp(kind, "optional") == 0;
+    if (what[0] == '\0' || (!plugin && strcasecmp(kind, "include") != 0))
+        return dt_error_set(err, EX_DATAERR,
+                            "%s:%d: expected \"required FILE\", \"optional "
+                            "FILE\" or \"include FILES\"",
+                            file, number);
+    if (!plugin)
+        return include_files(stack, file, number, what, depth, err);
+    return add_entry(stack, file, number, what, line, err);
+}
+
+static int read_file(struct plugstack *stack, const char *path, int depth,
+                     struct dt_error *err)
+{
+    char *text = dt_file_read(path, FILE_BYTES, err);
+    char *rest = text;
+    int number = 0;
+    int rc = text ? 0 : -1;
+    for (char *line; rc == 0 && (line = strsep(&rest, "\n")) != NULL;)
+        rc = read_line(stack, path, ++number, line, depth, err);
+    free(text);
+    return rc;
+}
+
+/* Reads `path` and the files that it includes. -1: EX_NOINPUT, EX_DATAERR,
+ * EX_OSERR, with what has been read so far. Call plugstack_fini in any case.
+ */
+static int plugstack_init(struct plugstack *stack, const char *path,
+                          struct dt_error *err)
+{
+    *stack = (struct plugstack){0};
+    return read_file(stack, path, 0, err);
+}
+
+static void plugstack_fini(struct plugstack *stack)
+{
+    for (size_t i = 0; i < stack->count; i++) {
+        free(stack->entries[i].file);
+        free(stack->entries[i].path);
+        free(stack->entries[i].arguments);
+    }
+    free(stack->entries);
+}
+
+/* Returns the value of KEY=VALUE in a slurm.conf, to be freed; the case of KEY
+ * does not matter. NULL: it has none, or the file cannot be read.
+ */
+static char *slurm_conf_get(const char *path, const char *key)
+{
+    char *text = dt_file_read(path, FILE_BYTES, NULL);
+    char *rest = text;
+    char *value = NULL;
+    size_t len = strlen(key);
+    for (char *line; !value && (line = strsep(&rest, "\n")) != NULL;) {
+        line += strspn(line, blanks);
+        if (strncasecmp(line, key, len) != 0)
+            continue;
+        line += len + strspn(line + len, blanks);
+        if (*line++ != '=')
+            continue;
+        line += strspn(line, blanks);
+        line[strcspn(line, " \t\r#")] = '\0';
+        value = strdup(line);
+    }
+    free(text);
+    return value;
+}
+
+/* --- what is checked --- */
 
 enum {
     ASK_MS = 5000,
@@ -53,7 +226,7 @@ static void find_plugstack(const struct dt_doctor_slurm *slurm,
                            char path[PATH_MAX])
 {
     char folder[PATH_MAX];
-    char *named = dt_doctor_slurm_conf_get(slurm->conf, "PlugStackConfig");
+    char *named = slurm_conf_get(slurm->conf, "PlugStackConfig");
     snprintf(folder, sizeof(folder), "%s", slurm->conf);
     if (named)
         snprintf(path, PATH_MAX, "%s", named);
@@ -62,7 +235,7 @@ static void find_plugstack(const struct dt_doctor_slurm *slurm,
     free(named);
 }
 
-static bool is_named(const struct dt_doctor_entry *entry, const char *name)
+static bool is_named(const struct entry *entry, const char *name)
 {
     const char *slash = entry->path ? strrchr(entry->path, '/') : NULL;
     const char *file = slash ? slash + 1 : entry->path;
@@ -70,12 +243,12 @@ static bool is_named(const struct dt_doctor_entry *entry, const char *name)
 }
 
 /* Finds the line of our plugin, and warns of problems with other lines. */
-static const struct dt_doctor_entry *find_entry(
-    struct look *look, const struct dt_doctor_plugstack *stack)
+static const struct entry *find_entry(struct look *look,
+                                      const struct plugstack *stack)
 {
-    const struct dt_doctor_entry *found = NULL;
+    const struct entry *found = NULL;
     for (size_t i = 0; i < stack->count; i++) {
-        const struct dt_doctor_entry *entry = &stack->entries[i];
+        const struct entry *entry = &stack->entries[i];
         if (!entry->path)
             print_finding(look, "warning", "%s:%d: no file matches include %s",
                           entry->file, entry->line, entry->arguments);
@@ -98,7 +271,7 @@ static const struct dt_doctor_entry *find_entry(
 }
 
 /* Finds the file that Slurm loads for a line. */
-static bool find_file(struct look *look, const struct dt_doctor_entry *entry,
+static bool find_file(struct look *look, const struct entry *entry,
                       char path[PATH_MAX])
 {
     const char *dirs = look->slurm->plugin_dir;
@@ -232,13 +405,12 @@ static bool check_file(struct look *look, const char *path,
 }
 
 /* Checks the program of the line's runtime=PATH, or the plugin's default. */
-static void check_runtime(struct look *look,
-                          const struct dt_doctor_entry *entry, char *runtime)
+static void check_runtime(struct look *look, const struct entry *entry,
+                          char *runtime)
 {
     struct dt_error err;
     char text[128] = "";
     static const char key[] = "runtime=";
-    static const char blanks[] = " \t\r";
     char *const argv[] = {runtime, "--version", NULL};
     const char *word = entry->arguments + strspn(entry->arguments, blanks);
     for (; *word; word += strspn(word, blanks)) {
@@ -271,20 +443,20 @@ static void check_runtime(struct look *look,
 
 static void check_plugstack(struct look *look, const char *plugstack)
 {
-    struct dt_doctor_plugstack stack;
+    struct plugstack stack;
     struct dt_error err;
     char path[PATH_MAX];
     char runtime[IDENTITY_BYTES];
-    if (dt_doctor_plugstack_init(&stack, plugstack, &err) < 0) {
+    if (plugstack_init(&stack, plugstack, &err) < 0) {
         print_finding(look, "wrong", "%s", err.text);
         if (err.status == EX_NOINPUT)
             print_finding(look, "note",
                           "it should have the line \"required "
                           "spank_disttrain.so\", or include a file that has");
-        dt_doctor_plugstack_fini(&stack);
+        plugstack_fini(&stack);
         return;
     }
-    const struct dt_doctor_entry *entry = find_entry(look, &stack);
+    const struct entry *entry = find_entry(look, &stack);
     if (entry)
         print_finding(look, "ok", "%s:%d: %s", entry->file, entry->line,
                       entry->path);
@@ -296,7 +468,7 @@ static void check_plugstack(struct look *look, const char *plugstack)
     if (entry && find_file(look, entry, path) &&
         check_file(look, path, runtime))
         check_runtime(look, entry, runtime);
-    dt_doctor_plugstack_fini(&stack);
+    plugstack_fini(&stack);
 }
 
 bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out)
@@ -328,4 +500,73 @@ bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out)
     else
         fputs("verdict: srun shows --disttrain\n", out);
     return look.wrong == 0 && slurm->shows;
+}
+
+/* --- the Slurm on this host --- */
+
+enum { TEXT_BYTES = 256 * 1024 };
+
+/* Where Slurm looks for it, and where a configless client keeps its copy. */
+static const char *const usual[] = {
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/usr/local/etc/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+};
+
+static const char *find_conf(void)
+{
+    const char *path = getenv("SLURM_CONF");
+    if (path)
+        return access(path, F_OK) == 0 ? path : NULL;
+    for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+        if (access(usual[i], F_OK) == 0)
+            return usual[i];
+    return NULL;
+}
+
+/* Finds PluginDir. Its default is compiled into Slurm, so the controller has to
+ * be asked.
+ */
+static char *find_plugin_dir(const char *conf, char *text)
+{
+    char *const argv[] = {"scontrol", "show", "config", NULL};
+    char *named = conf ? slurm_conf_get(conf, "PluginDir") : NULL;
+    if (named || dt_child_ask(argv, ASK_MS, text, TEXT_BYTES, NULL) != 0)
+        return named;
+    char *line = strstr(text, "\nPluginDir ");
+    line = line ? strstr(line, "= ") : NULL;
+    if (!line)
+        return NULL;
+    line += 2;
+    line[strcspn(line, " \n")] = '\0';
+    return strdup(line);
+}
+
+/* Parses "slurm-wlm 22.05.8" of scontrol; srun would load the plugin first. */
+static bool find_version(char version[64])
+{
+    char *const argv[] = {"scontrol", "--version", NULL};
+    char text[64] = "";
+    bool works = dt_child_ask(argv, ASK_MS, text, sizeof(text), NULL) == 0;
+    return works && sscanf(text, "%*s %63s", version) == 1;
+}
+
+bool dt_doctor_plugin(FILE *out)
+{
+    char *const help[] = {"srun", "--help", NULL};
+    char version[64];
+    char *text = calloc(1, TEXT_BYTES);
+    if (!text)
+        return false;
+    struct dt_doctor_slurm slurm = {.conf = find_conf()};
+    char *plugin_dir = find_plugin_dir(slurm.conf, text);
+    slurm.plugin_dir = plugin_dir;
+    slurm.version = find_version(version) ? version : NULL;
+    slurm.helps = dt_child_ask(help, ASK_MS, text, TEXT_BYTES, NULL) == 0;
+    slurm.shows = slurm.helps && strstr(text, "--disttrain");
+    bool good = dt_doctor_check_plugin(&slurm, out);
+    free(plugin_dir);
+    free(text);
+    return good;
 }

@@ -11,10 +11,7 @@
 
 #include "base/child.h"
 #include "base/file.h"
-#include "doctor/doctor.h"
-#include "doctor/doctor_address.h"
-#include "doctor/node.h"
-#include "doctor/pairs.h"
+#include "doctor/doctor_impl.h"
 #include "launch/launch.h"
 
 enum {

@@ -16,8 +16,7 @@
 
 #include "base/clock.h"
 #include "console/console_impl.h"
-#include "doctor/rank_states.h"
-#include "doctor/ranks.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/console/outcome.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/turned_clock.h"

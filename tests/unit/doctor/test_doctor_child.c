@@ -18,7 +18,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
-#include "doctor/doctor.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/turned_clock.h"
 
 static void asking_a_program_always_ends_in_time(void **state)

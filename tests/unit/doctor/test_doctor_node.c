@@ -13,8 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "doctor/doctor_address.h"
-#include "doctor/node.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/scratch.h"
 
 #define GIB (UINT64_C(1) << 30)

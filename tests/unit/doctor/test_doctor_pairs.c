@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "doctor/pairs.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/turned_clock.h"
 
 static char text[1024];

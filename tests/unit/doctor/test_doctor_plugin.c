@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "doctor/doctor_plugin.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/scratch.h"
 
 enum { NOBODY = 65534 };

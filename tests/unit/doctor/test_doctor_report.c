@@ -12,8 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "doctor/doctor.h"
-#include "doctor/doctor_world.h"
+#include "doctor/doctor_impl.h"
 #include "tests/unit/scratch.h"
 
 static struct dt_doctor_report report;
