@@ -16,16 +16,14 @@ spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
 spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
-	runtime/base/escape.c \
-	runtime/base/escape.h \
-	runtime/base/footer.c \
-	runtime/base/footer.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
 	runtime/base/secret.c \
 	runtime/base/secret.h \
+	runtime/base/str.c \
+	runtime/base/str.h \
 	runtime/base/terminal.c \
 	runtime/base/terminal.h \
 	runtime/base/thread.c \

@@ -10,8 +10,8 @@
 
 struct dt_child {
     pid_t pid;
-    int in;  /* what it reads as stdin; -1: nothing */
-    int out; /* what it writes to stdout */
+    int in;  /* its stdin; -1: nothing */
+    int out; /* its stdout */
 };
 
 /* From now on a signal that ends this process (SIGHUP, SIGINT, SIGTERM) ends

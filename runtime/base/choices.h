@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * choices.h - what a configuration may choose between, for conf, which reads
- * the words, and for the modules that act on them
+ * choices.h - the choices of a configuration, for conf, which reads the words,
+ * and for the modules that act on them
  */
 #ifndef DT_BASE_CHOICES_H
 #define DT_BASE_CHOICES_H
 
-/* data.format: what a file of training data holds. */
+/* data.format: the content of a file of training data. */
 enum dt_format {
     DT_FORMAT_AUTO, /* by the file's first bytes, by the keys of its lines */
     DT_FORMAT_TEXT, /* UTF-8, or lines of JSON: {"text": ..} */
@@ -30,14 +30,14 @@ enum dt_loss_on {
 /* data.packing: how examples become rows of T tokens. */
 enum dt_packing {
     DT_PACK_NONE,      /* a row is an example */
-    DT_PACK_BFD,       /* best fit, longest first: what is longer than T is
-                          cut off */
+    DT_PACK_BFD,       /* best fit, longest first: the end of an example
+                          longer than T is cut off */
     DT_PACK_BFD_SPLIT, /* the same after cutting examples into pieces of T */
     DT_PACK_WRAPPED,   /* one stream of all examples, in which tokens see those
                           of the examples before */
 };
 
-/* distributed.strategy, once it is chosen: what ranks share (parallel.h). */
+/* distributed.strategy, once it is chosen: how ranks share (parallel.h). */
 enum dt_strategy {
     DT_DDP,
     DT_ZERO1,
@@ -54,7 +54,7 @@ enum dt_attention_kind {
 
 /* optimizer.decay_filter: the tensors that decay. */
 enum dt_decay_filter {
-    DT_DECAY_HF,    /* what the layout says: no biases, no norms */
+    DT_DECAY_HF,    /* as the layout says: no biases, no norms */
     DT_DECAY_NDIM2, /* tensors of two or more dimensions */
     DT_DECAY_ALL,
     DT_DECAY_NONE,
@@ -93,7 +93,7 @@ enum dt_curve {
 
 /* dpo.loss: names of TRL's DPOConfig.loss_type, as X(VALUE, word, traits,
  * help). The word is also the name of the function in loss/dpo_loss.c, which
- * says what the traits are.
+ * explains the traits.
  */
 #define DT_DPO_LOSSES(X)                                                       \
     X(DT_DPO_SIGMOID, sigmoid, SCORED, "DPO's logistic loss")                  \

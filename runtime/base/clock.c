@@ -3,25 +3,24 @@
 #include "config.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "base/clock.h"
 
-static double read_clock(clockid_t clock)
+int64_t dt_clock_ns(clockid_t clock)
 {
     struct timespec now;
     clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 double dt_clock_now(void)
 {
-    return read_clock(CLOCK_MONOTONIC);
+    return 1e-9 * (double)dt_clock_ns(CLOCK_MONOTONIC);
 }
 
 double dt_clock_wall(void)
 {
-    return read_clock(CLOCK_REALTIME);
+    return 1e-9 * (double)dt_clock_ns(CLOCK_REALTIME);
 }
 
 void dt_clock_sleep(double seconds)

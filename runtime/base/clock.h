@@ -3,6 +3,7 @@
 #ifndef DT_BASE_CLOCK_H
 #define DT_BASE_CLOCK_H
 
+#include <stdint.h>
 #include <time.h>
 
 /* Seconds on the monotonic clock. Only differences mean anything. */
@@ -10,6 +11,9 @@ double dt_clock_now(void);
 
 /* Seconds since 1970, which may jump: for people, and for other machines. */
 double dt_clock_wall(void);
+
+/* Nanoseconds on a clock. */
+int64_t dt_clock_ns(clockid_t clock);
 
 /* Sleeps for at least `seconds`, also across signals. */
 void dt_clock_sleep(double seconds);

@@ -31,39 +31,9 @@ struct dt_input {
     size_t at, count; /* of packed bytes: where it goes on, its end */
 };
 
-const char *dt_codec_name(enum dt_codec codec)
-{
-    static const char *const names[] = {"none", "gzip", "zstd"};
-    return names[codec];
-}
-
-bool dt_codec_is_built(enum dt_codec codec)
-{
-#ifndef HAVE_ZLIB
-    if (codec == DT_CODEC_GZIP)
-        return false;
-#endif
-#ifndef HAVE_ZSTD
-    if (codec == DT_CODEC_ZSTD)
-        return false;
-#endif
-    (void)codec;
-    return true;
-}
-
-static int not_built(enum dt_codec codec, struct dt_error *err)
-{
-    return dt_error_set(err, EX_CONFIG,
-                        "compressed with %s, which this build of disttrain "
-                        "cannot read: unpack it with `%s -d`, or configure "
-                        "disttrain --with-%s",
-                        dt_codec_name(codec), dt_codec_name(codec),
-                        codec == DT_CODEC_GZIP ? "zlib" : "zstd");
-}
-
 /* --- the libraries --- */
 
-/* What a library did with some bytes. */
+/* Bytes that a library took and made. */
 struct progress {
     size_t taken, made;
     bool ended; /* of a member */
@@ -83,11 +53,11 @@ static void *zlib_open(void)
 
 static void zlib_close(void *state)
 {
-    if (state)
-        inflateEnd(state);
+    inflateEnd(state);
     free(state);
 }
 
+/* Unpacks some bytes. NULL, or why it cannot. */
 static const char *zlib_run(void *state, const void *from, size_t count,
                             void *to, size_t bytes, struct progress *p)
 {
@@ -110,6 +80,16 @@ static const char *zlib_run(void *state, const void *from, size_t count,
 #endif
 
 #ifdef HAVE_ZSTD
+static void *zstd_open(void)
+{
+    return ZSTD_createDCtx();
+}
+
+static void zstd_close(void *state)
+{
+    ZSTD_freeDCtx(state);
+}
+
 static const char *zstd_run(void *state, const void *from, size_t count,
                             void *to, size_t bytes, struct progress *p)
 {
@@ -123,52 +103,44 @@ static const char *zstd_run(void *state, const void *from, size_t count,
 }
 #endif
 
-static void *state_open(enum dt_codec codec)
-{
-    switch (codec) {
+static const struct library {
+    const char *name;
+    void *(*open)(void); /* NULL: this build has none */
+    void (*close)(void *state);
+    const char *(*run)(void *state, const void *from, size_t count, void *to,
+                       size_t bytes, struct progress *p);
+} libraries[] = {
+    [DT_CODEC_NONE] = {"none", NULL, NULL, NULL},
 #ifdef HAVE_ZLIB
-    case DT_CODEC_GZIP:
-        return zlib_open();
+    [DT_CODEC_GZIP] = {"gzip", zlib_open, zlib_close, zlib_run},
+#else
+    [DT_CODEC_GZIP] = {"gzip", NULL, NULL, NULL},
 #endif
 #ifdef HAVE_ZSTD
-    case DT_CODEC_ZSTD:
-        return ZSTD_createDCtx();
+    [DT_CODEC_ZSTD] = {"zstd", zstd_open, zstd_close, zstd_run},
+#else
+    [DT_CODEC_ZSTD] = {"zstd", NULL, NULL, NULL},
 #endif
-    default:
-        return NULL;
-    }
+};
+
+const char *dt_codec_name(enum dt_codec codec)
+{
+    return libraries[codec].name;
 }
 
-static void state_close(enum dt_codec codec, void *state)
+bool dt_codec_is_built(enum dt_codec codec)
 {
-#ifdef HAVE_ZLIB
-    if (codec == DT_CODEC_GZIP)
-        zlib_close(state);
-#endif
-#ifdef HAVE_ZSTD
-    if (codec == DT_CODEC_ZSTD)
-        ZSTD_freeDCtx(state);
-#endif
-    (void)codec;
-    (void)state;
+    return codec == DT_CODEC_NONE || libraries[codec].open;
 }
 
-/* Unpacks some bytes. NULL, or what is wrong with them. */
-static const char *state_run(enum dt_codec codec, void *state, const void *from,
-                             size_t count, void *to, size_t bytes,
-                             struct progress *p)
+static int not_built(enum dt_codec codec, struct dt_error *err)
 {
-    *p = (struct progress){0};
-#ifdef HAVE_ZLIB
-    if (codec == DT_CODEC_GZIP)
-        return zlib_run(state, from, count, to, bytes, p);
-#endif
-#ifdef HAVE_ZSTD
-    if (codec == DT_CODEC_ZSTD)
-        return zstd_run(state, from, count, to, bytes, p);
-#endif
-    (void)codec, (void)state, (void)from, (void)count, (void)to, (void)bytes;
-    return "not readable";
+    return dt_error_set(err, EX_CONFIG,
+                        "compressed with %s, which this build of disttrain "
+                        "cannot read: unpack it with `%s -d`, or configure "
+                        "disttrain --with-%s",
+                        dt_codec_name(codec), dt_codec_name(codec),
+                        codec == DT_CODEC_GZIP ? "zlib" : "zstd");
 }
 
 /* --- a block --- */
@@ -182,18 +154,19 @@ int dt_codec_unpack(enum dt_codec codec, const void *from, size_t count,
     unsigned char more;
     if (!dt_codec_is_built(codec))
         return not_built(codec, err);
-    void *state = state_open(codec);
+    const struct library *library = &libraries[codec];
+    void *state = library->open();
     if (!state)
         return dt_error_set(err, EX_OSERR, "out of memory");
     do { /* a byte too much is room for one: it is noticed */
         bool full = made == bytes;
-        wrong = state_run(codec, state, (const char *)from + at, count - at,
-                          full ? (void *)&more : (char *)to + made,
-                          full ? 1 : bytes - made, &p);
+        wrong = library->run(state, (const char *)from + at, count - at,
+                             full ? (void *)&more : (char *)to + made,
+                             full ? 1 : bytes - made, &p);
         at += p.taken;
         made += p.made;
     } while (!wrong && !p.ended && made <= bytes && p.taken + p.made > 0);
-    state_close(codec, state);
+    library->close(state);
     if (wrong)
         return dt_error_set(err, EX_DATAERR, "damaged %s data: %s",
                             dt_codec_name(codec), wrong);
@@ -219,7 +192,7 @@ struct dt_input *dt_input_open(const char *path, enum dt_codec codec,
         input->fd = -1;
         input->codec = codec;
         input->path = strdup(path);
-        input->state = state_open(codec);
+        input->state = codec ? libraries[codec].open() : NULL;
     }
     if (!input || !input->path || (codec && !input->state)) {
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
@@ -239,7 +212,8 @@ void dt_input_close(struct dt_input *input)
         return;
     if (input->fd >= 0)
         close(input->fd);
-    state_close(input->codec, input->state);
+    if (input->state)
+        libraries[input->codec].close(input->state);
     free(input->path);
     free(input);
 }
@@ -272,9 +246,9 @@ static int read_packed(struct dt_input *input, void *to, size_t bytes,
         }
         if (input->count == 0 && !input->within)
             return 0;
-        const char *wrong =
-            state_run(input->codec, input->state, input->packed + input->at,
-                      input->count - input->at, to, bytes, &p);
+        const char *wrong = libraries[input->codec].run(
+            input->state, input->packed + input->at, input->count - input->at,
+            to, bytes, &p);
         if (wrong)
             return dt_error_set(err, EX_DATAERR, "%s: damaged %s data: %s",
                                 input->path, dt_codec_name(input->codec),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * error.h - what went wrong, in words for people, and with which exit code
+ * error.h - a failure in words for people, with its exit code
  *
  * Every fallible function returns 0/-1 or pointer/NULL and takes a
  * `struct dt_error *err` last. It fills err once, on failure only; callers on

@@ -6,7 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +20,55 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/guard.h"
+
+/* --- reading a mapped file that may shrink or fail --- */
+
+static _Thread_local sigjmp_buf *volatile escape; /* of a guarded read */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int readers;             /* threads in dt_guard_run */
+static struct sigaction before; /* the action of SIGBUS without them */
+
+static void on_sigbus(int signal)
+{
+    if (escape)
+        siglongjmp(*escape, 1);
+    sigaction(SIGBUS, &before, NULL);
+    raise(signal);
+}
+
+static void enter(void)
+{
+    struct sigaction action = {.sa_handler = on_sigbus};
+    pthread_mutex_lock(&lock);
+    if (readers++ == 0)
+        sigaction(SIGBUS, &action, &before);
+    pthread_mutex_unlock(&lock);
+}
+
+static void leave(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--readers == 0)
+        sigaction(SIGBUS, &before, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+int dt_guard_run(void (*read)(void *ctx), void *ctx)
+{
+    sigjmp_buf here;
+    volatile int rc = -1;
+    enter();
+    if (sigsetjmp(here, 1) == 0) {
+        escape = &here;
+        read(ctx);
+        rc = 0;
+    }
+    escape = NULL;
+    leave();
+    return rc;
+}
+
+/* --- files --- */
 
 bool dt_file_is_missing(int bad)
 {
@@ -198,7 +250,7 @@ int dt_file_sync_dir(const char *path, struct dt_error *err)
     return 0;
 }
 
-/* Empties the directory behind fd (closed here). 0 or an errno. */
+/* Empties the directory fd and closes it. 0 or an errno. */
 static int remove_entries(int fd)
 {
     DIR *dir = fdopendir(fd);

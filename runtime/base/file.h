@@ -10,19 +10,19 @@
 #include "base/error.h"
 
 /* Whether this errno of a call with a path says that there is nothing of that
- * name. Any other one says nothing about what is there.
+ * name. Any other one says nothing about that.
  */
 bool dt_file_is_missing(int bad);
 
-/* Whether `path`, or what a link there names, is there: 1 or 0. -1: EX_IOERR,
+/* Whether `path`, or the target of a link there, exists: 1 or 0. -1: EX_IOERR,
  * nobody can say.
  */
 int dt_file_exists(const char *path, struct dt_error *err);
 
-/* Opens the regular file `path`, or what a link to one names, to read it; a
+/* Opens the regular file `path`, or the target of a link, to read it; a
  * FIFO or a device is refused at once. The descriptor, which the caller closes,
  * or -1: EX_NOINPUT if there is no such regular file, EX_IOERR if it cannot be
- * opened for any other reason: that says nothing about what is in it.
+ * opened for any other reason: that says nothing about its content.
  */
 int dt_file_open(const char *path, struct dt_error *err);
 
@@ -38,6 +38,16 @@ struct dt_map {
 int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err);
 void dt_map_fini(struct dt_map *map);
 
+/* A page of a mapping that the file no longer has, or that the disk cannot
+ * give, is a SIGBUS for the thread that touches it. In dt_guard_run it becomes
+ * a result; anywhere else SIGBUS has its usual effect.
+ *
+ * Calls read(ctx), which only copies from a mapping: it owns nothing and holds
+ * no lock. -1 if it was cut off by a SIGBUS; its results are undefined then.
+ * Any number of threads may be in it.
+ */
+int dt_guard_run(void (*read)(void *ctx), void *ctx);
+
 /* The whole text file `path`, NUL-terminated; free() it. NULL and err: as
  * dt_map_init, and EX_DATAERR if it is larger than `max_bytes` or holds a NUL.
  */
@@ -49,8 +59,8 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
 int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
                  struct dt_error *err);
 
-/* Writes `bytes` of text to `path`, of which readers see all or what was there
- * before: to path.new, which is renamed. It is not synced to disk. -1:
+/* Writes `bytes` of text to `path`, whose readers see all of it or the content
+ * from before: to path.new, which is renamed. It is not synced to disk. -1:
  * EX_CANTCREAT, EX_IOERR; `path` is as before.
  */
 int dt_file_replace(const char *path, const char *text, size_t bytes,
@@ -58,7 +68,7 @@ int dt_file_replace(const char *path, const char *text, size_t bytes,
 
 /* Appends `bytes` bytes to the open file `path` with one write, so that no
  * reader sees half of them unless the disk is full. -1: EX_IOERR, also if it
- * was removed, where what is written would be lost.
+ * was removed: the bytes would be lost.
  */
 int dt_file_append(int fd, const char *path, const void *data, size_t bytes,
                    struct dt_error *err);
@@ -71,7 +81,7 @@ int dt_file_mkdirs(const char *path, struct dt_error *err);
 /* fsync of a directory, so that renames in it are durable. -1: EX_IOERR. */
 int dt_file_sync_dir(const char *path, struct dt_error *err);
 
-/* Removes what `path` names: a file, a link, or a directory tree. A missing one
+/* Removes `path`: a file, a link, or a directory tree. A missing one
  * is fine. -1: EX_IOERR.
  */
 int dt_file_remove(const char *path, struct dt_error *err);

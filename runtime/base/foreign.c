@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign.c - models in other formats, and what to do with them */
+/* foreign.c - models in other formats, and how to convert them */
 #include "config.h"
 
 #include <dirent.h>
@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/foreign.h"
+#include "base/str.h"
 
 #define SAVE ".save_pretrained(OUT, safe_serialization=True)"
 
-/* A kind of file, by its name in any case, and what is said of a directory with
- * one; the first kind found is what the directory is.
+/* A kind of file, by its name in any case, and the advice for a directory with
+ * one; the first kind found counts.
  */
 struct kind {
     const char *pattern, *what;
@@ -110,9 +111,7 @@ static int refuse_dir(const char *dir, const struct kind *kinds, size_t count,
     const struct kind *kind = find_kind(dir, kinds, count, name);
     if (!kind)
         return 0;
-    for (char *p = name; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
+    dt_str_hide_controls(name);
     return dt_error_set(err, EX_DATAERR, "%s: %s: %s", dir, name, kind->what);
 }
 

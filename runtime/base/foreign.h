@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign.h - models in other formats, and what to do with them */
+/* foreign.h - models in other formats, and how to convert them */
 #ifndef DT_BASE_FOREIGN_H
 #define DT_BASE_FOREIGN_H
 
@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 /* For a directory without the files of a model that we read: -1 and
- * EX_DATAERR if the names of others tell what it is, with what to do; 0 if they
+ * EX_DATAERR, with advice, if names of other files tell its format; 0 if they
  * do not, or it cannot be listed.
  */
 int dt_foreign_dir(const char *dir, struct dt_error *err);
@@ -30,7 +30,7 @@ int dt_foreign_file(const char *path, struct dt_error *err);
 int dt_foreign_tokenizer(const char *dir, struct dt_error *err);
 
 /* For data[bytes) that the file `path` begins with: -1 and EX_DATAERR if that
- * is what git-lfs leaves in place of a file.
+ * is a pointer, which git-lfs leaves in place of a file.
  */
 int dt_foreign_pointer(const char *path, const void *data, size_t bytes,
                        struct dt_error *err);

@@ -4,11 +4,12 @@
 #define DT_BASE_JSON_H
 
 #include <jansson.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
-/* What jansson's keys have for U+0000, which they cannot hold: a code point
- * that is no character and in no text.
+/* The substitute for U+0000 in jansson's keys, which cannot hold it: a code
+ * point that is no character and in no text.
  */
 #define DT_JSON_NUL "\uFDD0"
 
@@ -22,9 +23,19 @@
  */
 json_t *dt_json_parse(const char *path, const char *text, struct dt_error *err);
 
+/* The number that a value is; NaN: it is none, or NULL. */
+double dt_json_number(const json_t *value);
+
 /* "an object", "a string" and so on, for messages; integers and other numbers
  * are told apart.
  */
 const char *dt_json_type_name(json_type type);
+
+/* Parses an object without reals, escaped U+0000, keys that occur twice or are
+ * long, and deep nesting: exactly as json_loadb with JSON_REJECT_DUPLICATES;
+ * release with json_decref. NULL: it is something else, or malformed, or there
+ * is no memory: let jansson decide.
+ */
+json_t *dt_quick_json(const char *text, size_t bytes);
 
 #endif /* DT_BASE_JSON_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kind.c - known beginnings of files, and what follows from them */
+/* kind.c - tells the kind of a file by its beginning */
 #include "config.h"
 
 #include <ctype.h>
@@ -28,7 +28,7 @@ enum {
     "pandas." reader "(FILE).to_json(\"FILE.jsonl\", orient=\"records\", "     \
     "lines=True) makes lines of JSON of it"
 
-/* What files are compressed with, and what follows their names. */
+/* Compressed files: how they begin, and the ends of their names. */
 static const struct {
     const char *bytes;
     size_t count;
@@ -50,7 +50,7 @@ static const struct {
     {"\xff\xff\xff\xff", 4, DT_FORM_ARROW}, /* a stream, as datasets has it */
 };
 
-/* What is not read here, and how it becomes what is. */
+/* Formats that are not read, and how to convert them. */
 static const struct signature {
     const char *bytes;
     size_t count, offset;
@@ -214,8 +214,8 @@ static int check_header(const struct head *head, struct dt_error *err)
     return 0;
 }
 
-/* Text or rows, and of which form? Text with commas is text, unless it calls
- * itself a table.
+/* Whether it is text or rows, and the form of rows. Text with commas is text,
+ * unless it calls itself a table.
  */
 static void find_textual(const struct head *head, enum dt_kind_asked asked,
                          struct dt_found *found)
@@ -239,21 +239,10 @@ static void find_textual(const struct head *head, enum dt_kind_asked asked,
 
 enum dt_kind_asked dt_kind_asked_by(enum dt_format format)
 {
-    switch (format) {
-    case DT_FORMAT_AUTO:
-        return DT_ASKED_AUTO;
-    case DT_FORMAT_TEXT:
-        return DT_ASKED_TEXT;
-    case DT_FORMAT_TOKENS_BIN:
-        return DT_ASKED_TOKENS;
-    case DT_FORMAT_PROMPT_COMPLETION:
-    case DT_FORMAT_MESSAGES:
-    case DT_FORMAT_TOKENIZED:
-    case DT_FORMAT_PREFERENCE:
-    case DT_FORMAT_PROMPT:
-        break;
-    }
-    return DT_ASKED_LINES;
+    return format == DT_FORMAT_AUTO         ? DT_ASKED_AUTO
+           : format == DT_FORMAT_TEXT       ? DT_ASKED_TEXT
+           : format == DT_FORMAT_TOKENS_BIN ? DT_ASKED_TOKENS
+                                            : DT_ASKED_LINES;
 }
 
 /* --- compressed files --- */
@@ -269,7 +258,7 @@ static enum dt_codec find_codec(const struct head *head, bool raw)
     return DT_CODEC_NONE;
 }
 
-/* Whether a file is of columns; sets what is found. */
+/* Whether a file is of columns; then fills `found`. */
 static bool find_columns(const struct head *head, struct dt_found *found)
 {
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
@@ -282,7 +271,7 @@ static bool find_columns(const struct head *head, struct dt_found *found)
     return false;
 }
 
-/* Sets head->name, without what a compressed file's name ends in. */
+/* Sets head->name, without the suffix of a compressed file. */
 static void set_name(struct head *head)
 {
     const char *slash = strrchr(head->path, '/');
@@ -294,7 +283,7 @@ static void set_name(struct head *head)
             head->name[strlen(head->name) - strlen(codecs[i].suffix)] = '\0';
 }
 
-/* Puts the first bytes of what is compressed in place of the file's. */
+/* Replaces the first bytes of a compressed file by the unpacked ones. */
 static int unpack_head(struct head *head, struct dt_error *err)
 {
     struct dt_input *input = dt_input_open(head->path, head->codec, err);

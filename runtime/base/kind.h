@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kind.h - what a data file holds, by its first bytes and then by its name
+ * kind.h - the content of a data file, by its first bytes and then by its name
  *
  * The one place that decides it: whoever checks, prepares or trains asks here,
  * so that nobody reads a file as something else.
@@ -14,7 +14,7 @@
 
 enum dt_kind {
     DT_KIND_TEXT,   /* UTF-8, one document */
-    DT_KIND_LINES,  /* rows: lines of JSON, or what becomes such lines */
+    DT_KIND_LINES,  /* rows: lines of JSON, or forms that become such lines */
     DT_KIND_TOKENS, /* token ids, of nanoGPT (raw) or llm.c (with a header) */
 };
 
@@ -29,14 +29,14 @@ enum dt_form {
     DT_FORM_COUNT,
 };
 
-/* What a file holds. */
+/* The content of a file. */
 struct dt_found {
     enum dt_kind kind;
     enum dt_form form;   /* of LINES; else PLAIN */
     enum dt_codec codec; /* of LINES that are not columns; else NONE */
 };
 
-/* What the user says of a file. */
+/* The content that the user asks for. */
 enum dt_kind_asked {
     DT_ASKED_AUTO,
     DT_ASKED_TEXT, /* text, or lines of JSON that hold text */
@@ -44,18 +44,17 @@ enum dt_kind_asked {
     DT_ASKED_TOKENS,
 };
 
-/* What a data.format says of a file. */
+/* The content that a data.format asks for. */
 enum dt_kind_asked dt_kind_asked_by(enum dt_format format);
 
 /* Sets *found. Lines of JSON begin with an object, or their name ends in .jsonl
  * or .json; an array begins with [ and an object, or has such a name; a table
  * has a name that ends in .csv, .tsv or .tab; tokens have a header of llm.c, or
- * a name that ends in .bin. All rows may be compressed; .gz or .zst behind a
+ * a name that ends in .bin. All rows may be compressed; .gz or .zst after a
  * name does not count. -1: as dt_file_peek; EX_DATAERR if the file is empty or
  * holds something that is not read here (a tar archive, UTF-16, a Git LFS
- * pointer
- * ...) or is called something else (a table as text, JSON as tokens), and the
- * text says what to do; EX_CONFIG, a codec that this build lacks.
+ * pointer ...) or is called something else (a table as text, JSON as tokens),
+ * and the text has advice; EX_CONFIG, a codec that this build lacks.
  */
 int dt_kind_find(const char *path, enum dt_kind_asked asked,
                  struct dt_found *found, struct dt_error *err);
@@ -63,8 +62,8 @@ int dt_kind_find(const char *path, enum dt_kind_asked asked,
 /* "text", "tokens", "lines of JSON", "Parquet" and so on, for messages. */
 const char *dt_kind_name(const struct dt_found *found);
 
-/* What stands between the name of a file and the number of a line, ":", or of
- * a row, ": row ", in messages.
+/* The text between the name of a file and the number of a line, ":", or of a
+ * row, ": row ", in messages.
  */
 const char *dt_kind_mark(const struct dt_found *found);
 

@@ -149,7 +149,7 @@ static const struct row *find_row(const char *const *words, size_t count,
     return NULL;
 }
 
-/* Options of launchers have values of their own, so only what looks like
+/* Options of launchers have values of their own, so only a word that looks like
  * python's, or has a path and cannot be a value, is taken for the program.
  */
 static void find_program(const char *const *words, size_t count, size_t i,

@@ -16,16 +16,16 @@ struct dt_launcher {
     const char *name;   /* such as "torchrun" */
     const char *does;   /* "starts ranks of its own in every task" */
     const char *also;   /* ", and ...", or "" */
-    bool mpi;           /* what it starts is an MPI program */
-    size_t first;       /* its own first word, behind env or the like */
-    size_t program;     /* the first word of what it would start; the number of
+    bool mpi;           /* it starts an MPI program */
+    size_t first;       /* its own first word, after env or the like */
+    size_t program;     /* the first word that it would start; the number of
                            all words if that cannot be told */
-    const char *python; /* what to write before that word: "", "python3 " or
+    const char *python; /* the prefix of that word: "", "python3 " or
                            "python3 -m " */
 };
 
 /* Whether the command `words` starts a launcher: by its name, through python,
- * as a module of python, or behind env, nice, nohup or uv run. Fills found if
+ * as a module of python, or after env, nice, nohup or uv run. Fills found if
  * so.
  */
 bool dt_launcher_find(const char *const *words, size_t count,

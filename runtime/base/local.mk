@@ -7,33 +7,22 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/clock.h \
 	runtime/base/codec.c \
 	runtime/base/codec.h \
-	runtime/base/cpus.c \
-	runtime/base/cpus.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
-	runtime/base/escape.c \
-	runtime/base/escape.h \
 	runtime/base/fault.c \
 	runtime/base/fault.h \
 	runtime/base/file.c \
 	runtime/base/file.h \
-	runtime/base/footer.c \
-	runtime/base/footer.h \
 	runtime/base/foreign.c \
 	runtime/base/foreign.h \
-	runtime/base/guard.c \
-	runtime/base/guard.h \
 	runtime/base/json.c \
 	runtime/base/json.h \
 	runtime/base/kind.c \
 	runtime/base/kind.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
-	runtime/base/limits.c \
-	runtime/base/limits.h \
 	runtime/base/log.c \
 	runtime/base/log.h \
-	runtime/base/median.c \
 	runtime/base/median.h \
 	runtime/base/net.c \
 	runtime/base/net.h \
@@ -41,8 +30,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/pattern.h \
 	runtime/base/proc.c \
 	runtime/base/proc.h \
-	runtime/base/quick_json.c \
-	runtime/base/quick_json.h \
 	runtime/base/rankset.c \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
@@ -61,14 +48,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/terminal.h \
 	runtime/base/thread.c \
 	runtime/base/thread.h \
-	runtime/base/utf8.c \
-	runtime/base/utf8.h \
 	# End of runtime/base
 
 cuda_sources += \
 	runtime/base/clock.c \
 	runtime/base/error.c \
 	runtime/base/file.c \
-	runtime/base/guard.c \
 	runtime/base/secret.c \
 	# End of cuda_sources

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/footer.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/terminal.h"
 
 static int log_rank;
 static enum dt_log_level log_level = DT_LOG_INFO;

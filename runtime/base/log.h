@@ -14,8 +14,9 @@ enum dt_log_level {
     DT_LOG_DEBUG,
 };
 
-/* Sets what is printed. Until called: rank 0, level info. Info and debug are
- * printed by rank 0 only, unless level is debug; warnings and errors by all.
+/* Sets which lines are printed. Until called: rank 0, level info. Info and
+ * debug are printed by rank 0 only, unless level is debug; warnings and errors
+ * by all.
  */
 void dt_log_init(int rank, enum dt_log_level level);
 

@@ -8,13 +8,13 @@
 #include "base/error.h"
 
 /* Compiles a regular expression as PCRE2 has them, for UTF-8. Several threads
- * may use it at a time. NULL and err: EX_CONFIG with what is wrong and where,
+ * may use it at a time. NULL and err: EX_CONFIG with the mistake and its place,
  * EX_OSERR. Release with dt_pattern_destroy.
  */
 struct dt_pattern *dt_pattern_create(const char *text, struct dt_error *err);
 void dt_pattern_destroy(struct dt_pattern *pattern); /* NULL is fine */
 
-/* 1 if all n bytes of s match, 0 if not. What is not UTF-8 in s matches
+/* 1 if all n bytes of s match, 0 if not. Bytes that are not UTF-8 match
  * nothing. -1: EX_DATAERR, the search was given up because it took too long;
  * EX_OSERR.
  */

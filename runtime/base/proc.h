@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc.h - processes as /proc shows them */
+/* proc.h - processes as /proc shows them, and limits of this one */
 #ifndef DT_BASE_PROC_H
 #define DT_BASE_PROC_H
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
+
+#include "base/error.h"
 
 /* A part of /proc/PID/stat, as proc_pid_stat(5) describes it. */
 struct dt_proc_stat {
@@ -25,5 +28,20 @@ bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid);
 
 /* The next process of user `uid` in `proc`, an open /proc; 0: no more. */
 int dt_proc_next(DIR *proc, uid_t uid);
+
+/* The processors of its affinity, but not more than the limit of its cgroup
+ * (version 2: cpu.max) gives it the time of, rounded up; at least 1. `root` is
+ * before /proc and /sys: "".
+ */
+int dt_cpus_usable(const char *root);
+
+/* Makes sure that `more` files can be opened besides those that are, by raising
+ * the soft limit as far as it takes. -1: EX_OSERR with the hard limit and who
+ * can raise it.
+ */
+int dt_limits_open_files(size_t more, struct dt_error *err);
+
+/* Raises the soft limit of open files as far as the hard one allows. */
+void dt_limits_raise_files(void);
 
 #endif /* DT_BASE_PROC_H */

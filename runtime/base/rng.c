@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.c - Philox4x32-10 and what is drawn from it */
+/* rng.c - Philox4x32-10 and numbers drawn from it */
 #include "config.h"
 
 #include <math.h>

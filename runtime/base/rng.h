@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a stream of draws is for. Values are part of the checkpoint contract:
+/* The purpose of a stream of draws. Values are part of the checkpoint contract:
  * never renumber.
  */
 enum dt_rng_purpose {

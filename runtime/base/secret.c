@@ -13,7 +13,7 @@
 
 enum {
     LEAST_KEY = 16,  /* characters of a key without its beginning */
-    LEAST_BARE = 6,  /* of a value behind "token: " in a sentence */
+    LEAST_BARE = 6,  /* of a value after "token: " in a sentence */
     NAME_BYTES = 128 /* of a name that is looked at */
 };
 
@@ -51,7 +51,7 @@ static bool is_clear(struct word word)
     return is_in(" authorization bearer jwt ", word);
 }
 
-/* What a name is about, if its last word is one of these. */
+/* Last words of names that are about something else. */
 static const char about[] =
     " file files path dir directory folder sock socket url uri host port user "
     "username email from id ids name names type kind length len size count "
@@ -157,7 +157,7 @@ static bool is_removed(const char *text)
     return strncmp(text, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) == 0;
 }
 
-/* --- what is learned --- */
+/* --- learned secrets --- */
 
 static char **learned; /* the longest first */
 static size_t learned_count;
@@ -243,8 +243,8 @@ static size_t key_at(const char *text)
     return 0;
 }
 
-/* The length of "user:password" at the start of what follows a "://", if a '@'
- * ends it; else 0. Passwords have '@', too.
+/* The length of "user:password" after a "://", if a '@' ends it; else 0.
+ * Passwords have '@', too.
  */
 static size_t user_at(const char *text)
 {
@@ -254,7 +254,7 @@ static size_t user_at(const char *text)
     return n;
 }
 
-/* The length of a value without what a sentence puts behind it. */
+/* The length of a value without the punctuation of its sentence. */
 static size_t word_length(const char *text)
 {
     size_t n = strcspn(text, "\"'& \t\r\n");
@@ -273,8 +273,8 @@ static bool is_plain(const char *text, size_t n)
     return true;
 }
 
-/* Whether n bytes behind "secret: " are rather words of a sentence; `bare`:
- * behind "token: ".
+/* Whether n bytes after "secret: " are rather words of a sentence; `bare`:
+ * after "token: ".
  */
 static bool is_prose(const char *text, size_t n, bool bare)
 {
@@ -291,8 +291,8 @@ static size_t scheme_at(const char *text)
     return n > 0 ? n + strspn(text + n, " ") : 0;
 }
 
-/* The length of the word of another scheme, as in "Token 0a1b2c3d"; 0: what
- * follows it is no key.
+/* The length of the word of another scheme, as in "Token 0a1b2c3d"; 0: no key
+ * follows it.
  */
 static size_t other_scheme_at(const char *text)
 {
@@ -419,7 +419,7 @@ static bool follows_word_of_text(const char *text, const char *name)
 }
 
 /* Whether n bytes are no secret of such a name: a token of text, as <|x|> and
- * 128009 are, or what stands for a value in a manual, as <token> and ... do.
+ * 128009 are, or a placeholder of a manual, as <token> and ... are.
  */
 static bool is_no_key(const char *text, size_t n, enum certainty certainty)
 {

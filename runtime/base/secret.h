@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * secret.h - what must not be written to files and messages that people pass on
+ * secret.h - keeps secrets out of files and messages that people pass on
  *
- * Secrets are known by their names, by their looks, and by heart: what was
- * learned is removed wherever it occurs. Texts of errors, of the log, of the
+ * Secrets are known by their names, by their looks, and by heart: learned
+ * values are removed wherever they occur. Texts of errors, of the log, of the
  * console and of everything that a run records go through here.
  */
 #ifndef DT_BASE_SECRET_H
@@ -33,16 +33,16 @@ bool dt_secret_name(const char *name);
  */
 bool dt_secret_refers(const char *value);
 
-/* Copies a text, with DT_SECRET_REMOVED in place of each secret: what has been
- * learned, the user and password of a URL, an authorization, keys of known
+/* Copies a text, with DT_SECRET_REMOVED in place of each secret: learned
+ * values, the user and password of a URL, an authorization, keys of known
  * services, and the value in `name=value`, `name: value`, "name": "value" and
  * `--name value` where dt_secret_name knows the name. JSON stays JSON. free()
  * it. NULL: out of memory.
  */
 char *dt_secret_remove(const char *text);
 
-/* The same without what has been learned: equal on all ranks, whatever is in
- * their environments.
+/* The same without learned values: equal on all ranks, whatever is in their
+ * environments.
  */
 char *dt_secret_remove_seen(const char *text);
 
@@ -65,7 +65,7 @@ void dt_secret_learn_text(const char *text);
  */
 void dt_secret_learn_named(const char *name, const char *value);
 
-/* Learns what the variables of the environment hold. */
+/* Learns the variables of the environment. */
 void dt_secret_learn_environment(void);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 /*
  * span.c - totals and buffers, one for each thread
  *
- * A thread writes only what is its own, so that nobody waits for anybody:
+ * A thread writes only its own lane, so that nobody waits for anybody:
  * totals are atomic without a lock, and the events of a trace are published by
  * their count. Memory of a trace is kept for the next one, because a thread may
  * still be about to write to it when the trace has ended.
@@ -15,9 +15,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/span.h"
 
-/* What belongs to a thread; after its end, to the next one of that name. */
+/* Belongs to a thread; after its end, to the next one of that name. */
 struct lane {
     const char *name; /* NULL: it never had a thread */
     bool taken;
@@ -67,13 +68,6 @@ static const char *const kind_names[DT_SPAN_KINDS] = {
 const char *dt_span_name(enum dt_span_kind kind)
 {
     return kind_names[kind];
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* --- the lane of a thread --- */
@@ -190,7 +184,7 @@ void dt_span_begin(struct dt_span *span, enum dt_span_kind kind,
     }
     if (spans.range_begin)
         spans.range_begin(detail->name ? detail->name : kind_names[kind]);
-    span->begin = now_ns();
+    span->begin = dt_clock_ns(CLOCK_MONOTONIC);
 }
 
 void dt_span_begin_number(struct dt_span *span, enum dt_span_kind kind,
@@ -201,7 +195,7 @@ void dt_span_begin_number(struct dt_span *span, enum dt_span_kind kind,
 
 void dt_span_end(struct dt_span *span)
 {
-    const int64_t now = now_ns();
+    const int64_t now = dt_clock_ns(CLOCK_MONOTONIC);
     struct lane *lane = own_lane;
     if (spans.range_begin)
         spans.range_end();
@@ -256,7 +250,7 @@ int dt_span_trace_begin(struct dt_error *err)
         ok = !lane->name || lane->events;
     }
     if (ok) {
-        spans.trace_since = now_ns();
+        spans.trace_since = dt_clock_ns(CLOCK_MONOTONIC);
         atomic_store_explicit(&spans.trace, ++spans.traces,
                               memory_order_release);
     }
@@ -270,7 +264,7 @@ int dt_span_trace_begin(struct dt_error *err)
 void dt_span_counter(const char *name, uint64_t bytes)
 {
     struct lane *lane = lane_here();
-    const int64_t now = now_ns();
+    const int64_t now = dt_clock_ns(CLOCK_MONOTONIC);
     if (lane)
         keep(lane,
              &(struct dt_span_event){.begin = now,

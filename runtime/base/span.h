@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * span.h - what the threads of this process spend their time with
+ * span.h - how the threads of this process spend their time
  *
  * A span is the time between begin and end on one thread. Its time always
  * counts in totals, which metrics are made of; while a trace is taken, the span
@@ -21,7 +21,7 @@
 #include "base/error.h"
 
 enum dt_span_kind {
-    DT_SPAN_STEP,      /* all of a step; its total is what no kind has */
+    DT_SPAN_STEP, /* all of a step; its total is the time of no other kind */
     DT_SPAN_DATA_WAIT, /* for a batch of the loader */
     DT_SPAN_FORWARD,   /* of a unit; number: which */
     DT_SPAN_BACKWARD,  /* of a unit */
@@ -47,7 +47,7 @@ enum dt_span_kind {
 /* "data wait", "forward": as traces name them. */
 const char *dt_span_name(enum dt_span_kind kind);
 
-/* What is known of a span beside its kind. */
+/* Facts about a span besides its kind. */
 struct dt_span_detail {
     const char *name; /* static: "all_reduce"; NULL: dt_span_name */
     uint64_t number;  /* of the unit, collective or step */
@@ -128,8 +128,8 @@ void dt_span_counter(const char *name, uint64_t bytes);
 /* Keeps no more. Spans that have not ended are not among them. */
 void dt_span_trace_end(void);
 
-/* What the last trace kept; valid until the next one begins. Returns the number
- * of lanes.
+/* The spans that the last trace kept; valid until the next one begins. Returns
+ * the number of lanes.
  */
 size_t dt_span_trace_lanes(struct dt_span_lane lanes[DT_SPAN_LANES]);
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.c - ends of names, edit distance (optimal string alignment), ranges */
+/* str.c - edit distance (optimal string alignment), ranges, escapes, UTF-8 */
 #include "config.h"
 
 #include <ctype.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -66,7 +69,7 @@ const char *dt_str_nearest(const char *word, const char *const *names,
     return nearest;
 }
 
-/* Digits only, unlike strtoul; *text moves behind them. */
+/* Digits only, unlike strtoul; *text moves past them. */
 static bool take_number(const char **text, uint32_t *number)
 {
     uint64_t value = 0;
@@ -95,4 +98,134 @@ bool dt_str_next_range(const char **text, uint32_t *first, uint32_t *last)
     else if (**text)
         return false;
     return true;
+}
+
+void dt_str_hide_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
+void dt_escape_undo(char *text)
+{
+    char *to = text;
+    for (; *text; text++) {
+        bool escaped = text[0] == '\\' && text[1] != '\0';
+        text += escaped;
+        *to++ = (char)(!escaped       ? *text
+                       : *text == 's' ? ' '
+                       : *text == 'n' ? '\n'
+                                      : *text);
+    }
+    *to = '\0';
+}
+
+/* --- UTF-8 --- */
+
+enum {
+    BLOCK_BYTES = 64,
+};
+
+/* States of an automaton over bytes. For each byte, the successors of all
+ * states are packed into one word of six bits each, and the value of a state is
+ * its shift in that word. So a step is one shift, without a branch that real
+ * text would mispredict.
+ */
+enum {
+    OK = 0,        /* between two sequences */
+    BAD = 6,       /* final */
+    ONE_MORE = 12, /* continuation bytes to come */
+    TWO_MORE = 18,
+    THREE_MORE = 24,
+    AFTER_E0 = 30, /* from here on: the next byte has a narrower range */
+    AFTER_ED = 36,
+    AFTER_F0 = 42,
+    AFTER_F4 = 48,
+    STATES_END = 54,
+    STATE_MASK = 63,
+};
+
+/* The bytes low..high lead from one state to another (Unicode, table 3-7). */
+static const struct {
+    uint8_t low, high, from, to;
+} rules[] = {
+    {0x00, 0x7f, OK, OK},
+    {0xc2, 0xdf, OK, ONE_MORE},
+    {0xe0, 0xe0, OK, AFTER_E0},
+    {0xe1, 0xec, OK, TWO_MORE},
+    {0xed, 0xed, OK, AFTER_ED},
+    {0xee, 0xef, OK, TWO_MORE},
+    {0xf0, 0xf0, OK, AFTER_F0},
+    {0xf1, 0xf3, OK, THREE_MORE},
+    {0xf4, 0xf4, OK, AFTER_F4},
+    {0x80, 0xbf, ONE_MORE, OK},
+    {0x80, 0xbf, TWO_MORE, ONE_MORE},
+    {0x80, 0xbf, THREE_MORE, TWO_MORE},
+    {0xa0, 0xbf, AFTER_E0, ONE_MORE},
+    {0x80, 0x9f, AFTER_ED, ONE_MORE},
+    {0x90, 0xbf, AFTER_F0, TWO_MORE},
+    {0x80, 0x8f, AFTER_F4, TWO_MORE},
+};
+
+static uint64_t table[256];
+
+static void fill_table(void)
+{
+    uint64_t all_bad = 0;
+    for (int from = 0; from < STATES_END; from += 6)
+        all_bad |= (uint64_t)BAD << from;
+    for (int byte = 0; byte < 256; byte++)
+        table[byte] = all_bad;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        for (int byte = rules[i].low; byte <= rules[i].high; byte++)
+            table[byte] ^= (uint64_t)(BAD ^ rules[i].to) << rules[i].from;
+}
+
+static bool is_ascii(const unsigned char *s)
+{
+    uint64_t words[BLOCK_BYTES / 8], any = 0;
+    memcpy(words, s, sizeof(words));
+    for (size_t i = 0; i < BLOCK_BYTES / 8; i++)
+        any |= words[i];
+    return !(any & 0x8080808080808080);
+}
+
+/* The number of bytes before the first sequence that is malformed or cut short.
+ */
+static size_t scan_bytes(const unsigned char *s, size_t bytes)
+{
+    uint64_t state = OK;
+    size_t good = 0;
+    for (size_t i = 0; i < bytes && (state & STATE_MASK) != BAD; i++) {
+        state = table[s[i]] >> (state & STATE_MASK);
+        if ((state & STATE_MASK) == OK)
+            good = i + 1;
+    }
+    return good;
+}
+
+size_t dt_utf8_check(const void *text, size_t bytes)
+{
+    const unsigned char *s = text;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    size_t i = 0;
+    if (bytes == 0) /* s may be NULL */
+        return 0;
+    pthread_once(&once, fill_table);
+    while (bytes - i >= BLOCK_BYTES) {
+        uint64_t state = OK;
+        if (!is_ascii(s + i))
+            for (size_t j = 0; j < BLOCK_BYTES; j++)
+                state = table[s[i + j]] >> (state & STATE_MASK);
+        if ((state & STATE_MASK) == BAD)
+            break;
+        i += BLOCK_BYTES;
+        /* Start the next block with the sequence that this one cuts. */
+        if ((state & STATE_MASK) != OK)
+            do
+                i--;
+            while ((s[i] & 0xc0) == 0x80);
+    }
+    return i + scan_bytes(s + i, bytes - i);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.h - ends of names, the nearest of some, and lists of ranges */
+/* str.h - ends of names, the nearest of some, lists of ranges, UTF-8 */
 #ifndef DT_BASE_STR_H
 #define DT_BASE_STR_H
 
@@ -26,10 +26,25 @@ const char *dt_str_nearest(const char *word, const char *const *names,
  */
 bool dt_str_next_range(const char **text, uint32_t *first, uint32_t *last);
 
-/* What follows a word that is counted: "s", or "" for one. */
+/* The plural's ending of a word that is counted: "s", or "" for one. */
 static inline const char *dt_str_plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
+
+/* Writes '?' in place of control characters of ASCII, which a terminal obeys.
+ */
+void dt_str_hide_controls(char *text);
+
+/* Undoes \s (a blank), \n and \\ in place. Another character stays without the
+ * backslash before it, and a backslash at the end as it is.
+ */
+void dt_escape_undo(char *text);
+
+/* The offset of the first byte that does not begin a well-formed sequence
+ * (Unicode 15, table 3-7: no overlong forms, surrogates, or code points above
+ * 10FFFF), or `bytes` if there is none.
+ */
+size_t dt_utf8_check(const void *text, size_t bytes);
 
 #endif /* DT_BASE_STR_H */

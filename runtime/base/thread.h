@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* Starts a thread that runs entry(arg) with all signals blocked: they are left
- * to the threads that handle them. `name` of up to 15 bytes is what ps and gdb
- * show; NULL: the name of this thread. Returns 0 or an errno; the caller joins
+ * to the threads that handle them. ps and gdb show `name`, of up to 15
+ * bytes; NULL: the name of this thread. Returns 0 or an errno; the caller joins
  * or detaches the thread.
  */
 int dt_thread_start(pthread_t *thread, const char *name,

@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/foreign.h"
-#include "base/guard.h"
 #include "base/json.h"
 #include "ckpt/ckpt_impl.h"
 #include "ckpt/safetensors.h"

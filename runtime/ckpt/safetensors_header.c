@@ -16,7 +16,6 @@
 
 #include "base/file.h"
 #include "base/foreign.h"
-#include "base/guard.h"
 #include "ckpt/ckpt_impl.h"
 #include "ckpt/safetensors.h"
 

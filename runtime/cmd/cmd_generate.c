@@ -12,7 +12,7 @@
 
 #include "backend/backend.h"
 #include "base/fault.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "cmd/cmd_impl.h"
 #include "launch/launch.h"
 #include "rollout/engine.h"

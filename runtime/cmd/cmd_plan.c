@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpus.h"
+#include "base/proc.h"
 #include "cmd/cmd_impl.h"
 #include "plan/candidates.h"
 

@@ -13,7 +13,7 @@
 
 #include "backend/backend.h"
 #include "base/clock.h"
-#include "base/cpus.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "cmd/cmd_impl.h"
 #include "data/examples.h"

@@ -10,8 +10,8 @@
 
 #include "backend/backend.h"
 #include "base/clock.h"
-#include "base/cpus.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "base/span.h"
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"

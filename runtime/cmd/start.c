@@ -12,7 +12,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "base/escape.h"
+#include "base/str.h"
 #include "cmd/cmd.h"
 #include "contract/contract.h"
 

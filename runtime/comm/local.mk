@@ -32,8 +32,8 @@ endif
 # tests/simt/module.mk, which compiles the same against another nccl.h.
 nccl_all = \
 	runtime/base/fault.c \
-	runtime/base/limits.c \
 	runtime/base/net.c \
+	runtime/base/proc.c \
 	runtime/base/siphash.c \
 	runtime/base/thread.c \
 	runtime/comm/address.c \

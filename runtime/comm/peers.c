@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "base/proc.h"
 #include "comm/peers.h"
 #include "comm/rendezvous.h"
 

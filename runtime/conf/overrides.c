@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/escape.h"
+#include "base/str.h"
 #include "conf/conf_impl.h"
 
 enum { KEY_BYTES = 256 };

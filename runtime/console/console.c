@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/footer.h"
 #include "base/rankset.h"
 #include "base/secret.h"
+#include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/file.h"
+#include "base/proc.h"
 #include "console/console_impl.h"
 
 struct dt_ranklogs {
@@ -37,16 +37,6 @@ void dt_ranklogs_destroy(struct dt_ranklogs *logs)
     free(logs);
 }
 
-/* Each rank needs a descriptor, and the usual limit is low. */
-static void raise_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 struct dt_ranklogs *dt_ranklogs_create(const char *dir, uint32_t ranks,
                                        struct dt_error *err)
 {
@@ -61,7 +51,7 @@ struct dt_ranklogs *dt_ranklogs_create(const char *dir, uint32_t ranks,
     if (!logs || !logs->dir || !logs->files || !logs->dirty || !logs->is_dirty)
         dt_error_set(err, EX_OSERR, "out of memory");
     else if (dt_file_mkdirs(dir, err) == 0) {
-        raise_limit();
+        dt_limits_raise_files(); /* each rank needs a descriptor */
         return logs;
     }
     dt_ranklogs_destroy(logs);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/footer.h"
+#include "base/terminal.h"
 #include "console/console_impl.h"
 
 /* --- labels --- */

@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "base/guard.h"
+#include "base/file.h"
 #include "data/cache.h"
 
 enum {

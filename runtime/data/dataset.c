@@ -10,11 +10,10 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "base/guard.h"
 #include "base/kind.h"
+#include "base/str.h"
 #include "data/dataset.h"
 #include "tokenizer/tokenizer.h"
-#include "base/utf8.h"
 
 enum {
     LLMC_HEADER_BYTES = 1024,

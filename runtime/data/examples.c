@@ -12,10 +12,10 @@
 
 #include <xxhash.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "data/data_impl.h"
-#include "data/forms/forms.h"
 #include "data/examples.h"
+#include "data/forms/forms.h"
 
 enum {
     FIRST_LINES = 100, /* looked at for the format */

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/guard.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "data/data_impl.h"
 #include "data/example.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/guard.h"
+#include "base/file.h"
 #include "base/rng.h"
 #include "data/example.h"
 #include "data/rows.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/median.h"
+#include "base/str.h"
 #include "doctor/doctor_impl.h"
 
 /* --- written --- */
@@ -31,9 +32,7 @@ static void write_line(const struct dt_doctor_notes *notes, const char *kind,
 {
     char text[DT_DOCTOR_LINE_BYTES];
     vsnprintf(text, sizeof(text), fmt, ap);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    dt_str_hide_controls(text);
     fprintf(notes->file, "%d %s %s %s\n", notes->node, kind,
             column_names[column], text);
     fflush(notes->file);

@@ -217,13 +217,6 @@ struct dt_doctor_pairs {
     struct pollfd *polls; /* one for each peer and guest, and two more */
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
 {
     struct dt_doctor_pairs *p = calloc(1, sizeof(*p));
@@ -354,14 +347,14 @@ static void peer_connect(struct peer *peer)
 static void peer_ask(const struct dt_doctor_pairs *p, struct peer *peer)
 {
     peer->state = ASKING;
-    peer->asked_ns = now_ns();
+    peer->asked_ns = dt_clock_ns(CLOCK_REALTIME);
     if (!end_send(&peer->end, p->node, peer->asked_ns))
         mark_missed(peer, errno);
 }
 
 static void peer_answered(const struct dt_doctor_pairs *p, struct peer *peer)
 {
-    int64_t now = now_ns();
+    int64_t now = dt_clock_ns(CLOCK_REALTIME);
     uint64_t from = be64toh(peer->end.in.from);
     if (from >> 32 != MAGIC || (int)(uint32_t)from != peer->node) {
         mark_missed(peer, 0);
@@ -416,8 +409,9 @@ static void accept_guests(struct dt_doctor_pairs *p)
 
 static void guest_event(const struct dt_doctor_pairs *p, struct end *guest)
 {
-    if (end_receive(guest) ? !end_send(guest, p->node, now_ns())
-                           : errno != EAGAIN && errno != EINTR)
+    if (end_receive(guest)
+            ? !end_send(guest, p->node, dt_clock_ns(CLOCK_REALTIME))
+            : errno != EAGAIN && errno != EINTR)
         end_close(guest);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/child.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "doctor/doctor_impl.h"
 #include "launch/launch.h"
 
@@ -56,16 +57,6 @@ static rlim_t soft_limit(int resource)
     struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
     getrlimit(resource, &limit);
     return limit.rlim_cur;
-}
-
-/* The probe needs two connections per node. */
-static void raise_nofile(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 static void check_node(const struct dt_doctor_notes *notes, rlim_t nofile)
@@ -156,7 +147,7 @@ int dt_doctor_probe(struct dt_error *err)
     char address[DT_NET_ADDRESS_BYTES] = "127.0.0.1";
     char host[256] = "localhost";
     alarm(LIFE_S);
-    raise_nofile();
+    dt_limits_raise_files(); /* each node needs two connections */
     gethostname(host, sizeof(host) - 1);
     struct dt_doctor_pairs *pairs = dt_doctor_pairs_create(notes.node, err);
     if (!pairs)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "history/history.h"
 #include "history/history_impl.h"
 
@@ -141,11 +142,6 @@ static int reader_next(struct line_reader *reader, const char **text,
 
 /* --- lines of events.jsonl and ranks.jsonl --- */
 
-static double number_of(const json_t *value)
-{
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* -1: there is none. */
 static long count_of(const json_t *value)
 {
@@ -160,9 +156,9 @@ bool dt_history_read_event(const json_t *object, struct dt_report_event *event)
     *event = (struct dt_report_event){
         .kind = json_string_value(json_object_get(object, "event")),
         .step = count_of(json_object_get(object, "step")),
-        .wall = number_of(json_object_get(object, "wall")),
-        .seconds = number_of(json_object_get(object, "seconds")),
-        .bytes = number_of(json_object_get(object, "bytes")),
+        .wall = dt_json_number(json_object_get(object, "wall")),
+        .seconds = dt_json_number(json_object_get(object, "seconds")),
+        .bytes = dt_json_number(json_object_get(object, "bytes")),
         .rank = rank <= INT_MAX ? (int)rank : -1,
         .host = json_string_value(json_object_get(object, "host")),
         .text = json_string_value(json_object_get(object, "text"))};
@@ -180,7 +176,7 @@ static const double *take_array(const json_t *array, size_t world, double *to)
     if (!array || json_array_size(array) != world)
         return NULL;
     for (size_t i = 0; i < world; i++)
-        to[i] = number_of(json_array_get(array, i));
+        to[i] = dt_json_number(json_array_get(array, i));
     return to;
 }
 
@@ -208,7 +204,7 @@ int dt_history_read_ranks(const json_t *object, struct dt_rank_numbers *numbers,
                               numbers->values + i * world);
     *ranks = (struct dt_report_ranks){
         .step = count_of(json_object_get(object, "step")),
-        .wall = number_of(json_object_get(object, "wall")),
+        .wall = dt_json_number(json_object_get(object, "wall")),
         .count = world,
         .compute_s = found[0],
         .comm_s = found[1],

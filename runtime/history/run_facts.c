@@ -27,8 +27,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 static double number_of(const json_t *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return dt_json_number(json_object_get(object, key));
 }
 
 /* How many items of a list are read, with room for them in *items. */

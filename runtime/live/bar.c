@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/footer.h"
 #include "base/terminal.h"
 #include "live/bar.h"
 #include "live/live_impl.h"

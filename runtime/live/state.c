@@ -173,8 +173,7 @@ int dt_live_write_status(const struct dt_live_state *state, const char *dir,
 
 static double read_number(const json_t *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return dt_json_number(json_object_get(object, key));
 }
 
 /* An integer between 0 and the largest long, or `otherwise`. */
@@ -225,12 +224,6 @@ static void read_event(const json_t *object, struct dt_live_said *event)
     event->rank = read_int(object, "rank", -1);
 }
 
-static double read_element(const json_t *list, size_t i)
-{
-    const json_t *value = json_array_get(list, i);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 static void read_lists(struct dt_live_state *state, const json_t *object)
 {
     const json_t *losses = json_object_get(object, "losses");
@@ -241,7 +234,8 @@ static void read_lists(struct dt_live_state *state, const json_t *object)
         const json_t *pair = json_array_get(losses, i);
         state->losses[state->loss_count++] = (struct dt_live_point){
             (long)json_integer_value(json_array_get(pair, 0)),
-            read_element(pair, 1), read_element(pair, 2)};
+            dt_json_number(json_array_get(pair, 1)),
+            dt_json_number(json_array_get(pair, 2))};
     }
     count = json_array_size(events);
     first = count > DT_LIVE_EVENTS ? count - DT_LIVE_EVENTS : 0;

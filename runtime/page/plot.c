@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "page/page_impl.h"
 
 /* --- lines --- */
@@ -265,12 +266,6 @@ static void range_of_layers(const struct dt_plot *plot, double *least,
                                dt_curve_bin_x(&curve->bin[i])));
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Three times what nine of ten bins of the first curve, or of all layers, stay
  * below; NaN: there are no bins.
  */
@@ -288,7 +283,7 @@ static double usual_top(const struct dt_plot *plot)
     }
     if (n == 0)
         return NAN;
-    qsort(value, n, sizeof(*value), compare);
+    qsort(value, n, sizeof(*value), dt_median_compare);
     return 3 * value[(n - 1) * 9 / 10];
 }
 

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/footer.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/terminal.h"
 #include "report/line_file.h"
 #include "report/report.h"
 

@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "report/record.h"
 #include "report/report_impl.h"
 

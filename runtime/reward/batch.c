@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "reward/impl.h"
-#include "base/utf8.h"
 
 /* Copies text with U+FFFD for each byte that is no part of a character, and
  * stores its length. NULL: out of memory.

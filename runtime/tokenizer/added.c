@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "tokenizer/tokenizer_impl.h"
-#include "base/utf8.h"
 
 /* Reads one added token into the vocabulary. */
 static int read_token(struct dt_tokenizer *tokenizer, const json_t *token,

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "tokenizer/tokenizer_impl.h"
-#include "base/utf8.h"
 
 enum {
     SHORT_GRAPHEME = 5, /* bytes */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "tokenizer/tokenizer_impl.h"
 
 struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *tokenizer,

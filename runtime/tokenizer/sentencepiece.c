@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "tokenizer/tokenizer_impl.h"
 
 /* A message that is read from its start. The data stay the caller's. */

@@ -184,13 +184,6 @@ static int compare_clocks(struct dt_trace *t, struct dt_error *err)
     return 0;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* --- the window --- */
 
 static double computed(void)
@@ -226,7 +219,7 @@ static int begin(struct dt_trace *t, struct dt_error *err)
     if (compare_clocks(t, err) < 0)
         return -1;
     t->computed = computed();
-    t->head.begin = now_ns();
+    t->head.begin = dt_clock_ns(CLOCK_MONOTONIC);
     return 0;
 }
 
@@ -341,7 +334,7 @@ int dt_trace_after(struct dt_trace *t, long step, bool ends, const char **text,
     if (step < t->now.last && !ends)
         return 0;
     t->now.last = step;
-    t->head.end = now_ns();
+    t->head.end = dt_clock_ns(CLOCK_MONOTONIC);
     int rc = compare_clocks(t, err);
     dt_span_trace_end();
     if (rc == 0)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/escape.h"
+#include "base/str.h"
 #include "contract/contract.h"
 #include "spank/srun/inherited.h"
 

@@ -23,7 +23,7 @@
 
 #include <slurm/spank.h>
 
-#include "base/footer.h"
+#include "base/terminal.h"
 #include "contract/contract.h"
 #include "spank/hostlist.h"
 #include "spank/srun/argv.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/escape.h"
+#include "base/str.h"
 #include "spank/srun/srun_overrides.h"
 
 int dtspank_overrides_check(const char *text, struct dt_error *err)

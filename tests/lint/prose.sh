@@ -14,7 +14,6 @@ MOST=4 # tells per 100 lines of comments
 exceptions() {
     cat <<'EOF'
 runtime/backend
-runtime/base
 runtime/ckpt
 runtime/comm
 runtime/comm/compat/gloo/common

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/quick_json.h"
 #include "data/forms/forms_impl.h"
 
 /* --- lines of JSON --- */

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/foreign.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "tokenizer/chat/chat_impl.h"
 
 /* --- templates of our own ---

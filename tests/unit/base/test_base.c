@@ -21,7 +21,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/guard.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/limits.h"
+#include "base/proc.h"
 
 static rlim_t soft_limit(void)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/quick_json.h"
+#include "base/json.h"
 
 static json_t *jansson(const char *text, size_t bytes)
 {

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/cpus.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "cmd/cmd_impl.h"
 #include "launch/launch_impl.h"
 #include "tests/unit/stderr_text.h"

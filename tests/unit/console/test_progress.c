@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/footer.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"

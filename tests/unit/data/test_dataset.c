@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
+#include "base/str.h"
 #include "data/dataset.h"
 #include "tests/unit/scratch.h"
-#include "base/utf8.h"
 
 static const char *put_u16(const char *name, const uint16_t *ids, size_t count)
 {
