@@ -12,6 +12,7 @@
  *
  *   bytes   dt_image_info    sizes, from the header alone: plans need no more
  *           dt_image_decode  upright RGB, 8 bits
+ *           dt_image_resize  the same in another size
  *
  * Files are untrusted. Sizes are compared with limits before memory is
  * allocated, decoding of a file that ends early or is damaged fails, and
@@ -91,5 +92,37 @@ int dt_image_decode(struct dt_image *image, const void *data, size_t bytes,
 int dt_image_init(struct dt_image *image, uint32_t height, uint32_t width,
                   struct dt_error *err);
 void dt_image_fini(struct dt_image *image); /* a zeroed one is fine */
+
+/* The program whose resize is computed: they differ by a step of 255 in a few
+ * of a thousand bytes. transformers takes torchvision where it is installed.
+ */
+enum dt_image_backend {
+    DT_IMAGE_TORCHVISION, /* 0.29 */
+    DT_IMAGE_PILLOW,      /* 13 */
+};
+
+/* With the numbers that Pillow and preprocessor_config.json have for them. */
+enum dt_image_filter {
+    DT_IMAGE_LANCZOS = 1,
+    DT_IMAGE_BILINEAR = 2,
+    DT_IMAGE_BICUBIC = 3,
+};
+
+/* Part of an image. */
+struct dt_image_box {
+    uint32_t top, left, height, width;
+};
+
+struct dt_image_resize {
+    enum dt_image_backend backend;
+    enum dt_image_filter filter;
+    uint32_t height, width;   /* of the new size */
+    struct dt_image_box keep; /* only this part of it is computed */
+    bool portable; /* without instructions that few processors have (tests) */
+};
+
+/* Resizes an image. Release with dt_image_fini. -1: EX_OSERR. */
+int dt_image_resize(struct dt_image *to, const struct dt_image *from,
+                    const struct dt_image_resize *how, struct dt_error *err);
 
 #endif /* DT_IMAGE_IMAGE_H */

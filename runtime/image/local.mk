@@ -8,4 +8,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/image_decode.c \
 	runtime/image/image_impl.h \
 	runtime/image/image_info.c \
+	runtime/image/resize.c \
 	# End of runtime/image

@@ -3,7 +3,7 @@
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
-	tests/bench/ops tests/bench/render \
+	tests/bench/image tests/bench/ops tests/bench/render \
 	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
 	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
@@ -37,6 +37,8 @@ EXTRA_DIST += \
 	tests/bench/gpu_step.sh \
 	tests/bench/grpo.sh \
 	tests/bench/grpo_step.py \
+	tests/bench/image.sh \
+	tests/bench/image_peer.py \
 	tests/bench/kernels.py \
 	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \

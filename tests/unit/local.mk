@@ -93,6 +93,7 @@ check_PROGRAMS += \
 	tests/unit/history/test_history \
 	tests/unit/image/test_image_decode \
 	tests/unit/image/test_image_info \
+	tests/unit/image/test_image_resize \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
 	tests/unit/live/test_killed_run \
@@ -206,6 +207,8 @@ EXTRA_DIST += \
 	tests/unit/image/image_files.h \
 	tests/unit/image/images.txt \
 	tests/unit/image/make_images.py \
+	tests/unit/image/make_resizes.py \
+	tests/unit/image/resizes.txt \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
 	tests/unit/ppo_run.h \
