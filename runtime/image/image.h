@@ -80,6 +80,13 @@ struct dt_image {
 int dt_image_info(struct dt_image_info *info, const void *data, size_t bytes,
                   const struct dt_image_limits *limits, struct dt_error *err);
 
+/* Compares a size, from a header or written down before, with the limits. -1:
+ * EX_DATAERR.
+ */
+int dt_image_check_size(uint32_t height, uint32_t width,
+                        const struct dt_image_limits *limits,
+                        struct dt_error *err);
+
 /* Decodes a file in memory and turns it upright. Transparent pixels are shown
  * on white, gray of 16 bits is cut at 255, CMYK is inverted as Adobe's is: as
  * Pillow does. Release with dt_image_fini. -1: as dt_image_info; EX_DATAERR,

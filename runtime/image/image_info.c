@@ -405,36 +405,32 @@ static int refuse(struct span file, struct dt_error *err)
                         file.left > 3 ? file.at[3] : 0);
 }
 
-static int check_limits(const struct dt_image_info *info,
+static int too_large(uint32_t height, uint32_t width, struct dt_error *err,
+                     const char *limit, uint64_t most, const char *of)
+{
+    return dt_error_set(err, EX_DATAERR,
+                        "an image of %lu x %lu pixels: %s %llu%s",
+                        (unsigned long)width, (unsigned long)height, limit,
+                        (unsigned long long)most, of);
+}
+
+int dt_image_check_size(uint32_t height, uint32_t width,
                         const struct dt_image_limits *limits,
                         struct dt_error *err)
 {
-    const uint64_t height = info->height, width = info->width;
-    const uint64_t longer = height > width ? height : width;
-    const uint64_t shorter = height > width ? width : height;
+    const uint32_t longer = height > width ? height : width;
+    const uint32_t shorter = height > width ? width : height;
     if (shorter == 0)
         return damaged("it has no pixels", err);
     if (longer > limits->side)
-        return dt_error_set(err, EX_DATAERR,
-                            "an image of %llu x %llu pixels: a side has at "
-                            "most %lu",
-                            (unsigned long long)width,
-                            (unsigned long long)height,
-                            (unsigned long)limits->side);
-    if (height * width > limits->pixels)
-        return dt_error_set(err, EX_DATAERR,
-                            "an image of %llu x %llu pixels: at most %llu "
-                            "pixels are decoded",
-                            (unsigned long long)width,
-                            (unsigned long long)height,
-                            (unsigned long long)limits->pixels);
-    if (longer > limits->aspect * shorter)
-        return dt_error_set(err, EX_DATAERR,
-                            "an image of %llu x %llu pixels: the longer side "
-                            "is at most %lu times the shorter one",
-                            (unsigned long long)width,
-                            (unsigned long long)height,
-                            (unsigned long)limits->aspect);
+        return too_large(height, width, err, "a side has at most", limits->side,
+                         "");
+    if ((uint64_t)height * width > limits->pixels)
+        return too_large(height, width, err, "at most", limits->pixels,
+                         " pixels are decoded");
+    if (longer > (uint64_t)limits->aspect * shorter)
+        return too_large(height, width, err, "the longer side is at most",
+                         limits->aspect, " times the shorter one");
     return 0;
 }
 
@@ -466,5 +462,5 @@ int dt_image_info(struct dt_image_info *info, const void *data, size_t bytes,
     if (rc < 0)
         return -1;
     apply_turn(info, &turn);
-    return check_limits(info, limits, err);
+    return dt_image_check_size(info->height, info->width, limits, err);
 }

@@ -8,5 +8,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/image_decode.c \
 	runtime/image/image_impl.h \
 	runtime/image/image_info.c \
+	runtime/image/image_plan.c \
+	runtime/image/image_rows.c \
+	runtime/image/processor.c \
+	runtime/image/processor.h \
 	runtime/image/resize.c \
 	# End of runtime/image

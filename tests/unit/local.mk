@@ -93,6 +93,8 @@ check_PROGRAMS += \
 	tests/unit/history/test_history \
 	tests/unit/image/test_image_decode \
 	tests/unit/image/test_image_info \
+	tests/unit/image/test_image_pixels \
+	tests/unit/image/test_image_processor \
 	tests/unit/image/test_image_resize \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
@@ -203,11 +205,16 @@ EXTRA_DIST += \
 	tests/unit/data/memory_pairs.h \
 	tests/unit/dpo_run.h \
 	tests/unit/drive.h \
+	tests/unit/image/counts.txt \
 	tests/unit/image/files \
 	tests/unit/image/image_files.h \
 	tests/unit/image/images.txt \
 	tests/unit/image/make_images.py \
+	tests/unit/image/make_processors.py \
 	tests/unit/image/make_resizes.py \
+	tests/unit/image/pixels.txt \
+	tests/unit/image/processor_scene.h \
+	tests/unit/image/processors.json \
 	tests/unit/image/resizes.txt \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
