@@ -82,6 +82,7 @@ EXTRA_DIST += \
 	tests/parity/make_schedule_reference.py \
 	tests/parity/make_template_reference.py \
 	tests/parity/make_tokenizer_reference.py \
+	tests/parity/make_vision_chat_reference.py \
 	tests/parity/make_vision_names.py \
 	tests/parity/make_vision_reference.py \
 	tests/parity/models \
@@ -103,7 +104,10 @@ EXTRA_DIST += \
 	tests/parity/trial_sinks.py \
 	tests/parity/trial_trace.py \
 	tests/parity/vision.json \
+	tests/parity/vision_chat.json \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_models.py \
 	tests/parity/vision_names.json \
+	tests/parity/vision_templates \
+	tests/parity/vision_tokenizer \
 	# End of tests/parity
