@@ -85,6 +85,7 @@ EXTRA_DIST += \
 	tests/parity/make_vision_chat_reference.py \
 	tests/parity/make_vision_names.py \
 	tests/parity/make_vision_reference.py \
+	tests/parity/make_vision_runs.py \
 	tests/parity/models \
 	tests/parity/nesting.json \
 	tests/parity/pair_reference.json \
@@ -108,6 +109,7 @@ EXTRA_DIST += \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_models.py \
 	tests/parity/vision_names.json \
+	tests/parity/vision_runs.json \
 	tests/parity/vision_templates \
 	tests/parity/vision_tokenizer \
 	# End of tests/parity
