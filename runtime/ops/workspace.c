@@ -40,19 +40,13 @@ size_t dt_workspace_head_copy(enum dt_dtype type, size_t C, size_t V)
                : dt_workspace_head_columns(V) * C * dt_dtype_bytes(type);
 }
 
-/* Parts are equal if that divides N, otherwise they are whole tiles where these
- * fit.
- */
-size_t dt_workspace_head_rows(enum dt_dtype precision, size_t N, size_t V,
-                              size_t bytes)
+/* Rows of logits of `precision` that fit into `bytes`. */
+static size_t rows_in(enum dt_dtype precision, size_t V, size_t bytes)
 {
-    size_t most =
+    const size_t rows =
         bytes / (dt_workspace_head_columns(V) * dt_dtype_bytes(precision));
-    most = most < 1 ? 1 : most > MOST_ROWS ? MOST_ROWS : most;
-    size_t parts = (N + most - 1) / most, rows = (N + parts - 1) / parts;
-    size_t tiles = round_up(rows, TILE);
 
-    return N % parts > 0 && tiles <= most ? tiles : rows;
+    return rows < 1 ? 1 : rows > MOST_ROWS ? MOST_ROWS : rows;
 }
 
 /* One row may have logits of either precision. */
@@ -61,13 +55,31 @@ size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V,
 {
     const size_t copy = dt_workspace_head_copy(type, C, V);
     const size_t most = whole ? SIZE_MAX : MOST_BYTES;
-    const size_t room = copy < most ? most - copy : 0;
+    const size_t rows = rows_in(type, V, copy < most ? most - copy : 0);
     const size_t columns = dt_workspace_head_columns(V);
     const size_t least = columns * sizeof(float);
-    const size_t logits = dt_workspace_head_rows(type, N, V, room) * columns *
-                          dt_dtype_bytes(type);
+    const size_t logits =
+        (N < rows ? N : rows) * columns * dt_dtype_bytes(type);
 
     return (copy + (logits > least ? logits : least)) / sizeof(float);
+}
+
+/* A call uses no more than it would plan for itself: a run that plans for
+ * larger batches, perhaps of evaluations, cuts this one at the same rows, and
+ * so adds in the same order. Parts are equal if that divides N, otherwise they
+ * are whole tiles where these fit.
+ */
+size_t dt_workspace_head_rows(enum dt_dtype type, enum dt_dtype precision,
+                              size_t N, size_t C, size_t V, size_t count)
+{
+    const size_t copy = dt_workspace_head_copy(type, C, V);
+    const size_t own = dt_workspace_head(type, N, C, V, true);
+    const size_t room = count < own ? count : own;
+    const size_t most = rows_in(precision, V, room * sizeof(float) - copy);
+    const size_t parts = (N + most - 1) / most, rows = (N + parts - 1) / parts;
+    const size_t tiles = round_up(rows, TILE);
+
+    return N % parts > 0 && tiles <= most ? tiles : rows;
 }
 
 size_t dt_workspace_attention(const struct dt_attention *a)

@@ -19,20 +19,21 @@ enum { DT_HEAD_UNIT = 8 };
 /* Columns of the logits of a head of V tokens. */
 size_t dt_workspace_head_columns(size_t V);
 
-/* Bytes of a copy of its weights (V,C) with that many rows; 0: they are used as
- * they are.
+/* Bytes of a copy of its weights (V,C), padded to that many rows; 0: the
+ * weights need none.
  */
 size_t dt_workspace_head_copy(enum dt_dtype type, size_t C, size_t V);
 
-/* Rows of a chunk: of N, in parts of which the logits, of `precision`, fit into
- * `bytes`.
- */
-size_t dt_workspace_head_rows(enum dt_dtype precision, size_t N, size_t V,
-                              size_t bytes);
-
-/* dt_ops.loss_workspace */
+/* dt_ops.loss_workspace. More rows never need less. */
 size_t dt_workspace_head(enum dt_dtype type, size_t N, size_t C, size_t V,
                          bool whole);
+
+/* Rows of a chunk of a call with N rows and `count` elements of workspace, for
+ * logits of `precision`. A workspace that was planned for N rows or more, all
+ * with `whole` or all without, gives the same.
+ */
+size_t dt_workspace_head_rows(enum dt_dtype type, enum dt_dtype precision,
+                              size_t N, size_t C, size_t V, size_t count);
 
 /* Elements, F32, of our own backward passes of attention. */
 size_t dt_workspace_attention(const struct dt_attention *attention);
@@ -43,8 +44,8 @@ size_t dt_workspace_attention(const struct dt_attention *attention);
 size_t dt_workspace_attention_rows(const struct dt_attention *attention);
 size_t dt_workspace_attention_sums(const struct dt_attention *attention);
 
-/* A table in which there is nothing but the sizes: what a plan for GPUs needs.
- * cuDNN may want a little more for attention.
+/* A table with the sizes alone, for plans of GPUs. cuDNN may want a little more
+ * for attention.
  */
 const struct dt_ops *dt_ops_planned_gpu(void);
 

@@ -258,6 +258,30 @@ void test_logprob_bits(void **state)
                         one.dx.count * dt_dtype_bytes(DT_F16));
 }
 
+/* A run plans its workspace for its largest batch, which must not change the
+ * order of sums of smaller ones: of all N up to it.
+ */
+void test_logprob_planned_rows(void **state)
+{
+    enum { MOST = 24, C = 8, V = 300 };
+    (void)state;
+
+    for (size_t N = 1; N <= MOST; N++) {
+        struct call own = call_of(DT_BF16, N, C, V, N, 1.0), planned = own;
+        planned.dx = tensor_of(DT_BF16, N * C);
+        planned.dw = tensor(V * C);
+        forward(&own);
+        backward(&own, 1.0, false);
+        for (planned.rows = N + 1; planned.rows <= MOST; planned.rows++) {
+            backward(&planned, 1.0, false);
+            assert_memory_equal(dt_view_data(own.dx), dt_view_data(planned.dx),
+                                N * C * dt_dtype_bytes(DT_BF16));
+            assert_memory_equal(dt_view_f32(own.dw), dt_view_f32(planned.dw),
+                                V * C * sizeof(float));
+        }
+    }
+}
+
 /* Without the others the log-probabilities and gradients are the same, and
  * a weight of -1 for each token makes those of the cross entropy.
  */

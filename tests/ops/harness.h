@@ -140,6 +140,7 @@ void test_planned_rows(void **state);
 void test_logit_rules(void **state);
 void test_no_targets(void **state);
 void test_logprob(void **state);
+void test_logprob_planned_rows(void **state);
 void test_logprob_bits(void **state);
 void test_logprob_of_cross_entropy(void **state);
 void test_logprob_extremes(void **state);

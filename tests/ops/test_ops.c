@@ -54,6 +54,8 @@ static const struct {
     {"cross_entropy without targets", test_no_targets, false},
     {"scaled and capped logits", test_logit_rules, true},
     {"logprob", test_logprob, true},
+    {"logprob has the bits of any larger plan", test_logprob_planned_rows,
+     true},
     {"logprob by chunks of any size", test_logprob_bits, false},
     {"logprob and cross_entropy agree", test_logprob_of_cross_entropy, true},
     {"logprob of certain, equal and NaN logits", test_logprob_extremes, false},

@@ -51,8 +51,8 @@ void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
     assert((uintptr_t)dt_view_data(workspace) % 16 == 0);
 
     h->columns = dt_workspace_head_columns(h->V);
-    h->rows = dt_workspace_head_rows(h->precision, h->N, h->V,
-                                     (workspace.count - copy) * sizeof(float));
+    h->rows = dt_workspace_head_rows(type, h->precision, h->N, h->C, h->V,
+                                     workspace.count);
     h->logits = view_as(dt_view_slice(workspace, copy, workspace.count - copy),
                         h->precision);
     h->logits = dt_view_slice(h->logits, 0, h->rows * h->columns);

@@ -100,20 +100,34 @@ static void no_batch_needs_more_than_the_largest(void **state)
     }
 }
 
-/* Rows of the head on GPUs, which are made anew for each batch. */
-static void no_rows_of_the_head_of_a_gpu_need_more(void **state)
+/* Chunks of the head on GPUs are those of the batch alone. */
+static void no_plan_for_more_rows_changes_chunks_on_a_gpu(void **state)
 {
-    static const size_t sizes[] = {1, 1023, 1024, 1025, 21000, 65536, 70000};
+    static const size_t most[] = {1, 700, 21000, 45000, 70000};
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
     enum { C = 8, V = 50257 };
     (void)state;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        const size_t row = dt_workspace_head_columns(V) * sizeof(float);
-        const size_t bytes =
-            dt_workspace_head(DT_F32, sizes[i], C, V, true) * sizeof(float) -
-            dt_workspace_head_copy(DT_F32, C, V);
-        for (size_t n = 1; n <= sizes[i]; n += n < 2000 ? 1 : 997)
-            if (dt_workspace_head_rows(DT_F32, n, V, bytes) * row > bytes)
-                fail_msg("%zu of %zu rows", n, sizes[i]);
+    for (size_t i = 0; i < 4 * sizeof(most) / sizeof(*most); i++) {
+        const enum dt_dtype type = types[i % 2];
+        const bool whole = i / 2 % 2;
+        const size_t room = dt_workspace_head(type, most[i / 4], C, V, whole) -
+                            dt_workspace_head_copy(type, C, V) / sizeof(float);
+        for (size_t n = 1; n <= most[i / 4]; n++) {
+            const size_t own = dt_workspace_head(type, n, C, V, whole);
+            for (size_t p = 0; p < 2; p++) {
+                const size_t rows = dt_workspace_head_rows(
+                    type, types[p ? 0 : i % 2], n, C, V,
+                    dt_workspace_head(type, most[i / 4], C, V, whole));
+                const size_t bytes = rows * dt_workspace_head_columns(V) *
+                                     dt_dtype_bytes(types[p ? 0 : i % 2]);
+                if (bytes > room * sizeof(float))
+                    fail_msg("%zu of %zu rows need more", n, most[i / 4]);
+                if (rows != dt_workspace_head_rows(type, types[p ? 0 : i % 2],
+                                                   n, C, V, own))
+                    fail_msg("%zu of %zu rows are cut otherwise", n,
+                             most[i / 4]);
+            }
+        }
     }
 }
 
@@ -175,7 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_batch_needs_more_than_the_largest),
-        cmocka_unit_test(no_rows_of_the_head_of_a_gpu_need_more),
+        cmocka_unit_test(no_plan_for_more_rows_changes_chunks_on_a_gpu),
         cmocka_unit_test(a_batch_beyond_the_plan_is_an_error_with_both_sizes),
     };
     return cmocka_run_group_tests_name("model plan", tests, NULL, NULL);
