@@ -25,7 +25,7 @@
 #define DT_ADAMW_FUNCTION static inline
 #endif
 
-/* What is the same in every step; c1 is 1 - beta1, c2 is 1 - beta2. */
+/* Constants of a run; c1 is 1 - beta1, c2 is 1 - beta2. */
 struct dt_adamw_constants {
     float b1, c1, b2, c2, eps;
     double weight_decay;
@@ -40,7 +40,7 @@ struct dt_adamw_factors {
     float inv_sqrt_bias2; /* of the root of the second moment */
 };
 
-/* From what ops.h describes. */
+/* The constants of an update as ops.h describes it. */
 static inline struct dt_adamw_constants dt_adamw_constants_of(
     const struct dt_adamw *args)
 {
@@ -56,7 +56,9 @@ static inline struct dt_adamw_constants dt_adamw_constants_of(
     return c;
 }
 
-/* From the scalars of a step (DT_STEP_COUNT), for runs that decay. */
+/* The factors of elements that decay, from the scalars of a step
+ * (DT_STEP_COUNT).
+ */
 DT_ADAMW_FUNCTION struct dt_adamw_factors dt_adamw_factors_of(
     const double *step, const struct dt_adamw_constants *c)
 {
@@ -71,7 +73,7 @@ DT_ADAMW_FUNCTION struct dt_adamw_factors dt_adamw_factors_of(
     return f;
 }
 
-/* Those of runs that decay, or do not. */
+/* The factors of elements that decay, or do not. */
 DT_ADAMW_FUNCTION struct dt_adamw_factors dt_adamw_factors_in(
     struct dt_adamw_factors f, bool decays)
 {
@@ -80,12 +82,12 @@ DT_ADAMW_FUNCTION struct dt_adamw_factors dt_adamw_factors_in(
     return f;
 }
 
-/* a * b + c, rounded once. Where the processor has no instruction for it, and
- * fmaf() would take fifty times as long, the exact product is added in double.
- * To round the sum to fp32 is then wrong only where it is halfway between two
- * floats by its own rounding. So it is rounded to odd there, which is no half
- * (Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", 2008), and
- * with it all that are subnormal, whose halves are anywhere.
+/* a * b + c, rounded once. Where the processor has no instruction for it,
+ * fmaf() would take fifty times as long, so the exact product is added in
+ * double. Rounding that sum to fp32 is wrong only if its own rounding has moved
+ * it halfway between two floats. There it is rounded to odd, which is never
+ * halfway (Boldo, Melquiond, "Emulation of FMA and correctly rounded sums",
+ * 2008), and so are all subnormal sums, whose halves are anywhere.
  */
 DT_ADAMW_FUNCTION float dt_adamw_fma(float a, float b, float c)
 {

@@ -62,7 +62,7 @@ struct dt_dropout {
     struct dt_view rows; /* (B) I64, global sample numbers */
 };
 
-/* A pair of matrices beside a linear layer (Hu et al., "LoRA", arXiv
+/* A pair of matrices that adapts a linear layer (Hu et al., "LoRA", arXiv
  * 2106.09685, sec. 4.1): scale * (dropout(x) a^T) b^T is added to the columns
  * first .. first + OC - 1 of its output.
  */
@@ -94,15 +94,16 @@ struct dt_attention {
         dropout; /* of the probabilities; element (h*T + t)*T + s */
 };
 
-/* What norms compute with besides their weights: eps, and what is added to each
- * weight, which is 1 where weights are stored as their distance from 1.
+/* Constants of a norm: eps, and `shift`, which is added to each weight. It is 1
+ * where weights are stored as their distance from 1.
  */
 struct dt_norm_rule {
     float eps, shift;
 };
 
-/* What happens to the heads of q and k before attention. The first R elements
- * of a head are rotated, an even number; fewer than all only without norms.
+/* Norm and rotation of the heads of q and k before attention. The first R
+ * elements of a head are rotated, an even number; fewer than all only without
+ * norms.
  */
 struct dt_rope {
     size_t NH, NKV, HS, R;
@@ -137,7 +138,9 @@ struct dt_kv {
     struct dt_view table; /* (B, blocks) I32 */
 };
 
-/* How a token is drawn. What a limit keeps, it keeps with all its equals. */
+/* How a token is drawn. Tokens that are equally likely are kept, or dropped,
+ * together.
+ */
 struct dt_sampling {
     double temperature; /* > 0: divides the logits; 0: the likeliest token */
     size_t top_k;       /* keep the k largest logits; 0: all */
@@ -159,9 +162,9 @@ struct dt_logit_rule {
     float scale, softcap, temperature;
 };
 
-/* What is computed of each row of a head, (N) F32 each and 0 in rows without a
- * target; all but the first two may be absent. With z(v) the logits of a row
- * (struct dt_logit_rule) and p = softmax(z):
+/* Values of each row of a head, (N) F32 each and 0 in rows without a target;
+ * all but the first two may be absent. With z(v) the logits of a row (struct
+ * dt_logit_rule) and p = softmax(z):
  */
 struct dt_logprobs {
     struct dt_view logp;      /* log p(target), at most 0, or NaN */
@@ -189,8 +192,8 @@ enum dt_step_scalar {
     DT_STEP_BIAS1,
     DT_STEP_BIAS2,
     DT_STEP_NORM,       /* L2 norm of the gradients of the mean loss */
-    DT_STEP_GRAD_SCALE, /* what gradients are multiplied by: 1 / (targets
-                           loss_scale) and the clip factor */
+    DT_STEP_GRAD_SCALE, /* the factor of gradients: 1 / (targets loss_scale),
+                           times the clip factor */
     DT_STEP_OUTCOME,    /* enum dt_step_outcome */
     DT_STEP_COUNT
 };
@@ -215,7 +218,7 @@ struct dt_step_params {
  * `coupled` is torch.optim.Adam: g' = grad_scale * g + weight_decay * p, and p
  * has no decay of its own. Runs of elements with and without decay alternate:
  * run i is [bounds[i], bounds[i + 1]), and decays if i is odd. They count from
- * the start of a flat buffer, of which p begins at element `first`.
+ * the start of a flat buffer; p begins at its element `first`.
  */
 struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
@@ -231,8 +234,8 @@ struct dt_ops {
     /* Who multiplies matrices: "oneDNN 2.6.3", "built-in loops" */
     const char *(*library)(void);
 
-    /* How matrices of compute type X are multiplied: NULL if natively, else
-     * what happens instead ("bf16 is computed in fp32: ...").
+    /* NULL if the hardware multiplies matrices of this compute type, else how
+     * they are multiplied ("bf16 is computed in fp32: ...").
      */
     const char *(*emulation)(enum dt_dtype type);
 
@@ -241,9 +244,9 @@ struct dt_ops {
      */
     const char *(*attention_library)(void);
 
-    /* The next thing that the user should hear of operations that have run:
-     * what is slower than it could be, and why. Each is said once; NULL:
-     * nothing (more). NULL slot: never anything.
+    /* The next notice for the user about operations that have run: one is
+     * slower than it could be, and why. Each is given once; NULL: no more. NULL
+     * slot: there are never any.
      */
     const char *(*notice)(void);
 
@@ -327,7 +330,7 @@ struct dt_ops {
                                   size_t N, size_t C,
                                   const struct dt_dropout *dropout);
     /* dx(N,C) += gradient through the norm (adds: the residual stream's own
-     * gradient is already there); dw(C), db(C) = or +=. x is what was normed.
+     * gradient is already there); dw(C), db(C) = or +=. x: the norm's input.
      * sums(C) F32 = the sum of dx over rows, which is the gradient of a bias
      * that was added to x: absent without b, and unless norm_sums.
      */
@@ -373,8 +376,8 @@ struct dt_ops {
     void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
                           struct dt_view dout, struct dt_view x);
 
-    /* out(N,width), of which `pair` says the columns, += its product with
-     * x(N,C). A row of fewer than few_rows has the bits that it has alone.
+    /* out(N,width) += the pair's product with x(N,C), in the pair's columns. A
+     * row of fewer than few_rows has the bits that it has alone.
      */
     void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
                              struct dt_view x, const struct dt_low_rank *pair,
@@ -489,10 +492,10 @@ struct dt_ops {
                                  float smoothing, size_t N, size_t C, size_t V,
                                  bool accumulate);
 
-    /* Log-probabilities of targets(N), and what else `out` asks for, under the
+    /* Log-probabilities of targets(N), and the other values of `out`, under the
      * softmax of the logits of x(N,C) w(V,C)^T; a row whose target is negative
-     * has none. Goes by chunks of rows, as linear_cross_entropy
-     * does; on every device logits are F32.
+     * has none. Goes by chunks of rows, as linear_cross_entropy does; on every
+     * device logits are F32.
      */
     void (*linear_logprob_forward)(struct dt_stream *stream,
                                    const struct dt_logprobs *out,

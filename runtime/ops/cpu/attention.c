@@ -4,9 +4,9 @@
  *
  * Dao et al., FlashAttention, alg. 1: each panel of queries loops over the
  * tiles of keys that it attends to, with a running maximum m and sum l of each
- * query; `out` is rescaled when m grows. Tiles begin at multiples of KEYS, so
- * that the sums of a document do not depend on what is in front of it, if it
- * begins at one, or lies within one tile.
+ * query; `out` is rescaled when m grows. Tiles begin at multiples of KEYS: the
+ * sums of a document that begins at one, or lies within one tile, do not depend
+ * on the documents before it.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.h - tiles of scores: what both passes of attention share
+ * attention.h - tiles of scores, for both passes of attention
  *
  * Rows of a tile are keys and columns are queries: vectors run along queries,
  * so maxima and sums over keys need no shuffles, and keys and values are read
@@ -23,8 +23,8 @@ enum {
     PANELS = 8,                /* that share loaded keys and values */
 };
 
-/* Queries t ... t + count - 1 of a head, and the first position that each
- * attends to; columns from count on attend to nothing.
+/* Queries t ... t + count - 1 of a head, and `seen`, the first position that
+ * each attends to; columns from count on attend to nothing.
  */
 struct panel {
     size_t b, head, t, count;
@@ -124,8 +124,8 @@ static inline void mask_scores(float *restrict s, const struct panel *p,
     }
 }
 
-/* What queries are multiplied by, so that their dot products with keys are
- * scores in units of ln 2, or, with a softcap, the arguments of tanh.
+/* The factor of queries that makes their dot products with keys scores in units
+ * of ln 2, or, with a softcap, the arguments of tanh.
  */
 static inline float query_scale(const struct dt_attention *a)
 {

@@ -81,9 +81,9 @@ DT_CPU_OP(combine);
 DT_CPU_OP(sum_of_squares);
 DT_CPU_OP(adamw);
 
-/* c(M,N) = a(M,K) b(K,N), plus what c held with `accumulate`, within one
- * thread, for operands that fit into the cache: a(i, k) is
- * a[i*row_step + k*column_step]; rows of b are b_stride apart, of c c_stride.
+/* c(M,N) = or += a(M,K) b(K,N), within one thread, for operands that fit into
+ * the cache: a(i, k) is a[i*row_step + k*column_step]; rows of b are b_stride
+ * apart, of c c_stride.
  */
 void DT_CPU(tile_matmul)(float *c, size_t c_stride, const float *a,
                          size_t row_step, size_t column_step, const float *b,
@@ -99,9 +99,9 @@ void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
                          bool accumulate);
 #endif
 
-/* Elements, and products of a matrix multiplication, that a thread has computed
- * by itself before another one that sleeps is awake: operations on so few have
- * one thread. What is computed does not depend on it.
+/* Elements, and products of a matrix multiplication, that one thread computes
+ * in the time that it takes to wake another: operations on so few have one
+ * thread. No bit depends on it.
  */
 enum { DT_CPU_SMALL = 1 << 14, DT_CPU_SMALL_MATMUL = 1 << 17 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_low_rank.c - pairs of low rank beside linear layers
+ * cpu_low_rank.c - pairs of low rank that adapt linear layers
  *
  * With l = scale (x a^T), of R columns: out += l b^T. Backward: db = dout^T l;
- * with d = scale (dout b): da = d^T x, dx += d a. What adds to wide rows goes
+ * with d = scale (dout b): da = d^T x, dx += d a. An addition to wide rows goes
  * over them once, block by block.
  */
 #include "config.h"
@@ -53,8 +53,8 @@ static void pack_factor(float *to, const struct update *p, size_t k,
     }
 }
 
-/* The block at row n and column j. A sum goes on from what is there, in the
- * order of R, whatever the other rows are.
+/* The block at row n and column j. A sum continues from the element's value, in
+ * the order of R, whatever the other rows are.
  */
 static void update_block(const struct update *p, size_t n, size_t j)
 {

@@ -16,7 +16,7 @@
 #include "tensor/half.h"
 #include "tensor/tensor.h"
 
-/* Address of element i of `type` behind data. */
+/* Address of element i of data, which has this type. */
 static inline const void *dt_cpu_at(const void *data, enum dt_dtype type,
                                     size_t i)
 {
@@ -78,7 +78,7 @@ static inline const float *dt_cpu_read(float *buffer, struct dt_view v,
     return buffer;
 }
 
-/* Where to put what dt_cpu_write will write to elements first... of v. */
+/* The place for elements first... of v, until dt_cpu_write writes them. */
 static inline float *dt_cpu_place(float *buffer, struct dt_view v, size_t first)
 {
     return v.dtype == DT_F32 ? dt_view_f32(v) + first : buffer;

@@ -49,7 +49,8 @@ static void add_to(float *restrict a, const float *restrict g, size_t count)
         a[c] += g[c];
 }
 
-/* What rows of dout are added to; without positions the latter are NULL. */
+/* The sums that rows of dout are added to; position is NULL without positions.
+ */
 struct sums {
     float *token, *position;
     const int32_t *id, *place;

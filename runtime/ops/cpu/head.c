@@ -24,7 +24,7 @@ struct head {
     bool accumulate;              /* dw += */
 
     /* Called for each row by some thread. With dx, it replaces the logits by
-     * their gradient. What it returns is added up in the order of rows.
+     * their gradient. Its results are added up in the order of rows.
      */
     double (*row)(const void *ctx, float *logits, size_t n, int32_t target);
     const void *ctx;
@@ -42,7 +42,7 @@ struct chunks {
     const struct head *h;
     size_t most;   /* rows of a chunk */
     float *logits; /* (most, V) */
-    char *packed;  /* rows of x, then of dx, if rows without a target are
+    char *packed;  /* rows of x, then of dx, if there are rows without a target
                       between them */
 };
 
@@ -196,9 +196,9 @@ static size_t row_workspace(size_t C, size_t V)
     return V + 2 * C;
 }
 
-/* The most rows of a chunk. It depends on nothing that a call has not, so that
- * the largest batch of a run, which may be one of evaluations, does not change
- * the order of sums.
+/* The most rows of a chunk. It depends on the vocabulary alone: the largest
+ * batch of a run, which may be one of evaluations, does not change the order of
+ * sums.
  */
 static size_t chunk_rows(size_t V)
 {
@@ -397,7 +397,7 @@ void DT_CPU(linear_cross_entropy)(struct dt_stream *stream, struct dt_view step,
 
 struct forward {
     size_t V;
-    float inverse; /* what logits are multiplied by; 1 if a rule has been */
+    float inverse; /* the factor of logits; 1 if a rule was applied */
     const struct dt_logit_rule *rule; /* NULL: that is all */
     float *logp, *lse;
     float *entropy, *collision, *mean, *top; /* or NULL */

@@ -47,9 +47,9 @@ void DT_CPU(kv_store)(struct dt_stream *stream, const struct dt_kv *kv,
     }
 }
 
-/* Some heads of one sequence, of which positions [from, end) are attended to:
- * all heads of a position are stored side by side, so that they are read as
- * they come. `each` query heads share a head of keys and values.
+/* Some heads of one sequence, which attend to its positions [from, end): the
+ * heads of a position are stored side by side, so they are read in the order of
+ * memory. `each` query heads share a head of keys and values.
  */
 struct slice {
     const struct dt_kv *kv;
@@ -59,10 +59,10 @@ struct slice {
     size_t first, each;        /* of queries */
 };
 
-/* What a thread computes of them. */
+/* A slice, and the sums that a thread makes of it. */
 struct group {
     struct slice at;
-    size_t stride;                         /* HS in whole vectors, 0 behind */
+    size_t stride;                         /* HS in whole vectors, then 0 */
     float q[QUERIES * DT_MAX_HEAD_SIZE];   /* scaled */
     float sum[QUERIES * DT_MAX_HEAD_SIZE]; /* of exp(score - max) v */
     float rows[KEYS * DT_MAX_HEAD_SIZE];   /* copies of keys or values */
@@ -91,8 +91,8 @@ static struct piece piece_of(const struct slice *s, size_t first)
                           s->end - first < left ? s->end - first : left};
 }
 
-/* Has head h of a piece fetched into the L2 cache: rows of a head are far
- * apart, and the processor does not foresee them.
+/* Prefetches head h of a piece into the L2 cache: rows of a head are far apart,
+ * so the processor does not foresee them.
  */
 static void fetch_rows(const struct dt_kv *kv, struct dt_view cache,
                        struct piece piece, size_t h)
@@ -116,7 +116,7 @@ struct kv_rows {
 };
 
 /* Head h of a piece of the cache: as it is stored, or, if rows are not whole
- * vectors, copies in fp32 with 0 behind HS.
+ * vectors, copies in fp32 that are 0 from HS on.
  */
 static struct kv_rows load_rows(struct group *g, struct dt_view cache,
                                 struct piece piece, size_t h)
@@ -137,7 +137,7 @@ static struct kv_rows load_rows(struct group *g, struct dt_view cache,
 
 /* score(KEYS) of query q. The dot products of LANES keys stay vectors until
  * they are transposed, which makes one vector of scores without horizontal
- * sums. Behind the last key it is computed again.
+ * sums. Lanes without a key compute the last one again.
  */
 INLINE void score_keys(float *score, const float *q, const struct kv_rows *keys,
                        enum dt_dtype type, size_t width)
@@ -255,8 +255,9 @@ INLINE void meet_values(struct group *g, const struct kv_rows *values,
     }
 }
 
-/* Attends to a piece. What comes next is fetched meanwhile: values, and the
- * keys of the next piece, which may be that of other heads or sequences.
+/* Attends to a piece. Memory that is read next is fetched meanwhile: values,
+ * and the keys of the next piece, which may be that of other heads or
+ * sequences.
  */
 static void attend_piece(struct group *g, struct piece piece, struct piece next)
 {
@@ -351,8 +352,8 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How a step is cut: into `slices` of each sequence, of so many heads of keys
- * and values, of which `cuts` share their queries.
+/* How a step is cut: each sequence into `slices`, each with `heads` heads of
+ * keys and values; the queries of a head are divided over `cuts` of them.
  */
 struct cut {
     size_t heads, cuts, slices;
@@ -373,7 +374,7 @@ static struct cut cut_of(const struct dt_kv *kv)
     return cut;
 }
 
-/* Slice i of the step; an empty one behind the last. */
+/* Slice i of the step; an empty one after the last. */
 static struct slice slice_of(const struct dt_kv *kv, const struct cut *cut,
                              const int32_t *positions, size_t i)
 {

@@ -150,7 +150,7 @@ struct ahead {
     const char *from;
     size_t step, bytes; /* of a stored row */
     size_t rows, offset;
-    size_t lines; /* to fetch beside a tile */
+    size_t lines; /* to fetch with a tile */
 };
 
 /* The block of b that begins at (k, j), for `tiles` tiles to fetch */
@@ -329,7 +329,7 @@ static bool is_faster_by_library(const struct dt_cpu_matmul *p)
 
 /* A loop of our own is about as fast as a library or faster, except where that
  * multiplies bf16 natively and this does not. In fp32 oneDNN may give a row
- * other bits beside other rows: with few rows it splits sums over threads.
+ * other bits among other rows: with few rows it splits sums over threads.
  */
 static bool has_some_rows(const struct dt_cpu_matmul *p)
 {

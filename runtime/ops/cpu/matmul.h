@@ -17,11 +17,11 @@ struct dt_cpu_matrix {
     bool transposed; /* stored as (columns, rows) */
 };
 
-/* c(M,N) = a(M,K) b(K,N) + bias(N), plus what c held with `accumulate`. a, b
- * and bias have one type; c has it too or is DT_F32. Sums are fp32, rounded
- * once; rows of c are N apart. Where rows of a are farther apart than they are
- * long, what lies between them must be finite: with AMX, oneDNN 3.12 reads some
- * of it and multiplies it by 0.
+/* c(M,N) = a(M,K) b(K,N) + bias(N), or += with `accumulate`. a, b and bias have
+ * one type; c has it too or is DT_F32. Sums are fp32, rounded once; rows of c
+ * are N apart. Where rows of a are farther apart than they are long, the
+ * elements between them must be finite: with AMX, oneDNN 3.12 reads some of
+ * them and multiplies them by 0.
  */
 struct dt_cpu_matmul {
     size_t M, N, K;
@@ -33,13 +33,13 @@ struct dt_cpu_matmul {
 };
 
 /* Fewer rows than this are multiplied by loops of our own: the time is that of
- * reading b once, and oneDNN sums a row in another order when there are others
- * beside it.
+ * reading b once, and in oneDNN the order of a row's sums depends on the other
+ * rows.
  */
 enum { DT_CPU_FEW_ROWS = 16 };
 
-/* As many at most: a loop of our own, too, where it is faster, as b is large
- * and used for so few rows.
+/* Up to this many are multiplied by another loop of our own where it is faster,
+ * as b is large and used for so few rows.
  */
 enum { DT_CPU_SOME_ROWS = 64 };
 

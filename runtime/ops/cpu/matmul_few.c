@@ -14,11 +14,11 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Columns of a block, whose sums stay in the cache, with the most rows of a;
- * stored rows of b that are added to them at a time, at most; and rows of a
- * that are multiplied by a stored row of b at a time, of which AHEAD bytes are
- * fetched before they are needed. If b is not transposed, its rows are in
- * PARTS.
+/* WIDTH: columns of a block, whose sums stay in the cache with the most rows of
+ * a. DEPTH: stored rows of b that are added to them at a time, at most.
+ * DOT_ROWS: rows of a that are multiplied by a stored row of b at a time; that
+ * row is fetched AHEAD bytes before it is needed. PARTS: the rows of b are cut
+ * into so many, if it is not transposed.
  */
 enum {
     WIDTH = 1024,
@@ -52,7 +52,7 @@ INLINE dt_vec load(const void *from, enum dt_dtype type, bool all, size_t count)
     return all ? dt_load_lanes(from, type) : dt_load_some(from, type, count);
 }
 
-/* Has the line at this address, which may be behind the end of b, fetched into
+/* Prefetches the line at this address, which may lie after the end of b, into
  * the L2 cache.
  */
 INLINE void fetch(uintptr_t address)
@@ -161,9 +161,8 @@ INLINE void add_lanes(struct block *b, const float *x, enum dt_dtype type,
     }
 }
 
-/* Adds share d of `depth` of the columns, while row d of those that come next
- * is fetched: row after row, since memory that is read here and there is read
- * more slowly.
+/* Adds share d of `depth` of the columns, while row d of the next rows is
+ * fetched: row after row, since scattered reads of memory are slower.
  */
 INLINE void add_share(struct block *b, const float *x, enum dt_dtype type,
                       size_t k, size_t depth, size_t d)

@@ -17,9 +17,9 @@
 #include "ops/cpu/cpu_rows.h"
 #include "ops/cpu/strip.h"
 
-/* Columns of b transposed, whose sums stay in the L2 cache with a block of a^T;
- * and of b as it is, with GROUP_DEPTH words of each packed, of which those of a
- * group, GROUP columns, fit into the L1 cache.
+/* CHUNK: columns of b transposed, whose sums stay in the L2 cache with a block
+ * of a^T. Of b as it is, GROUP_DEPTH words of each column are packed; those of
+ * a group, GROUP columns, fit into the L1 cache.
  */
 enum {
     CHUNK = 480,
@@ -156,7 +156,7 @@ static void pack_columns(struct share *s, size_t n, size_t count, size_t k,
 }
 
 /* Rows i... of an operand, words [k, k + depth) of each: as they are stored, or
- * copies in fp32; behind the last of `count` it is copied again.
+ * copies in fp32; if there are fewer than STRIP, the last is copied again.
  */
 static struct dt_strip load_strip(struct share *s,
                                   const struct dt_cpu_matrix *m, size_t i,
@@ -278,7 +278,7 @@ static void multiply_transposed(struct share *s, size_t first, size_t end)
     }
 }
 
-/* Adds words [k, k + depth) of a times what is packed of b to the sums of
+/* Adds words [k, k + depth) of a times the packed part of b to the sums of
  * `count` columns n... (GROUPS, GROUP_ROWS, GROUP).
  */
 static void add_block(struct share *s, size_t n, size_t count, size_t k,

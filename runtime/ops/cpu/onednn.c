@@ -244,7 +244,7 @@ static bool matmul_bf16(const struct dt_cpu_matmul *p)
         {DNNL_ARG_BIAS, NULL},
         {DNNL_ARG_DST, NULL},
     };
-    /* oneDNN wants no const: it does not write to what it reads */
+    /* oneDNN takes no const, but does not write to its sources */
     void *data[OPERANDS] = {(void *)p->a.data, (void *)p->b.data,
                             (void *)p->bias, p->c};
 

@@ -29,8 +29,8 @@ enum {
 
 _Static_assert(DT_CPU_SOME_ROWS % PANEL == 0, "rows are whole panels");
 
-/* STRIP rows, `stride` words apart, and what has to be fetched meanwhile: for
- * each line of their words STRIP lines of memory, `next_stride` bytes apart.
+/* STRIP rows, `stride` words apart, and memory to fetch meanwhile: for each
+ * line of their words STRIP lines, `next_stride` bytes apart.
  */
 struct dt_strip {
     const float *row;
