@@ -105,7 +105,7 @@ static void print_given_rewards(const struct dt_conf_rewards *rewards,
     for (size_t i = 0; i < rewards->count; i++) {
         const struct dt_conf_reward *reward = &rewards->functions[i];
         for (size_t k = 0; k < dt_conf_reward_key_count; k++) {
-            const struct dt_conf_key *key = &dt_conf_reward_keys[k].key;
+            const struct dt_conf_key *key = &dt_conf_reward_keys[k];
             fprintf(out, "reward.functions[%zu].%s: ", i,
                     strrchr(key->path, '.') + 1);
             if (!dt_conf_value_known(reward, key))
@@ -173,7 +173,7 @@ static void print_reward_keys(FILE *out)
     for (size_t i = 0; i < dt_conf_reward_key_count; i++) {
         char help[1024];
         dt_conf_reward_help(&dt_conf_reward_keys[i], help, sizeof(help));
-        print_key(&dt_conf_reward_keys[i].key, help, out);
+        print_key(&dt_conf_reward_keys[i], help, out);
     }
 }
 

@@ -64,17 +64,17 @@ static void explain_key(const struct dt_conf_key *key, FILE *out)
     print_aliases(key, out);
 }
 
-static void explain_reward_key(const struct dt_conf_reward_key *row, FILE *out)
+static void explain_reward_key(const struct dt_conf_key *row, FILE *out)
 {
     char help[TEXT_BYTES];
-    struct dt_conf_key key = row->key;
+    struct dt_conf_key key = *row;
     dt_conf_reward_help(row, help, sizeof(help));
     key.help = help;
     explain_key(&key, out);
 }
 
 /* Whether `name` is the full path of a key of reward functions. */
-static const struct dt_conf_reward_key *find_reward_key(const char *name)
+static const struct dt_conf_key *find_reward_key(const char *name)
 {
     return dt_conf_path_below(name, "reward.functions")
                ? dt_conf_reward_key_find(name)

@@ -205,7 +205,7 @@ enum { HTTP_RETRIES = 3 }; /* servers are restarted while a run goes on */
 static void clear_function(struct dt_conf_reward *reward)
 {
     for (size_t i = 0; i < dt_conf_reward_key_count; i++)
-        dt_conf_value_clear(reward, &dt_conf_reward_keys[i].key);
+        dt_conf_value_clear(reward, &dt_conf_reward_keys[i]);
     for (char **s = reward->secrets; s && *s; s++)
         free(*s);
     free(reward->secrets);
@@ -232,7 +232,7 @@ static const struct dt_tree *child_of(const struct dt_tree *map,
 static void set_defaults(struct dt_conf_reader *reader)
 {
     for (size_t i = 0; i < dt_conf_reward_key_count; i++)
-        dt_conf_set_default(reader, &dt_conf_reward_keys[i].key);
+        dt_conf_set_default(reader, &dt_conf_reward_keys[i]);
 }
 
 /* Notes that a function has no key of this name. */
@@ -243,7 +243,7 @@ static void note_unknown(struct dt_conf_reader *reader,
     char path[256];
     size_t n = 0;
     for (size_t i = 0; i < dt_conf_reward_key_count && n < 64; i++)
-        names[n++] = strrchr(dt_conf_reward_keys[i].key.path, '.') + 1;
+        names[n++] = strrchr(dt_conf_reward_keys[i].path, '.') + 1;
     const char *nearest = dt_str_nearest(node->key, names, n);
     snprintf(path, sizeof(path), "reward.functions.%s", node->key);
     if (nearest)
@@ -258,7 +258,7 @@ static void note_unknown(struct dt_conf_reader *reader,
 static int take_key(struct dt_conf_reader *reader, int type,
                     const struct dt_tree *node)
 {
-    const struct dt_conf_reward_key *row = dt_conf_reward_key_find(node->key);
+    const struct dt_conf_key *row = dt_conf_reward_key_find(node->key);
     if (!row) {
         note_unknown(reader, node);
         return -1;
@@ -266,17 +266,17 @@ static int take_key(struct dt_conf_reader *reader, int type,
     if (dt_conf_is_null(node))
         return 0;
     if (dt_conf_is_empty(node)) {
-        dt_conf_note(&reader->draft.problems, node->key_place, row->key.path,
+        dt_conf_note(&reader->draft.problems, node->key_place, row->path,
                      "no value: write null for the default");
         return -1;
     }
-    if (!(row->types & 1u << type)) {
-        dt_conf_note(&reader->draft.problems, node->key_place, row->key.path,
+    if (!dt_conf_reward_uses(type, row)) {
+        dt_conf_note(&reader->draft.problems, node->key_place, row->path,
                      "a function of type %s does not use it",
                      dt_conf_reward_type_name(type));
         return -1;
     }
-    return dt_conf_value_set(reader, &row->key, node);
+    return dt_conf_value_set(reader, row, node);
 }
 
 /* Notes which keys are missing that this type needs. */
@@ -285,13 +285,13 @@ static int check_required(struct dt_conf_reader *reader, int type,
 {
     int rc = 0;
     for (size_t i = 0; i < dt_conf_reward_key_count; i++) {
-        const struct dt_conf_reward_key *row = &dt_conf_reward_keys[i];
+        const struct dt_conf_key *row = &dt_conf_reward_keys[i];
         const struct dt_tree *node =
-            child_of(item, strrchr(row->key.path, '.') + 1);
-        if (!row->required || !(row->types & 1u << type) ||
+            child_of(item, strrchr(row->path, '.') + 1);
+        if (!row->required || !dt_conf_reward_uses(type, row) ||
             (node && !dt_conf_is_null(node)))
             continue;
-        dt_conf_note(&reader->draft.problems, item->place, row->key.path,
+        dt_conf_note(&reader->draft.problems, item->place, row->path,
                      "required for type %s", dt_conf_reward_type_name(type));
         rc = -1;
     }
@@ -350,10 +350,10 @@ static int check_path(struct dt_conf_reader *reader,
                       const struct dt_conf_reward *reward,
                       const struct dt_tree *node)
 {
-    const struct dt_conf_reward_key *row = dt_conf_reward_key_find("path");
-    return reward->path ? dt_conf_check_exists(reader, &row->key, node,
-                                               reward->path, S_IFDIR)
-                        : 0;
+    const struct dt_conf_key *row = dt_conf_reward_key_find("path");
+    return reward->path
+               ? dt_conf_check_exists(reader, row, node, reward->path, S_IFDIR)
+               : 0;
 }
 
 /* What curl can post to; what is behind the scheme only a server knows. */
@@ -420,7 +420,7 @@ static int read_function(struct dt_conf_reader *reader,
                          const struct dt_tree *item,
                          struct dt_conf_reward *reward)
 {
-    const struct dt_conf_key *key = &dt_conf_reward_keys[0].key;
+    const struct dt_conf_key *key = &dt_conf_reward_keys[0];
     reward->place = item->place;
     if (item->kind != DT_TREE_MAP) {
         dt_conf_note(&reader->draft.problems, item->place, "reward.functions",

@@ -16,9 +16,7 @@ fields() {
         -e 's/^COUNT(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2_ratio/p' \
         -e 's/^[A-Z]*_OR_WORD(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
         -e 's/^[A-Z_0-9]*(\([a-z_0-9.]*\), \([a-z_0-9]*\),.*/\1.\2/p' \
-        "$1"/keys/*.def
-    grep -v '^#define' "$1/keys/reward_keys.c" |
-        sed -n 's/.*AT(\([a-z_0-9.]*\)).*/reward.\1/p'
+        "$1"/keys/*.def | sed 's/^reward\.functions\./reward./'
 }
 
 # members ROOT: "FILE MEMBER" for each that a source outside conf/ names: of
@@ -120,9 +118,9 @@ INT(distributed, live, HELP("one")
 INT(distributed, timeout, HELP("two")
 MEMBER(struct dt_conf_sync_ref, sync_ref)
 ROW(grpo.sync_ref, alpha, FLOAT, AT(grpo.sync_ref.alpha), HELP("three")
-ROW(launch, qos, STRING, AT(launch.qos), AND(launch.level), HELP("four")
+REAL(reward.functions, weight, HELP("four"))
+ROW(launch, qos, STRING, AT(launch.qos), AND(launch.level), HELP("five")
 END
-    echo '    {"reward.functions.weight", AT(weight)},' >"$1/conf/keys/reward_keys.c"
     echo 'int live(void) { return conf->distributed.live; }' \
         >"$1/conf/keys/schema.c"
     cat >"$1/algo/reads.c" <<'END'

@@ -127,29 +127,20 @@ static void check_evaluation(struct dt_conf_draft *draft)
 /* Checks that the lines have the tokens that data.loss_on trains on. */
 static void check_loss(struct dt_conf_draft *draft)
 {
-    static const char *const formats[] = {
-        [DT_FORMAT_TEXT] = "text",
-        [DT_FORMAT_TOKENS_BIN] = "tokens_bin",
-        [DT_FORMAT_PROMPT_COMPLETION] = "prompt_completion",
-        [DT_FORMAT_MESSAGES] = "messages",
-        [DT_FORMAT_TOKENIZED] = "tokenized",
-        [DT_FORMAT_PREFERENCE] = "preference",
-        [DT_FORMAT_PROMPT] = "prompt",
-    };
     const struct dt_conf *conf = draft->conf;
     int loss = conf->data.loss_on, format = conf->data.format;
+    const char *name =
+        dt_conf_word_of(&dt_conf_keys[dt_conf_key_find("data.format")], format);
     bool chat = format == DT_FORMAT_MESSAGES;
     bool prompt = format == DT_FORMAT_PROMPT_COMPLETION;
     if (format == DT_FORMAT_AUTO)
         return; /* known when the file is read */
     if (loss == DT_LOSS_ASSISTANT && !chat && !prompt)
         PROBLEM(draft, "data.loss_on",
-                "E112 assistant: data.format %s has no conversations",
-                formats[format]);
+                "E112 assistant: data.format %s has no conversations", name);
     if (loss == DT_LOSS_COMPLETION && !prompt)
         PROBLEM(draft, "data.loss_on",
-                "E112 completion: data.format %s has no completions",
-                formats[format]);
+                "E112 completion: data.format %s has no completions", name);
 }
 
 void dt_conf_check_data(struct dt_conf_draft *draft)

@@ -173,59 +173,6 @@ enum dt_conf_length {
     DT_CONF_LENGTH_COSINE,
 };
 
-/* A function of reward.functions. Fields are named like the keys; those that
- * its type does not use have their defaults.
- */
-struct dt_conf_reward {
-    struct dt_conf_place place; /* where the section begins */
-    int type;                   /* enum dt_conf_reward_type */
-    char *name;
-    double weight;
-    int where; /* enum dt_conf_where */
-
-    /* Rules. */
-    char *answer_column, *numbers_column;
-    char *extract; /* pattern of the part to compare, NULL: all */
-    char *pattern, *after;
-    struct dt_conf_list texts, tags, keys;
-    bool trim, ignore_case;
-    double tolerance;
-    int shape; /* enum dt_conf_length */
-    long tokens, cache_tokens;
-
-    /* Programs, servers and models. */
-    struct dt_conf_list command, url;
-    char *path;   /* of a model */
-    int openrlhf; /* style: openrlhf (1) | disttrain */
-    double timeout_s;
-    long retries, processes;
-    long batch_size;   /* samples of a request; 0: all of a call */
-    int nan_on_error;  /* on_error: nan (1) | abort (0) */
-    double max_failed; /* share of the samples */
-    long memory_mb;    /* 0: no limit */
-    long cpu_s;        /* 0: no limit */
-    bool gpu;
-    struct dt_conf_list channels; /* weights; none: the only one, of weight 1 */
-    char *config;                 /* JSON for the program, or NULL */
-    char *secrets_from;           /* file, env:NAME,... or NULL */
-    char **secrets; /* its "NAME=value", or "NAME" without such a variable;
-                       ends with NULL; NULL: none */
-};
-
-/* How many rewards it gives a completion. */
-static inline size_t dt_conf_reward_channels(
-    const struct dt_conf_reward *reward)
-{
-    return reward->channels.count > 0 ? reward->channels.count : 1;
-}
-
-enum { DT_CONF_REWARDS_MAX = 32 }; /* rewards of all functions together */
-
-struct dt_conf_rewards {
-    struct dt_conf_reward *functions;
-    size_t count;
-};
-
 /* --- the configuration --- */
 
 /* Settings from outside the file: "KEY=VALUE" each, as given. Owned. */
@@ -257,6 +204,7 @@ struct dt_conf_sync_ref {
 #define FREE(section, key, ...) char *key;
 #define FILES(section, key, ...) struct dt_conf_list key;
 #define LIST(section, key, ...) struct dt_conf_list key;
+#define NUMBERS(section, key, ...) struct dt_conf_list key;
 #define ENUM(section, key, ...) int key;
 #define BOOL_OR_WORD(section, key, ...) int key;
 #define INT_OR_WORD(section, key, ...) long key;
@@ -271,6 +219,30 @@ struct dt_conf_sync_ref {
 #define GROUP(name) struct {
 #define END(name) } name;
 /* clang-format on */
+
+/* A function of reward.functions. Those that its type does not use have their
+ * defaults.
+ */
+struct dt_conf_reward {
+    struct dt_conf_place place; /* where the section begins */
+#include "conf/keys/function.def"
+    char **secrets; /* of secrets_from: "NAME=value", or "NAME" without such a
+                       variable; ends with NULL; NULL: none */
+};
+
+/* How many rewards it gives a completion. */
+static inline size_t dt_conf_reward_channels(
+    const struct dt_conf_reward *reward)
+{
+    return reward->channels.count > 0 ? reward->channels.count : 1;
+}
+
+enum { DT_CONF_REWARDS_MAX = 32 }; /* rewards of all functions together */
+
+struct dt_conf_rewards {
+    struct dt_conf_reward *functions;
+    size_t count;
+};
 
 /* Members are named like the keys and come from their definitions. Strings are
  * NUL-terminated and owned by the configuration; NULL means not given. Paths
@@ -356,6 +328,7 @@ struct dt_conf {
 #undef FREE
 #undef FILES
 #undef LIST
+#undef NUMBERS
 #undef ENUM
 #undef BOOL_OR_WORD
 #undef INT_OR_WORD

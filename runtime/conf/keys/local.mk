@@ -10,6 +10,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys/dpo.def \
 	runtime/conf/keys/draft.c \
 	runtime/conf/keys/draft.h \
+	runtime/conf/keys/function.def \
 	runtime/conf/keys/grpo.def \
 	runtime/conf/keys/key_rules.c \
 	runtime/conf/keys/keys.h \
@@ -24,7 +25,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys/precision_rules.c \
 	runtime/conf/keys/print.c \
 	runtime/conf/keys/reward.def \
-	runtime/conf/keys/reward_keys.c \
 	runtime/conf/keys/rm.def \
 	runtime/conf/keys/rollout.def \
 	runtime/conf/keys/run.def \

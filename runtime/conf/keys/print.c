@@ -55,23 +55,13 @@ static void print_pair(enum dt_conf_type type, const void *first,
     putc(']', out);
 }
 
-static void print_word(const struct dt_conf_key *key, long value, FILE *out)
-{
-    for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (w->value == value && !w->waits) {
-            fputs(w->name, out);
-            return;
-        }
-    }
-}
-
 static void print_bool_or_word(const struct dt_conf_key *key, int value,
                                FILE *out)
 {
     if (value == 0 || value == 1)
         fputs(value ? "true" : "false", out);
     else
-        print_word(key, value, out);
+        fputs(dt_conf_word_of(key, value), out);
 }
 
 static void print_int_or_word(const struct dt_conf_key *key, long value,
@@ -80,7 +70,7 @@ static void print_int_or_word(const struct dt_conf_key *key, long value,
     if (value >= (long)key->min)
         fprintf(out, "%ld", value);
     else
-        print_word(key, value, out);
+        fputs(dt_conf_word_of(key, value), out);
 }
 
 static void print_set(const void *values, const struct dt_conf_key *key,
@@ -129,7 +119,7 @@ static void print_path_or_word(const struct dt_conf_key *key, int value,
     if (value == key->other)
         dt_conf_string_print(*(char *const *)path, out);
     else
-        print_word(key, value, out);
+        fputs(dt_conf_word_of(key, value), out);
 }
 
 /* Prints a list or a section. */
@@ -184,7 +174,7 @@ void dt_conf_value_print(const void *values, const struct dt_conf_key *key,
         print_several(key->type, at, out);
         break;
     case DT_CONF_ENUM:
-        print_word(key, *(const int *)at, out);
+        fputs(dt_conf_word_of(key, *(const int *)at), out);
         break;
     case DT_CONF_BOOL_OR_WORD:
         print_bool_or_word(key, *(const int *)at, out);
@@ -238,13 +228,12 @@ void dt_conf_rewards_print(const struct dt_conf_rewards *rewards, bool results,
         const char *comma = "";
         fputs(i ? ", {" : "{", out);
         for (size_t k = 0; k < dt_conf_reward_key_count; k++) {
-            const struct dt_conf_reward_key *row = &dt_conf_reward_keys[k];
-            if (!(row->types & 1u << reward->type) ||
-                (results && !row->key.result) ||
-                !dt_conf_value_known(reward, &row->key))
+            const struct dt_conf_key *key = &dt_conf_reward_keys[k];
+            if (!dt_conf_reward_uses(reward->type, key) ||
+                (results && !key->result) || !dt_conf_value_known(reward, key))
                 continue;
-            fprintf(out, "%s%s: ", comma, strrchr(row->key.path, '.') + 1);
-            dt_conf_value_print(reward, &row->key, out);
+            fprintf(out, "%s%s: ", comma, strrchr(key->path, '.') + 1);
+            dt_conf_value_print(reward, key, out);
             comma = ", ";
         }
         putc('}', out);

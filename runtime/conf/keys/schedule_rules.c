@@ -66,11 +66,8 @@ void dt_conf_derive_schedule(struct dt_conf_draft *draft)
 
 static const char *schedule_name(const struct dt_conf *conf)
 {
-    const struct dt_conf_word *word =
-        dt_conf_keys[dt_conf_key_find("scheduler.name")].words;
-    while (word->value != conf->scheduler.name)
-        word++;
-    return word->name;
+    return dt_conf_word_of(&dt_conf_keys[dt_conf_key_find("scheduler.name")],
+                           conf->scheduler.name);
 }
 
 /* Keys that only these names look at. */

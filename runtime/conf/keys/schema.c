@@ -28,6 +28,7 @@
 #define FREE(section, key, ...) OWN(section, key, FREE, __VA_ARGS__)
 #define FILES(section, key, ...) OWN(section, key, FILES, __VA_ARGS__)
 #define LIST(section, key, ...) OWN(section, key, STRINGS, __VA_ARGS__)
+#define NUMBERS(section, key, ...) OWN(section, key, WEIGHTS, __VA_ARGS__)
 #define ENUM(section, key, ...) OWN(section, key, ENUM, __VA_ARGS__)
 #define BOOL_OR_WORD(section, key, ...) \
     OWN(section, key, BOOL_OR_WORD, __VA_ARGS__)
@@ -54,6 +55,7 @@
 #define SHAPE .shape = true
 #define ENDLESS .endless = true
 #define SINGLE .single = true
+#define REQUIRED .required = true
 #define UNIT(text) .unit = text
 #define CLASH(text) .clash = text
 #define OTHER(value) .other = value
@@ -146,9 +148,49 @@ const struct dt_conf_key dt_conf_keys[] = {
 #include "conf/keys/logging.def"
 #include "conf/keys/launch.def"
 };
+
+/* The keys of a function, whose users are bits of enum dt_conf_reward_type. */
+#undef OWN
+#undef AT
+#define OWN(section, key, KIND, ...) \
+    {#section "." #key, DT_CONF_##KIND, AT(key), __VA_ARGS__},
+#define AT(field) .offset = offsetof(struct dt_conf_reward, field)
+
+enum {
+    EXACT = 1 << DT_CONF_REWARD_EXACT,
+    CONTAINS = 1 << DT_CONF_REWARD_CONTAINS,
+    REGEX = 1 << DT_CONF_REWARD_REGEX,
+    NUMBER_EQUAL = 1 << DT_CONF_REWARD_NUMBER_EQUAL,
+    EXPRESSION = 1 << DT_CONF_REWARD_EXPRESSION,
+    JSON_VALID = 1 << DT_CONF_REWARD_JSON_VALID,
+    FORMAT = 1 << DT_CONF_REWARD_FORMAT,
+    LENGTH = 1 << DT_CONF_REWARD_LENGTH,
+    COMMAND = 1 << DT_CONF_REWARD_COMMAND,
+    MODEL = 1 << DT_CONF_REWARD_MODEL,
+    HTTP = 1 << DT_CONF_REWARD_HTTP,
+    EVERY = (1 << DT_CONF_REWARD_TYPES) - 1,
+    ANSWER = EXACT | CONTAINS | NUMBER_EQUAL | EXPRESSION,
+    PROGRAM = COMMAND | HTTP,
+};
+
+const struct dt_conf_key dt_conf_reward_keys[] = {
+#include "conf/keys/function.def"
+};
 /* clang-format on */
 
 const size_t dt_conf_key_count = sizeof(dt_conf_keys) / sizeof(dt_conf_keys[0]);
+const size_t dt_conf_reward_key_count =
+    sizeof(dt_conf_reward_keys) / sizeof(dt_conf_reward_keys[0]);
+
+const char *dt_conf_word_of(const struct dt_conf_key *key, long value)
+{
+    for (const struct dt_conf_word *w = key->words; w->name; w++)
+        if (w->value == value && !w->waits)
+            return w->name;
+    return "";
+}
+
+/* --- the keys of the configuration --- */
 
 int dt_conf_key_find(const char *path)
 {
@@ -197,6 +239,42 @@ void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes)
     }
     snprintf(buffer + length, bytes - (size_t)length,
              several ? " use" : " uses");
+}
+
+/* --- the keys of a reward function --- */
+
+const char *dt_conf_reward_type_name(int type)
+{
+    return dt_conf_word_of(&dt_conf_reward_keys[0], type);
+}
+
+const struct dt_conf_key *dt_conf_reward_key_find(const char *path)
+{
+    for (size_t i = 0; i < dt_conf_reward_key_count; i++)
+        if (strcmp(dt_conf_reward_keys[i].path, path) == 0 ||
+            strcmp(strrchr(dt_conf_reward_keys[i].path, '.') + 1, path) == 0)
+            return &dt_conf_reward_keys[i];
+    return NULL;
+}
+
+bool dt_conf_reward_uses(int type, const struct dt_conf_key *key)
+{
+    return key->users == 0 || (key->users & 1u << type);
+}
+
+void dt_conf_reward_help(const struct dt_conf_key *key, char *buffer,
+                         size_t bytes)
+{
+    const char *comma = "; for type ";
+    snprintf(buffer, bytes, "%s", key->help);
+    for (int t = 0; t < DT_CONF_REWARD_TYPES && key->users != 0; t++) {
+        size_t used = strlen(buffer);
+        if (!dt_conf_reward_uses(t, key))
+            continue;
+        snprintf(buffer + used, bytes - used, "%s%s", comma,
+                 dt_conf_reward_type_name(t));
+        comma = ", ";
+    }
 }
 
 /* --- what a key expects --- */

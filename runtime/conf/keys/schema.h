@@ -60,6 +60,7 @@ struct dt_conf_key {
     bool result;                      /* is part of the fingerprint */
     bool shape;                       /* cannot be used with model.path */
     bool endless;                     /* a number above max means max */
+    bool required;                    /* of a function: it has no default */
     bool single;                      /* of a list of any text: one word may
                                          stand for it */
     int other;                        /* DT_CONF_OLD_OR_WORD */
@@ -75,27 +76,29 @@ enum { DT_CONF_USER_LORA = 1 << 16 }; /* of `users`: a run with an adapter */
 extern const struct dt_conf_key dt_conf_keys[];
 extern const size_t dt_conf_key_count;
 
-/* A key of an item of reward.functions; its offset is in struct dt_conf_reward.
+/* The keys of a function of reward.functions: an offset is one in struct
+ * dt_conf_reward, and the users are bits of enum dt_conf_reward_type.
  */
-struct dt_conf_reward_key {
-    struct dt_conf_key key;
-    unsigned types; /* a bit for each enum dt_conf_reward_type that has it */
-    bool required;
-};
-extern const struct dt_conf_reward_key dt_conf_reward_keys[];
+extern const struct dt_conf_key dt_conf_reward_keys[];
 extern const size_t dt_conf_reward_key_count;
 
-/* The row of a key, named as in a file or with reward.functions. in front;
- * NULL: unknown.
+/* The row of a key of a function, named as in a file or with reward.functions.
+ * in front; NULL: unknown.
  */
-const struct dt_conf_reward_key *dt_conf_reward_key_find(const char *path);
+const struct dt_conf_key *dt_conf_reward_key_find(const char *path);
+
+/* Whether functions of a type have the key. */
+bool dt_conf_reward_uses(int type, const struct dt_conf_key *key);
 
 /* The word of an enum dt_conf_reward_type. */
 const char *dt_conf_reward_type_name(int type);
 
-/* Writes the help of a row, with the types that have it. */
-void dt_conf_reward_help(const struct dt_conf_reward_key *row, char *buffer,
+/* Writes the help of a key of a function, with the types that have it. */
+void dt_conf_reward_help(const struct dt_conf_key *key, char *buffer,
                          size_t bytes);
+
+/* The word of a key that stands for a value; "": none does. */
+const char *dt_conf_word_of(const struct dt_conf_key *key, long value);
 
 /* The row of a canonical path, or -1. */
 int dt_conf_key_find(const char *path);
