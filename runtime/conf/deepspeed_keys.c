@@ -12,38 +12,16 @@
 #include "base/str.h"
 #include "conf/conf_impl.h"
 
-#define SECTION(path)                                                          \
-    {                                                                          \
-        path, DT_DS_SECTION, NULL, NULL, NULL, 0                               \
-    }
-#define SET(path, key)                                                         \
-    {                                                                          \
-        path, DT_DS_SET, key, NULL, NULL, 0                                    \
-    }
-#define ON(path, key, value)                                                   \
-    {                                                                          \
-        path, DT_DS_ON, key, value, NULL, 0                                    \
-    }
-#define LIMIT(path, key, scale, text)                                          \
-    {                                                                          \
-        path, DT_DS_LIMIT, key, NULL, text, scale                              \
-    }
-#define NO_EFFECT(path, text)                                                  \
-    {                                                                          \
-        path, DT_DS_NO_EFFECT, NULL, NULL, text, 0                             \
-    }
-#define ALWAYS(path, value, text)                                              \
-    {                                                                          \
-        path, DT_DS_NO_EFFECT, NULL, value, text, 0                            \
-    }
-#define MUST_BE(path, value, text)                                             \
-    {                                                                          \
-        path, DT_DS_MUST_BE, NULL, value, text, 0                              \
-    }
-#define REFUSED(path, text)                                                    \
-    {                                                                          \
-        path, DT_DS_REFUSED, NULL, NULL, text, 0                               \
-    }
+/* clang-format off */
+#define SECTION(path) {path, DT_DS_SECTION, NULL, NULL, NULL, 0}
+#define SET(path, key) {path, DT_DS_SET, key, NULL, NULL, 0}
+#define ON(path, key, value) {path, DT_DS_ON, key, value, NULL, 0}
+#define LIMIT(path, key, scale, text) {path, DT_DS_LIMIT, key, NULL, text, scale}
+#define NO_EFFECT(path, text) {path, DT_DS_NO_EFFECT, NULL, NULL, text, 0}
+#define ALWAYS(path, value, text) {path, DT_DS_NO_EFFECT, NULL, value, text, 0}
+#define MUST_BE(path, value, text) {path, DT_DS_MUST_BE, NULL, value, text, 0}
+#define REFUSED(path, text) {path, DT_DS_REFUSED, NULL, NULL, text, 0}
+/* clang-format on */
 
 #define ZERO "zero_optimization."
 #define OPTIMIZER ZERO "offload_optimizer."

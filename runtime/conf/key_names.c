@@ -8,41 +8,9 @@
 #include "base/str.h"
 #include "conf/conf_impl.h"
 
-enum { CANDIDATES_MAX = 512 };
+enum { CANDIDATES_MAX = 512, SECTIONS_MAX = 32, NAME_BYTES = 64 };
 
 static const char *const no_names[] = {NULL};
-static const char *const sections[] = {
-    "run",
-    "model",
-    "data",
-    "training",
-    "distributed",
-    "optimizer",
-    "scheduler",
-    "precision",
-    "checkpoint",
-    "logging",
-    "launch",
-    "rm",
-    "dpo",
-    "rollout",
-    "ppo",
-    "grpo",
-    "reward",
-    "env",
-    "dpo.reference",
-    "grpo.dynamic_sampling",
-    "logging.trace",
-    "ppo.critic",
-    "dpo.sync_ref",
-    "grpo.sync_ref",
-    "distributed.offload_optimizer",
-    "distributed.offload_param",
-    "distributed.aio",
-    "logging.wandb",
-    "zero_optimization",
-    NULL,
-};
 
 /* The length of `path` up to its last dot; 0 at top level. */
 static size_t section_length(const char *path)
@@ -119,24 +87,32 @@ const char *dt_conf_later_match(const char *path)
     return NULL;
 }
 
+/* The rest of `path` below the first n bytes of `section`; NULL: it is not. */
+static const char *below_prefix(const char *path, const char *section, size_t n)
+{
+    if (strncmp(path, section, n) != 0 || (n > 0 && path[n] != '.'))
+        return NULL;
+    return path + n + (n > 0);
+}
+
 bool dt_conf_path_below(const char *path, const char *section)
 {
-    size_t n = strlen(section);
-    if (strncmp(path, section, n) == 0 && path[n] == '.')
-        return true;
-    return strncmp(section, "training.", 9) == 0 &&
-           dt_conf_path_below(path, section + 9);
+    return below_prefix(path, section, strlen(section)) ||
+           (strncmp(section, "training.", 9) == 0 &&
+            dt_conf_path_below(path, section + 9));
 }
 
 bool dt_conf_section_match(const char *path)
 {
-    for (const char *const *s = sections; *s; s++)
-        if (strcmp(path, *s) == 0)
+    if (strcmp(path, "env") == 0)
+        return true;
+    for (size_t i = 0; i < dt_conf_key_count; i++) {
+        if (below_prefix(dt_conf_keys[i].path, path, strlen(path)))
             return true;
-    for (size_t i = 0; i < dt_conf_key_count; i++)
         for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
             if (dt_conf_path_below(*a, path))
                 return true;
+    }
     for (const struct dt_conf_later *l = dt_conf_laters; l->section; l++)
         for (const char *const *a = l->aliases; *a; a++)
             if (dt_conf_path_below(*a, path))
@@ -146,13 +122,30 @@ bool dt_conf_section_match(const char *path)
 
 struct candidates {
     const char *name[CANDIDATES_MAX];
-    size_t count;
+    char section[SECTIONS_MAX][NAME_BYTES];
+    size_t count, sections;
 };
 
 static void add_candidate(struct candidates *c, const char *name)
 {
     if (c->count < CANDIDATES_MAX)
         c->name[c->count++] = name;
+}
+
+/* Adds the section, below the first n bytes of `path`, of a key there. */
+static void add_section(struct candidates *c, const char *key, const char *path,
+                        size_t n)
+{
+    const char *rest = below_prefix(key, path, n);
+    int length = rest ? (int)strcspn(rest, ".") : 0;
+    if (!rest || !rest[length] || c->sections == SECTIONS_MAX)
+        return;
+    char *name = c->section[c->sections];
+    snprintf(name, NAME_BYTES, "%.*s", length, rest);
+    if (c->sections > 0 && strcmp(name, c->section[c->sections - 1]) == 0)
+        return; /* keys of a section follow each other */
+    add_candidate(c, name);
+    c->sections++;
 }
 
 /* Collects all names that are allowed in the section of `path`, of length n. */
@@ -163,6 +156,7 @@ static void collect_candidates(struct candidates *c, const char *path, size_t n)
         bool inside = is_in_section(dt_conf_keys[i].path, path, n);
         if (inside)
             add_candidate(c, last_name(dt_conf_keys[i].path));
+        add_section(c, dt_conf_keys[i].path, path, n);
         for (const char *const *a = aliases_of(&dt_conf_keys[i]); *a; a++)
             if (inside || anywhere)
                 add_candidate(c, *a);
@@ -173,9 +167,10 @@ static void collect_candidates(struct candidates *c, const char *path, size_t n)
         for (const char *const *k = l->keys; *k && inside; k++)
             add_candidate(c, *k);
     }
-    for (const char *const *s = sections; *s; s++)
-        if (is_in_section(*s, path, n))
-            add_candidate(c, last_name(*s));
+    if (n == 0) {
+        add_candidate(c, "env");
+        add_candidate(c, "zero_optimization");
+    }
 }
 
 const char *dt_conf_nearest(const char *path, char *buffer, size_t bytes)

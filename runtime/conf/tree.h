@@ -49,4 +49,12 @@ struct dt_tree *dt_tree_parse_json(const char *text, size_t bytes,
                                    struct dt_conf_notes *notes);
 void dt_tree_destroy(struct dt_tree *tree); /* NULL is fine */
 
+/* For both parsers. Whether one more value, the `nodes`th, may stand at this
+ * depth; and whether a map has no such key yet. Otherwise a note says so.
+ */
+bool dt_tree_may_grow(struct dt_conf_notes *notes, struct dt_conf_place place,
+                      int depth, size_t nodes);
+bool dt_tree_key_is_new(struct dt_conf_notes *notes, const struct dt_tree *map,
+                        const char *key, struct dt_conf_place place);
+
 #endif /* DT_CONF_TREE_H */

@@ -319,21 +319,6 @@ static char *take_key(struct json *j)
     return NULL;
 }
 
-/* Whether a map has no such key; a note says where it is if it has. */
-static bool is_new(struct json *j, const struct dt_tree *map, const char *key,
-                   struct dt_conf_place place)
-{
-    for (const struct dt_tree *c = map->child; c; c = c->next) {
-        if (strcmp(c->key, key) == 0) {
-            dt_conf_note(j->notes, place, key,
-                         "given twice in one section, first in line %d",
-                         c->key_place.line);
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Reads the items of a list or map, up to `close`. */
 static void take_items(struct json *j, struct dt_tree *tree, char close,
                        int depth)
@@ -346,7 +331,7 @@ static void take_items(struct json *j, struct dt_tree *tree, char close,
         struct dt_conf_place place = j->place;
         char *key = close == '}' ? take_key(j) : NULL;
         struct dt_tree *value = j->failed ? NULL : take_value(j, depth);
-        if (value && (!key || is_new(j, tree, key, place))) {
+        if (value && (!key || dt_tree_key_is_new(j->notes, tree, key, place))) {
             value->key = key;
             value->key_place = place;
             *tail = value;
@@ -372,13 +357,7 @@ static struct dt_tree *take_value(struct json *j, int depth)
     skip_space(j);
     if (j->failed)
         return NULL;
-    if (depth == DT_TREE_DEPTH_MAX || ++j->nodes > DT_TREE_NODES_MAX) {
-        if (depth == DT_TREE_DEPTH_MAX)
-            dt_conf_note(j->notes, j->place, NULL,
-                         "nested deeper than %d levels", DT_TREE_DEPTH_MAX);
-        else
-            dt_conf_note(j->notes, j->place, NULL, "more than %d values",
-                         DT_TREE_NODES_MAX);
+    if (!dt_tree_may_grow(j->notes, j->place, depth, ++j->nodes)) {
         j->failed = true;
         return NULL;
     }

@@ -114,6 +114,33 @@ void dt_tree_destroy(struct dt_tree *tree)
     }
 }
 
+bool dt_tree_may_grow(struct dt_conf_notes *notes, struct dt_conf_place place,
+                      int depth, size_t nodes)
+{
+    if (depth == DT_TREE_DEPTH_MAX)
+        dt_conf_note(notes, place, NULL, "nested deeper than %d levels",
+                     DT_TREE_DEPTH_MAX);
+    else if (nodes > DT_TREE_NODES_MAX)
+        dt_conf_note(notes, place, NULL, "more than %d values",
+                     DT_TREE_NODES_MAX);
+    else
+        return true;
+    return false;
+}
+
+bool dt_tree_key_is_new(struct dt_conf_notes *notes, const struct dt_tree *map,
+                        const char *key, struct dt_conf_place place)
+{
+    for (const struct dt_tree *c = map->child; c; c = c->next)
+        if (strcmp(c->key, key) == 0) {
+            dt_conf_note(notes, place, key,
+                         "given twice in one section, first in line %d",
+                         c->key_place.line);
+            return false;
+        }
+    return true;
+}
+
 /* Notes an anchor, alias or tag. True if there was one. */
 static bool refuse_feature(struct builder *b, const yaml_event_t *event)
 {
@@ -180,15 +207,7 @@ static bool check_key(struct builder *b, const struct dt_tree *map,
                      "not supported: write the keys here");
         return false;
     }
-    for (const struct dt_tree *c = map->child; c; c = c->next) {
-        if (strcmp(c->key, key->text) == 0) {
-            dt_conf_note(b->notes, key->place, key->text,
-                         "given twice in one section, first in line %d",
-                         c->key_place.line);
-            return false;
-        }
-    }
-    return true;
+    return dt_tree_key_is_new(b->notes, map, key->text, key->place);
 }
 
 static void build_map(struct builder *b, struct dt_tree *map, int depth)
@@ -229,13 +248,7 @@ static struct dt_tree *build_value(struct builder *b, yaml_event_t *event,
     struct dt_conf_place place = place_of(event->start_mark);
     if (b->failed)
         return NULL;
-    if (depth == DT_TREE_DEPTH_MAX || ++b->nodes > DT_TREE_NODES_MAX) {
-        if (depth == DT_TREE_DEPTH_MAX)
-            dt_conf_note(b->notes, place, NULL, "nested deeper than %d levels",
-                         DT_TREE_DEPTH_MAX);
-        else
-            dt_conf_note(b->notes, place, NULL, "more than %d values",
-                         DT_TREE_NODES_MAX);
+    if (!dt_tree_may_grow(b->notes, place, depth, ++b->nodes)) {
         b->failed = true;
         return NULL;
     }

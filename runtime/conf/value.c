@@ -280,23 +280,31 @@ static int set_string(struct dt_conf_reader *reader,
     return store_text(reader, key->offset, strdup(node->text));
 }
 
-/* The word that node names, or NULL and a note, also if the word is known but
- * not supported yet.
- */
+/* The word of key->words that node is, or NULL without a note. */
+static const struct dt_conf_word *find_word(const struct dt_conf_key *key,
+                                            const struct dt_tree *node)
+{
+    for (const struct dt_conf_word *w = key->words; w->name; w++)
+        if (node->kind == DT_TREE_SCALAR &&
+            strcasecmp(node->text, w->name) == 0)
+            return w;
+    return NULL;
+}
+
+/* A word that is known but not supported yet gets a note, too. */
 const struct dt_conf_word *dt_conf_parse_word(struct dt_conf_reader *reader,
                                               const struct dt_conf_key *key,
                                               const struct dt_tree *node)
 {
-    for (const struct dt_conf_word *w = key->words; w->name; w++) {
-        if (node->kind != DT_TREE_SCALAR || strcasecmp(node->text, w->name))
-            continue;
-        if (!w->waits)
-            return w;
+    const struct dt_conf_word *word = find_word(key, node);
+    if (word && !word->waits)
+        return word;
+    if (word)
         dt_conf_note(&reader->draft.problems, node->place, key->path,
-                     "%s is not supported yet: it needs %s", w->name, w->waits);
-        return NULL;
-    }
-    dt_conf_expected(reader, key, node);
+                     "%s is not supported yet: it needs %s", word->name,
+                     word->waits);
+    else
+        dt_conf_expected(reader, key, node);
     return NULL;
 }
 
@@ -308,17 +316,6 @@ static int set_enum(struct dt_conf_reader *reader,
         return -1;
     *(int *)field_of(reader->values, key->offset) = (int)word->value;
     return 0;
-}
-
-/* The word of key->words that node is, or NULL without a note. */
-static const struct dt_conf_word *find_word(const struct dt_conf_key *key,
-                                            const struct dt_tree *node)
-{
-    for (const struct dt_conf_word *w = key->words; w->name; w++)
-        if (node->kind == DT_TREE_SCALAR &&
-            strcasecmp(node->text, w->name) == 0)
-            return w;
-    return NULL;
 }
 
 static int set_bool_or_word(struct dt_conf_reader *reader,
@@ -380,14 +377,24 @@ static int set_set(struct dt_conf_reader *reader, const struct dt_conf_key *key,
     return 0;
 }
 
+/* The first of the two items of a list, or NULL and a note. */
+static const struct dt_tree *pair_of(struct dt_conf_reader *reader,
+                                     const struct dt_conf_key *key,
+                                     const struct dt_tree *node)
+{
+    const struct dt_tree *item = node->child;
+    if (node->kind == DT_TREE_LIST && item && item->next && !item->next->next)
+        return item;
+    dt_conf_expected(reader, key, node);
+    return NULL;
+}
+
 static int set_betas(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
     double first, second;
-    const struct dt_tree *item = node->child;
-    if (node->kind != DT_TREE_LIST || !item || !item->next || item->next->next)
-        return dt_conf_expected(reader, key, node);
-    if (parse_float(reader, key, item, &first) < 0 ||
+    const struct dt_tree *item = pair_of(reader, key, node);
+    if (!item || parse_float(reader, key, item, &first) < 0 ||
         parse_float(reader, key, item->next, &second) < 0)
         return -1;
     *(double *)field_of(reader->values, key->offset) = first;
@@ -399,10 +406,8 @@ static int set_range(struct dt_conf_reader *reader,
                      const struct dt_conf_key *key, const struct dt_tree *node)
 {
     long first, last;
-    const struct dt_tree *item = node->child;
-    if (node->kind != DT_TREE_LIST || !item || !item->next || item->next->next)
-        return dt_conf_expected(reader, key, node);
-    if (parse_int(reader, key, item, &first) < 0 ||
+    const struct dt_tree *item = pair_of(reader, key, node);
+    if (!item || parse_int(reader, key, item, &first) < 0 ||
         parse_int(reader, key, item->next, &last) < 0)
         return -1;
     if (last < first)
@@ -423,23 +428,17 @@ static const char *written_name(const struct dt_conf_key *key,
                : key->path;
 }
 
-static int set_unused(struct dt_conf_reader *reader,
-                      const struct dt_conf_key *key, const struct dt_tree *node)
-{
-    if (node->kind != DT_TREE_SCALAR)
-        return dt_conf_expected(reader, key, node);
-    dt_conf_note(&reader->draft.warnings, node->place, written_name(key, node),
-                 "%s", key->help);
-    return 0;
-}
-
 static int set_ignored(struct dt_conf_reader *reader,
                        const struct dt_conf_key *key,
                        const struct dt_tree *node)
 {
     bool value;
-    if (key->words ? !dt_conf_parse_word(reader, key, node)
-                   : dt_conf_bool(reader, key, node, &value) < 0)
+    if (key->type == DT_CONF_UNUSED && node->kind != DT_TREE_SCALAR)
+        return dt_conf_expected(reader, key, node);
+    if (key->words && !dt_conf_parse_word(reader, key, node))
+        return -1;
+    if (key->type == DT_CONF_IGNORED && !key->words &&
+        dt_conf_bool(reader, key, node, &value) < 0)
         return -1;
     dt_conf_note(&reader->draft.warnings, node->place, written_name(key, node),
                  "%s", key->help);
@@ -569,9 +568,8 @@ int dt_conf_value_set(struct dt_conf_reader *reader,
     case DT_CONF_RANGE:
         return set_range(reader, key, node);
     case DT_CONF_IGNORED:
-        return set_ignored(reader, key, node);
     case DT_CONF_UNUSED:
-        return set_unused(reader, key, node);
+        return set_ignored(reader, key, node);
     case DT_CONF_WEIGHTS:
         return dt_conf_weights_set(reader, key, node);
     case DT_CONF_FREE:
