@@ -2,7 +2,7 @@
 /* algo.c - the table of algorithms, and the one of a configuration */
 #include "config.h"
 
-#include "run/algo.h"
+#include "run/algo_table.h"
 
 const struct dt_algo *dt_algo_of(const struct dt_conf *conf)
 {

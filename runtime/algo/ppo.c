@@ -281,7 +281,7 @@ static int passed(struct dt_run *run, struct dt_metrics *step,
     struct dt_metrics all = *step;
     if (target <= 0 || run->samples.use == 0)
         return 0;
-    if (dt_run_reduce_metrics(run, &all, err) < 0)
+    if (dt_metrics_reduce(run->spec.algo, &all, run->comm, err) < 0)
         return -1;
     if (all.value[DT_PPO_APPROXKL] <= target * all.value[TOKENS])
         return 0;

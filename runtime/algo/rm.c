@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "loss/rm_loss.h"
 #include "model/model.h"
-#include "run/algo.h"
+#include "run/algo_table.h"
 #include "run/run.h"
 
 static const struct dt_metric metrics[DT_RM_METRICS] = {

@@ -6,6 +6,6 @@
  */
 #include "config.h"
 
-#include "run/algo.h"
+#include "run/algo_table.h"
 
 const struct dt_algo dt_algo_sft = {.name = "sft"};

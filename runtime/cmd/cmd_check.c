@@ -11,7 +11,7 @@
 #include "forecast/rates.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "run/algo.h"
+#include "run/algo_table.h"
 #include "run/data.h"
 #include "run/spec.h"
 #include "slurm/slurm.h"

@@ -18,7 +18,7 @@
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
-#include "run/resolve_checkpoints.h"
+#include "plan/plan.h"
 #include "train/trainer.h"
 
 enum {

@@ -19,7 +19,7 @@
 #include "base/str.h"
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"
-#include "run/resolve_checkpoints.h"
+#include "plan/plan.h"
 
 enum {
     OPTIONS = 30,

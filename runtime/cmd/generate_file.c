@@ -24,7 +24,7 @@
 #include "launch/launch.h"
 #include "reward/scorer.h"
 #include "rollout/engine.h"
-#include "run/launch_comm.h"
+#include "run/ranks.h"
 
 /* --- ranks --- */
 

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/plan.h"
-#include "run/offload.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"
 

@@ -59,6 +59,12 @@ int dt_plan_check(const struct dt_spec *spec,
                   const struct dt_model_options *options, size_t left,
                   int local_size, struct dt_error *err);
 
+/* Where the configuration names the output directory of a run as a model, puts
+ * its newest checkpoint in the place; a line of the log for each if it `says`
+ * so.
+ */
+void dt_models_find(struct dt_conf *conf, bool says);
+
 /* Loads the config of model.path or model.config_path, or makes it from the
  * inline keys of the model section. -1: EX_CONFIG, or config.json cannot be
  * read or is wrong. dt_model_config_fini in any case.

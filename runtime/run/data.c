@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <omp.h>
 #include <xxhash.h>
 
 #include "base/clock.h"
@@ -188,6 +189,36 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 
 /* --- examples --- */
 
+struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
+{
+    static const char *const templates[] = {
+        [DT_CONF_CHAT_AUTO] = "auto",       [DT_CONF_CHAT_NONE] = "none",
+        [DT_CONF_CHATML] = "chatml",        [DT_CONF_CHAT_QWEN25] = "qwen2.5",
+        [DT_CONF_CHAT_QWEN3] = "qwen3",     [DT_CONF_CHAT_LLAMA2] = "llama2",
+        [DT_CONF_CHAT_LLAMA3] = "llama3",   [DT_CONF_CHAT_LLAMA31] = "llama3.1",
+        [DT_CONF_CHAT_MISTRAL] = "mistral",
+    };
+    return (struct dt_example_options){
+        .format = conf->data.format,
+        .loss_on = conf->data.loss_on,
+        .text_key = conf->data.text_column,
+        .prompt_key = conf->data.prompt_column,
+        .completion_key = conf->data.completion_column,
+        .messages_key = conf->data.messages_column,
+        .chosen_key = conf->data.chosen_column,
+        .rejected_key = conf->data.rejected_column,
+        .margin_key = conf->data.margin_column,
+        .chat_template = conf->data.chat_template == DT_CONF_CHAT_FILE
+                             ? conf->data.chat_template_path
+                             : templates[conf->data.chat_template],
+        .chat_variables = conf->data.chat_template_kwargs,
+        .parse_special = conf->data.parse_special,
+        .bad_limit = conf->data.bad_lines,
+        .threads = omp_get_max_threads(),
+        .cache_dir = conf->data.cache_dir,
+    };
+}
+
 /* The progress of a file that takes long. */
 struct display {
     const char *path;
@@ -361,6 +392,79 @@ static void log_rows(const char *what, const struct dt_rows *rows,
            s.truncated, s.dropped);
 }
 
+/* --- prompts --- */
+
+/* Files to open, and how. */
+struct prompt_source {
+    const char *name; /* in messages */
+    const struct dt_conf_list *files;
+    double begin, end; /* of their prompts, as shares */
+    bool shuffle;
+};
+
+static struct dt_prompts *open_prompts(const struct prompt_source *source,
+                                       const struct dt_run_data *data,
+                                       const struct dt_conf *conf,
+                                       size_t vocab_size, bool speaks,
+                                       struct dt_error *err)
+{
+    struct dt_prompts_options options = {
+        .lines = dt_run_example_options(conf),
+        .max_length = (size_t)conf->data.max_prompt_length,
+        .keep_end = conf->data.prompt_cut_left,
+        .begin = source->begin,
+        .end = source->end,
+        .shuffle = source->shuffle,
+        .seed = conf->run.data_seed,
+        .vocab_size = vocab_size,
+    };
+    options.lines.stop = data->stop;
+    options.lines.note = speaks ? show_note : NULL;
+    struct dt_prompts *prompts =
+        dt_prompts_open((const char *const *)source->files->text,
+                        source->files->count, data->tokenizer, &options, err);
+    if (!prompts)
+        return NULL;
+    struct dt_prompts_stats s = dt_prompts_stats(prompts);
+    dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
+           "%s: %zu prompts, the longest of %zu tokens; of those "
+           "longer than %ld (data.max_prompt_length) %zu were cut and %zu left "
+           "out",
+           source->name, s.count, s.longest, conf->data.max_prompt_length,
+           s.cut, s.dropped);
+    return prompts;
+}
+
+/* The same as open_examples for prompts, with the tokenizer that is there. */
+static int open_all_prompts(struct dt_run_data *data,
+                            const struct dt_conf *conf, size_t vocab_size,
+                            bool speaks, struct dt_error *err)
+{
+    const bool files = conf->data.eval.count > 0;
+    const double split =
+        files ? 1.0 : 1.0 - conf->data.validation_split; /* where it begins */
+    const struct prompt_source train = {"data.train", &conf->data.train, 0.0,
+                                        split, conf->data.shuffle};
+    const struct prompt_source held_out = {
+        files ? "data.eval" : "data.validation_split",
+        files ? &conf->data.eval : &conf->data.train, files ? 0.0 : split, 1.0,
+        false};
+    data->prompts = open_prompts(&train, data, conf, vocab_size, speaks, err);
+    if (!data->prompts)
+        return -1;
+    data->hash = dt_prompts_hash(data->prompts);
+    if (!dt_run_holds_out(conf))
+        return 0;
+    data->held_out =
+        open_prompts(&held_out, data, conf, vocab_size, speaks, err);
+    if (!data->held_out)
+        return dt_error_prefix(err, "%s", held_out.name);
+    data->eval_hash = files ? dt_prompts_hash(data->held_out) : 0;
+    return 0;
+}
+
+/* --- either --- */
+
 static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
                          size_t vocab_size, bool speaks, struct dt_error *err)
 {
@@ -382,7 +486,7 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
     if (open_tokenizer(data, conf, vocab_size, err) < 0)
         return -1;
     if (conf->data.format == DT_FORMAT_PROMPT)
-        return dt_run_prompts_open(data, conf, vocab_size, speaks, err);
+        return open_all_prompts(data, conf, vocab_size, speaks, err);
     if (open_all(data, conf, vocab_size, speaks, err) < 0)
         return -1;
     data->train = make_rows(data, conf, 0, &conf->data.train, &options, err);

@@ -42,10 +42,6 @@ static inline bool dt_run_holds_out(const struct dt_conf *conf)
     return conf->data.eval.count > 0 || conf->data.validation_split > 0;
 }
 
-/* prompt_data.c: the same for prompts, with the tokenizer that is there. */
-int dt_run_prompts_open(struct dt_run_data *data, const struct dt_conf *conf,
-                        size_t vocab_size, bool speaks, struct dt_error *err);
-
 /* Checks the data section without its files: that there is a tokenizer and that
  * it fits a model with vocab_size tokens; that keys of examples are not used
  * for a stream. -1: EX_CONFIG, or as dt_tokenizer_load, and *key is that of the
@@ -68,8 +64,7 @@ size_t dt_run_prefetch(const struct dt_conf *conf);
 /* The tokenizer of the run: a directory, or "byte". */
 const char *dt_run_tokenizer_path(const struct dt_conf *conf);
 
-/* example_options.c: the options of conf's data section; note, progress and ctx
- * stay NULL. */
+/* The options of conf's data section; note, progress and ctx stay NULL. */
 struct dt_example_options dt_run_example_options(const struct dt_conf *conf);
 
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.

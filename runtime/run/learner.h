@@ -14,6 +14,7 @@
 #include "optim/optim.h"
 #include "parallel/parallel.h"
 #include "run/graphs.h"
+#include "weights/weights.h"
 
 /* Staging memory for the picked tokens of a micro-batch. */
 struct dt_learner_values {
@@ -153,6 +154,23 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
  */
 int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
                     struct dt_error *err);
+
+/* Where the weights of a layout come from. */
+struct dt_frozen {
+    const struct dt_model_config *config;
+    const struct dt_layout *layout;
+    const struct dt_weights *weights; /* NULL: they are random */
+    bool new_head;                    /* weights lack score.weight, which ends
+                                         the last unit and is random */
+    uint64_t seed;
+};
+
+/* Reads this rank's parts of all units of `from`, through host memory, and
+ * brings them to where passes read them; all `world` ranks call it. -1: as
+ * dt_weights_read, or the device or a peer failed.
+ */
+int dt_frozen_load(struct dt_parallel *parallel, const struct dt_frozen *from,
+                   int world, struct dt_error *err);
 
 /* Elements of the largest unit. */
 size_t dt_learner_unit_elements(const struct dt_learner *learner);

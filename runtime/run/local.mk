@@ -1,39 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/run/adapter.c \
-	runtime/run/agree.c \
-	runtime/run/agree.h \
-	runtime/run/algo.h \
+	runtime/run/algo_table.c \
+	runtime/run/algo_table.h \
 	runtime/run/critic.c \
 	runtime/run/data.c \
 	runtime/run/data.h \
-	runtime/run/example_options.c \
 	runtime/run/experience.c \
 	runtime/run/experience.h \
-	runtime/run/flops.c \
-	runtime/run/flops.h \
-	runtime/run/frozen.c \
-	runtime/run/frozen.h \
-	runtime/run/gather.c \
-	runtime/run/gather.h \
 	runtime/run/graphs.c \
 	runtime/run/graphs.h \
-	runtime/run/groups.c \
-	runtime/run/groups.h \
-	runtime/run/launch_comm.c \
-	runtime/run/launch_comm.h \
 	runtime/run/learner.c \
 	runtime/run/learner.h \
 	runtime/run/load.c \
-	runtime/run/metrics.c \
 	runtime/run/numerics.c \
 	runtime/run/numerics.h \
-	runtime/run/offload.c \
-	runtime/run/offload.h \
 	runtime/run/passes.c \
-	runtime/run/prompt_data.c \
-	runtime/run/resolve_checkpoints.c \
-	runtime/run/resolve_checkpoints.h \
+	runtime/run/ranks.c \
+	runtime/run/ranks.h \
 	runtime/run/run.c \
 	runtime/run/run.h \
 	runtime/run/sample_batches.c \
@@ -41,9 +25,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/samples.h \
 	runtime/run/sharing.c \
 	runtime/run/sharing.h \
-	runtime/run/shuffle_rows.c \
-	runtime/run/shuffle_rows.h \
 	runtime/run/spec.c \
 	runtime/run/spec.h \
-	runtime/run/values.c \
 	# End of runtime/run

@@ -172,7 +172,7 @@ int dt_run_schedules(struct dt_run *run, struct dt_error *err);
 /* Whether the generation in use trains the critic alone. */
 bool dt_run_warms_up(const struct dt_run *run);
 
-/* `pick` of algo.h: the positions before the tokens of completions.
+/* `pick` of struct dt_algo: the positions before the tokens of completions.
  */
 size_t dt_run_pick_completions(const struct dt_run *run,
                                const struct dt_batch *batch, int32_t *picked);
@@ -190,10 +190,6 @@ void dt_run_pick(struct dt_run *run, struct dt_batch *batch);
 int dt_run_weigh(struct dt_run *run, struct dt_learner *learner,
                  const struct dt_batch *batch, bool train, bool accumulate,
                  struct dt_metrics *metrics, struct dt_error *err);
-
-/* Adds up those of all ranks, the same on all. -1: a peer failed. */
-int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
-                          struct dt_error *err);
 
 /* Queues the passes of a learner through the bound batch: forward,
  * loss, backward. The metrics of a loss on the host are added to *metrics. -1:

@@ -53,7 +53,7 @@ extern const char *const dt_refill_names[DT_REFILL_NUMBERS];
 enum { DT_SAMPLES_STOPS = 64, DT_WHERES = 2 };
 
 struct dt_samples {
-    double denominator; /* of the step: algo.h */
+    double denominator; /* of the step */
     struct dt_rollout_options options;
     struct dt_rollout *rollout;
     struct dt_rollout *held_out; /* of held-out prompts, or NULL */

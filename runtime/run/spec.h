@@ -14,9 +14,16 @@
 
 #include "conf/conf.h"
 #include "ops/ops.h"
-#include "run/algo.h"
-#include "run/groups.h"
+#include "run/algo_table.h"
 #include "run/learner.h"
+
+/* The nodes of a world; zeroed: one node. */
+struct dt_nodes {
+    int count;
+    int least, most;                 /* ranks of a node */
+    int *order;                      /* (world) ranks, node by node; owned */
+    int rank_of_least, rank_of_most; /* the first ones there */
+};
 
 /* Sizes of the generations of an algorithm that samples completions. */
 struct dt_sampling_spec {
@@ -51,6 +58,19 @@ struct dt_spec {
 
 /* Frees the models and the nodes. */
 void dt_spec_fini(struct dt_spec *spec);
+
+/* --- nodes --- */
+
+/* Finds the nodes of a world: ranks of a node have the same host, whatever
+ * their numbers are. -1: EX_OSERR. */
+int dt_nodes_find(struct dt_nodes *nodes, const struct dt_comm *world,
+                  struct dt_error *err);
+void dt_nodes_fini(struct dt_nodes *nodes);
+
+/* Whether ranks are on several nodes, equally many and more than one on each:
+ * only then do sums in two levels differ from flat ones, and save bytes.
+ */
+bool dt_nodes_are_even(const struct dt_nodes *nodes);
 
 /* --- steps --- */
 
@@ -114,5 +134,28 @@ static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
     return conf->algorithm == DT_CONF_GRPO ? &conf->grpo.sync_ref
                                            : &conf->dpo.sync_ref;
 }
+
+/* --- floating-point operations --- */
+
+/* Model FLOPs utilization, as in Chowdhery et al., "PaLM", arXiv 2204.02311,
+ * appendix B: tokens per second times the work of a token, over the peaks of
+ * all devices. A frozen weight has no gradient: 4 in place of 6 operations.
+ * Recomputing, reference models and sampling do not count.
+ */
+
+/* 6 N of the trained weights, 4 N of frozen ones; N excludes embeddings that
+ * are only looked up. Of rows that are one document of T tokens also 12 x heads
+ * x head size x T for each layer, where T is at most the window. NaN: the run
+ * samples, so that its tokens are not those of its work.
+ */
+double dt_flops_per_token(const struct dt_spec *spec);
+
+struct dt_peak {
+    const char *name; /* prefix of the names of such devices */
+    double flops;     /* a second, of dense bf16 or fp16, by data sheet */
+};
+
+/* The peak of a device, by its description; NULL: it is not known. */
+const struct dt_peak *dt_peak_of(const char *device, enum dt_dtype compute);
 
 #endif /* DT_RUN_SPEC_H */

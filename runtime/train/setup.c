@@ -15,13 +15,12 @@
 #include "plan/generation_plan.h"
 #include "plan/plan.h"
 #include "plan/strategy.h"
-#include "run/agree.h"
+#include "run/ranks.h"
 #include "run/dir/dir.h"
 #include "run/dir/facts.h"
 #include "run/dir/output.h"
 #include "run/dir/owner.h"
 #include "run/numerics.h"
-#include "run/offload.h"
 #include "run/reference/reference.h"
 #include "run/run.h"
 #include "run/sharing.h"
@@ -258,7 +257,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         return -1;
     if (dt_agree_conf(comm, conf, err) < 0 ||
         probe_rank0_first(run, &options, &ballot, err) < 0 ||
-        dt_agree_data(run, err) < 0 ||
+        dt_agree_data(comm, &run->spec.conf, &run->data, err) < 0 ||
         dt_strategy_agree(&run->spec, comm, &options, &ballot, err) < 0 ||
         allocate_run(run, &options, err) < 0)
         return -1;

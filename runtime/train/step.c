@@ -401,7 +401,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
             return -1;
     current->open = false;
-    if (run->spec.algo->loss && dt_run_reduce_metrics(run, metrics, err) < 0)
+    if (run->spec.algo->loss &&
+        dt_metrics_reduce(run->spec.algo, metrics, run->comm, err) < 0)
         return -1;
     if (dt_run_keep_output(run, err) < 0)
         return -1;
@@ -477,7 +478,7 @@ int dt_run_evaluate(struct dt_run *run, double *loss, double *count,
     int status = evaluate_rows(run, loader, metrics, err);
     dt_loader_destroy(loader);
     if (status == 0 && spec->algo->loss)
-        status = dt_run_reduce_metrics(run, metrics, err);
+        status = dt_metrics_reduce(run->spec.algo, metrics, run->comm, err);
     if (status < 0 || dt_learner_reduce(learner, learner->eval, err) < 0 ||
         dt_learner_send_result(learner, learner->eval, result, err) < 0 ||
         dt_learner_wait_result(learner, result, err) < 0)

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "comm/rendezvous.h"
-#include "run/launch_comm.h"
+#include "run/ranks.h"
 #include "gloo_ring.h"
 #include "launch/launch.h"
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/launch_comm.h"
 #include "comm/comm_nccl.h"
+#include "run/ranks.h"
 #include "launch/launch.h"
 
 static struct dt_error err;

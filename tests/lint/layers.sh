@@ -70,7 +70,7 @@ layers() {
             layer("sampling", "base ckpt loss rollout run run/dir " \
                 "run/reference tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")
-            layer("plan", "base forecast model ops reward run sampling weights")
+            layer("plan", "base ckpt forecast model ops reward run sampling weights")
             layer("train/watch", "base device run")
             layer("train/resume", "algo base run run/dir run/reference " \
                 "sampling weights")

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "run/dir/facts.h"
-#include "run/flops.h"
-#include "run/gather.h"
+#include "run/spec.h"
+#include "run/ranks.h"
 
 enum {
     FACTS_VERSION = 1,

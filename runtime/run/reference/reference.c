@@ -12,7 +12,7 @@
 #include "config.h"
 
 #include "base/span.h"
-#include "run/frozen.h"
+#include "run/learner.h"
 #include "run/reference/reference.h"
 #include "run/run.h"
 #include "run/sharing.h"

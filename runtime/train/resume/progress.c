@@ -10,7 +10,7 @@
 
 #include "algo/best.h"
 #include "base/file.h"
-#include "run/gather.h"
+#include "run/ranks.h"
 #include "train/resume/progress.h"
 #include "train/resume/resume_check.h"
 

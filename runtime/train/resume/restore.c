@@ -15,9 +15,8 @@
 
 #include "algo/best.h"
 #include "base/log.h"
-#include "run/agree.h"
+#include "run/ranks.h"
 #include "run/dir/output.h"
-#include "run/gather.h"
 #include "run/reference/reference.h"
 #include "run/run.h"
 #include "sampling/generation_state.h"

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/median.h"
-#include "run/flops.h"
-#include "run/gather.h"
+#include "run/spec.h"
+#include "run/ranks.h"
 #include "train/watch/watch_impl.h"
 
 enum {

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/median.h"
-#include "run/gather.h"
+#include "run/ranks.h"
 #include "train/watch/watch_impl.h"
 
 enum {

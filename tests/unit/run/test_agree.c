@@ -6,8 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "run/agree.h"
-#include "run/gather.h"
+#include "run/ranks.h"
 #include "base/clock.h"
 #include "conf/keys/schema.h"
 #include "tests/unit/run_data.h"

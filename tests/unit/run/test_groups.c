@@ -2,7 +2,7 @@
 /* test_groups.c - which ranks of which nodes make a group */
 #include "config.h"
 
-#include "run/groups.h"
+#include "run/sharing.h"
 #include "plan/strategy.h"
 #include "comm/comm_impl.h"
 #include "plan/plan.h"

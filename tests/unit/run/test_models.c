@@ -4,7 +4,6 @@
 
 #include <sys/stat.h>
 
-#include "run/resolve_checkpoints.h"
 #include "run/run.h"
 #include "base/file.h"
 #include "base/log.h"

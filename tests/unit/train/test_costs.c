@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "device/device.h"
-#include "run/flops.h"
+#include "run/spec.h"
 #include "train/trainer.h"
 #include "train/watch/watch_impl.h"
 #include "tests/unit/small_run.h"

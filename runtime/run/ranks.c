@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agree.c - checks that all ranks have read the same configuration and data */
+/* ranks.c - what ranks tell each other, and whether they read the same */
 #include "config.h"
 
 #include <inttypes.h>
@@ -11,8 +11,128 @@
 #include <xxhash.h>
 
 #include "base/secret.h"
-#include "run/agree.h"
-#include "run/gather.h"
+#include "ckpt/ckpt.h"
+#include "run/ranks.h"
+
+/* --- the world --- */
+
+static const char *launch_host(void *ctx, int rank)
+{
+    return dt_launch_host(ctx, rank);
+}
+
+static int launch_put(void *ctx, const char *key, const void *data,
+                      size_t bytes, struct dt_error *err)
+{
+    return dt_launch_put(ctx, key, data, bytes, err);
+}
+
+static int launch_fence(void *ctx, int timeout_ms, struct dt_error *err)
+{
+    return dt_launch_fence(ctx, timeout_ms, err);
+}
+
+static int launch_get(void *ctx, int rank, const char *key, void **data,
+                      size_t *bytes, struct dt_error *err)
+{
+    return dt_launch_get(ctx, rank, key, data, bytes, err);
+}
+
+struct dt_comm_world dt_world_of(struct dt_launch *launch)
+{
+    return (struct dt_comm_world){
+        .rank = dt_launch_rank(launch),
+        .size = dt_launch_size(launch),
+        .host = launch_host,
+        .put = launch_put,
+        .fence = launch_fence,
+        .get = launch_get,
+        .ctx = launch,
+    };
+}
+
+/* --- numbers and texts of ranks --- */
+
+enum { PACKED = 6 }; /* bytes in a double, whose whole numbers have 53 bits */
+
+int dt_gather(struct dt_comm *comm, const double *mine, size_t count,
+              double *all, struct dt_error *err)
+{
+    const size_t world = (size_t)dt_comm_size(comm);
+    memset(all, 0, world * count * sizeof(*all));
+    memcpy(all + (size_t)dt_comm_rank(comm) * count, mine,
+           count * sizeof(*all));
+    return world > 1
+               ? dt_comm_reduce_scalars(comm, all, world * count, DT_SUM, err)
+               : 0;
+}
+
+static void pack(const void *data, size_t bytes, double *to)
+{
+    const unsigned char *from = data;
+    for (size_t i = 0; i < bytes; i += PACKED) {
+        uint64_t bits = 0;
+        for (size_t b = 0; b < PACKED && i + b < bytes; b++)
+            bits |= (uint64_t)from[i + b] << 8 * b;
+        to[i / PACKED] = (double)bits;
+    }
+}
+
+static void unpack(const double *from, size_t numbers, char *text)
+{
+    for (size_t i = 0; i < numbers * PACKED; i++)
+        text[i] = (char)((uint64_t)from[i / PACKED] >> 8 * (i % PACKED));
+    text[numbers * PACKED] = '\0';
+}
+
+int dt_gather_texts(struct dt_comm *comm, const char *mine, size_t bytes,
+                    char *texts, struct dt_error *err)
+{
+    const size_t world = (size_t)dt_comm_size(comm), n = bytes / PACKED;
+    double *all = calloc((world + 1) * n, sizeof(*all));
+    if (!all)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    pack(mine, strnlen(mine, bytes), all + world * n);
+    int rc = dt_gather(comm, all + world * n, n, all, err);
+    for (size_t r = 0; rc == 0 && r < world; r++)
+        unpack(all + r * n, n, texts + r * (bytes + 1));
+    free(all);
+    return rc;
+}
+
+int dt_gather_bytes_of(struct dt_comm *comm, int root, void *data, size_t bytes,
+                       struct dt_error *err)
+{
+    const size_t n = (bytes + PACKED - 1) / PACKED;
+    double *numbers = calloc(n, sizeof(*numbers));
+    char *whole = malloc(n * PACKED + 1);
+    int rc = 0;
+    if (!numbers || !whole)
+        rc = dt_error_set(err, EX_OSERR, "out of memory");
+    if (rc == 0 && dt_comm_rank(comm) == root)
+        pack(data, bytes, numbers);
+    if (rc == 0 && dt_comm_size(comm) > 1)
+        rc = dt_comm_reduce_scalars(comm, numbers, n, DT_MAX, err);
+    if (rc == 0) {
+        unpack(numbers, n, whole);
+        memcpy(data, whole, bytes);
+    }
+    free(whole);
+    free(numbers);
+    return rc;
+}
+
+int dt_gather_text_of(struct dt_comm *comm, int root, char *text, size_t bytes,
+                      struct dt_error *err)
+{
+    const size_t length = strnlen(text, bytes);
+    memset(text + length, 0, bytes - length);
+    int rc = dt_gather_bytes_of(comm, root, text, bytes, err);
+    text[bytes - 1] = '\0';
+    return rc;
+}
+
+/* --- whether they agree --- */
 
 #define EXACT UINT64_C(0xffffffffffff) /* bits that a double holds */
 
@@ -191,33 +311,33 @@ static uint64_t rewards_id(const struct dt_conf_rewards *rewards)
     return id;
 }
 
-int dt_agree_data(struct dt_run *run, struct dt_error *err)
+int dt_agree_data(struct dt_comm *comm, const struct dt_conf *conf,
+                  const struct dt_run_data *data, struct dt_error *err)
 {
     static const char *const what[] = {
         "configuration", "data.train",           "data.eval",
         "model.path",    "model.value_path",     "model.reference_path",
         "adapter.path",  "models of its rewards"};
     enum { COUNT = sizeof(what) / sizeof(what[0]) };
-    const struct dt_conf *conf = &run->spec.conf;
     const uint64_t ids[COUNT] = {conf->fingerprint,
-                                 run->data.hash,
-                                 run->data.eval_hash,
+                                 data->hash,
+                                 data->eval_hash,
                                  model_id(conf->model.path),
                                  model_id(conf->model.value_path),
                                  model_id(conf->model.reference_path),
                                  model_id(conf->adapter.path),
                                  rewards_id(&conf->reward)};
     int which, rank;
-    if (compare(run->comm, ids, COUNT, &which, &rank, err) < 0)
+    if (compare(comm, ids, COUNT, &which, &rank, err) < 0)
         return -1;
     if (which == COUNT)
         return 0;
     dt_error_set(err, EX_CONFIG,
                  "%s: rank %d on %s does not see the same %s as rank 0 on %s: "
                  "are all files on a shared file system?",
-                 conf->file, rank, dt_comm_host(run->comm, rank), what[which],
-                 dt_comm_host(run->comm, 0));
-    return fail_together(run->comm, err);
+                 conf->file, rank, dt_comm_host(comm, rank), what[which],
+                 dt_comm_host(comm, 0));
+    return fail_together(comm, err);
 }
 
 /* --- the directory of checkpoints --- */

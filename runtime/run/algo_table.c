@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - adds up the metrics of an algorithm */
+/* algo_table.c - adds up the metrics of an algorithm */
 #include "config.h"
 
 #include <math.h>
 
-#include "run/run.h"
+#include "run/algo_table.h"
 
 void dt_metrics_clear(const struct dt_algo *algo, struct dt_metrics *metrics)
 {
@@ -64,14 +64,14 @@ void dt_metrics_results(const struct dt_algo *algo,
 }
 
 /* Reduces sums, and maxima. A minimum is the maximum with the opposite sign. */
-int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
-                          struct dt_error *err)
+int dt_metrics_reduce(const struct dt_algo *algo, struct dt_metrics *metrics,
+                      struct dt_comm *comm, struct dt_error *err)
 {
     enum { TOTALS = 3, COUNT = TOTALS + DT_METRICS_MAX };
-    const struct dt_metric *of = run->spec.algo->metrics;
+    const struct dt_metric *of = algo->metrics;
     double sums[COUNT] = {metrics->loss, metrics->pairs, metrics->tokens};
     double most[DT_METRICS_MAX] = {0};
-    size_t count = run->spec.algo->metric_count;
+    size_t count = algo->metric_count;
     for (size_t i = 0; i < count; i++) {
         double value = metrics->value[i];
         if (of[i].kind == DT_METRIC_MEAN)
@@ -79,10 +79,9 @@ int dt_run_reduce_metrics(struct dt_run *run, struct dt_metrics *metrics,
         else
             most[i] = of[i].kind == DT_METRIC_MAX ? value : -value;
     }
-    if (run->spec.world > 1 &&
-        (dt_comm_reduce_scalars(run->comm, sums, TOTALS + count, DT_SUM, err) <
-             0 ||
-         dt_comm_reduce_scalars(run->comm, most, count, DT_MAX, err) < 0))
+    if (dt_comm_size(comm) > 1 &&
+        (dt_comm_reduce_scalars(comm, sums, TOTALS + count, DT_SUM, err) < 0 ||
+         dt_comm_reduce_scalars(comm, most, count, DT_MAX, err) < 0))
         return -1;
     metrics->loss = sums[0];
     metrics->pairs = sums[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * algo.h - the table that defines an algorithm
+ * algo_table.h - the table that defines an algorithm
  *
  * The loop, the passes through the model, saving and resuming are the same for
  * all algorithms. An algorithm is a table: the values it reads of a batch,
@@ -16,13 +16,14 @@
  * The data are rows, preference pairs, or, with `advantages`, prompts whose
  * completions the model samples itself (samples.h).
  */
-#ifndef DT_RUN_ALGO_H
-#define DT_RUN_ALGO_H
+#ifndef DT_RUN_ALGO_TABLE_H
+#define DT_RUN_ALGO_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "conf/conf.h"
 #include "model/model.h"
 
@@ -78,8 +79,8 @@ struct dt_algo {
     int (*begin)(struct dt_run *run, struct dt_error *err);
     /* Frees what it holds, once begun; may be NULL. */
     void (*fini)(struct dt_run *run);
-    /* After the weights are read; may be NULL. -1: the device or a peer failed, or as
-     * the algorithm says.
+    /* After the weights are read; may be NULL. -1: the device or a peer failed,
+     * or as the algorithm says.
      */
     int (*prepare)(struct dt_run *run, struct dt_error *err);
     /* Writes the positions of the tokens of a batch whose values the loss
@@ -147,7 +148,7 @@ int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
 size_t dt_algo_positions(const struct dt_algo *algo,
                          const struct dt_model_config *config);
 
-/* --- metrics.c --- */
+/* --- metrics --- */
 
 /* Sets metrics to those of no pair. */
 void dt_metrics_clear(const struct dt_algo *algo, struct dt_metrics *metrics);
@@ -160,9 +161,13 @@ void dt_metrics_add_pair(const struct dt_algo *algo, struct dt_metrics *to,
 void dt_metrics_add(const struct dt_algo *algo, struct dt_metrics *to,
                     const struct dt_metrics *from);
 
+/* Adds up those of all ranks, the same on all. -1: a peer failed. */
+int dt_metrics_reduce(const struct dt_algo *algo, struct dt_metrics *metrics,
+                      struct dt_comm *comm, struct dt_error *err);
+
 /* The numbers to report; NaN without a pair. */
 void dt_metrics_results(const struct dt_algo *algo,
                         const struct dt_metrics *metrics,
                         double results[DT_METRICS_MAX]);
 
-#endif /* DT_RUN_ALGO_H */
+#endif /* DT_RUN_ALGO_TABLE_H */
