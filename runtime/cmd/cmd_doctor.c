@@ -22,8 +22,8 @@
 #include "doctor/doctor.h"
 #include "forecast/measure.h"
 #include "launch/launch.h"
-#include "plan/generation_plan.h"
 #include "plan/plan.h"
+#include "plan/predict.h"
 #include "run/spec.h"
 
 /* --- rates --- */

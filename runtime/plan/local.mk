@@ -2,15 +2,11 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/plan/candidates.c \
 	runtime/plan/candidates.h \
-	runtime/plan/generation_plan.c \
-	runtime/plan/generation_plan.h \
 	runtime/plan/plan.c \
 	runtime/plan/plan.h \
 	runtime/plan/predict.c \
 	runtime/plan/predict.h \
 	runtime/plan/resolve.c \
-	runtime/plan/shared_memory_limit.c \
-	runtime/plan/spend_memory.c \
 	runtime/plan/strategy.c \
 	runtime/plan/strategy.h \
 	# End of runtime/plan

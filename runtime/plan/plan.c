@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - the memory of a rank, and settings that need less */
+/* plan.c - the memory of a rank, settings that need less, and what is left */
 #include "config.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/plan.h"
+#include "run/run.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"
 
@@ -377,4 +379,67 @@ int dt_plan_check(const struct dt_spec *spec,
                         format_bytes(add_bytes(plan.optimizer, plan.tiles)),
                         format_bytes(plan.activations), memory_owner(spec),
                         format_bytes(left), ranks, offers);
+}
+
+/* --- spending what remains --- */
+
+/* Takes the options if the run then fits into `left` bytes. */
+static void take_if_it_fits(const struct dt_spec *spec,
+                            struct dt_model_options *options,
+                            const struct dt_model_options *more, size_t left)
+{
+    struct dt_plan plan = dt_plan_make(spec, more);
+    if (dt_plan_total(&plan) <= left)
+        *options = *more;
+}
+
+void dt_plan_spend(const struct dt_spec *spec, struct dt_model_options *options,
+                   size_t left)
+{
+    struct dt_model_options more;
+    options->save_activations = options->whole_head = false;
+    if (spec->exec.device->is_host || spec->conf.run.deterministic)
+        return;
+    more = *options;
+    more.save_activations = !options->recompute;
+    take_if_it_fits(spec, options, &more, left);
+    more = *options;
+    more.whole_head = true;
+    take_if_it_fits(spec, options, &more, left);
+}
+
+/* --- the memory of all ranks --- */
+
+/* Bytes that NCCL takes when messages are first sent to all peers, which is how
+ * gradients in bf16 travel: a channel to each of 7 peers and more.
+ */
+static const size_t NCCL_MESSAGES = (size_t)3 << 29;
+
+static bool has_gpu_peers(const struct dt_spec *spec)
+{
+    return spec->world > 1 && !spec->exec.device->is_host;
+}
+
+int dt_plan_least_memory(const struct dt_spec *spec, struct dt_comm *comm,
+                         size_t *left, struct dt_error *err)
+{
+    const struct dt_device *device = spec->exec.device;
+    double missing;
+    if (has_gpu_peers(spec) && dt_comm_barrier(comm, err) < 0)
+        return -1;
+    *left = device->available_bytes();
+    if (!has_gpu_peers(spec))
+        return 0;
+    missing = -(double)*left;
+    if (dt_comm_reduce_scalars(comm, &missing, 1, DT_MAX, err) < 0)
+        return -1;
+    *left = missing <= -0x1p63 ? SIZE_MAX : (size_t)-missing;
+    return 0;
+}
+
+size_t dt_plan_plannable(const struct dt_spec *spec, size_t left)
+{
+    if (!has_gpu_peers(spec) || !spec->conf.precision.reduce_bf16)
+        return left;
+    return left > NCCL_MESSAGES ? left - NCCL_MESSAGES : 0;
 }

@@ -8,8 +8,9 @@
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
-#include "plan/generation_plan.h"
+#include "forecast/cost.h"
 #include "plan/plan.h"
+#include "reward/scorer.h"
 #include "run/numerics.h"
 #include "run/run.h"
 #include "sampling/sampling.h"
@@ -154,6 +155,56 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
     return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
 }
 
+/* --- reward models --- */
+
+/* Adds a reward model: its bytes, and the floating-point operations for a
+ * completion of full length with its prompt.
+ */
+static int add_model(struct dt_spec *spec,
+                     const struct dt_conf_reward *function,
+                     enum dt_dtype compute, struct dt_error *err)
+{
+    struct dt_sampling_spec *s = &spec->sampling;
+    struct dt_model_config config = {0};
+    struct dt_layout *layout = NULL;
+    char found[PATH_MAX];
+    size_t longest = spec->T + 1; /* with the token that ends it */
+    int rc = dt_weights_find(function->path, found, err);
+    if (rc == 0)
+        rc = dt_weights_config(found, &config, err);
+    if (rc == 0 && !(layout = dt_model_layout(&config, 1, err)))
+        rc = -1;
+    if (rc == 0) {
+        if (longest > config.n_positions)
+            longest = config.n_positions;
+        s->reward_bytes +=
+            layout->count * dt_dtype_bytes(compute) +
+            dt_scorer_bytes(&config, spec->exec.ops, compute, longest);
+        for (size_t u = 1; u + 1 < layout->unit_count; u++)
+            s->reward_operations +=
+                dt_cost_block(&config, layout, u, 1, longest);
+    }
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+    return rc < 0 ? dt_error_prefix(err, "reward %s", function->name) : 0;
+}
+
+static int resolve_rewards(struct dt_spec *spec,
+                           const struct dt_model_options *options,
+                           struct dt_error *err)
+{
+    const struct dt_conf_rewards *rewards = &spec->conf.reward;
+    spec->sampling.reward_bytes = 0;
+    spec->sampling.reward_operations = 0;
+    for (size_t i = 0; i < rewards->count; i++)
+        if (rewards->functions[i].type == DT_CONF_REWARD_MODEL &&
+            add_model(spec, &rewards->functions[i], options->compute, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* --- all of it --- */
+
 static struct dt_model_options model_options(const struct dt_spec *spec)
 {
     const struct dt_conf *conf = &spec->conf;
@@ -233,5 +284,5 @@ int dt_plan_resolve(struct dt_spec *spec, struct dt_model_options *options,
     if (resolve_conf(spec, err) < 0)
         return -1;
     *options = model_options(spec);
-    return dt_plan_reward_models(spec, options, err);
+    return resolve_rewards(spec, options, err);
 }

@@ -12,7 +12,7 @@
 #include "algo/best.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "plan/generation_plan.h"
+#include "plan/predict.h"
 #include "plan/plan.h"
 #include "plan/strategy.h"
 #include "run/ranks.h"

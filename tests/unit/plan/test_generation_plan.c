@@ -2,7 +2,7 @@
 /* test_generation_plan.c - what sampling and scoring take, as a run plans it */
 #include "config.h"
 
-#include "plan/generation_plan.h"
+#include "plan/predict.h"
 #include "plan/plan.h"
 #include "train/resume/resume.h"
 #include "train/train.h"
