@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/best.h"
+#include "algo/algo.h"
 #include "base/log.h"
-#include "run/dir/facts.h"
+#include "run/dir/dir.h"
 #include "sampling/sampling.h"
 
 static const char key[] = "training.metric_for_best_model";
@@ -86,22 +86,23 @@ static int look_at_numbers(struct search *search, const struct dt_conf *conf,
     return 0;
 }
 
-static void look_at_metrics(struct search *search, const struct dt_conf *conf)
+static void look_at_metrics(struct search *search, const struct dt_algo *algo,
+                            const struct dt_conf *conf)
 {
-    const struct dt_algo *algo = dt_algo_of(conf);
     look_at(search, "loss");
     for (size_t i = 0; i < algo->metric_count; i++)
         if (dt_algo_reports(algo, conf, i))
             look_at(search, algo->metrics[i].name);
 }
 
-int dt_best_check(const struct dt_conf *conf, struct dt_error *err)
+int dt_best_check(const struct dt_algo *algo, const struct dt_conf *conf,
+                  struct dt_error *err)
 {
     struct search search = {.name = metric_name(conf)};
     if (!is_asked(conf) || conf->training.eval_only)
         return 0;
-    if (!dt_algo_of(conf)->advantages)
-        look_at_metrics(&search, conf);
+    if (!algo->advantages)
+        look_at_metrics(&search, algo, conf);
     else if (look_at_numbers(&search, conf, err) < 0)
         return -1;
     return search.found ? 0

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "loss/dpo_loss.h"
 #include "run/reference/reference.h"
-#include "run/run.h"
 
 /* Reported metrics: those of pairs, then, with logging.logits, those of their
  * tokens, then the counts that the latter are divided by.

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "loss/grpo_loss.h"
-#include "run/run.h"
-#include "sampling/group_rewards.h"
+#include "sampling/sampling.h"
 
 /* Reported metrics, then the counts that they are divided by. */
 enum { ROWS = DT_GRPO_METRICS, TOKENS, RATIOS, METRICS };
@@ -74,7 +74,7 @@ static int advantages(struct dt_run *run, struct dt_error *err)
     return rc;
 }
 
-/* Numbers of dynamic sampling (refill.c), if it is on. */
+/* Numbers of dynamic sampling, if it is on. */
 static size_t numbers(const struct dt_run *run, const char *const **names,
                       const double **values)
 {

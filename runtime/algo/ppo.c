@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "loss/gae.h"
 #include "loss/ppo_loss.h"
-#include "run/run.h"
 
 /* Reported metrics, then the sums that they are computed from. */
 enum {

@@ -9,6 +9,7 @@
  */
 #include "config.h"
 
+#include "algo/algo.h"
 #include "base/log.h"
 #include "loss/rm_loss.h"
 #include "model/model.h"

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
+#include "cmd/cmd.h"
 #include "cmd/cmd_impl.h"
 #include "conf/conf.h"
 #include "forecast/rates.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "run/algo_table.h"
 #include "run/data.h"
 #include "run/spec.h"
 #include "slurm/slurm.h"

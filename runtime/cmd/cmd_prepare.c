@@ -21,7 +21,7 @@
 #include "run/data.h"
 #include "run/run.h"
 #include "tokenizer/chat/chat.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 struct request {
     const char *config; /* the file, or */

@@ -19,7 +19,7 @@
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "plan/plan.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum {
     JOIN_TIMEOUT_MS = 60000, /* if the configuration is not known */

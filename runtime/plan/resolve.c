@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "forecast/cost.h"

@@ -1,10 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* algo_table.c - adds up the metrics of an algorithm */
+/* algo_table.c - asks the table of an algorithm, and adds up its metrics */
 #include "config.h"
 
 #include <math.h>
 
 #include "run/algo_table.h"
+
+bool dt_algo_reports(const struct dt_algo *algo, const struct dt_conf *conf,
+                     size_t metric)
+{
+    return algo->metrics[metric].name &&
+           (!algo->reports || algo->reports(conf, metric));
+}
+
+size_t dt_algo_positions(const struct dt_algo *algo,
+                         const struct dt_model_config *config)
+{
+    return algo->advantages ? dt_model_room(config) : config->n_positions;
+}
+
+int dt_algo_adapt(const struct dt_algo *algo, struct dt_model_config *config,
+                  const char *dir, struct dt_error *err)
+{
+    if (config->scores && !algo->scores)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: a reward model, but algorithm %s trains a "
+                            "language model",
+                            dir, algo->name);
+    if (algo->scores && dt_model_check_scores(config, err) < 0)
+        return dt_error_prefix(err, "%s", dir);
+    config->scores = algo->scores;
+    return 0;
+}
+
+/* --- metrics --- */
 
 void dt_metrics_clear(const struct dt_algo *algo, struct dt_metrics *metrics)
 {

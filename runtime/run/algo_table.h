@@ -121,17 +121,6 @@ struct dt_algo {
                     double results[DT_METRICS_MAX]);
 };
 
-extern const struct dt_algo dt_algo_sft, dt_algo_rm, dt_algo_dpo, dt_algo_ppo,
-    dt_algo_grpo;
-
-/* The algorithm of a configuration. */
-const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
-
-/* check.c: the keys that only algorithms understand, before anything is opened
- * or removed. -1: EX_CONFIG with the place; out of memory.
- */
-int dt_algo_check(const struct dt_conf *conf, struct dt_error *err);
-
 /* Whether a run reports a metric. Intermediate sums are not reported. */
 bool dt_algo_reports(const struct dt_algo *algo, const struct dt_conf *conf,
                      size_t metric);

@@ -4,8 +4,8 @@
  *
  * Optimizer step s uses generation s / uses, of `groups` prompts with `copies`
  * completions each, which the weights before its first step have sampled, or
- * with rollout.overlap those before the step before it (ahead.c). The ranks
- * sample their own prompts, score them, and bring everything to all.
+ * with rollout.overlap those before the step before it. The ranks sample their
+ * own prompts, score them, and bring everything to all.
  */
 #ifndef DT_RUN_SAMPLES_H
 #define DT_RUN_SAMPLES_H
@@ -40,7 +40,7 @@ struct dt_number_sums {
     double steps[DT_NUMBERS_MAX]; /* in which there was such a number */
 };
 
-/* Numbers of dynamic sampling (refill.c) in a generation. */
+/* Numbers of dynamic sampling in a generation. */
 enum dt_refill_number {
     DT_REFILL_ROUNDS,  /* times that prompts were sampled once more */
     DT_REFILL_PROMPTS, /* that were sampled in all */
@@ -48,7 +48,6 @@ enum dt_refill_number {
     DT_REFILL_REWARD,  /* mean of all their completions */
     DT_REFILL_NUMBERS
 };
-extern const char *const dt_refill_names[DT_REFILL_NUMBERS];
 
 enum { DT_SAMPLES_STOPS = 64, DT_WHERES = 2 };
 

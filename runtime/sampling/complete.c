@@ -6,8 +6,7 @@
 
 #include "base/fault.h"
 #include "base/span.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 /* --- the weights --- */
 

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation.c - makes the generations that steps train on */
+/*
+ * generation.c - makes the generations that steps train on
+ *
+ * With rollout.overlap the next generation is sampled before training on this
+ * one. Step t samples generation t + 1 with the weights that step t is about to
+ * change, then collects the rewards of generation t, submits the completions of
+ * t + 1 for scoring, and trains on t. So rewards have the time of a step and of
+ * a rollout before anybody waits for them. Completions come from weights one
+ * step older than those that train on them, no matter how long anything takes.
+ * Only the first generation comes from the same weights.
+ *
+ * A checkpoint has the completions that were sampled ahead, without their
+ * rewards. A run that resumes asks for these again.
+ */
 #include "config.h"
 
-#include "run/dir/output.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "run/dir/dir.h"
+#include "sampling/sampling_impl.h"
 
 /* Checks that all ranks have the same numbers. Otherwise they would train
  * different models.
@@ -39,6 +51,72 @@ int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
     return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
 }
 
+/* --- ahead of training --- */
+
+/* Submits the generation that was sampled ahead for scoring. */
+static int score_ahead(struct dt_run *run, long step, struct dt_error *err)
+{
+    int rc = dt_scoring_begin(run, &run->samples.ahead, step, err);
+    return rc == 0 ? dt_scoring_submit_all(run, err) : rc;
+}
+
+/* Samples the generation that this step trains on, if there is none: in the
+ * first step, or after the last step of a run that was extended.
+ */
+static int sample_this(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    int rc = dt_run_sample(run, &s->ahead, s->position,
+                           run->spec.sampling.groups, err);
+    if (rc == 0)
+        s->position += run->spec.sampling.groups;
+    else
+        dt_experience_fini(&s->ahead);
+    return rc;
+}
+
+int dt_run_settle_ahead(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    int rc = s->scoring ? dt_scoring_end(run, err) : 0;
+    if (rc == 0 && s->scoring) {
+        dt_scoring_fini(run);
+        s->ahead_scored = true;
+    }
+    return rc;
+}
+
+/* Samples and scores in the order of rollout.overlap, which also samples the
+ * generation of the step after this one. 0; 1: a rank was told to stop, and
+ * nothing that is saved has changed; -1: as dt_run_next_samples.
+ */
+static int sample_ahead(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience next = {0};
+    const long step = run->queued + 1;
+    int rc = s->ahead.groups == 0 ? sample_this(run, err) : 0;
+    if (rc == 0 && !s->scoring && !s->ahead_scored)
+        rc = score_ahead(run, step, err);
+    if (rc == 0 && step < run->total_steps)
+        rc = dt_run_sample(run, &next, s->position, run->spec.sampling.groups,
+                           err);
+    if (rc == 0)
+        rc = dt_run_settle_ahead(run, err);
+    if (rc != 0) {
+        dt_experience_fini(&next);
+        return rc;
+    }
+    dt_experience_fini(&s->experience);
+    s->experience = s->ahead;
+    s->ahead = next;
+    s->ahead_scored = false;
+    s->sampled = next.groups;
+    return next.groups > 0 ? score_ahead(run, step + 1, err) : 0;
+}
+
+/* --- the next one --- */
+
 /* Samples and scores completions of the next prompts, unless that was done
  * ahead.
  */
@@ -47,7 +125,7 @@ static int next_scored(struct dt_run *run, struct dt_error *err)
     const struct dt_spec *spec = &run->spec;
     struct dt_samples *s = &run->samples;
     if (spec->conf.rollout.overlap > 0)
-        return dt_run_sample_ahead(run, err);
+        return sample_ahead(run, err);
     s->sampled = spec->sampling.groups;
     int rc = dt_run_sample_scored(run, s->position, spec->sampling.groups, err);
     if (rc == 0 && spec->conf.grpo.dynamic_sampling.enabled)

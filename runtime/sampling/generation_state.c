@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "ckpt/safetensors.h"
-#include "sampling/generation_state.h"
 #include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 #define STATE_FILE "alignment.json"
 #define EXPERIENCE_FILE "experience.safetensors"

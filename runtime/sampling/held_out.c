@@ -11,9 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "run/run.h"
-#include "sampling/group_rewards.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 /* Begins an experience of all held-out prompts, in the order of the files. */
 static int begin(const struct dt_run *run, struct dt_experience *e,

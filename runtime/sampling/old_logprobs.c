@@ -16,8 +16,7 @@
 
 #include "base/span.h"
 #include "run/reference/reference.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 /* Keeps the values of a micro-batch, which has those of each sample in turn. A
  * value after the last token of a sample goes to `after`, unless that is NULL.

@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
-#include "sampling/group_rewards.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 const char *const dt_refill_names[DT_REFILL_NUMBERS] = {
     [DT_REFILL_ROUNDS] = "dynamic_sampling/refills",

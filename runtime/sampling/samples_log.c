@@ -12,8 +12,7 @@
 #include <jansson.h>
 
 #include "base/log.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 /* A number, or null if it is none. */
 static json_t *number(double value)

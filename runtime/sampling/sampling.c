@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "rollout/stops.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
+#include "tokenizer/chat/chat.h"
 
 enum { HOST_SLOTS = 64, DEVICE_SLOTS = 512, FEWEST_SLOTS = 8 };
 
@@ -122,8 +122,9 @@ struct dt_rollout_options dt_sampling_rollout_options(
     return rollout;
 }
 
-size_t dt_sampling_bytes(const struct dt_spec *spec,
-                         const struct dt_model_options *options)
+/* Bytes of the memory that activations and rollouts share. */
+static size_t shared_bytes(const struct dt_spec *spec,
+                           const struct dt_model_options *options)
 {
     const struct dt_rollout_options rollout =
         dt_sampling_rollout_options(spec, options);
@@ -152,7 +153,7 @@ size_t dt_sampling_extra(const struct dt_spec *spec,
                      dt_dtype_bytes(options->compute);
     return own_bytes(spec, &rollout) +
            (dt_run_holds_out(&spec->conf) ? own_bytes(spec, &held_out) : 0) +
-           dt_sampling_bytes(spec, options) -
+           shared_bytes(spec, options) -
            dt_model_memory_bytes(&spec->learner.config, spec->exec.ops,
                                  options) +
            (gathers ? weights : 0);
@@ -163,9 +164,9 @@ int dt_run_samples_memory(struct dt_run *run, struct dt_model_options *options,
 {
     if (!run->spec.algo->advantages)
         return 0;
-    options->memory = run->samples.memory = dt_buffer_create(
-        run->spec.exec.device, dt_sampling_bytes(&run->spec, options),
-        "activations", err);
+    options->memory = run->samples.memory =
+        dt_buffer_create(run->spec.exec.device,
+                         shared_bytes(&run->spec, options), "activations", err);
     return options->memory ? 0 : -1;
 }
 
@@ -212,6 +213,59 @@ static int find_stops(struct dt_run *run, struct dt_error *err)
         if (add_stop(s, (int32_t)strtol(ids->text[i], NULL, 10), err) < 0)
             return -1;
     return eos < 0 ? 0 : add_stop(s, eos, err);
+}
+
+/* The token that ends answers in the data; -1: none, or unknown. */
+static int32_t find_end(const struct dt_conf *conf,
+                        const struct dt_tokenizer *tokenizer)
+{
+    const struct dt_example_options options = dt_run_example_options(conf);
+    enum dt_format format;
+    if (!tokenizer || conf->data.kind != DT_KIND_LINES ||
+        dt_examples_format(conf->data.train.text[0], &options, &format, NULL) <
+            0 ||
+        format != DT_FORMAT_MESSAGES)
+        return -1;
+    struct dt_chat *chat = dt_chat_create(
+        options.chat_template, options.chat_variables, tokenizer, NULL);
+    int32_t end = chat ? dt_chat_end(chat) : -1;
+    dt_chat_destroy(chat);
+    return end;
+}
+
+/* Whether `generate` would stop at a token. */
+static bool is_stop(const struct dt_run *run, int32_t id)
+{
+    const struct dt_model_config *config = &run->spec.learner.config;
+    int32_t ids[DT_SAMPLES_STOPS];
+    size_t count = 0;
+    if (id == dt_tokenizer_special(run->data.tokenizer, DT_TOKEN_EOS))
+        return true;
+    for (size_t i = 0; i < config->eos_count; i++)
+        if (config->eos[i] == id)
+            return true;
+    if (run->spec.conf.model.path)
+        dt_stops_read(run->spec.conf.model.path, config->vocab_size, ids,
+                      DT_SAMPLES_STOPS, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+void dt_run_warn_answers(const struct dt_run *run)
+{
+    struct dt_detokenizer state = {.tokenizer = run->data.tokenizer};
+    char text[256];
+    int32_t end = find_end(&run->spec.conf, run->data.tokenizer);
+    if (end < 0 || is_stop(run, end))
+        return;
+    dt_detokenize(&state, end, text, sizeof(text));
+    dt_log(DT_LOG_WARN, "algo",
+           "the chat template ends answers with %s, token %d, which is no end "
+           "token of the model: `disttrain generate` will not stop there "
+           "unless it is named in eos_token_id of generation_config.json",
+           text, end);
 }
 
 /* --- creation --- */

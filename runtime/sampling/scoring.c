@@ -19,8 +19,7 @@
 #include "base/fault.h"
 #include "base/span.h"
 #include "base/thread.h"
-#include "run/run.h"
-#include "sampling/sampling.h"
+#include "sampling/sampling_impl.h"
 
 enum { LOOK_MS = 100 }; /* how often ranks ask each other */
 

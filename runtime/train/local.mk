@@ -4,5 +4,4 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/train/step.c \
 	runtime/train/train.h \
 	runtime/train/trainer.c \
-	runtime/train/trainer.h \
 	# End of runtime/train

@@ -9,24 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/best.h"
+#include "algo/algo.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "plan/predict.h"
 #include "plan/plan.h"
+#include "plan/predict.h"
 #include "plan/strategy.h"
-#include "run/ranks.h"
 #include "run/dir/dir.h"
-#include "run/dir/facts.h"
-#include "run/dir/output.h"
 #include "run/dir/owner.h"
 #include "run/numerics.h"
+#include "run/ranks.h"
 #include "run/reference/reference.h"
-#include "run/run.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"
 #include "train/resume/resume.h"
-#include "train/resume/resume_check.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
 
@@ -150,6 +146,25 @@ static int start_report(struct dt_run *run, struct dt_error *err)
         return -1;
     dt_report_add_sink(run->report, &dt_live_sink, &watched);
     return 0;
+}
+
+/* Adds further sinks to the report. A failure is a warning. */
+static void add_sinks(struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->spec.conf;
+    const struct dt_sink_options options = {.dir = conf->logging.dir,
+                                            .run = run->facts,
+                                            .first_step = run->progress.step};
+    /* An evaluation of an old step does not belong in an existing curve. */
+    if (conf->training.eval_only)
+        return;
+    if (conf->logging.to_tensorboard)
+        dt_report_add_sink(run->report, &dt_sink_tensorboard, &options);
+    if (conf->logging.to_wandb)
+        dt_report_note(run->report,
+                       "wandb: nothing is sent from here; on a host that "
+                       "reaches the server run contrib/wandb-follow %s",
+                       conf->logging.dir);
 }
 
 static void print_banner(struct dt_run *run)
@@ -290,7 +305,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (run->spec.rank == 0) {
         if (start_report(run, err) < 0)
             return -1;
-        dt_run_sinks(run);
+        add_sinks(run);
         dt_events_begin(run);
         print_banner(run);
     }

@@ -1,9 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.h - the parts of the training loop */
+/*
+ * train.h - trains a model: the loop of one rank, from configuration to summary
+ *
+ * A run is set up, takes steps whose results are collected one step later, and
+ * evaluates, reports and saves as due.
+ */
 #ifndef DT_TRAIN_TRAIN_H
 #define DT_TRAIN_TRAIN_H
 
 #include "run/run.h"
+
+/* Trains as `conf` says with the hardware of `exec`, together with all ranks of
+ * `comm`, of which `local_size` are on this node. `stop` is called once a step;
+ * if it returns true on any rank, all ranks finish the steps in flight and rank
+ * 0 saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after
+ * such a stop (the run can be resumed); any other status is a failure of this
+ * rank, and the caller must tell the other ranks. *recorded (may be NULL):
+ * whether run.json says how the run ended. It does so on rank 0 only, and not
+ * if the run was refused or another one has its directory.
+ */
+int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
+                   struct dt_comm *comm, int local_size, bool (*stop)(void),
+                   bool *recorded, struct dt_error *err);
+
+/* Does the work that a run of `conf` does once before its first step, such as
+ * computing the reference's sums for all pairs, and leaves run.output_dir
+ * alone. -1: as dt_trainer_run.
+ */
+int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
+                       struct dt_comm *comm, struct dt_error *err);
+
+/* --- the parts of the loop --- */
 
 /* Fills run up to the loader. Before, run is zeroed except for stop. This node
  * has `local_size` ranks. dt_run_fini releases everything that was created.

@@ -6,19 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "algo/best.h"
+#include "algo/algo.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/span.h"
 #include "run/dir/dir.h"
-#include "run/dir/facts.h"
-#include "run/dir/output.h"
 #include "run/dir/owner.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
 #include "train/resume/resume.h"
 #include "train/train.h"
-#include "train/trainer.h"
 #include "train/watch/watch.h"
 
 /* State of the loop between steps. */

@@ -67,16 +67,17 @@ layers() {
                 "tokenizer/chat trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
-            layer("sampling", "base ckpt loss rollout run run/dir " \
-                "run/reference tokenizer/chat")
+            layer("sampling", "base ckpt rollout run run/dir run/reference " \
+                "tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")
-            layer("plan", "base ckpt forecast model ops reward run sampling weights")
+            layer("plan", "algo base ckpt forecast model ops reward run " \
+                "sampling weights")
             layer("train/watch", "base device run")
             layer("train/resume", "algo base run run/dir run/reference " \
                 "sampling weights")
-            layer("train", "algo base comm conf ops plan run run/dir " \
+            layer("train", "algo base plan run run/dir " \
                 "run/reference sampling train/resume train/watch")
-            layer("cmd", "backend base comm conf console contract data " \
+            layer("cmd", "algo backend base comm conf console contract data " \
                 "data/forms doctor forecast history launch model ops page " \
                 "plan report reward rollout run slurm tensor tokenizer " \
                 "tokenizer/chat top trace train train/resume weights")

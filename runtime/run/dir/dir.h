@@ -1,21 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dir.h - live status, health and checkpoints of a run */
+/*
+ * dir.h - the directories of a run, and its records there
+ *
+ * run.output_dir belongs to one run at a time (owner.h), which keeps its
+ * checkpoints there and judges which of them are good. It records its events
+ * and facts in logging.dir, and its status for those who watch.
+ */
 #ifndef DT_RUN_DIR_DIR_H
 #define DT_RUN_DIR_DIR_H
 
 #include "run/run.h"
 
-/* Rank 0 makes run->live, for those who watch a run of that algorithm, before
- * it does anything that takes time. -1: EX_OSERR.
- */
-int dt_run_live_begin(struct dt_run *run, const char *algorithm,
-                      struct dt_error *err);
+/* --- run.output_dir --- */
 
-/* Records in run->live how the run has ended, before the last lines are
- * printed.
+/* Rank 0 takes run.output_dir for this run, and prepares it for writing. -1:
+ * EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told to stop while it checked
+ * whether the previous run has ended.
  */
-void dt_run_live_end(struct dt_run *run, int result,
-                     const struct dt_error *err);
+int dt_run_take_output(struct dt_run *run, struct dt_error *err);
+
+/* Checks that run.output_dir still exists and still belongs to this run. If it
+ * or its checkpoints were removed, they are made again with a warning. -1:
+ * EX_CANTCREAT, another run has it; run->report is destroyed, and nothing more
+ * may be written.
+ */
+int dt_run_check_output(struct dt_run *run, struct dt_error *err);
+
+/* The same check before anything is written, after a wait of any length. It
+ * looks only if this process was stopped, or its heartbeat has seen another
+ * run: no step costs a system call.
+ */
+int dt_run_keep_output(struct dt_run *run, struct dt_error *err);
+
+/* dt_owner_holds, for threads that write outside of steps. */
+bool dt_run_holds_output(void *run);
+
+/* --- health, and good checkpoints --- */
 
 /* Rank 0 removes the checkpoints beyond checkpoint.total_limit, never that of
  * `step`. One that cannot be removed is a warning.
@@ -38,5 +58,53 @@ int dt_run_weights_finite(struct dt_run *run, struct dt_error *err);
  * does so; the others learn that it has failed. Returns -1.
  */
 int dt_run_give_up(struct dt_run *run, struct dt_error *err);
+
+/* --- status and events --- */
+
+/* Rank 0 makes run->live, for those who watch a run of that algorithm, before
+ * it does anything that takes time. -1: EX_OSERR.
+ */
+int dt_run_live_begin(struct dt_run *run, const char *algorithm,
+                      struct dt_error *err);
+
+/* Records in run->live how the run has ended, before the last lines are
+ * printed.
+ */
+void dt_run_live_end(struct dt_run *run, int result,
+                     const struct dt_error *err);
+
+/* Rank 0 records an event of the step that is done; a duration of NaN
+ * is none.
+ */
+void dt_run_event(const struct dt_run *run, const char *kind, double seconds,
+                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* A warning to the user that is an event, too, on rank 0. */
+void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The first event of this process: start, or resume. */
+void dt_events_begin(const struct dt_run *run);
+
+/* The last one, and the verdict of run.json, for a run that ends with
+ * this result.
+ */
+void dt_events_end(struct dt_run *run, int result, const struct dt_error *err);
+
+/* --- run.json --- */
+
+/* Rank 0 writes run.json in logging.dir when the run begins and when it ends:
+ * description and result. If rank 0 is killed, the status stays "running" until
+ * the console of srun says how it ended. Secrets are removed. run->facts are
+ * made in any case; they are written if the run has files. A run that resumes
+ * keeps the id and the earlier starts. All ranks call it. -1: a peer failed,
+ * out of memory.
+ */
+int dt_facts_begin(struct dt_run *run, struct dt_error *err);
+
+/* Rank 0: adds how the run has ended, "finished", "stopped" or "failed", with a
+ * sentence. Nothing without dt_facts_begin.
+ */
+void dt_facts_end(struct dt_run *run, const char *status, const char *verdict);
 
 #endif /* DT_RUN_DIR_DIR_H */

@@ -14,9 +14,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "run/dir/facts.h"
-#include "run/spec.h"
+#include "run/dir/dir.h"
 #include "run/ranks.h"
+#include "run/spec.h"
 
 enum {
     FACTS_VERSION = 1,
@@ -26,8 +26,8 @@ enum {
 
 /* --- strings --- */
 
-/* A string of JSON without secrets; what is not UTF-8 becomes '?'. NULL is
- * null.
+/* A string of JSON without secrets, and with '?' for bytes that are not UTF-8.
+ * NULL is null.
  */
 static json_t *text_json(const char *text)
 {
@@ -92,8 +92,8 @@ static void add_key(void *ctx, const char *key, const char *value, bool given)
         json_array_append_new(c->given, json_string(key));
 }
 
-/* What the file gives stands as check --resolved prints it, also where the run
- * has made something else of it, as steps of a ratio.
+/* A value that the file gives is written as check --resolved prints it, even if
+ * the run has replaced it, for example a ratio by a number of steps.
  */
 static void set_given(void *ctx, const char *key, const char *value, bool given)
 {
@@ -101,9 +101,7 @@ static void set_given(void *ctx, const char *key, const char *value, bool given)
         add_key(ctx, key, value, false);
 }
 
-/* An override as given, without what looks like a secret; free it. NULL: out of
- * memory.
- */
+/* An override as given, but without secrets; free it. NULL: out of memory. */
 static char *clean_override(const char *text)
 {
     char *key = strndup(text, strcspn(text, "=")), *clean = NULL;
@@ -144,8 +142,8 @@ static json_t *job_json(void)
     return text_json(text);
 }
 
-/* The words of the command; those of an option, or behind NAME=, whose name is
- * that of a secret are removed.
+/* The words of the command, without the values of options and variables that
+ * have the name of a secret.
  */
 static json_t *argv_json(void)
 {
@@ -275,7 +273,7 @@ static json_t *nodes_json(const struct dt_run *run)
     return nodes;
 }
 
-/* What each rank computes on, on rank 0; others get an empty list. */
+/* The devices of all ranks, on rank 0; others get an empty list. */
 static json_t *devices_json(const struct dt_run *run, struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
@@ -396,7 +394,7 @@ static json_t *number_json(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* What mfu is made of. */
+/* Adds the numbers from which mfu is computed. */
 static void add_flops(const struct dt_run *run, json_t *facts)
 {
     const struct dt_peak *peak =
@@ -409,7 +407,7 @@ static void add_flops(const struct dt_run *run, json_t *facts)
                         peak ? json_string(peak->name) : json_null());
 }
 
-/* The members that say what the run is. */
+/* Adds the members that identify the run. */
 static void add_identity(const struct dt_run *run, json_t *facts)
 {
     const struct dt_spec *spec = &run->spec;

@@ -14,7 +14,6 @@
 
 #include "base/log.h"
 #include "run/dir/dir.h"
-#include "run/run.h"
 
 void dt_run_prune(const struct dt_run *run, long step)
 {

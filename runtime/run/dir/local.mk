@@ -3,12 +3,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/dir/dir.h \
 	runtime/run/dir/events.c \
 	runtime/run/dir/facts.c \
-	runtime/run/dir/facts.h \
 	runtime/run/dir/health.c \
-	runtime/run/dir/live_status.c \
 	runtime/run/dir/output.c \
-	runtime/run/dir/output.h \
 	runtime/run/dir/owner.c \
 	runtime/run/dir/owner.h \
-	runtime/run/dir/sinks.c \
 	# End of runtime/run/dir

@@ -9,10 +9,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "run/dir/facts.h"
-#include "run/dir/output.h"
+#include "run/dir/dir.h"
 #include "run/dir/owner.h"
-#include "run/run.h"
 
 /* Ignores the owner's files. A directory that cannot be read does not count as
  * empty.

@@ -3,16 +3,16 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "algo/best.h"
+#include <jansson.h>
+
+#include "algo/algo.h"
 #include "base/file.h"
 #include "run/ranks.h"
-#include "train/resume/progress.h"
-#include "train/resume/resume_check.h"
+#include "train/resume/resume_impl.h"
 
 enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };
 

@@ -13,29 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/best.h"
+#include "algo/algo.h"
 #include "base/log.h"
+#include "run/dir/dir.h"
 #include "run/ranks.h"
-#include "run/dir/output.h"
 #include "run/reference/reference.h"
-#include "run/run.h"
-#include "sampling/generation_state.h"
-#include "train/resume/progress.h"
-#include "train/resume/resume.h"
-
-size_t dt_run_checkpoint_bytes(struct dt_run *run)
-{
-    enum dt_dtype stored = dt_run_stored_type(run);
-    size_t optim = stored == DT_F32 ? 2 : 3; /* as save.c */
-    size_t parameters = 0;
-    const struct dt_learner *learner;
-    optim += dt_run_reference_follows(run);
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        parameters += learner->spec->layout->param_total;
-    return parameters *
-           (dt_dtype_bytes(stored) +
-            (dt_run_saves_model_alone(run) ? 0 : optim * sizeof(float)));
-}
+#include "sampling/sampling.h"
+#include "train/resume/resume_impl.h"
 
 /* Checks that the run can be saved, before any work could be lost. */
 static int check_saving(struct dt_run *run, struct dt_error *err)

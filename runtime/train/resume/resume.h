@@ -3,6 +3,8 @@
 #ifndef DT_TRAIN_RESUME_RESUME_H
 #define DT_TRAIN_RESUME_RESUME_H
 
+#include <jansson.h>
+
 #include "run/run.h"
 
 /* Whether the run is saved after this step; the same on all ranks. */
@@ -37,6 +39,12 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run);
  * resume from it.
  */
 bool dt_run_saves_model_alone(const struct dt_run *run);
+
+/* The settings that affect the result, as stored in trainer_state.json: an
+ * object of texts by key. Before dt_conf_resolve_steps, so that ratios of the
+ * run's length are still as given. The caller decrefs; NULL and err: EX_OSERR.
+ */
+json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err);
 
 /* Loads the starting point, on every rank: weights, optimizer and progress of
  * the checkpoint that training.resume asks for, or the weights of a new run.

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "train/resume/resume_check.h"
+#include "train/resume/resume_impl.h"
 
 /* A line of changes, "key was -> is". */
 struct changes {

@@ -2,7 +2,7 @@
 /* test_dpo.c - runs of direct preference optimization */
 #include "config.h"
 
-#include "train/trainer.h"
+#include "train/train.h"
 #include "tests/unit/dpo_run.h"
 
 #define LEARN                                                                  \

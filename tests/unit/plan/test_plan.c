@@ -2,6 +2,7 @@
 /* test_plan.c - the memory of a rank: every part counted, every offer true */
 #include "config.h"
 
+#include "algo/algo.h"
 #include "run/sharing.h"
 #include "plan/plan.h"
 #include "base/log.h"

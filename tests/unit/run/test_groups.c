@@ -2,6 +2,7 @@
 /* test_groups.c - which ranks of which nodes make a group */
 #include "config.h"
 
+#include "algo/algo.h"
 #include "run/sharing.h"
 #include "plan/strategy.h"
 #include "comm/comm_impl.h"

@@ -2,10 +2,8 @@
 /* test_output.c - run.output_dir, which a run has for itself while it lasts */
 #include "config.h"
 
-#include "run/dir/facts.h"
-#include "run/dir/output.h"
 #include "run/dir/owner.h"
-#include "train/trainer.h"
+#include "train/train.h"
 #include "base/clock.h"
 #include "run/dir/dir.h"
 #include "train/resume/resume.h"

@@ -2,7 +2,7 @@
 /* test_refill.c - prompts whose completions teach nothing are replaced */
 #include "config.h"
 
-#include "sampling/group_rewards.h"
+#include "sampling/sampling.h"
 #include "train/resume/resume.h"
 #include "train/train.h"
 #include "tests/unit/sampled_run.h"

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "algo/best.h"
+#include "algo/algo.h"
 #include "train/resume/resume.h"
-#include "train/trainer.h"
+#include "train/train.h"
 #include "tests/unit/small_run.h"
 #include "weights/weights.h"
 

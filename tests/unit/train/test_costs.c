@@ -6,7 +6,7 @@
 
 #include "device/device.h"
 #include "run/spec.h"
-#include "train/trainer.h"
+#include "train/train.h"
 #include "train/watch/watch_impl.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/sysfs.h"

@@ -2,7 +2,7 @@
 /* test_events.c - what a run tells of itself: events.jsonl and run.json */
 #include "config.h"
 
-#include "train/trainer.h"
+#include "train/train.h"
 #include "base/file.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"

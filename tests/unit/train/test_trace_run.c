@@ -5,11 +5,11 @@
  */
 #include "config.h"
 
+#include "train/train.h"
 #include "base/span.h"
 #include "tests/unit/protobuf_reader.h"
 #include "tests/unit/small_run.h"
 #include "trace/trace_impl.h"
-#include "train/trainer.h"
 
 enum {
     RANKS = 2,

@@ -4,7 +4,7 @@
 
 #include "run/dir/dir.h"
 #include "train/resume/resume.h"
-#include "train/trainer.h"
+#include "train/train.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"
 #include "weights/weights.h"

@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* best.h - the best evaluation of a run (private to algo/) */
-#ifndef DT_ALGO_BEST_H
-#define DT_ALGO_BEST_H
+/*
+ * algo.h - the algorithms, and the best evaluation of a run
+ *
+ * Each file that is named after an algorithm fills its table: the values that
+ * it reads of a batch, the loss and its derivatives, the metrics.
+ */
+#ifndef DT_ALGO_ALGO_H
+#define DT_ALGO_ALGO_H
 
 #include <jansson.h>
 
 #include "run/run.h"
 
+extern const struct dt_algo dt_algo_rm, dt_algo_dpo, dt_algo_ppo, dt_algo_grpo;
+
+/* The algorithm of a configuration. */
+const struct dt_algo *dt_algo_of(const struct dt_conf *conf);
+
+/* Checks the keys that only algorithms understand, before anything is opened or
+ * removed. -1: EX_CONFIG with the place; out of memory.
+ */
+int dt_algo_check(const struct dt_conf *conf, struct dt_error *err);
+
+/* --- the best evaluation --- */
+
 /* Looks for training.metric_for_best_model among the metrics that evaluations
  * of this configuration will report, before there is a run. -1: EX_CONFIG with
  * the place, it is not one of them; out of memory.
  */
-int dt_best_check(const struct dt_conf *conf, struct dt_error *err);
+int dt_best_check(const struct dt_algo *algo, const struct dt_conf *conf,
+                  struct dt_error *err);
 
 /* Compares an evaluation with the earlier ones, on all ranks, and ends the run
  * with this step if training.early_stopping_patience evaluations in a row were
@@ -50,4 +68,4 @@ bool dt_best_ended(const struct dt_run *run);
 int dt_best_put(json_t *state, const struct dt_run *run);
 int dt_best_get(const json_t *state, struct dt_run *run);
 
-#endif /* DT_ALGO_BEST_H */
+#endif /* DT_ALGO_ALGO_H */
