@@ -407,93 +407,44 @@ bool dt_tpl_filter(struct dt_tpl_run *r, struct dt_tpl_text name,
 
 /* --- tests of a kind --- */
 
-static bool is_defined(const struct dt_tpl_value *v)
-{
-    return v->kind != V_UNDEFINED;
-}
+#define KIND(kind) (1u << (kind))
 
-static bool is_undefined(const struct dt_tpl_value *v)
-{
-    return v->kind == V_UNDEFINED;
-}
-
-static bool is_none(const struct dt_tpl_value *v)
-{
-    return v->kind == V_NONE;
-}
-
-static bool is_boolean(const struct dt_tpl_value *v)
-{
-    return v->kind == V_BOOL;
-}
-
-static bool is_true(const struct dt_tpl_value *v)
-{
-    return v->kind == V_BOOL && v->b;
-}
-
-static bool is_false(const struct dt_tpl_value *v)
-{
-    return v->kind == V_BOOL && !v->b;
-}
-
-static bool is_integer(const struct dt_tpl_value *v)
-{
-    return v->kind == V_INT;
-}
-
-static bool is_float(const struct dt_tpl_value *v)
-{
-    return v->kind == V_FLOAT;
-}
-
-static bool is_string(const struct dt_tpl_value *v)
-{
-    return v->kind == V_STRING;
-}
-
-static bool is_mapping(const struct dt_tpl_value *v)
-{
-    return v->kind == V_DICT;
-}
-
-static bool is_sequence(const struct dt_tpl_value *v)
-{
-    return v->kind == V_STRING || v->kind == V_LIST || v->kind == V_TUPLE ||
-           v->kind == V_RANGE || v->kind == V_DICT || v->kind == V_UNDEFINED;
-}
-
-static bool is_iterable(const struct dt_tpl_value *v)
-{
-    return is_sequence(v) || v->kind == V_VIEW || v->kind == V_GENERATOR ||
-           v->kind == V_LOOP;
-}
-
-static bool is_callable(const struct dt_tpl_value *v)
-{
-    return v->kind == V_MACRO || v->kind == V_FUNCTION || v->kind == V_METHOD ||
-           v->kind == V_LOOP || v->kind == V_UNDEFINED;
-}
+enum {
+    NUMBERS = KIND(V_BOOL) | KIND(V_INT) | KIND(V_FLOAT),
+    SEQUENCES = KIND(V_STRING) | KIND(V_LIST) | KIND(V_TUPLE) | KIND(V_RANGE) |
+                KIND(V_DICT) | KIND(V_UNDEFINED),
+    ITERABLES = SEQUENCES | KIND(V_VIEW) | KIND(V_GENERATOR) | KIND(V_LOOP),
+    CALLABLES = KIND(V_MACRO) | KIND(V_FUNCTION) | KIND(V_METHOD) |
+                KIND(V_LOOP) | KIND(V_UNDEFINED),
+};
 
 static const struct {
     const char *name;
-    bool (*holds)(const struct dt_tpl_value *v);
+    unsigned kinds;
 } kinds[] = {
-    {"defined", is_defined},
-    {"undefined", is_undefined},
-    {"none", is_none},
-    {"boolean", is_boolean},
-    {"true", is_true},
-    {"false", is_false},
-    {"integer", is_integer},
-    {"float", is_float},
-    {"number", dt_tpl_is_number},
-    {"string", is_string},
-    {"mapping", is_mapping},
-    {"sequence", is_sequence},
-    {"iterable", is_iterable},
-    {"callable", is_callable},
+    {"defined", ~KIND(V_UNDEFINED)},
+    {"undefined", KIND(V_UNDEFINED)},
+    {"none", KIND(V_NONE)},
+    {"boolean", KIND(V_BOOL)},
+    {"true", KIND(V_BOOL)},
+    {"false", KIND(V_BOOL)},
+    {"integer", KIND(V_INT)},
+    {"float", KIND(V_FLOAT)},
+    {"number", NUMBERS},
+    {"string", KIND(V_STRING)},
+    {"mapping", KIND(V_DICT)},
+    {"sequence", SEQUENCES},
+    {"iterable", ITERABLES},
+    {"callable", CALLABLES},
 };
+
+static bool is_of_kind(const char *test, unsigned mask,
+                       const struct dt_tpl_value *v)
+{
+    if (!strcmp(test, "true") || !strcmp(test, "false"))
+        return v->kind == V_BOOL && v->b == (test[0] == 't');
+    return mask & KIND(v->kind);
+}
 
 /* --- tests against an argument --- */
 
@@ -586,7 +537,7 @@ bool dt_tpl_test(struct dt_tpl_run *r, struct dt_tpl_text name,
 {
     for (size_t i = 0; i < KINDS; i++)
         if (dt_tpl_text_is(name, kinds[i].name)) {
-            *out = kinds[i].holds(value);
+            *out = is_of_kind(kinds[i].name, kinds[i].kinds, value);
             return dt_tpl_check_args(r, args, kinds[i].name, "");
         }
     for (size_t i = 0; i < COMPARISONS; i++)

@@ -194,31 +194,32 @@ static bool merge_sort(struct dt_tpl_run *r, struct dt_tpl_pair *pairs,
     return true;
 }
 
-/* The items as pairs of their sort keys and themselves, sorted; NULL: failed.
- */
-static struct dt_tpl_pair *sorted(const struct use *use,
-                                  const struct dt_tpl_value *path,
-                                  bool sensitive, bool reverse)
+/* Gives a list of the items, sorted by their keys. */
+static bool give_sorted(const struct use *use, const struct dt_tpl_value *path,
+                        bool sensitive, bool reverse)
 {
-    size_t count = use->items->count;
+    const size_t count = use->items->count;
+    struct dt_tpl_list *list = dt_tpl_list(use->r, V_LIST, count, use->out);
     struct dt_tpl_pair *pairs =
         dt_tpl_alloc(use->r, (2 * count + 1) * sizeof(*pairs));
     for (size_t i = 0; pairs && i < count; i++) {
         pairs[i].value = use->items->items[i];
         if (!sort_key(use, path, sensitive, pairs[i].value, &pairs[i].key))
-            return NULL;
+            return false;
     }
-    return pairs && merge_sort(use->r, pairs, pairs + count, count,
-                               reverse ? -1 : 1)
-               ? pairs
-               : NULL;
+    if (!list || !pairs ||
+        !merge_sort(use->r, pairs, pairs + count, count, reverse ? -1 : 1))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!dt_tpl_list_add(use->r, list, pairs[i].value))
+            return false;
+    return true;
 }
 
 static bool filter_sort(const struct use *use)
 {
     struct dt_tpl_value path =
         dt_tpl_arg(use->args, 2, "attribute", dt_tpl_undefined(TEXT("")));
-    struct dt_tpl_list *list;
     if (!dt_tpl_check_args(use->r, use->args, "sort",
                            "reverse, case_sensitive, attribute"))
         return false;
@@ -226,16 +227,9 @@ static bool filter_sort(const struct use *use)
         dt_tpl_find(path.text, TEXT(","), 0) != SIZE_MAX)
         return dt_tpl_fail(use->r, "sort by several attributes is not "
                                    "supported");
-    struct dt_tpl_pair *pairs =
-        sorted(use, &path, dt_tpl_true_arg(use->args, 1, "case_sensitive"),
-               dt_tpl_true_arg(use->args, 0, "reverse"));
-    if (!pairs ||
-        !(list = dt_tpl_list(use->r, V_LIST, use->items->count, use->out)))
-        return false;
-    for (size_t i = 0; i < use->items->count; i++)
-        if (!dt_tpl_list_add(use->r, list, pairs[i].value))
-            return false;
-    return true;
+    return give_sorted(use, &path,
+                       dt_tpl_true_arg(use->args, 1, "case_sensitive"),
+                       dt_tpl_true_arg(use->args, 0, "reverse"));
 }
 
 /* Pairs of an object. */
@@ -269,7 +263,6 @@ static bool filter_dictsort(const struct use *use)
     struct dt_tpl_text by;
     struct dt_tpl_value pairs_value, path = dt_tpl_int(0);
     struct use pairs = *use;
-    struct dt_tpl_list *list;
     if (use->value.kind != V_DICT)
         return dt_tpl_fail(use->r, "dictsort of %s",
                            dt_tpl_kind_name(&use->value));
@@ -280,16 +273,9 @@ static bool filter_dictsort(const struct use *use)
         !add_pairs(use->r, use->value.dict, pairs.items))
         return false;
     path.i = dt_tpl_text_is(by, "value");
-    struct dt_tpl_pair *order =
-        sorted(&pairs, &path, dt_tpl_true_arg(use->args, 0, "case_sensitive"),
-               dt_tpl_true_arg(use->args, 2, "reverse"));
-    if (!order ||
-        !(list = dt_tpl_list(use->r, V_LIST, pairs.items->count, use->out)))
-        return false;
-    for (size_t i = 0; i < pairs.items->count; i++)
-        if (!dt_tpl_list_add(use->r, list, order[i].value))
-            return false;
-    return true;
+    return give_sorted(&pairs, &path,
+                       dt_tpl_true_arg(use->args, 0, "case_sensitive"),
+                       dt_tpl_true_arg(use->args, 2, "reverse"));
 }
 
 static bool filter_unique(const struct use *use)

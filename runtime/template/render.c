@@ -381,35 +381,37 @@ static bool exec_generation(struct dt_tpl_run *r,
     return done;
 }
 
+static bool exec_text(struct dt_tpl_run *r, const struct dt_tpl_node *node)
+{
+    return put_text(r, node->text);
+}
+
+/* break and continue */
+static bool exec_leave(struct dt_tpl_run *r, const struct dt_tpl_node *node)
+{
+    r->control = node->kind == S_BREAK ? BREAK : CONTINUE;
+    return true;
+}
+
 static bool exec_node(struct dt_tpl_run *r, const struct dt_tpl_node *node)
 {
-    switch (node->kind) {
-    case S_TEXT:
-        return put_text(r, node->text);
-    case S_OUTPUT:
-        return exec_output(r, node);
-    case S_FOR:
-        return exec_for(r, node);
-    case S_IF:
-        return exec_if(r, node);
-    case S_SET:
-        return exec_set(r, node);
-    case S_CAPTURE:
-        return exec_capture(r, node);
-    case S_FILTER:
-        return exec_filter(r, node);
-    case S_MACRO:
-        return exec_macro(r, node);
-    case S_CALL:
-        return exec_call(r, node);
-    case S_WITH:
-        return exec_with(r, node);
-    case S_GENERATION:
-        return exec_generation(r, node);
-    default:
-        r->control = node->kind == S_BREAK ? BREAK : CONTINUE;
-        return true;
-    }
+    static bool (*const kinds[])(struct dt_tpl_run * r,
+                                 const struct dt_tpl_node *node) = {
+        [S_TEXT] = exec_text,
+        [S_OUTPUT] = exec_output,
+        [S_FOR] = exec_for,
+        [S_IF] = exec_if,
+        [S_SET] = exec_set,
+        [S_CAPTURE] = exec_capture,
+        [S_FILTER] = exec_filter,
+        [S_MACRO] = exec_macro,
+        [S_CALL] = exec_call,
+        [S_WITH] = exec_with,
+        [S_BREAK] = exec_leave,
+        [S_CONTINUE] = exec_leave,
+        [S_GENERATION] = exec_generation,
+    };
+    return kinds[node->kind](r, node);
 }
 
 static bool exec_body(struct dt_tpl_run *r, const struct dt_tpl_nodes *body)
