@@ -19,28 +19,17 @@
 /* The steps of a decoder, in the only order in which they can be streamed. */
 enum stage { START, REPLACED, FALLEN_BACK, FUSED, STRIPPED, BYTES };
 
-static int copy_string(char **to, size_t *bytes, const json_t *text,
-                       struct dt_error *err)
-{
-    *bytes = json_string_length(text);
-    *to = malloc(*bytes + 1);
-    if (!*to)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    memcpy(*to, json_string_value(text), *bytes + 1);
-    return 0;
-}
-
 static int read_replace(struct dt_tok_decoder *decoder, const json_t *value,
                         struct dt_error *err)
 {
     const json_t *pattern = dt_tok_json_string_pattern(value, err);
     const json_t *content =
         pattern ? dt_tok_json_get(value, "content", JSON_STRING, err) : NULL;
-    if (!content || copy_string(&decoder->pattern, &decoder->pattern_bytes,
-                                pattern, err) < 0)
+    if (!content || dt_tok_json_copy(pattern, SIZE_MAX, &decoder->pattern,
+                                     &decoder->pattern_bytes, err) < 0)
         return -1;
-    return copy_string(&decoder->content, &decoder->content_bytes, content,
-                       err);
+    return dt_tok_json_copy(content, SIZE_MAX, &decoder->content,
+                            &decoder->content_bytes, err);
 }
 
 /* Reads Metaspace, which is like Replace, but if marks were prepended, removes
@@ -65,7 +54,8 @@ static int read_metaspace(struct dt_tok_decoder *decoder, const json_t *value,
     decoder->content_bytes = 1;
     if (!decoder->content)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    return copy_string(&decoder->pattern, &decoder->pattern_bytes, mark, err);
+    return dt_tok_json_copy(mark, SIZE_MAX, &decoder->pattern,
+                            &decoder->pattern_bytes, err);
 }
 
 static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,

@@ -97,6 +97,20 @@ const json_t *dt_tok_json_string_pattern(const json_t *object,
     return NULL;
 }
 
+int dt_tok_json_copy(const json_t *text, size_t most, char **to, size_t *bytes,
+                     struct dt_error *err)
+{
+    *bytes = json_string_length(text);
+    if (*bytes > most)
+        return dt_error_set(err, EX_DATAERR, "%zu bytes, at most %zu", *bytes,
+                            most);
+    *to = malloc(*bytes + 1);
+    if (!*to)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    memcpy(*to, json_string_value(text), *bytes + 1);
+    return 0;
+}
+
 const char *dt_tok_shown(const char *text, size_t bytes,
                          char out[DT_TOK_SHOWN_BYTES])
 {

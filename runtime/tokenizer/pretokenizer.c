@@ -28,50 +28,40 @@ void dt_tok_step_fini(struct dt_tok_step *step)
 
 /* Adds a step. NULL and err: EX_DATAERR, there are too many. */
 static struct dt_tok_step *add(struct dt_tokenizer *tokenizer,
-                               enum dt_tok_step_kind kind, struct dt_error *err)
+                               const struct dt_tok_step *step,
+                               struct dt_error *err)
 {
-    struct dt_tok_step *step = &tokenizer->steps[tokenizer->step_count];
     if (tokenizer->step_count == DT_TOK_STEPS_MAX) {
         dt_error_set(err, EX_DATAERR, "more than %d steps", DT_TOK_STEPS_MAX);
         return NULL;
     }
-    tokenizer->step_count++;
-    step->kind = kind;
-    step->behavior = DT_TOK_ISOLATED;
-    return step;
-}
-
-static int set_text(struct dt_tok_step *step, const char *text, size_t bytes,
-                    struct dt_error *err)
-{
-    step->text = malloc(bytes + 1);
-    if (!step->text)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    memcpy(step->text, text, bytes);
-    step->text[bytes] = '\0';
-    step->text_bytes = bytes;
-    return 0;
+    tokenizer->steps[tokenizer->step_count] = *step;
+    return &tokenizer->steps[tokenizer->step_count++];
 }
 
 static int read_byte_level(struct dt_tokenizer *tokenizer, const json_t *value,
                            struct dt_error *err)
 {
+    static const struct dt_tok_step space = {.kind = DT_TOK_STEP_SPACE};
+    static const struct dt_tok_step words = {.kind = DT_TOK_STEP_WORDS,
+                                             .words = DT_TOK_WORDS_GPT2};
     bool prefix, regex;
-    struct dt_tok_step *step;
     if (dt_tok_json_flag(value, "add_prefix_space", true, &prefix, err) < 0 ||
         dt_tok_json_flag(value, "use_regex", true, &regex, err) < 0)
         return -1;
-    if (prefix && !add(tokenizer, DT_TOK_STEP_SPACE, err))
+    if (prefix && !add(tokenizer, &space, err))
         return -1;
     tokenizer->model.byte_level = true;
     tokenizer->prefix_space = prefix;
-    if (!regex)
-        return 0;
-    step = add(tokenizer, DT_TOK_STEP_WORDS, err);
-    if (!step)
-        return -1;
-    step->words = DT_TOK_WORDS_GPT2;
-    return 0;
+    return !regex || add(tokenizer, &words, err) ? 0 : -1;
+}
+
+/* Copies a string to the text of a step. */
+static int copy_text(struct dt_tok_step *step, const json_t *text,
+                     struct dt_error *err)
+{
+    return dt_tok_json_copy(text, SIZE_MAX, &step->text, &step->text_bytes,
+                            err);
 }
 
 static int read_behavior(struct dt_tok_step *step, const json_t *value,
@@ -93,106 +83,68 @@ static int read_behavior(struct dt_tok_step *step, const json_t *value,
 
 /* Reads a Split. A known pattern with the usual behavior becomes a WORDS step.
  */
-static int read_split(struct dt_tokenizer *tokenizer, const json_t *value,
-                      struct dt_error *err)
+static int read_split(struct dt_tokenizer *tokenizer, struct dt_tok_step *step,
+                      const json_t *value, struct dt_error *err)
 {
     const json_t *regex =
         json_object_get(json_object_get(value, "pattern"), "Regex");
-    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    const json_t *text = regex;
-    if (!step || read_behavior(step, value, err) < 0)
+    (void)tokenizer;
+    if (read_behavior(step, value, err) < 0)
         return -1;
     if (!json_is_string(regex)) {
-        text = dt_tok_json_string_pattern(value, err);
-        return text ? set_text(step, json_string_value(text),
-                               json_string_length(text), err)
-                    : -1;
+        const json_t *text = dt_tok_json_string_pattern(value, err);
+        return text ? copy_text(step, text, err) : -1;
     }
     step->words =
-        dt_tok_words_find(json_string_value(text), json_string_length(text));
+        dt_tok_words_find(json_string_value(regex), json_string_length(regex));
     if (step->words && step->behavior == DT_TOK_ISOLATED && !step->invert) {
         step->kind = DT_TOK_STEP_WORDS;
         return 0;
     }
     step->find = DT_TOK_FIND_REGEX;
-    step->regex = dt_tok_regex_create(json_string_value(text),
-                                      json_string_length(text), err);
+    step->regex = dt_tok_regex_create(json_string_value(regex),
+                                      json_string_length(regex), err);
     return step->regex ? 0 : dt_error_prefix(err, "pattern");
 }
 
-static int read_digits(struct dt_tokenizer *tokenizer, const json_t *value,
-                       struct dt_error *err)
+static int read_digits(struct dt_tokenizer *tokenizer, struct dt_tok_step *step,
+                       const json_t *value, struct dt_error *err)
 {
     bool single;
-    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    if (!step ||
-        dt_tok_json_flag(value, "individual_digits", false, &single, err) < 0)
+    (void)tokenizer;
+    if (dt_tok_json_flag(value, "individual_digits", false, &single, err) < 0)
         return -1;
-    step->find = DT_TOK_FIND_NUMBER;
     step->behavior = single ? DT_TOK_ISOLATED : DT_TOK_CONTIGUOUS;
     return 0;
 }
 
-static int add_spaces(struct dt_tokenizer *tokenizer, const json_t *value,
-                      struct dt_error *err)
-{
-    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    (void)value;
-    if (!step)
-        return -1;
-    step->find = DT_TOK_FIND_SPACE;
-    step->behavior = DT_TOK_REMOVED;
-    return 0;
-}
-
-static int add_runs(struct dt_tokenizer *tokenizer, const json_t *value,
-                    struct dt_error *err)
-{
-    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    (void)value;
-    if (!step)
-        return -1;
-    step->find = DT_TOK_FIND_RUN;
-    step->behavior = DT_TOK_REMOVED;
-    step->invert = true;
-    return 0;
-}
-
-static int read_punctuation(struct dt_tokenizer *tokenizer, const json_t *value,
+static int read_punctuation(struct dt_tokenizer *tokenizer,
+                            struct dt_tok_step *step, const json_t *value,
                             struct dt_error *err)
 {
-    struct dt_tok_step *step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    if (!step)
-        return -1;
-    step->find = DT_TOK_FIND_PUNCTUATION;
+    (void)tokenizer;
     return json_object_get(value, "behavior") ? read_behavior(step, value, err)
                                               : 0;
 }
 
-static int read_bert(struct dt_tokenizer *tokenizer, const json_t *value,
-                     struct dt_error *err)
+/* Reads a key with one character, the text of a step. */
+static int read_character(struct dt_tok_step *step, const json_t *value,
+                          const char *key, struct dt_error *err)
 {
-    struct dt_tok_step *step;
-    if (add_spaces(tokenizer, value, err) < 0 ||
-        !(step = add(tokenizer, DT_TOK_STEP_PATTERN, err)))
-        return -1;
-    step->find = DT_TOK_FIND_PUNCTUATION;
-    return 0;
-}
-
-static int read_delimiter(struct dt_tokenizer *tokenizer, const json_t *value,
-                          struct dt_error *err)
-{
-    const json_t *text = dt_tok_json_get(value, "delimiter", JSON_STRING, err);
-    struct dt_tok_step *step;
-    if (!text || !(step = add(tokenizer, DT_TOK_STEP_PATTERN, err)))
+    const json_t *text = dt_tok_json_get(value, key, JSON_STRING, err);
+    if (!text)
         return -1;
     if (json_string_length(text) == 0 || json_string_length(text) > 4)
-        return dt_error_set(err, EX_DATAERR,
-                            "delimiter: expected one character");
-    step->behavior = DT_TOK_REMOVED;
-    return set_text(step, json_string_value(text), json_string_length(text),
-                    err);
+        return dt_error_set(err, EX_DATAERR, "%s: expected one character", key);
+    return copy_text(step, text, err);
+}
+
+static int read_delimiter(struct dt_tokenizer *tokenizer,
+                          struct dt_tok_step *step, const json_t *value,
+                          struct dt_error *err)
+{
+    (void)tokenizer;
+    return read_character(step, value, "delimiter", err);
 }
 
 /* Reads prepend_scheme, or add_prefix_space of older files. */
@@ -218,60 +170,79 @@ static int read_scheme(struct dt_tok_step *step, const json_t *value,
     return 0;
 }
 
-static int read_metaspace(struct dt_tokenizer *tokenizer, const json_t *value,
+static int read_metaspace(struct dt_tokenizer *tokenizer,
+                          struct dt_tok_step *step, const json_t *value,
                           struct dt_error *err)
 {
+    static const struct dt_tok_step cut = {.kind = DT_TOK_STEP_PATTERN,
+                                           .behavior = DT_TOK_MERGED_WITH_NEXT};
     bool split;
-    const json_t *mark =
-        dt_tok_json_get(value, "replacement", JSON_STRING, err);
-    struct dt_tok_step *step;
-    if (!mark || dt_tok_json_flag(value, "split", true, &split, err) < 0 ||
-        !(step = add(tokenizer, DT_TOK_STEP_MARK, err)))
-        return -1;
-    if (json_string_length(mark) == 0 || json_string_length(mark) > 4)
-        return dt_error_set(err, EX_DATAERR,
-                            "replacement: expected one character");
-    if (read_scheme(step, value, err) < 0 ||
-        set_text(step, json_string_value(mark), json_string_length(mark), err) <
-            0)
+    if (read_character(step, value, "replacement", err) < 0 ||
+        dt_tok_json_flag(value, "split", true, &split, err) < 0 ||
+        read_scheme(step, value, err) < 0)
         return -1;
     if (!split)
         return 0;
-    step = add(tokenizer, DT_TOK_STEP_PATTERN, err);
-    if (!step)
-        return -1;
-    step->behavior = DT_TOK_MERGED_WITH_NEXT;
-    return set_text(step, json_string_value(mark), json_string_length(mark),
-                    err);
+    step = add(tokenizer, &cut, err);
+    return step ? read_character(step, value, "replacement", err) : -1;
 }
 
+/* Steps by the types that have them, in their order; `read` reads keys. */
 static const struct {
     const char *type;
-    int (*read)(struct dt_tokenizer *tokenizer, const json_t *value,
-                struct dt_error *err);
-} readers[] = {
-    {"ByteLevel", read_byte_level},
-    {"Split", read_split},
-    {"Digits", read_digits},
-    {"Metaspace", read_metaspace},
-    {"Whitespace", add_runs},
-    {"WhitespaceSplit", add_spaces},
-    {"Punctuation", read_punctuation},
-    {"BertPreTokenizer", read_bert},
-    {"CharDelimiterSplit", read_delimiter},
+    struct dt_tok_step step;
+    int (*read)(struct dt_tokenizer *tokenizer, struct dt_tok_step *step,
+                const json_t *value, struct dt_error *err);
+} types[] = {
+    {"Split", {.kind = DT_TOK_STEP_PATTERN}, read_split},
+    {"Digits",
+     {.kind = DT_TOK_STEP_PATTERN, .find = DT_TOK_FIND_NUMBER},
+     read_digits},
+    {"Metaspace", {.kind = DT_TOK_STEP_MARK}, read_metaspace},
+    {"Whitespace",
+     {.kind = DT_TOK_STEP_PATTERN, .find = DT_TOK_FIND_RUN, .invert = true},
+     NULL},
+    {"WhitespaceSplit",
+     {.kind = DT_TOK_STEP_PATTERN, .find = DT_TOK_FIND_SPACE},
+     NULL},
+    {"Punctuation",
+     {.kind = DT_TOK_STEP_PATTERN,
+      .find = DT_TOK_FIND_PUNCTUATION,
+      .behavior = DT_TOK_ISOLATED},
+     read_punctuation},
+    {"BertPreTokenizer",
+     {.kind = DT_TOK_STEP_PATTERN, .find = DT_TOK_FIND_SPACE},
+     NULL},
+    {"BertPreTokenizer",
+     {.kind = DT_TOK_STEP_PATTERN,
+      .find = DT_TOK_FIND_PUNCTUATION,
+      .behavior = DT_TOK_ISOLATED},
+     NULL},
+    {"CharDelimiterSplit", {.kind = DT_TOK_STEP_PATTERN}, read_delimiter},
 };
 
 static int read_one(void *ctx, const json_t *value, struct dt_error *err)
 {
     struct dt_tokenizer *tokenizer = ctx;
     const char *type = dt_tok_json_type(value, err);
+    bool known = false;
     if (!type)
         return -1;
     if (tokenizer->model.byte_level)
         return dt_error_set(err, EX_DATAERR, "nothing may follow ByteLevel");
-    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++)
-        if (!strcmp(type, readers[i].type))
-            return readers[i].read(tokenizer, value, err);
+    if (!strcmp(type, "ByteLevel"))
+        return read_byte_level(tokenizer, value, err);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(type, types[i].type) != 0)
+            continue;
+        known = true;
+        struct dt_tok_step *step = add(tokenizer, &types[i].step, err);
+        if (!step ||
+            (types[i].read && types[i].read(tokenizer, step, value, err) < 0))
+            return -1;
+    }
+    if (known)
+        return 0;
     return dt_tok_json_unsupported(
         type,
         "ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, "

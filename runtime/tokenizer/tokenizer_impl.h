@@ -62,6 +62,12 @@ int dt_tok_json_parts(const json_t *part, const char *key,
 const json_t *dt_tok_json_string_pattern(const json_t *object,
                                          struct dt_error *err);
 
+/* Copies a string of at most `most` bytes. -1: EX_DATAERR, it is longer;
+ * EX_OSERR.
+ */
+int dt_tok_json_copy(const json_t *text, size_t most, char **to, size_t *bytes,
+                     struct dt_error *err);
+
 /* Writes directory/name to path. Returns 1 if that exists, 0 if not. -1:
  * EX_NOINPUT, it is too long.
  */
