@@ -101,8 +101,7 @@ static int refuse(const struct arrow *arrow, const struct field *field,
     snprintf(name, sizeof(name), "%.*s",
              (int)(field->name_bytes < 80 ? field->name_bytes : 80),
              field->name);
-    for (char *p = name; *p; p++)
-        *p = (unsigned char)*p < ' ' ? '?' : *p;
+    dt_line_printable(name, name, sizeof(name));
     return dt_error_set(err, EX_DATAERR, "%s: column %s: %s", arrow->path, name,
                         what);
 }
@@ -326,14 +325,6 @@ struct batch {
     size_t unpacked_bytes, unpacked_room;
 };
 
-static uint64_t little(const uint8_t *from, size_t width)
-{
-    uint64_t value = 0;
-    for (size_t i = width; i-- > 0;)
-        value = value << 8 | from[i];
-    return value;
-}
-
 /* --- buffers --- */
 
 /* Unpacks a buffer behind those that were unpacked before it. */
@@ -341,7 +332,7 @@ static int unpack(struct batch *b, struct buffer *buffer, struct dt_error *err)
 {
     if (buffer->bytes < 8)
         return bad(b->arrow, "a compressed buffer is damaged", err);
-    const uint64_t bytes = little(buffer->at, 8);
+    const uint64_t bytes = dt_little(buffer->at, 8);
     buffer->at += 8;
     buffer->bytes -= 8;
     if (bytes == UINT64_MAX) /* stored as it is */
@@ -365,7 +356,7 @@ static uint64_t unpacked_size(const struct batch *b)
         const uint64_t at = (uint64_t)dt_flat_item_number(b->buffers, i, 16, 0);
         if (at <= b->bytes && b->bytes - at >= 8 &&
             dt_flat_item_number(b->buffers, i, 16, 8) >= 8) {
-            uint64_t bytes = little(b->body + at, 8);
+            uint64_t bytes = dt_little(b->body + at, 8);
             sum += bytes == UINT64_MAX ? 0 : bytes;
             if (bytes != UINT64_MAX &&
                 (bytes > UNPACKED_BYTES || sum > UNPACKED_BYTES))
@@ -397,7 +388,7 @@ static int take_buffer(struct batch *b, uint64_t least, struct buffer *buffer,
 
 static uint64_t offset_at(const struct field *field, uint64_t i)
 {
-    return little(field->offsets.at + i * field->width, field->width);
+    return dt_little(field->offsets.at + i * field->width, field->width);
 }
 
 /* Offsets ascend and end within `most`. */
@@ -529,7 +520,7 @@ static int open_batch(struct arrow *arrow, struct dt_flat_table batch,
 static double float_at(const struct field *field, uint64_t i)
 {
     const uint64_t bits =
-        little(field->data.at + i * field->width, field->width);
+        dt_little(field->data.at + i * field->width, field->width);
     const uint32_t low = (uint32_t)bits;
     float single;
     double real;
@@ -544,7 +535,7 @@ static double float_at(const struct field *field, uint64_t i)
 static int64_t integer_at(const struct field *field, uint64_t i)
 {
     const size_t shift = 64 - 8 * field->width;
-    uint64_t bits = little(field->data.at + i * field->width, field->width);
+    uint64_t bits = dt_little(field->data.at + i * field->width, field->width);
     return (int64_t)(bits << shift) >> shift;
 }
 
@@ -615,7 +606,7 @@ static int put_value(const struct arrow *arrow, size_t f, uint64_t i,
         break;
     case ARROW_UNSIGNED:
         dt_row_json_unsigned(
-            out, little(field->data.at + i * field->width, field->width));
+            out, dt_little(field->data.at + i * field->width, field->width));
         break;
     case ARROW_FLOAT:
         dt_row_json_double(out, float_at(field, i));
@@ -670,12 +661,6 @@ static int read_bytes(struct stream *s, uint64_t count, uint8_t **to,
     return 0;
 }
 
-static uint32_t number_at(const uint8_t *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 |
-           (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
 /* Reads the next message. 1, or 0 at the end of the stream. */
 static int read_message(struct stream *s, struct dt_error *err)
 {
@@ -686,10 +671,10 @@ static int read_message(struct stream *s, struct dt_error *err)
         return bad(&s->arrow, "cut short", err);
     if (dt_input_at(s->input, s->at, begin, sizeof(begin), err) < 0)
         return -1;
-    if (number_at(begin) != UINT32_MAX)
+    if (dt_little(begin, 4) != UINT32_MAX)
         return bad(&s->arrow, "a message does not begin as it should", err);
     s->at += sizeof(begin);
-    s->metadata_bytes = number_at(begin + 4);
+    s->metadata_bytes = dt_little(begin + 4, 4);
     if (s->metadata_bytes == 0)
         return 0;
     if (s->metadata_bytes > METADATA_BYTES)

@@ -12,6 +12,15 @@
 #include "base/file.h"
 #include "data/forms/forms.h"
 
+/* A little-endian number of up to 8 bytes. */
+static inline uint64_t dt_little(const uint8_t *from, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = bytes; i-- > 0;)
+        value = value << 8 | from[i];
+    return value;
+}
+
 /* ---- json_lines.c: lines of JSON on their way to a file without a name ----
  *
  * A failure is kept until the end of a row, so that the functions in between
@@ -164,6 +173,17 @@ void dt_thrift_skip(struct dt_thrift *t, enum dt_thrift_type type);
 /* The value of a field of type I16, I32 or I64; of another type: it is bad. */
 int64_t dt_thrift_integer(struct dt_thrift *t,
                           const struct dt_thrift_field *field);
+
+/* A field of a structure that is a number or, with `flag`, true or false. */
+struct dt_thrift_number {
+    int id;
+    uint64_t *to;
+    bool flag;
+};
+
+/* Reads the numbers of a structure, and passes all of its other fields. */
+void dt_thrift_numbers(struct dt_thrift *t,
+                       const struct dt_thrift_number *numbers, size_t count);
 
 /* An unsigned number of up to 64 bits, 7 in a byte. */
 uint64_t dt_thrift_varint(struct dt_thrift *t);

@@ -160,22 +160,14 @@ static int read_schema(struct dt_parquet *file, struct dt_thrift *t,
 /* ColumnMetaData */
 static void read_column(struct dt_thrift *t, struct dt_parquet_chunk *chunk)
 {
-    struct dt_thrift_field field = {0};
-    uint64_t data = 0, dictionary = 0, bytes = 0;
-    while (dt_thrift_next(t, &field)) {
-        if (field.id == 4)
-            chunk->codec = (int)dt_thrift_integer(t, &field);
-        else if (field.id == 5)
-            chunk->values = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 7)
-            bytes = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 9)
-            data = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 11)
-            dictionary = (uint64_t)dt_thrift_integer(t, &field);
-        else
-            dt_thrift_skip(t, field.type);
-    }
+    uint64_t codec = UINT64_MAX, bytes = 0, data = 0, dictionary = 0;
+    const struct dt_thrift_number numbers[] = {{4, &codec, false},
+                                               {5, &chunk->values, false},
+                                               {7, &bytes, false},
+                                               {9, &data, false},
+                                               {11, &dictionary, false}};
+    dt_thrift_numbers(t, numbers, sizeof(numbers) / sizeof(numbers[0]));
+    chunk->codec = (int)codec;
     chunk->begin = dictionary > 0 && dictionary < data ? dictionary : data;
     t->bad |= __builtin_add_overflow(chunk->begin, bytes, &chunk->end);
 }
@@ -285,8 +277,7 @@ static int open_footer(struct dt_parquet *file, struct dt_input *input,
                                   ? "it is encrypted"
                                   : "it is cut short, or something follows it",
                               err);
-    const uint64_t bytes = (uint64_t)tail[0] | (uint64_t)tail[1] << 8 |
-                           (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
+    const uint64_t bytes = dt_little(tail, 4);
     if (bytes > size - 4 - TAIL_BYTES || bytes > FOOTER_BYTES)
         return dt_parquet_bad(file, "its footer is larger than it", err);
     file->footer = malloc(bytes + 1);
@@ -350,18 +341,10 @@ static struct dt_parquet_leaf *first_leaf(struct rows *rows,
 
 /* --- values --- */
 
-static uint64_t bits_of(const struct dt_parquet_value *value)
-{
-    uint64_t bits = 0;
-    for (size_t i = value->count; i-- > 0;)
-        bits = bits << 8 | value->bytes[i];
-    return bits;
-}
-
 static void put_number(struct dt_line_out *out,
                        const struct dt_parquet_leaf *leaf)
 {
-    const uint64_t bits = bits_of(&leaf->value);
+    const uint64_t bits = dt_little(leaf->value.bytes, leaf->value.count);
     const bool is_unsigned = leaf->node->meaning == PARQUET_UNSIGNED;
     const uint32_t low = (uint32_t)bits;
     float single;

@@ -22,9 +22,7 @@ static int take_number(struct block *b, size_t bytes, size_t *value)
 {
     if (bytes > (size_t)(b->end - b->at))
         return -1;
-    *value = 0;
-    for (size_t i = bytes; i-- > 0;)
-        *value = *value << 8 | b->at[i];
+    *value = dt_little(b->at, bytes);
     b->at += bytes;
     return 0;
 }
@@ -98,11 +96,12 @@ enum codec { NONE, SNAPPY, GZIP, ZSTD = 6 };
 
 /* What a page says of itself. */
 struct header {
-    int type, encoding, levels; /* levels: their encoding */
-    uint64_t bytes, packed;     /* unpacked, and in the file */
+    int type;
+    uint64_t encoding, levels; /* levels: their encoding */
+    uint64_t bytes, packed;    /* unpacked, and in the file */
     uint64_t values;
     uint64_t def_bytes, rep_bytes; /* of DATA_V2, which are not packed */
-    bool is_packed;
+    uint64_t is_packed;            /* whether all else is */
 };
 
 static int bad(const struct dt_parquet_leaf *leaf, const char *what,
@@ -110,10 +109,9 @@ static int bad(const struct dt_parquet_leaf *leaf, const char *what,
 {
     const struct dt_parquet_node *node = leaf->node;
     char name[100];
-    size_t n = node->name_bytes < 80 ? node->name_bytes : 80;
-    for (size_t i = 0; i < n; i++)
-        name[i] = (unsigned char)node->name[i] < ' ' ? '?' : node->name[i];
-    name[n] = '\0';
+    snprintf(name, sizeof(name), "%.*s",
+             (int)(node->name_bytes < 80 ? node->name_bytes : 80), node->name);
+    dt_line_printable(name, name, sizeof(name));
     return dt_error_set(err, EX_DATAERR, "%s: column %s: %s", leaf->file->path,
                         name, what);
 }
@@ -147,9 +145,7 @@ static int next_run(struct dt_parquet_hybrid *h)
     const size_t bytes = (h->width + 7) / 8;
     if (bytes > left)
         return -1;
-    h->value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        h->value |= (uint32_t)t.at[i] << (8 * i);
+    h->value = (uint32_t)dt_little(t.at, bytes);
     h->left = count;
     h->at = t.at + bytes;
     return 0;
@@ -206,38 +202,24 @@ static int make_room(const struct dt_parquet_leaf *leaf, uint8_t **buffer,
     return 0;
 }
 
+/* Reads DataPageHeader, or DictionaryPageHeader, which has no levels. */
 static void read_data_header(struct dt_thrift *t, struct header *h)
 {
-    struct dt_thrift_field field = {0};
-    while (dt_thrift_next(t, &field)) {
-        if (field.id == 1)
-            h->values = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 2)
-            h->encoding = (int)dt_thrift_integer(t, &field);
-        else if (field.id == 3 && h->type == DATA)
-            h->levels = (int)dt_thrift_integer(t, &field);
-        else
-            dt_thrift_skip(t, field.type);
-    }
+    const struct dt_thrift_number numbers[] = {{1, &h->values, false},
+                                               {2, &h->encoding, false},
+                                               {3, &h->levels, false}};
+    dt_thrift_numbers(t, numbers, h->type == DATA ? 3 : 2);
 }
 
+/* Reads DataPageHeaderV2. */
 static void read_v2_header(struct dt_thrift *t, struct header *h)
 {
-    struct dt_thrift_field field = {0};
-    while (dt_thrift_next(t, &field)) {
-        if (field.id == 1)
-            h->values = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 4)
-            h->encoding = (int)dt_thrift_integer(t, &field);
-        else if (field.id == 5)
-            h->def_bytes = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 6)
-            h->rep_bytes = (uint64_t)dt_thrift_integer(t, &field);
-        else if (field.id == 7)
-            h->is_packed = field.type == THRIFT_TRUE;
-        else
-            dt_thrift_skip(t, field.type);
-    }
+    const struct dt_thrift_number numbers[] = {{1, &h->values, false},
+                                               {4, &h->encoding, false},
+                                               {5, &h->def_bytes, false},
+                                               {6, &h->rep_bytes, false},
+                                               {7, &h->is_packed, true}};
+    dt_thrift_numbers(t, numbers, 5);
 }
 
 /* Reads the header of the next page and passes it. */
@@ -357,8 +339,7 @@ static int take_plain(struct dt_parquet_leaf *leaf,
     if (type == PARQUET_BYTES) {
         if (left < 4)
             return -1;
-        n = (size_t)leaf->at[0] | (size_t)leaf->at[1] << 8 |
-            (size_t)leaf->at[2] << 16 | (size_t)leaf->at[3] << 24;
+        n = dt_little(leaf->at, 4);
         leaf->at += 4;
     }
     if (n > (size_t)(leaf->end - leaf->at))
@@ -426,13 +407,11 @@ static int take_levels(struct dt_parquet_leaf *leaf,
                        struct dt_parquet_hybrid *h, int most,
                        struct dt_error *err)
 {
-    uint32_t n;
     if (most == 0)
         return 0;
     if (leaf->end - leaf->at < 4)
         return bad(leaf, "a page is damaged", err);
-    n = (uint32_t)leaf->at[0] | (uint32_t)leaf->at[1] << 8 |
-        (uint32_t)leaf->at[2] << 16 | (uint32_t)leaf->at[3] << 24;
+    const size_t n = dt_little(leaf->at, 4);
     leaf->at += 4;
     if (n > (size_t)(leaf->end - leaf->at))
         return bad(leaf, "a page is damaged", err);
@@ -485,7 +464,7 @@ static int start_page(struct dt_parquet_leaf *leaf, const struct header *h,
         return -1;
     leaf->chunk.values -= h->values;
     leaf->page_values = h->values;
-    leaf->encoding = h->encoding;
+    leaf->encoding = (int)h->encoding;
     leaf->at = leaf->page;
     leaf->end = leaf->page + h->bytes;
     if (h->type == DATA_V2) {

@@ -167,3 +167,20 @@ size_t dt_thrift_list(struct dt_thrift *t, const struct dt_thrift_field *field,
     t->bad |= count > 0 && found != type;
     return t->bad ? 0 : count;
 }
+
+void dt_thrift_numbers(struct dt_thrift *t,
+                       const struct dt_thrift_number *numbers, size_t count)
+{
+    struct dt_thrift_field field = {0};
+    while (dt_thrift_next(t, &field)) {
+        size_t i = 0;
+        while (i < count && numbers[i].id != field.id)
+            i++;
+        if (i == count)
+            dt_thrift_skip(t, field.type);
+        else if (numbers[i].flag)
+            *numbers[i].to = field.type == THRIFT_TRUE;
+        else
+            *numbers[i].to = (uint64_t)dt_thrift_integer(t, &field);
+    }
+}
