@@ -46,6 +46,12 @@ struct dt_example_options {
     void *ctx;
 };
 
+/* The name of a key, or the usual one if it is NULL. */
+static inline const char *dt_key_or(const char *key, const char *usual)
+{
+    return key ? key : usual;
+}
+
 #define DT_TARGET_BIT UINT32_C(0x80000000)
 
 enum dt_side { DT_CHOSEN, DT_REJECTED, DT_SIDES };

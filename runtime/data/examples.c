@@ -202,19 +202,14 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
     };
     XXH3_64bits_update(state, numbers, sizeof(numbers));
     if (make->format == DT_FORMAT_PREFERENCE) { /* others have older caches */
-        hash_string(state,
-                    options->chosen_key ? options->chosen_key : "chosen");
-        hash_string(state,
-                    options->rejected_key ? options->rejected_key : "rejected");
-        hash_string(state,
-                    options->margin_key ? options->margin_key : "margin");
+        hash_string(state, dt_key_or(options->chosen_key, "chosen"));
+        hash_string(state, dt_key_or(options->rejected_key, "rejected"));
+        hash_string(state, dt_key_or(options->margin_key, "margin"));
     }
-    hash_string(state, options->text_key ? options->text_key : "text");
-    hash_string(state, options->prompt_key ? options->prompt_key : "prompt");
-    hash_string(state, options->completion_key ? options->completion_key
-                                               : "completion");
-    hash_string(state,
-                options->messages_key ? options->messages_key : "messages");
+    hash_string(state, dt_key_or(options->text_key, "text"));
+    hash_string(state, dt_key_or(options->prompt_key, "prompt"));
+    hash_string(state, dt_key_or(options->completion_key, "completion"));
+    hash_string(state, dt_key_or(options->messages_key, "messages"));
     if (!dt_make_is_plain(make)) {
         const uint64_t form[] = {LINES_VERSION, make->found.form};
         XXH3_64bits_update(state, form, sizeof(form));

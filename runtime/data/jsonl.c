@@ -76,11 +76,6 @@ const char *dt_jsonl_next(const char *data, size_t bytes, size_t *at,
 
 /* --- formats --- */
 
-static const char *key_or(const char *key, const char *usual)
-{
-    return key ? key : usual;
-}
-
 static int read_text(const json_t *root, const char *key,
                      struct dt_record *record, struct dt_error *err)
 {
@@ -177,7 +172,7 @@ static int read_tokens(const json_t *root, size_t vocab_size,
 static const char *find_messages(const json_t *root,
                                  const struct dt_example_options *options)
 {
-    const char *key = key_or(options->messages_key, "messages");
+    const char *key = dt_key_or(options->messages_key, "messages");
     return json_object_get(root, key) || !json_object_get(root, "conversations")
                ? key
                : "conversations";
@@ -188,18 +183,18 @@ static bool is_alpaca(const json_t *root,
                       const struct dt_example_options *options)
 {
     const json_t *prompt =
-        json_object_get(root, key_or(options->prompt_key, "prompt"));
+        json_object_get(root, dt_key_or(options->prompt_key, "prompt"));
     return dt_alpaca_is(root) && (!prompt || json_is_null(prompt)) &&
            (json_object_get(root, "output") ||
             json_object_get(root,
-                            key_or(options->completion_key, "completion")));
+                            dt_key_or(options->completion_key, "completion")));
 }
 
 /* Makes messages of instruction, input and output, or the completion. */
 static int read_alpaca(json_t *root, const struct dt_example_options *options,
                        struct dt_record *record, struct dt_error *err)
 {
-    const char *key = key_or(options->completion_key, "completion");
+    const char *key = dt_key_or(options->completion_key, "completion");
     const char *name = json_object_get(root, key) ? key : "output";
     const json_t *output = json_object_get(root, name);
     json_t *prompt = dt_alpaca_prompt(root, err), *answer = NULL;
@@ -226,19 +221,20 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
     bool has_turns = format == DT_FORMAT_MESSAGES ||
                      (format == DT_FORMAT_PROMPT_COMPLETION &&
                       !json_is_string(json_object_get(
-                          root, key_or(options->prompt_key, "prompt"))));
+                          root, dt_key_or(options->prompt_key, "prompt"))));
     if ((has_turns ? dt_turns_add_options(&record->turns, root, err)
                    : dt_turns_refuse_options(root, err)) < 0)
         return -1;
     switch (format) {
     case DT_FORMAT_TEXT:
-        return read_text(root, key_or(options->text_key, "text"), record, err);
+        return read_text(root, dt_key_or(options->text_key, "text"), record,
+                         err);
     case DT_FORMAT_PROMPT_COMPLETION:
         if (is_alpaca(root, options))
             return read_alpaca(root, options, record, err);
-        return read_pair(root, key_or(options->prompt_key, "prompt"),
-                         key_or(options->completion_key, "completion"), record,
-                         err);
+        return read_pair(root, dt_key_or(options->prompt_key, "prompt"),
+                         dt_key_or(options->completion_key, "completion"),
+                         record, err);
     case DT_FORMAT_TOKENIZED:
         return read_tokens(root, vocab_size, record, err);
     default: {
@@ -294,12 +290,12 @@ int dt_jsonl_format(const char *line, size_t length,
         return -1;
     if (json_object_get(root, find_messages(root, options)))
         *format = DT_FORMAT_MESSAGES;
-    else if (json_object_get(root, key_or(options->prompt_key, "prompt")) &&
-             json_object_get(root,
-                             key_or(options->completion_key, "completion")) &&
+    else if (json_object_get(root, dt_key_or(options->prompt_key, "prompt")) &&
+             json_object_get(
+                 root, dt_key_or(options->completion_key, "completion")) &&
              !json_is_boolean(json_object_get(root, "label")))
         *format = DT_FORMAT_PROMPT_COMPLETION;
-    else if (json_object_get(root, key_or(options->text_key, "text")))
+    else if (json_object_get(root, dt_key_or(options->text_key, "text")))
         *format = DT_FORMAT_TEXT;
     else if (is_alpaca(root, options))
         *format = DT_FORMAT_PROMPT_COMPLETION;

@@ -168,6 +168,11 @@ static int encode_turns(struct dt_masker *masker, const struct dt_turns *turns,
                         struct dt_error *err)
 {
     const struct dt_chat_input input = dt_turns_input(turns, count);
+    if (!masker->coder.chat) {
+        if (err)
+            *err = masker->no_chat;
+        return -1;
+    }
     if (masker->loss_on == DT_LOSS_ASSISTANT)
         flags |= DT_CHAT_TRAINING;
     return dt_chat_encode(&masker->coder, &input, flags, &masker->chat_text,
@@ -239,13 +244,9 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
     const struct dt_turns *turns = &record->turns;
     size_t first_target = 0, at = out->count;
     unsigned flags = masker->loss_on == DT_LOSS_ASSISTANT ? DT_CHAT_TRAINED : 0;
-    bool leaves_out;
-    if (!masker->coder.chat) {
-        if (err)
-            *err = masker->no_chat;
-        return -1;
-    }
-    if (compare_said(masker, record, &leaves_out, err) < 0)
+    bool leaves_out = false;
+    if (masker->coder.chat &&
+        compare_said(masker, record, &leaves_out, err) < 0)
         return -1;
     if (leaves_out)
         flags = DT_CHAT_TRAINED | DT_CHAT_OWNERS;
@@ -278,11 +279,6 @@ int dt_masker_prompt(struct dt_masker *masker, const char *text,
     if (text)
         return encode_joined(masker, text, strlen(text), "", &masker->prompt,
                              err);
-    if (!masker->coder.chat) {
-        if (err)
-            *err = masker->no_chat;
-        return -1;
-    }
     return encode_turns(masker, turns, turns->count, DT_CHAT_PROMPT,
                         &masker->prompt, err);
 }
@@ -320,11 +316,6 @@ static int encode_conversations(struct dt_masker *masker,
 {
     const struct dt_turns *chosen = &p->turns[DT_CHOSEN];
     const struct dt_turns *rejected = &p->turns[DT_REJECTED];
-    if (!masker->coder.chat) {
-        if (err)
-            *err = masker->no_chat;
-        return -1;
-    }
     return encode_turns(masker, chosen, p->prompt_turns, DT_CHAT_PROMPT,
                         &masker->prompt, err) < 0 ||
                    encode_turns(masker, rejected, rejected->count, 0,

@@ -188,8 +188,7 @@ static json_t *prompt_messages(const struct line *line, const char **key,
                                const struct dt_example_options *options)
 {
     const char *const keys[] = {line->prompt_key,
-                                options->messages_key ? options->messages_key
-                                                      : "messages",
+                                dt_key_or(options->messages_key, "messages"),
                                 "conversations"};
     for (int i = 0; i < 3; i++) {
         json_t *value = dt_line_value(line->root, keys[i]);
@@ -427,11 +426,10 @@ int dt_preference_read(const char *text, size_t length,
                        size_t vocab_size, struct dt_preference *p,
                        struct dt_error *err)
 {
-    struct line line = {
-        .prompt_key = options->prompt_key ? options->prompt_key : "prompt",
-        .key = {options->chosen_key ? options->chosen_key : "chosen",
-                options->rejected_key ? options->rejected_key : "rejected"}};
-    const char *margin = options->margin_key ? options->margin_key : "margin";
+    struct line line = {.prompt_key = dt_key_or(options->prompt_key, "prompt"),
+                        .key = {dt_key_or(options->chosen_key, "chosen"),
+                                dt_key_or(options->rejected_key, "rejected")}};
+    const char *margin = dt_key_or(options->margin_key, "margin");
     *p = (struct dt_preference){0};
     p->json = line.root = dt_line_parse(text, length, err);
     if (!line.root || refuse_media(line.root, err) < 0 ||

@@ -359,11 +359,6 @@ static int read_files(struct reader *reader, const char *const *paths,
     return rc == 0 ? choose_share(reader, err) : rc;
 }
 
-static const char *name_or(const char *name, const char *usual)
-{
-    return name ? name : usual;
-}
-
 struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
                                    const struct dt_tokenizer *tokenizer,
                                    const struct dt_prompts_options *options,
@@ -384,8 +379,8 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
                          lines->parse_special, err);
     if (prompts && reader.masker) {
         prompts->tokenizer = tokenizer;
-        prompts->prompt_key = name_or(lines->prompt_key, "prompt");
-        prompts->messages_key = name_or(lines->messages_key, "messages");
+        prompts->prompt_key = dt_key_or(lines->prompt_key, "prompt");
+        prompts->messages_key = dt_key_or(lines->messages_key, "messages");
         prompts->shuffle = options->shuffle;
         prompts->seed = options->seed;
         prompts->files = calloc(count, sizeof(*prompts->files));
