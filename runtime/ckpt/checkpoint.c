@@ -251,16 +251,24 @@ int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
 
 /* --- end --- */
 
+/* Makes a link to `target`, in place of what is at `path`. */
+static int make_link(const char *target, const char *path, struct dt_error *err)
+{
+    if (dt_file_remove(path, err) < 0)
+        return -1;
+    return symlink(target, path) < 0
+               ? dt_error_set(err, EX_IOERR, "%s: cannot create: %s", path,
+                              strerror(errno))
+               : 0;
+}
+
 /* Creates the link to `path` that rename_latest turns into <root>/latest, in
  * place of one that dt_ckpt_tidy could not bring there.
  */
 static int link_latest(const char *root, const char *path, struct dt_error *err)
 {
     char *temp = dt_ckpt_format(err, "%s/" TEMP_LATEST, root);
-    int rc = temp ? dt_file_remove(temp, err) : -1;
-    if (rc == 0 && symlink(strrchr(path, '/') + 1, temp) < 0)
-        rc = dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
-                          strerror(errno));
+    int rc = temp ? make_link(strrchr(path, '/') + 1, temp, err) : -1;
     free(temp);
     return rc;
 }
@@ -396,13 +404,10 @@ int dt_ckpt_set_best(const char *root, long step, struct dt_error *err)
 {
     char *link = dt_ckpt_format(err, "%s/best", root);
     char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "best", root);
-    char *name = dt_ckpt_format(err, "checkpoint-%ld", step);
+    char *name = dt_ckpt_format(err, STEP_PREFIX "%ld", step);
     int rc = -1;
     if (link && temp && name)
-        rc = dt_file_remove(step < 0 ? link : temp, err);
-    if (rc == 0 && step >= 0 && symlink(name, temp) < 0)
-        rc = dt_error_set(err, EX_IOERR, "%s: cannot create: %s", temp,
-                          strerror(errno));
+        rc = step < 0 ? dt_file_remove(link, err) : make_link(name, temp, err);
     if (rc == 0 && step >= 0)
         rc = dt_ckpt_rename(temp, link, err);
     free(name);

@@ -142,13 +142,20 @@ static int parse_sum(char *line, char **name, uint64_t *xxh3)
     return is_below(*name) ? 0 : -1;
 }
 
-static bool lists_file(const struct sums *sums, const char *name)
+/* Whether a name is listed; `end` is ')' for a file, '/' for files of a folder.
+ */
+static bool lists(const struct sums *sums, const char *name, char end)
 {
     size_t n = strlen(name);
     for (const char *at = sums->text; (at = strstr(at, name)); at += n)
-        if (at > sums->text && at[-1] == '(' && at[n] == ')')
+        if (at > sums->text && at[-1] == '(' && at[n] == end)
             return true;
     return false;
+}
+
+static bool lists_file(const struct sums *sums, const char *name)
+{
+    return lists(sums, name, ')');
 }
 
 /* Whether a run reads this file of a checkpoint, so that it must be listed.
@@ -159,16 +166,6 @@ static bool is_read(const struct sums *sums, const char *name)
     return dt_str_ends_with(name, ".safetensors") ||
            dt_str_ends_with(name, ".safetensors.index.json") ||
            (!sums->sealed && dt_str_ends_with(name, ".json"));
-}
-
-/* Whether files of the folder `name` are listed. */
-static bool lists_folder(const struct sums *sums, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = sums->text; (at = strstr(at, name)); at += n)
-        if (at > sums->text && at[-1] == '(' && at[n] == '/')
-            return true;
-    return false;
 }
 
 /* Checks that every file that a run reads is listed, in the directory itself if
@@ -189,7 +186,7 @@ static int check_folder(const struct sums *sums, const char *folder,
             rc =
                 dt_error_set(err, EX_DATAERR, "%s/%s: not listed in " SUMS_NAME,
                              sums->dir, name);
-        else if (!*folder && lists_folder(sums, name))
+        else if (!*folder && lists(sums, name, '/'))
             rc = check_folder(sums, strcat(name, "/"), err);
     }
     if (dir)

@@ -18,7 +18,7 @@
 #include "tensor/tensor.h"
 #include "weights/weights.h"
 
-static bool has_file(const char *dir, const char *name)
+bool dt_weights_has_file(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     return snprintf(path, sizeof(path), "%s/%s", dir, name) <
@@ -29,8 +29,8 @@ static bool has_file(const char *dir, const char *name)
 /* An adapter has no config.json of a model. */
 static bool is_adapter(const char *dir)
 {
-    return !has_file(dir, "config.json") &&
-           has_file(dir, DT_ADAPTER_CONFIG_FILE);
+    return !dt_weights_has_file(dir, "config.json") &&
+           dt_weights_has_file(dir, DT_ADAPTER_CONFIG_FILE);
 }
 
 int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err)
@@ -49,7 +49,7 @@ int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err)
                           "directory there as base_model_name_or_path",
                           dir);
     else if (rc == 0 && (!dt_file_find_dir(dir, adapter.base, base) ||
-                         !has_file(base, "config.json")))
+                         !dt_weights_has_file(base, "config.json")))
         rc = dt_error_set(err, EX_DATAERR,
                           "%s: an adapter beside the model %.200s, which is "
                           "not here: write its directory as "

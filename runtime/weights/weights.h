@@ -54,7 +54,8 @@ struct dt_weights *dt_weights_open_valued(const char *dir,
                                           const struct dt_layout *layout,
                                           bool *scores, struct dt_error *err);
 
-/* The same for the adapter in `dir` (model/model_adapter.h), with its layout. */
+/* The same for the adapter in `dir` (model/model_adapter.h), with its layout.
+ */
 struct dt_weights *dt_weights_open_adapter(const char *dir,
                                            const struct dt_layout *layout,
                                            struct dt_error *err);
@@ -104,6 +105,9 @@ int dt_weights_load_merged(const char *dir,
  */
 int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
                      enum dt_dtype *dtype, struct dt_error *err);
+
+/* Whether <dir>/<name> is there. */
+bool dt_weights_has_file(const char *dir, const char *name);
 
 /* Parameter i as a tensor called `name`, without a view. */
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,

@@ -155,19 +155,11 @@ int dt_weights_save(struct dt_ckpt_writer *writer,
 
 /* --- export --- */
 
-static bool has_file(const char *dir, const char *name)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof(path), "%s/%s", dir, name) <
-               (int)sizeof(path) &&
-           access(path, F_OK) == 0;
-}
-
 static int find_source(struct dt_export *export, struct dt_error *err)
 {
     if (dt_weights_find(export->from, export->found, err) < 0)
         return -1;
-    if (has_file(export->found, "checksums.txt"))
+    if (dt_weights_has_file(export->found, "checksums.txt"))
         return dt_ckpt_verify(export->found, NULL, err);
     return 0;
 }
@@ -185,8 +177,8 @@ static bool is_model(const char *path, DIR *dir)
              !S_ISREG(st.st_mode)))
             return false;
     }
-    return has_file(path, "config.json") &&
-           !has_file(path, "trainer_state.json");
+    return dt_weights_has_file(path, "config.json") &&
+           !dt_weights_has_file(path, "trainer_state.json");
 }
 
 static bool is_empty(DIR *dir)
@@ -244,8 +236,8 @@ static int load_weights(const struct dt_export *export,
 /* An adapter need not have a tokenizer of its own. */
 static const char *tokenizer_dir(const struct dt_export *export)
 {
-    return has_file(export->found, "tokenizer.json") ? export->found
-                                                     : export->base;
+    return dt_weights_has_file(export->found, "tokenizer.json") ? export->found
+                                                                : export->base;
 }
 
 static int write_model(const struct dt_export *export,
