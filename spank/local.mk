@@ -37,66 +37,28 @@ spank_libdtspank_la_SOURCES = \
 	spank/options.h \
 	spank/siteconf.c \
 	spank/siteconf.h \
-	spank/srun/advice.c \
-	spank/srun/advice.h \
-	spank/srun/apply.c \
-	spank/srun/apply.h \
 	spank/srun/argv.c \
-	spank/srun/argv.h \
-	spank/srun/change.c \
-	spank/srun/change.h \
 	spank/srun/deadline.c \
-	spank/srun/deadline.h \
-	spank/srun/inherited.c \
-	spank/srun/inherited.h \
-	spank/srun/pmix.c \
-	spank/srun/pmix.h \
-	spank/srun/preflight.c \
-	spank/srun/preflight.h \
 	spank/srun/requeue.c \
-	spank/srun/requeue.h \
-	spank/srun/srun_check.c \
-	spank/srun/srun_check.h \
-	spank/srun/srun_child.c \
-	spank/srun/srun_child.h \
 	spank/srun/srun_console.c \
-	spank/srun/srun_console.h \
-	spank/srun/srun_layout.c \
-	spank/srun/srun_layout.h \
+	spank/srun/srun_env.c \
+	spank/srun/srun_impl.h \
 	spank/srun/srun_overrides.c \
-	spank/srun/srun_overrides.h \
+	spank/srun/srun_runtime.c \
+	spank/srun/srun_slurm.c \
 	spank/srun/submit.c \
 	spank/srun/submit.h \
-	spank/srun/token.c \
-	spank/srun/token.h \
-	spank/task/elf.c \
-	spank/task/elf.h \
 	spank/task/gpu.c \
-	spank/task/gpu.h \
-	spank/task/port.c \
-	spank/task/port.h \
 	spank/task/program.c \
-	spank/task/program.h \
-	spank/task/siteenv.c \
-	spank/task/siteenv.h \
-	spank/task/task.c \
-	spank/task/task.h \
 	spank/task/task_cpu.c \
-	spank/task/task_cpu.h \
+	spank/task/task_env.c \
 	spank/task/task_facts.c \
-	spank/task/task_facts.h \
+	spank/task/task_impl.h \
 	spank/task/task_limits.c \
-	spank/task/task_limits.h \
 	spank/task/task_net.c \
-	spank/task/task_net.h \
 	spank/task/task_record.c \
-	spank/task/task_record.h \
 	spank/task/task_step.c \
 	spank/task/task_step.h \
-	spank/task/task_watch.c \
-	spank/task/task_watch.h \
-	spank/task/topology.c \
-	spank/task/topology.h \
 	# End of spank_libdtspank_la_SOURCES
 
 spank_LTLIBRARIES = spank/spank_disttrain.la

@@ -20,7 +20,7 @@
 #include <slurm/spank.h>
 
 #include "base/thread.h"
-#include "spank/srun/deadline.h"
+#include "spank/srun/srun_impl.h"
 
 static struct {
     uint32_t job;

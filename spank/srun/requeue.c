@@ -21,10 +21,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include "spank/srun/deadline.h"
-#include "spank/srun/requeue.h"
-#include "spank/srun/srun_child.h"
-#include "spank/srun/srun_console.h"
+#include "spank/srun/srun_impl.h"
 
 enum {
     SHORT_RUN_S = 60,

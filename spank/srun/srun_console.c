@@ -26,10 +26,7 @@
 #include "base/terminal.h"
 #include "contract/contract.h"
 #include "spank/hostlist.h"
-#include "spank/srun/argv.h"
-#include "spank/srun/srun_child.h"
-#include "spank/srun/srun_console.h"
-#include "spank/srun/token.h"
+#include "spank/srun/srun_impl.h"
 
 enum {
     FINISH_MS = 10 * 1000,

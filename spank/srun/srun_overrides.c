@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "spank/srun/srun_overrides.h"
+#include "spank/srun/srun_impl.h"
 
 int dtspank_overrides_check(const char *text, struct dt_error *err)
 {

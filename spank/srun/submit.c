@@ -19,21 +19,8 @@
 #include "spank/hostlist.h"
 #include "spank/options.h"
 #include "spank/siteconf.h"
-#include "spank/srun/advice.h"
-#include "spank/srun/apply.h"
-#include "spank/srun/argv.h"
-#include "spank/srun/change.h"
-#include "spank/srun/deadline.h"
-#include "spank/srun/inherited.h"
-#include "spank/srun/pmix.h"
-#include "spank/srun/preflight.h"
-#include "spank/srun/requeue.h"
-#include "spank/srun/srun_check.h"
-#include "spank/srun/srun_console.h"
-#include "spank/srun/srun_layout.h"
-#include "spank/srun/srun_overrides.h"
+#include "spank/srun/srun_impl.h"
 #include "spank/srun/submit.h"
-#include "spank/srun/token.h"
 
 enum {
     CHECK_DEADLINE_MS = 60000,
@@ -547,7 +534,7 @@ static const char *get_setting(const char *key, const char *name,
  * the tasks assume that rank 0 is on the first node. They do the same in a
  * heterogeneous job, so that they agree: only the component that comes here
  * first would get the variable. Returns false if the nodes are not fit; the
- * tasks then end by themselves, see preflight.h.
+ * tasks then end by themselves, see dtspank_preflight_run.
  */
 static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
 {

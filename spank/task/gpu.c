@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/task/gpu.h"
-#include "spank/task/task.h"
+#include "spank/task/task_impl.h"
 
 /* Slurm sets those that gres.conf asks for, all of them to the same list. */
 static const char *const lists[] = {

@@ -2,18 +2,183 @@
 /* task_cpu.c - binds a task to its CPUs, and warns if they are few */
 #include "config.h"
 
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/task/task.h"
-#include "spank/task/task_cpu.h"
+#include "spank/task/task_impl.h"
+
+#define SYS_CPU "/sys/devices/system/cpu/"
+#define SYS_NODE "/sys/devices/system/node/"
 
 enum {
+    LIST_BYTES = 32 * 1024, /* a list of every second CPU is shorter */
+    NO_CORE = UINT16_MAX,
+    PART_CORES = 2, /* at least: with one core each, training is 5 % slower */
     SMALL_PART = 4, /* warn of a mask of at most a quarter of the share; half
                      * may be deliberate
                      */
+    GPUS_MAX = 64,
 };
+
+static void add_range(struct dtspank_cpus *cpus, unsigned first, unsigned last)
+{
+    for (; first <= last && first < DTSPANK_CPUS_MAX; first++)
+        CPU_SET_S(first, sizeof(cpus->set), cpus->set);
+}
+
+/* Reads a list such as "0-3,8,10-11" into cpus; false if there is none. */
+static bool read_list(const char *path, struct dtspank_cpus *cpus)
+{
+    char text[LIST_BYTES];
+    char *at = text;
+    FILE *file = fopen(path, "re");
+    memset(cpus, 0, sizeof(*cpus));
+    if (!file)
+        return false;
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    while (*at >= '0' && *at <= '9') {
+        unsigned first = (unsigned)strtoul(at, &at, 10);
+        unsigned last = *at == '-' ? (unsigned)strtoul(at + 1, &at, 10) : first;
+        add_range(cpus, first, last);
+        if (*at == ',')
+            at++;
+    }
+    return true;
+}
+
+static bool has_cpu(const struct dtspank_cpus *cpus, unsigned cpu)
+{
+    return CPU_ISSET_S(cpu, sizeof(cpus->set), cpus->set);
+}
+
+/* Returns the online CPUs; none if they cannot be read. */
+static struct dtspank_cpus read_online(const char *root)
+{
+    char path[PATH_MAX];
+    struct dtspank_cpus online;
+    snprintf(path, sizeof(path), "%s" SYS_CPU "online", root);
+    read_list(path, &online);
+    return online;
+}
+
+/* The cores of a set, by number from 0 in the order found. */
+struct cores {
+    uint32_t count;
+    unsigned end;          /* one more than the last CPU of the set */
+    uint16_t of[DTSPANK_CPUS_MAX]; /* the core of a CPU, or NO_CORE */
+};
+
+/* Numbers the cores of `from` that are in `within` and have no number yet. */
+static void number_cores(const char *root, const struct dtspank_cpus *from,
+                         const struct dtspank_cpus *within, struct cores *cores)
+{
+    char path[PATH_MAX];
+    struct dtspank_cpus threads;
+    for (unsigned cpu = 0; cpu < cores->end; cpu++) {
+        if (!has_cpu(from, cpu) || !has_cpu(within, cpu) ||
+            cores->of[cpu] != NO_CORE)
+            continue;
+        snprintf(path, sizeof(path),
+                 "%s" SYS_CPU "cpu%u/topology/thread_siblings_list", root, cpu);
+        read_list(path, &threads);
+        add_range(&threads, cpu, cpu);
+        for (unsigned i = cpu; i < cores->end; i++)
+            if (has_cpu(&threads, i) && has_cpu(from, i))
+                cores->of[i] = (uint16_t)cores->count;
+        cores->count++;
+    }
+}
+
+/* Numbers the cores by NUMA node. Without NUMA nodes in sysfs, the order is
+ * that of the CPU numbers.
+ */
+static void order_cores(const char *root, const struct dtspank_cpus *from,
+                        struct cores *cores)
+{
+    char path[PATH_MAX];
+    struct dtspank_cpus nodes;
+    struct dtspank_cpus cpus;
+    cores->count = 0;
+    cores->end = DTSPANK_CPUS_MAX;
+    while (cores->end > 0 && !has_cpu(from, cores->end - 1))
+        cores->end--;
+    memset(cores->of, 0xff, sizeof(cores->of));
+    snprintf(path, sizeof(path), "%s" SYS_NODE "online", root);
+    read_list(path, &nodes);
+    for (unsigned node = 0; node < DTSPANK_CPUS_MAX; node++) {
+        if (!has_cpu(&nodes, node))
+            continue;
+        snprintf(path, sizeof(path), "%s" SYS_NODE "node%u/cpulist", root,
+                 node);
+        read_list(path, &cpus);
+        number_cores(root, from, &cpus, cores);
+    }
+    number_cores(root, from, from, cores);
+}
+
+/* Divides `from` into `count` even parts of whole cores with all of their
+ * threads, in the order of NUMA nodes and then of numbers, and writes part
+ * `index`. False if a part would be less than two cores: then it is better to
+ * let the threads with which a rank reads data and communicates run wherever
+ * there is room.
+ */
+static bool choose_part(const char *root, const struct dtspank_cpus *from,
+                        uint32_t index, uint32_t count,
+                        struct dtspank_cpus *share)
+{
+    struct cores cores;
+    order_cores(root, from, &cores);
+    if (cores.count / PART_CORES < count)
+        return false;
+    uint32_t first = index * cores.count / count;
+    uint32_t end = (index + 1) * cores.count / count;
+    memset(share, 0, sizeof(*share));
+    for (unsigned cpu = 0; cpu < cores.end; cpu++)
+        if (cores.of[cpu] != NO_CORE && cores.of[cpu] >= first &&
+            cores.of[cpu] < end)
+            add_range(share, cpu, cpu);
+    return true;
+}
+
+/* A driver's directory has links named by PCI addresses, and other files. */
+static int is_address(const struct dirent *entry)
+{
+    return strchr(entry->d_name, ':') != NULL;
+}
+
+static int read_near(const char *root, const char *driver,
+                     struct dtspank_cpus *near)
+{
+    char path[PATH_MAX];
+    struct dirent **found = NULL;
+    snprintf(path, sizeof(path), "%s/sys/bus/pci/drivers/%s", root, driver);
+    int count = scandir(path, &found, is_address, alphasort);
+    bool complete = count <= GPUS_MAX;
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s/local_cpulist",
+                 root, found[i]->d_name);
+        complete = complete && read_list(path, &near[i]);
+        free(found[i]);
+    }
+    free(found);
+    return complete && count > 0 ? count : 0;
+}
+
+/* Finds the CPUs near each GPU of NVIDIA's driver or, without any, of AMD's, in
+ * the order of PCI addresses, which is how Slurm, CUDA and HIP number them.
+ * Returns the number of GPUs; 0 if there are none or not everything can be
+ * read.
+ */
+static int find_near_gpus(const char *root, struct dtspank_cpus near[GPUS_MAX])
+{
+    int count = read_near(root, "nvidia", near);
+    return count > 0 ? count : read_near(root, "amdgpu", near);
+}
 
 static bool bound; /* this process is bound to its own part */
 
@@ -75,13 +240,13 @@ static uint32_t count_entries(const char *list)
 static bool choose_near_gpu(const struct dtspank_cpu_place *place,
                             const char *root, struct dtspank_cpus *cpus)
 {
-    struct dtspank_cpus near[DTSPANK_GPUS_MAX];
+    struct dtspank_cpus near[GPUS_MAX];
     struct dtspank_cpus all = *cpus;
     struct dtspank_cpus own;
     uint32_t index = 0;
     uint32_t sharers = 0;
     uint32_t step_gpus = place->gpu_count;
-    uint32_t gpus = (uint32_t)dtspank_topology_gpus(root, near);
+    uint32_t gpus = (uint32_t)find_near_gpus(root, near);
     if (gpus == 0 || step_gpus != count_entries(place->gpus) ||
         (step_gpus != place->tasks && !place->one_gpu))
         return false; /* the list may name only this task's GPUs */
@@ -100,20 +265,19 @@ static bool choose_near_gpu(const struct dtspank_cpu_place *place,
             sharers++;
         }
     }
-    return dtspank_topology_share(root, &own, index, sharers, cpus);
+    return choose_part(root, &own, index, sharers, cpus);
 }
 
 bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
                         struct dtspank_cpus *cpus)
 {
     struct dtspank_cpus all = *cpus;
-    struct dtspank_cpus online = dtspank_topology_online(root);
+    struct dtspank_cpus online = read_online(root);
     if (!is_shared_by_tasks(place, count_cpus(cpus), count_cpus(&online)))
         return false;
     if (place->gpus)
         return choose_near_gpu(place, root, cpus);
-    return dtspank_topology_share(root, &all, place->local_rank, place->tasks,
-                                  cpus);
+    return choose_part(root, &all, place->local_rank, place->tasks, cpus);
 }
 
 /* SLURM_CPUS_PER_TASK may come from the batch script. If it is larger than what
@@ -123,7 +287,7 @@ bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
 void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
                       const char *root, const struct dtspank_cpus *cpus)
 {
-    struct dtspank_cpus online = dtspank_topology_online(root);
+    struct dtspank_cpus online = read_online(root);
     uint32_t has = count_cpus(cpus);
     uint32_t share = place->tasks > 0 ? place->job_cpus / place->tasks : 0;
     uint32_t wanted = place->per_task > 0 && place->per_task < share

@@ -8,12 +8,7 @@
 #include <string.h>
 
 #include "contract/contract.h"
-#include "spank/task/gpu.h"
-#include "spank/task/port.h"
-#include "spank/task/task.h"
-#include "spank/task/task_cpu.h"
-#include "spank/task/task_facts.h"
-#include "spank/task/task_net.h"
+#include "spank/task/task_impl.h"
 
 enum {
     NODES_MAX = 65536,

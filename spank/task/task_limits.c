@@ -9,9 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "spank/task/task.h"
-#include "spank/task/task_limits.h"
-#include "spank/task/task_net.h"
+#include "spank/task/task_impl.h"
 
 enum {
     MANY_RANKS = 64,

@@ -21,17 +21,8 @@
 #include "contract/variables.h"
 #include "spank/options.h"
 #include "spank/siteconf.h"
-#include "spank/task/gpu.h"
-#include "spank/task/port.h"
-#include "spank/task/program.h"
-#include "spank/task/siteenv.h"
-#include "spank/task/task.h"
-#include "spank/task/task_cpu.h"
-#include "spank/task/task_facts.h"
-#include "spank/task/task_limits.h"
-#include "spank/task/task_record.h"
+#include "spank/task/task_impl.h"
 #include "spank/task/task_step.h"
-#include "spank/task/task_watch.h"
 
 enum {
     EXPORTED_BYTES = DT_VARIABLE_BYTES + 16384,

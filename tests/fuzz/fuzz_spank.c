@@ -16,8 +16,8 @@
 #include "contract/contract.h"
 #include "spank/hostlist.h"
 #include "spank/siteconf.h"
-#include "spank/srun/srun_check.h"
-#include "spank/task/port.h"
+#include "spank/srun/srun_impl.h"
+#include "spank/task/task_impl.h"
 #include "spank/task/task_step.h"
 #include "tests/unit/spank/spank_stub.h"
 

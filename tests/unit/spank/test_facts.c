@@ -18,7 +18,7 @@
 
 #include "contract/contract.h"
 #include "spank/siteconf.h"
-#include "spank/task/task_facts.h"
+#include "spank/task/task_impl.h"
 #include "tests/unit/spank/spank_stub.h"
 
 static struct dtspank_siteconf conf;

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "spank/task/task_net.h"
+#include "spank/task/task_impl.h"
 
 static void assert_none(const char *master, const char *other, const char *text)
 {

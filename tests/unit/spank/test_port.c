@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "spank/task/port.h"
+#include "spank/task/task_impl.h"
 
 enum {
     FIRST = 61000, /* the default range */

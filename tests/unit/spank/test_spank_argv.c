@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spank/srun/argv.h"
+#include "spank/srun/srun_impl.h"
 
 enum {
     WORDS_MAX = 16,

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "spank/srun/srun_check.h"
+#include "spank/srun/srun_impl.h"
 
 static char runtime[] = "/tmp/test_spank_check.XXXXXX";
 

@@ -19,7 +19,7 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/srun/deadline.h"
+#include "spank/srun/srun_impl.h"
 #include "tests/unit/spank/spank_stub.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/gpu.h"
+#include "spank/task/task_impl.h"
 #include "tests/unit/spank/spank_stub.h"
 
 static void set(const char *name, const char *value)

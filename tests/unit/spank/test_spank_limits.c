@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spank/task/task_limits.h"
+#include "spank/task/task_impl.h"
 #include "tests/unit/spank/spank_stub.h"
 #include "tests/unit/sysfs.h"
 

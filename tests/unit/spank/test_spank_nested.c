@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/srun/inherited.h"
+#include "spank/srun/srun_impl.h"
 #include "spank/task/task_step.h"
 #include "tests/unit/spank/spank_stub.h"
 

@@ -14,7 +14,7 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/srun/pmix.h"
+#include "spank/srun/srun_impl.h"
 #include "tests/unit/scratch.h"
 
 /* Stands in for Slurm's own, where dlsym() looks. */

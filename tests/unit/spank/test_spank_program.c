@@ -17,8 +17,7 @@
 #include <cmocka.h>
 
 #include "contract/contract.h"
-#include "spank/task/elf.h"
-#include "spank/task/program.h"
+#include "spank/task/task_impl.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/spank/spank_stub.h"
 

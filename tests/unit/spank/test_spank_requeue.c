@@ -17,9 +17,7 @@
 
 #include <slurm/slurm.h>
 
-#include "spank/srun/deadline.h"
-#include "spank/srun/requeue.h"
-#include "spank/srun/srun_console.h"
+#include "spank/srun/srun_impl.h"
 #include "tests/unit/spank/spank_stub.h"
 
 /* Slurm, as the module finds it: what is to come of the next requeue. */

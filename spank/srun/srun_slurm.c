@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * srun_layout.c - asks the controller which tasks of a step run on which node
+/* srun_slurm.c - looks up values of Slurm that it does not promise to plugins
  */
 #include "config.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
 
 #include "spank/hostlist.h"
-#include "spank/srun/srun_layout.h"
+#include "spank/srun/srun_impl.h"
 
 slurm_step_layout_t *dtspank_layout_get(uint32_t job, uint32_t step)
 {
@@ -35,4 +40,27 @@ int dtspank_layout_rank0(const slurm_step_layout_t *layout, char *host,
                 return dtspank_hostlist_nth(layout->node_list, node, host, size,
                                             NULL);
     return -1;
+}
+
+/* Slurm's own plugins read slurm.conf in this variable, so srun has it in all
+ * releases: in libslurmfull.so or, without that library, in srun itself.
+ */
+static const char *plugin_dirs(void)
+{
+    const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");
+    return conf ? conf->plugindir : NULL;
+}
+
+bool dtspank_pmix_is_there(void)
+{
+    const char *dir = plugin_dirs();
+    while (dir) {
+        char path[PATH_MAX];
+        size_t len = strcspn(dir, ":");
+        int n = snprintf(path, sizeof(path), "%.*s/mpi_pmix.so", (int)len, dir);
+        if (n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0)
+            return true;
+        dir = dir[len] ? dir + len + 1 : NULL;
+    }
+    return false;
 }

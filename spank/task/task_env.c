@@ -1,13 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* siteenv.c - sets the site's variables in tasks */
+/*
+ * task_env.c - reads and changes the environment of a task, as Slurm keeps it
+ */
 #include "config.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "spank/task/siteenv.h"
-#include "spank/task/task.h"
+#include "spank/task/task_impl.h"
+
+char *dtspank_printable(char *text)
+{
+    for (char *c = text; *c; c++)
+        if (iscntrl((unsigned char)*c))
+            *c = '?';
+    return text;
+}
+
+const char *dtspank_task_getenv(spank_t spank, const char *name)
+{
+    char **env = NULL;
+    size_t len = strlen(name);
+    if (spank_get_item(spank, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env)
+        return NULL;
+    for (; *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return *env + len + 1;
+    return NULL;
+}
+
+int dtspank_task_setenv(spank_t spank, const char *name, const char *value,
+                        struct dt_error *err)
+{
+    spank_err_t rc = spank_setenv(spank, name, value, 1);
+    if (rc != ESPANK_SUCCESS)
+        return dt_error_set(err, EX_OSERR, "cannot set %s: %s", name,
+                            spank_strerror(rc));
+    return 0;
+}
+
+bool dtspank_task_number(spank_t spank, const char *name, uint32_t *number)
+{
+    const char *text = dtspank_task_getenv(spank, name);
+    char *end = NULL;
+    if (!text || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    *number = (uint32_t)value;
+    return errno == 0 && value <= UINT32_MAX && *end == '\0';
+}
+
+bool dtspank_task_local(spank_t spank, uint32_t *rank, uint32_t *tasks)
+{
+    return dtspank_task_number(spank, "SLURM_LOCALID", rank) &&
+           spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, tasks) ==
+               ESPANK_SUCCESS &&
+           *rank < *tasks;
+}
+
+const char *dtspank_task_node(spank_t spank)
+{
+    const char *node = dtspank_task_getenv(spank, "SLURMD_NODENAME");
+    return node ? node : "?";
+}
 
 enum {
     PARTITION_BYTES = 256,

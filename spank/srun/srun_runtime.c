@@ -1,21 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* srun_check.c - runs `RUNTIME check --contract FILE` and parses its answer */
+/* srun_runtime.c - runs `RUNTIME check` and `RUNTIME doctor`, with a deadline
+ */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "contract/contract.h"
-#include "spank/srun/srun_check.h"
-#include "spank/srun/srun_child.h"
+#include "spank/srun/srun_impl.h"
+
+enum {
+    REAP_MS = 1000,
+    PREFLIGHT_MS = 60000, /* the doctor has its own, shorter deadlines */
+};
+
+int64_t dtspank_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Starts argv with no input, its stdout on out_fd, and default signal handling:
+ * srun has blocked or caught most signals by now. Returns 0 or an errno.
+ */
+static int spawn_child(char *const argv[], int out_fd, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
+                                     O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, argv[0], &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return rc;
+}
+
+/* A process in state D ignores SIGKILL. */
+void dtspank_child_kill(pid_t pid)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const int64_t deadline = dtspank_now_ms() + REAP_MS;
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && dtspank_now_ms() < deadline)
+        nanosleep(&nap, NULL);
+}
+
+/* Waits until the child has ended and stores its wait status. Kills a child
+ * that does not end before the deadline, and returns -1.
+ */
+static int wait_for_child(pid_t pid, int64_t deadline, int *status,
+                          struct dt_error *err)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (;;) {
+        pid_t got = waitpid(pid, status, WNOHANG);
+        if (got == pid)
+            return 0;
+        if (got < 0 && errno != EINTR)
+            return dt_error_set(err, EX_OSERR, "waitpid: %s", strerror(errno));
+        if (dtspank_now_ms() > deadline) {
+            dtspank_child_kill(pid);
+            return dt_error_set(err, EX_UNAVAILABLE, "it did not end");
+        }
+        nanosleep(&nap, NULL);
+    }
+}
 
 /* Reads to the end of fd into text[DT_CONTRACT_BYTES + 1] and terminates it. A
  * full buffer means that the answer is too long: the last byte is needed for
@@ -73,7 +146,7 @@ static int run_child(char *const argv[], int deadline_ms, char *text,
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC) != 0)
         return dt_error_set(err, EX_OSERR, "pipe: %s", strerror(errno));
-    int rc = dtspank_child_spawn(argv, fd[1], &pid);
+    int rc = spawn_child(argv, fd[1], &pid);
     close(fd[1]);
     if (rc != 0) {
         close(fd[0]);
@@ -82,7 +155,7 @@ static int run_child(char *const argv[], int deadline_ms, char *text,
     rc = read_answer(fd[0], deadline, text, err);
     close(fd[0]);
     if (rc == 0)
-        return dtspank_child_wait(pid, deadline, status, err);
+        return wait_for_child(pid, deadline, status, err);
     dtspank_child_kill(pid);
     return rc;
 }
@@ -251,4 +324,42 @@ int dtspank_check_run(const char *runtime, const char *file,
         return dt_error_prefix(err, "%s check", runtime);
     }
     return 0;
+}
+
+/* `job` is "JOB.STEP". */
+static int ask_doctor(const char *runtime, const char *job,
+                      struct dt_error *err)
+{
+    char *const argv[] = {(char *)runtime, "doctor",    "--brief",
+                          "--job",         (char *)job, NULL};
+    int64_t deadline = dtspank_now_ms() + PREFLIGHT_MS;
+    int status = 0;
+    pid_t pid;
+    int rc = spawn_child(argv, STDERR_FILENO, &pid);
+    if (rc != 0)
+        return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", runtime,
+                            strerror(rc));
+    if (wait_for_child(pid, deadline, &status, err) != 0)
+        return dt_error_prefix(err, "%s doctor", runtime);
+    if (WIFSIGNALED(status))
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "%s doctor: killed by signal %d", runtime,
+                            WTERMSIG(status));
+    if (WEXITSTATUS(status) == EX_UNAVAILABLE)
+        return dt_error_set(err, EX_UNAVAILABLE, "a node is not fit");
+    if (WEXITSTATUS(status) != 0)
+        return dt_error_set(err, EX_UNAVAILABLE, "%s doctor: exit status %d",
+                            runtime, WEXITSTATUS(status));
+    return 0;
+}
+
+int dtspank_preflight_run(const char *runtime, uint32_t job, uint32_t step,
+                          struct dt_error *err)
+{
+    char id[32];
+    snprintf(id, sizeof(id), "%u.%u", job, step);
+    if (ask_doctor(runtime, id, err) == 0)
+        return 0;
+    setenv(DT_ENV_PREFLIGHT, DT_PREFLIGHT_FAILED, 1);
+    return dt_error_prefix(err, "preflight: no task is started");
 }
