@@ -15,7 +15,7 @@
 #include "plan/plan.h"
 #include "run/data.h"
 #include "run/spec.h"
-#include "slurm/slurm.h"
+#include "slurm/job.h"
 #include "train/resume/resume.h"
 #include "weights/weights.h"
 

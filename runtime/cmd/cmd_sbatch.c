@@ -17,7 +17,7 @@
 #include "cmd/cmd_impl.h"
 #include "conf/conf.h"
 #include "contract/contract.h"
-#include "slurm/slurm.h"
+#include "slurm/job.h"
 
 struct options {
     bool submit, dry_run;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "slurm/slurm.h"
+#include "slurm/job.h"
 
 /* A key that corresponds to an option of srun and sbatch. */
 struct dt_setting {

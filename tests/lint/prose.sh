@@ -27,8 +27,6 @@ runtime/history
 runtime/launch
 runtime/model
 runtime/model/families
-runtime/ops
-runtime/ops/cpu
 runtime/ops/cuda
 runtime/page
 runtime/parallel

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm.h - a configuration as a job: options of srun, a batch script, ranks
+ * job.h - a configuration as a job: options of srun, a batch script, ranks
  *
  * Nothing here starts a job. The plugin asks for the options and variables of
  * `launch:` through the contract (contract/contract.h), `disttrain sbatch`
  * prints a script, and both check the sizes of the job before it is queued.
+ *
+ * Not slurm.h: <slurm/slurm.h> is Slurm's own.
  */
-#ifndef DT_SLURM_SLURM_H
-#define DT_SLURM_SLURM_H
+#ifndef DT_SLURM_JOB_H
+#define DT_SLURM_JOB_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,4 +155,4 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
                         const struct dt_srun_words *command,
                         const char *script);
 
-#endif /* DT_SLURM_SLURM_H */
+#endif /* DT_SLURM_JOB_H */
