@@ -23,16 +23,16 @@ enum { FIRST_BYTES = 1 << 18 };
 struct line_reader {
     int fd; /* -1: there is no file */
     char *buffer;
-    size_t size;       /* of the buffer, without that of a NUL */
-    size_t begin, end; /* what is read and not yet taken */
-    size_t scanned;    /* from begin on: has no line end */
+    size_t size;       /* of the buffer, without a NUL */
+    size_t begin, end; /* bytes that are read and not yet taken */
+    size_t scanned;    /* bytes from begin on without a line end */
     size_t limit;      /* longest line */
     bool ended, overlong;
     char *path;
 };
 
-/* Opens the file; one that is missing has no lines. Release with reader_fini,
- * also after a failure: -1, EX_IOERR or EX_OSERR.
+/* Opens the file; a missing file has no lines. Release with reader_fini, also
+ * after a failure: -1, EX_IOERR or EX_OSERR.
  */
 static int reader_init(struct line_reader *reader, const char *path,
                        size_t limit, struct dt_error *err)
@@ -59,8 +59,8 @@ static void reader_fini(struct line_reader *reader)
     *reader = (struct line_reader){.fd = -1};
 }
 
-/* Makes room in the buffer: what is left moves to its front; if that fills it,
- * it grows up to the limit, beyond which the line is dropped.
+/* Makes room in the buffer: moves the rest to its front, and if that fills it,
+ * lets it grow up to the limit. A longer line is dropped.
  */
 static int reader_make_room(struct line_reader *reader, struct dt_error *err)
 {
@@ -102,7 +102,9 @@ static int reader_fill(struct line_reader *reader, struct dt_error *err)
     return 0;
 }
 
-/* Takes `bytes` of a line and the line end after them. NULL: it is too long. */
+/* Takes `bytes` of a line and the line end after them. NULL: the line is too
+ * long.
+ */
 static const char *reader_take(struct line_reader *reader, size_t bytes,
                                bool whole)
 {
@@ -115,8 +117,9 @@ static const char *reader_take(struct line_reader *reader, size_t bytes,
     return overlong ? NULL : line;
 }
 
-/* The next line, with NUL in place of LF, until the next call; *whole: it ended
- * with LF, or is too long. 1; 0: there are no more; -1: EX_IOERR, EX_OSERR.
+/* Gets the next line, with NUL in place of LF, until the next call; *whole: it
+ * ended with LF, or is too long. 1; 0: there are no more; -1: EX_IOERR,
+ * EX_OSERR.
  */
 static int reader_next(struct line_reader *reader, const char **text,
                        size_t *bytes, bool *whole, struct dt_error *err)
@@ -142,7 +145,7 @@ static int reader_next(struct line_reader *reader, const char **text,
 
 /* --- lines of events.jsonl and ranks.jsonl --- */
 
-/* -1: there is none. */
+/* Returns a count; -1: it is none. */
 static long count_of(const json_t *value)
 {
     const json_int_t n =
@@ -265,8 +268,8 @@ static bool has_run(const char *dir, const char *below)
            is_there(dir, below, "run.json");
 }
 
-/* The directory and the name of the metrics for a path of either kind. -1:
- * EX_NOINPUT, EX_OSERR.
+/* Finds the directory and the name of the metrics for a path of either kind.
+ * -1: EX_NOINPUT, EX_OSERR.
  */
 static int find_files(const char *path, char **dir, const char **metrics,
                       struct dt_error *err)
@@ -334,7 +337,7 @@ static int read_facts(struct dt_history *history, struct dt_error *err)
     return rc < 0 ? -1 : dt_run_facts_name(&history->facts, history->dir, err);
 }
 
-/* A directory such as "." or ".." has no name to show. */
+/* Resolves a directory such as "." or "..", which has no name to show. */
 static char *real_dir(char *dir)
 {
     char *real = realpath(dir, NULL);
@@ -409,9 +412,10 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r") == bytes;
 }
 
-/* Calls `take` with each line until it takes one: 1. It returns 0 for a line
- * that is damaged, -1 without memory. A torn last line may be whole but for its
- * line end; if it is not, it is not damaged but early.
+/* Calls `take` for each line until it takes one, and returns 1. `take` returns
+ * 0 for a damaged line, -1 without memory. A last line without a line end
+ * counts if it is complete otherwise; if not, it is not damaged, but still
+ * being written.
  */
 static int next_line(struct dt_history *history, enum dt_history_file file,
                      int (*take)(struct dt_history *history, const char *text,

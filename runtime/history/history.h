@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * history.h - reads back what a run has written about itself
+ * history.h - reads back the files that a run has written about itself
  *
- * The files of logging.dir: metrics.jsonl, events.jsonl, ranks.jsonl, run.json.
- * Each may be missing: a run of an older version has only the first. They may
- * be of a run that still writes, or that died while it wrote. Each is read in
- * one pass with bounded memory; nothing in them is trusted.
+ * The files are metrics.jsonl, events.jsonl, ranks.jsonl and run.json of
+ * logging.dir. Each may be missing: a run of an older version has only the
+ * first. The run may still be writing them, or may have died while it wrote.
+ * Each file is read in one pass with bounded memory; nothing in them is
+ * trusted.
  */
 #ifndef DT_HISTORY_HISTORY_H
 #define DT_HISTORY_HISTORY_H
@@ -21,8 +22,8 @@
 /* A key of the configuration, as run.json has it. */
 struct dt_history_setting {
     const char *key;   /* "optimizer.lr" */
-    const char *value; /* JSON, but a string is as it is */
-    bool given;        /* by the file of the user */
+    const char *value; /* JSON, but strings without quotes */
+    bool given;        /* in the file of the user */
 };
 
 struct dt_history_node {
@@ -30,7 +31,7 @@ struct dt_history_node {
     size_t ranks; /* on this host */
 };
 
-/* The run began, or was resumed. */
+/* A start of the run, the first one or a resumption. */
 struct dt_history_start {
     double wall; /* seconds since 1970 */
     long step;   /* done before */
@@ -41,12 +42,12 @@ struct dt_history_start {
  * lists empty.
  */
 struct dt_history_facts {
-    const char *name; /* or else that of the directory: never NULL */
+    const char *name; /* or else the directory's: never NULL */
     const char *run_id, *job, *algorithm, *output_dir, *program;
     const char *config_path, *config_hash;
     const char *status;  /* running, finished, stopped, failed */
     const char *verdict; /* a sentence about the end */
-    const char *resume;  /* the command that continues the run */
+    const char *resume;  /* command that continues the run */
     const char *family, *data_hash, *peak_name;
     const char *train_data; /* the files, with commas between them */
     double parameters, layers, width, rows, total_steps, world, ended;
@@ -63,15 +64,15 @@ struct dt_history_facts {
     struct dt_history_setting *settings;
     size_t setting_count;
     const json_t *json;  /* all of run.json; NULL: there is none */
-    const char *problem; /* why run.json could not be read; NULL: it was, or
-                            there is none */
+    const char *problem; /* why run.json could not be read; NULL: it was read,
+                            or is missing */
 };
 
 struct dt_history;
 
-/* Opens what the directory `path` of a run, its logging.dir or a metrics.jsonl
- * names. Destroy it with dt_history_destroy. NULL and err: EX_NOINPUT, neither
- * metrics nor run.json are there; EX_IOERR, EX_OSERR.
+/* Opens the files of a run. `path` is its directory, its logging.dir or a
+ * metrics.jsonl. Destroy with dt_history_destroy. NULL and err: EX_NOINPUT,
+ * neither metrics nor run.json are there; EX_IOERR, EX_OSERR.
  */
 struct dt_history *dt_history_open(const char *path, struct dt_error *err);
 void dt_history_destroy(struct dt_history *history); /* NULL is fine */
@@ -85,20 +86,22 @@ const char *dt_history_dir(const struct dt_history *history);
 
 /* Reads the next line of metrics. Returns 1; 0: there are no more; -1:
  * EX_IOERR. Names live as long as the history; the value "time" is left out,
- * and wall is NaN where the line has none. Lines that are no record are counted
- * (dt_history_damaged) and skipped, as is a last line that is not yet whole.
+ * and wall is NaN if the line has none. Lines that are no record are counted
+ * (dt_history_damaged) and skipped; an incomplete last line is only skipped.
  */
 int dt_history_next(struct dt_history *history, struct dt_report_record *record,
                     struct dt_error *err);
 
-/* Of the record read last: seconds since its process began; NaN: unknown. */
+/* Seconds since the start of the process, in the record read last; NaN:
+ * unknown.
+ */
 double dt_history_seconds(const struct dt_history *history);
 
-/* The same for events. Their texts live until the next call. */
+/* As dt_history_next, for events. Their texts live until the next call. */
 int dt_history_next_event(struct dt_history *history,
                           struct dt_report_event *event, struct dt_error *err);
 
-/* The same for ranks. The arrays live until the next call. */
+/* As dt_history_next, for ranks. The arrays live until the next call. */
 int dt_history_next_ranks(struct dt_history *history,
                           struct dt_report_ranks *ranks, struct dt_error *err);
 
@@ -109,7 +112,7 @@ enum dt_history_file {
     DT_HISTORY_FILES
 };
 
-/* How many lines of a file, of those read so far, were damaged. */
+/* The number of damaged lines of a file among those read so far. */
 long dt_history_damaged(const struct dt_history *history,
                         enum dt_history_file file);
 

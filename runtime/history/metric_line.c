@@ -3,9 +3,8 @@
  * metric_line.c - a line of metrics.jsonl as a record
  *
  * Lines of a run have the same names in the same order. The quick reader
- * compares each name with the one that followed last time. What is unusual in
- * any way goes to jansson, which decides whether it is JSON and brings new
- * names in.
+ * compares each name with the one that followed last time. An unusual line goes
+ * to jansson, which decides whether it is JSON and adds new names.
  */
 #include "config.h"
 
@@ -27,13 +26,13 @@ enum {
     POWER_EXACT = 22,  /* 10^22 is an exact double */
 };
 
-/* Numbers of names. NONE: no name. */
+/* Indices of names. NONE: no name. */
 enum { NONE, STEP, SPLIT, TIME, WALL, FIRST_VALUE };
 
 struct metric_name {
     char *text;
     size_t bytes;
-    unsigned seen;  /* the number of the line that had it last */
+    unsigned seen;  /* number of the last line that had it */
     uint16_t after; /* the name that followed */
 };
 
@@ -111,7 +110,7 @@ static void record_begin(struct dt_report_record *record, double *seconds)
     record->wall = *seconds = NAN;
 }
 
-/* Takes a number under a name other than STEP and SPLIT. */
+/* Takes a number whose name is not STEP or SPLIT. */
 static void record_put(struct dt_report_record *record, double *seconds,
                        const struct dt_metric_names *names, uint16_t name,
                        double value)
@@ -169,7 +168,7 @@ static bool scale_exactly(uint64_t digits, int exponent, double *value)
     return true;
 }
 
-/* Reads a number of JSON. Returns what is behind it; NULL: it is none. */
+/* Reads a number of JSON. Returns the text after it; NULL: it is none. */
 static const char *read_number(const char *s, double *value)
 {
     const char *const begin = s;
@@ -197,8 +196,8 @@ static const char *read_number(const char *s, double *value)
     return s;
 }
 
-/* Reads the name behind a quote and its colon, expected to be the one that
- * followed `before`. NULL: it is not known, or was on this line already.
+/* Reads the name after a quote, and its colon. It is probably the one that
+ * followed `before` last time. NULL: it is unknown, or a repetition.
  */
 static const char *read_name(struct dt_metric_names *names, const char *s,
                              const char *end, uint16_t before, uint16_t *found)

@@ -30,7 +30,8 @@ static double number_of(const json_t *object, const char *key)
     return dt_json_number(json_object_get(object, key));
 }
 
-/* How many items of a list are read, with room for them in *items. */
+/* Allocates room for the items of a list in *items. Returns the number to read.
+ */
 static size_t list_room(const json_t *list, size_t max, size_t item_bytes,
                         void *items)
 {
@@ -41,7 +42,7 @@ static size_t list_room(const json_t *list, size_t max, size_t item_bytes,
     return room ? count : 0;
 }
 
-/* Strings; "" in place of what is none. */
+/* Reads strings; "" in place of other values. */
 static size_t read_words(const json_t *list, size_t max, const char ***words)
 {
     const size_t count = list_room(list, max, sizeof(**words), words);
@@ -114,8 +115,8 @@ static int read_settings(struct dt_run_facts *facts, struct dt_error *err)
     return 0;
 }
 
-/* The texts of a list with commas between them; NULL: there are none. The
- * caller frees it.
+/* Joins the texts of a list with commas; NULL: there are none. The caller frees
+ * the text.
  */
 static char *join_texts(const json_t *list)
 {

@@ -118,7 +118,7 @@ bool dt_bar_parse(const char *text, struct dt_bar *bar)
     return true;
 }
 
-/* A phase that counts no steps. */
+/* Formats a phase that counts no steps. */
 static void format_phase(const struct dt_bar *bar, int columns,
                          char text[DT_BAR_BYTES])
 {
@@ -158,7 +158,7 @@ void dt_bar_format(const struct dt_bar *bar, int columns, bool utf8,
     stpcpy(stpcpy(put_bar(end, share, room, utf8), "| "), numbers);
 }
 
-/* --- where it is shown --- */
+/* --- where the bar is shown --- */
 
 enum { RECORD_BYTES = 1000 }; /* a message of srun has at most 1024 */
 

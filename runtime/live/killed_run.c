@@ -22,8 +22,8 @@ static bool has_text(const json_t *object, const char *key, const char *text)
     return found && strcmp(found, text) == 0;
 }
 
-/* run.json, if it has the run running as that step. NULL and err: it does not
- * (EX_OK), or EX_DATAERR, EX_IOERR.
+/* Reads run.json. NULL and err: the run does not run as that step (EX_OK), or
+ * EX_DATAERR, EX_IOERR.
  */
 static json_t *read_facts(const char *path, const char *step,
                           struct dt_error *err)
@@ -80,7 +80,7 @@ static int add_event(const char *path, const struct dt_live_ending *ending,
     return file ? 0 : -1;
 }
 
-/* The state that rank 0 wrote last as that step; false: there is none. */
+/* Reads the last state that rank 0 wrote as that step. False: there is none. */
 static bool read_state(const char *path, const char *step,
                        struct dt_live_state *state)
 {
@@ -103,7 +103,7 @@ static int write_state(struct dt_live_state *state, const char *dir,
     return dt_live_write_status(state, dir, err);
 }
 
-/* Tells of the end in all files; `facts` are those of run.json. */
+/* Writes the end into all files; `facts` are those of run.json. */
 static int write_all(const char *dir, json_t *facts,
                      const struct dt_live_ending *ending, struct dt_error *err)
 {
@@ -141,8 +141,7 @@ static bool wants_page(const json_t *facts)
     return false;
 }
 
-/* A rank may have printed anything: a character that is none, or controls a
- * terminal, becomes '?'.
+/* A rank may have printed anything: invalid and control characters become '?'.
  */
 static void clean_text(char *text)
 {

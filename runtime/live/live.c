@@ -40,7 +40,7 @@ struct dt_live {
     char **hosts;
     size_t host_count;
     char *dir;               /* NULL: nothing is published yet */
-    bool (*mine)(void *ctx); /* is dir still this run's? NULL: yes */
+    bool (*mine)(void *ctx); /* whether dir is still this run's; NULL: yes */
     void *ctx;
     bool left;        /* the thread hangs and was abandoned */
     char *prometheus; /* a directory, or NULL */
@@ -49,14 +49,14 @@ struct dt_live {
     pthread_t thread;
     bool started;
     struct dt_progress_bar bar; /* under the lock */
-    double exported;            /* when the file for Prometheus was written */
-    bool deaf;                  /* it could not be */
+    double exported;            /* time of the last export */
+    bool deaf;                  /* an export has failed */
     bool failing;               /* the last file could not be written */
 };
 
-/* --- the table of ranks, or of hosts where there are too many ranks --- */
+/* --- the table of ranks, or of hosts if there are too many ranks --- */
 
-enum { SLOW_S = 600 }; /* for how long a rank counts as slow */
+enum { SLOW_S = 600 }; /* how long a rank counts as slow */
 
 static double row_value(const double *values, size_t rank)
 {
@@ -99,7 +99,7 @@ static void end_row(struct dt_live_row *row)
     row->power_w /= row->count;
 }
 
-/* Slowest first; unknown ones last, in the order of ranks. */
+/* Slowest first; unknown times last, in the order of ranks. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct dt_live_row *x = a, *y = b;
@@ -110,14 +110,14 @@ static int compare_rows(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Notes that a rank was named as slow. */
+/* Notes that a rank was called slow. */
 static void note_slow(struct dt_live_state *state, int rank, double wall)
 {
     size_t i = 0;
     while (i < state->slow_count && state->slow[i].rank != rank)
         i++;
     if (i == DT_LIVE_SLOW)
-        return; /* so many that none stands out */
+        return; /* with so many, none stands out */
     if (i == state->slow_count)
         state->slow_count++;
     state->slow[i] = (struct dt_live_slow){rank, wall};
@@ -129,8 +129,9 @@ static bool is_in_row(const struct dt_live_row *row, int rank)
     return rank >= row->rank && rank - row->rank < row->count;
 }
 
-/* Marks the rows of ranks that were named in the last ten minutes, within which
- * a rank that stays slow is named again, and forgets the others.
+/* Marks the rows of ranks that were called slow in the last ten minutes, and
+ * forgets other ranks. A rank that stays slow is called slow again within that
+ * time.
  */
 static void mark_slow(struct dt_live_state *state)
 {
@@ -190,8 +191,8 @@ static double median_time(const struct dt_live *live)
     return dt_median(times, n);
 }
 
-/* Copies the state as it is now. The rest of the run takes the median of the
- * last steps each, and the share of evaluations and saves so far.
+/* Copies the present state. The rest of the run is estimated from the median of
+ * the last steps and from the share of evaluations and saves so far.
  */
 static void copy_state(struct dt_live *live, struct dt_live_state *copy)
 {
@@ -213,7 +214,7 @@ static void copy_state(struct dt_live *live, struct dt_live_state *copy)
     *copy = *s;
 }
 
-/* Warns once when files can no longer be written, and when they can again. */
+/* Warns once when writing files fails, and says when it works again. */
 static void tell_failure(struct dt_live *live, const struct dt_error *err)
 {
     if (err && !live->failing)
@@ -226,8 +227,9 @@ static void tell_failure(struct dt_live *live, const struct dt_error *err)
     live->failing = err != NULL;
 }
 
-/* Each 15 seconds, as often as most are asked; and it is removed at the end. A
- * failure costs one warning and the file.
+/* Writes the file for Prometheus every 15 seconds, which is a common scrape
+ * interval, and removes it at the end. A failure costs one warning and the
+ * file.
  */
 static void export_state(struct dt_live *live, const struct dt_live_state *copy,
                          bool end)
@@ -267,8 +269,8 @@ static void write_files(struct dt_live *live, const struct dt_live_state *copy)
     tell_failure(live, rc < 0 ? &err : NULL);
 }
 
-/* Waits until something is due, and copies the state. Returns whether files are
- * to be written; *end: this was the last time.
+/* Waits until something is due, and copies the state. Returns whether to write
+ * files; *end: this was the last time.
  */
 static bool next_copy(struct dt_live *live, double next,
                       struct dt_live_state *copy, bool *end)
@@ -306,7 +308,7 @@ static void *write_state(void *arg)
     return NULL;
 }
 
-/* --- what the run tells --- */
+/* --- calls of the run --- */
 
 static int init_wake(struct dt_live *live)
 {
@@ -323,7 +325,7 @@ static void copy_text(char *copy, size_t size, const char *text)
     snprintf(copy, size, "%.*s", (int)size - 1, text ? text : "");
 }
 
-/* The job and the step, if Slurm runs this process, and the user. */
+/* Fills in the user, and the job and step if Slurm runs this process. */
 static void find_owner(struct dt_live_state *state)
 {
     const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
@@ -389,7 +391,7 @@ void dt_live_destroy(struct dt_live *live)
                    "%s/status.json: not written within %d s: the disk hangs",
                    live->dir ? live->dir : "", END_S);
             pthread_mutex_lock(&live->lock);
-            live->left = true; /* what `mine` asks may end now */
+            live->left = true; /* `mine` may not be called any more */
             pthread_mutex_unlock(&live->lock);
             pthread_detach(live->thread);
             return; /* the thread still uses it */
@@ -424,7 +426,7 @@ void dt_live_publish(struct dt_live *live, const char *dir,
     pthread_mutex_unlock(&live->lock);
 }
 
-/* Ends the phase of now at this time. */
+/* Ends the present phase at this time. */
 static void end_phase(struct dt_live *live, double now)
 {
     if (live->state.counts && live->state.phase[0])
@@ -542,7 +544,7 @@ void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks)
     pthread_mutex_unlock(&live->lock);
 }
 
-/* The bar as it was at the end stays on the terminal. */
+/* The last state of the bar stays on the terminal. */
 static void show_end(struct dt_live *live)
 {
     struct dt_live_state *copy = calloc(1, sizeof(*copy));
@@ -595,7 +597,7 @@ static double find_value(const struct dt_report_record *record,
     return NAN;
 }
 
-/* GRPO and PPO call it by their own names. */
+/* GRPO and PPO have different names for it. */
 static double find_divergence(const struct dt_report_record *record)
 {
     const double kl = find_value(record, "kl");

@@ -2,10 +2,10 @@
 /*
  * live.h - the present state of a run, for people and programs that watch it
  *
- * Rank 0 has one. The run tells it where it is, which takes a lock and copies
- * numbers; a thread of its own writes them to files, so that no step waits for
- * a disk. A file that cannot be written costs one warning. All functions accept
- * NULL, which the other ranks have.
+ * Only rank 0 has one; all functions accept NULL, which the other ranks have.
+ * The run reports its progress, which takes a lock and copies numbers. A
+ * separate thread writes them to files, so that no step waits for a disk. A
+ * file that cannot be written costs one warning.
  */
 #ifndef DT_LIVE_LIVE_H
 #define DT_LIVE_LIVE_H
@@ -25,7 +25,7 @@ struct dt_live_options {
     const char *algorithm;  /* "sft" */
     int world;              /* ranks */
     const char *prometheus; /* a directory for its file; NULL: none */
-    bool progress;          /* a bar, if somebody sees it */
+    bool progress;          /* draw a bar, if somebody sees it */
 };
 
 /* Starts the thread. Destroy it with dt_live_destroy. NULL and err: EX_OSERR.
@@ -38,15 +38,14 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
  */
 void dt_live_destroy(struct dt_live *live);
 
-/* The columns that a line may have above the progress bar, which tells the
- * rest; those of srun's terminal are not known here, and are taken to be 80. 0:
- * there is no bar.
+/* The columns of a line above the progress bar. Those of srun's terminal are
+ * not known here; 80 are assumed. 0: there is no bar, and no limit.
  */
 int dt_live_columns(const struct dt_live *live);
 
 /* From now on status.json in `dir` has the state of the run, two seconds old at
- * most. It is written only if `mine` of `ctx` says that the directory is still
- * this run's, which is asked under a lock; NULL: it is.
+ * most. It is written only if `mine(ctx)`, called under a lock, says that the
+ * directory is still this run's; NULL: it is.
  */
 void dt_live_publish(struct dt_live *live, const char *dir,
                      bool (*mine)(void *ctx), void *ctx);
@@ -54,31 +53,31 @@ void dt_live_publish(struct dt_live *live, const char *dir,
 /* Notes why the energy of the run is not known. */
 void dt_live_no_energy(struct dt_live *live, const char *problem);
 
-/* The phase that begins now, "loading weights". NULL: training. */
+/* Begins a phase, such as "loading weights". NULL: training. */
 void dt_live_phase(struct dt_live *live, const char *phase);
 
-/* Notes that `step` optimizer steps of `total` are done. The first call says
- * where the run starts. Each later one ends a step; time in a phase set by
- * dt_live_phase does not count.
+/* Notes that `step` optimizer steps of `total` are done. The first call gives
+ * the step at which the run starts. Each later one ends a step; time in a phase
+ * set by dt_live_phase does not count.
  */
 void dt_live_step(struct dt_live *live, long step, long total);
 
-/* The numbers of one line of the report. */
+/* Takes the numbers of one line of the report. */
 void dt_live_numbers(struct dt_live *live,
                      const struct dt_live_numbers *numbers);
 
-/* The event becomes one of the last; its texts are copied. */
+/* Adds an event to the last ones; its texts are copied. */
 void dt_live_event(struct dt_live *live, const struct dt_report_event *event);
 
 /* Makes the table of the ranks from their times and memory. */
 void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks);
 
-/* The host of each of `count` ranks; the strings are copied. */
+/* Takes the hosts of `count` ranks; the strings are copied. */
 void dt_live_hosts(struct dt_live *live, const char *const *hosts,
                    size_t count);
 
-/* How the run has ended, "finished", "stopped" or "failed", and why in a
- * sentence; NULL: there is nothing to say. The bar is not drawn any more.
+/* Ends the run: "finished", "stopped" or "failed", with a sentence that says
+ * why, or NULL. The bar is not drawn any more.
  */
 void dt_live_end(struct dt_live *live, const char *status, const char *verdict);
 
@@ -97,11 +96,11 @@ struct dt_live_ending {
     const char *host;   /* of that rank; "": unknown */
 };
 
-/* Says in run.json, events.jsonl and status.json of `dir` how the run has
- * ended, if run.json has it running as that step. No process of the run may be
- * alive. *page: whether the run wants report.html. Returns 1; 0: there is no
- * such run, or it has said itself how it ended; -1: EX_DATAERR, EX_OSERR,
- * EX_CANTCREAT, EX_IOERR.
+/* Writes the end of the run into run.json, events.jsonl and status.json of
+ * `dir`, if it is still running as that step according to run.json. No process
+ * of the run may be alive. *page: whether the run wants report.html. Returns 1;
+ * 0: there is no such run, or it has recorded its end itself; -1: EX_DATAERR,
+ * EX_OSERR, EX_CANTCREAT, EX_IOERR.
  */
 int dt_live_record_ending(const char *dir, const struct dt_live_ending *ending,
                           bool *page, struct dt_error *err);

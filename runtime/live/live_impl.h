@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_impl.h - what live.c makes of a state: a bar, a file for Prometheus */
+/* live_impl.h - forms of a state: a progress bar, a file for Prometheus */
 #ifndef DT_LIVE_LIVE_IMPL_H
 #define DT_LIVE_LIVE_IMPL_H
 
@@ -11,7 +11,7 @@
 
 /* --- the progress bar, on this terminal or on that of srun --- */
 
-/* Where the bar goes. */
+/* The destination of the bar. */
 enum dt_progress_way {
     DT_PROGRESS_NONE,
     DT_PROGRESS_TERMINAL, /* stderr of this process */
@@ -26,19 +26,19 @@ struct dt_progress_bar {
     double sent_at;
 };
 
-/* Finds the way. */
+/* Finds the destination. */
 void dt_progress_init(struct dt_progress_bar *bar);
 
 /* See dt_live_columns. */
 int dt_progress_columns(const struct dt_progress_bar *bar);
 
-/* Shows the state; a record that would only tell other times is sent once a
+/* Shows the state. Records that differ only in their times are sent once a
  * second.
  */
 void dt_progress_show(struct dt_progress_bar *bar,
                       const struct dt_live_state *state);
 
-/* Ends the bar, which stays on the screen above later output. */
+/* Ends the bar; it stays on the screen, above later output. */
 void dt_progress_end(struct dt_progress_bar *bar,
                      const struct dt_live_state *state);
 
@@ -47,18 +47,18 @@ void dt_progress_end(struct dt_progress_bar *bar,
 /* Prints the state in the text format of Prometheus. */
 void dt_prometheus_print(const struct dt_live_state *state, FILE *out);
 
-/* Writes that as disttrain_JOB_STEP.prom in `dir`, which readers see whole or
- * not at all. -1: EX_CANTCREAT, EX_IOERR, EX_OSERR.
+/* Writes the state as disttrain_JOB_STEP.prom in `dir`, which readers see whole
+ * or not at all. -1: EX_CANTCREAT, EX_IOERR, EX_OSERR.
  */
 int dt_prometheus_write(const struct dt_live_state *state, const char *dir,
                         struct dt_error *err);
 
-/* Removes the files in `dir` of runs that were killed on this node, as far as
+/* Removes the files of runs that were killed on this node from `dir`, as far as
  * the directory allows it.
  */
 void dt_prometheus_clean(const char *dir);
 
-/* Removes the file, as the run has ended. */
+/* Removes the file at the end of the run. */
 void dt_prometheus_remove(const struct dt_live_state *state, const char *dir);
 
 #endif /* DT_LIVE_LIVE_IMPL_H */

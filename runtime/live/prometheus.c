@@ -2,7 +2,7 @@
 /*
  * prometheus.c - a file for the textfile collector of node_exporter
  *
- * Values without times, as the collector wants them; unknown ones are left out.
+ * Values have no times, as the collector requires; unknown values are left out.
  */
 #include "config.h"
 
@@ -18,9 +18,9 @@
 #include "base/file.h"
 #include "live/live_impl.h"
 
-enum { OLD_S = 600 }; /* as old are only files of runs that were killed */
+enum { OLD_S = 600 }; /* only files of killed runs get as old */
 
-/* Writes a label's value with the escapes of the format. */
+/* Writes a label, with the escapes of the format. */
 static void put_label(FILE *out, const char *name, const char *value,
                       const char *after)
 {
@@ -82,7 +82,8 @@ void dt_prometheus_print(const struct dt_live_state *state, FILE *out)
                "Energy since this start of the run.", n->energy_j);
 }
 
-/* disttrain_JOB_STEP.prom, or without Slurm disttrain_pPID.prom. */
+/* Makes the path disttrain_JOB_STEP.prom, or disttrain_pPID.prom without Slurm.
+ */
 static int find_path(const struct dt_live_state *state, const char *dir,
                      char path[PATH_MAX], struct dt_error *err)
 {
@@ -98,7 +99,7 @@ static int find_path(const struct dt_live_state *state, const char *dir,
                : 0;
 }
 
-/* Whether a file is of a run that was killed: others write each 15 seconds. */
+/* Whether a file belongs to a killed run: others write every 15 seconds. */
 static bool is_old(const char *path)
 {
     struct stat st;

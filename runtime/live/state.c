@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c - status.json: the state of a run in one small file, written and read
- * back; what is read is not trusted
+ * back without trusting the file
  */
 #include "config.h"
 
@@ -15,9 +15,9 @@
 #include "base/json.h"
 #include "live/state.h"
 
-/* --- written --- */
+/* --- writing --- */
 
-enum { DIGITS = 14 }; /* of a number: milliseconds since 1970 */
+enum { DIGITS = 14 }; /* enough for milliseconds since 1970 */
 
 /* A number of four digits, or null. */
 static json_t *status_number(double value)
@@ -169,7 +169,7 @@ int dt_live_write_status(const struct dt_live_state *state, const char *dir,
     return rc;
 }
 
-/* --- read back --- */
+/* --- reading --- */
 
 static double read_number(const json_t *object, const char *key)
 {
@@ -184,15 +184,16 @@ static long read_count(const json_t *object, const char *key, long otherwise)
     return good ? (long)json_integer_value(value) : otherwise;
 }
 
-/* The same for an int. */
+/* As read_count, for an int. */
 static int read_int(const json_t *object, const char *key, int otherwise)
 {
     long count = read_count(object, key, otherwise);
     return count <= INT_MAX ? (int)count : otherwise;
 }
 
-/* Copies a text without the control characters, which a terminal would obey:
- * of ASCII, and of U+0080 to U+009F. A character that does not fit is left out.
+/* Copies a text without the control characters that a terminal would obey:
+ * those of ASCII, and U+0080 to U+009F. A character that does not fit is left
+ * out.
  */
 static void read_text(const json_t *object, const char *key, char *copy,
                       size_t size)

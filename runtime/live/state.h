@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - the state of a run, as status.json has it: written and read back */
+/* state.h - the state of a run, as in status.json */
 #ifndef DT_LIVE_STATE_H
 #define DT_LIVE_STATE_H
 
@@ -12,9 +12,9 @@
 
 enum {
     DT_LIVE_LOSSES = 60,  /* points that are kept */
-    DT_LIVE_EVENTS = 5,   /* the same */
+    DT_LIVE_EVENTS = 5,   /* as above */
     DT_LIVE_TIMES = 50,   /* steps whose median is the time of a step */
-    DT_LIVE_RANKS = 256,  /* rows; in larger runs a row is a host */
+    DT_LIVE_RANKS = 256,  /* rows; a row is a host in larger runs */
     DT_LIVE_TEXT = 160,   /* bytes of an event's text */
     DT_LIVE_NAME = 64,    /* of a name or a host */
     DT_LIVE_INTERVAL = 2, /* seconds between two files */
@@ -29,7 +29,7 @@ struct dt_live_numbers {
     long step;
     double epoch, loss, tokens_per_s, total_tokens;
     double mfu, energy_j, tokens_per_j; /* NAN: unknown */
-    double reward, kl, length; /* of completions; NAN: it samples none */
+    double reward, kl, length; /* of completions; NAN: the run samples none */
 };
 
 struct dt_live_point {
@@ -44,32 +44,32 @@ struct dt_live_said {
     int rank;
 };
 
-/* A rank that was named as slow. */
+/* A rank that was called slow. */
 struct dt_live_slow {
     int rank;
-    double wall; /* when, the last time */
+    double wall; /* the last time */
 };
 
 /* A row of the table of ranks. NAN: unknown. */
 struct dt_live_row {
-    int rank;       /* the first on the host in a row of a host */
+    int rank;       /* the first one, in the row of a host */
     int count;      /* ranks of the row */
-    bool straggler; /* one of them was named as slow in the last minutes */
+    bool straggler; /* one of them was called slow in the last minutes */
     char host[DT_LIVE_NAME];
     double compute_s, comm_s, data_wait_s, mem, power_w;
 };
 
-/* Everything but the rows has a fixed size, so that it is copied under the
- * lock and written without it.
+/* The size is fixed, so that the state is copied under the lock and written
+ * without it.
  */
 struct dt_live_state {
     char name[DT_LIVE_NAME], algorithm[16], job[32], user[33];
     int world;            /* ranks */
     double interval_s;    /* between two files */
-    double started, wall; /* since 1970: the process; this state */
+    double started, wall; /* since 1970, of the process and of this state */
     char phase[32];       /* "": it trains */
-    double phase_s;       /* how long that has taken */
-    bool counts;          /* it is known how many steps there are */
+    double phase_s;       /* since it began */
+    bool counts;          /* the number of steps is known */
     long step, total, first;
     double elapsed_s; /* since step `first` */
     double step_s;    /* median of the last steps; NAN: none yet */
@@ -98,10 +98,9 @@ struct dt_live_state {
 int dt_live_write_status(const struct dt_live_state *state, const char *dir,
                          struct dt_error *err);
 
-/* Reads `text`, the content of the status.json `path`, which nothing vouches
- * for: a value that is missing or of another type is unknown. Control
- * characters become
- * '?'. -1: EX_DATAERR, it is no JSON object of version 1.
+/* Reads `text`, the content of the status.json `path`, without trusting it: a
+ * value that is missing or of another type is unknown, and control characters
+ * become '?'. -1: EX_DATAERR, it is no JSON object of version 1.
  */
 int dt_live_parse_status(struct dt_live_state *state, const char *path,
                          const char *text, struct dt_error *err);

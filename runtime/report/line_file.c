@@ -34,7 +34,7 @@ static long step_of(const char *line, size_t n)
     return number;
 }
 
-/* Lines that are not as they should be. */
+/* Lines that a run does not write like that. */
 struct odd_lines {
     long count, first; /* the number of the first one */
 };
@@ -53,7 +53,7 @@ static void tell_odd(const struct odd_lines *odd, const char *path,
                odd->count > 1 ? ", and others after it" : "");
 }
 
-/* Takes lines with step > last out of the file, in place. Returns its length up
+/* Removes lines with step > last from the file, in place. Returns its length up
  * to the last whole line that stays, or -1 and errno. The later lines are at
  * the end, unless a step is damaged or an older checkpoint was evaluated.
  */
@@ -170,9 +170,8 @@ static int make_parent(const char *path, struct dt_error *err)
     return rc;
 }
 
-/* Whether the file was removed, or moved with its directory. That its path
- * names another file now does not count: numbers of files are not stable
- * everywhere.
+/* Whether the file was removed, or moved with its directory. Another file at
+ * its path does not count: inode numbers are not stable everywhere.
  */
 static bool is_gone(const struct dt_line_file *j)
 {

@@ -15,18 +15,16 @@
 
 struct dt_line_file;
 
-/* Opens `path` to append. Lines whose "step" is above `last` are removed: a
- * crashed run wrote them after its checkpoint, and they will be written again.
- * So is what is damaged after the last whole line that stays; damaged lines
- * before it stay. What is lost by that, or is not as a run writes it, gets a
- * warning.
- * NULL and err: EX_CANTCREAT, EX_IOERR.
+/* Opens `path` to append. Removes the lines whose "step" is above `last`, which
+ * a crashed run wrote after its checkpoint and will write again, and damaged
+ * lines after the last whole line that stays; damaged lines before it stay.
+ * Lost and damaged lines get a warning. NULL and err: EX_CANTCREAT, EX_IOERR.
  */
 struct dt_line_file *dt_line_file_open(const char *path, long last,
                                        struct dt_error *err);
 void dt_line_file_close(struct dt_line_file *file); /* NULL is fine */
 
-/* Where to print the next line to, with its newline. NULL: it is lost. */
+/* The stream for the next line, with its newline. NULL: the line is lost. */
 FILE *dt_line_file_begin(struct dt_line_file *file);
 
 /* Flushes the line that was printed. */

@@ -6,9 +6,9 @@
  * knows the field numbers of its .proto file. The encoding is
  * https://protobuf.dev/programming-guides/encoding/.
  *
- * Appending returns nothing. A buffer that finds no memory, or would exceed 1
- * GiB, keeps what it has and fails; whoever has written a whole message asks
- * once for `failed`.
+ * Appending returns nothing. A buffer that runs out of memory, or would exceed
+ * 1 GiB, keeps its bytes and fails; the caller checks `failed` once for each
+ * whole message.
  */
 #ifndef DT_REPORT_PROTOBUF_H
 #define DT_REPORT_PROTOBUF_H
@@ -17,18 +17,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zeros is an empty one. */
+/* All zeros is an empty buffer. */
 struct dt_protobuf {
     uint8_t *data; /* owned */
     size_t bytes, capacity;
-    bool failed; /* what it has is not a whole message */
+    bool failed; /* its bytes are no whole message */
 };
 
-/* Releases its memory; it is an empty one then. */
+/* Releases the memory; the buffer is empty afterwards. */
 void dt_protobuf_fini(struct dt_protobuf *buffer);
 
-/* Empties it for the next message, and keeps its memory; a failed one is
- * whole again.
+/* Empties the buffer for the next message and keeps its memory; clears
+ * `failed`.
  */
 void dt_protobuf_clear(struct dt_protobuf *buffer);
 
@@ -50,8 +50,8 @@ void dt_protobuf_bytes(struct dt_protobuf *buffer, uint32_t field,
 void dt_protobuf_string(struct dt_protobuf *buffer, uint32_t field,
                         const char *text);
 
-/* A nested message: what is appended between begin and end is its fields. begin
- * returns the mark that end takes; messages that nest end in reverse order.
+/* A nested message: its fields are appended between begin and end. begin
+ * returns the mark that end takes; nested messages end in reverse order.
  */
 size_t dt_protobuf_begin(struct dt_protobuf *buffer, uint32_t field);
 void dt_protobuf_end(struct dt_protobuf *buffer, size_t mark);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - prints what a run records as lines of JSON */
+/* record.c - prints the records of a run as lines of JSON */
 #include "config.h"
 
 #include <jansson.h>
@@ -31,7 +31,7 @@ static void put_number(FILE *out, double value)
         fprintf(out, "%.*g", EXACT_DIGITS, value);
 }
 
-/* A string of JSON. What is not UTF-8, such as the name of a file may be, is
+/* A string of JSON. Text that is not UTF-8, as the name of a file may be, is
  * printed byte by byte.
  */
 static void put_text(FILE *out, const char *text)
@@ -57,7 +57,7 @@ static void put_wall(FILE *out, double wall)
     fprintf(out, ", \"wall\": %.3f", wall);
 }
 
-/* Names are of the program, or those of rewards in the configuration. */
+/* Names come from the program, or from the rewards of the configuration. */
 void dt_record_print(const struct dt_report_record *record, double time,
                      FILE *out)
 {

@@ -70,7 +70,7 @@ struct dt_report_ranks {
 void dt_record_add(struct dt_report_record *record, const char *name,
                    double value);
 
-/* Print each as a line of JSON, with its newline. `time` is that of the process
+/* Each prints a line of JSON, with its newline. `time` is that of the process
  * in seconds.
  */
 void dt_record_print(const struct dt_report_record *record, double time,
@@ -83,14 +83,14 @@ void dt_ranks_print(const struct dt_report_ranks *ranks, FILE *out);
 struct dt_sink;
 
 struct dt_sink_options {
-    const char *dir;   /* where its files go: logging.dir, if live */
+    const char *dir;   /* directory of its files: logging.dir, if live */
     const json_t *run; /* the object of run.json */
     long first_step;   /* steps done before this start of the run */
-    void *context;     /* what this kind of sink asks for; may be NULL */
+    void *context;     /* for this kind of sink; may be NULL */
 };
 
-/* A kind of sink. Functions that may be NULL have nothing to do then; -1:
- * EX_CANTCREAT, EX_IOERR, and only `close` is called after that.
+/* A kind of sink. After a function has returned -1 (EX_CANTCREAT, EX_IOERR),
+ * only `close` is called.
  */
 struct dt_sink_type {
     const char *name; /* "tensorboard" */

@@ -67,7 +67,7 @@ static struct dt_line_file *open_lines(const struct dt_report_options *options,
     return dt_line_file_open(path, last, err);
 }
 
-/* One that a run can do without. */
+/* Opens a file that a run can do without. */
 static struct dt_line_file *try_lines(const struct dt_report_options *options,
                                       const char *name)
 {
@@ -214,8 +214,8 @@ static void print_line(const struct dt_report *report, const char *text)
     dt_footer_drop(false);
 }
 
-/* A line of the console, of which what comes last is left out if it has no
- * room.
+/* A line of the console. The first part that does not fit is left out, and all
+ * after it.
  */
 struct line {
     char text[512];
@@ -248,7 +248,7 @@ static void line_add_values(struct line *line,
                      values->value[i].value);
 }
 
-/* What an algorithm tells comes before what every run has. */
+/* Values of the algorithm come before those that every run has. */
 static void line_fill(struct line *line, const struct dt_report_step *step,
                       double rate, const char *left)
 {

@@ -19,7 +19,7 @@
 struct dt_report;
 
 struct dt_report_options {
-    const char *dir; /* of the files of a run, NULL: there are none */
+    const char *dir; /* for the files of the run; NULL: none are written */
     long first_step; /* steps done before this run; later lines of an existing
                         metrics.jsonl are removed */
     bool resumes;    /* those of events.jsonl and ranks.jsonl stay */
@@ -28,16 +28,16 @@ struct dt_report_options {
                     rest; 0: as many as it takes */
 };
 
-/* Opens metrics.jsonl to append, and beside it events.jsonl and ranks.jsonl,
- * without which a run can do: a warning. Release with dt_report_destroy. NULL
+/* Opens metrics.jsonl, events.jsonl and ranks.jsonl to append; a failure with
+ * one of the last two is only a warning. Release with dt_report_destroy. NULL
  * and err: EX_CANTCREAT, EX_IOERR.
  */
 struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err);
 void dt_report_destroy(struct dt_report *report); /* NULL is fine */
 
-/* Adds a sink, which takes what comes from now on, and closes it at the end.
- * One that cannot be opened is a warning.
+/* Adds a sink, which gets all later records and is closed at the end. If it
+ * cannot be opened, that is a warning.
  */
 void dt_report_add_sink(struct dt_report *report,
                         const struct dt_sink_type *type,
@@ -76,8 +76,8 @@ enum dt_report_unit {
 
 struct dt_report_eval {
     long step;
-    double loss;  /* mean over so many; of completions there is none */
-    double count; /* of these: */
+    double loss;  /* mean over `count`; completions have none */
+    double count; /* of `of` */
     enum dt_report_unit of;
     struct dt_report_values values;
 };
@@ -106,29 +106,29 @@ int dt_report_sync(struct dt_report *report, struct dt_error *err);
 struct dt_report_summary {
     long steps;
     double seconds, tokens;
-    const char *measure;       /* what tells whether it learned: loss, reward */
-    double first, last;        /* values of that; NAN: none */
+    const char *measure;       /* the measure of learning: loss, reward */
+    double first, last;        /* its values; NAN: none */
     struct dt_report_value kl; /* the last divergence from the reference; no
                                   name, or NAN: none */
     double eval_loss;          /* NAN: none */
     size_t peak_bytes;
-    const char *output; /* where the model is, may be NULL */
+    const char *output; /* directory of the model; may be NULL */
 };
 
-/* Says that the loss has exploded, if the loss is what is measured and,
- * smoothed over about ten lines of dt_report_step, is above twice its minimum
- * plus 1, or above twice summary->first plus 3.
+/* Says that the loss has exploded, if `measure` is the loss and, smoothed over
+ * about ten lines of dt_report_step, it is above twice its minimum plus 1, or
+ * above twice summary->first plus 3.
  */
 void dt_report_explosion(struct dt_report *report,
                          const struct dt_report_summary *summary);
 
-/* Prints the closing lines, with that of dt_report_explosion among them. */
+/* Prints the closing lines, among them that of dt_report_explosion. */
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary);
 
-/* Prints the failure of this process to stderr: which rank, on which host, the
- * cause and what to do. It is one write, so that the lines of several ranks do
- * not mix.
+/* Prints the failure of this process to stderr: the rank, the host, the cause
+ * and the remedy. It is one write, so that the lines of several ranks do not
+ * mix.
  */
 void dt_report_failure(int rank, int size, const char *host,
                        const struct dt_error *err);

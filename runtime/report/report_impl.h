@@ -20,20 +20,21 @@ enum {
     DT_VALUE_SIMPLE = 2,
 };
 
-/* Creates a file in the directory, which is made, too: its name comes after all
- * those that are there, even if the clock was set back, because one reader
- * takes them by name. It begins with the version of its format and with the
- * start of a session at `step`, which tells the other reader to forget points
- * of older files from there on. `wall` is in seconds since 1970. Release with
- * dt_event_file_destroy. NULL and err: EX_CANTCREAT, EX_IOERR, EX_OSERR.
+/* Creates a file in the directory, and the directory if necessary. The name
+ * sorts after all names in it, even if the clock was set back, because one
+ * reader takes files by name. The file begins with the version of its format
+ * and with the start of a session at `step`, which makes the other reader
+ * forget points of older files from there on. `wall` is in seconds since 1970.
+ * Release with dt_event_file_destroy. NULL and err: EX_CANTCREAT, EX_IOERR,
+ * EX_OSERR.
  */
 struct dt_event_file *dt_event_file_create(const char *dir, double wall,
                                            long step, struct dt_error *err);
 void dt_event_file_destroy(struct dt_event_file *file); /* NULL is fine */
 
-/* Begins an event, whose further fields the caller appends; dt_event_file_end
- * writes it. -1: EX_IOERR, also if the file was removed; no more may be
- * written after that. EX_OSERR.
+/* Begins an event; the caller appends its other fields, and dt_event_file_end
+ * writes it. -1: EX_OSERR, or EX_IOERR, also if the file was removed; nothing
+ * may be written after that.
  */
 struct dt_protobuf *dt_event_file_begin(struct dt_event_file *file, double wall,
                                         long step);
@@ -45,8 +46,8 @@ enum dt_names { DT_NAMES_HF, DT_NAMES_DEEPSPEED };
 enum { DT_TAG_BYTES = 192 };
 
 /* Writes the tag of value i of a record, always valid UTF-8. False: the value
- * has none there. A NaN has one only where it says that training has diverged;
- * elsewhere it says that a value is unknown.
+ * has no tag. A NaN has one only where it means that training has diverged;
+ * elsewhere it means that the value is unknown.
  */
 bool dt_names_tag(enum dt_names names, const struct dt_report_record *record,
                   size_t i, char tag[DT_TAG_BYTES]);

@@ -10,7 +10,7 @@
  * metrics.jsonl has the names of TRL's trainers. Here they are tags with the
  * split in front, as transformers' Trainer writes them (train/loss,
  * eval/rewards/margins), or those of DeepSpeed's monitor where it has one.
- * Values that neither has, such as times and memory, are in groups of ours:
+ * Values that neither has, such as times and memory, are in groups of our own:
  * perf/, sys/, ckpt/, ranks/. contrib/wandb-follow has the same table.
  */
 #include "config.h"
@@ -72,8 +72,8 @@ static const char *known_tag(enum dt_names names, const char *name)
     return NULL;
 }
 
-/* Replaces bytes that are not UTF-8: the name of a reward may be any bytes, and
- * readers give up a file with a string of others.
+/* Replaces bytes that are not UTF-8: a reward may have any name, and readers
+ * give up a file with such a string.
  */
 static void clean_tag(char *tag)
 {
@@ -173,7 +173,7 @@ static long newest_seconds(const char *dir)
         if (strncmp(entry->d_name, PREFIX, sizeof(PREFIX) - 1) != 0)
             continue;
         long seconds = strtol(entry->d_name + sizeof(PREFIX) - 1, NULL, 10);
-        /* Others than of ten digits are not ordered by their name. */
+        /* Only numbers of ten digits are ordered by name. */
         if (seconds > newest && seconds < 9999999999)
             newest = seconds;
     }
@@ -278,8 +278,10 @@ struct dt_event_file *dt_event_file_create(const char *dir, double wall,
 struct dt_sink {
     struct dt_event_file *file;
     enum dt_names names;
-    long samples; /* of a step: the x axis of DeepSpeed's monitor; 0: steps */
-    double wall;  /* of the last record: the reader refuses one without */
+    long samples; /* per step: the x axis of DeepSpeed's monitor; 0: steps */
+    double wall;  /* of the last record: the reader refuses an event without a
+                   * time
+                   */
 };
 
 static void tensorboard_close(struct dt_sink *sink)
@@ -289,7 +291,7 @@ static void tensorboard_close(struct dt_sink *sink)
     free(sink);
 }
 
-/* Where a step is on the x axis. */
+/* The place of a step on the x axis. */
 static long tensorboard_x(const struct dt_sink *sink, long step)
 {
     return sink->samples > 0 ? step * sink->samples : step;
@@ -325,8 +327,8 @@ static struct dt_sink *tensorboard_open(const struct dt_sink_options *options,
     return sink;
 }
 
-/* All values of a record are one event: each tag has its own steps, which
- * rise, since those of evaluations are others than those of training.
+/* All values of a record are one event. The steps of each tag rise, because
+ * evaluations have other tags than training.
  */
 static int tensorboard_record(struct dt_sink *sink,
                               const struct dt_report_record *record,

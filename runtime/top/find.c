@@ -19,17 +19,17 @@
 enum {
     ASK_MS = 10000,
     ANSWER_BYTES = 64 * 1024,
-    STATUS_BYTES = 1024 * 1024, /* of a file; we write 64 KiB */
+    STATUS_BYTES = 1024 * 1024, /* of a file; a run writes 64 KiB */
     DEPTH = 4,                  /* of directories below the one to search */
-    ENTRIES = 20000,            /* of directories that are looked at */
+    ENTRIES = 20000,            /* of directories that are examined */
 };
 
 #define STATUS "status.json"
 
 struct search {
     struct dt_top_found *found;
-    const char *job; /* that the run has to be of; NULL: any */
-    long left;       /* entries that may still be looked at */
+    const char *job; /* the run must belong to it; NULL: any */
+    long left;       /* entries that may still be examined */
 };
 
 void dt_top_found_fini(struct dt_top_found *found)
@@ -48,7 +48,8 @@ int dt_top_read(const char *path, struct dt_live_state *state,
     return rc;
 }
 
-/* Whether the run of the file belongs to a job: "123" to any step of it. */
+/* Whether the run of the file belongs to a job; "123" means any of its steps.
+ */
 static bool is_of_job(const char *path, const char *job)
 {
     struct dt_error err;
@@ -67,7 +68,7 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Adds the file if it is there and wanted. */
+/* Adds the file if it exists and is wanted. */
 static void add_file(struct search *search, const char *path)
 {
     struct dt_top_found *found = search->found;
@@ -116,7 +117,8 @@ static char *ask_slurm(char *const argv[])
     return NULL;
 }
 
-/* Where the job was submitted, "" if Slurm does not know. */
+/* Finds the directory where the job was submitted; "" if Slurm does not know.
+ */
 static void find_work_dir(const char *job, char dir[PATH_MAX])
 {
     static const char key[] = "WorkDir=";
@@ -163,7 +165,7 @@ static int find_job(const char *job, struct dt_top_found *found,
                         job, dir);
 }
 
-/* The user's running jobs, newest first, each with its directory. */
+/* Tries the running jobs of the user, newest first, each with its directory. */
 static int find_newest(struct dt_top_found *found, struct dt_error *err)
 {
     char *const argv[] = {"squeue",     "--me", "--noheader",

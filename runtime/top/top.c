@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c - reads the files of runs again and again, and shows them on a screen
- */
+/* top.c - reads the files of runs repeatedly, and shows them on a screen */
 #include "config.h"
 
 #include <ctype.h>
@@ -25,16 +24,16 @@
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 
-/* One terminal, which the handler of crashes has to find. */
+/* There is one terminal, and the handler of crashes has to find it. */
 static struct {
     struct termios before;
     sigset_t mask;
     volatile sig_atomic_t entered;
     int signals; /* signalfd */
-    int asked;   /* the signal that asked for the end; 0: none */
+    int asked;   /* signal that asked for the end; 0: none */
 } screen;
 
-/* What screen_wait returns, besides characters. */
+/* Results of screen_wait, besides characters. */
 enum {
     KEY_NONE = 0, /* the time is over */
     KEY_UP = 256,
@@ -49,7 +48,7 @@ static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static const int caught[] = {SIGINT,  SIGTERM, SIGHUP,
                              SIGQUIT, SIGTSTP, SIGWINCH};
 
-/* What each line of the screen ends with. */
+/* The end of each line of the screen. */
 static const char screen_end[] = "\033[K\n";
 
 static void write_all(const char *text, size_t bytes)
@@ -65,7 +64,7 @@ static void write_all(const char *text, size_t bytes)
     }
 }
 
-/* Only what a handler of signals may call. */
+/* Calls only functions that are safe in signal handlers. */
 static void restore_terminal(void)
 {
     if (!screen.entered)
@@ -93,9 +92,9 @@ static void take_terminal(void)
 }
 
 /* Takes over the terminal of stdin and stdout: alternate screen, no echo, no
- * cursor. Signals that end a program come from screen_wait. However the view
- * ends, by a key, a signal or a crash of this process, the terminal is as it
- * was before. -1: EX_OSERR, there is no such terminal.
+ * cursor. screen_wait returns signals that end a program. However the view
+ * ends, by a key, a signal or a crash of this process, the terminal is
+ * restored. -1: EX_OSERR, there is no such terminal.
  */
 static int screen_enter(struct dt_error *err)
 {
@@ -118,8 +117,8 @@ static int screen_enter(struct dt_error *err)
     return 0;
 }
 
-/* Gives it back. If a signal has asked for the end, this process then dies of
- * it, as if it had not been caught.
+/* Gives the terminal back. If a signal has asked for the end, this process then
+ * dies of it, as if it had not been caught.
  */
 static void screen_leave(void)
 {
@@ -133,8 +132,8 @@ static void screen_leave(void)
         raise(screen.asked);
 }
 
-/* Shows lines, of which each ends with screen_end. Those beyond the screen are
- * not shown.
+/* Shows lines that end with screen_end each, as many as the screen has room
+ * for.
  */
 static void screen_show(const char *text)
 {
@@ -156,7 +155,7 @@ static void screen_show(const char *text)
         write_all(rest, sizeof(rest) - 1);
 }
 
-/* Ctrl-Z: the shell gets its terminal, and we get it again after fg. */
+/* Ctrl-Z: the shell gets its terminal back, and we take it again after fg. */
 static void suspend(void)
 {
     restore_terminal();
@@ -228,7 +227,7 @@ struct watched {
     struct dt_live_state *states[DT_TOP_RUNS]; /* NULL: not read yet */
     char *problems[DT_TOP_RUNS];
     struct dt_top_view view;
-    bool asked; /* Slurm was asked since the run fell silent */
+    bool asked; /* Slurm has been asked since the run fell silent */
 };
 
 static void end_watch(struct watched *w)
@@ -239,8 +238,9 @@ static void end_watch(struct watched *w)
     }
 }
 
-/* Reads all files. A file that cannot be read for once, as it is being replaced
- * on a network, leaves the state of before. Returns how many states there are.
+/* Reads all files. If a file cannot be read for once, because it is being
+ * replaced on a network, the previous state stays. Returns the number of
+ * states.
  */
 static size_t read_files(struct watched *w, struct dt_error *err)
 {
@@ -377,7 +377,7 @@ static void show(struct watched *w)
     if (!out)
         return;
     dt_terminal_size(STDOUT_FILENO, &w->view.columns, &w->view.rows);
-    /* To clear the rest of a line that is full would clear its last column. */
+    /* Clearing the rest of a full line would clear its last column. */
     w->view.columns -= w->view.columns > 1;
     draw(out, w);
     fclose(out);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.h - finds runs, and shows their present state from the files that they
- * write
- */
+/* top.h - finds runs, and shows their present state from their files */
 #ifndef DT_TOP_TOP_H
 #define DT_TOP_TOP_H
 
@@ -11,18 +9,18 @@
 #include "base/error.h"
 #include "live/state.h"
 
-enum { DT_TOP_RUNS = 64 }; /* that are shown together */
+enum { DT_TOP_RUNS = 64 }; /* runs that are shown together */
 
-/* Paths of files; free with dt_top_found_fini. */
+/* Paths of status.json files; release with dt_top_found_fini. */
 struct dt_top_found {
     size_t count, left_out;
     char *path[DT_TOP_RUNS];
 };
 
-/* What `asked` names: a status.json, the directory of one, a run's output
- * directory, a directory of runs, or a job of Slurm as "123" or "123.0". NULL:
- * the newest of the user's runs that Slurm has, or those below this directory.
- * -1: EX_NOINPUT with where it was looked for, EX_OSERR.
+/* Finds the runs of `asked`: a status.json, its directory, the output directory
+ * of a run, a directory of runs, or a job of Slurm as "123" or "123.0". NULL:
+ * the newest of the user's runs in Slurm, or those below this directory. -1:
+ * EX_NOINPUT with the places that were searched, EX_OSERR.
  */
 int dt_top_find(const char *asked, struct dt_top_found *found,
                 struct dt_error *err);
@@ -34,14 +32,14 @@ void dt_top_found_fini(struct dt_top_found *found);
 int dt_top_read(const char *path, struct dt_live_state *state,
                 struct dt_error *err);
 
-/* Prints the runs once as plain text, a single one as JSON if `json`, which is
- * its file. -1: none of the files can be read: EX_NOINPUT, EX_DATAERR.
+/* Prints the runs once as plain text, or with `json` the contents of their
+ * files. -1: none of the files can be read: EX_NOINPUT, EX_DATAERR.
  */
 int dt_top_print(const struct dt_top_found *found, bool json,
                  struct dt_error *err);
 
-/* Shows them in the terminal, anew every second, until the user ends it. -1:
- * EX_OSERR, there is no terminal.
+/* Shows the runs in the terminal, updated every second, until the user ends it.
+ * -1: EX_OSERR, there is no terminal.
  */
 int dt_top_follow(const struct dt_top_found *found, struct dt_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c - the text that is shown of a run, and of several */
+/* view.c - the text that shows a run, or several */
 #include "config.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@
 
 enum { DOTS = 4 }; /* of a column of braille, and steps in ASCII */
 
-/* Writes as much of the text as fits the columns; without UTF-8 a character
- * beyond ASCII is '?'.
+/* Writes as much of the text as fits the columns; without UTF-8, '?' stands for
+ * characters beyond ASCII.
  */
 static void put_fitting(FILE *out, const struct dt_top_view *view,
                         const char *text)
@@ -78,8 +78,8 @@ static int point_height(double value, double least, double most)
     return 1 + (int)fmin(share * DOTS, DOTS - 1);
 }
 
-/* Writes the points as a line of `columns` at most, without '\0': braille or
- * ASCII. Points that are not finite are an x.
+/* Draws the points as a line of at most `columns`, in braille or ASCII. Points
+ * that are not finite are an x.
  */
 static void draw_sparkline(FILE *out, const double *points, size_t count,
                            int columns, bool utf8)
@@ -110,7 +110,7 @@ static void draw_sparkline(FILE *out, const double *points, size_t count,
 
 /* --- the table of ranks --- */
 
-#define SLOW 1.15 /* times the median: more is marked */
+#define SLOW 1.15 /* times the median; slower ranks are marked */
 
 struct key {
     double value; /* largest first */
@@ -142,8 +142,8 @@ static bool is_wanted(const struct dt_live_row *row, const char *filter)
            strcmp(rank, filter) == 0;
 }
 
-/* Which rows of the table to show, in order, by their numbers in state->rows.
- * Returns how many.
+/* Writes the indices in state->rows of the rows to show, in order. Returns
+ * their number.
  */
 static size_t order_rows(const struct dt_live_state *state,
                          const struct dt_top_view *view,
@@ -293,7 +293,7 @@ static void draw_title(FILE *out, const struct dt_live_state *state,
     dt_top_line(out, view, DT_TOP_BOLD, line);
 }
 
-/* How it is, and how old that is. */
+/* The state of the run, and its age. */
 static void draw_verdict(FILE *out, const struct dt_live_state *state,
                          const struct dt_top_view *view)
 {
@@ -358,7 +358,7 @@ static void draw_curve(FILE *out, const char *name, const double *values,
     free(text);
 }
 
-/* A run that samples is about its reward, of which its loss says little. */
+/* A run that samples is about its reward; its loss says little about that. */
 static bool has_rewards(const struct dt_live_state *state)
 {
     for (size_t i = 0; i < state->loss_count; i++)
@@ -478,7 +478,7 @@ void dt_top_draw(FILE *out, const struct dt_live_state *state,
         draw_keys(out, view);
 }
 
-/* The bytes of a path without "/logs/status.json" at its end. */
+/* The length of a path without "/logs/status.json" at its end. */
 static int run_length(const char *path)
 {
     static const char end[] = "/logs/status.json";

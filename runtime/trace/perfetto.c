@@ -2,7 +2,7 @@
 /*
  * perfetto.c - writes a trace in the format of Perfetto
  *
- * A file is a Trace, whose packets are fields 1. Numbers of fields are those of
+ * A file is a Trace; its packets are field 1. Field numbers come from
  * https://github.com/google/perfetto, protos/perfetto/trace: trace_packet,
  * interned_data, track_event and track_descriptor. Each rank is a process with
  * a track for each lane, and a sequence of packets with names of its own.
@@ -67,7 +67,7 @@ enum {
     UNIT_BYTES = 3,
 };
 
-/* Notes of spans, whose ids are these plus one. */
+/* Notes of spans; their ids are these plus one. */
 enum { NOTE_NUMBER, NOTE_BYTES, NOTE_RANKS, NOTE_RATE, NOTES };
 static const char *const note_names[NOTES] = {
     [NOTE_NUMBER] = "number",
@@ -88,7 +88,7 @@ struct writer {
 
 /* --- packets --- */
 
-/* Begins a packet of the part's sequence, 1 is that of the file. */
+/* Begins a packet of the part's sequence; sequence 1 belongs to the file. */
 static size_t packet_begin(struct writer *w)
 {
     dt_protobuf_clear(&w->packet);
@@ -141,7 +141,7 @@ static void write_process(struct writer *w)
     packet_end(w, packet);
 }
 
-/* A track below the rank's, or with `parent` 0 one of the file. */
+/* Writes a track below that of the rank, or with `parent` 0 one of the file. */
 static void write_track(struct writer *w, uint64_t id, uint64_t parent,
                         const char *name, bool counter)
 {
@@ -190,7 +190,7 @@ static void write_name(struct writer *w, uint32_t kind, uint64_t id,
     dt_protobuf_end(&w->packet, name);
 }
 
-/* Ids of events' names: those of kinds, then those of the part; from 1. */
+/* Ids of event names: first those of kinds, then those of the part; from 1. */
 static uint64_t name_id(const struct dt_trace_part *part,
                         const struct dt_trace_event *event)
 {
@@ -199,7 +199,7 @@ static uint64_t name_id(const struct dt_trace_part *part,
                : (uint64_t)event->kind + 1;
 }
 
-/* All names of a part, before its first event. */
+/* Writes all names of a part, before its first event. */
 static void write_names(struct writer *w)
 {
     const struct dt_trace_head *head = &w->part->head;
@@ -285,8 +285,8 @@ static void write_counter(struct writer *w, const struct dt_trace_event *event)
     packet_end(w, packet);
 }
 
-/* The events of a part, which are in order: a span ends before the next one
- * begins that is not within it.
+/* Writes the events of a part, which are in order: a span ends before the next
+ * span outside of it begins.
  */
 static void write_events(struct writer *w)
 {
@@ -309,7 +309,7 @@ static void write_events(struct writer *w)
         write_end(w, open[--depth]);
 }
 
-/* What the reader must know, as an event of its own in front of all. */
+/* Writes the description of the trace, as an event before all others. */
 static void write_about(struct writer *w)
 {
     char text[512];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c - the window of a trace: clocks, steps, clocks, file */
+/* trace.c - requests for traces, and the window of one: clocks, steps, clocks,
+ * file
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -99,7 +101,7 @@ struct dt_trace {
     struct window asked;   /* of a request that waits for its first step */
     struct window now;     /* of the trace that is taken */
     struct dt_trace_head head;
-    double computed; /* when it began */
+    double computed; /* time of computing at the begin of the window */
     char text[PATH_MAX + 512];
 };
 
@@ -161,8 +163,8 @@ enum {
 
 static const double late_s = 50e-6;
 
-/* One rank after the other comes late to a reduction for which all others wait:
- * when it has come, they know its time at most a message later (trace_impl.h).
+/* One rank after the other comes late to a reduction for which all others wait.
+ * They learn its time at most one message after it has come (trace_impl.h).
  */
 static int compare_clocks(struct dt_trace *t, struct dt_error *err)
 {
@@ -223,8 +225,8 @@ static int begin(struct dt_trace *t, struct dt_error *err)
     return 0;
 }
 
-/* Which trace begins with this step: what is left of the one that is planned,
- * as a run may have been resumed within it.
+/* Finds the trace that begins with this step: a requested one, or the rest of
+ * the planned one, in which a run may have been resumed.
  */
 static struct window find_window(struct dt_trace *t, long step)
 {
@@ -281,7 +283,7 @@ static int write_file(const struct dt_trace_set *set, const char *path,
     return rc;
 }
 
-/* On rank 0. */
+/* Writes the trace, on rank 0. Returns a line about it; NULL: it failed. */
 static const char *write_set(struct dt_trace *t, struct dt_trace_set *set)
 {
     struct dt_error why = {0};
@@ -298,7 +300,7 @@ static const char *write_set(struct dt_trace *t, struct dt_trace_set *set)
     return t->text;
 }
 
-/* A rank without memory for its part gives none. */
+/* Collects the parts. A rank without memory for its part contributes none. */
 static int collect(struct dt_trace *t, const char **text, struct dt_error *err)
 {
     struct dt_trace_set set = {.first = t->now.first, .last = t->now.last};

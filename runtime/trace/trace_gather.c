@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_gather.c - parts travel to rank 0, one rank after the other
+ * trace_gather.c - sends parts to rank 0, one rank after the other
  *
- * By broadcasts, since comm has no messages between two ranks: no directory has
- * to be seen by all nodes, and a trace is small beside the weights that travel
- * in a step.
+ * By broadcasts, since comm has no messages between two ranks. So no directory
+ * has to be shared by all nodes; and a trace is small compared with the weights
+ * that travel in a step.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 
 /* --- packing a part --- */
 
-/* The index of a name in the head, where it is put if it is new. */
+/* The index of a name in the head; adds a new one. */
 static uint8_t name_index(struct dt_trace_head *head, const char *name)
 {
     if (!name)
@@ -51,8 +51,8 @@ static struct dt_trace_event pack_event(struct dt_trace_head *head, size_t lane,
     };
 }
 
-/* Lanes of one name are "data", "data 2" ...: Perfetto takes tracks of a
- * process for one if they have the same name.
+/* Lanes with the same name become "data", "data 2" ...: Perfetto merges tracks
+ * of a process that have the same name.
  */
 static void name_lane(struct dt_trace_head *head,
                       const struct dt_span_lane *lanes, size_t lane)
@@ -97,7 +97,7 @@ int dt_trace_pack(const struct dt_trace_head *of, void **data, size_t *bytes,
     return 0;
 }
 
-/* --- unpacking it --- */
+/* --- unpacking a part --- */
 
 static int refuse(const struct dt_trace_part *part, const char *why,
                   struct dt_error *err)
@@ -209,7 +209,7 @@ static bool choose_all(struct dt_trace_rank *ranks, size_t count, double limit)
     return events <= limit;
 }
 
-/* Keeps up to three of those of a node, which are in order. */
+/* Keeps up to three of the ranks of a node, which are in order. */
 static size_t keep_three(struct candidate *kept, const struct candidate *of,
                          size_t count)
 {
@@ -227,7 +227,7 @@ static size_t keep_three(struct candidate *kept, const struct candidate *of,
     return n;
 }
 
-/* Candidates of all nodes, which are written over the ranks. */
+/* Replaces the ranks by the candidates of all nodes. Returns their number. */
 static size_t find_candidates(struct candidate *candidates, size_t count)
 {
     size_t kept = 0, end;
@@ -268,14 +268,14 @@ bool dt_trace_choose(struct dt_trace_rank *ranks, size_t count, double limit)
 }
 
 enum {
-    PIECE = 1 << 20, /* bytes that travel at a time */
+    PIECE = 1 << 20, /* bytes of a broadcast */
     FILE_BYTES = 100000000,
-    SPAN_BYTES = 64, /* in the file, about */
+    SPAN_BYTES = 64, /* in the file, approximately */
 };
 
-/* --- which ranks --- */
+/* --- the choice of ranks --- */
 
-/* The hosts of ranks as numbers: that of the first rank with the same name. */
+/* The host of a rank as a number: the first rank with the same name. */
 static int node_of(const struct dt_comm *comm, int rank)
 {
     const char *host = dt_comm_host(comm, rank);
@@ -291,8 +291,9 @@ static bool is_wanted(const struct dt_rankset *wanted, const char *ranks,
     return rank == 0 || !ranks || wanted->has[rank];
 }
 
-/* The same choice on all ranks, from numbers that all have: seconds and events
- * of rank 0, of rank 1 ... Returns whether ranks are left out for the size.
+/* Makes the same choice on all ranks, from numbers that all have: seconds and
+ * events of rank 0, of rank 1 ... Returns whether ranks are left out because of
+ * the size.
  */
 static bool choose(const struct dt_trace_gather *g,
                    const struct dt_rankset *wanted, const double *numbers,
@@ -313,7 +314,8 @@ static bool choose(const struct dt_trace_gather *g,
 
 /* --- the way to rank 0 --- */
 
-/* A buffer through which pieces travel, and where the host reads and writes it.
+/* A buffer for broadcasts, and the memory in which the host reads and writes
+ * it.
  */
 struct piece {
     struct dt_buffer *buf;
@@ -338,7 +340,7 @@ static void piece_fini(struct piece *piece, const struct dt_trace_gather *g)
     dt_buffer_destroy(piece->buf);
 }
 
-/* Moves the piece between host and device, if they are apart. */
+/* Copies the piece between host and device, if their memory is separate. */
 static int piece_move(const struct piece *piece,
                       const struct dt_trace_gather *g, bool to_device,
                       struct dt_error *err)
@@ -367,7 +369,7 @@ static int piece_send(const struct piece *piece,
     return piece_move(piece, g, false, err);
 }
 
-/* Brings what rank `from` has to `to` on rank 0, unless that is NULL. */
+/* Sends the data of rank `from` to `to` on rank 0, unless that is NULL. */
 static int send_part(const struct dt_trace_gather *g, const struct piece *piece,
                      int from, size_t bytes, char *to, struct dt_error *err)
 {
@@ -384,7 +386,7 @@ static int send_part(const struct dt_trace_gather *g, const struct piece *piece,
     return 0;
 }
 
-/* Adds a part; one that is no good is left out. */
+/* Adds a part; a bad one is left out. */
 static void add_part(struct dt_trace_set *set, const void *data, size_t bytes)
 {
     struct dt_error why = {0};
@@ -426,7 +428,7 @@ static int gather_parts(const struct dt_trace_gather *g,
 
 /* --- on all ranks --- */
 
-/* What ranks know of each other: seconds, and bytes of events. */
+/* Shares the numbers of all ranks: seconds, and bytes of events. */
 static int share_numbers(const struct dt_trace_gather *g, double *numbers,
                          struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace_join.c - one time, one order, and flows between ranks */
+/* trace_join.c - joins parts: one time, one order, and flows between ranks */
 #include "config.h"
 
 #include <inttypes.h>
@@ -14,14 +14,16 @@
 
 enum phase { BEFORE, WITHIN, AFTER };
 
-/* By how much a clock is ahead, at least and at most. */
+/* The least and the largest lead of a clock. */
 struct bounds {
     int64_t least, most;
 };
 
 static const struct bounds unknown = {INT64_MIN, INT64_MAX};
 
-/* A broadcast waits for its root only, and a group of one for nobody. */
+/* Whether all ranks wait for each other: in a broadcast they wait only for its
+ * root.
+ */
 static bool is_of_all(const struct dt_trace_part *part,
                       const struct dt_trace_event *event)
 {
@@ -30,7 +32,7 @@ static bool is_of_all(const struct dt_trace_part *part,
 }
 
 /* The next collective of a part from *at on; NULL: there is none. Numbers rise
- * in the order in which they end.
+ * in the order of the ends.
  */
 static const struct dt_trace_event *next_collective(
     const struct dt_trace_part *part, size_t *at)
@@ -61,8 +63,8 @@ static void tighten(struct bounds *bounds, int64_t least, int64_t most)
         bounds->most = most;
 }
 
-/* Bounds from the collectives that both have in a phase, with times of the part
- * moved by a clock that is known roughly.
+/* Finds bounds from the common collectives of a phase, with times of the part
+ * converted by a roughly known clock.
  */
 static struct bounds find_bounds(const struct dt_trace_part *zero,
                                  const struct dt_trace_part *part,
@@ -98,13 +100,15 @@ static int64_t middle(struct bounds bounds)
     return bounds.least + (bounds.most - bounds.least) / 2;
 }
 
-/* Rounded up. Bounds that a drift has crossed are that far from the middle. */
+/* Half of the distance, rounded up, also of bounds that have crossed by a
+ * drift.
+ */
 static int64_t half(struct bounds bounds)
 {
     return (llabs(bounds.most - bounds.least) + 1) / 2;
 }
 
-/* 0 if that is between the bounds, else the nearer one. */
+/* 0 if the bounds allow it, else the nearer bound. */
 static int64_t correction(struct bounds bounds)
 {
     if (!is_known(bounds))
@@ -166,7 +170,8 @@ static bool is_in_window(const struct dt_trace_head *head,
     return event->begin >= head->begin && event->end <= head->end;
 }
 
-/* Keeps the events of the window, with their times on rank 0's clock. */
+/* Keeps the events of the window, and converts their times to rank 0's clock.
+ */
 static void settle_part(struct dt_trace_part *part,
                         const struct dt_trace_clock *clock)
 {
@@ -195,7 +200,9 @@ static int by_id_and_begin(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* The same for a collective on all of its ranks, and for no other. */
+/* The id of a collective: the same on all of its ranks, and different from
+ * others.
+ */
 static uint64_t flow_id(const struct dt_trace_event *event)
 {
     return event->number << 24 | (uint64_t)(event->first + 1);
