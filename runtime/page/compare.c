@@ -40,10 +40,9 @@ static void put_banner(FILE *out, const struct comparison *c)
         const bool algorithm = same_text(base->algorithm, facts->algorithm);
         if (data && model && algorithm)
             continue;
-        fputs("<p class=\"banner\"><bdi>", out);
-        dt_page_text(out, c->name[i], 80);
+        dt_page_put(out, "<p class=\"banner\"><bdi>", c->name[i], 80, "</bdi>");
         fprintf(out,
-                "</bdi> has %s%s%s%s%s than the first run: their losses say "
+                " has %s%s%s%s%s than the first run: their losses say "
                 "little about each other.</p>\n",
                 algorithm ? "" : "another algorithm",
                 algorithm || data ? "" : " and ", data ? "" : "other data",
@@ -107,10 +106,9 @@ static void put_row(FILE *out, const struct comparison *c, size_t i, double now)
     const struct dt_curve_tail tail = loss_of(run);
     fputs("<tr><th scope=\"row\"><span class=\"run\">", out);
     put_swatch(out, i);
-    fputs("<bdi>", out);
-    dt_page_text(out, c->name[i], 60);
+    dt_page_put(out, "<bdi>", c->name[i], 60, "</bdi></span></th>");
     fprintf(out,
-            "</bdi></span></th><td><span class=\"badge %s\">%s</span></td><td "
+            "<td><span class=\"badge %s\">%s</span></td><td "
             "class=\"n\">%s</td><td class=\"n\">%s",
             verdict.class, verdict.word,
             run->last_step < 0 ? "\u2013"
@@ -130,19 +128,12 @@ static void put_row(FILE *out, const struct comparison *c, size_t i, double now)
 
 static void put_summary(FILE *out, const struct comparison *c, double now)
 {
-    static const char *const heads[] = {
-        "end",      "steps",  "loss", "against the first", "best held-out",
-        "tokens/s", "tokens", "time", "J a token"};
-    fputs("<div " DT_PAGE_SCROLL
-          "><table><thead><tr><th scope=\"col\">run</th>",
-          out);
-    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-        fprintf(out, "<th scope=\"col\"%s>%s</th>", i > 0 ? " class=\"n\"" : "",
-                heads[i]);
-    fputs("</tr></thead>\n<tbody>", out);
+    dt_page_table(out, "run|end|#steps|#loss|#against the first|#best held-out|"
+                       "#tokens/s|#tokens|#time|#J a token");
     for (size_t i = 0; i < c->count; i++)
         put_row(out, c, i, now);
-    fputs("</tbody></table></div>\n<p class=\"about\">The loss is the mean of "
+    fputs(DT_PAGE_TABLE_END
+          "<p class=\"about\">The loss is the mean of "
           "the last tenth of a run, \u00b1 how much it scatters there; a "
           "difference no greater than that is within noise.</p>\n",
           out);
@@ -152,75 +143,68 @@ static void put_summary(FILE *out, const struct comparison *c, double now)
 
 enum axis { BY_STEP, BY_TOKENS, BY_TIME };
 
+static const struct comparison_plot {
+    const char *id, *title;
+    enum axis axis;
+    enum dt_split split;
+    const char *value;
+    enum dt_plot_style style;
+    dt_plot_format *format;
+    bool from_zero;
+} plots[] = {
+    {"loss-by-step", "Loss by step", BY_STEP, DT_SPLIT_TRAIN, "loss",
+     DT_PLOT_AVERAGE, dt_page_number, false},
+    {"loss-by-tokens", "Loss by tokens", BY_TOKENS, DT_SPLIT_TRAIN, "loss",
+     DT_PLOT_AVERAGE, dt_page_number, false},
+    {"loss-by-time", "Loss by time", BY_TIME, DT_SPLIT_TRAIN, "loss",
+     DT_PLOT_AVERAGE, dt_page_number, false},
+    {"held-out-loss", "Held-out loss", BY_STEP, DT_SPLIT_EVAL, "loss",
+     DT_PLOT_PLAIN, dt_page_number, false},
+    {"grad-norm", "Gradient norm", BY_STEP, DT_SPLIT_TRAIN, "grad_norm",
+     DT_PLOT_AVERAGE, dt_page_number, true},
+    {"lr", "Learning rate", BY_STEP, DT_SPLIT_TRAIN, "lr", DT_PLOT_PLAIN,
+     dt_page_number, true},
+    {"tokens-per-s", "Tokens per second", BY_STEP, DT_SPLIT_TRAIN,
+     "tokens_per_s", DT_PLOT_AVERAGE, dt_page_number, true},
+    {"memory", "Peak memory", BY_STEP, DT_SPLIT_TRAIN, "mem_peak",
+     DT_PLOT_PLAIN, dt_page_bytes, true},
+};
+
 static const struct dt_curve *curve_of(const struct dt_page_run *run,
-                                       enum axis axis, enum dt_split split,
-                                       const char *value)
+                                       const struct comparison_plot *of)
 {
-    const struct dt_curve *curve = axis == BY_TOKENS ? &run->loss_by_tokens
-                                   : axis == BY_TIME
-                                       ? &run->loss_by_time
-                                       : dt_page_find(run, split, value);
+    const struct dt_curve *curve =
+        of->axis == BY_TOKENS ? &run->loss_by_tokens
+        : of->axis == BY_TIME ? &run->loss_by_time
+                              : dt_page_find(run, of->split, of->value);
     return curve && curve->count + curve->bad > 0 ? curve : NULL;
 }
 
 static void draw(struct dt_page_canvas *canvas, const struct comparison *c,
-                 struct dt_plot *plot, enum axis axis, enum dt_split split,
-                 const char *value, enum dt_plot_style style)
+                 const struct comparison_plot *of)
 {
     static const char *const x_names[] = {"step", "tokens", "time"};
-    plot->x_name = x_names[axis];
-    plot->x_format = axis == BY_TIME     ? dt_page_duration
-                     : axis == BY_TOKENS ? dt_page_number
-                                         : dt_page_count;
-    plot->limit = NAN;
-    plot->count = 0;
+    struct dt_plot plot = {.id = of->id,
+                           .title = of->title,
+                           .format = of->format,
+                           .from_zero = of->from_zero,
+                           .wide = of == plots,
+                           .x_name = x_names[of->axis],
+                           .x_format = of->axis == BY_TIME ? dt_page_duration
+                                       : of->axis == BY_TOKENS ? dt_page_number
+                                                               : dt_page_count,
+                           .limit = NAN};
     for (size_t i = 0; i < c->count; i++) {
-        const struct dt_curve *curve = curve_of(c->runs[i], axis, split, value);
-        if (!curve)
-            continue;
-        plot->line[plot->count++] = (struct dt_plot_line){
-            .name = c->name[i],
-            .curve = curve,
-            .style = curve->count < 20 ? DT_PLOT_PLAIN : style,
-            .color = (unsigned)i + 1};
+        const struct dt_curve *curve = curve_of(c->runs[i], of);
+        if (curve)
+            plot.line[plot.count++] = (struct dt_plot_line){
+                .name = c->name[i],
+                .curve = curve,
+                .style = curve->count < 20 ? DT_PLOT_PLAIN : of->style,
+                .color = (unsigned)i + 1};
     }
-    if (plot->count > 0)
-        dt_page_draw(canvas, plot);
-}
-
-static void draw_all(struct dt_page_canvas *canvas, const struct comparison *c)
-{
-    struct dt_plot plot = {.format = dt_page_number};
-    plot.wide = true;
-    plot.id = "loss-by-step";
-    plot.title = "Loss by step";
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_TRAIN, "loss", DT_PLOT_AVERAGE);
-    plot.wide = false;
-    plot.id = "loss-by-tokens";
-    plot.title = "Loss by tokens";
-    draw(canvas, c, &plot, BY_TOKENS, DT_SPLIT_TRAIN, "loss", DT_PLOT_AVERAGE);
-    plot.id = "loss-by-time";
-    plot.title = "Loss by time";
-    draw(canvas, c, &plot, BY_TIME, DT_SPLIT_TRAIN, "loss", DT_PLOT_AVERAGE);
-    plot.id = "held-out-loss";
-    plot.title = "Held-out loss";
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_EVAL, "loss", DT_PLOT_PLAIN);
-    plot.id = "grad-norm";
-    plot.title = "Gradient norm";
-    plot.from_zero = true;
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_TRAIN, "grad_norm",
-         DT_PLOT_AVERAGE);
-    plot.id = "lr";
-    plot.title = "Learning rate";
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_TRAIN, "lr", DT_PLOT_PLAIN);
-    plot.id = "tokens-per-s";
-    plot.title = "Tokens per second";
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_TRAIN, "tokens_per_s",
-         DT_PLOT_AVERAGE);
-    plot.id = "memory";
-    plot.title = "Peak memory";
-    plot.format = dt_page_bytes;
-    draw(canvas, c, &plot, BY_STEP, DT_SPLIT_TRAIN, "mem_peak", DT_PLOT_PLAIN);
+    if (plot.count > 0)
+        dt_page_draw(canvas, &plot);
 }
 
 /* --- the configuration --- */
@@ -242,14 +226,9 @@ static bool differs(const struct comparison *c, const char *key)
 static void put_difference(FILE *out, const struct comparison *c,
                            const char *key)
 {
-    fputs("<tr><th scope=\"row\"><code>", out);
-    dt_page_text(out, key, 80);
-    fputs("</code></th>", out);
-    for (size_t i = 0; i < c->count; i++) {
-        fputs("<td>", out);
-        dt_page_text(out, setting_of(c->runs[i], key), 200);
-        fputs("</td>", out);
-    }
+    dt_page_put(out, "<tr><th scope=\"row\"><code>", key, 80, "</code></th>");
+    for (size_t i = 0; i < c->count; i++)
+        dt_page_put(out, "<td>", setting_of(c->runs[i], key), 200, "</td>");
     fputs("</tr>\n", out);
 }
 
@@ -283,15 +262,13 @@ static void put_configurations(FILE *out, const struct comparison *c)
     fputs("<div " DT_PAGE_SCROLL
           "><table><thead><tr><th scope=\"col\">key</th>",
           out);
-    for (size_t i = 0; i < c->count; i++) {
-        fputs("<th scope=\"col\"><bdi>", out);
-        dt_page_text(out, c->name[i], 40);
-        fputs("</bdi></th>", out);
-    }
+    for (size_t i = 0; i < c->count; i++)
+        dt_page_put(out, "<th scope=\"col\"><bdi>", c->name[i], 40,
+                    "</bdi></th>");
     fputs("</tr></thead>\n<tbody>", out);
     if (put_differences(out, c) == 0)
         fprintf(out, "<tr><td colspan=\"%zu\">none</td></tr>", c->count + 1);
-    fputs("</tbody></table></div>\n", out);
+    fputs(DT_PAGE_TABLE_END, out);
 }
 
 void dt_page_compare(struct dt_page_canvas *canvas,
@@ -310,16 +287,17 @@ void dt_page_compare(struct dt_page_canvas *canvas,
         put_summary(out, &c, now);
         fputs("<h2>Curves</h2>\n<div class=\"plots\">\n", out);
     }
-    draw_all(canvas, &c);
+    for (size_t i = 0; i < sizeof(plots) / sizeof(plots[0]); i++)
+        draw(canvas, &c, &plots[i]);
     if (!out)
         return;
     fputs("</div>\n", out);
     put_configurations(out, &c);
     fputs("<h2>Files</h2>\n<ul>\n", out);
     for (size_t i = 0; i < count; i++) {
-        fprintf(out, "<li>%zu: <code>", i + 1);
-        dt_page_text(out, dt_history_dir(runs[i]->history), 1000);
-        fputs("</code></li>\n", out);
+        fprintf(out, "<li>%zu: ", i + 1);
+        dt_page_put(out, "<code>", dt_history_dir(runs[i]->history), 1000,
+                    "</code></li>\n");
     }
     fputs("</ul>\n", out);
 }

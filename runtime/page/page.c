@@ -25,8 +25,8 @@ static void put_begin(FILE *out, struct dt_page_run *const *runs, size_t count,
     if (count > 1) {
         fprintf(out, "Comparison of %zu runs", count);
     } else {
-        dt_page_text(out, runs[0]->facts->name, 120);
-        fprintf(out, ": %s", dt_page_judge(runs[0], now).word);
+        dt_page_put(out, "", runs[0]->facts->name, 120, ": ");
+        fputs(dt_page_judge(runs[0], now).word, out);
     }
     fprintf(out, "</title>\n<style>%s%s%s</style>\n</head>\n<body>\n<main>\n",
             dt_style_colors, dt_style_plot, dt_style_page);

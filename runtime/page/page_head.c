@@ -184,11 +184,8 @@ static void put_tile(FILE *out, const char *name, const char *value,
 {
     fprintf(out, "<div><dt>%s</dt><dd>", name);
     dt_page_text(out, value, 60);
-    if (note && *note) {
-        fputs("<small>", out);
-        dt_page_text(out, note, 60);
-        fputs("</small>", out);
-    }
+    if (note && *note)
+        dt_page_put(out, "<small>", note, 60, "</small>");
     fputs("</dd></div>\n", out);
 }
 
@@ -320,8 +317,8 @@ static void put_about(FILE *out, const struct dt_page_run *run)
                     dt_page_number(text, facts->parameters));
     }
     if (facts->train_data) {
-        fputs(facts->family ? " \u00b7 " : "", out);
-        dt_page_text(out, facts->train_data, 120);
+        dt_page_put(out, facts->family ? " \u00b7 " : "", facts->train_data,
+                    120, "");
         if (isfinite(facts->rows))
             fprintf(out, ", %s rows", dt_page_count(text, facts->rows));
     }
@@ -332,10 +329,8 @@ static void put_about(FILE *out, const struct dt_page_run *run)
             fprintf(out, " on %zu %s", facts->node_count,
                     facts->node_count == 1 ? "node" : "nodes");
     }
-    if (facts->device_count > 0 && facts->devices[0][0]) {
-        fputs(" \u00b7 ", out);
-        dt_page_text(out, facts->devices[0], 60);
-    }
+    if (facts->device_count > 0 && facts->devices[0][0])
+        dt_page_put(out, " \u00b7 ", facts->devices[0], 60, "");
     fputs("</p>\n", out);
 }
 
@@ -344,11 +339,9 @@ static void put_problems(FILE *out, const struct dt_page_run *run)
     static const char *const names[] = {[DT_HISTORY_METRICS] = "metrics.jsonl",
                                         [DT_HISTORY_EVENTS] = "events.jsonl",
                                         [DT_HISTORY_RANKS] = "ranks.jsonl"};
-    if (run->facts->problem) {
-        fputs("<p class=\"banner\">run.json was not read: ", out);
-        dt_page_text(out, run->facts->problem, 300);
-        fputs("</p>\n", out);
-    }
+    if (run->facts->problem)
+        dt_page_put(out, "<p class=\"banner\">run.json was not read: ",
+                    run->facts->problem, 300, "</p>\n");
     for (int i = 0; i < DT_HISTORY_FILES; i++) {
         const long damaged =
             dt_history_damaged(run->history, (enum dt_history_file)i);
@@ -364,18 +357,12 @@ void dt_page_head(FILE *out, const struct dt_page_run *run, double now)
     const struct dt_page_verdict verdict = dt_page_judge(run, now);
     fprintf(out, "<header class=\"%s\">\n<p class=\"kicker\">disttrain report",
             verdict.class);
-    if (run->facts->algorithm) {
-        fputs(" \u00b7 ", out);
-        dt_page_text(out, run->facts->algorithm, 20);
-    }
-    fputs("</p>\n<h1><bdi>", out);
-    dt_page_text(out, run->facts->name, 120);
-    fprintf(out,
-            "</bdi></h1>\n<p class=\"verdict\"><span class=\"badge\">%s</span> "
-            "<span>",
+    if (run->facts->algorithm)
+        dt_page_put(out, " \u00b7 ", run->facts->algorithm, 20, "");
+    dt_page_put(out, "</p>\n<h1><bdi>", run->facts->name, 120, "</bdi></h1>\n");
+    fprintf(out, "<p class=\"verdict\"><span class=\"badge\">%s</span> ",
             verdict.word);
-    dt_page_text(out, verdict.text, 500);
-    fputs("</span></p>\n", out);
+    dt_page_put(out, "<span>", verdict.text, 500, "</span></p>\n");
     put_about(out, run);
     fputs("</header>\n", out);
     put_problems(out, run);
@@ -387,9 +374,7 @@ void dt_page_head(FILE *out, const struct dt_page_run *run, double now)
     put_speed(out, run);
     put_costs(out, run);
     fputs("</dl>\n", out);
-    if (run->facts->resume && strcmp(verdict.word, "finished") != 0) {
-        fputs("<h2>To resume it</h2>\n<pre><code>", out);
-        dt_page_text(out, run->facts->resume, 4000);
-        fputs("</code></pre>\n", out);
-    }
+    if (run->facts->resume && strcmp(verdict.word, "finished") != 0)
+        dt_page_put(out, "<h2>To resume it</h2>\n<pre><code>",
+                    run->facts->resume, 4000, "</code></pre>\n");
 }

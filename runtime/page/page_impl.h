@@ -19,9 +19,10 @@
  * at least 3 to 1 and text of 4.5 to 1 with its background.
  */
 
-extern const char dt_style_colors[]; /* variables, light and dark */
-extern const char dt_style_plot[];   /* of plots */
-extern const char dt_style_page[];   /* of the rest */
+extern const char dt_style_colors[];       /* variables, light and dark */
+extern const char dt_style_plot[];         /* of plots */
+extern const char dt_style_page[];         /* of the rest */
+extern const char *const dt_style_marks[]; /* of marks, by enum dt_mark_class */
 
 /* Writes the style of a plot in a file of its own, without variables, which few
  * programs but browsers know.
@@ -299,6 +300,16 @@ void dt_plot_describe(FILE *out, const struct dt_plot *plot);
 #define DT_PAGE_SCROLL                                                         \
     "class=\"scroll\" tabindex=\"0\" role=\"group\" "                          \
     "aria-label=\"scrolls sideways\""
+
+/* Writes `before`, the text as dt_page_text does, and `after`. */
+void dt_page_put(FILE *out, const char *before, const char *text, size_t most,
+                 const char *after);
+
+/* Begins a table with the heads, separated by '|'; '#' before one makes a
+ * column of numbers. The caller writes the rows and DT_PAGE_TABLE_END.
+ */
+void dt_page_table(FILE *out, const char *heads);
+#define DT_PAGE_TABLE_END "</tbody></table></div>\n"
 
 /* Plots as PNG. NULL: EX_UNAVAILABLE, librsvg or cairo are not installed;
  * EX_OSERR.

@@ -227,19 +227,23 @@ static const char *host_of(const struct dt_page_run *run, size_t rank)
     return NULL;
 }
 
+static void put_mean(FILE *out, double sum, unsigned count)
+{
+    char text[DT_PAGE_NUMBER_BYTES];
+    fprintf(out, "<td class=\"n\">%s</td>",
+            dt_page_duration(text, mean_of(sum, count)));
+}
+
 static void put_rank(FILE *out, const struct dt_page_run *run, size_t rank)
 {
     char text[DT_PAGE_NUMBER_BYTES];
     const struct dt_rank_sums *sums = &run->ranks.sums[rank];
     const char *host = host_of(run, rank);
-    fprintf(out, "<tr><th scope=\"row\">%zu</th><td>", rank);
-    dt_page_text(out, host ? host : "", 64);
-    fprintf(out, "</td><td class=\"n\">%s</td>",
-            dt_page_duration(text, mean_of(sums->compute, sums->compute_n)));
-    fprintf(out, "<td class=\"n\">%s</td>",
-            dt_page_duration(text, mean_of(sums->comm, sums->comm_n)));
-    fprintf(out, "<td class=\"n\">%s</td>",
-            dt_page_duration(text, mean_of(sums->data, sums->data_n)));
+    fprintf(out, "<tr><th scope=\"row\">%zu</th>", rank);
+    dt_page_put(out, "<td>", host ? host : "", 64, "</td>");
+    put_mean(out, sums->compute, sums->compute_n);
+    put_mean(out, sums->comm, sums->comm_n);
+    put_mean(out, sums->data, sums->data_n);
     fprintf(out, "<td class=\"n\">%s</td></tr>\n",
             dt_page_bytes(text, sums->mem > 0 ? sums->mem : NAN));
 }
@@ -255,11 +259,6 @@ static int slower_first(const void *a, const void *b, void *ctx)
     return x != y ? (x < y) - (x > y) : (i > k) - (i < k);
 }
 
-static void put_gap(FILE *out, const char *text)
-{
-    fprintf(out, "<tr><td colspan=\"6\">%s</td></tr>\n", text);
-}
-
 static void put_rows(FILE *out, const struct dt_page_run *run,
                      const size_t *order)
 {
@@ -269,7 +268,7 @@ static void put_rows(FILE *out, const struct dt_page_run *run,
         if (world <= ALL_MAX || i < EACH || i >= world - EACH || middle)
             put_rank(out, run, order[i]);
         if (world > ALL_MAX && (i + 1 == EACH || middle))
-            put_gap(out, "\u2026");
+            fputs("<tr><td colspan=\"6\">\u2026</td></tr>\n", out);
     }
 }
 
@@ -282,16 +281,11 @@ void dt_page_rank_table(FILE *out, const struct dt_page_run *run)
     for (size_t i = 0; i < world; i++)
         order[i] = i;
     qsort_r(order, world, sizeof(*order), slower_first, run->ranks.sums);
-    fprintf(out,
-            "<h2>Ranks</h2>\n<p>Means of a step, slowest first%s.</p>\n<div "
-            "" DT_PAGE_SCROLL
-            "><table><thead><tr><th scope=\"col\">rank</th><th "
-            "scope=\"col\">host</th><th scope=\"col\" class=\"n\">compute</th>"
-            "<th scope=\"col\" class=\"n\">communication</th><th "
-            "scope=\"col\" class=\"n\">data wait</th><th scope=\"col\" "
-            "class=\"n\">most memory</th></tr></thead>\n<tbody>",
+    fprintf(out, "<h2>Ranks</h2>\n<p>Means of a step, slowest first%s.</p>\n",
             world > ALL_MAX ? ", the median, and the fastest" : "");
+    dt_page_table(out,
+                  "rank|host|#compute|#communication|#data wait|#most memory");
     put_rows(out, run, order);
-    fputs("</tbody></table></div>\n", out);
+    fputs(DT_PAGE_TABLE_END, out);
     free(order);
 }

@@ -52,6 +52,28 @@ void dt_page_text(FILE *out, const char *text, size_t most)
     }
 }
 
+void dt_page_put(FILE *out, const char *before, const char *text, size_t most,
+                 const char *after)
+{
+    fputs(before, out);
+    dt_page_text(out, text, most);
+    fputs(after, out);
+}
+
+void dt_page_table(FILE *out, const char *heads)
+{
+    fputs("<div " DT_PAGE_SCROLL "><table><thead><tr>", out);
+    while (*heads) {
+        const bool number = *heads == '#';
+        heads += number;
+        const int n = (int)strcspn(heads, "|");
+        fprintf(out, "<th scope=\"col\"%s>%.*s</th>",
+                number ? " class=\"n\"" : "", n, heads);
+        heads += heads[n] ? n + 1 : n;
+    }
+    fputs("</tr></thead>\n<tbody>", out);
+}
+
 /* Digits with a comma between thousands. */
 const char *dt_page_count(char *text, double value)
 {

@@ -553,13 +553,9 @@ static void put_names(FILE *out, const struct dt_plot *plot,
 static void put_mark(FILE *out, const struct box *box,
                      const struct dt_plot_mark *mark, bool numbered)
 {
-    static const char *const classes[] = {[DT_MARK_BAD] = "kb",
-                                          [DT_MARK_WARN] = "kw",
-                                          [DT_MARK_TURN] = "kt",
-                                          [DT_MARK_DONE] = "kd"};
     const double x = dt_axis_place(&box->x, mark->x), y = box->top - 12;
-    fprintf(out, "<g class=\"%s\"><title>", classes[mark->class]);
-    fprintf(out, "%u: ", mark->number);
+    fprintf(out, "<g class=\"%s\"><title>%u: ", dt_style_marks[mark->class],
+            mark->number);
     dt_page_text(out, mark->text, 120);
     fprintf(out, "</title><path d=\"M%.1f %.1fV%.1f\"/>", x,
             numbered ? y + 8 : box->top - 4, box->y.begin);
@@ -613,10 +609,8 @@ static void put_marks(FILE *out, const struct dt_plot *plot,
 static void put_title(FILE *out, const struct dt_plot *plot)
 {
     dt_page_text(out, plot->title, 0);
-    if (plot->unit) {
-        fputs(", ", out);
-        dt_page_text(out, plot->unit, 0);
-    }
+    if (plot->unit)
+        dt_page_put(out, ", ", plot->unit, 0, "");
 }
 
 static void put_svg_begin(FILE *out, const struct dt_plot *plot,
@@ -664,11 +658,8 @@ void dt_plot_write(FILE *out, const struct dt_plot *plot)
     }
     fprintf(out, "<figure%s><h3>", plot->wide ? " class=\"wide\"" : "");
     dt_page_text(out, plot->title, 0);
-    if (plot->unit) {
-        fputs(" <span class=\"unit\">", out);
-        dt_page_text(out, plot->unit, 0);
-        fputs("</span>", out);
-    }
+    if (plot->unit)
+        dt_page_put(out, " <span class=\"unit\">", plot->unit, 0, "</span>");
     fputs("</h3>\n<div " DT_PAGE_SCROLL ">", out);
     put_svg(out, plot);
     fputs("</div>\n", out);

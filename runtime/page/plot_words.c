@@ -123,17 +123,13 @@ static void put_rows(FILE *out, const struct dt_plot *plot)
 
 void dt_plot_table(FILE *out, const struct dt_plot *plot)
 {
-    fputs("<details><summary>Numbers<span class=\"sr\"> of ", out);
-    dt_page_text(out, plot->title, 0);
-    fprintf(out,
-            "</span></summary><div " DT_PAGE_SCROLL "><table class=\"numbers\">"
-            "<thead><tr><th scope=\"col\">%s</th>",
-            plot->x_name);
-    for (size_t i = 0; i < plot->count; i++) {
-        fputs("<th scope=\"col\">", out);
-        dt_page_text(out, plot->line[i].name, 40);
-        fputs("</th>", out);
-    }
+    dt_page_put(out, "<details><summary>Numbers<span class=\"sr\"> of ",
+                plot->title, 0,
+                "</span></summary><div " DT_PAGE_SCROLL
+                "><table class=\"numbers\"><thead><tr>");
+    fprintf(out, "<th scope=\"col\">%s</th>", plot->x_name);
+    for (size_t i = 0; i < plot->count; i++)
+        dt_page_put(out, "<th scope=\"col\">", plot->line[i].name, 40, "</th>");
     fputs("</tr></thead>\n<tbody>", out);
     put_rows(out, plot);
     fputs("</tbody></table></div></details>\n", out);

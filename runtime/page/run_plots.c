@@ -14,35 +14,6 @@ enum { OTHERS_MAX = 40, ID_BYTES = 64 };
 /* The factor beyond which a plot has a logarithmic twin. */
 static const double wide_span = 100;
 
-/* Values that have a plot of their own, or none. */
-static const char *const known[] = {"epoch",
-                                    "loss",
-                                    "lr",
-                                    "grad_norm",
-                                    "tokens_per_s",
-                                    "tokens",
-                                    "total_tokens",
-                                    "step_s",
-                                    "compute_s",
-                                    "comm_s",
-                                    "comm_exposed_s",
-                                    "data_wait_s",
-                                    "ckpt_stall_s",
-                                    "mem",
-                                    "mem_peak",
-                                    "energy_j",
-                                    "tokens_per_j",
-                                    "mfu",
-                                    "power_w",
-                                    "other_s",
-                                    "rank_step_s/min",
-                                    "perplexity",
-                                    "pairs",
-                                    "completions",
-                                    "rank_step_s/max",
-                                    "rank_step_s/median",
-                                    "rank_step_s/argmax"};
-
 /* What a run that samples is about, before its losses. GRPO and PPO call the
  * divergence by their own names.
  */
@@ -62,14 +33,6 @@ static bool is_headline(const struct dt_page_run *run, const char *name)
     for (size_t i = 0; i < HEADLINES; i++)
         if (!strcmp(headlines[i].name, name))
             return dt_page_samples(run);
-    return false;
-}
-
-static bool is_known(const char *name)
-{
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(known[i], name))
-            return true;
     return false;
 }
 
@@ -198,94 +161,115 @@ static void draw_loss(struct dt_page_canvas *canvas,
     dt_page_draw(canvas, &plot);
 }
 
-static void draw_rates(struct dt_page_canvas *canvas,
-                       const struct dt_page_run *run, const struct marks *marks)
-{
-    struct dt_plot plot = plot_of(run, marks, "lr", "Learning rate");
-    add_line(&plot, run, DT_SPLIT_TRAIN, "lr", "learning rate", DT_PLOT_PLAIN,
-             1);
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
+/* --- the plots that every run may have --- */
 
+/* All begin at zero. */
+static const struct value_plot {
+    const char *id, *title;
+    dt_plot_format *format;
+    bool cut;
+} plots[] = {
+    {"lr", "Learning rate", dt_page_number, false},
+    {"grad-norm", "Gradient norm", dt_page_number, false},
+    {"tokens-per-s", "Tokens per second", dt_page_number, false},
+    {"step-time", "Time of a step", dt_page_duration, true},
+    {"rank-step-time", "Time of a step over ranks", dt_page_duration, true},
+    {"memory", "Memory of the fullest rank", dt_page_bytes, false},
+    {"mfu", "Model FLOPs utilization", format_percent, false},
+    {"power", "Power of all devices", format_watt, false},
+};
+
+/* Their lines. The parts of a step are stacked up to "other"; a run that does
+ * not record them has a line of the whole step.
+ */
+static const struct value_line {
+    const char *id, *value, *name;
+    unsigned color;
+    bool smooth; /* the average, too */
+} lines[] = {
+    {"lr", "lr", "learning rate", 1, false},
+    {"grad-norm", "grad_norm", "norm", 1, true},
+    {"tokens-per-s", "tokens_per_s", "tokens/s", 3, true},
+    {"step-time", "compute_s", "compute", 3, false},
+    {"step-time", "comm_exposed_s", "communication", 1, false},
+    {"step-time", "data_wait_s", "data wait", 5, false},
+    {"step-time", "ckpt_stall_s", "saving", 4, false},
+    {"step-time", "other_s", "other", 7, false},
+    {"step-time", "step_s", "step", 3, true},
+    {"rank-step-time", "rank_step_s/max", "slowest", 2, false},
+    {"rank-step-time", "rank_step_s/median", "median", 1, false},
+    {"rank-step-time", "rank_step_s/min", "fastest", 3, false},
+    {"memory", "mem_peak", "peak", 2, false},
+    {"memory", "mem", "in use", 1, false},
+    {"mfu", "mfu", "MFU", 3, true},
+    {"power", "power_w", "power", 5, true},
+};
+
+enum { LINES = sizeof(lines) / sizeof(lines[0]) };
+
+/* Values without a plot, and "loss", which has one of its own. */
+static const char *const others[] = {"epoch",
+                                     "loss",
+                                     "tokens",
+                                     "total_tokens",
+                                     "comm_s",
+                                     "energy_j",
+                                     "perplexity",
+                                     "pairs",
+                                     "tokens_per_j",
+                                     "completions",
+                                     "rank_step_s/argmax"};
+
+static bool is_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (!strcmp(others[i], name))
+            return true;
+    for (size_t i = 0; i < LINES; i++)
+        if (!strcmp(lines[i].value, name))
+            return true;
+    return false;
+}
+
+static void add_lines(struct dt_plot *plot, const struct dt_page_run *run)
+{
+    for (size_t i = 0; i < LINES; i++) {
+        const char *value = lines[i].value;
+        if (strcmp(lines[i].id, plot->id) != 0 ||
+            (plot->stacked && !strcmp(value, "step_s")))
+            continue;
+        add_line(plot, run, DT_SPLIT_TRAIN, value, lines[i].name,
+                 lines[i].smooth ? style_of(run, value) : DT_PLOT_PLAIN,
+                 lines[i].color);
+        if (!strcmp(value, "compute_s"))
+            plot->stacked = plot->count > 0;
+    }
+}
+
+static void draw_values(struct dt_page_canvas *canvas,
+                        const struct dt_page_run *run,
+                        const struct marks *marks)
+{
     const char *clip = dt_page_setting(run, "training.max_grad_norm");
-    plot = plot_of(run, marks, "grad-norm", "Gradient norm");
-    add_line(&plot, run, DT_SPLIT_TRAIN, "grad_norm", "norm",
-             style_of(run, "grad_norm"), 1);
-    plot.log = plot.count > 0 && dt_plot_spans(plot.line[0].curve, 1000);
-    plot.unit = plot.log ? "logarithmic" : NULL;
-    plot.limit = clip && atof(clip) > 0 ? atof(clip) : NAN;
-    plot.limit_name = "clipped above";
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
-
-    plot = plot_of(run, marks, "tokens-per-s", "Tokens per second");
-    add_line(&plot, run, DT_SPLIT_TRAIN, "tokens_per_s", "tokens/s",
-             style_of(run, "tokens_per_s"), 3);
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
+    for (size_t i = 0; i < sizeof(plots) / sizeof(plots[0]); i++) {
+        struct dt_plot plot = plot_of(run, marks, plots[i].id, plots[i].title);
+        plot.format = plots[i].format;
+        plot.cut = plots[i].cut;
+        plot.from_zero = true;
+        add_lines(&plot, run);
+        if (!strcmp(plot.id, "grad-norm")) {
+            plot.log =
+                plot.count > 0 && dt_plot_spans(plot.line[0].curve, 1000);
+            plot.unit = plot.log ? "logarithmic" : NULL;
+            plot.limit = clip && atof(clip) > 0 ? atof(clip) : NAN;
+            plot.limit_name = "clipped above";
+        }
+        if (strcmp(plot.id, "rank-step-time") != 0 || run->facts->world != 1)
+            dt_page_draw(canvas, &plot);
+    }
 }
 
-static void draw_times(struct dt_page_canvas *canvas,
-                       const struct dt_page_run *run, const struct marks *marks)
-{
-    struct dt_plot plot = plot_of(run, marks, "step-time", "Time of a step");
-    plot.format = dt_page_duration;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "compute_s", "compute", DT_PLOT_PLAIN,
-             3);
-    plot.stacked = plot.count > 0;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "comm_exposed_s", "communication",
-             DT_PLOT_PLAIN, 1);
-    add_line(&plot, run, DT_SPLIT_TRAIN, "data_wait_s", "data wait",
-             DT_PLOT_PLAIN, 5);
-    add_line(&plot, run, DT_SPLIT_TRAIN, "ckpt_stall_s", "saving",
-             DT_PLOT_PLAIN, 4);
-    if (plot.stacked)
-        add_line(&plot, run, DT_SPLIT_TRAIN, "other_s", "other", DT_PLOT_PLAIN,
-                 7);
-    else
-        add_line(&plot, run, DT_SPLIT_TRAIN, "step_s", "step",
-                 style_of(run, "step_s"), 3);
-    plot.from_zero = plot.cut = true;
-    dt_page_draw(canvas, &plot);
-
-    plot = plot_of(run, marks, "rank-step-time", "Time of a step over ranks");
-    plot.format = dt_page_duration;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "rank_step_s/max", "slowest",
-             DT_PLOT_PLAIN, 2);
-    add_line(&plot, run, DT_SPLIT_TRAIN, "rank_step_s/median", "median",
-             DT_PLOT_PLAIN, 1);
-    add_line(&plot, run, DT_SPLIT_TRAIN, "rank_step_s/min", "fastest",
-             DT_PLOT_PLAIN, 3);
-    plot.from_zero = plot.cut = true;
-    if (!(run->facts->world == 1))
-        dt_page_draw(canvas, &plot);
-}
-
-static void draw_resources(struct dt_page_canvas *canvas,
-                           const struct dt_page_run *run,
-                           const struct marks *marks)
-{
-    struct dt_plot plot =
-        plot_of(run, marks, "memory", "Memory of the fullest rank");
-    plot.format = dt_page_bytes;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "mem_peak", "peak", DT_PLOT_PLAIN, 2);
-    add_line(&plot, run, DT_SPLIT_TRAIN, "mem", "in use", DT_PLOT_PLAIN, 1);
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
-
-    plot = plot_of(run, marks, "mfu", "Model FLOPs utilization");
-    plot.format = format_percent;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "mfu", "MFU", style_of(run, "mfu"), 3);
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
-
-    plot = plot_of(run, marks, "power", "Power of all devices");
-    plot.format = format_watt;
-    add_line(&plot, run, DT_SPLIT_TRAIN, "power_w", "power",
-             style_of(run, "power_w"), 5);
-    plot.from_zero = true;
-    dt_page_draw(canvas, &plot);
-}
+/* --- values of the algorithm --- */
 
 /* Letters, digits and '-' of a name, with a number that makes it unique. */
 static void make_id(char id[ID_BYTES], const char *name, size_t number)
@@ -335,9 +319,7 @@ void dt_page_plots(struct dt_page_canvas *canvas, const struct dt_page_run *run)
     marks_init(marks, run);
     draw_headlines(canvas, run, marks);
     draw_loss(canvas, run, marks);
-    draw_rates(canvas, run, marks);
-    draw_times(canvas, run, marks);
-    draw_resources(canvas, run, marks);
+    draw_values(canvas, run, marks);
     draw_others(canvas, run, marks);
     free(marks);
     dt_page_heat(canvas, run);

@@ -150,6 +150,11 @@ const char dt_style_page[] =
     "details:not([open]){display:none}.scroll{overflow:visible}"
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}";
 
+const char *const dt_style_marks[] = {[DT_MARK_BAD] = "kb",
+                                      [DT_MARK_WARN] = "kw",
+                                      [DT_MARK_TURN] = "kt",
+                                      [DT_MARK_DONE] = "kd"};
+
 /* The value of a variable in a list of them; it ends at a semicolon. */
 static const char *value_of(const char *variables, const char *name, size_t n)
 {

@@ -20,13 +20,9 @@ static void put_cell(FILE *out, const char *class, const char *text)
 
 static void put_event(FILE *out, const struct dt_page_event *event)
 {
-    static const char *const classes[] = {[DT_MARK_BAD] = "kb",
-                                          [DT_MARK_WARN] = "kw",
-                                          [DT_MARK_TURN] = "kt",
-                                          [DT_MARK_DONE] = "kd"};
     char text[DT_PAGE_NUMBER_BYTES];
     fprintf(out, "<tr><td><span class=\"num %s\">%u</span></td>",
-            classes[dt_page_class_of(event->kind)], event->number);
+            dt_style_marks[dt_page_class_of(event->kind)], event->number);
     put_cell(out, "", event->kind);
     put_cell(out, " class=\"n\"",
              event->step < 0 ? "" : dt_page_count(text, (double)event->step));
@@ -38,10 +34,8 @@ static void put_event(FILE *out, const struct dt_page_event *event)
     fputs("<td>", out);
     if (event->rank >= 0)
         fprintf(out, "rank %d", event->rank);
-    if (event->host) {
-        fputs(event->rank >= 0 ? ", " : "", out);
-        dt_page_text(out, event->host, 64);
-    }
+    if (event->host)
+        dt_page_put(out, event->rank >= 0 ? ", " : "", event->host, 64, "");
     fputs("</td>", out);
     put_cell(out, " class=\"x\"", event->text);
     fputs("</tr>\n", out);
@@ -70,14 +64,11 @@ static size_t put_events(FILE *out, const struct dt_page_run *run, bool routine,
 static void put_event_table(FILE *out, const struct dt_page_run *run,
                             bool routine)
 {
-    fputs("<div " DT_PAGE_SCROLL "><table><thead><tr><th scope=\"col\"><span "
-          "class=\"sr\">number</span></th><th scope=\"col\">event</th><th "
-          "scope=\"col\" class=\"n\">step</th><th scope=\"col\">time</th><th "
-          "scope=\"col\" class=\"n\">took</th><th scope=\"col\">where</th><th "
-          "scope=\"col\">what</th></tr></thead>\n<tbody>",
-          out);
+    dt_page_table(out,
+                  "<span class=\"sr\">number</span>|event|#step|time|#took|"
+                  "where|what");
     put_events(out, run, routine, false);
-    fputs("</tbody></table></div>\n", out);
+    fputs(DT_PAGE_TABLE_END, out);
 }
 
 static void put_all_events(FILE *out, const struct dt_page_run *run)
@@ -141,19 +132,16 @@ static void put_checkpoints(FILE *out, const struct dt_page_run *run)
 static void put_settings(FILE *out, const struct dt_page_run *run, bool given)
 {
     const struct dt_history_facts *facts = run->facts;
-    fputs("<div " DT_PAGE_SCROLL "><table><thead><tr><th scope=\"col\">key</th>"
-          "<th scope=\"col\">value</th></tr></thead>\n<tbody>",
-          out);
+    dt_page_table(out, "key|value");
     for (size_t i = 0; i < facts->setting_count; i++) {
         if (facts->settings[i].given != given)
             continue;
-        fputs("<tr><th scope=\"row\"><code>", out);
-        dt_page_text(out, facts->settings[i].key, 80);
-        fputs("</code></th>", out);
+        dt_page_put(out, "<tr><th scope=\"row\"><code>", facts->settings[i].key,
+                    80, "</code></th>");
         put_cell(out, " class=\"x\"", facts->settings[i].value);
         fputs("</tr>\n", out);
     }
-    fputs("</tbody></table></div>\n", out);
+    fputs(DT_PAGE_TABLE_END, out);
 }
 
 static void put_configuration(FILE *out, const struct dt_page_run *run)
@@ -191,10 +179,8 @@ static void put_argv(FILE *out, const struct dt_history_facts *facts)
     if (facts->argc == 0)
         return;
     fputs("<tr><th scope=\"row\">Command</th><td class=\"x\"><code>", out);
-    for (size_t i = 0; i < facts->argc && i < 64; i++) {
-        fputs(i > 0 ? " " : "", out);
-        dt_page_text(out, facts->argv[i], 200);
-    }
+    for (size_t i = 0; i < facts->argc && i < 64; i++)
+        dt_page_put(out, i > 0 ? " " : "", facts->argv[i], 200, "");
     fputs("</code></td></tr>\n", out);
 }
 
@@ -223,8 +209,7 @@ static void put_nodes(FILE *out, const struct dt_history_facts *facts)
         return;
     fputs("<tr><th scope=\"row\">Nodes</th><td class=\"x\">", out);
     for (size_t i = 0; i < facts->node_count && i < NODES_MAX; i++) {
-        fputs(i > 0 ? ", " : "", out);
-        dt_page_text(out, facts->nodes[i].host, 64);
+        dt_page_put(out, i > 0 ? ", " : "", facts->nodes[i].host, 64, "");
         fprintf(out, " (%zu)", facts->nodes[i].ranks);
     }
     if (facts->node_count > NODES_MAX)
@@ -242,10 +227,8 @@ static void put_starts(FILE *out, const struct dt_history_facts *facts)
         fprintf(out, "%s%s at step %s", i > 0 ? "; " : "",
                 dt_page_time(wall, facts->starts[i].wall),
                 dt_page_count(step, (double)facts->starts[i].step));
-        if (facts->starts[i].job) {
-            fputs(", job ", out);
-            dt_page_text(out, facts->starts[i].job, 40);
-        }
+        if (facts->starts[i].job)
+            dt_page_put(out, ", job ", facts->starts[i].job, 40, "");
     }
     fputs("</td></tr>\n", out);
 }
@@ -270,7 +253,7 @@ static void put_environment(FILE *out, const struct dt_page_run *run)
     put_devices(out, facts);
     put_fact(out, "Output", facts->output_dir);
     put_fact(out, "Files", dt_history_dir(run->history));
-    fputs("</tbody></table></div>\n", out);
+    fputs(DT_PAGE_TABLE_END, out);
 }
 
 void dt_page_tables(FILE *out, const struct dt_page_run *run)
