@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canvas.c - puts plots into the page and into files of their own */
+/* canvas.c - puts plots into the page and into separate files */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -15,8 +15,8 @@
 
 /* --- PNG, by librsvg where there is one ---
  *
- * The libraries are opened when they are asked for: nothing else needs them,
- * and most nodes have none.
+ * The libraries are opened on demand: nothing else needs them, and most nodes
+ * do not have them.
  */
 
 enum { SCALE = 2, ARGB32 = 0 };
@@ -25,7 +25,7 @@ struct rectangle {
     double x, y, width, height;
 };
 
-/* What is used of librsvg 2.46 or newer, cairo, and GObject. */
+/* The functions used of librsvg 2.46 or newer, cairo, and GObject. */
 struct dt_png {
     void *rsvg, *cairo, *gobject;
     void *(*handle_new)(const uint8_t *data, size_t bytes, void **error);
@@ -81,7 +81,7 @@ struct dt_png *dt_png_open(struct dt_error *err)
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    /* GObject does not bear to be unloaded. */
+    /* GObject must not be unloaded. */
     png->rsvg = dlopen("librsvg-2.so.2", RTLD_NOW | RTLD_NODELETE);
     png->cairo = dlopen("libcairo.so.2", RTLD_NOW | RTLD_NODELETE);
     png->gobject = dlopen("libgobject-2.0.so.0", RTLD_NOW | RTLD_NODELETE);
@@ -95,7 +95,7 @@ struct dt_png *dt_png_open(struct dt_error *err)
     return NULL;
 }
 
-/* The size that the file states; 0: none. */
+/* The size of the picture in pixels, from its viewBox; 0: unknown. */
 static void size_of(const char *svg, int *width, int *height)
 {
     const char *box = strstr(svg, "viewBox=\"0 0 ");
@@ -106,7 +106,7 @@ static void size_of(const char *svg, int *width, int *height)
     *height = (int)(SCALE * h + 0.5);
 }
 
-/* Draws a document of SVG with a viewBox, twice as large, into a file. -1:
+/* Draws a document of SVG with a viewBox into a file, twice as large. -1:
  * EX_IOERR.
  */
 static int png_write(const struct dt_png *png, const char *svg,

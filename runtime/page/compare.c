@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c - several runs beside each other */
+/* compare.c - compares several runs */
 #include "config.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ struct comparison {
     char name[DT_PAGE_RUNS_MAX][NAME_BYTES]; /* "1 helper" */
 };
 
-/* --- what must be the same --- */
+/* --- differences that make losses incomparable --- */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -27,7 +27,7 @@ static bool same_number(double a, double b)
     return isnan(a) || isnan(b) || a == b;
 }
 
-/* A loss can be compared only over the same data and the same tokens. */
+/* Losses are comparable only over the same data and the same tokens. */
 static void put_banner(FILE *out, const struct comparison *c)
 {
     const struct dt_history_facts *base = c->runs[0]->facts;
@@ -80,8 +80,8 @@ static void put_number_cell(FILE *out, double value)
     fprintf(out, "<td class=\"n\">%s</td>", dt_page_number(text, value));
 }
 
-/* The change against the base, and whether it is more than what the loss
- * scatters.
+/* Writes the change against the base, and whether it is within the noise of the
+ * loss.
  */
 static void put_delta(FILE *out, const struct comparison *c, size_t i)
 {
@@ -232,7 +232,9 @@ static void put_difference(FILE *out, const struct comparison *c,
     fputs("</tr>\n", out);
 }
 
-/* Keys of any run, each at the first run that has it. */
+/* Writes the keys that differ, each at the first run that has it. Returns their
+ * number.
+ */
 static size_t put_differences(FILE *out, const struct comparison *c)
 {
     size_t count = 0;

@@ -17,7 +17,7 @@ void dt_curve_init(struct dt_curve *curve, double width)
     curve->first_x = curve->last_x = NAN;
 }
 
-/* Where there are only bad points, at_min and at_max are the place of one. */
+/* If all points are bad, at_min and at_max are the place of one. */
 static void bin_merge(struct dt_curve_bin *to, const struct dt_curve_bin *from)
 {
     const bool only = to->count + to->bad == 0;
@@ -136,7 +136,7 @@ struct dt_curve_tail dt_curve_tail(const struct dt_curve *curve, double share)
     return tail;
 }
 
-/* The kernel keep^|distance| is two sums, one from each side. */
+/* The kernel keep^|distance| is computed as two sums, one from each side. */
 size_t dt_curve_smooth(const struct dt_curve *curve, double *x, double *y)
 {
     double mean[DT_CURVE_BINS], sum = 0, weight = 0;
@@ -173,7 +173,9 @@ static void axis_add(struct dt_axis *axis, double tick)
         axis->tick[axis->count++] = tick;
 }
 
-/* The step of 1, 2 or 5 times a power of ten that makes at most so many. */
+/* The smallest step of 1, 2 or 5 times a power of ten with at most `ticks`
+ * ticks.
+ */
 static double round_step(double range, unsigned ticks)
 {
     const double least = range / ticks;
@@ -199,7 +201,7 @@ static void axis_ticks(struct dt_axis *axis, unsigned ticks)
     }
 }
 
-/* Powers of ten; with few of them also 2 and 5 times those. */
+/* Adds powers of ten; if they are few, also 2 and 5 times those. */
 static void axis_log_ticks(struct dt_axis *axis, unsigned ticks)
 {
     const int first = (int)floor(log10(axis->from));
@@ -215,7 +217,7 @@ static void axis_log_ticks(struct dt_axis *axis, unsigned ticks)
     }
 }
 
-/* Of a constant only its value is known, so no other is at the axis. */
+/* A constant gets a tick at its value, and no other. */
 static void axis_constant(struct dt_axis *axis, double value)
 {
     const double room = value != 0 ? fabs(value) / 2 : 1;
@@ -255,7 +257,7 @@ void dt_axis_init(struct dt_axis *axis, double least, double greatest,
 void dt_axis_binary(struct dt_axis *axis, unsigned ticks)
 {
     if (axis->step == 0)
-        return; /* of a constant */
+        return; /* the axis of a constant */
     while (axis->to >= 1024 * axis->unit)
         axis->unit *= 1024;
     axis->count = 0;

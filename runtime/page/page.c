@@ -73,7 +73,7 @@ static void put_page(struct dt_page_canvas *canvas,
         put_end(canvas->html, now);
 }
 
-/* Writes to a file beside `path` that replaces it at the end. */
+/* Writes to a file next to `path`, which replaces it at the end. */
 static int write_file(struct dt_page_canvas *canvas,
                       struct dt_page_run *const *runs,
                       const struct dt_page_options *options,

@@ -2,8 +2,8 @@
 /*
  * page.h - a page of HTML that explains a run, or compares several
  *
- * One file without scripts that loads nothing, so that it opens from a mail, a
- * file share, or a viewer that allows nothing.
+ * It is one file without scripts that loads nothing, so that it opens from a
+ * mail, a file share, or in a restricted viewer.
  */
 #ifndef DT_PAGE_PAGE_H
 #define DT_PAGE_PAGE_H
@@ -19,8 +19,8 @@ struct dt_page_options {
     const char *const *runs; /* directories, or files of metrics */
     size_t count;            /* 1 to DT_PAGE_RUNS_MAX; the first is the base */
     const char *html;        /* file to write; NULL: none */
-    const char *svg_dir;     /* writes each plot as a file; NULL: none */
-    const char *png_dir;     /* the same; needs librsvg and cairo */
+    const char *svg_dir;     /* directory for a file of each plot; NULL: none */
+    const char *png_dir;     /* as svg_dir; needs librsvg and cairo */
     double now;              /* seconds since 1970 */
 };
 
@@ -30,8 +30,8 @@ struct dt_page_options {
  */
 int dt_page_write(const struct dt_page_options *options, struct dt_error *err);
 
-/* Where the page goes if nobody says: report.html beside the metrics of a run,
- * or ./comparison.html; free() it. NULL: as dt_history_open.
+/* The default path of the page: report.html next to the metrics of a run, or
+ * ./comparison.html; free() it. NULL: as dt_history_open.
  */
 char *dt_page_default(const char *const *runs, size_t count,
                       struct dt_error *err);
@@ -39,15 +39,15 @@ char *dt_page_default(const char *const *runs, size_t count,
 /* --- text and numbers for people, safe in HTML and SVG --- */
 
 /* Writes any text as the content of an element or of an attribute in quotes.
- * The characters of markup are escaped; bytes that are not UTF-8, control
- * characters and those that turn the direction of text become U+FFFD. At most
- * `most` characters (0: all), and then an ellipsis.
+ * Characters of markup are escaped. Bytes that are not UTF-8, control
+ * characters, and characters that change the direction of text become U+FFFD.
+ * Writes at most `most` characters (0: all), and then an ellipsis.
  */
 void dt_page_text(FILE *out, const char *text, size_t most);
 
 enum { DT_PAGE_NUMBER_BYTES = 32 };
 
-/* Each formats into text, of DT_PAGE_NUMBER_BYTES, and returns it. */
+/* Each function formats into text, of DT_PAGE_NUMBER_BYTES, and returns it. */
 
 /* Four digits: "1.485", "17,193", "84.26 M", "2e-05". */
 const char *dt_page_number(char *text, double value);

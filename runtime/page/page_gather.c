@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_gather.c - what a page shows of a run, gathered in one pass over its
- * files
+ * page_gather.c - gathers the contents of a page in one pass over the files of
+ * a run
  */
 #include "config.h"
 
@@ -114,7 +114,7 @@ void dt_rank_times_add(struct dt_rank_times *times,
 
 /* --- metrics --- */
 
-/* Values that are added up or made into others. */
+/* Values that are added up or from which others are derived. */
 enum role {
     LOSS,
     TOKENS_PER_S,
@@ -144,21 +144,21 @@ static const char *const role_names[ROLES] = {
     [TOKENS_PER_J] = "tokens_per_j",
 };
 
-/* What is known about the value at one place of a line. */
+/* The properties of the value at one place of a line. */
 struct place {
     const char *name;
     enum dt_split split;
-    struct dt_page_curve *curve; /* NULL: it has none */
+    struct dt_page_curve *curve; /* NULL: none */
     enum role role;              /* ROLES: none */
-    bool may_be_infinite;        /* so null is bad, and not unknown */
+    bool may_be_infinite;        /* so null is bad rather than unknown */
 };
 
-/* What the pass over the metrics remembers from line to line. */
+/* The state of the pass over the metrics. */
 struct pass {
     struct dt_page_run *run;
-    double offset;  /* seconds of the processes before */
-    double seconds; /* of this one */
-    long step;      /* of the record before */
+    double offset;  /* seconds of earlier processes */
+    double seconds; /* of this process */
+    long step;      /* of the previous record */
     double value[ROLES];
     struct place place[DT_RECORD_VALUES_MAX];
     struct dt_page_curve *power, *other;
@@ -175,7 +175,7 @@ static struct dt_page_curve *find_curve(const struct dt_page_run *run,
     return NULL;
 }
 
-/* NULL: there are too many, or no memory. */
+/* Adds a curve, or finds it. NULL: there are too many, or no memory. */
 static struct dt_page_curve *add_curve(struct dt_page_run *run,
                                        enum dt_split split, const char *name)
 {
@@ -196,7 +196,9 @@ const struct dt_curve *dt_page_find(const struct dt_page_run *run,
     return curve ? &curve->by_step : NULL;
 }
 
-/* Lines have the same names in the same order, and a name is one pointer. */
+/* Lines have the same names in the same order, and equal names are equal
+ * pointers.
+ */
 static const struct place *place_of(struct pass *pass, size_t i,
                                     enum dt_split split, const char *name)
 {
@@ -225,7 +227,7 @@ static void add_part(double *part, double value)
         *part = or_zero(*part) + value;
 }
 
-/* Adds up what a line of training says of its steps. */
+/* Adds up the values of a line of training. */
 static void sum_record(struct pass *pass, long step)
 {
     struct dt_page_run *run = pass->run;
@@ -246,8 +248,9 @@ static void sum_record(struct pass *pass, long step)
     pass->step = step;
 }
 
-/* Time of a record since the first process began, without the time between
- * processes. Lines of a process may differ by what rounding leaves.
+/* Takes the time of a record since the first process began, without the time
+ * between processes. Times of one process may be out of order by a rounding
+ * error.
  */
 static void follow_time(struct pass *pass, double seconds)
 {
@@ -270,7 +273,7 @@ static void add_point(struct pass *pass, struct dt_page_curve **curve,
         dt_curve_add(&(*curve)->by_step, (double)step, fmax(value, 0));
 }
 
-/* Curves that are made of values of the line. */
+/* Adds points to the derived curves. */
 static void add_derived(struct pass *pass, long step)
 {
     struct dt_page_run *run = pass->run;
@@ -354,7 +357,7 @@ static struct dt_page_event *event_copy(const struct dt_report_event *from)
     return NULL;
 }
 
-/* Adds an event; if there are too many, the oldest of the second half goes. */
+/* Adds an event; if there are too many, drops the oldest of the second half. */
 static int add_event(struct dt_page_run *run,
                      const struct dt_report_event *from)
 {

@@ -7,12 +7,12 @@
 
 #include "page/page_impl.h"
 
-/* A run that writes nothing for longer is said to be silent. */
+/* A run that has written nothing for longer is called silent. */
 static const double silent_s = 1800;
 
 /* --- the verdict --- */
 
-/* An event that says how the run ended and is later than its last start. */
+/* The event that ended the run after its last start; NULL: none. */
 static const struct dt_page_event *ending_of(const struct dt_page_run *run)
 {
     const struct dt_page_event *end = dt_page_last_event(run, "failed fault");
@@ -74,7 +74,7 @@ struct dt_page_verdict dt_page_judge(const struct dt_page_run *run, double now)
     return verdict;
 }
 
-/* --- where the time went --- */
+/* --- use of the time --- */
 
 struct share {
     const char *name;
@@ -122,8 +122,8 @@ static double split_time(const struct dt_page_run *run,
     return sum + share[SHARES - 1].seconds;
 }
 
-/* The share of the run's time in which it trained, and did not load, evaluate
- * or save; NaN: unknown.
+/* The share of the time in which the run trained, instead of loading,
+ * evaluating or saving; NaN: unknown.
  */
 static double good_share(const struct dt_page_run *run)
 {
@@ -195,7 +195,7 @@ bool dt_page_samples(const struct dt_page_run *run)
            dt_page_find(run, DT_SPLIT_EVAL, "reward");
 }
 
-/* The last value of a curve of training, if it has one. */
+/* Writes the last value of a curve of training, if there is one. */
 static void put_last(FILE *out, const struct dt_page_run *run,
                      const char *value, const char *name, const char *unit)
 {
@@ -210,8 +210,8 @@ static void put_last(FILE *out, const struct dt_page_run *run,
     put_tile(out, name, dt_page_number(c, curve->last), note);
 }
 
-/* The last and the best value of held-out data; the best is the `most`, or else
- * the least.
+/* Writes the last and the best value of held-out data; the best is the greatest
+ * with `most`, or else the least.
  */
 static void put_held_out(FILE *out, const struct dt_page_run *run,
                          const char *value, const char *name, bool most)
@@ -226,7 +226,7 @@ static void put_held_out(FILE *out, const struct dt_page_run *run,
     put_tile(out, name, dt_page_number(a, eval->last), note);
 }
 
-/* The numbers that a run which samples is about. */
+/* Writes the important numbers of a run that samples. */
 static void put_rewards(FILE *out, const struct dt_page_run *run)
 {
     if (!dt_page_samples(run))

@@ -14,9 +14,9 @@
 
 /* --- colors, lines and layout ---
  *
- * Colors are those of Okabe and Ito, which people with any color vision tell
- * apart; on white the light ones are darker, so that a line has a contrast of
- * at least 3 to 1 and text of 4.5 to 1 with its background.
+ * The colors are those of Okabe and Ito, which people with any color vision can
+ * distinguish. On white the light ones are darker, so that lines have a
+ * contrast of at least 3 to 1 with the background, and text of 4.5 to 1.
  */
 
 extern const char dt_style_colors[];       /* variables, light and dark */
@@ -24,16 +24,16 @@ extern const char dt_style_plot[];         /* of plots */
 extern const char dt_style_page[];         /* of the rest */
 extern const char *const dt_style_marks[]; /* of marks, by enum dt_mark_class */
 
-/* Writes the style of a plot in a file of its own, without variables, which few
- * programs but browsers know.
+/* Writes the style of a plot in a separate file, without variables, which few
+ * programs except browsers know.
  */
 void dt_style_write_plain(FILE *out);
 
-/* --- a line of any number of points in bounded memory ---
+/* --- a curve of any number of points in bounded memory ---
  *
- * Points are gathered in bins along x. When the bins are full, neighbors are
- * merged and each is twice as wide. A bin keeps its least and greatest point,
- * so that no spike is lost.
+ * Points are gathered in bins along x. When the bins are full, pairs of
+ * neighbors are merged. A bin keeps its least and greatest point, so that no
+ * spike is lost.
  */
 
 enum { DT_CURVE_BINS = 400 };
@@ -54,18 +54,18 @@ struct dt_curve {
     double min, max, at_min, at_max, sum;
 };
 
-/* Begins without points; the first bins have this width. */
+/* Begins a curve without points; the first bins have this width. */
 void dt_curve_init(struct dt_curve *curve, double width);
 
-/* Adds a point. An x before the first one counts as that. A y that is not
- * finite is counted as bad.
+/* Adds a point. An x before the first one counts as the first one. A y that is
+ * not finite is counted as bad.
  */
 void dt_curve_add(struct dt_curve *curve, double x, double y);
 
-/* Mean of the points of the bin that holds x; NaN: it has none. */
+/* The mean of the points of the bin that contains x; NaN: none. */
 double dt_curve_at(const struct dt_curve *curve, double x);
 
-/* Where the bin's points are, on average. */
+/* The mean x of the points of a bin. */
 double dt_curve_bin_x(const struct dt_curve_bin *bin);
 
 struct dt_curve_tail {
@@ -73,42 +73,43 @@ struct dt_curve_tail {
     double mean, deviation; /* NaN: no points */
 };
 
-/* The points of about the last `share` of the range of x. */
+/* Summarizes the points of about the last `share` of the range of x. */
 struct dt_curve_tail dt_curve_tail(const struct dt_curve *curve, double share);
 
-/* The exponential average of the bins over both sides, which does not lag, with
- * a memory of about a fortieth of the curve, at the x of each bin. Returns how
- * many points there are in x and y, which have room for DT_CURVE_BINS.
+/* Computes the exponential average of the bins over both sides, which does not
+ * lag, with a memory of about a fortieth of the curve, at the x of each bin.
+ * Returns the number of points in x and y, which have room for DT_CURVE_BINS.
  */
 size_t dt_curve_smooth(const struct dt_curve *curve, double *x, double *y);
 
-/* --- how long each rank computes, over time, in bounded memory --- */
+/* --- compute times of ranks over the run, in bounded memory --- */
 
 enum { DT_RANK_BANDS = 64, DT_RANK_COLUMNS = 48 };
 
 struct dt_rank_cell {
-    double sum; /* of the time of the slowest rank over the median of all */
+    double sum; /* of ratios: time of the slowest rank over the median of all */
     unsigned count;
 };
 
 struct dt_rank_sums {
-    double compute, comm, data; /* seconds a step, added up */
-    double mem;                 /* bytes, the most */
+    double compute, comm, data; /* sums of seconds per step */
+    double mem;                 /* bytes, maximum */
     unsigned compute_n, comm_n, data_n;
 };
 
 struct dt_rank_times {
     size_t world;           /* 0: no lines */
-    size_t bands, per_band; /* ranks of a band; the last one may have fewer */
+    size_t bands, per_band; /* ranks of each band but perhaps the last one */
     size_t columns, lines_a_column, lines;
     long first_step, last_step;
     struct dt_rank_cell cell[DT_RANK_BANDS][DT_RANK_COLUMNS];
-    struct dt_rank_sums *sums; /* one a rank */
+    struct dt_rank_sums *sums; /* one per rank */
     double *sorted;            /* room for one line */
 };
 
-/* Adds a line of ranks.jsonl. A line of another world begins anew. Without
- * memory it is left out. Begin with zeros; release with dt_rank_times_fini.
+/* Adds a line of ranks.jsonl. A line with a different number of ranks starts
+ * over. Without memory the line is left out. Begin with zeros; release with
+ * dt_rank_times_fini.
  */
 void dt_rank_times_add(struct dt_rank_times *times,
                        const struct dt_report_ranks *ranks);
@@ -116,8 +117,8 @@ void dt_rank_times_fini(struct dt_rank_times *times);
 
 /* --- a run, gathered in one pass over its files ---
  *
- * Memory is bounded: curves are in bins, and of many events the first and the
- * last are kept.
+ * Memory is bounded: curves have bins, and if there are many events, only the
+ * first and the last ones are kept.
  */
 
 struct dt_page_curve {
@@ -139,7 +140,7 @@ enum {
     DT_PAGE_EVENTS = 600, /* that are kept */
 };
 
-/* Seconds of the run, by what they were spent on; NaN: not recorded. */
+/* Seconds of the run, by activity; NaN: not recorded. */
 struct dt_page_parts {
     double compute, comm, data, save;
 };
@@ -157,7 +158,7 @@ struct dt_page_run {
     struct dt_page_parts parts;
     struct dt_page_event *event[DT_PAGE_EVENTS];
     size_t event_count;
-    long events_left_out; /* between the first and the second half */
+    long events_left_out; /* between the two halves of `event` */
     struct dt_rank_times ranks;
 };
 
@@ -187,10 +188,10 @@ enum { DT_AXIS_TICKS = 12 };
 
 struct dt_axis {
     double from, to;   /* from < to; both > 0 if log */
-    double begin, end; /* where they are in the picture */
+    double begin, end; /* their places in the picture */
     bool log, whole;
     double step; /* between ticks; 0: a constant, or log */
-    double unit; /* of the ticks: 1, or that of a power of 1024 */
+    double unit; /* of the ticks: 1, or a power of 1024 */
     size_t count;
     double tick[DT_AXIS_TICKS]; /* at 1, 2 or 5 times a power of ten units */
 };
@@ -201,32 +202,35 @@ enum {
     DT_AXIS_WHOLE = 1 << 2, /* ticks are whole numbers */
 };
 
-/* An axis for values from `least` to `greatest`, with about `ticks` ticks, at
- * most DT_AXIS_TICKS; if they are equal, with that value as the only one.
+/* Makes an axis for values from `least` to `greatest`, with about `ticks`
+ * ticks, at most DT_AXIS_TICKS; if both are equal, that value is the only tick.
  * `kind` is a sum of the above.
  */
 void dt_axis_init(struct dt_axis *axis, double least, double greatest,
                   unsigned ticks, unsigned kind);
 
-/* The digits that tell two ticks apart; 1 if nothing has to be told. */
+/* The number of digits that distinguishes two ticks; 1 if there is only one
+ * tick.
+ */
 int dt_axis_digits(const struct dt_axis *axis);
 
 /* Puts the ticks at round multiples of the greatest power of 1024 that fits. */
 void dt_axis_binary(struct dt_axis *axis, unsigned ticks);
 
-/* Where a value is; those beyond the range are at its ends. */
+/* The place of a value in the picture; values beyond the range are at its ends.
+ */
 double dt_axis_place(const struct dt_axis *axis, double value);
 
 /* --- a plot of curves as SVG ---
  *
- * Each has a title, a description in words, and its numbers in a table, so that
- * nobody has to see it. Lines differ in color and in dashes, and have their
- * names at their ends.
+ * Each plot has a title, a description in words, and a table of its numbers, so
+ * that it is accessible without seeing it. Lines differ in color and dashes,
+ * and have their names at their ends.
  */
 
 enum dt_plot_style {
-    DT_PLOT_SMOOTH,  /* the points thin, their average bold */
-    DT_PLOT_AVERAGE, /* the average alone */
+    DT_PLOT_SMOOTH,  /* thin points, and a bold average */
+    DT_PLOT_AVERAGE, /* only the average */
     DT_PLOT_PLAIN,
     DT_PLOT_POINTS, /* dots, joined by a thin line */
 };
@@ -235,7 +239,7 @@ struct dt_plot_line {
     const char *name;
     const struct dt_curve *curve;
     enum dt_plot_style style;
-    unsigned color; /* 1 to 8, also its dashes */
+    unsigned color; /* 1 to 8, also of its dashes */
 };
 
 enum dt_mark_class {
@@ -255,7 +259,7 @@ struct dt_plot_mark {
 
 enum { DT_PLOT_LINES = 16 };
 
-/* How a value is written. */
+/* Formats a value. */
 typedef const char *dt_plot_format(char *text, double value);
 
 struct dt_plot {
@@ -267,34 +271,34 @@ struct dt_plot {
     size_t count;
     const struct dt_plot_mark *marks;
     size_t mark_count;
-    double from_x, to_x; /* equal: those of the lines */
+    double from_x, to_x; /* equal: the range of the lines */
     double limit;        /* a horizontal line; NaN: none */
     const char *limit_name;
     bool from_zero, log, wide;
-    bool alone; /* a file of its own: title and style are inside */
+    bool alone; /* in a separate file, with title and style */
     bool no_table;
-    bool cut;     /* peaks far above what is usual go out of the picture */
+    bool cut;     /* peaks far above the usual range are cut off */
     bool stacked; /* the lines are layers of an area, from the bottom up */
 };
 
-/* Whether there is anything to draw: a point of any line, also a bad one. */
+/* Whether any line has a point, also a bad one. */
 bool dt_plot_has_points(const struct dt_plot *plot);
 
 /* Whether a positive curve spans more than this factor. */
 bool dt_plot_spans(const struct dt_curve *curve, double factor);
 
-/* The plot as a figure of HTML; as a file of SVG, if it is alone. */
+/* Writes the plot as a figure of HTML; as a file of SVG, if it is alone. */
 void dt_plot_write(FILE *out, const struct dt_plot *plot);
 
-/* The table of its numbers, at most 50 rows, behind a summary. */
+/* Writes a table of its numbers, at most 50 rows, folded under a summary. */
 void dt_plot_table(FILE *out, const struct dt_plot *plot);
 
-/* What it shows, in words. */
+/* Describes the plot in words. */
 void dt_plot_describe(FILE *out, const struct dt_plot *plot);
 
 /* --- parts of a page --- */
 
-/* Attributes of an element that may be wider than the page: keys scroll it,
+/* Attributes of an element that may be wider than the page; keys scroll it,
  * too.
  */
 #define DT_PAGE_SCROLL                                                         \
@@ -311,45 +315,45 @@ void dt_page_put(FILE *out, const char *before, const char *text, size_t most,
 void dt_page_table(FILE *out, const char *heads);
 #define DT_PAGE_TABLE_END "</tbody></table></div>\n"
 
-/* Plots as PNG. NULL: EX_UNAVAILABLE, librsvg or cairo are not installed;
- * EX_OSERR.
+/* Opens the libraries that write PNG. NULL: EX_UNAVAILABLE, librsvg or cairo
+ * are not installed; EX_OSERR.
  */
 struct dt_png *dt_png_open(struct dt_error *err);
 void dt_png_close(struct dt_png *png); /* NULL is fine */
 
-/* Where plots go. */
+/* The destinations of plots. */
 struct dt_page_canvas {
     FILE *html;          /* NULL: nowhere */
-    const char *svg_dir; /* each plot as a file; NULL: none */
-    const char *png_dir; /* the same */
+    const char *svg_dir; /* for a file of each plot; NULL: none */
+    const char *png_dir; /* as svg_dir */
     struct dt_png *png;  /* if there is a png_dir */
-    char *text;          /* the picture that is drawn */
+    char *text;          /* the picture being drawn */
     size_t bytes;
     struct dt_error err; /* of the first file that could not be written, if
                             err.status is not 0 */
 };
 
-/* Draws a plot; one without points is left out. */
+/* Draws a plot, unless it has no points. */
 void dt_page_draw(struct dt_page_canvas *canvas, const struct dt_plot *plot);
 
-/* A picture of SVG that goes into files of its own, DIR/<id>.svg and .png.
- * NULL: none is asked for, or there is no memory. dt_page_picture_end writes
- * the files; a failure is kept in canvas->err.
+/* Begins a picture of SVG for separate files, DIR/<id>.svg and .png. NULL: none
+ * is wanted, or there is no memory. dt_page_picture_end writes the files, and
+ * keeps a failure in canvas->err.
  */
 FILE *dt_page_picture_begin(struct dt_page_canvas *canvas);
 void dt_page_picture_end(struct dt_page_canvas *canvas, FILE *out,
                          const char *id);
 
-/* The plots of one run. */
+/* Draws the plots of one run. */
 void dt_page_plots(struct dt_page_canvas *canvas,
                    const struct dt_page_run *run);
 
-/* How much slower than the median each rank computes, over time. Nothing, if
- * there is one rank or nothing is known.
+/* Draws the compute time of each rank against the median, over the run;
+ * nothing, if there is one rank or no time is known.
  */
 void dt_page_heat(struct dt_page_canvas *canvas, const struct dt_page_run *run);
 
-/* How a run ended. */
+/* The state or the end of a run. */
 struct dt_page_verdict {
     const char *class; /* of style.c: ok, warn, fail, busy */
     const char *word;  /* "finished" */
@@ -359,29 +363,27 @@ struct dt_page_verdict {
 /* `now` is in seconds since 1970. */
 struct dt_page_verdict dt_page_judge(const struct dt_page_run *run, double now);
 
-/* Whether the run samples completions and rewards them, of which it then tells
- * before its losses.
+/* Whether the run samples completions and rewards them. Rewards then come
+ * before losses.
  */
 bool dt_page_samples(const struct dt_page_run *run);
 
-/* Name, verdict, numbers, where the time went, the command to resume. */
+/* Writes the name, the verdict, the main numbers, and the command to resume. */
 void dt_page_head(FILE *out, const struct dt_page_run *run, double now);
 
-/* Where the time went; nothing, if it is not known. */
+/* Writes the use of the time; nothing, if it is unknown. */
 void dt_page_goodput(FILE *out, const struct dt_page_run *run);
 
-/* Events, checkpoints, ranks, configuration, environment. */
+/* Writes events, checkpoints, ranks, configuration and environment. */
 void dt_page_tables(FILE *out, const struct dt_page_run *run);
 
-/* Ranks that compute slowest and fastest. */
+/* Writes the table of the slowest and the fastest ranks. */
 void dt_page_rank_table(FILE *out, const struct dt_page_run *run);
 
-/* How an event is marked. */
+/* The class of the mark of an event. */
 enum dt_mark_class dt_page_class_of(const char *kind);
 
-/* Several runs beside each other; the first one is the base. `now` is in
- * seconds since 1970.
- */
+/* Compares several runs with the first one. `now` is in seconds since 1970. */
 void dt_page_compare(struct dt_page_canvas *canvas,
                      struct dt_page_run *const *runs, size_t count, double now);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_ranks.c - ranks against each other: over time, and as a table */
+/* page_ranks.c - compares ranks: over time, and in a table */
 #include "config.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { CLASSES = 6, LABELS_MAX = 16, ROWS_MAX = 50 };
 
-/* Class 0 is usual; 1 is faster. */
+/* Class 0 is the usual time, class 1 is faster. */
 static const struct {
     double from; /* the slowest rank's time over the median */
     const char *name;
@@ -33,7 +33,7 @@ static int class_of(const struct dt_rank_cell *cell)
     return class > 1 ? class : 0;
 }
 
-/* Mean of a band over time; NaN: nothing is known. */
+/* The mean of a band over time; NaN: unknown. */
 static double band_mean(const struct dt_rank_times *times, size_t band)
 {
     double sum = 0;
@@ -54,7 +54,7 @@ static size_t slowest_band(const struct dt_rank_times *times)
     return slowest;
 }
 
-/* "rank 3", or "ranks 8 to 15". */
+/* Writes "rank 3", or "ranks 8 to 15". */
 static void put_band(FILE *out, const struct dt_rank_times *times, size_t band)
 {
     const size_t first = band * times->per_band;
@@ -153,7 +153,7 @@ static void put_svg(FILE *out, const struct dt_page_run *run, bool alone)
     fputs("</svg>\n", out);
 }
 
-/* Bands from the slowest one on. */
+/* Writes the bands, the slowest one first. */
 static void put_table(FILE *out, const struct dt_rank_times *times)
 {
     char text[DT_PAGE_NUMBER_BYTES];
@@ -212,7 +212,7 @@ static double mean_of(double sum, unsigned count)
     return count > 0 ? sum / count : NAN;
 }
 
-/* The host of a rank, by the lists of run.json; NULL: unknown. */
+/* The host of a rank, from the lists of run.json; NULL: unknown. */
 static const char *host_of(const struct dt_page_run *run, size_t rank)
 {
     size_t i, k;

@@ -12,8 +12,8 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* Control characters, those that turn the direction of text, and code points
- * that are no characters.
+/* Whether it is a control character, changes the direction of text, or is no
+ * character.
  */
 static bool is_unfit(utf8proc_int32_t code)
 {
@@ -74,7 +74,7 @@ void dt_page_table(FILE *out, const char *heads)
     fputs("</tr></thead>\n<tbody>", out);
 }
 
-/* Digits with a comma between thousands. */
+/* Writes digits with a comma between thousands. */
 const char *dt_page_count(char *text, double value)
 {
     char digits[DT_PAGE_NUMBER_BYTES];

@@ -11,10 +11,10 @@
 
 /* --- lines --- */
 
-/* Where a plot is drawn, in units of its SVG. y.begin is the bottom. */
+/* The areas of a plot, in units of its SVG. y.begin is the bottom. */
 struct box {
     double width, height, left, right, top, bottom;
-    double cut; /* the greatest value, which is above y.to; NaN: none is */
+    double cut; /* the greatest value, if it is above y.to; otherwise NaN */
     struct dt_axis x, y;
 };
 
@@ -23,7 +23,7 @@ struct path {
     bool begun;
 };
 
-/* Tenths, written with as few characters as SVG needs. */
+/* Writes tenths with as few characters as SVG needs. */
 static void put_tenths(FILE *out, long tenths, bool first)
 {
     const char *sign = tenths < 0 ? "-" : first ? "" : " ";
@@ -36,7 +36,8 @@ static void put_tenths(FILE *out, long tenths, bool first)
         fprintf(out, "%s%ld.%ld", sign, size / 10, size % 10);
 }
 
-/* Begins a path of relative moves with one decimal; the path is zeros before.
+/* Begins a path of relative moves with one decimal; the path is all zeros
+ * before.
  */
 static void path_move(FILE *out, struct path *path, double x, double y)
 {
@@ -49,7 +50,7 @@ static void path_move(FILE *out, struct path *path, double x, double y)
     fputc('l', out);
 }
 
-/* Adds a line to it; the first one only begins it. */
+/* Adds a line to the path; the first one only begins it. */
 static void path_line(FILE *out, struct path *path, double x, double y)
 {
     if (!path->begun) {
@@ -64,7 +65,7 @@ static void path_line(FILE *out, struct path *path, double x, double y)
     path->y = to_y;
 }
 
-/* Whether an axis can show the value: a logarithm needs one above 0. */
+/* Whether the axis can show the value: a logarithmic one only above 0. */
 static bool is_shown(const struct box *box, double y)
 {
     return isfinite(y) && (!box->y.log || y > 0);
@@ -78,7 +79,7 @@ static void line_to(FILE *out, const struct box *box, struct path *path,
                   dt_axis_place(&box->y, y));
 }
 
-/* Least and greatest point of each bin, in their order. */
+/* Draws the least and the greatest point of each bin, in their order. */
 static void put_points(FILE *out, const struct box *box,
                        const struct dt_curve *curve)
 {
@@ -121,7 +122,9 @@ static void put_dots(FILE *out, const struct box *box,
     }
 }
 
-/* A cross at the upper border for each bin with points that are not finite. */
+/* Draws a cross at the upper border for each bin with points that are not
+ * finite.
+ */
 static void put_crosses(FILE *out, const struct box *box,
                         const struct dt_curve *curve)
 {
@@ -136,8 +139,8 @@ static void put_crosses(FILE *out, const struct box *box,
     fputs("\"/>\n", out);
 }
 
-/* The height of the layers up to `line` in the bin of x of the first curve;
- * layers without a value there count as 0.
+/* The height of the layers up to `line` at x; layers without a value there
+ * count as 0.
  */
 static double stack_height(const struct dt_plot *plot, size_t line, double x)
 {
@@ -149,7 +152,7 @@ static double stack_height(const struct dt_plot *plot, size_t line, double x)
     return sum;
 }
 
-/* An area from the layers below to its own. */
+/* Draws the area of a layer on top of those below it. */
 static void put_layer(FILE *out, const struct dt_plot *plot,
                       const struct box *box, size_t line)
 {
@@ -170,7 +173,7 @@ static void put_layer(FILE *out, const struct dt_plot *plot,
     fputs("z\"/>\n", out);
 }
 
-/* The last value of a line as it is drawn; NaN: none. */
+/* The last value of a line as drawn; NaN: none. */
 static double line_end(const struct dt_plot *plot, size_t line)
 {
     double x[DT_CURVE_BINS], y[DT_CURVE_BINS];
@@ -208,8 +211,8 @@ static void put_line(FILE *out, const struct dt_plot_line *line,
         put_dots(out, box, line->curve, line->color);
 }
 
-/* Lines, dots and areas of the curves, and crosses for points that are not
- * finite.
+/* Draws lines, dots and areas of the curves, and crosses for points that are
+ * not finite.
  */
 static void put_curves(FILE *out, const struct dt_plot *plot,
                        const struct box *box)
@@ -227,7 +230,7 @@ static void put_curves(FILE *out, const struct dt_plot *plot,
 
 enum { NAME_CHARACTERS = 15 };
 
-/* Room that a digit takes, and a line of text. */
+/* The width of a digit, and the height of a line of text. */
 static const double digit = 7.1, text_height = 13;
 
 bool dt_plot_has_points(const struct dt_plot *plot)
@@ -266,8 +269,8 @@ static void range_of_layers(const struct dt_plot *plot, double *least,
                                dt_curve_bin_x(&curve->bin[i])));
 }
 
-/* Three times what nine of ten bins of the first curve, or of all layers, stay
- * below; NaN: there are no bins.
+/* Three times the 90th percentile of the bins of the first curve, or of all
+ * layers; NaN: there are no bins.
  */
 static double usual_top(const struct dt_plot *plot)
 {
@@ -330,7 +333,7 @@ static void range_of_y(const struct dt_plot *plot, double *least,
     }
     if (plot->from_zero && !plot->log)
         widen(least, greatest, 0);
-    /* A limit far above what happened would flatten it. */
+    /* A limit far above all values would flatten them. */
     if (isfinite(*greatest) && plot->limit <= 1.3 * *greatest)
         widen(least, greatest, plot->limit);
     if (isnan(*least)) {
@@ -361,8 +364,8 @@ static void range_of_x(const struct dt_plot *plot, double *least,
         *least = *greatest = 0;
 }
 
-/* Right of the picture: the names of lines, or the last value of the only one;
- * in any case the name of x.
+/* The width to the right of the picture, for the names of lines or the last
+ * value of the only one, and for the name of x.
  */
 static double room_for_names(const struct dt_plot *plot)
 {
@@ -373,8 +376,8 @@ static double room_for_names(const struct dt_plot *plot)
     return fmax(52, 14 + digit * (double)strlen(plot->format(text, end)));
 }
 
-/* Writes what stands at a tick of y: with more digits than usual where the
- * ticks are close, and "" if a unit leaves no difference from the tick before.
+/* Formats the label of a tick of y: with more digits than usual if the ticks
+ * are close, and "" if rounding makes it equal to the one before.
  */
 static const char *tick_label(const struct dt_plot *plot,
                               const struct dt_axis *y, size_t i,
@@ -434,7 +437,7 @@ static void put_axes(FILE *out, const struct dt_plot *plot,
                      const struct box *box)
 {
     char text[DT_PAGE_NUMBER_BYTES];
-    double name = 0; /* where the name of x is, behind the last number */
+    double name = 0; /* place of the name of x, after the last number */
     fputs("<path class=\"grid\" d=\"", out);
     for (size_t i = 0; i < box->y.count; i++)
         fprintf(out, "M%.1f %.1fH%.1f", box->x.begin,
@@ -485,7 +488,9 @@ static void put_limit(FILE *out, const struct dt_plot *plot,
 
 /* --- names at the ends of lines --- */
 
-/* Moves the places apart by a line of text, in their order, within the box. */
+/* Moves the places apart by at least a line of text, in their order, within the
+ * box.
+ */
 static void spread(double *y, const size_t *order, size_t count,
                    const struct box *box)
 {
@@ -501,7 +506,8 @@ static void spread(double *y, const size_t *order, size_t count,
     }
 }
 
-/* Where the names are, from the top down in `order`. Returns how many. */
+/* Places the names; `order` lists them from the top down. Returns their number.
+ */
 static size_t place_names(const struct dt_plot *plot, const struct box *box,
                           double *y, size_t *order)
 {
@@ -524,7 +530,9 @@ static size_t place_names(const struct dt_plot *plot, const struct box *box,
     return count;
 }
 
-/* The name of each line beside its end; that of the only one is its value. */
+/* Writes the name of each line next to its end; for a single line, its last
+ * value.
+ */
 static void put_names(FILE *out, const struct dt_plot *plot,
                       const struct box *box)
 {
@@ -577,8 +585,8 @@ static void put_mark(FILE *out, const struct box *box,
     fputs("</g>\n", out);
 }
 
-/* Marks in the order of their importance; one whose number would cover another
- * one has none.
+/* Draws marks in the order of importance, without numbers that would cover
+ * others.
  */
 static void put_marks(FILE *out, const struct dt_plot *plot,
                       const struct box *box)
@@ -595,7 +603,7 @@ static void put_marks(FILE *out, const struct dt_plot *plot,
             bool fits = at >= 0 && at < ROOM;
             for (int k = at - 17; fits && k <= at + 17; k++)
                 fits = k < 0 || k >= ROOM || !taken[k];
-            /* Lines as near as this would be one area. */
+            /* Lines this close would look like an area. */
             if (!fits && class == DT_MARK_DONE && plot->mark_count > 40)
                 continue;
             if (fits)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot_words.c - what a plot shows, in words and as a table */
+/* plot_words.c - a plot in words, and as a table */
 #include "config.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 enum { ROWS_MAX = 50 };
 
-/* How the last tenth of a curve compares with the tenth before it, measured by
- * what its points scatter.
+/* Compares the last tenth of a curve with the tenth before it, relative to the
+ * noise of its points. NULL: too few points.
  */
 static const char *trend_of(const struct dt_curve *curve)
 {
@@ -69,7 +69,7 @@ static double range_of(const struct dt_curve *curve)
     return (double)curve->used * curve->width;
 }
 
-/* The curve with the widest range gives the rows. */
+/* The curve with the widest range, which determines the rows. */
 static const struct dt_curve *rows_of(const struct dt_plot *plot)
 {
     const struct dt_curve *longest = plot->line[0].curve;
@@ -79,7 +79,7 @@ static const struct dt_curve *rows_of(const struct dt_plot *plot)
     return longest;
 }
 
-/* The mean of what a curve has from `from` up to `to`. */
+/* The mean of the points of a curve with `from` <= x < `to`. */
 static double mean_between(const struct dt_curve *curve, double from, double to)
 {
     double sum = 0;

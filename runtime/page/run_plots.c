@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_plots.c - which plots one run has */
+/* run_plots.c - the plots of one run */
 #include "config.h"
 
 #include <ctype.h>
@@ -11,11 +11,11 @@
 
 enum { OTHERS_MAX = 40, ID_BYTES = 64 };
 
-/* The factor beyond which a plot has a logarithmic twin. */
+/* A loss that spans a larger factor also has a logarithmic plot. */
 static const double wide_span = 100;
 
-/* What a run that samples is about, before its losses. GRPO and PPO call the
- * divergence by their own names.
+/* The important values of a run that samples, which come before its losses.
+ * GRPO and PPO have different names for the divergence.
  */
 static const struct headline {
     const char *name, *id, *title;
@@ -109,7 +109,7 @@ static struct dt_plot plot_of(const struct dt_page_run *run,
                             .limit = NAN};
 }
 
-/* Adds a line, if the run has it. */
+/* Adds a line, if the run has the value. */
 static void add_line(struct dt_plot *plot, const struct dt_page_run *run,
                      enum dt_split split, const char *value, const char *name,
                      enum dt_plot_style style, unsigned color)
@@ -185,7 +185,7 @@ static const struct value_plot {
 static const struct value_line {
     const char *id, *value, *name;
     unsigned color;
-    bool smooth; /* the average, too */
+    bool smooth; /* with its average */
 } lines[] = {
     {"lr", "lr", "learning rate", 1, false},
     {"grad-norm", "grad_norm", "norm", 1, true},
@@ -282,8 +282,8 @@ static void make_id(char id[ID_BYTES], const char *name, size_t number)
     id[n] = '\0';
 }
 
-/* The values of the algorithm: those of training, then those that only held-out
- * data has.
+/* Draws the values of the algorithm: those of training, then those of held-out
+ * data only.
  */
 static void draw_others(struct dt_page_canvas *canvas,
                         const struct dt_page_run *run,

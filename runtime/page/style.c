@@ -25,7 +25,7 @@ const char dt_style_colors[] =
     "@media(prefers-color-scheme:dark){:root{" DARK "}}"
     "@media print{:root{color-scheme:light;" LIGHT "}}";
 
-/* Line n has its own dashes, too. */
+/* Lines also differ in their dashes. */
 const char dt_style_plot[] =
     ".plot{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',"
     "'DejaVu Sans',sans-serif;font-variant-numeric:tabular-nums}"
@@ -155,7 +155,7 @@ const char *const dt_style_marks[] = {[DT_MARK_BAD] = "kb",
                                       [DT_MARK_TURN] = "kt",
                                       [DT_MARK_DONE] = "kd"};
 
-/* The value of a variable in a list of them; it ends at a semicolon. */
+/* The value of a variable in a list; it ends at a semicolon. */
 static const char *value_of(const char *variables, const char *name, size_t n)
 {
     for (const char *at = variables; at; at = strchr(at, ';')) {
@@ -166,7 +166,7 @@ static const char *value_of(const char *variables, const char *name, size_t n)
     return "none;";
 }
 
-/* Writes rules with the values of variables in their places. */
+/* Writes rules with the values of variables in place of their names. */
 static void put_rules(FILE *out, const char *rules, const char *variables)
 {
     const char *use;

@@ -46,7 +46,9 @@ static bool is_routine(const struct dt_page_event *event)
     return dt_page_class_of(event->kind) == DT_MARK_DONE;
 }
 
-/* Returns how many events of one sort there are. */
+/* Writes or only counts the routine events, or the others. Returns their
+ * number.
+ */
 static size_t put_events(FILE *out, const struct dt_page_run *run, bool routine,
                          bool count_only)
 {
@@ -184,7 +186,7 @@ static void put_argv(FILE *out, const struct dt_history_facts *facts)
     fputs("</code></td></tr>\n", out);
 }
 
-/* Devices or nodes, equal neighbors once. */
+/* Writes devices; equal neighbors are counted. */
 static void put_devices(FILE *out, const struct dt_history_facts *facts)
 {
     size_t shown = 0;

@@ -27,7 +27,6 @@ runtime/launch
 runtime/model
 runtime/model/families
 runtime/ops/cuda
-runtime/page
 runtime/parallel
 runtime/slurm
 runtime/template
