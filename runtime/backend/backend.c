@@ -52,8 +52,9 @@ static const struct dt_backend *cpu(void)
 
 /* --- cuda --- */
 
-/* The path of the module: what $DISTTRAIN_CUDA_MODULE says, else beside a
- * program that was built but not installed, else where `make install` puts it.
+/* The path of the module: that of $DISTTRAIN_CUDA_MODULE, else one in the
+ * folder of a program that was built but not installed, else where `make
+ * install` puts it.
  */
 static void find_module(char path[PATH_MAX])
 {

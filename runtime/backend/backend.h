@@ -34,11 +34,11 @@ struct dt_backend {
     unsigned version;
     const char *name; /* "cpu", "cuda" */
     /* Makes the hardware ready; once, before device and ops are used. -1:
-     * EX_UNAVAILABLE, what is missing.
+     * EX_UNAVAILABLE, with the part that is missing.
      */
     int (*open)(const struct dt_backend_options *options, struct dt_error *err);
     /* Several lines "name: value\n" about libraries, driver and GPUs, for
-     * `disttrain info`: what there is, or why not. open is not needed.
+     * `disttrain info`: each is there, or why not. open is not needed.
      */
     void (*describe)(char *text, size_t bytes);
     const struct dt_device *device;
@@ -51,13 +51,13 @@ struct dt_backend {
 
 /* The symbol of a module. */
 #define DT_BACKEND_SYMBOL "dt_backend_module"
-/* What it is. */
+/* Its type. */
 extern const struct dt_backend dt_backend_module
     __attribute__((visibility("default")));
 
 /* The backend "cpu" or "cuda", opened; or with "auto" cuda where there is a
  * GPU, else cpu, and why is left in note ("" for nothing to say), which may be
- * NULL. NULL and err: EX_CONFIG, what cuda lacks.
+ * NULL. NULL and err: EX_CONFIG, with the reason why there is no cuda.
  */
 const struct dt_backend *dt_backend_open(
     const char *name, const struct dt_backend_options *options, char *note,
@@ -68,14 +68,14 @@ const struct dt_backend *dt_backend_open(
 const struct dt_backend *dt_backend_load(struct dt_error *err);
 
 /* Every rank calls it before it connects, whatever its file says of the device,
- * and fails unless it has what rank 0 has. -1: EX_CONFIG naming the two, or as
- * the functions of `world`.
+ * and fails unless it has the device of rank 0. -1: EX_CONFIG naming the two,
+ * or as the functions of `world`.
  */
 int dt_backend_agree(const struct dt_backend *backend,
                      const struct dt_comm_world *world, int timeout_ms,
                      struct dt_error *err);
 
-/* A communicator for what this backend computes: "self" for a world of one. As
+/* A communicator for views of this backend: "self" for a world of one. As
  * dt_comm_create.
  */
 struct dt_comm *dt_backend_connect(const struct dt_backend *backend,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda.c - what the module disttrain-cuda.so is to the program */
+/* cuda.c - the interface of the module disttrain-cuda.so */
 #include "config.h"
 
 #include <stdio.h>

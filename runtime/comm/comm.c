@@ -49,8 +49,8 @@ static const struct dt_comm_backend self_backend = {
     .destroy = self_destroy,
 };
 
-struct dt_comm *dt_comm_self(const struct dt_comm_world *world,
-                             struct dt_error *err)
+static struct dt_comm *comm_self(const struct dt_comm_world *world,
+                                 struct dt_error *err)
 {
     struct dt_comm *comm;
     if (world->size != 1) {
@@ -78,7 +78,7 @@ struct dt_comm *dt_comm_create(const char *backend,
     assert(world->size > 0 && world->rank >= 0 && world->rank < world->size);
     if (!strcmp(backend, "self") ||
         (!strcmp(backend, "gloo") && world->size == 1))
-        return dt_comm_self(world, err);
+        return comm_self(world, err);
 #ifdef HAVE_GLOO
     if (!strcmp(backend, "gloo"))
         return dt_comm_gloo(world, options, err);

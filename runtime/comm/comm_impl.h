@@ -84,8 +84,6 @@ static inline int dt_comm_world_rank(const struct dt_comm *comm, int rank)
 }
 
 /* The backends; as dt_comm_create, which is their only caller. */
-struct dt_comm *dt_comm_self(const struct dt_comm_world *world,
-                             struct dt_error *err);
 struct dt_comm *dt_comm_gloo(const struct dt_comm_world *world,
                              const struct dt_comm_options *options,
                              struct dt_error *err);

@@ -174,7 +174,7 @@ static int queue_run(struct dt_nccl_queue *queue, const struct dt_op *op,
 {
     struct dt_view v = op->view;
     void *data = dt_view_data(v);
-    size_t bytes = v.count * dt_dtype_bytes(v.dtype);
+    size_t bytes = dt_view_bytes(v);
     struct dt_nccl *nccl = queue_nccl(queue, op);
     cudaStream_t stream = queue->own.cuda;
     bool reduces =

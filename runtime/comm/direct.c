@@ -98,8 +98,7 @@ static int post_part(struct dt_messages *m, const struct dt_op *op,
     size_t end = dt_op_part_first(op->view.count, op->on->size, part + 1);
     struct dt_view v = dt_view_slice(op->view, first, end - first);
     return dt_messages_post(m, op, direction, peer, phase, (size_t)part,
-                            dt_view_data(v), v.count * dt_dtype_bytes(v.dtype),
-                            NULL, err);
+                            dt_view_data(v), dt_view_bytes(v), NULL, err);
 }
 
 /* Elements first .. first + count - 1 of all parts, through bf16. */

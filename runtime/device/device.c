@@ -52,6 +52,8 @@ int dt_event_wait(const struct dt_device *device, struct dt_event *event,
     return done < 0 ? -1 : 0;
 }
 
+/* --- memory that this process may still use --- */
+
 /* The number in the file <root><path>, SIZE_MAX if there is none ("max"). */
 static size_t read_number(const char *root, const char *path)
 {
@@ -158,6 +160,8 @@ size_t dt_memory_available(const char *root)
     return least;
 }
 
+/* --- the host as a device --- */
+
 static int cpu_allocate(size_t bytes, void **data, struct dt_error *err)
 {
     *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -174,7 +178,7 @@ static void cpu_release(void *data, size_t bytes)
     munmap(data, bytes);
 }
 
-/* --- work is never in flight --- */
+/* Work is never in flight. */
 
 static int stream_create(struct dt_stream **stream, struct dt_error *err)
 {

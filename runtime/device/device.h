@@ -23,15 +23,15 @@ struct dt_stream; /* in-order queue of work */
 struct dt_event;  /* a point in a stream */
 struct dt_graph;  /* recorded work, to be replayed */
 
-/* What a stream does from one lap to the next. */
+/* The use of the time from one lap to the next. */
 enum dt_lap {
-    DT_LAP_OTHER,   /* is between two steps */
+    DT_LAP_OTHER,   /* between two steps */
     DT_LAP_COMPUTE, /* in a step */
     DT_LAP_WAIT,    /* in a step, for a collective */
     DT_LAPS
 };
 
-/* Of all steps that ended on a device. */
+/* Times of all steps that ended on a device. */
 struct dt_lap_times {
     double seconds[DT_LAPS]; /* of DT_LAP_OTHER: none */
     long steps;
@@ -91,14 +91,14 @@ struct dt_device {
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);
 
-    /* The time of `stream` counts as that lap from the end of what is queued
-     * now, in one stream alone and not while work is recorded. A step begins
-     * with DT_LAP_COMPUTE and ends with DT_LAP_OTHER; a wait between two steps
-     * changes nothing. Returns the lap before. NULL: work is done when a call
-     * returns, and spans (base/span.h) have its times.
+    /* From the end of the work that is queued now, the time of `stream` counts
+     * as `lap`; in one stream alone, and not while work is recorded. A step
+     * begins with DT_LAP_COMPUTE and ends with DT_LAP_OTHER; a wait between two
+     * steps changes nothing. Returns the lap before. NULL: work is done when a
+     * call returns, and spans (base/span.h) have its times.
      */
     enum dt_lap (*lap)(struct dt_stream *stream, enum dt_lap lap);
-    /* What is known of steps whose end the stream has passed. */
+    /* The times of the steps whose end the stream has passed. */
     void (*lap_times)(struct dt_lap_times *times);
 
     /* Tells a profiler of the device, if one is attached, that this thread is
@@ -147,9 +147,8 @@ int dt_event_wait(const struct dt_device *device, struct dt_event *event,
 
 /* Bytes of memory that processes of this job may still use on this node,
  * according to the kernel and the control groups of this process (versions 1
- * and 2); page cache does not count as used. `root` is prepended to /proc and
- * /sys
- * (""). SIZE_MAX if unknown.
+ * and 2); page cache does not count as used. `root` ("") is prepended to /proc
+ * and /sys. SIZE_MAX if unknown.
  */
 size_t dt_memory_available(const char *root);
 
@@ -170,7 +169,7 @@ struct dt_energy_options {
     const char *nvml; /* the library; NULL: libnvidia-ml.so.1 */
 };
 
-/* What has been used since dt_energy_open. NAN: unknown. */
+/* Energy used since dt_energy_open. NAN: unknown. */
 struct dt_energy_reading {
     double gpu_j; /* of the GPU; 0 without one */
     double cpu_j; /* of the node's processors; 0 if another process reads them

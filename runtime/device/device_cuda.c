@@ -11,6 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h> /* is all in the header */
+#define HAVE_NVTX 1
+#endif
+
 #include "device/device_cuda.h"
 
 /* --- the choice of a GPU, or why there is none --- */
@@ -98,7 +103,12 @@ static bool is_built_for(int capability)
     return capability > arch;
 }
 
-int dt_cuda_gpu_choose(int local_rank, int *capability, struct dt_error *err)
+/* The index of the only visible GPU, or else of the one for local_rank, and its
+ * capability; nothing is allocated on it. -1: EX_UNAVAILABLE, with the thing to
+ * check: there is no driver, or it is too old, or no GPU, or fewer than ranks,
+ * or this module is not built for it.
+ */
+static int choose(int local_rank, int *capability, struct dt_error *err)
 {
     int count = count_gpus(err);
     int index = count == 1 ? 0 : local_rank;
@@ -128,7 +138,8 @@ int dt_cuda_gpu_choose(int local_rank, int *capability, struct dt_error *err)
     return index;
 }
 
-void dt_cuda_gpu_describe(int index, char *text, size_t bytes)
+/* Writes "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0". */
+static void describe(int index, char *text, size_t bytes)
 {
     struct cudaDeviceProp prop;
     int driver = 0;
@@ -137,8 +148,8 @@ void dt_cuda_gpu_describe(int index, char *text, size_t bytes)
     if (code != cudaSuccess)
         snprintf(text, bytes, "%s", cudaGetErrorString(code));
     else
-        snprintf(text, bytes, "%s, %.1f GiB, sm_%d%d, driver %d.%d", prop.name,
-                 (double)prop.totalGlobalMem / (1 << 30), prop.major,
+        snprintf(text, bytes, "%.100s, %.1f GiB, sm_%d%d, driver %d.%d",
+                 prop.name, (double)prop.totalGlobalMem / (1 << 30), prop.major,
                  prop.minor, driver / 1000, driver % 1000 / 10);
 }
 
@@ -150,7 +161,7 @@ void dt_cuda_gpu_list(char *text, size_t bytes)
         snprintf(text, bytes, "GPU: none, %s\n", err.text);
     for (int i = 0; i < count && bytes > 1; i++) {
         char gpu[160];
-        dt_cuda_gpu_describe(i, gpu, sizeof(gpu));
+        describe(i, gpu, sizeof(gpu));
         int n = snprintf(text, bytes, "GPU %d: %s\n", i, gpu);
         size_t used = (size_t)n < bytes ? (size_t)n : bytes - 1;
         text += used;
@@ -164,8 +175,8 @@ void dt_cuda_gpu_list(char *text, size_t bytes)
  * the time from it to the next one is asked for when both were passed.
  */
 
-/* Events that the stream may not have passed yet; some are for begin and end of
- * a step alone, so that steps are counted where laps are too many.
+/* Events that the stream may not have passed yet; some are kept for the begin
+ * and the end of steps, so that steps are counted even where laps are too many.
  */
 enum { EVENTS = 8192, FOR_STEPS = 64 };
 
@@ -216,8 +227,8 @@ static bool has_room(enum dt_lap lap)
     return laps.count < most;
 }
 
-/* Whether the event of the next lap is in the stream. What CUDA refuses here
- * makes times wrong and nothing else; the next call for work reports it.
+/* Whether the event of the next lap is in the stream. A refusal of CUDA makes
+ * times wrong here and nothing else; the next call for work reports it.
  */
 static bool record(struct dt_stream *stream, enum dt_lap lap)
 {
@@ -244,20 +255,7 @@ static void cuda_lap_times(struct dt_lap_times *times)
     *times = laps.whole_steps;
 }
 
-#if __has_include(<nvtx3/nvToolsExt.h>)
-#include <nvtx3/nvToolsExt.h> /* is all in the header */
-#define HAVE_NVTX 1
-#endif
-
-
-/* --- memory --- */
-
-/* GPU memory held back for kernels, ours and of libraries, which are loaded
- * lazily.
- */
-enum { KERNEL_RESERVE = 512 << 20 };
-
-static const double GiB = 1 << 30;
+/* --- the GPU that was opened, and errors of CUDA --- */
 
 static struct {
     int index;          /* of the GPU that was opened */
@@ -265,14 +263,17 @@ static struct {
     char text[160];     /* of describe */
 } gpu = {.index = -1};
 
-/* Sets err to "<formatted call>: <CUDA's text>" and clears CUDA's error, unless
- * it is sticky.
+/* 0 if the formatted call has succeeded. Otherwise -1, with err "<call>:
+ * <CUDA's text>", and clears CUDA's error, unless it is sticky.
  */
-__attribute__((format(printf, 3, 4))) static int cuda_failed(
-    struct dt_error *err, cudaError_t code, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int result_of(struct dt_error *err,
+                                                           cudaError_t code,
+                                                           const char *fmt, ...)
 {
     char call[128];
     va_list args;
+    if (code == cudaSuccess)
+        return 0;
     va_start(args, fmt);
     vsnprintf(call, sizeof(call), fmt, args);
     va_end(args);
@@ -294,6 +295,13 @@ void dt_cuda_check(cudaError_t code, const char *call)
 }
 
 /* --- memory --- */
+
+/* GPU memory held back for kernels, ours and of libraries, which are loaded
+ * lazily.
+ */
+enum { KERNEL_RESERVE = 512 << 20 };
+
+static const double GiB = 1 << 30;
 
 static int out_of_memory(struct dt_error *err, size_t bytes)
 {
@@ -318,13 +326,13 @@ static int cuda_allocate(size_t bytes, void **data, struct dt_error *err)
     if (code == cudaErrorMemoryAllocation)
         return out_of_memory(err, bytes);
     if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaMalloc(%zu bytes)", bytes);
+        return result_of(err, code, "cudaMalloc(%zu bytes)", bytes);
     code = cudaMemset(*data, 0, bytes);
     if (code == cudaSuccess)
         code = cudaStreamSynchronize(NULL);
     if (code != cudaSuccess) {
         cudaFree(*data);
-        return cuda_failed(err, code, "cudaMemset(%zu bytes)", bytes);
+        return result_of(err, code, "cudaMemset(%zu bytes)", bytes);
     }
     gpu.bytes += bytes;
     if (gpu.bytes > gpu.peak)
@@ -342,9 +350,9 @@ static int allocate_staging(size_t bytes, void **data, struct dt_error *err)
 {
     cudaError_t code = cudaMallocHost(data, bytes);
     if (code != cudaSuccess)
-        return cuda_failed(err, code,
-                           "cudaMallocHost(%zu bytes of page-locked memory)",
-                           bytes);
+        return result_of(err, code,
+                         "cudaMallocHost(%zu bytes of page-locked memory)",
+                         bytes);
     memset(*data, 0, bytes);
     return 0;
 }
@@ -357,10 +365,9 @@ static void release_staging(void *data, size_t bytes)
 
 static int cuda_lock(void *data, size_t bytes, struct dt_error *err)
 {
-    cudaError_t code = cudaHostRegister(data, bytes, cudaHostRegisterDefault);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaHostRegister(%zu bytes)", bytes);
-    return 0;
+    return result_of(err,
+                     cudaHostRegister(data, bytes, cudaHostRegisterDefault),
+                     "cudaHostRegister(%zu bytes)", bytes);
 }
 
 static void cuda_unlock(void *data)
@@ -419,7 +426,7 @@ static int stream_create(struct dt_stream **stream, struct dt_error *err)
     cudaError_t code =
         cudaStreamCreateWithFlags(&s->cuda, cudaStreamNonBlocking);
     if (code != cudaSuccess) {
-        cuda_failed(err, code, "cudaStreamCreateWithFlags");
+        result_of(err, code, "cudaStreamCreateWithFlags");
         goto error;
     }
     if (cuda_allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
@@ -439,11 +446,11 @@ static int check_launches(struct dt_error *err)
 {
     cudaError_t code = cudaGetLastError();
     if (code != cudaSuccess && code != cudaErrorNotReady)
-        return cuda_failed(err, code, "a kernel could not be started");
+        return result_of(err, code, "a kernel could not be started");
     return 0;
 }
 
-/* The same for the operations of the thread that queues them. */
+/* The same, and errors of operations, for the thread that queues them. */
 static int check_queued(struct dt_error *err)
 {
     const char *text = dt_cuda_failure();
@@ -456,11 +463,8 @@ static int stream_wait(struct dt_stream *stream, struct dt_error *err)
 {
     if (check_queued(err) < 0)
         return -1;
-    cudaError_t code = cudaStreamSynchronize(stream->cuda);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code,
-                           "cudaStreamSynchronize, of work queued before");
-    return 0;
+    return result_of(err, cudaStreamSynchronize(stream->cuda),
+                     "cudaStreamSynchronize, of work queued before");
 }
 
 static bool is_pageable(const void *data)
@@ -480,19 +484,17 @@ static int cuda_copy(struct dt_stream *stream, void *to, const void *from,
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
     if (code == cudaSuccess && (is_pageable(from) || is_pageable(to)))
         code = cudaStreamSynchronize(stream->cuda);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
-    return 0;
+    return result_of(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
 }
 
-/* --- events: a struct dt_event is CUDA's own --- */
+/* --- events: a struct dt_event is a cudaEvent_t --- */
 
 static int event_create(struct dt_event **event, struct dt_error *err)
 {
     cudaEvent_t cuda;
     cudaError_t code = cudaEventCreateWithFlags(&cuda, cudaEventDisableTiming);
     if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaEventCreateWithFlags");
+        return result_of(err, code, "cudaEventCreateWithFlags");
     *event = (struct dt_event *)cuda;
     return 0;
 }
@@ -508,10 +510,8 @@ static int event_record(struct dt_event *event, struct dt_stream *stream,
 {
     if (check_queued(err) < 0)
         return -1;
-    cudaError_t code = cudaEventRecord((cudaEvent_t)event, stream->cuda);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaEventRecord");
-    return 0;
+    return result_of(err, cudaEventRecord((cudaEvent_t)event, stream->cuda),
+                     "cudaEventRecord");
 }
 
 /* A thread that never chose a GPU would create a context on GPU 0. */
@@ -532,11 +532,11 @@ static int event_done(struct dt_event *event, struct dt_error *err)
     if (code == cudaErrorNotReady)
         return 0;
     if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaEventQuery, of work queued before");
+        return result_of(err, code, "cudaEventQuery, of work queued before");
     return 1;
 }
 
-/* --- graphs: a struct dt_graph is CUDA's executable one --- */
+/* --- graphs: a struct dt_graph is a cudaGraphExec_t --- */
 
 /* Only this thread is restricted to calls that can be recorded: others may
  * still wait for their events.
@@ -545,11 +545,10 @@ static int record_begin(struct dt_stream *stream, struct dt_error *err)
 {
     if (check_queued(err) < 0)
         return -1;
-    cudaError_t code =
-        cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaStreamBeginCapture");
-    return 0;
+    return result_of(
+        err,
+        cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
 }
 
 static int record_end(struct dt_stream *stream, struct dt_graph **graph,
@@ -577,16 +576,14 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     }
     if (exec)
         cudaGraphExecDestroy(exec);
-    return queued < 0 ? -1 : cuda_failed(err, code, "%s", call);
+    return queued < 0 ? -1 : result_of(err, code, "%s", call);
 }
 
 static int cuda_replay(struct dt_stream *stream, struct dt_graph *graph,
                        struct dt_error *err)
 {
-    cudaError_t code = cudaGraphLaunch((cudaGraphExec_t)graph, stream->cuda);
-    if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaGraphLaunch");
-    return 0;
+    return result_of(err, cudaGraphLaunch((cudaGraphExec_t)graph, stream->cuda),
+                     "cudaGraphLaunch");
 }
 
 static void graph_destroy(struct dt_graph *graph)
@@ -610,7 +607,7 @@ static const char *cuda_bus_id(void)
 int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
                         struct dt_error *err)
 {
-    int index = dt_cuda_gpu_choose(local_rank, capability, err);
+    int index = choose(local_rank, capability, err);
     if (index < 0)
         return -1;
     cudaError_t code = cudaSetDevice(index);
@@ -620,9 +617,9 @@ int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
     code = cudaDeviceGetAttribute(multiprocessors,
                                   cudaDevAttrMultiProcessorCount, index);
     if (code != cudaSuccess)
-        return cuda_failed(err, code, "cudaDeviceGetAttribute(%d)", index);
+        return result_of(err, code, "cudaDeviceGetAttribute(%d)", index);
     gpu.index = index;
-    dt_cuda_gpu_describe(index, gpu.text, sizeof(gpu.text));
+    describe(index, gpu.text, sizeof(gpu.text));
     return 0;
 }
 

@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Made by device_cuda.c; operations and comm queue their work to `cuda`. What
- * is in `workspace` is over when the operation that used it has run: operations
- * of one stream share it.
+/* Made by device_cuda.c; operations and comm queue their work to `cuda`. The
+ * content of `workspace` is over when the operation that used it has run:
+ * operations of one stream share it.
  */
 struct dt_stream {
     cudaStream_t cuda;
@@ -26,11 +26,11 @@ struct dt_stream {
 /* workspace_bytes of every stream that has one. */
 enum { DT_CUDA_WORKSPACE = 64 << 20 };
 
-/* Operations cannot fail, but libraries can: the first text that dt_cuda_fail
- * was given is kept ("cublasLtMatmul(...): not supported"), and functions that
- * wait for a stream fail with it; dt_cuda_check gives it what a call of CUDA
- * returned, unless that is success. dt_cuda_failure: that text, valid as long
- * as the process, or NULL if nothing went wrong since dt_cuda_forget_failure.
+/* Operations cannot fail, but libraries can: the first text given to
+ * dt_cuda_fail is kept ("cublasLtMatmul(...): not supported"), and functions
+ * that wait for a stream fail with it; dt_cuda_check gives it the error of a
+ * call of CUDA, if there is one. dt_cuda_failure: that text, valid as long as
+ * the process, or NULL if nothing went wrong since dt_cuda_forget_failure.
  */
 void dt_cuda_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void dt_cuda_check(cudaError_t code, const char *call);
@@ -43,22 +43,12 @@ extern const struct dt_device dt_cuda_device;
 /* As in struct dt_device. */
 enum dt_lap dt_cuda_lap(struct dt_stream *stream, enum dt_lap lap);
 
-/* Chooses a GPU (dt_cuda_gpu_choose) and makes it this thread's. *capability is
- * 90 for sm_90, *multiprocessors how many it has. -1: EX_UNAVAILABLE, what is
- * missing.
+/* Chooses the only visible GPU, or else the one for local_rank, and makes it
+ * this thread's. *capability is 90 for sm_90, *multiprocessors how many it has.
+ * -1: EX_UNAVAILABLE, with the thing to check.
  */
 int dt_cuda_device_open(int local_rank, int *capability, int *multiprocessors,
                         struct dt_error *err);
-
-/* The index of the only visible GPU, or else of the one for local_rank, and its
- * capability; nothing is allocated on it. -1: EX_UNAVAILABLE, with what to
- * check: there is no driver, or it is too old, or no GPU, or fewer than ranks,
- * or this module is not built for it.
- */
-int dt_cuda_gpu_choose(int local_rank, int *capability, struct dt_error *err);
-
-/* Writes "NVIDIA H200, 139.8 GiB, sm_90, driver 13.0". */
-void dt_cuda_gpu_describe(int index, char *text, size_t bytes);
 
 /* Writes a line "GPU 0: NVIDIA H200, ...\n" for each visible GPU, or "GPU: "
  * and why there is none, truncated to `bytes`.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_cuda_error.c - what went wrong in a stream, until somebody waits */
+/* device_cuda_error.c - the first error of a stream, until somebody waits for
+ * it
+ */
 #include "config.h"
 
 #include <stdarg.h>

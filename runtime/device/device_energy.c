@@ -18,14 +18,15 @@
 
 enum { ZONES_MAX = 64 }; /* packages and their DRAM */
 
-/* A counter of RAPL, which goes up to `range` and begins anew. */
+/* A counter of RAPL, which goes up to `range` and begins at 0 again. */
 struct zone {
     int fd;
     uint64_t range, last;
     double used; /* microjoules */
 };
 
-/* What is used of NVML, by nvml.h: 0 is success. */
+/* The functions of NVML that are used, as nvml.h declares them: 0 is success.
+ */
 struct nvml {
     void *library; /* NULL: none */
     void *device;

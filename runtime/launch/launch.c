@@ -92,7 +92,7 @@ static int check_identity(const struct dt_launch *launch, bool in_step,
 
 /* --- no launcher: a world of one --- */
 
-/* What was put, the newest first. */
+/* An item of data that was put; the newest is first. */
 struct entry {
     struct entry *next;
     char *key;

@@ -42,13 +42,14 @@ const char *dt_launch_host(const struct dt_launch *launch, int rank);
 int dt_launch_put(struct dt_launch *launch, const char *key, const void *data,
                   size_t bytes, struct dt_error *err);
 
-/* Waits for all ranks and exchanges what was put. A miss of the deadline is
- * EX_UNAVAILABLE and, where the launcher can tell, names who did not come.
+/* Waits for all ranks and exchanges the data that they put. A miss of the
+ * deadline is EX_UNAVAILABLE and, where the launcher can tell, names who did
+ * not come.
  */
 int dt_launch_fence(struct dt_launch *launch, int timeout_ms,
                     struct dt_error *err);
 
-/* What `rank` put under `key`: *data is malloc'ed, the caller frees it. */
+/* The data of `rank` under `key`: *data is malloc'ed, the caller frees it. */
 int dt_launch_get(struct dt_launch *launch, int rank, const char *key,
                   void **data, size_t *bytes, struct dt_error *err);
 
@@ -58,7 +59,8 @@ int dt_launch_get(struct dt_launch *launch, int rank, const char *key,
 void dt_launch_abort(struct dt_launch *launch, int status, const char *reason)
     __attribute__((noreturn));
 
-/* What joins the ranks: "OpenPMIx 4.2.2 ...", or why there is nothing. */
+/* The library that joins the ranks: "OpenPMIx 4.2.2 ...", or why there is none.
+ */
 const char *dt_launch_library(void);
 
 #endif /* DT_LAUNCH_LAUNCH_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_impl.h - what one way of being started has to provide */
+/* launch_impl.h - the functions of a way to be started (private to launch/) */
 #ifndef DT_LAUNCH_LAUNCH_IMPL_H
 #define DT_LAUNCH_LAUNCH_IMPL_H
 

@@ -4,7 +4,7 @@
  *
  * PMIx calls can hang forever when client and server do not fit together, so
  * each of those that block runs in a thread of its own and is waited for with a
- * deadline. A thread that hangs is left behind: the process is about to give up
+ * deadline. A thread that hangs is left alone: the process is about to give up
  * anyway. Those threads, and the ones that libpmix starts, take no signals.
  * Their number, and that of look-ups at the start, does not grow with the
  * ranks.
@@ -27,7 +27,7 @@
 #include "launch/launch_impl.h"
 
 enum {
-    CALL_MS = 30000, /* for what only asks the server on this host */
+    CALL_MS = 30000, /* for calls that only ask the server on this host */
     ROLL_MS = 2000,  /* for finding out who is missing */
     LEAVE_MS = 5000, /* for finalize and abort */
     HOST_BYTES = 256,
@@ -313,15 +313,15 @@ static void on_roll(pmix_status_t status, pmix_value_t *value, void *arg)
     task_finish(arg, status);
 }
 
-/* Key that a rank puts on its way into fence number `fence`. */
+/* The key that a rank puts on its way into fence number `fence`. */
 static void roll_key(char *key, size_t bytes, unsigned fence)
 {
     snprintf(key, bytes, "dt.fence.%u", fence);
 }
 
-/* Appends to `text` the ranks that have not come to the present fence. Servers
- * also pass on what was put before a fence is over; ranks that cannot be asked
- * count as missing.
+/* Writes to `text` the ranks that have not come to the present fence. Servers
+ * also pass on data that was put before a fence is over; ranks that cannot be
+ * asked count as missing.
  */
 static void name_missing(struct pmix *p, char *text, size_t bytes)
 {
@@ -418,8 +418,9 @@ static const struct dt_launch_backend pmix_backend = {
     .destroy = pmix_destroy,
 };
 
-/* Host names as the launcher knows them; 1 if it tells no rank. What may happen
- * to this rank alone is an error: others would not come to exchange_hosts.
+/* Host names as the launcher knows them; 1 if it tells no rank. A failure that
+ * this rank may be alone with is an error: others would not come to
+ * exchange_hosts.
  */
 static int ask_hosts(struct pmix *p, struct dt_error *err)
 {

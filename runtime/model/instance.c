@@ -307,19 +307,14 @@ static void *waiting_place(const struct dt_model *m, size_t u)
     return m->inputs_host + (u - 1) * input_bytes(&m->config, &m->options);
 }
 
-static size_t bytes_of(struct dt_view view)
-{
-    return view.count * dt_dtype_bytes(view.dtype);
-}
-
 int dt_model_send_input(struct dt_model *m, size_t u, struct dt_error *err)
 {
     void *there = waiting_place(m, u);
     if (!there)
         return 0;
     struct dt_view x = m->blocks[u - 1].x;
-    return m->exec.device->copy(m->stream, there, dt_view_data(x), bytes_of(x),
-                                err);
+    return m->exec.device->copy(m->stream, there, dt_view_data(x),
+                                dt_view_bytes(x), err);
 }
 
 int dt_model_bring_input(struct dt_model *m, size_t u, struct dt_error *err)
@@ -328,6 +323,6 @@ int dt_model_bring_input(struct dt_model *m, size_t u, struct dt_error *err)
     if (!there)
         return 0;
     struct dt_view x = m->blocks[u - 1].x;
-    return m->exec.device->copy(m->stream, dt_view_data(x), there, bytes_of(x),
-                                err);
+    return m->exec.device->copy(m->stream, dt_view_data(x), there,
+                                dt_view_bytes(x), err);
 }

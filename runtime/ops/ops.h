@@ -610,6 +610,17 @@ struct dt_exec {
     struct dt_stream *stream;
 };
 
+/* Queues a copy of `from`, in memory of the device or of the host, to `to`. -1:
+ * the device failed.
+ */
+static inline int dt_exec_copy(const struct dt_exec *exec, struct dt_view to,
+                               struct dt_view from, struct dt_error *err)
+{
+    assert(dt_view_bytes(to) == dt_view_bytes(from));
+    return exec->device->copy(exec->stream, dt_view_data(to),
+                              dt_view_data(from), dt_view_bytes(from), err);
+}
+
 /* The CPU backend in the fastest variant that this processor runs
  * (cpu/avx512, cpu/avx2, cpu/generic): OpenMP, and oneDNN for matrix
  * multiplication if it was built in.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parallel.c - allocates what a rank holds */
+/* parallel.c - allocates weights, gradients and state of a rank */
 #include "config.h"
 
 #include <stdlib.h>

@@ -10,17 +10,17 @@
  *   zero2     all        in slots    part
  *   zero3     in slots   in slots    part
  *
- * A rank owns one part of every unit (dt_parallel_index). What is in slots is
- * there only for the time of a unit's pass: weights are gathered before it,
- * gradients summed into the owners' parts after it. Slots have fixed addresses:
- * block u always uses slot u mod k, so graphs stay valid.
+ * A rank owns one part of every unit (dt_parallel_index). A slot holds a unit
+ * only for the time of its pass: weights are gathered before it, gradients
+ * summed into the owners' parts after it. Slots have fixed addresses: block u
+ * always uses slot u mod k, so graphs stay valid.
  *
  * Where ranks come in groups, those of a node, sums are made in the group
- * first, and then over groups, of what each rank has by then: few bytes between
- * nodes. In a hybrid (Zhang et al., "MiCS", arXiv 2205.00119) a group also
- * keeps all weights and gradients, divided over its ranks: passes gather within
- * it, and only once a step, in front of the first pass, do groups exchange
- * weights.
+ * first; each rank's share of them is then summed over groups, so few bytes go
+ * between nodes. In a hybrid (Zhang et al., "MiCS", arXiv 2205.00119) a group
+ * also keeps all weights and gradients, divided over its ranks: passes gather
+ * within it, and only once a step, in front of the first pass, do groups
+ * exchange weights.
  *
  * All strategies compute the same bits in the same world and groups, as long as
  * a step is one micro-batch, or the strategies treat gradients alike: zero2 and
@@ -39,7 +39,7 @@
  * queued to exec->stream. Unless stated otherwise -1 means that the device or a
  * peer failed, as dt_comm_wait says, or a drive (dt_swap_wait).
  *
- * What is offloaded (struct dt_offload) is in tiles (tiles.h): a rank's parts
+ * Offloaded tensors (struct dt_offload) are in tiles (tiles.h): a rank's parts
  * of all units, one after another, are cut into tiles, whatever the units are.
  * An update is then of one tile and of one unit. The bits are those without.
  */
@@ -64,7 +64,7 @@ enum dt_offload_compute {
     DT_OFFLOAD_HOST, /* on the CPUs: gradients go there, weights come back */
 };
 
-/* What a rank does not keep on the device; not with ddp. */
+/* Tensors that a rank keeps elsewhere than on the device; not with ddp. */
 struct dt_offload {
     enum dt_tier state; /* AdamW's moments, and fp32 weights if the model does
                            not compute with them */
@@ -79,7 +79,7 @@ struct dt_offload {
     unsigned queue_depth;
 };
 
-/* What happens to weights. */
+/* How weights change. */
 enum dt_weights_use {
     DT_TRAINED,  /* gradients update them */
     DT_FROZEN,   /* they are only read: neither gradients nor fp32 weights */
@@ -116,20 +116,21 @@ struct dt_parallel_options {
     struct dt_offload offload; /* all zero: none */
 };
 
-/* What a rank holds, in bytes. */
+/* Bytes that a rank holds. */
 struct dt_parallel_bytes {
     size_t weights; /* in the compute type, slots, or both */
     size_t master;  /* fp32, of frozen weights in the compute type; 0 if the
                        model computes with it */
     size_t gradients;
     size_t moments;
-    size_t tiles; /* on the device, of what is offloaded */
-    size_t host;  /* host memory for what is offloaded */
-    size_t nvme;  /* files for it */
+    /* for offloaded tensors: */
+    size_t tiles; /* on the device */
+    size_t host;  /* host memory */
+    size_t nvme;  /* files */
 };
 
-/* What dt_parallel_create allocates for a world of this size; the layout is
- * finished for it.
+/* Bytes that dt_parallel_create allocates for a world of this size; the layout
+ * is finished for it.
  */
 struct dt_parallel_bytes dt_parallel_plan(
     const struct dt_layout *layout, int world,
@@ -145,10 +146,10 @@ enum dt_extent {
                for the first group .. */
 };
 
-/* The type of what is `master` below. */
+/* The type of `master` below. */
 enum dt_dtype dt_master_dtype(const struct dt_parallel_options *options);
 
-/* What a rank keeps between passes. */
+/* How much a rank keeps between passes. */
 struct dt_kept {
     enum dt_extent weights; /* DT_OWN: none but the fp32 ones, or in tiles */
     enum dt_extent grads;   /* summed so far */
@@ -179,7 +180,7 @@ void dt_slots_fini(struct dt_slots *slots);
 enum {
     DT_GRADS_BLOCKS = 2, /* blocks with a slot for gradients */
     DT_UNITS_AHEAD = 3,  /* units whose weights move before the next step: the
-                            first one, and blocks, of which two have slots */
+                            first one, and the two blocks that have slots */
 };
 
 /* The elements of each buffer of a rank; 0: none. */
@@ -191,7 +192,7 @@ struct dt_sizes {
     size_t grads_slots;
     size_t moments; /* flat or parts, of m and of v; with offload, those that
                        stay */
-    size_t tile;    /* of what is offloaded; 0: nothing is */
+    size_t tile;    /* of offloaded state; 0: there is none */
     size_t staging; /* gradients, and weights, of a tile in host memory */
     size_t scalars; /* of a step there, fp64 */
     struct dt_tiles_options state_tiles;   /* arrays: 0: none */
@@ -204,9 +205,9 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
 
 struct dt_parallel;
 
-/* Everything is zero at first. Borrows layout, comm, paths and what exec points
- * to. NULL and err: EX_OSERR, EX_UNAVAILABLE if a peer is lost while groups are
- * made, or of files those of dt_swap_create.
+/* Everything is zero at first. Borrows layout, comm, paths, and device, ops
+ * and stream of exec. NULL and err: EX_OSERR, EX_UNAVAILABLE if a peer is lost
+ * while groups are made, or of files those of dt_swap_create.
  */
 struct dt_parallel *dt_parallel_create(
     const struct dt_layout *layout, struct dt_comm *comm,
@@ -265,13 +266,13 @@ int dt_parallel_update_begin(struct dt_parallel *parallel, struct dt_view step,
                              struct dt_error *err);
 
 /* The AdamW of the update before is queued, or done if it is on the host: its
- * weights go to the ranks that keep them. 1: *update is the next of what this
- * rank owns (its parts, in ddp all), unit by unit. 0: there is none.
+ * weights go to the ranks that keep them. 1: *update is the next one of this
+ * rank (its parts, in ddp all), unit by unit. 0: there is none.
  */
 int dt_parallel_update_next(struct dt_parallel *parallel,
                             struct dt_update *update, struct dt_error *err);
 
-/* Tensors of which each rank owns a part, fp32. */
+/* Tensors that are divided over ranks, fp32. */
 enum dt_owned {
     DT_OWNED_MASTER, /* the weights */
     DT_OWNED_M,      /* AdamW's moments */
@@ -280,12 +281,12 @@ enum dt_owned {
     DT_OWNED_COUNT
 };
 
-/* Which part of every unit this rank owns, for dt_layout_part: its rank, or in
- * groups that of rank l of group n, of M groups: l * M + n.
+/* The part of every unit that this rank owns, for dt_layout_part: its rank, or
+ * in groups, for rank l of group n of M groups, l * M + n.
  */
 int dt_parallel_index(const struct dt_parallel *parallel);
 
-/* This rank's part of unit u. What is offloaded has no address: its view, and
+/* This rank's part of unit u. An offloaded part has no address: its view, and
  * slices of it, are without buffer, for the functions below.
  */
 struct dt_view dt_parallel_part(const struct dt_parallel *parallel,
@@ -299,14 +300,14 @@ int dt_parallel_get(struct dt_parallel *parallel, struct dt_view part, void *to,
 int dt_parallel_put(struct dt_parallel *parallel, struct dt_view part,
                     const void *from, struct dt_error *err);
 
-/* Adds the squares of a part to `step` (sum_of_squares). What is offloaded is
- * only looked at: NaN if an element of it is not finite.
+/* Adds the squares of a part to `step` (sum_of_squares). Of an offloaded part,
+ * only whether it is finite counts: NaN if an element is not.
  */
 int dt_parallel_squares(struct dt_parallel *parallel, struct dt_view part,
                         struct dt_view step, struct dt_error *err);
 
-/* The parts of master, m and v were loaded: makes all else that ranks hold of
- * unit u equal to them. Called for all units.
+/* The parts of master, m and v of unit u were loaded: makes all other copies
+ * that ranks hold of it equal to them. Called for all units.
  */
 int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
                        struct dt_error *err);

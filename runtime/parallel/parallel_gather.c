@@ -3,7 +3,7 @@
  * parallel_gather.c - brings the weights of a unit together
  *
  * Every rank starts the same collectives in the same order, which depends on
- * the order of units alone, never on what is finished first.
+ * the order of units alone, never on which operation ends first.
  */
 #include "config.h"
 
@@ -63,9 +63,7 @@ static int gather_shares(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (fetch_share(p, u, err) < 0 ||
         wait_place(p, &p->share_places[u], err) < 0)
         return -1;
-    if (p->exec.device->copy(
-            p->exec.stream, dt_view_data(here), dt_view_data(share),
-            share.count * dt_dtype_bytes(share.dtype), err) < 0)
+    if (dt_exec_copy(&p->exec, here, share, err) < 0)
         return -1;
     place->on_the_way = p->levels.group;
     return dt_levels_gather_group(p, unit, &place->ticket, err);
@@ -83,9 +81,7 @@ static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
                             dt_view_data(own), err);
     struct dt_view master = dt_parallel_part(p, DT_OWNED_MASTER, u);
     if (master.dtype == own.dtype)
-        return p->exec.device->copy(p->exec.stream, dt_view_data(own),
-                                    dt_view_data(master),
-                                    own.count * dt_dtype_bytes(own.dtype), err);
+        return dt_exec_copy(&p->exec, own, master, err);
     p->exec.ops->convert(p->exec.stream, own, master);
     return 0;
 }
@@ -165,7 +161,7 @@ void dt_weights_settle(struct dt_parallel *p)
 
 /* --- loading and saving --- */
 
-/* Gathers what every rank keeps whole of one kind of unit u. */
+/* Gathers unit u of a kind that every rank keeps whole. */
 static int gather_kind(struct dt_parallel *p, enum dt_owned kind, size_t u,
                        struct dt_error *err)
 {

@@ -19,7 +19,7 @@ struct dt_sum {
     dt_ticket_t ticket;
     bool open;
     bool first; /* of the step: replaces the gradients of the step before */
-    bool final; /* of the step: what is kept is then summed over groups */
+    bool final; /* of the step: then summed over groups */
 };
 
 /* The ranks among which sums are made first, and those over which then. */
@@ -30,8 +30,8 @@ struct dt_levels {
     size_t place, turn;     /* of this rank in its group; of its group */
 };
 
-/* The updates of a step. A piece is what one is of: elements of the parts, or
- * in ddp of the flat buffer.
+/* The updates of a step. Each is of a piece: elements of the parts, or in ddp
+ * of the flat buffer.
  */
 struct dt_walk {
     struct dt_view step; /* the scalars */
@@ -80,8 +80,8 @@ struct dt_parallel {
     bool reducing;
 };
 
-/* How much this rank holds of a kind, what it holds of unit u, and whether some
- * of it is in tiles.
+/* How much this rank holds of a kind; where it holds unit u of it; and whether
+ * some of it is in tiles.
  */
 enum dt_extent dt_owned_extent(const struct dt_parallel *p, enum dt_owned kind);
 struct dt_view dt_owned_unit(const struct dt_parallel *p, enum dt_owned kind,
@@ -91,8 +91,8 @@ bool dt_owned_is_tiled(const struct dt_parallel *p, enum dt_owned kind);
 /* Where this rank's part of unit u begins among its parts. */
 size_t dt_part_first(const struct dt_parallel *p, size_t u);
 
-/* parallel_offload.c: allocates what `sizes` says of it; fini frees it. -1: as
- * dt_parallel_create.
+/* parallel_offload.c: allocates the tiles and staging memory of `sizes`; fini
+ * frees them. -1: as dt_parallel_create.
  */
 int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
                     struct dt_error *err);
@@ -103,10 +103,6 @@ void dt_offload_fini(struct dt_parallel *p);
  * dt_parallel_loaded.
  */
 int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err);
-
-/* Unit u in a buffer that has `extent` of every unit. */
-struct dt_view dt_extent_unit(const struct dt_parallel *p, struct dt_view all,
-                              enum dt_extent extent, size_t u);
 
 /* Whether an update rounds the master to weights that this rank keeps on the
  * device, and where those of unit u are: its part, or in ddp all.
@@ -141,15 +137,15 @@ int dt_levels_sum_share(struct dt_parallel *p, struct dt_view whole,
 int dt_levels_sum_own(struct dt_parallel *p, struct dt_view whole, size_t first,
                       dt_ticket_t *ticket, struct dt_error *err);
 
-/* Starts the sum over groups of this rank's share of what begins at `first`, in
- * its own part of the share. Needs several groups.
+/* Starts the sum over groups of this rank's share of the elements from `first`
+ * on, in its own part of the share. Needs several groups.
  */
 int dt_levels_sum_across(struct dt_parallel *p, struct dt_view share,
                          size_t first, dt_ticket_t *ticket,
                          struct dt_error *err);
 
-/* Start to bring together: a share from own parts, if there are several groups;
- * a whole view from shares; and from own parts.
+/* Start gathers: of a share from own parts, if there are several groups; of a
+ * whole view from shares; and of one from own parts.
  */
 int dt_levels_gather_share(struct dt_parallel *p, struct dt_view share,
                            dt_ticket_t *ticket, struct dt_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parallel_memory.c - sizes of what a rank holds, and where it has it */
+/* parallel_memory.c - sizes of the tensors of a rank, and their places */
 #include "config.h"
 
 #include <assert.h>
@@ -15,9 +15,7 @@ static bool has_groups(const struct dt_parallel_options *options, int world)
     return options->group > 0 && options->group < world;
 }
 
-/* Whether the fp32 weights are not on the device, but those that are rounded
- * from them are.
- */
+/* Whether rounded weights are on the device, and the fp32 ones are not. */
 static bool rounds_apart(const struct dt_parallel_options *options)
 {
     const struct dt_offload *o = &options->offload;
@@ -145,7 +143,7 @@ static size_t resident(const struct dt_offload *o,
     return kept < tiles->count ? kept : tiles->count;
 }
 
-/* Moves what is offloaded from the buffers to tiles. */
+/* Moves offloaded tensors from the buffers to tiles. */
 static void offload(struct dt_sizes *sizes, size_t part,
                     const struct dt_parallel_options *options,
                     enum dt_extent weights)
@@ -186,8 +184,8 @@ static void offload(struct dt_sizes *sizes, size_t part,
         sizes->scalars = DT_STEP_COUNT;
 }
 
-/* Leaves out what weights that are not trained do not need. Frozen ones that
- * are kept anyway are their own master.
+/* Leaves out buffers that only training needs. Frozen weights that are kept
+ * anyway are their own master.
  */
 static void leave_out(struct dt_sizes *sizes, enum dt_weights_use use,
                       enum dt_extent weights)
@@ -223,7 +221,7 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
     return sizes;
 }
 
-/* Adds what tiles take. */
+/* Adds the memory of tiles. */
 static void add_tiles(struct dt_parallel_bytes *bytes,
                       const struct dt_tiles_options *options)
 {
@@ -254,7 +252,7 @@ struct dt_parallel_bytes dt_parallel_plan(
     return bytes;
 }
 
-/* --- where a rank has it --- */
+/* --- places --- */
 
 struct dt_places dt_parallel_weights(const struct dt_parallel *p)
 {
@@ -298,8 +296,10 @@ size_t dt_part_first(const struct dt_parallel *p, size_t u)
     return p->layout->units[u].offset / p->world;
 }
 
-struct dt_view dt_extent_unit(const struct dt_parallel *p, struct dt_view all,
-                              enum dt_extent extent, size_t u)
+/* Unit u in a buffer that has `extent` of every unit. */
+static struct dt_view extent_unit(const struct dt_parallel *p,
+                                  struct dt_view all, enum dt_extent extent,
+                                  size_t u)
 {
     const struct dt_unit *unit = &p->layout->units[u];
     const size_t parts[] = {
@@ -311,12 +311,12 @@ struct dt_view dt_extent_unit(const struct dt_parallel *p, struct dt_view all,
 struct dt_view dt_owned_unit(const struct dt_parallel *p, enum dt_owned kind,
                              size_t u)
 {
-    return dt_extent_unit(p, p->kinds[kind], dt_owned_extent(p, kind), u);
+    return extent_unit(p, p->kinds[kind], dt_owned_extent(p, kind), u);
 }
 
 struct dt_view dt_unit_share(const struct dt_parallel *p, size_t u)
 {
-    return dt_extent_unit(p, p->shares, DT_SHARE, u);
+    return extent_unit(p, p->shares, DT_SHARE, u);
 }
 
 struct dt_view dt_unit_weights(const struct dt_parallel *p, size_t u)

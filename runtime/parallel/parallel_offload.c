@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parallel_offload.c - the parts of a rank that are not, or not all, on the
- * device
+ * parallel_offload.c - parts of a rank that are not, or not all, on the device
  */
 #include "config.h"
 
@@ -33,7 +32,7 @@ static int init_tiles(struct dt_parallel *p,
     return *tiles ? 0 : -1;
 }
 
-/* Staging memory of what the host needs to see, or to compute. */
+/* Staging memory for the scalars that the host reads, and for its AdamW. */
 static int init_staging(struct dt_parallel *p, const struct dt_sizes *sizes,
                         struct dt_error *err)
 {
@@ -110,45 +109,38 @@ static struct dt_view skip_elements(struct dt_view view, size_t count)
     return view;
 }
 
-int dt_parallel_get(struct dt_parallel *p, struct dt_view part, void *to,
-                    struct dt_error *err)
+/* Queues a copy of a part to or from host memory. */
+static int move_part(struct dt_parallel *p, struct dt_view part, char *host,
+                     bool put, struct dt_error *err)
 {
-    const struct dt_exec *exec = &p->exec;
     while (part.count > 0) {
         struct place place = find_place(p, part);
         const size_t bytes = place.count * dt_dtype_bytes(part.dtype);
-        int rc = place.view.count > 0
-                     ? exec->device->copy(exec->stream, to,
-                                          dt_view_data(place.view), bytes, err)
-                     : dt_tiles_get(p->state_tiles, place.array, place.first,
-                                    place.count, to, err);
+        char *here = place.view.count > 0 ? dt_view_data(place.view) : NULL;
+        int rc = here  ? p->exec.device->copy(p->exec.stream, put ? here : host,
+                                             put ? host : here, bytes, err)
+                 : put ? dt_tiles_put(p->state_tiles, place.array, place.first,
+                                      place.count, host, err)
+                       : dt_tiles_get(p->state_tiles, place.array, place.first,
+                                      place.count, host, err);
         if (rc < 0)
             return -1;
-        to = (char *)to + bytes;
+        host += bytes;
         part = skip_elements(part, place.count);
     }
     return 0;
 }
 
+int dt_parallel_get(struct dt_parallel *p, struct dt_view part, void *to,
+                    struct dt_error *err)
+{
+    return move_part(p, part, to, false, err);
+}
+
 int dt_parallel_put(struct dt_parallel *p, struct dt_view part,
                     const void *from, struct dt_error *err)
 {
-    const struct dt_exec *exec = &p->exec;
-    while (part.count > 0) {
-        struct place place = find_place(p, part);
-        const size_t bytes = place.count * dt_dtype_bytes(part.dtype);
-        int rc =
-            place.view.count > 0
-                ? exec->device->copy(exec->stream, dt_view_data(place.view),
-                                     from, bytes, err)
-                : dt_tiles_put(p->state_tiles, place.array, place.first,
-                               place.count, from, err);
-        if (rc < 0)
-            return -1;
-        from = (const char *)from + bytes;
-        part = skip_elements(part, place.count);
-    }
-    return 0;
+    return move_part(p, part, (char *)(uintptr_t)from, true, err);
 }
 
 /* Makes the squares of `step` NaN if an element in tiles is not finite. */
@@ -195,18 +187,15 @@ int dt_parallel_squares(struct dt_parallel *p, struct dt_view part,
 static int keep_weights(struct dt_parallel *p, size_t u, size_t at,
                         struct dt_view rounded, struct dt_error *err)
 {
-    struct dt_view to;
     if (p->weights_tiles)
         return dt_tiles_put(p->weights_tiles, 0, dt_part_first(p, u) + at,
                             rounded.count, dt_view_data(rounded), err);
-    to = dt_rounded_weights(p, u);
-    return p->exec.device->copy(
-        p->exec.stream, dt_view_data(dt_view_slice(to, at, rounded.count)),
-        dt_view_data(rounded), rounded.count * dt_dtype_bytes(rounded.dtype),
-        err);
+    struct dt_view to = dt_rounded_weights(p, u);
+    return dt_exec_copy(&p->exec, dt_view_slice(to, at, rounded.count), rounded,
+                        err);
 }
 
-/* Rounding is the host's, which has read or written the master anyway. */
+/* The host rounds, since it has read or written the master anyway. */
 int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_view part = dt_parallel_part(p, DT_OWNED_MASTER, u);

@@ -23,8 +23,8 @@
 #include "base/thread.h"
 #include "parallel/swap_impl.h"
 
-/* File systems by the type that statfs(2) gives: linux/magic.h, and the
- * sources of those that are not part of Linux.
+/* File systems by the type that statfs(2) gives: from linux/magic.h, and from
+ * the sources of file systems outside of Linux.
  */
 static const struct {
     unsigned long type;
@@ -68,7 +68,7 @@ static int check_file_system(const struct dt_swap_file *file,
     return 0;
 }
 
-/* Opening with O_DIRECT would leave the file behind where that is refused. */
+/* If O_DIRECT were a flag of open(2), a refusal would leave the file there. */
 static int set_direct(const struct dt_swap_file *file, struct dt_error *err)
 {
     int flags = fcntl(file->fd, F_GETFL);
@@ -81,8 +81,8 @@ static int set_direct(const struct dt_swap_file *file, struct dt_error *err)
                         file->path, strerror(errno));
 }
 
-/* Linux 6.1 tells what direct I/O has to be aligned to, and 0 where it would
- * silently go through the page cache: ext4 that journals data, or encrypts.
+/* Linux 6.1 tells the alignment of direct I/O, and 0 where it would silently
+ * go through the page cache: on an ext4 that journals data, or encrypts.
  */
 static int find_alignment(struct dt_swap_file *file, struct dt_error *err)
 {
@@ -303,7 +303,7 @@ static int start_thread(struct dt_swap *swap, struct dt_error *err)
     return 0;
 }
 
-/* All that can be refused, what costs least first. */
+/* Everything that can be refused, the cheapest first. */
 static int open_swap(struct dt_swap *swap, const char *directory,
                      struct dt_error *err)
 {

@@ -2,21 +2,22 @@
 /*
  * swap.h - tiles of optimizer state or weights in a file on a local drive
  *
- * A swap has a file of tiles and a few tile buffers in memory. Reads and writes
- * go between a tile and a buffer, past the page cache (O_DIRECT), over io_uring
- * on a thread of the swap. The file has no name from the moment it is made, so
- * that nothing stays behind, however the process ends.
+ * A swap has a file of tiles and a few tile buffers in memory. Reads and
+ * writes go between a tile and a buffer, past the page cache (O_DIRECT), over
+ * io_uring on a thread of the swap. The file has no name from the moment it is
+ * made, so that it vanishes however the process ends.
  *
- * Transfers of the same tile or of the same buffer happen in the order in which
- * they were started, as if each ended before the next began; others overlap,
- * reads with writes too. From the start of a transfer to the end of its wait
- * the buffer belongs to the swap: of a read it must not be touched, of a write
- * not be changed. Any thread may call anything except dt_swap_destroy.
+ * Transfers of the same tile or of the same buffer happen in the order in
+ * which they were started, as if each ended before the next began; others
+ * overlap, reads with writes too. From the start of a transfer to the end of
+ * its wait the buffer belongs to the swap: of a read it must not be touched,
+ * of a write not be changed. Any thread may call anything except
+ * dt_swap_destroy.
  *
- * Each block that is written is remembered by its XXH3-64, and compared with it
- * when it is read. A tile that was never written reads as zeros, without the
- * drive. One thread computes all checksums, at the speed of memory: 5 to 10 GB
- * a second, reads and writes together, are the most of a swap.
+ * The XXH3-64 of each block that is written is kept, and compared when the
+ * block is read. A tile that was never written reads as zeros, without the
+ * drive. One thread computes all checksums, at the speed of memory: a swap
+ * reads and writes 5 to 10 GB a second at most, together.
  *
  * The first failure is final, and every later call returns it. A wait in which
  * the drive completes nothing for timeout_ms is one.
@@ -52,8 +53,8 @@ struct dt_swap_bytes {
     size_t memory, file;
 };
 
-/* What dt_swap_create takes, where the file system wants no other alignment
- * than 4096 bytes.
+/* The bytes that dt_swap_create takes, where the file system wants no other
+ * alignment than 4096 bytes.
  */
 struct dt_swap_bytes dt_swap_plan(const struct dt_swap_options *options);
 
@@ -90,14 +91,14 @@ int dt_swap_start_write(struct dt_swap *swap, size_t tile, size_t buffer,
                         dt_swap_ticket_t *ticket, struct dt_error *err);
 
 /* Returns when the transfer of `ticket` is done; 0 is none. -1: EX_IOERR, the
- * failure, with file, offset and cause, or what was outstanding at the
+ * failure, with file, offset and cause, or the oldest transfer at the
  * deadline.
  */
 int dt_swap_wait(struct dt_swap *swap, dt_swap_ticket_t ticket,
                  struct dt_error *err);
 
-/* What the drive has transferred so far, and the seconds in which at least one
- * request to read, or to write, was with it.
+/* Bytes that the drive has transferred so far, and the seconds in which at
+ * least one request to read, or to write, was with it.
  */
 struct dt_swap_stats {
     uint64_t bytes_read, bytes_written;

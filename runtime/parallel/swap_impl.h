@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swap_impl.h - what the callers of a swap and its thread share */
+/* swap_impl.h - the state that callers of a swap and its thread share, and the
+ * ring that the thread uses
+ */
 #ifndef DT_PARALLEL_SWAP_IMPL_H
 #define DT_PARALLEL_SWAP_IMPL_H
 
@@ -51,7 +53,7 @@ int dt_swap_ring_start(struct dt_swap_ring *ring, int fd,
 int dt_swap_ring_wait(struct dt_swap_ring *ring, int timeout_ms, void **tag,
                       int *result, struct dt_error *err);
 
-enum { DT_SWAP_PAGE = 4096 }; /* what direct I/O is aligned to, or more */
+enum { DT_SWAP_PAGE = 4096 }; /* the least alignment of direct I/O */
 
 /* The file of a swap: no name, reserved, direct I/O. */
 struct dt_swap_file {
@@ -82,7 +84,7 @@ struct dt_swap_slot {
 };
 
 /* Requests of one direction: how many are under way, since when there are any,
- * and what they did so far.
+ * and the seconds and bytes so far.
  */
 struct dt_swap_busy {
     size_t requests;
@@ -96,7 +98,7 @@ struct dt_swap {
     struct dt_swap_ring *ring;
     char *memory; /* buffers, each buffer_stride bytes */
     size_t memory_bytes, buffer_stride;
-    size_t tile_stride; /* tile_bytes, aligned: what is transferred */
+    size_t tile_stride; /* tile_bytes, aligned: the bytes of a transfer */
     size_t tile_blocks; /* blocks of a tile; the last may be shorter */
     size_t piece_bytes; /* of a buffer, registered together */
     size_t piece_count; /* of a buffer */

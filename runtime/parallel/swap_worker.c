@@ -141,7 +141,7 @@ static void advance(struct dt_swap *swap, struct dt_swap_transfer *transfer,
         free(transfer);
 }
 
-/* What is left of a block, or what a test leaves of that. */
+/* Bytes of a block that are left, or as many as a test leaves. */
 static size_t bytes_left(const struct dt_swap *swap,
                          const struct dt_swap_slot *slot)
 {
@@ -151,7 +151,7 @@ static size_t bytes_left(const struct dt_swap *swap,
     return left;
 }
 
-/* Hands what is left of a block to the kernel. */
+/* Hands the rest of a block to the kernel. */
 static int request_rest(struct dt_swap *swap, struct dt_swap_slot *slot,
                         struct dt_error *err)
 {
@@ -197,7 +197,7 @@ static int take_result(struct dt_swap *swap, struct dt_swap_slot *slot,
         return request_rest(swap, slot, err);
     if (result < 0)
         return slot_failed(swap, slot, strerror(-result), err);
-    /* what is left must be aligned, too */
+    /* the rest must be aligned, too */
     size_t done =
         (size_t)result == left ? left : (size_t)result / align * align;
     if (done == 0)
@@ -326,7 +326,7 @@ static size_t count_requests(const struct dt_swap *swap)
     return swap->reads.requests + swap->writes.requests;
 }
 
-/* What to do next; sleeps until there is something. */
+/* The next thing to do; sleeps until there is one. */
 static enum todo next_todo(struct dt_swap *swap,
                            struct dt_swap_transfer **transfer)
 {

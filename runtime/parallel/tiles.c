@@ -14,7 +14,7 @@
 struct held {
     size_t id;
     bool full;                      /* it holds one */
-    bool changed;                   /* and the file does not have it as it is */
+    bool changed;                   /* and the file has an older one */
     dt_swap_ticket_t read, written; /* its last transfers, not waited for */
     uint64_t used;                  /* when it was, last */
     struct dt_buffer buf;           /* its memory */
@@ -294,11 +294,6 @@ static int hold_tile(struct dt_tiles *tiles, size_t i, bool overwrite,
     return 0;
 }
 
-static size_t view_bytes(struct dt_view view)
-{
-    return view.count * dt_dtype_bytes(view.dtype);
-}
-
 static int copy(const struct dt_tiles *tiles, void *to, const void *from,
                 size_t bytes, struct dt_error *err)
 {
@@ -320,8 +315,9 @@ int dt_tiles_open(struct dt_tiles *tiles, size_t i, bool overwrite,
             continue;
         views[array] = dt_view_slice(dt_view_of(tiles->device[array], o->type),
                                      0, here.count);
-        if (!overwrite && copy(tiles, dt_view_data(views[array]),
-                               dt_view_data(here), view_bytes(here), err) < 0)
+        if (!overwrite &&
+            copy(tiles, dt_view_data(views[array]), dt_view_data(here),
+                 dt_view_bytes(here), err) < 0)
             return -1;
     }
     return 0;
@@ -334,7 +330,7 @@ int dt_tiles_close(struct dt_tiles *tiles, struct dt_error *err)
     for (size_t array = 0; o->on_device && array < o->arrays; array++) {
         struct dt_view here = host_view(tiles, array, i);
         if (copy(tiles, dt_view_data(here), tiles->device[array]->data,
-                 view_bytes(here), err) < 0)
+                 dt_view_bytes(here), err) < 0)
             return -1;
     }
     tiles->open = tiles->tile_count;
@@ -392,34 +388,37 @@ static int note_copy(struct dt_tiles *tiles, size_t array, size_t first,
                         : 0;
 }
 
-int dt_tiles_get(struct dt_tiles *tiles, size_t array, size_t first,
-                 size_t count, void *to, struct dt_error *err)
+/* Queues copies of a range of an array to or from other memory. */
+static int move_range(struct dt_tiles *tiles, size_t array, size_t first,
+                      size_t count, char *other, bool put, struct dt_error *err)
 {
     struct dt_view view;
     for (size_t done = 0; done < count; done += view.count) {
-        if (find_range(tiles, array, first + done, count - done, false, &view,
-                       err) < 0 ||
-            copy(tiles, (char *)to + done * dt_dtype_bytes(view.dtype),
-                 dt_view_data(view), view_bytes(view), err) < 0 ||
+        if (find_range(tiles, array, first + done, count - done, put, &view,
+                       err) < 0)
+            return -1;
+        char *here = dt_view_data(view);
+        if (copy(tiles, put ? here : other, put ? other : here,
+                 dt_view_bytes(view), err) < 0 ||
             note_copy(tiles, array, first + done, err) < 0)
             return -1;
+        other += dt_view_bytes(view);
     }
     return 0;
+}
+
+int dt_tiles_get(struct dt_tiles *tiles, size_t array, size_t first,
+                 size_t count, void *to, struct dt_error *err)
+{
+    return move_range(tiles, array, first, count, to, false, err);
 }
 
 int dt_tiles_put(struct dt_tiles *tiles, size_t array, size_t first,
                  size_t count, const void *from, struct dt_error *err)
 {
-    struct dt_view view;
-    for (size_t done = 0; done < count; done += view.count) {
-        if (find_range(tiles, array, first + done, count - done, true, &view,
-                       err) < 0 ||
-            copy(tiles, dt_view_data(view),
-                 (const char *)from + done * dt_dtype_bytes(view.dtype),
-                 view_bytes(view), err) < 0 ||
-            note_copy(tiles, array, first + done, err) < 0)
-            return -1;
-    }
+    if (move_range(tiles, array, first, count, (char *)(uintptr_t)from, true,
+                   err) < 0)
+        return -1;
     /* the drive, and the host, read buffers without the stream */
     return tiles->exec.device->stream_wait(tiles->exec.stream, err);
 }

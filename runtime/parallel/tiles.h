@@ -3,9 +3,9 @@
  * tiles.h - arrays that the device has no room for, in tiles
  *
  * Arrays of equal length (master, m and v of a rank's parts; or its weights)
- * are kept in host memory or in a file, and cut into tiles of equal length, the
- * last of which may be shorter. A tile is all arrays in that range. It is
- * brought to where it is computed with, and taken back:
+ * are kept in host memory or in a file, and cut into tiles of equal length;
+ * the last may be shorter. A tile has that range of all arrays. It is brought
+ * to where it is computed with, and taken back:
  *
  *   kept in        computed with on    a tile passes through
  *   host memory    the host            nothing: it stays where it is
@@ -14,10 +14,9 @@
  *   a file         the device          both
  *
  * All arrays are zero at first. Only one thread may use tiles, that of the
- * exec's stream; what the device does is queued there. What is kept in a file
- * is read ahead in the order of tiles, and written while others are computed
- * with; -1 is then the failure of the drive (dt_swap_wait), and else of the
- * device.
+ * exec's stream; work of the device is queued there. Tiles of a file are read
+ * ahead in their order, and written while others are computed with; -1 is then
+ * the failure of the drive (dt_swap_wait), and else of the device.
  */
 #ifndef DT_PARALLEL_TILES_H
 #define DT_PARALLEL_TILES_H
@@ -56,13 +55,13 @@ struct dt_tiles_bytes {
     size_t device, host, file;
 };
 
-/* What dt_tiles_create takes (dt_swap_plan). */
+/* The bytes that dt_tiles_create takes (dt_swap_plan). */
 struct dt_tiles_bytes dt_tiles_plan(const struct dt_tiles_options *options);
 
 struct dt_tiles;
 
-/* Borrows path, and what exec points to. NULL and err: EX_OSERR, or those of
- * dt_swap_create.
+/* Borrows path, and device, ops and stream of exec. NULL and err: EX_OSERR, or
+ * those of dt_swap_create.
  */
 struct dt_tiles *dt_tiles_create(const struct dt_tiles_options *options,
                                  const struct dt_exec *exec,
@@ -99,8 +98,8 @@ int dt_tiles_put(struct dt_tiles *tiles, size_t array, size_t first,
 int dt_tiles_see(struct dt_tiles *tiles, size_t array, size_t first,
                  size_t count, struct dt_view *view, struct dt_error *err);
 
-/* Starts to read what of a range of all arrays fits into half of the buffers.
- * -1: above.
+/* Starts to read a range of all arrays, as far as it fits into half of the
+ * buffers. -1: above.
  */
 int dt_tiles_expect(struct dt_tiles *tiles, size_t first, size_t count,
                     struct dt_error *err);

@@ -2,9 +2,9 @@
 /*
  * update.c - the updates of a step, in the order of units
  *
- * A piece is what one unit and one tile have in common: without offload a unit.
- * When its last piece is updated, a unit's weights are published; when the last
- * in it is, a tile goes back.
+ * A piece is the elements that a unit and a tile have in common; without
+ * offload it is a unit. When its last piece is updated, a unit's weights are
+ * published; when the last piece in it is, a tile goes back.
  */
 #include "config.h"
 
@@ -102,13 +102,8 @@ static bool on_host(const struct dt_parallel *p)
     return p->staged_grads.data && p->walk.at >= p->resident;
 }
 
-static size_t view_bytes(struct dt_view view)
-{
-    return view.count * dt_dtype_bytes(view.dtype);
-}
-
-/* What comes back from the host: rounded weights, or, where the model computes
- * with them, the master. Weights in tiles are there already.
+/* The tensor that comes back from the host: rounded weights, or, where the
+ * model computes with it, the master. Weights in tiles are there already.
  */
 static struct dt_view piece_returned(const struct dt_parallel *p)
 {
@@ -135,11 +130,8 @@ static int stage_piece(struct dt_parallel *p, struct dt_update *update,
         update->master = staged;
     else if (back.count > 0)
         update->weights = staged;
-    if (exec->device->copy(exec->stream, p->staged_grads.data,
-                           dt_view_data(grads), view_bytes(grads), err) < 0 ||
-        (master &&
-         exec->device->copy(exec->stream, dt_view_data(staged),
-                            dt_view_data(back), view_bytes(back), err) < 0))
+    if (dt_exec_copy(exec, update->grads, grads, err) < 0 ||
+        (master && dt_exec_copy(exec, staged, back, err) < 0))
         return -1;
     return exec->device->stream_wait(exec->stream, err);
 }
@@ -150,7 +142,8 @@ static int return_piece(struct dt_parallel *p, struct dt_error *err)
     if (back.count == 0)
         return 0;
     return p->exec.device->copy(p->exec.stream, dt_view_data(back),
-                                p->staged_weights.data, view_bytes(back), err);
+                                p->staged_weights.data, dt_view_bytes(back),
+                                err);
 }
 
 /* --- the walk --- */

@@ -27,12 +27,12 @@ static inline float dt_f32_of_bits(uint32_t bits)
     return value;
 }
 
-/* yes if what is 1, no if it is 0. With ?: the compiler would keep a branch,
+/* yes if the bit is 1, no if it is 0. With ?: the compiler would keep a branch,
  * because floating-point operations could trap.
  */
-static inline uint32_t dt_half_select(int what, uint32_t yes, uint32_t no)
+static inline uint32_t dt_half_select(int bit, uint32_t yes, uint32_t no)
 {
-    uint32_t mask = 0 - (uint32_t)what;
+    uint32_t mask = 0 - (uint32_t)bit;
     return (yes & mask) | (no & ~mask);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel.cuh - what the CUDA kernels of ops and comm share
+ * kernel.cuh - launches, vectors and sums of CUDA kernels, in ops and comm
  *
  * Kernels compute in fp32 and round once. They use no atomics on floats: every
- * sum has one order, so every run has the same bits. So that tests/simt
- * can run them without a GPU, kernels keep to a subset: started by launch() or
- * launch_shared(), dynamic shared memory by shared.cuh only, blocks of whole
- * warps, all lanes of a warp at every shuffle.
+ * sum has one order, so every run has the same bits. So that tests/simt can
+ * run them without a GPU, kernels keep to a subset: started by launch() or
+ * launch_shared(), dynamic shared memory by DYNAMIC_SHARED only, blocks of
+ * whole warps, all lanes of a warp at every shuffle.
  */
 #ifndef DT_TENSOR_KERNEL_CUH
 #define DT_TENSOR_KERNEL_CUH
@@ -23,8 +23,9 @@
 enum { WARP = 32 };
 
 /* Queues kernel(args...) in the stream, with `bytes` of dynamic shared memory.
- * Its errors are reported when the host waits for the stream. One that cannot
- * be started is noted at once: CUB clears what CUDA keeps.
+ * Its errors are reported when the host waits for the stream. A kernel that
+ * cannot be started is noted at once, since CUB clears the error that CUDA
+ * keeps.
  */
 template <typename... Params, typename... Args>
 static inline void launch_shared(struct dt_stream *stream,

@@ -63,6 +63,12 @@ static inline struct dt_view dt_view_slice(struct dt_view v, size_t first,
     return v;
 }
 
+/* Bytes of all elements. */
+static inline size_t dt_view_bytes(struct dt_view v)
+{
+    return v.count * dt_dtype_bytes(v.dtype);
+}
+
 /* Address of the first element; the host may use it if buf is its own. */
 static inline void *dt_view_data(struct dt_view v)
 {
@@ -130,7 +136,7 @@ enum {
 struct dt_batch_side {
     size_t start; /* of its first token */
     size_t first; /* of its first target */
-    size_t end;   /* behind its last token */
+    size_t end;   /* after its last token */
 };
 
 /* A preference pair, two documents of one row. */
@@ -140,8 +146,8 @@ struct dt_batch_pair {
     struct dt_batch_side chosen, rejected;
 };
 
-/* A completion in a document of its own behind its prompt. The position before
- * a token predicts it, so the last token is not there.
+/* A completion that follows its prompt in a document of its own. The position
+ * before a token predicts it, so the last token is not there.
  */
 struct dt_batch_sample {
     size_t number; /* of the completion, among those of its generation */
@@ -169,7 +175,7 @@ struct dt_batch {
                                             */
     size_t sample_count;
     const int32_t *picked; /* (picked_count) positions n of (B, T), all
-                              different, of which a model computes values; NULL:
+                              different: a model computes values of them; NULL:
                               none */
     size_t picked_count;
 };

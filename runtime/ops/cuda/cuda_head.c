@@ -29,8 +29,7 @@ static void pad_weights(const struct dt_cuda_head *h, struct dt_view to)
     dt_cuda_check(cudaMemcpyAsync(data, dt_view_data(h->w), bytes,
                                   cudaMemcpyDeviceToDevice, h->stream->cuda),
                   "cudaMemcpyAsync of the head");
-    dt_cuda_check(cudaMemsetAsync(data + bytes, 0,
-                                  to.count * dt_dtype_bytes(to.dtype) - bytes,
+    dt_cuda_check(cudaMemsetAsync(data + bytes, 0, dt_view_bytes(to) - bytes,
                                   h->stream->cuda),
                   "cudaMemsetAsync of the head");
 }

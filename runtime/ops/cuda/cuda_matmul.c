@@ -286,7 +286,7 @@ static struct dt_view prepare_bias(struct dt_stream *stream,
 {
     struct dt_view bias = {half, 0, mm->bias.count, mm->d.dtype};
 
-    assert(mm->bias.count * dt_dtype_bytes(bias.dtype) <= half->bytes);
+    assert(dt_view_bytes(bias) <= half->bytes);
     if (mm->bias.count == 0 || (is_sum(mm->epilogue) && !mm->accumulate))
         return mm->bias;
     if (is_sum(mm->epilogue))
@@ -295,7 +295,7 @@ static struct dt_view prepare_bias(struct dt_stream *stream,
         dt_cuda_convert(stream, bias, mm->bias);
     else if (alignment_of(mm->bias) < ALIGNMENT)
         dt_cuda_check(cudaMemcpyAsync(half->data, dt_view_data(mm->bias),
-                                      bias.count * dt_dtype_bytes(bias.dtype),
+                                      dt_view_bytes(bias),
                                       cudaMemcpyDeviceToDevice, stream->cuda),
                       "cudaMemcpyAsync of a bias");
     else

@@ -8,10 +8,9 @@
 extern "C" void dt_cuda_zero(struct dt_stream *stream, struct dt_view x)
 {
     if (x.count > 0)
-        dt_cuda_check(cudaMemsetAsync(dt_view_data(x), 0,
-                                      x.count * dt_dtype_bytes(x.dtype),
-                                      stream->cuda),
-                      "cudaMemsetAsync");
+        dt_cuda_check(
+            cudaMemsetAsync(dt_view_data(x), 0, dt_view_bytes(x), stream->cuda),
+            "cudaMemsetAsync");
 }
 
 template <typename To, typename From, int W>
