@@ -123,14 +123,11 @@ static void expand_scalar(struct dt_conf_reader *reader, struct dt_tree *node,
     if (!strstr(node->text, "${"))
         return;
     char *text = expand(node->text, &err);
-    if (!text && err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else if (!text)
-        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
-                     err.text);
     node->unknown = !text;
-    if (!text)
+    if (!text) {
+        dt_conf_note_error(&reader->draft.problems, node->place, path, &err);
         return;
+    }
     if (is_one_variable(node->text) && *text)
         node->quoted = false;
     free(node->written);

@@ -28,11 +28,9 @@ char *dt_conf_parse_path(struct dt_conf_reader *reader,
                      node->written ? node->written : node->text, &err) == 0
                      ? dt_conf_path(reader->draft.directory, node->text, &err)
                      : NULL;
-    if (!path && err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else if (!path)
-        dt_conf_note(&reader->draft.problems, node->place, key->path, "%s",
-                     err.text);
+    if (!path)
+        dt_conf_note_error(&reader->draft.problems, node->place, key->path,
+                           &err);
     return path;
 }
 
@@ -217,11 +215,9 @@ static int add_saved(const struct item *item, const char *directory)
                     "datasets.save_to_disk: name its files, a pattern such as "
                     "*.parquet is fine");
     json_t *state = read_json(path, &err);
-    if (!state) {
-        dt_conf_note(&item->reader->draft.problems, item->scalar->place,
-                     item->key->path, "%s", err.text);
-        return -1;
-    }
+    if (!state)
+        return dt_conf_note_error(&item->reader->draft.problems,
+                                  item->scalar->place, item->key->path, &err);
     int rc = add_listed(item, directory, path,
                         json_object_get(state, "_data_files"));
     json_decref(state);

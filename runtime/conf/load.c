@@ -264,6 +264,8 @@ static char *shown_path(const struct dt_conf_reader *reader, const char *path)
                                                                       : shown;
 }
 
+static const char deepspeed_key[] = "distributed.deepspeed_config";
+
 /* Parses the DeepSpeed file. NULL: noted. */
 static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
                                        const char *path)
@@ -271,10 +273,10 @@ static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
     struct dt_error err;
     struct dt_tree *tree = NULL;
     char *text = dt_file_read(path, DT_TREE_BYTES_MAX, &err);
-    if (!text && err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else if (!text)
-        PROBLEM(&reader->draft, "distributed.deepspeed_config", "%s", err.text);
+    if (!text)
+        dt_conf_note_error(&reader->draft.problems,
+                           dt_conf_place_of(reader->draft.conf, deepspeed_key),
+                           deepspeed_key, &err);
     else
         tree = dt_tree_parse_json(text, strlen(text), &reader->draft.problems);
     free(text);
@@ -286,7 +288,6 @@ static struct dt_tree *parse_deepspeed(struct dt_conf_reader *reader,
  */
 static void take_deepspeed(struct dt_conf_reader *reader)
 {
-    static const char key[] = "distributed.deepspeed_config";
     const char *path = reader->draft.conf->distributed.deepspeed_config;
     if (!path)
         return;
@@ -299,7 +300,7 @@ static void take_deepspeed(struct dt_conf_reader *reader)
     if (tree)
         dt_deepspeed_take_file(reader, tree, NULL);
     dt_tree_destroy(tree);
-    reader->draft.conf->place[dt_conf_key_find(key)].line = 0;
+    reader->draft.conf->place[dt_conf_key_find(deepspeed_key)].line = 0;
 }
 
 /* Notes which algorithm a tree asks for. */

@@ -164,11 +164,9 @@ static int take_file(struct dt_conf_reader *reader,
             return -1;
     }
     char *text = path ? dt_file_read(path, BYTES_MAX, &err) : NULL;
-    if (!text && err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else if (!text)
-        dt_conf_note(&reader->draft.problems, node->place, secrets_key, "%s",
-                     err.text);
+    if (!text)
+        dt_conf_note_error(&reader->draft.problems, node->place, secrets_key,
+                           &err);
     int rc = text ? take_lines(reader, reward, node, text) : -1;
     free(text);
     return rc;
@@ -305,14 +303,9 @@ static int check_pattern(struct dt_conf_reader *reader, const char *path,
     struct dt_error err;
     struct dt_pattern *pattern = text ? dt_pattern_create(text, &err) : NULL;
     dt_pattern_destroy(pattern);
-    if (!text || pattern)
-        return 0;
-    if (err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else
-        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
-                     err.text);
-    return -1;
+    return !text || pattern ? 0
+                            : dt_conf_note_error(&reader->draft.problems,
+                                                 node->place, path, &err);
 }
 
 /* A program that is named by a path must be there; of others PATH decides,
@@ -327,13 +320,9 @@ static int check_program(struct dt_conf_reader *reader, const char *path,
         return 0;
     char *file = dt_conf_path(reader->draft.directory, command->text[0], &err);
     int rc = 0;
-    if (!file && err.status == EX_OSERR)
-        reader->draft.problems.out_of_memory = true;
-    else if (!file)
-        dt_conf_note(&reader->draft.problems, node->place, path, "%s",
-                     err.text);
     if (!file)
-        return -1;
+        return dt_conf_note_error(&reader->draft.problems, node->place, path,
+                                  &err);
     if (!dt_conf_is_later(file) && access(file, X_OK) < 0) {
         dt_conf_note(&reader->draft.problems, node->place, path,
                      "%s: cannot be executed: it must exist and have the "

@@ -51,6 +51,16 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
         notes->out_of_memory = true;
 }
 
+int dt_conf_note_error(struct dt_conf_notes *notes, struct dt_conf_place place,
+                       const char *key, const struct dt_error *err)
+{
+    if (err->status == EX_OSERR)
+        notes->out_of_memory = true;
+    else
+        dt_conf_note(notes, place, key, "%s", err->text);
+    return -1;
+}
+
 const char *dt_conf_where(const struct dt_conf_notes *notes,
                           struct dt_conf_place place, struct dt_conf_place here)
 {

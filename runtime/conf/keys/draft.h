@@ -44,6 +44,10 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
                   const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Adds what an error says, or that memory is out (EX_OSERR). Returns -1. */
+int dt_conf_note_error(struct dt_conf_notes *notes, struct dt_conf_place place,
+                       const char *key, const struct dt_error *err);
+
 /* Says where `place` is, for a note at `here`: "line 5", or "file:5:3" if that
  * is in the other file. Valid until the next call.
  */
