@@ -115,9 +115,9 @@ const struct dt_conf_key dt_conf_keys[] = {
                     {"dpo", DT_CONF_DPO, NULL},
                     {"ppo", DT_CONF_PPO, NULL},
                     {"grpo", DT_CONF_GRPO, NULL}),
-     .help = "training algorithm: sft is supervised fine-tuning, rm a reward "
-             "model and dpo direct preference optimization, both from "
-             "preference pairs; ppo and grpo learn from rewards of "
+     .help = "training algorithm: sft is supervised fine-tuning; rm trains a "
+             "reward model and dpo is direct preference optimization, both "
+             "from preference pairs; ppo and grpo learn from rewards of "
              "completions that the model samples; required"},
     {"mode", DT_CONF_IGNORED,
      WORDS({"train", 0, NULL}, {"eval", 0, NULL},

@@ -621,7 +621,7 @@ static void keys_are_listed_with_ranges_and_defaults(void **state)
     assert_int_equal(check("--keys"), 0);
     assert_non_null(strstr(out, "\noptimizer.lr\ta number > 0\t2e-5\tlr "
                                 "learning_rate optimizer.params.lr\t"
-                                "learning rate\n"));
+                                "learning rate; the default is 1e-4 "));
     assert_non_null(strstr(out, "\ndistributed.timeout_s\tan integer >= 1 "
                                 "(seconds)\t1800\tddp_timeout\t"
                                 "longest wait for another rank\n"));

@@ -27,7 +27,9 @@ static bool begins(const char *text, const char *with)
 static void a_key_has_meaning_values_default_and_other_names(void **state)
 {
     static const char lr[] = "optimizer.lr\n"
-                             "    Learning rate.\n"
+                             "    Learning rate; the default is 1e-4 for "
+                             "algorithm rm, 1e-6 for dpo and grpo,\n"
+                             "    3e-6 for ppo.\n"
                              "    A number > 0; default 2e-5.\n"
                              "    Also: lr, learning_rate, "
                              "optimizer.params.lr.\n";

@@ -138,11 +138,11 @@ static void keys_without_effect_are_warned_of(void **state)
         "compute in\n"));
     dt_conf_destroy(load_good(LEAST "use_cache: false\n",
                               "t.yaml:5:12: model.use_cache: not needed here: "
-                              "training uses no cache of keys and values\n"));
+                              "training does not cache keys and values\n"));
     dt_conf_destroy(load_good(
         LEAST "dataloader_drop_last: true\n",
         "t.yaml:5:23: dataloader_drop_last: not needed here: an epoch "
-        "continues into the next one, and no example is left out\n"));
+        "continues into the next one, so that no example is left out\n"));
     dt_conf_destroy(
         load_good(LEAST "data: {format: tokens_bin, packing: bfd}\n",
                   "t.yaml:5:37: data.packing: no effect: data.train is one "

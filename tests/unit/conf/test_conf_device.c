@@ -26,15 +26,15 @@ static void device_keys_left_out_mean_auto(void **state)
 
 static void names_of_other_trainers_are_understood(void **state)
 {
-    struct dt_conf *conf = load_good(
-        LEAST "run: {device: CUDA, deterministic: true}\n"
-              "ddp_backend: nccl\n"
-              "attn_implementation: flash_attention_2\n"
-              "dataloader: {pin_memory: false}\n"
-              "tf32: false\n",
-        "t.yaml:8:26: data.pin_memory: not needed here: batches "
-        "always reach a GPU through page-locked memory, a few hundred KiB of "
-        "it\n");
+    struct dt_conf *conf =
+        load_good(LEAST "run: {device: CUDA, deterministic: true}\n"
+                        "ddp_backend: nccl\n"
+                        "attn_implementation: flash_attention_2\n"
+                        "dataloader: {pin_memory: false}\n"
+                        "tf32: false\n",
+                  "t.yaml:8:26: data.pin_memory: not needed here: batches "
+                  "always reach a GPU through a few hundred KiB of page-locked "
+                  "memory\n");
     (void)state;
     assert_int_equal(conf->run.device, DT_CONF_CUDA);
     assert_true(conf->run.deterministic);

@@ -271,12 +271,12 @@ static const struct {
      "t.yaml:5:24: launch.max_restarts: the run would start from the "
      "beginning each time: set training.resume: auto\n"},
     {"machine_rank: 1\nrdzv_backend: c10d\nlaunch.mode: manual\n",
-     "t.yaml:1:15: machine_rank: not needed here: Slurm counts the "
+     "t.yaml:1:15: machine_rank: not needed here: Slurm numbers the "
      "ranks\n"
      "t.yaml:2:15: launch.rdzv_backend: not needed here: there is no "
      "launcher to set up\n"
      "t.yaml:3:14: launch.mode: not needed here: srun starts the "
-     "ranks; without Slurm use mpirun -n N disttrain train FILE\n"},
+     "ranks; without Slurm, use mpirun -n N disttrain train FILE\n"},
 };
 
 static void what_works_badly_under_srun_is_warned_of(void **state)

@@ -238,8 +238,8 @@ static void keys_without_effect_are_reported(void **state)
               "lr_scaling_ref_world: 2\n",
         "t.yaml:6:13: precision.loss_scale: no effect: losses are scaled in "
         "fp16 only\n"
-        "t.yaml:7:17: bf16_full_eval: evaluation computes in "
-        "the same type as training\n"
+        "t.yaml:7:17: bf16_full_eval: not needed here: evaluation "
+        "computes in the same type as training\n"
         "t.yaml:8:23: distributed.lr_scaling_ref_world: no effect without "
         "lr_scaling\n");
     (void)state;
