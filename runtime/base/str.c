@@ -229,3 +229,38 @@ size_t dt_utf8_check(const void *text, size_t bytes)
     }
     return i + scan_bytes(s + i, bytes - i);
 }
+
+/* The 6 bits of a digit of base64, or -1. */
+static int base64_digit(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+ptrdiff_t dt_base64_decode(const char *text, size_t count, void *to)
+{
+    unsigned char *out = to;
+    size_t pad = 0;
+    if (count % 4 != 0)
+        return -1;
+    if (count > 0 && text[count - 1] == '=')
+        pad = text[count - 2] == '=' ? 2 : 1;
+    for (size_t i = 0; i < count; i += 4) {
+        const bool last = i + 4 == count;
+        uint32_t bits = 0;
+        for (size_t j = 0; j < 4; j++) {
+            const int digit = base64_digit(text[i + j]);
+            if (digit < 0 && !(last && j >= 4 - pad))
+                return -1;
+            bits = bits << 6 | (uint32_t)(digit < 0 ? 0 : digit);
+        }
+        for (size_t j = 0; j < 3 - (last ? pad : 0); j++)
+            *out++ = (unsigned char)(bits >> (16 - 8 * j));
+    }
+    return out - (unsigned char *)to;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.h - ends of names, the nearest of some, lists of ranges, UTF-8 */
+/* str.h - ends of names, the nearest of some, lists of ranges, UTF-8, base64 */
 #ifndef DT_BASE_STR_H
 #define DT_BASE_STR_H
 
@@ -46,5 +46,10 @@ void dt_escape_undo(char *text);
  * 10FFFF), or `bytes` if there is none.
  */
 size_t dt_utf8_check(const void *text, size_t bytes);
+
+/* Decodes base64 with its padding to at most count / 4 * 3 bytes. Returns how
+ * many they are, or -1: the text is something else.
+ */
+ptrdiff_t dt_base64_decode(const char *text, size_t count, void *to);
 
 #endif /* DT_BASE_STR_H */

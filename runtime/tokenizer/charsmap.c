@@ -170,27 +170,6 @@ void dt_tok_charsmap_destroy(struct dt_tok_charsmap *map)
     free(map);
 }
 
-/* Decodes base64 with its padding. Returns the length, or -1. */
-static long decode_base64(const char *text, size_t n, unsigned char *out)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
-                                 "qrstuvwxyz0123456789+/";
-    size_t pad = n >= 4 && text[n - 1] == '=' ? 1 + (text[n - 2] == '=') : 0;
-    uint32_t bits = 0;
-    long count = 0;
-    for (size_t i = 0; i < n; i++) {
-        const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
-        if (!digit && i < n - pad)
-            return -1;
-        bits = bits << 6 | (digit ? (uint32_t)(digit - digits) : 0);
-        if (i % 4 != 3)
-            continue;
-        for (int shift = 16; shift >= 0; shift -= 8)
-            out[count++] = (unsigned char)(bits >> shift);
-    }
-    return n % 4 == 0 ? count - (long)pad : -1;
-}
-
 struct dt_tok_charsmap *dt_tok_charsmap_base64(const char *text,
                                                struct dt_error *err)
 {
@@ -201,7 +180,7 @@ struct dt_tok_charsmap *dt_tok_charsmap_base64(const char *text,
         dt_error_set(err, EX_OSERR, "out of memory");
         return NULL;
     }
-    long bytes = decode_base64(text, n, data);
+    ptrdiff_t bytes = dt_base64_decode(text, n, data);
     if (bytes < 0)
         dt_error_set(err, EX_DATAERR, "precompiled_charsmap: expected base64");
     else

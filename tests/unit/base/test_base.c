@@ -436,6 +436,38 @@ static void a_sleep_lasts_as_long_as_asked(void **state)
     assert_true(dt_clock_now() - start >= 0.02);
 }
 
+/* Three bytes, or the one or two that padding leaves. */
+static void base64_is_decoded_with_its_padding(void **state)
+{
+    static const struct {
+        const char *text, *bytes;
+        ptrdiff_t count;
+    } cases[] = {
+        {"", "", 0},
+        {"TWFu", "Man", 3},
+        {"TWE=", "Ma", 2},
+        {"TQ==", "M", 1},
+        {"TWFuTQ==", "ManM", 4},
+        {"+/+/", "\xfb\xff\xbf", 3},
+        {"TWF", NULL, -1},
+        {"TW=u", NULL, -1},
+        {"T===", NULL, -1},
+        {"TQ==TWFu", NULL, -1},
+        {"TW F", NULL, -1},
+        {"====", NULL, -1},
+        {"TW-_", NULL, -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char out[8];
+        assert_int_equal(
+            dt_base64_decode(cases[i].text, strlen(cases[i].text), out),
+            cases[i].count);
+        if (cases[i].count > 0)
+            assert_memory_equal(out, cases[i].bytes, (size_t)cases[i].count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +487,7 @@ int main(void)
         cmocka_unit_test(normals_are_box_muller_of_their_blocks),
         cmocka_unit_test(nothing_read_refused_or_removed_stays_open),
         cmocka_unit_test(json_may_hold_huge_integers_and_zero_characters),
+        cmocka_unit_test(base64_is_decoded_with_its_padding),
     };
     return cmocka_run_group_tests_name("base", tests, make_dir, remove_dir);
 }
