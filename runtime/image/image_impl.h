@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image_impl.h - the decoders, one for each format (private to image/) */
+/* image_impl.h - decoders, one for each format, and files (private to image/)
+ */
 #ifndef DT_IMAGE_IMAGE_IMPL_H
 #define DT_IMAGE_IMAGE_IMPL_H
 

@@ -3,6 +3,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/decode_jpeg.c \
 	runtime/image/decode_png.c \
 	runtime/image/decode_webp.c \
+	runtime/image/fetch.c \
 	runtime/image/image.c \
 	runtime/image/image.h \
 	runtime/image/image_decode.c \
@@ -13,4 +14,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/processor.c \
 	runtime/image/processor.h \
 	runtime/image/resize.c \
+	runtime/image/store.c \
+	runtime/image/store.h \
 	# End of runtime/image

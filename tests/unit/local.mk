@@ -96,6 +96,7 @@ check_PROGRAMS += \
 	tests/unit/image/test_image_pixels \
 	tests/unit/image/test_image_processor \
 	tests/unit/image/test_image_resize \
+	tests/unit/image/test_image_store \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
 	tests/unit/live/test_killed_run \

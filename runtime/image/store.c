@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - keeps images under the hash of their bytes */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "image/store.h"
+
+int dt_image_read(struct dt_image_file *file, int fd, const char *path,
+                  const struct dt_image_limits *limits, struct dt_error *err)
+{
+    struct stat st;
+    size_t count = 0;
+    ssize_t n = 0;
+    int rc = -1;
+    *file = (struct dt_image_file){0};
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
+    } else if ((uint64_t)st.st_size > limits->bytes) {
+        dt_error_set(err, EX_DATAERR,
+                     "%s: an image of %llu bytes: at most %zu are read", path,
+                     (unsigned long long)st.st_size, limits->bytes);
+    } else if (!(file->data = malloc((size_t)st.st_size + 1))) {
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+    } else {
+        while (count < (size_t)st.st_size &&
+               ((n = read(fd, file->data + count, (size_t)st.st_size - count)) >
+                    0 ||
+                (n < 0 && errno == EINTR)))
+            count += n < 0 ? 0 : (size_t)n;
+        if (n < 0)
+            dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path,
+                         strerror(errno));
+        else
+            rc = 0;
+        file->bytes = count; /* fewer, if it was cut short meanwhile */
+    }
+    close(fd);
+    if (rc < 0) {
+        free(file->data);
+        *file = (struct dt_image_file){0};
+    }
+    return rc;
+}
+
+/* The path of `name`; a folder for its first two digits keeps folders small. */
+static int store_path(char path[PATH_MAX], const char *dir, const char *name,
+                      struct dt_error *err)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (strlen(name) != DT_SHA256_HEX - 1 ||
+        strspn(name, digits) != DT_SHA256_HEX - 1)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: an image without a name of 64 digits", dir);
+    if (snprintf(path, PATH_MAX, "%s/%.2s/%s", dir, name, name + 2) >= PATH_MAX)
+        return dt_error_set(err, EX_CANTCREAT, "%s: the path is too long", dir);
+    return 0;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0) {
+        if (dt_fault("image.write")) {
+            errno = ENOSPC;
+            return -1;
+        }
+        const ssize_t n = write(fd, data, bytes);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        data += n < 0 ? 0 : n;
+        bytes -= n < 0 ? 0 : (size_t)n;
+    }
+    return 0;
+}
+
+/* Creates a file next to `path`. Processes of other nodes may have this one's
+ * number, and one that was killed may have left its file.
+ */
+static int create(char temporary[PATH_MAX], const char *path)
+{
+    int fd = -1;
+    for (unsigned i = 0; fd < 0 && i < 1000; i++) {
+        if (snprintf(temporary, PATH_MAX, "%s.%lx.%u", path,
+                     (unsigned long)getpid(), i) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        if (fd < 0 && errno != EEXIST)
+            return -1;
+    }
+    return fd;
+}
+
+static int write_file(const char *path, const void *data, size_t bytes,
+                      struct dt_error *err)
+{
+    char temporary[PATH_MAX];
+    const int fd = create(temporary, path);
+    if (fd < 0)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
+                            temporary, strerror(errno));
+    int bad = write_all(fd, data, bytes) < 0 ? errno : 0;
+    if (close(fd) < 0 && !bad)
+        bad = errno;
+    if (!bad && rename(temporary, path) < 0)
+        bad = errno;
+    if (!bad)
+        return 0;
+    unlink(temporary);
+    return dt_error_set(err, EX_IOERR, "%s: cannot write: %s", temporary,
+                        strerror(bad));
+}
+
+int dt_image_store_put(const char *dir, const void *data, size_t bytes,
+                       char name[DT_SHA256_HEX], struct dt_error *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    dt_sha256_hex(data, bytes, name);
+    if (store_path(path, dir, name, err) < 0)
+        return -1;
+    /* a file of another size was damaged since, and is written again */
+    if (stat(path, &st) == 0 && (size_t)st.st_size == bytes)
+        return 0;
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", path,
+                            strerror(errno));
+    *slash = '/';
+    return write_file(path, data, bytes, err);
+}
+
+int dt_image_store_get(struct dt_image_file *file, const char *dir,
+                       const char *name, const struct dt_image_limits *limits,
+                       struct dt_error *err)
+{
+    char path[PATH_MAX], found[DT_SHA256_HEX];
+    *file = (struct dt_image_file){0};
+    if (store_path(path, dir, name, err) < 0)
+        return -1;
+    const int fd = dt_file_open(path, err);
+    if (fd < 0 || dt_image_read(file, fd, path, limits, err) < 0)
+        return -1;
+    dt_sha256_hex(file->data, file->bytes, found);
+    if (strcmp(found, name) == 0)
+        return 0;
+    free(file->data);
+    *file = (struct dt_image_file){0};
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: damaged: its bytes are not those of its name; "
+                        "remove it and prepare the data again",
+                        path);
+}
