@@ -8,5 +8,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/doctor/node.c \
 	runtime/doctor/pairs.c \
 	runtime/doctor/probe.c \
-	runtime/doctor/ranks.c \
+	runtime/doctor/rank_states.c \
 	# End of runtime/doctor

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c - finds out what a step's ranks on a node are doing, and prints their
- * states
- */
+/* rank_states.c - states of the ranks of a step: asked on a node, printed */
 #include "config.h"
 
 #include <ctype.h>
