@@ -4,7 +4,7 @@
  * likely than the other one, compared with a frozen reference model
  *
  * Rafailov et al., "Direct Preference Optimization", arXiv 2305.18290. The
- * losses are in dpo_loss.h. This file has their options, the tokens they read,
+ * losses are in pair_loss.h. This file has their options, the tokens they read,
  * and the sums over completions that they take.
  */
 #include "config.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "loss/dpo_loss.h"
+#include "loss/pair_loss.h"
 #include "run/reference/reference.h"
 
 /* Reported metrics: those of pairs, then, with logging.logits, those of their

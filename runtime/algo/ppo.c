@@ -4,8 +4,8 @@
  * token, where rewards were better than a critic expected
  *
  * Schulman et al., arXiv 1707.06347; Ziegler et al., arXiv 1909.08593. Losses
- * are in ppo_loss.h, advantages in ppo_generation.h. This file has their inputs
- * from a generation, and updates the coefficient of the KL divergence between
+ * and advantages are in ppo_loss.h. This file has their inputs from a
+ * generation, and updates the coefficient of the KL divergence between
  * generations.
  */
 #include "config.h"
@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "loss/gae.h"
 #include "loss/ppo_loss.h"
 
 /* Reported metrics, then the sums that they are computed from. */

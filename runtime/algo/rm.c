@@ -11,7 +11,7 @@
 
 #include "algo/algo.h"
 #include "base/log.h"
-#include "loss/rm_loss.h"
+#include "loss/pair_loss.h"
 #include "model/model.h"
 #include "run/algo_table.h"
 #include "run/run.h"

@@ -92,7 +92,7 @@ enum dt_curve {
 #define DT_CHOICE(VALUE, ...) VALUE,
 
 /* dpo.loss: names of TRL's DPOConfig.loss_type, as X(VALUE, word, traits,
- * help). The word is also the name of the function in loss/dpo_loss.c, which
+ * help). The word is also the name of the function in loss/pair_loss.c, which
  * explains the traits.
  */
 #define DT_DPO_LOSSES(X)                                                       \
@@ -121,7 +121,7 @@ enum dt_curve {
 
 enum dt_dpo_loss { DT_DPO_LOSSES(DT_CHOICE) DT_DPO_LOSS_COUNT };
 
-/* dpo.f_divergence: how a log-ratio becomes a reward (loss/dpo_loss.c). */
+/* dpo.f_divergence: how a log-ratio becomes a reward (loss/pair_loss.c). */
 #define DT_F_DIVERGENCES(X)                                                    \
     X(DT_DIVERGENCE_REVERSE_KL, reverse_kl, "the log-ratio itself")            \
     X(DT_DIVERGENCE_FORWARD_KL, forward_kl, "1 - 1 / ratio")                   \
@@ -185,7 +185,7 @@ enum dt_aggregation { DT_AGGREGATIONS(DT_CHOICE) };
 
 enum dt_score_at { DT_SCORES_AT(DT_CHOICE) };
 
-/* ppo.kl_estimator: of the KL divergence, from one sampled token (loss/gae.h).
+/* ppo.kl_estimator: of the KL divergence, from one sampled token (loss/ppo_loss.h).
  */
 #define DT_KL_ESTIMATORS(X)                                                    \
     X(DT_KL_K1, k1, "x")                                                       \
@@ -201,7 +201,7 @@ enum dt_kl_estimator { DT_KL_ESTIMATORS(DT_CHOICE) };
 
 enum dt_kl_control { DT_KL_CONTROLS(DT_CHOICE) };
 
-/* ppo.advantage_norm: how advantages of tokens are normalized (loss/gae.h). */
+/* ppo.advantage_norm: how advantages of tokens are normalized (loss/ppo_loss.h). */
 #define DT_ADVANTAGE_NORMS(X)                                                  \
     X(DT_ADVANTAGE_WHITEN, whiten, "divided by sqrt(variance + 1e-8)")         \
     X(DT_ADVANTAGE_GLOBAL_CLAMP, global_clamp,                                 \

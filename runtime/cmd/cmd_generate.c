@@ -16,7 +16,7 @@
 #include "cmd/cmd_impl.h"
 #include "launch/launch.h"
 #include "rollout/engine.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 
 /* --- text --- */
 

@@ -24,7 +24,7 @@
 #include "launch/launch.h"
 #include "reward/scorer.h"
 #include "rollout/engine.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 
 /* --- ranks --- */
 

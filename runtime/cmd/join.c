@@ -17,7 +17,7 @@
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "report/report.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 
 void dt_join_threads(const struct dt_launch *launch)
 {

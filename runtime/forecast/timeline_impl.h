@@ -3,8 +3,36 @@
 #ifndef DT_FORECAST_TIMELINE_IMPL_H
 #define DT_FORECAST_TIMELINE_IMPL_H
 
+#include "forecast/rates.h"
 #include "forecast/timeline.h"
-#include "forecast/traffic.h"
+
+/* Ranks that combine data. */
+struct dt_traffic_group {
+    int size;
+    int on_node; /* of these, on one node */
+    int sharing; /* groups that have ranks on one node */
+};
+
+/* The group of `size` neighbors on nodes of `node_size` ranks, and that of
+ * every stride-th rank of a world.
+ */
+struct dt_traffic_group dt_traffic_neighbors(int size, int node_size);
+struct dt_traffic_group dt_traffic_rail(int stride, int world, int node_size);
+
+/* Cost of a collective. */
+struct dt_traffic_cost {
+    double in_node;     /* bytes a rank sends to ranks of its node */
+    double out_of_node; /* bytes that leave a node */
+    double seconds;
+    double cpu; /* seconds of a rank's CPUs, among these */
+};
+
+/* A gather or a reduce-scatter of so many bytes in all parts together; `ring`:
+ * every rank passes on to the next one what it gets.
+ */
+struct dt_traffic_cost dt_traffic_cost(const struct dt_rates *rates,
+                                       const struct dt_traffic_group *group,
+                                       double bytes, bool ring);
 
 /* A place of weights, and a slot of gradients: see parallel_impl.h. */
 struct dt_timeline_place {

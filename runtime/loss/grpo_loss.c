@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loss/clipped.h"
+#include "loss/loss.h"
 #include "loss/grpo_loss.h"
 
 const char *const dt_grpo_metric_names[DT_GRPO_METRICS] = {
@@ -287,7 +287,7 @@ static struct dt_clipped grpo_sapo(const struct dt_grpo_options *o, double rho,
  * the logarithm of the ratio; of cispo by the log-probability:
  *   cispo   -min(rho, epsilon_high) A logp, whose first factor is a constant
  *   sapo    see above
- *   others  the clipped objective (clipped.h)
+ *   others  the clipped objective (loss.h)
  * Of grpo and sapo it is divided by n (grpo_is_mean).
  */
 static struct dt_clipped grpo_policy(const struct point *p, size_t t,

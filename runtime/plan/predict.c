@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "forecast/cost.h"
-#include "forecast/rollout_cost.h"
 #include "model/decode.h"
 #include "plan/plan.h"
 #include "plan/predict.h"

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reward/process.h"
-#include "reward/protocol.h"
+#include "reward/reward_impl.h"
 
 enum {
     REPLY_BYTES = 1 << 20, /* of a reply, and for each value in it: */

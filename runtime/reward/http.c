@@ -1,15 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.c - a reward function that is a server, by libcurl */
+/*
+ * http.c - a reward function that is a server, by libcurl
+ *
+ * libcurl brings some thirty libraries along. Linked, they would cost every
+ * rank of every run 20 ms and a search for each on a shared file system.
+ */
 #include "config.h"
 
+#include <dlfcn.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <curl/curl.h>
+
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/secret.h"
-#include "reward/curl.h"
-#include "reward/protocol.h"
+#include "reward/reward_impl.h"
+
+/* --- libcurl's functions, loaded only if a server is asked --- */
+
+#define CURL_CALLS(X)                                                          \
+    X(global_init)                                                             \
+    X(slist_append)                                                            \
+    X(slist_free_all)                                                          \
+    X(easy_init)                                                               \
+    X(easy_setopt)                                                             \
+    X(easy_getinfo)                                                            \
+    X(easy_strerror)                                                           \
+    X(easy_cleanup)                                                            \
+    X(multi_init)                                                              \
+    X(multi_add_handle)                                                        \
+    X(multi_remove_handle)                                                     \
+    X(multi_perform)                                                           \
+    X(multi_poll)                                                              \
+    X(multi_info_read)                                                         \
+    X(multi_cleanup)
+
+struct curl {
+#define MEMBER(name) __typeof__(curl_##name) *name;
+    CURL_CALLS(MEMBER)
+#undef MEMBER
+};
+
+#define LIBRARY "libcurl.so.4"
+
+static struct curl table;
+static struct dt_error failure;
+static bool is_loaded;
+
+static int find_calls(void *library)
+{
+#define FIND(call)                                                             \
+    table.call =                                                               \
+        (__typeof__(curl_##call) *)(uintptr_t)dlsym(library, "curl_" #call);   \
+    if (!table.call)                                                           \
+        return dt_error_set(&failure, EX_UNAVAILABLE,                          \
+                            LIBRARY " has no curl_" #call                      \
+                                    ": libcurl 7.68 or newer is needed");
+    CURL_CALLS(FIND)
+#undef FIND
+    return 0;
+}
+
+static void load_once(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        dt_error_set(&failure, EX_UNAVAILABLE,
+                     "%s: rewards of type http need it (Debian: libcurl4)",
+                     dlerror());
+        return;
+    }
+    if (find_calls(library) < 0)
+        return;
+    is_loaded = table.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    if (!is_loaded)
+        dt_error_set(&failure, EX_UNAVAILABLE,
+                     LIBRARY ": curl_global_init failed");
+}
+
+/* Loads and initializes libcurl once; any thread may call it. The table lives
+ * until the program ends. NULL: EX_UNAVAILABLE, with the missing part.
+ */
+static const struct curl *load_curl(struct dt_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_once);
+    if (is_loaded)
+        return &table;
+    *err = failure;
+    return NULL;
+}
+
+/* --- a server --- */
 
 enum {
     REPLY_BYTES = 1 << 20, /* of an answer, and for each value in it: */
@@ -18,7 +106,7 @@ enum {
 };
 
 struct http {
-    const struct dt_curl *curl;
+    const struct curl *curl;
     CURLM *multi;
     CURL *easy;
     struct curl_slist *headers;
@@ -77,7 +165,7 @@ static int add_headers(struct http *http, char *const *secrets)
 
 static int open_http(struct dt_reward_lane *lane, struct dt_error *err)
 {
-    const struct dt_curl *curl = dt_curl_load(err);
+    const struct curl *curl = load_curl(err);
     if (!curl || dt_conf_check_secrets(lane->conf, err) < 0)
         return -1;
     struct http *http = calloc(1, sizeof(*http));

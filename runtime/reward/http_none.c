@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "reward/impl.h"
+#include "reward/reward_impl.h"
 
 static int open_http(struct dt_reward_lane *lane, struct dt_error *err)
 {

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "data/mask.h"
-#include "reward/impl.h"
+#include "reward/reward_impl.h"
 #include "reward/scorer.h"
 #include "tokenizer/chat/chat.h"
 

@@ -11,8 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/pattern.h"
-#include "reward/impl.h"
-#include "reward/text.h"
+#include "reward/reward_impl.h"
 
 enum { NUMBERS_MAX = 64 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reward/text.h"
+#include "reward/reward_impl.h"
 
 enum { NUMBER_BYTES = 64, NUMBERS_MAX = 64, DEPTH_MAX = 64, TAG_BYTES = 64 };
 

@@ -67,4 +67,11 @@ int dt_engine_generate(struct dt_engine *engine,
 /* Whether it is one of the stop ids. */
 bool dt_engine_stops(const struct dt_engine *engine, int32_t id);
 
+/* Reads eos_token_id of generation_config.json in `dir`, one id or a list, of
+ * ids below vocab_size the first `room`; *count is how many. It is fine if the
+ * file does not exist. -1: EX_DATAERR, EX_NOINPUT.
+ */
+int dt_stops_read(const char *dir, size_t vocab_size, int32_t *ids, size_t room,
+                  size_t *count, struct dt_error *err);
+
 #endif /* DT_ROLLOUT_ENGINE_H */

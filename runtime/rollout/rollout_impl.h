@@ -3,9 +3,34 @@
 #ifndef DT_ROLLOUT_ROLLOUT_IMPL_H
 #define DT_ROLLOUT_ROLLOUT_IMPL_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
 #include "model/decode.h"
-#include "rollout/blocks.h"
 #include "rollout/rollout.h"
+
+/* --- who uses which block of keys and values --- */
+
+struct dt_blocks {
+    size_t count, unused;
+    int32_t *stack;  /* (count) those that are not used come first */
+    uint32_t *users; /* (count) of each */
+};
+
+/* `count` blocks that nobody uses. -1: EX_OSERR; dt_blocks_fini in any case. */
+int dt_blocks_init(struct dt_blocks *blocks, size_t count,
+                   struct dt_error *err);
+void dt_blocks_fini(struct dt_blocks *blocks);
+
+/* A block with one user; -1 if all are used. */
+int32_t dt_blocks_take(struct dt_blocks *blocks);
+
+/* One user more, one less. */
+void dt_blocks_share(struct dt_blocks *blocks, int32_t block);
+void dt_blocks_drop(struct dt_blocks *blocks, int32_t block);
+
+/* --- prompts and sequences --- */
 
 enum dt_copy_state { DT_COPY_WAITS, DT_COPY_RUNS, DT_COPY_ENDED };
 
@@ -94,7 +119,7 @@ static inline size_t dt_prompt_blocks(const struct dt_entry *entry)
     return (entry->count - 1 + DT_KV_BLOCK - 1) / DT_KV_BLOCK;
 }
 
-/* admit.c: takes prompts, computes them, and starts sequences, as far as there
+/* Takes prompts, computes them, and starts sequences, as far as there
  * are slots and blocks. -1 and err.
  */
 int dt_rollout_admit(struct dt_rollout *r, const struct dt_rollout_io *io,
@@ -111,7 +136,7 @@ void dt_rollout_remove_ended(struct dt_rollout *r);
 /* Forgets prompts and sequences. */
 void dt_rollout_clear(struct dt_rollout *r);
 
-/* sequence.c: makes s the next copy of `prompt`, without tokens. */
+/* Makes s the next copy of `prompt`, without tokens. */
 void dt_sequence_begin(const struct dt_rollout *r, struct dt_sequence *s,
                        struct dt_entry *prompt, uint32_t copy);
 

@@ -6,18 +6,18 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/critic.c \
 	runtime/run/data.c \
 	runtime/run/data.h \
+	runtime/run/exchange.c \
+	runtime/run/exchange.h \
 	runtime/run/experience.c \
 	runtime/run/experience.h \
 	runtime/run/graphs.c \
 	runtime/run/graphs.h \
 	runtime/run/learner.c \
 	runtime/run/learner.h \
-	runtime/run/load.c \
+	runtime/run/learner_load.c \
 	runtime/run/numerics.c \
 	runtime/run/numerics.h \
 	runtime/run/passes.c \
-	runtime/run/ranks.c \
-	runtime/run/ranks.h \
 	runtime/run/run.c \
 	runtime/run/run.h \
 	runtime/run/sample_batches.c \

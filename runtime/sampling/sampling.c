@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rollout/stops.h"
+#include "rollout/engine.h"
 #include "sampling/sampling_impl.h"
 #include "tokenizer/chat/chat.h"
 

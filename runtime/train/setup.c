@@ -18,7 +18,7 @@
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
 #include "run/numerics.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "run/reference/reference.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "comm/rendezvous.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "gloo_ring.h"
 #include "launch/launch.h"
 

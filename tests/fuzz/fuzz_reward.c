@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reward/protocol.h"
-#include "reward/text.h"
+#include "reward/reward_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

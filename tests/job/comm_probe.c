@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "comm/comm.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "comm/comm_nccl.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "launch/launch.h"
 
 static struct dt_error err;

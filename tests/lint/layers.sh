@@ -107,7 +107,7 @@ layers() {
 vendors() {
     sources | xargs awk '
         BEGIN {
-            home["curl"] = "^runtime/reward/curl\\.h$"
+            home["curl"] = "^runtime/reward/http\\.c$"
             home["pmix"] = "^runtime/launch/launch_pmix\\.c$"
             home["yaml"] = "^runtime/conf/tree_yaml\\.c$"
             home["gloo"] = "^runtime/comm/transport_gloo\\.cc$"

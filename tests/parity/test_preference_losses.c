@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include "loss/dpo_loss.h"
-#include "loss/rm_loss.h"
+#include "loss/pair_loss.h"
 #include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 16 };

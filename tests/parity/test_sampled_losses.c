@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #include "loss/advantages.h"
-#include "loss/gae.h"
 #include "loss/grpo_loss.h"
 #include "loss/ppo_loss.h"
 #include "tests/parity/stored.h"

@@ -16,7 +16,6 @@
 
 #include <cmocka.h>
 
-#include "loss/ppo_generation.h"
 #include "loss/ppo_loss.h"
 #include "tests/parity/stored.h"
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "run/dir/dir.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "run/spec.h"
 
 enum {

@@ -11,7 +11,7 @@
 
 #include "algo/algo.h"
 #include "base/file.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "train/resume/resume_impl.h"
 
 enum { STATE_VERSION = 2, STATE_MAX_BYTES = 1 << 20 };

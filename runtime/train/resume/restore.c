@@ -16,7 +16,7 @@
 #include "algo/algo.h"
 #include "base/log.h"
 #include "run/dir/dir.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
 #include "train/resume/resume_impl.h"

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/median.h"
 #include "run/spec.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "train/watch/watch_impl.h"
 
 enum {

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/median.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "train/watch/watch_impl.h"
 
 enum {

@@ -14,8 +14,7 @@
 
 #include <cmocka.h>
 
-#include "loss/dpo_loss.h"
-#include "loss/rm_loss.h"
+#include "loss/pair_loss.h"
 
 static void assert_near(double got, double want, double tolerance)
 {

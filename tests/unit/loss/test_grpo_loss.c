@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "loss/clipped.h"
+#include "loss/loss.h"
 #include "loss/grpo_loss.h"
 
 enum { N = 4 };

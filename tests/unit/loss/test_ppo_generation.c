@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "loss/ppo_generation.h"
+#include "loss/ppo_loss.h"
 
 enum { ROWS = 3, TOKENS = 6 };
 

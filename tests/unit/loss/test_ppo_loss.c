@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "loss/gae.h"
 #include "loss/ppo_loss.h"
 
 enum { N = 3 };

@@ -6,7 +6,7 @@
 
 #include "tests/unit/reward/reward.h"
 
-#include "reward/impl.h"
+#include "reward/reward_impl.h"
 
 enum { COPIES = 3, SAMPLES = 2 * COPIES };
 

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/span.h"
-#include "reward/process.h"
+#include "reward/reward_impl.h"
 #include "tests/unit/count.h"
 #include "tests/unit/stderr_text.h"
 

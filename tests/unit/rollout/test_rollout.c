@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "rollout/blocks.h"
+#include "rollout/rollout_impl.h"
 #include "rollout/rollout.h"
 #include "tests/unit/random_weights.h"
 #include "tests/families.h"

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "run/ranks.h"
+#include "run/exchange.h"
 #include "base/clock.h"
 #include "conf/keys/schema.h"
 #include "tests/unit/run_data.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - reads the weights and the optimizer state of a learner */
+/* learner_load.c - reads the weights and the optimizer state of a learner */
 #include "config.h"
 
 #include <string.h>

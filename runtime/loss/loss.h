@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clipped.h - the clipped objective of PPO (Schulman et al., arXiv 1707.06347)
+ * loss.h - the clipped objective of PPO (Schulman et al., arXiv 1707.06347)
  *
  * Of a token with advantage A, whose probability has changed by the ratio rho
  * since it was sampled:
@@ -8,8 +8,8 @@
  * With limit, a large ratio no longer counts where A < 0 either (dual clip, Ye
  * et al., arXiv 1912.09729).
  */
-#ifndef DT_LOSS_CLIPPED_H
-#define DT_LOSS_CLIPPED_H
+#ifndef DT_LOSS_LOSS_H
+#define DT_LOSS_LOSS_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -47,4 +47,4 @@ static inline struct dt_clipped dt_clipped(double rho, double advantage,
                                .slope = moves ? -rho * advantage : 0.0};
 }
 
-#endif /* DT_LOSS_CLIPPED_H */
+#endif /* DT_LOSS_LOSS_H */

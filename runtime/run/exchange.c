@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c - what ranks tell each other, and whether they read the same */
+/* exchange.c - what ranks tell each other, and whether they read the same */
 #include "config.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 #include "base/secret.h"
 #include "ckpt/ckpt.h"
-#include "run/ranks.h"
+#include "run/exchange.h"
 
 /* --- the world --- */
 

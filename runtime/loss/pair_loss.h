@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpo_loss.h - direct preference optimization: the loss of a pair, and the
- * derivatives by the log-probabilities of its tokens
+ * pair_loss.h - losses of preference pairs, for policies and reward models
  *
- * For each side of a pair, logp is the sum of the policy's log-probabilities of
- * the tokens of the completion, ref that of the reference. The formula of each
- * loss stands above its function in dpo_loss.c, in these terms:
+ * Losses are sums over pairs, to be divided by the pairs of the step. Nothing
+ * here fails; NaN in is NaN out.
+ */
+#ifndef DT_LOSS_PAIR_LOSS_H
+#define DT_LOSS_PAIR_LOSS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/choices.h"
+#include "base/error.h"
+
+/* --- direct preference optimization --- */
+
+/*
+ * The loss of a pair, and the derivatives by the log-probabilities of its
+ * tokens. For each side of a pair, logp is the sum of the policy's
+ * log-probabilities of the tokens of the completion, ref that of the reference.
+ * The formula of each loss stands above its function in pair_loss.c, in these
+ * terms:
  *   a, d   logp - ref of the chosen and of the rejected side
  *   f      the score of a log-ratio, by dpo.f_divergence
  *   delta  f(a) - f(d)
@@ -14,18 +30,7 @@
  *   sig    the logistic function, ls its logarithm
  * Losses are those of TRL 1.16 (trl/trainer/dpo_trainer.py). Several losses
  * form a weighted sum.
- *
- * Losses are sums over pairs, to be divided by the pairs of the step. Nothing
- * here fails; NaN in is NaN out.
  */
-#ifndef DT_LOSS_DPO_LOSS_H
-#define DT_LOSS_DPO_LOSS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/choices.h"
-#include "base/error.h"
 
 struct dt_dpo_options {
     size_t loss_count; /* at least 1 */
@@ -107,4 +112,36 @@ void dt_dpo_token_weights(const struct dt_dpo_options *options,
                           const struct dt_dpo_result *result, float *chosen,
                           float *rejected);
 
-#endif /* DT_LOSS_DPO_LOSS_H */
+/* --- reward models --- */
+
+/*
+ * Bradley and Terry's model of preferences (1952), as in TRL's RewardTrainer:
+ *   loss = -log sig(chosen - rejected - margin)
+ *          + center_rewards_coefficient (chosen + rejected)^2
+ */
+
+/* Logged metrics, with TRL's names: of pairs, and of the scores of both sides.
+ */
+enum dt_rm_metric {
+    DT_RM_ACCURACY,    /* mean */
+    DT_RM_MARGIN,      /* mean */
+    DT_RM_MIN_REWARD,  /* minimum */
+    DT_RM_MEAN_REWARD, /* mean */
+    DT_RM_MAX_REWARD,  /* maximum */
+    DT_RM_METRICS
+};
+extern const char *const dt_rm_metric_names[DT_RM_METRICS];
+
+/* The loss of a pair, and its derivatives by the score of each side. */
+struct dt_rm_result {
+    double loss, chosen, rejected;
+    double metrics[DT_RM_METRICS];
+};
+
+/* margin: by how much more chosen should score; 0: just more. The coefficient 0
+ * leaves out the second term.
+ */
+struct dt_rm_result dt_rm_loss(double chosen, double rejected, double margin,
+                               double center_rewards_coefficient);
+
+#endif /* DT_LOSS_PAIR_LOSS_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranks.h - what ranks tell each other, and whether they read the same
+ * exchange.h - what ranks tell each other, and whether they read the same
  *
  * Rank 0 reports a difference. The others fail with its words when it has
  * abandoned the communicator, as after any failure.
  */
-#ifndef DT_RUN_RANKS_H
-#define DT_RUN_RANKS_H
+#ifndef DT_RUN_EXCHANGE_H
+#define DT_RUN_EXCHANGE_H
 
 #include <stddef.h>
 
@@ -64,4 +64,4 @@ int dt_agree_data(struct dt_comm *comm, const struct dt_conf *conf,
 int dt_agree_directory(struct dt_comm *comm, const char *dir, int wait_ms,
                        struct dt_error *err);
 
-#endif /* DT_RUN_RANKS_H */
+#endif /* DT_RUN_EXCHANGE_H */
