@@ -40,19 +40,29 @@ static struct walk find_walk(unsigned orientation, ptrdiff_t height,
     }
 }
 
+/* Copies pixels of one row of a block. */
+static void turn_row(uint8_t *to, const uint8_t *from, ptrdiff_t right,
+                     size_t count)
+{
+    for (; count > 0; count--, to += 3, from += 3 * right)
+        memcpy(to, from, 3);
+}
+
 /* Columns of the upright image may be rows of the file, so it is made in
  * blocks.
  */
 static void turn(struct dt_image *to, const uint8_t *from, struct walk walk)
 {
-    for (size_t y0 = 0; y0 < to->height; y0 += BLOCK)
-        for (size_t x0 = 0; x0 < to->width; x0 += BLOCK)
-            for (size_t y = y0; y < y0 + BLOCK && y < to->height; y++)
-                for (size_t x = x0; x < x0 + BLOCK && x < to->width; x++)
-                    memcpy(to->rgb + 3 * (y * to->width + x),
-                           from + 3 * (walk.start + (ptrdiff_t)y * walk.down +
-                                       (ptrdiff_t)x * walk.right),
-                           3);
+    const size_t height = to->height, width = to->width;
+    for (size_t y0 = 0; y0 < height; y0 += BLOCK)
+        for (size_t x0 = 0; x0 < width; x0 += BLOCK) {
+            const size_t count = width - x0 < BLOCK ? width - x0 : BLOCK;
+            for (size_t y = y0; y < y0 + BLOCK && y < height; y++)
+                turn_row(to->rgb + 3 * (y * width + x0),
+                         from + 3 * (walk.start + (ptrdiff_t)y * walk.down +
+                                     (ptrdiff_t)x0 * walk.right),
+                         walk.right, count);
+        }
 }
 
 static int decode(const struct dt_image_source *source, uint8_t *rgb,
