@@ -69,6 +69,22 @@ tests_fuzz_replay_tokenizer_SOURCES = tests/fuzz/fuzz_tokenizer.c \
 	tests/fuzz/replay.c
 tests_fuzz_replay_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"tokenizer"'
 
+check_PROGRAMS += tests/fuzz/replay_image
+tests_fuzz_replay_image_SOURCES = tests/fuzz/fuzz_image.c tests/fuzz/replay.c
+tests_fuzz_replay_image_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"image"'
+
+check_PROGRAMS += tests/fuzz/replay_image_info
+tests_fuzz_replay_image_info_SOURCES = tests/fuzz/fuzz_image_info.c tests/fuzz/replay.c
+tests_fuzz_replay_image_info_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"image"'
+
+check_PROGRAMS += tests/fuzz/replay_image_fetch
+tests_fuzz_replay_image_fetch_SOURCES = tests/fuzz/fuzz_image_fetch.c tests/fuzz/replay.c
+tests_fuzz_replay_image_fetch_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"image_fetch"'
+
+check_PROGRAMS += tests/fuzz/replay_processor
+tests_fuzz_replay_processor_SOURCES = tests/fuzz/fuzz_processor.c tests/fuzz/replay.c
+tests_fuzz_replay_processor_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"processor"'
+
 check_PROGRAMS += tests/fuzz/replay_console
 tests_fuzz_replay_console_SOURCES = tests/fuzz/fuzz_console.c \
 	tests/fuzz/replay.c
@@ -85,7 +101,9 @@ if FUZZERS
 fuzz_targets = tests/fuzz/fuzz_charsmap tests/fuzz/fuzz_conf \
 	tests/fuzz/fuzz_console tests/fuzz/fuzz_sentencepiece \
 	tests/fuzz/fuzz_deepspeed tests/fuzz/fuzz_history \
-	tests/fuzz/fuzz_jsonl \
+	tests/fuzz/fuzz_image tests/fuzz/fuzz_image_fetch \
+	tests/fuzz/fuzz_image_info tests/fuzz/fuzz_jsonl \
+	tests/fuzz/fuzz_processor \
 	tests/fuzz/fuzz_rates tests/fuzz/fuzz_reward \
 	tests/fuzz/fuzz_rows tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_status tests/fuzz/fuzz_template \
@@ -103,7 +121,11 @@ tests_fuzz_fuzz_conf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_console_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_deepspeed_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_history_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_image_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_image_fetch_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_image_info_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_jsonl_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_processor_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rates_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reward_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_rows_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
