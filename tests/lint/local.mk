@@ -12,6 +12,7 @@ lint_tests = \
 	tests/lint/man.sh \
 	tests/lint/program.sh \
 	tests/lint/prose.sh \
+	tests/lint/rooms.sh \
 	tests/lint/sources.sh \
 	tests/lint/symbols.sh \
 	tests/lint/texts.sh \
