@@ -123,8 +123,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
         .HS = config->head_size,
         .scale = dt_model_attention_scale(config),
         .softcap = (float)config->attention_softcap,
-        .doc_start = {.count =
-                          options->documents ? options->B * options->T : 0},
+        .first = {.count = options->documents ? options->B * options->T : 0},
         .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
     enum dt_dtype type = options->compute;

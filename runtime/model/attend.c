@@ -17,7 +17,7 @@ static struct dt_attention attention_of(const struct dt_model *m, size_t u)
         .window = dt_model_window(c, u),
         .scale = dt_model_attention_scale(c),
         .softcap = (float)c->attention_softcap,
-        .doc_start = m->inputs.doc_start,
+        .first = m->inputs.doc_start,
         .dropout = dt_model_dropout(m, c->attn_dropout, u, DT_PLACE_ATTENTION),
     };
 }

@@ -78,18 +78,24 @@ struct dt_low_rank {
 
 enum { DT_MAX_HEAD_SIZE = 1024 };
 
-/* Causal attention: position t of a row attends to s if doc_start(t) <= s <= t
- * and t - s < window. Query head h reads head h / (NH / NKV) of keys and
- * values. qkv is (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS is even
- * and at most DT_MAX_HEAD_SIZE, here and below.
+/* Attention with bounds: position t of a row attends to its positions s with
+ * first(t) <= s <= last(t) and t - s < window; first(t) <= t <= last(t) < T,
+ * and the positions that attend to a key are neighbors. Text: first is where
+ * the document begins, last is absent. A tower: first and last position of the
+ * image, or of a window of it, whose largest size may be told as `window`.
+ * Images within text: last is the larger one of t and the image's last
+ * position. Query head h reads head h / (NH / NKV) of keys and values. qkv is
+ * (N, (NH + 2 NKV) HS): all heads of q, of k, of v. HS is even and at most
+ * DT_MAX_HEAD_SIZE, here and below.
  */
 struct dt_attention {
     size_t B, T, NH, NKV, HS;
-    size_t window;            /* 0: no limit */
-    float scale;              /* of the scores, > 0 */
-    float softcap;            /* scaled scores become softcap tanh(score /
-                                 softcap); 0: they stay */
-    struct dt_view doc_start; /* (N) I32, count 0: all 0 */
+    size_t window;        /* 0: no limit */
+    float scale;          /* of the scores, > 0 */
+    float softcap;        /* scaled scores become softcap tanh(score /
+                             softcap); 0: they stay */
+    struct dt_view first; /* (N) I32, count 0: all 0 */
+    struct dt_view last;  /* (N) I32, count 0: last(t) = t */
     struct dt_dropout
         dropout; /* of the probabilities; element (h*T + t)*T + s */
 };
@@ -433,8 +439,8 @@ struct dt_ops {
                           const struct dt_rope *rope, bool accumulate);
 
     /* attention_forward cuts sums over keys at multiples of so many positions:
-     * a document that begins at one, or has none within it, has the bits that
-     * it has alone in a row; 0: that depends on more.
+     * a document or an image that begins at one, or has none within it, has the
+     * bits that it has alone in a row; 0: that depends on more.
      */
     size_t key_tile;
 
@@ -455,7 +461,7 @@ struct dt_ops {
                                const struct dt_attention *attention);
     /* Elements of workspace with which attention_backward of X uses all of the
      * hardware. Reads only the sizes and the window of `attention`, and whether
-     * it has doc_start and dropout.
+     * it has first, last and dropout.
      */
     size_t (*attention_workspace)(enum dt_dtype type,
                                   const struct dt_attention *attention);

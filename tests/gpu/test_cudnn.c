@@ -125,10 +125,32 @@ static void attention_with_masks_has_a_plan(void **state)
 
     if (!open_h200())
         skip();
-    s.doc_start = true;
+    s.first = true;
     both(s, false);
     s.window = 256;
     both(s, false);
+    s.last = true;
+    both(s, false);
+    s.window = 0;
+    both(s, true);
+}
+
+/* Towers of models: heads of 64, 72 and 80, all of an image at once. */
+static void attention_within_images_has_a_plan(void **state)
+{
+    struct dt_attention_shape s = {
+        1, 5120, 16, 16, 64, .last = true, .first = true, .type = DT_BF16};
+    (void)state;
+
+    if (!open_h200())
+        skip();
+    for (s.HS = 64; s.HS <= 80; s.HS += 8)
+        both(s, false);
+    s.first = false;
+    both(s, false);
+    s.T = 577;
+    s.type = DT_F16;
+    both(s, true);
 }
 
 /* Engines with one order of sums keep dS: 2 bytes a score. */
@@ -141,7 +163,7 @@ static void deterministic_attention_keeps_its_scores(void **state)
     if (!open_h200())
         skip();
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
-    s.doc_start = true;
+    s.first = true;
     s.window = 100;
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
 }
@@ -198,6 +220,7 @@ static int fail_without_nvrtc(void)
 
 #define attention_of_every_shape_has_a_plan nothing_without_cudnn
 #define attention_with_masks_has_a_plan nothing_without_cudnn
+#define attention_within_images_has_a_plan nothing_without_cudnn
 #define deterministic_attention_keeps_its_scores nothing_without_cudnn
 #define head_sizes_without_an_engine_are_refused nothing_without_cudnn
 
@@ -224,6 +247,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_every_shape_has_a_plan),
         cmocka_unit_test(attention_with_masks_has_a_plan),
+        cmocka_unit_test(attention_within_images_has_a_plan),
         cmocka_unit_test(deterministic_attention_keeps_its_scores),
         cmocka_unit_test(head_sizes_without_an_engine_are_refused),
         cmocka_unit_test(without_nvrtc_that_is_what_is_missing),

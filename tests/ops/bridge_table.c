@@ -22,7 +22,8 @@ static const struct dt_attention *attention_at(
     static struct dt_attention there;
 
     there = *attention;
-    there.doc_start = at(attention->doc_start);
+    there.first = at(attention->first);
+    there.last = at(attention->last);
     there.dropout.rows = at(attention->dropout.rows);
     return &there;
 }

@@ -165,22 +165,24 @@ struct sizes {
     size_t B, T, NH, NKV, HS, window, longest;
     double rate;
     float softcap;
+    enum ahead ahead;
 };
 
 static void attention(enum dt_dtype type, struct sizes z)
 {
     const size_t N = z.B * z.T, count = N * z.NH * z.HS;
-    const struct dt_attention args = {.B = z.B,
-                                      .T = z.T,
-                                      .NH = z.NH,
-                                      .NKV = z.NKV,
-                                      .HS = z.HS,
-                                      .window = z.window,
-                                      .scale = 0.1f,
-                                      .softcap = z.softcap,
-                                      .doc_start =
-                                          documents(z.B, z.T, z.longest),
-                                      .dropout = dropout_of(z.rate, z.B)};
+    struct dt_attention args = {.B = z.B,
+                                .T = z.T,
+                                .NH = z.NH,
+                                .NKV = z.NKV,
+                                .HS = z.HS,
+                                .window = z.window,
+                                .scale = 0.1f,
+                                .softcap = z.softcap,
+                                .first = documents(z.B, z.T, z.longest),
+                                .dropout = dropout_of(z.rate, z.B)};
+
+    look_ahead(&args, z.ahead);
     struct dt_view qkv = tensor_of(type, N * (z.NH + 2 * z.NKV) * z.HS);
     struct dt_view out = tensor_of(type, count), lse = tensor(N * z.NH);
     struct dt_view dout = tensor_of(type, count);
@@ -194,15 +196,19 @@ static void attention(enum dt_dtype type, struct sizes z)
 void test_large_attention(void **state)
 {
     const struct sizes SIZES[] = {
-        {4, 1024, 12, 12, 64, 0, 0, 0.0, 0.0f},
-        {1, 2048, 32, 8, 128, 0, 0, 0.0, 0.0f},
-        {2, 1024, 8, 8, 64, 0, 0, 0.1, 0.0f},
-        {2, 1024, 8, 2, 64, 0, 400, 0.0, 0.0f},
-        {2, 1024, 16, 8, 128, 256, 0, 0.0, 0.0f},
-        {1, 1000, 5, 5, 80, 0, 0, 0.0, 0.0f},
-        {1, 777, 6, 3, 96, 100, 200, 0.2, 0.0f},
-        {1, 513, 3, 1, 256, 0, 0, 0.0, 0.0f},
-        {1, 600, 8, 4, 256, 256, 0, 0.0, 50.0f},
+        {4, 1024, 12, 12, 64, 0, 0, 0.0, 0.0f, NOBODY},
+        {1, 2048, 32, 8, 128, 0, 0, 0.0, 0.0f, NOBODY},
+        {2, 1024, 8, 8, 64, 0, 0, 0.1, 0.0f, NOBODY},
+        {2, 1024, 8, 2, 64, 0, 400, 0.0, 0.0f, NOBODY},
+        {2, 1024, 16, 8, 128, 256, 0, 0.0, 0.0f, NOBODY},
+        {1, 1000, 5, 5, 80, 0, 0, 0.0, 0.0f, NOBODY},
+        {1, 777, 6, 3, 96, 100, 200, 0.2, 0.0f, NOBODY},
+        {1, 513, 3, 1, 256, 0, 0, 0.0, 0.0f, NOBODY},
+        {1, 600, 8, 4, 256, 256, 0, 0.0, 50.0f, NOBODY},
+        {2, 577, 16, 16, 64, 0, 0, 0.0, 0.0f, EVERYBODY},
+        {1, 2000, 16, 16, 72, 0, 700, 0.0, 0.0f, EVERYBODY},
+        {1, 2048, 16, 16, 80, 64, 64, 0.0, 0.0f, EVERYBODY},
+        {1, 1000, 8, 4, 80, 100, 200, 0.0, 9.0f, RUNS},
     };
     (void)state;
 

@@ -97,10 +97,22 @@ void check_rough_gradient(const char *what, struct dt_view grad, double *x,
 struct dt_dropout dropout_of(double rate, size_t B);
 double *dropout_factors(const struct dt_dropout *d, size_t B, size_t count);
 
-/* `doc_start` of attention: documents of 1, 2, ... `longest` positions, 1, ...;
+/* `first` of attention: documents of 1, 2, ... `longest` positions, 1, ...;
  * one row after another. None if longest is 0.
  */
 struct dt_view documents(size_t B, size_t T, size_t longest);
+
+/* Who attends to later positions. */
+enum ahead {
+    NOBODY,
+    EVERYBODY, /* of a document, to the end of it: images in a tower */
+    RUNS,      /* every second document is a run of an image within text */
+};
+
+/* `last` for the documents of `first`; with RUNS they see each other, so
+ * `first` goes.
+ */
+void look_ahead(struct dt_attention *a, enum ahead ahead);
 
 /* Runs the case with 1, 2 and 3 threads: every tensor except workspace must
  * have the same bits afterwards.
@@ -130,6 +142,8 @@ void test_rope(void **state);
 void test_heads_norm(void **state);
 void test_attention(void **state);
 void test_attention_dropout(void **state);
+void test_attention_bounds(void **state);
+void test_attention_unseen(void **state);
 void test_attention_isolation(void **state);
 void test_attention_nan(void **state);
 void test_attention_places(void **state);

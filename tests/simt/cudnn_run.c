@@ -212,6 +212,8 @@ static double pointwise(cudnnPointwiseMode_t mode, double x, double b, double t)
         return x > b;
     case CUDNN_POINTWISE_CMP_GE:
         return x >= b;
+    case CUDNN_POINTWISE_CMP_LE:
+        return x <= b;
     case CUDNN_POINTWISE_BINARY_SELECT:
         return t != 0.0 ? x : b;
     case CUDNN_POINTWISE_IDENTITY:

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - causal softmax attention, forward
+ * attention.c - softmax attention, forward
  *
  * Dao et al., FlashAttention, alg. 1: each panel of queries loops over the
  * tiles of keys that it attends to, with a running maximum m and sum l of each
  * query; `out` is rescaled when m grows. Tiles begin at multiples of KEYS: the
- * sums of a document that begins at one, or lies within one tile, do not depend
- * on the documents before it.
+ * sums of a document or an image that begins at one, or lies within one tile,
+ * do not depend on what is before it.
  */
 #include "config.h"
 
@@ -161,15 +161,15 @@ static void forward_queries(const struct operands *o,
     const struct dt_attention *a = o->a;
     const size_t kv_head = head / heads_shared(a);
     const size_t end = min_size(t + blocking->span, a->T);
-    const size_t last =
+    const size_t last_head =
         min_size(head + blocking->heads, (kv_head + 1) * heads_shared(a));
     float q[PANEL_FLOATS], out[PANEL_FLOATS], rows[PANEL_FLOATS];
     float k[KEYS * DT_MAX_HEAD_SIZE], v[KEYS * DT_MAX_HEAD_SIZE];
     struct query_panel queries[PANELS];
     struct keys keys = {.k = t};
-    size_t count = 0;
+    size_t count = 0, keys_end = 0;
 
-    for (size_t h = head; h < last; h++) {
+    for (size_t h = head; h < last_head; h++) {
         for (size_t i = t; i < end; i += WIDTH, count++) {
             struct query_panel *p = &queries[count];
             panel_init(&p->panel, a, b, h, i);
@@ -177,11 +177,12 @@ static void forward_queries(const struct operands *o,
             p->out = out + count * a->HS * WIDTH;
             begin_panel(p, rows, o);
             keys.k = min_size(keys.k, p->panel.first);
+            keys_end = max_size(keys_end, p->panel.end);
         }
     }
     keys.k -= keys.k % KEYS;
-    for (; keys.k < end; keys.k += KEYS) {
-        keys.count = min_size(KEYS, end - keys.k);
+    for (; keys.k < keys_end; keys.k += KEYS) {
+        keys.count = min_size(KEYS, keys_end - keys.k);
         load_keys(k, v, o->qkv, &keys, b, kv_head, a);
         for (size_t i = 0; i < count; i++)
             attend_tile(&queries[i], k, v, &keys, a);

@@ -23,13 +23,14 @@ enum {
     PANELS = 8,                /* that share loaded keys and values */
 };
 
-/* Queries t ... t + count - 1 of a head, and `seen`, the first position that
- * each attends to; columns from count on attend to nothing.
+/* Queries t ... t + count - 1 of a head; `seen` and `last`, the first and the
+ * last position that each attends to; columns from count on attend to nothing.
  */
 struct panel {
     size_t b, head, t, count;
-    size_t first, common; /* smallest and largest of seen */
-    int32_t seen[WIDTH];
+    size_t first, end;               /* they attend to [first, end) */
+    size_t common_first, common_end; /* all of them to these */
+    int32_t seen[WIDTH], last[WIDTH];
 };
 
 /* Rows of a tile: positions k ... k + count - 1. */
@@ -74,9 +75,15 @@ static inline size_t first_seen(const struct dt_attention *a, size_t b,
     size_t edge = a->window && t >= a->window ? t - a->window + 1 : 0;
     size_t start = 0;
 
-    if (a->doc_start.count != 0)
-        start = (size_t)dt_view_i32(a->doc_start)[b * a->T + t];
+    if (a->first.count != 0)
+        start = (size_t)dt_view_i32(a->first)[b * a->T + t];
     return max_size(start, edge);
+}
+
+/* The last one. */
+static inline size_t last_seen(const struct dt_attention *a, size_t b, size_t t)
+{
+    return a->last.count != 0 ? (size_t)dt_view_i32(a->last)[b * a->T + t] : t;
 }
 
 static inline void panel_init(struct panel *p, const struct dt_attention *a,
@@ -86,12 +93,18 @@ static inline void panel_init(struct panel *p, const struct dt_attention *a,
                         .head = head,
                         .t = t,
                         .count = min_size(WIDTH, a->T - t),
-                        .first = t};
+                        .first = t,
+                        .common_end = a->T};
     for (size_t j = 0; j < WIDTH; j++) {
-        size_t seen = j < p->count ? first_seen(a, b, t + j) : a->T;
+        bool there = j < p->count;
+        size_t seen = there ? first_seen(a, b, t + j) : a->T;
+        size_t last = there ? last_seen(a, b, t + j) : 0;
         p->seen[j] = (int32_t)seen;
+        p->last[j] = (int32_t)last;
         p->first = min_size(p->first, seen);
-        p->common = max_size(p->common, seen);
+        p->end = max_size(p->end, last + 1);
+        p->common_first = max_size(p->common_first, seen);
+        p->common_end = min_size(p->common_end, last + 1);
     }
 }
 
@@ -101,7 +114,7 @@ static inline struct keys panel_keys(const struct panel *p,
                                      const struct keys *all)
 {
     size_t k = max_size(all->k, p->first);
-    size_t end = min_size(all->k + all->count, p->t + p->count);
+    size_t end = min_size(all->k + all->count, p->end);
 
     return (struct keys){k, end > k ? end - k : 0};
 }
@@ -110,16 +123,14 @@ static inline struct keys panel_keys(const struct panel *p,
 static inline void mask_scores(float *restrict s, const struct panel *p,
                                const struct keys *keys)
 {
-    if (keys->k >= p->common && keys->k + keys->count <= p->t + 1)
+    if (keys->k >= p->common_first && keys->k + keys->count <= p->common_end)
         return;
     for (size_t i = 0; i < keys->count; i++) {
         int32_t key = (int32_t)(keys->k + i);
-        int32_t ahead = key - (int32_t)p->t;
 #pragma omp simd
-        for (int32_t j = 0; j < WIDTH; j++) {
-            bool seen = p->seen[j] <= key && ahead <= j;
-            s[i * WIDTH + (size_t)j] =
-                seen ? s[i * WIDTH + (size_t)j] : -INFINITY;
+        for (size_t j = 0; j < WIDTH; j++) {
+            bool seen = p->seen[j] <= key && key <= p->last[j];
+            s[i * WIDTH + j] = seen ? s[i * WIDTH + j] : -INFINITY;
         }
     }
 }

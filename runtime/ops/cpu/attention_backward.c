@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_backward.c - gradients of causal softmax attention
+ * attention_backward.c - gradients of softmax attention
  *
  * With P = exp(S - lse), f the factors of dropout (1 without) and D = sum(dout
  * out) of each query:
@@ -171,20 +171,21 @@ static void store_rows(struct dt_view v, size_t first, size_t stride,
     }
 }
 
-/* Panels that begin at one position and end before `end` */
+/* Panels of neighbors, in their order */
 static void backward_queries(const struct operands *o,
                              const struct thread_buffers *s,
-                             struct query_panel *queries, size_t count,
-                             size_t end)
+                             struct query_panel *queries, size_t count)
 {
     const struct dt_attention *a = o->a;
     const struct panel *first = &queries[0].panel;
     const size_t stride = head_at(a, 0, 1, 0);
     struct keys keys = {.k = first->t};
+    size_t end = 0;
 
     for (size_t i = 0; i < count; i++) {
         begin_panel(&queries[i], s->panel[i], o);
         keys.k = min_size(keys.k, queries[i].panel.first);
+        end = max_size(end, queries[i].panel.end);
     }
     for (; keys.k < end; keys.k += KEYS) {
         keys.count = min_size(KEYS, end - keys.k);
@@ -218,7 +219,7 @@ static void backward_head(const struct operands *o, float *workspace, size_t b,
             panel_init(&queries[count++].panel, a, b, kv_head * heads + h, t);
             if (count < PANELS && (end < a->T || h + 1 < heads))
                 continue;
-            backward_queries(o, &s, queries, count, end);
+            backward_queries(o, &s, queries, count);
             count = 0;
         }
     }

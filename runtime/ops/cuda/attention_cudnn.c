@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_cudnn.c - causal attention by cuDNN's fused kernels
+ * attention_cudnn.c - attention by cuDNN's fused kernels
  *
  * cuDNN recognizes attention in a graph of matrix multiplications, maps and
  * reductions (attention_graph.c), and runs all of it as one kernel (backward:
@@ -39,8 +39,8 @@ static bool same_shape(const struct dt_attention_shape *a,
                        const struct dt_attention_shape *b)
 {
     return a->B == b->B && a->T == b->T && a->NH == b->NH && a->NKV == b->NKV &&
-           a->HS == b->HS && a->window == b->window &&
-           a->doc_start == b->doc_start && a->backward == b->backward &&
+           a->HS == b->HS && a->window == b->window && a->first == b->first &&
+           a->last == b->last && a->backward == b->backward &&
            a->type == b->type;
 }
 
@@ -72,7 +72,8 @@ static const char *shape_of(struct dt_attention_shape *s,
         .NKV = (int64_t)a->NKV,
         .HS = (int64_t)a->HS,
         .window = a->window < a->T ? (int64_t)a->window : 0,
-        .doc_start = a->doc_start.count > 0,
+        .first = a->first.count > 0,
+        .last = a->last.count > 0,
         .backward = backward,
         .type = type};
     return refusal(a, type);
@@ -179,8 +180,10 @@ static void add_mask(struct run *r, const struct dt_attention_shape *s,
     add_number(r, HIDDEN, &r->hidden, -INFINITY);
     if (s->window > 0)
         add_number(r, WINDOW, &r->window, (float)s->window);
-    if (s->doc_start)
-        add_view(r, DOC_START, a->doc_start, 0);
+    if (s->first)
+        add_view(r, FIRST, a->first, 0);
+    if (s->last)
+        add_view(r, LAST, a->last, 0);
 }
 
 static size_t sum_bytes(const struct dt_attention *a)

@@ -112,30 +112,39 @@ static tensor position_index(graph *g, const struct dt_attention_shape *s,
     return y;
 }
 
-/* Masks the scores of other documents. */
-static tensor mask_documents(graph *g, const struct dt_attention_shape *s,
-                             tensor x, tensor hidden)
+/* Masks the scores of keys before the first position and behind the last one
+ * that a query attends to.
+ */
+static tensor mask_bounds(graph *g, const struct dt_attention_shape *s,
+                          tensor x, tensor hidden)
 {
     const int64_t dims[4] = {s->B, 1, s->T, 1};
     const int64_t strides[4] = {s->T, s->T, 1, 1};
-    tensor first;
 
-    if (!s->doc_start)
-        return x;
-    first = dt_cuda_dnn_tensor(g, DOC_START, CUDNN_DATA_INT32, dims, strides);
-    return mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE,
-                       position_index(g, s, x, 3), first);
+    if (s->first)
+        x = mask_unless(
+            g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, position_index(g, s, x, 3),
+            dt_cuda_dnn_tensor(g, FIRST, CUDNN_DATA_INT32, dims, strides));
+    if (s->last)
+        x = mask_unless(
+            g, s, x, hidden, CUDNN_POINTWISE_CMP_LE, position_index(g, s, x, 3),
+            dt_cuda_dnn_tensor(g, LAST, CUDNN_DATA_INT32, dims, strides));
+    return x;
 }
 
-/* Masks the future and what is beyond the window, in the form that engines
- * know.
+/* Masks the future, unless there are bounds for it, and what is beyond the
+ * window, in the form that engines know.
  */
 static tensor mask_band(graph *g, const struct dt_attention_shape *s, tensor x,
                         tensor hidden)
 {
-    tensor t = position_index(g, s, x, 2), k = position_index(g, s, x, 3);
+    tensor t, k;
 
-    x = mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, t, k);
+    if (!s->last) {
+        t = position_index(g, s, x, 2);
+        k = position_index(g, s, x, 3);
+        x = mask_unless(g, s, x, hidden, CUDNN_POINTWISE_CMP_GE, t, k);
+    }
     if (s->window > 0) {
         const tensor window = scalar_tensor(g, WINDOW);
         t = position_index(g, s, x, 2);
@@ -159,7 +168,7 @@ static void forward_graph(graph *g, const struct dt_attention_shape *s)
     dt_cuda_dnn_matmul(g, x, packed_heads(g, s, Q, s->NH, false),
                        packed_heads(g, s, K, s->NKV, true));
     x = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    x = mask_documents(g, s, x, hidden);
+    x = mask_bounds(g, s, x, hidden);
     x = mask_band(g, s, x, hidden);
     dt_cuda_dnn_reduce(g, most, CUDNN_REDUCE_TENSOR_MAX, x);
     x = pointwise(g, s, CUDNN_POINTWISE_SUB, x, &most);
@@ -255,7 +264,7 @@ static void backward_graph(graph *g, const struct dt_attention_shape *s,
 
     dt_cuda_dnn_matmul(g, x, q, k);
     x = pointwise(g, s, CUDNN_POINTWISE_MUL, x, &scale);
-    x = mask_documents(g, s, x, hidden);
+    x = mask_bounds(g, s, x, hidden);
     x = pointwise(g, s, CUDNN_POINTWISE_SUB, x, &lse);
     x = mask_band(g, s, x, hidden);
     p = pointwise(g, s, CUDNN_POINTWISE_EXP, x, NULL);

@@ -33,7 +33,7 @@ __device__ static inline float row_sum(float x)
  * that a tile that is masked as a whole gives no NaN.
  */
 struct OnlineSoftmax {
-    int t, first;
+    int t, first, last;
     float m, l;
 };
 
@@ -48,7 +48,7 @@ __device__ static inline float online_softmax(OnlineSoftmax &query,
 
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
-        bool seen = s + j >= query.first && s + j <= query.t;
+        bool seen = s + j >= query.first && s + j <= query.last;
         score[j] = seen ? score_of(score[j], p) : -INFINITY;
         max_score = fmaxf(max_score, score[j]);
     }
@@ -83,10 +83,12 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         int t = at.t + row + i;
-        query[i] = {t, first_seen(p, at.b, t), -1e30f, 0.0f};
+        query[i] = {t, first_seen(p, at.b, t), last_seen(p, at.b, t), -1e30f,
+                    0.0f};
     }
-    for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE;
-         s < min(at.t + TILE, p.T); s += TILE) {
+    const int end = end_of_tile(p, at.b, at.t, TILE);
+    for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE; s < end;
+         s += TILE) {
         float score[EACH][EACH] = {};
         multiply_tiles(score, space, q, at.t, k, s, p);
 #pragma unroll
@@ -156,8 +158,9 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < EACH; i++)
         query[i] = query_of(lse, delta, at, at.t + row + i, p);
-    for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE;
-         s < min(at.t + TILE, p.T); s += TILE) {
+    const int end = end_of_tile(p, at.b, at.t, TILE);
+    for (int s = first_of_tile(p, at.b, at.t) / TILE * TILE; s < end;
+         s += TILE) {
         float score[EACH][EACH] = {}, ds[EACH][EACH] = {};
         multiply_tiles(score, space, q, at.t, k, s, p);
         multiply_tiles(ds, space, dy, at.t, v, s, p);
@@ -197,9 +200,9 @@ __global__ void __launch_bounds__(THREADS)
     const float one[EACH] = {1.0f, 1.0f, 1.0f, 1.0f};
     Sums<SLICE> dk = {}, dv = {};
 
-    for (int t = at.t; t < end; t += TILE) {
+    for (int t = first_query(p, at.b, at.t, TILE); t < end; t += TILE) {
         if (first_of_tile(p, at.b, t) > last)
-            continue;
+            break;
         for (size_t h = 0; h < heads_shared(p); h++) {
             const BlockTile of = {at.b, at.head * heads_shared(p) + h, t, at.d};
             const Head<const X> q = head_of(qkv, at.b, of.head, p);

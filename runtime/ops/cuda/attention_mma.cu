@@ -11,6 +11,9 @@
  *
  * Passes are those of attention_math.cu, except that probabilities, P f and dS
  * are rounded before they are multiplied.
+ *
+ * Kernels are for heads of D elements: 64, 80 or 128; those of fewer end in
+ * zeros, in registers and in shared memory.
  */
 #include "config.h"
 
@@ -257,7 +260,7 @@ __device__ static inline void pair_factors(float (&f)[2], const Problem &p,
  */
 template <int N>
 __device__ static inline float online_softmax_row(float (&score)[N][4], int i,
-                                                  int s, int t, int first,
+                                                  int s, int first, int last,
                                                   float &m, float &l,
                                                   const Problem &p)
 {
@@ -268,8 +271,8 @@ __device__ static inline float online_softmax_row(float (&score)[N][4], int i,
 #pragma unroll
         for (int j = 2 * i; j < 2 * i + 2; j++) {
             const int key = s + n * 8 + group_column() + j % 2;
-            score[n][j] =
-                key >= first && key <= t ? score_of(score[n][j], p) : -INFINITY;
+            score[n][j] = key >= first && key <= last ? score_of(score[n][j], p)
+                                                      : -INFINITY;
             max_score = fmaxf(max_score, score[n][j]);
         }
     }
@@ -307,16 +310,18 @@ __global__ void __launch_bounds__(MMA_THREADS)
     const Head<const X> v = head_of(qkv, at.b, kv_head + p.NKV, p);
     const int own = at.t + (int)threadIdx.x / WARP * 16;
     float sums[D / 8][4] = {}, m[2] = {-1e30f, -1e30f}, l[2] = {};
-    int t[2], first[2];
+    int t[2], first[2], last[2];
     FragmentA q[D / 16];
 
     load_fragment_a<D>(q, head_of(qkv, at.b, at.head, p), own, p);
     for (int i = 0; i < 2; i++) {
         t[i] = own + group_row() + i * 8;
         first[i] = first_seen(p, at.b, t[i]);
+        last[i] = last_seen(p, at.b, t[i]);
     }
-    for (int s = first_of_tile(p, at.b, at.t) / COLUMNS * COLUMNS;
-         s < min(at.t + TILE, p.T); s += COLUMNS) {
+    const int end = end_of_tile(p, at.b, at.t, TILE);
+    for (int s = first_of_tile(p, at.b, at.t) / COLUMNS * COLUMNS; s < end;
+         s += COLUMNS) {
         float score[N][4];
         __syncthreads();
         load_columns<X, D, COLUMNS>(&keys, nullptr, k, s, p);
@@ -325,8 +330,8 @@ __global__ void __launch_bounds__(MMA_THREADS)
         multiply_columns<X, D, COLUMNS>(score, q, keys);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float rescale = online_softmax_row<N>(
-                score, i, s, t[i], first[i], m[i], l[i], p);
+            const float rescale = online_softmax_row<N>(score, i, s, first[i],
+                                                        last[i], m[i], l[i], p);
 #pragma unroll
             for (int n = 0; n < D / 8; n++) {
                 sums[n][2 * i] *= rescale;
@@ -371,8 +376,9 @@ bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
         if constexpr (sizeof(X) == 2) {
             X *to = data_of<X>(out), *from = data_of<X>(qkv);
             void (*kernel)(X *, float *, const X *, Problem) =
-                a->HS <= 64 ? mma_forward_kernel<X, 64>
-                            : mma_forward_kernel<X, 128>;
+                a->HS <= 64   ? mma_forward_kernel<X, 64>
+                : a->HS <= 80 ? mma_forward_kernel<X, 80>
+                              : mma_forward_kernel<X, 128>;
             if (!aligned(a->HS, wide<X>(), sizeof(X), to, from))
                 return;
             Problem p = problem_of(a, true);
@@ -407,8 +413,9 @@ __global__ void __launch_bounds__(MMA_THREADS)
     load_fragment_a<D>(dy, out_head(dout, at.b, at.head, p), own, p);
     for (int i = 0; i < 2; i++)
         query[i] = query_of(lse, delta, at, own + group_row() + i * 8, p);
-    for (int s = first_of_tile(p, at.b, at.t) / COLUMNS * COLUMNS;
-         s < min(at.t + TILE, p.T); s += COLUMNS) {
+    const int end = end_of_tile(p, at.b, at.t, TILE);
+    for (int s = first_of_tile(p, at.b, at.t) / COLUMNS * COLUMNS; s < end;
+         s += COLUMNS) {
         float score[N][4], ds[N][4];
         __syncthreads();
         load_columns<X, D, COLUMNS>(&keys, &transposed_keys, k, s, p);
@@ -457,9 +464,9 @@ __global__ void __launch_bounds__(MMA_THREADS)
 
     load_fragment_a<D>(k, head_of(qkv, at.b, kv_head, p), own, p);
     load_fragment_a<D>(v, head_of(qkv, at.b, kv_head + p.NKV, p), own, p);
-    for (int t = at.t; t < end; t += COLUMNS) {
+    for (int t = first_query(p, at.b, at.t, COLUMNS); t < end; t += COLUMNS) {
         if (first_of_tile(p, at.b, t) > last)
-            continue;
+            break;
         for (size_t h = 0; h < heads_shared(p); h++) {
             const BlockTile of = {at.b, at.head * heads_shared(p) + h, t, 0};
             float score[N][4], ds[N][4];
@@ -532,8 +539,9 @@ bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
             if (!aligned(a->HS, wide<X>(), sizeof(X), to, dy, from))
                 return;
             const Problem p = problem_of(a, true);
-            auto pass = a->HS <= 64 ? launch_mma_backward<X, 64>
-                                    : launch_mma_backward<X, 128>;
+            auto pass = a->HS <= 64   ? launch_mma_backward<X, 64>
+                        : a->HS <= 80 ? launch_mma_backward<X, 80>
+                                      : launch_mma_backward<X, 128>;
             pass(stream, to, dy, y, dt_view_f32(lse), dt_view_f32(workspace),
                  from, p);
             done = true;

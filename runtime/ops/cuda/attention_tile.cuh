@@ -34,12 +34,12 @@ enum {
 struct Problem {
     size_t B, NH, NKV, HS;
     int T, window, slices;
-    bool wide; /* 16-byte accesses are aligned */
-    const int32_t *doc_start;
-    float scale, log2_scale;    /* of the scores, in units of 1 and of ln 2 */
-    float softcap, inverse_cap; /* in units of ln 2, and of the scaled scores;
-                                   0: none */
-    Drops drops;                /* without rows: none */
+    bool wide;                   /* 16-byte accesses are aligned */
+    const int32_t *first, *last; /* NULL: 0; t */
+    float scale, log2_scale;     /* of the scores, in units of 1 and of ln 2 */
+    float softcap, inverse_cap;  /* in units of ln 2, and of the scaled scores;
+                                    0: none */
+    Drops drops;                 /* without rows: none */
 };
 
 /* One head of a tensor: element d of position t is at[t * stride + d]. */
@@ -115,9 +115,17 @@ __device__ static inline int first_seen(const Problem &p, size_t b, int t)
 {
     if (t >= p.T)
         return INT_MAX;
-    int start = p.doc_start ? p.doc_start[b * (size_t)p.T + (size_t)t] : 0;
+    int start = p.first ? p.first[b * (size_t)p.T + (size_t)t] : 0;
     int edge = p.window > 0 ? t - p.window + 1 : 0;
     return max(start, edge);
+}
+
+/* The last one; -1 past the end. */
+__device__ static inline int last_seen(const Problem &p, size_t b, int t)
+{
+    if (t >= p.T)
+        return -1;
+    return p.last ? p.last[b * (size_t)p.T + (size_t)t] : t;
 }
 
 /* The minimum of first_seen over the tile at t, in all threads. */
@@ -131,6 +139,36 @@ __device__ static inline int first_of_tile(const Problem &p, size_t b, int t)
     for (int step = WARP / 2; step > 0; step /= 2)
         least = min(least, __shfl_xor_sync(0xffffffffu, least, step));
     return least;
+}
+
+/* The end of what `count` positions from t on attend to, in all threads; a
+ * multiple of WARP.
+ */
+__device__ static inline int end_of_tile(const Problem &p, size_t b, int t,
+                                         int count)
+{
+    int most = -1;
+
+    if (!p.last)
+        return min(t + count, p.T);
+    for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
+        most = max(most, last_seen(p, b, t + i));
+    for (int step = WARP / 2; step > 0; step /= 2)
+        most = max(most, __shfl_xor_sync(0xffffffffu, most, step));
+    return most + 1;
+}
+
+/* Positions that attend to a key of the tile at t are neighbors of it: where
+ * they begin, in steps of `count` before the tile.
+ */
+__device__ static inline int first_query(const Problem &p, size_t b, int t,
+                                         int count)
+{
+    int first = t;
+
+    while (p.last && first > 0 && end_of_tile(p, b, first - count, count) > t)
+        first -= count;
+    return first;
 }
 
 /* x = W elements, or 0 if there are none. */
@@ -376,7 +414,8 @@ static inline Problem problem_of(const struct dt_attention *a, bool wide)
     p.window = a->window < a->T ? (int)a->window : 0;
     p.slices = ((int)a->HS + slice - 1) / slice;
     p.wide = wide;
-    p.doc_start = data_of<int32_t>(a->doc_start);
+    p.first = data_of<int32_t>(a->first);
+    p.last = data_of<int32_t>(a->last);
     p.scale = a->scale;
     p.log2_scale = (float)(a->scale * M_LOG2E);
     if (a->softcap > 0.0f) {
@@ -428,7 +467,7 @@ __global__ void delta_kernel(float *delta, const X *dout, const X *out,
 
 /* A query in the backward pass. */
 struct Query {
-    int t, first;
+    int t, first, last;
     float lse, delta; /* lse in units of ln 2 */
 };
 
@@ -436,7 +475,8 @@ __device__ static inline Query query_of(const float *lse, const float *delta,
                                         const BlockTile &at, int t,
                                         const Problem &p)
 {
-    Query query = {t, first_seen(p, at.b, t), 0.0f, 0.0f};
+    Query query = {t, first_seen(p, at.b, t), last_seen(p, at.b, t), 0.0f,
+                   0.0f};
 
     if (t < p.T) {
         size_t i = (at.b * p.NH + at.head) * (size_t)p.T + (size_t)t;
@@ -451,7 +491,7 @@ __device__ static inline void score_gradient(float &score, float &ds,
                                              const Query &query, int s, float f,
                                              const Problem &p)
 {
-    bool seen = s >= query.first && s <= query.t;
+    bool seen = s >= query.first && s <= query.last;
     float slope, e = exp2f(score_of(score, slope, p) - query.lse);
 
     score = seen ? e * f : 0.0f;

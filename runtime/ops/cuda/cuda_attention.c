@@ -5,13 +5,17 @@
  * From fast to slow; each pass takes the first that supports it:
  * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout, no
  *    softcap, heads of a multiple of 8 up to what its engines support on the
- * GPU (sm_90: 256), windows and documents, sizes that were seen before the
- * stream was recorded.
+ *    GPU (sm_90: 256), windows and bounds, sizes that were seen before the
+ *    stream was recorded.
  * 2. Our own on tensor cores (attention_mma.cu): bf16 and fp16 with heads of a
  *    multiple of 8 up to 128, all masks, dropout.
  * 3. Our own in plain fp32 (attention_math.cu): everything; the reference.
  * DT_ATTENTION_FLASH: anything except 1 is an error. DT_ATTENTION_MATH: 3. All
  * keep the same lse, so that forward and backward need not be by the same.
+ *
+ * cuDNN multiplies what it then masks; the others skip it by tiles. So where
+ * positions attend to few neighbors on both sides, as in the windows of a
+ * tower, 2 comes first.
  *
  * What falls from 1 to 2 or 3 costs a step a fifth of its speed and more, so
  * the user hears of each shape once, and why.
@@ -142,15 +146,30 @@ static bool own_allowed(enum dt_dtype type, const struct dt_attention *a,
     return false;
 }
 
+/* Would cuDNN, which multiplies all T x T, take longer than our own kernels on
+ * tensor cores? They have some fraction of its speed, so there must be much
+ * that they skip.
+ */
+static bool mostly_masked(const struct dt_attention *a)
+{
+    enum { TILES = 2 * 64, LEAST = 8 };
+
+    return dt_cuda_facts.attention == DT_ATTENTION_AUTO && a->last.count > 0 &&
+           a->window > 0 && (a->window + TILES) * LEAST <= a->T;
+}
+
 void dt_cuda_attention_forward(struct dt_stream *stream, struct dt_view out,
                                struct dt_view lse, struct dt_view qkv,
                                const struct dt_attention *attention)
 {
-    const char *why =
-        cudnn.open
-            ? dt_cuda_attention_cudnn_forward(stream, out, lse, qkv, attention)
-            : cudnn.closed.text;
+    const char *why;
 
+    if (mostly_masked(attention) &&
+        dt_cuda_attention_mma_forward(stream, out, lse, qkv, attention))
+        return;
+    why = cudnn.open ? dt_cuda_attention_cudnn_forward(stream, out, lse, qkv,
+                                                       attention)
+                     : cudnn.closed.text;
     cudnn.used |= !why;
     if (!why || !own_allowed(qkv.dtype, attention, why))
         return;
@@ -165,12 +184,16 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
                                 struct dt_view workspace,
                                 const struct dt_attention *attention)
 {
-    const char *why =
-        cudnn.open
-            ? dt_cuda_attention_cudnn_backward(stream, dqkv, dout, out, lse,
-                                               qkv, workspace, attention)
-            : cudnn.closed.text;
+    const char *why;
 
+    if (mostly_masked(attention) &&
+        dt_cuda_attention_mma_backward(stream, dqkv, dout, out, lse, qkv,
+                                       workspace, attention))
+        return;
+    why = cudnn.open
+              ? dt_cuda_attention_cudnn_backward(stream, dqkv, dout, out, lse,
+                                                 qkv, workspace, attention)
+              : cudnn.closed.text;
     if (!why || !own_allowed(qkv.dtype, attention, why))
         return;
     if (dt_cuda_facts.attention == DT_ATTENTION_MATH ||
@@ -184,10 +207,13 @@ size_t dt_cuda_attention_workspace(enum dt_dtype type,
                                    const struct dt_attention *attention)
 {
     size_t math = dt_workspace_attention(attention), fused = 0;
-    const char *why =
-        cudnn.open ? dt_cuda_attention_cudnn_workspace(type, attention, &fused)
-                   : cudnn.closed.text;
+    const char *why;
 
+    if (mostly_masked(attention))
+        return math;
+    why = cudnn.open
+              ? dt_cuda_attention_cudnn_workspace(type, attention, &fused)
+              : cudnn.closed.text;
     cudnn.used |= !why;
     if (!cudnn.why)
         cudnn.why = why;

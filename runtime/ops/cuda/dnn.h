@@ -180,7 +180,8 @@ enum dt_attention_uid {
     V,
     O,
     LSE,
-    DOC_START,
+    FIRST,
+    LAST,
     DO,
     DQ,
     DK,
@@ -197,7 +198,7 @@ enum dt_attention_uid {
 /* What a plan is for. */
 struct dt_attention_shape {
     int64_t B, T, NH, NKV, HS, window;
-    bool doc_start, backward;
+    bool first, last, backward; /* with such bounds */
     enum dt_dtype type;
 };
 
