@@ -104,6 +104,10 @@ def write_jpegs():
     save("restarts.jpg", rgb(48, 48), quality=75, restart_marker_blocks=2)
     save("gray.jpg", Image.fromarray(picture(33, 44, 1)), quality=80)
     save("cmyk.jpg", Image.fromarray(picture(30, 35, 4), "CMYK"), quality=90)
+    ycck = bytearray(encoded(Image.fromarray(picture(27, 38, 4), "CMYK"),
+                             "JPEG", quality=90))
+    ycck[ycck.index(b"Adobe") + 11] = 2  # as Photoshop writes them
+    write("ycck.jpg", ycck)
     save("keep_rgb.jpg", rgb(25, 30), quality=90, keep_rgb=True)
     for value in range(1, 9):
         save(f"turned{value}.jpg", rgb(26, 39), quality=70,

@@ -73,7 +73,7 @@ static void pixels_are_those_of_the_reference(void **state)
         dt_image_fini(&image);
     }
     fclose(list);
-    assert_int_equal(count, 540);
+    assert_int_equal(count, 550);
 }
 
 static uint32_t draw(uint64_t *random)
