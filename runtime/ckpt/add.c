@@ -84,7 +84,7 @@ int dt_ckpt_add_text(struct dt_ckpt_writer *writer, const char *file,
     return add_sum(writer, file, xxh3, err);
 }
 
-/* Copies the file behind `fd`; EX_DATAERR if it is larger than max_bytes. Its
+/* Copies the open file `fd`; EX_DATAERR if it is larger than max_bytes. Its
  * size is counted while it is read, since another process may still write it.
  */
 static int copy_fd(int fd, const char *source, size_t max_bytes,

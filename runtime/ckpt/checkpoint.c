@@ -77,9 +77,9 @@ int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err)
     return bad ? rename_error(from, to, bad, err) : 0;
 }
 
-/* Does what RENAME_EXCHANGE does, for file systems that do not support it, such
- * as NFS. For a moment nothing is at `to`; dt_ckpt_find then takes the entry
- * with OLD_PREFIX instead.
+/* Replaces RENAME_EXCHANGE on file systems that do not support it, such as NFS.
+ * For a moment nothing is at `to`; dt_ckpt_find then takes the entry with
+ * OLD_PREFIX instead.
  */
 static int exchange_in_steps(const char *from, const char *to,
                              struct dt_error *err)
@@ -115,7 +115,7 @@ static int replace_path(const char *from, const char *to, struct dt_error *err)
 
 /* --- begin --- */
 
-/* Makes an empty directory of writer->temp. */
+/* Makes the empty directory writer->temp. */
 static int make_temp(const struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     return dt_ckpt_clear(writer->root, writer->temp, err) < 0
@@ -251,7 +251,7 @@ int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
 
 /* --- end --- */
 
-/* Makes a link to `target`, in place of what is at `path`. */
+/* Makes a link to `target`, and replaces an entry at `path`. */
 static int make_link(const char *target, const char *path, struct dt_error *err)
 {
     if (dt_file_remove(path, err) < 0)
@@ -346,7 +346,7 @@ int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err)
     return rc;
 }
 
-/* Appends the checksums of a rank, and removes the file with them. */
+/* Appends the checksums of a rank, and removes the file that held them. */
 static int collect_rank(struct dt_ckpt_writer *writer, int rank,
                         struct dt_error *err)
 {
@@ -389,7 +389,7 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
 {
     if (!writer)
         return;
-    /* Best effort: the next dt_ckpt_begin removes what is left. */
+    /* Best effort: the next dt_ckpt_begin removes the rest. */
     if (writer->rank == 0) {
         char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
         if (link && writer->step >= 0 && !writer->in_place)
@@ -435,7 +435,9 @@ static int check_latest(const char *root, struct dt_error *err)
     return rc;
 }
 
-/* Writes it, then replaces it as the save of a step that was saved before. */
+/* Writes a directory, then replaces it, as a save of a step that was saved
+ * before does.
+ */
 static int try_directory(const char *root, struct dt_error *err)
 {
     char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "probe", root);
@@ -454,8 +456,7 @@ static int try_directory(const char *root, struct dt_error *err)
     return rc;
 }
 
-/* Makes a link and, if `latest` is there, replaces that by one that is equal.
- */
+/* Makes a link and replaces `latest`, if there is one, by an equal link. */
 static int try_link(const char *root, struct dt_error *err)
 {
     char target[PATH_MAX] = "checkpoint";
@@ -506,7 +507,7 @@ int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err)
     return check_space(root, bytes, err);
 }
 
-/* --- what other hosts see --- */
+/* --- marks that other hosts see --- */
 
 int dt_ckpt_mark(const char *root, char name[DT_CKPT_MARK_BYTES],
                  struct dt_error *err)

@@ -40,7 +40,7 @@ struct dt_ckpt_tensor {
     size_t first; /* to read a part: the element at which it begins */
 };
 
-/* Brings tensors to where they can be written from, one after another. */
+/* Brings tensors into memory to be written, one after another. */
 struct dt_ckpt_source {
     /* Sets *view to the elements of `tensor` in host memory, valid until the
      * next call. -1: err.
@@ -52,9 +52,10 @@ struct dt_ckpt_source {
 
 struct dt_ckpt_writer;
 
-/* Completes or removes what interrupted saves left under root. What cannot be
- * removed stays, and saves work beside it; `note`, unless it is NULL, is told
- * which entry that is, and why. Only one process may do this at a time.
+/* Completes or removes the rest of interrupted saves under root. An entry that
+ * cannot be removed stays and does not disturb later saves; `note`, unless it
+ * is NULL, is told which entry that is, and why. Only one process may do this
+ * at a time.
  */
 void dt_ckpt_tidy(const char *root, void (*note)(const char *text));
 
@@ -95,9 +96,9 @@ int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
  */
 const char *dt_ckpt_folder(const struct dt_ckpt_writer *writer);
 
-/* Files that are added from now on go into this folder of the directory, which
- * is created if needed; "" means the directory itself. -1: EX_CANTCREAT,
- * EX_IOERR; the caller then abandons the writer.
+/* Later files go into this folder of the directory, which is created if needed;
+ * "" means the directory itself. -1: EX_CANTCREAT, EX_IOERR; the caller then
+ * abandons the writer.
  */
 int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
                   struct dt_error *err);
@@ -154,9 +155,9 @@ int dt_ckpt_set_best(const char *root, long step, struct dt_error *err);
 long dt_ckpt_best(const char *root);
 
 /* Removes the lowest steps under root until `total_limit` are left (0: keeps
- * all), but never `step` and what <root>/best names. -1: EX_NOINPUT; EX_IOERR,
- * one could not be removed, and all others were. dt_ckpt_tidy tries again to
- * remove what is left of it.
+ * all), but never `step` and the target of <root>/best. -1: EX_NOINPUT;
+ * EX_IOERR, one could not be removed, and all others were. dt_ckpt_tidy tries
+ * again to remove the rest of it.
  */
 int dt_ckpt_prune(const char *root, long step, int total_limit,
                   struct dt_error *err);

@@ -243,7 +243,7 @@ static int list_candidates(const char *root, struct dirent ***entries,
     return -1;
 }
 
-/* Tells that the first entry, which a link names, is taken before others. */
+/* Notes that the first entry is preferred to others because a link names it. */
 static void note_passed(const char *root, struct dirent **entries, int n,
                         void (*note)(const char *text))
 {
@@ -297,8 +297,8 @@ static int is_like_step(const struct dirent *entry)
     return strncmp(entry->d_name, STEP_PREFIX, strlen(STEP_PREFIX)) == 0;
 }
 
-/* No checkpoint is there. Fails if something says that there was one, which
- * somebody has renamed or removed: a run must not begin anew because of that.
+/* Without a checkpoint, a run starts from scratch. Fails if a link says that
+ * there was one, which somebody has renamed or removed.
  */
 static int check_empty(const char *root, struct dt_error *err)
 {
@@ -379,7 +379,7 @@ int dt_ckpt_find_below(const char *root, long step, char **path,
 
 /* --- removing --- */
 
-/* --- what interrupted saves left --- */
+/* --- the rest of interrupted saves --- */
 
 /* Cleans up after an exchange that was interrupted: restores the old checkpoint
  * if no new one took its place, else removes it.
@@ -420,8 +420,8 @@ static int settle_temp(const char *root, const char *name, struct dt_error *err)
     return rc;
 }
 
-/* Calls `settle` for every entry of root that `keep` accepts. What it leaves is
- * in nobody's way, and goes with one of the next saves or by hand.
+/* Calls `settle` for every entry of root that `keep` accepts. An entry that
+ * remains is in nobody's way, and goes with one of the next saves or by hand.
  */
 static void settle_all(const char *root, int (*keep)(const struct dirent *),
                        int (*settle)(const char *root, const char *name,
@@ -463,7 +463,8 @@ int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err)
 
 /* --- old checkpoints --- */
 
-/* Renames it first, so that nothing with the name of a checkpoint lacks files.
+/* Renames the checkpoint first, so that none is ever visible with files
+ * missing.
  */
 static int remove_old(const char *root, const char *name, struct dt_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_impl.h - what the files of ckpt/ share (private to ckpt/) */
+/* ckpt_impl.h - declarations that files of ckpt/ share (private to ckpt/) */
 #ifndef DT_CKPT_CKPT_IMPL_H
 #define DT_CKPT_CKPT_IMPL_H
 
@@ -61,9 +61,9 @@ int dt_ckpt_find_below(const char *root, long step, char **path,
 /* rename(2). -1: EX_IOERR. Fault point: ckpt.rename. */
 int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err);
 
-/* Makes sure that nothing is at `path`, which is in `root`: what cannot be
- * removed, such as a directory of another user, is renamed out of the way.
- * -1: EX_IOERR with the cause.
+/* Makes sure that nothing is at `path`, which is in `root`: an entry that
+ * cannot be removed, such as a directory of another user, is renamed. -1:
+ * EX_IOERR with the cause.
  */
 int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err);
 

@@ -29,7 +29,7 @@ int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
                          size_t count, const struct dt_ckpt_source *source,
                          uint64_t *xxh3, struct dt_error *err);
 
-/* Fetches what another rank writes, in the same order. */
+/* Fetches tensors that another rank writes, in the same order. */
 int dt_safetensors_fetch(const struct dt_ckpt_tensor *tensors, size_t count,
                          const struct dt_ckpt_source *source,
                          struct dt_error *err);
@@ -74,7 +74,7 @@ int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
 
 /* Checks that tensor `name` can be read into a view of `dtype`: it has this
  * shape, and the dtypes are equal or both are floats (F32, BF16, F16, and F64
- * in the file). -1: EX_DATAERR with what was found and what was expected.
+ * in the file). -1: EX_DATAERR with the values found and expected.
  */
 int dt_safetensors_check(const struct dt_safetensors *st, const char *name,
                          int ndim, const size_t *shape, enum dt_dtype dtype,

@@ -117,7 +117,8 @@ static void copy_bytes(void *ctx)
     memcpy(c->to, c->from, c->bytes);
 }
 
-/* Copies bytes of a mapped file, which are there. -1: EX_IOERR. */
+/* Copies bytes of a mapped file that the file is known to have. -1: EX_IOERR.
+ */
 static int copy_out(const struct st_part *part, uint64_t offset, void *to,
                     size_t bytes, struct dt_error *err)
 {
@@ -209,7 +210,7 @@ static int get_size(const json_t *value, uint64_t *size)
     return 0;
 }
 
-/* The type of the format that is called so, or NULL. */
+/* The type that the format calls `name`, or NULL. */
 static const struct st_dtype *find_dtype(const char *name)
 {
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)

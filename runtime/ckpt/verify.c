@@ -168,8 +168,8 @@ static bool is_read(const struct sums *sums, const char *name)
            (!sums->sealed && dt_str_ends_with(name, ".json"));
 }
 
-/* Checks that every file that a run reads is listed, in the directory itself if
- * `folder` is "", or in "<name>/".
+/* Checks that every file that a run reads is listed, in the folder "<name>/",
+ * or in the directory itself if `folder` is "".
  */
 static int check_folder(const struct sums *sums, const char *folder,
                         struct dt_error *err)
@@ -199,7 +199,7 @@ static int check_folder(const struct sums *sums, const char *folder,
 
 enum { NAME_BYTES = 2 * NAME_MAX + 2 };
 
-/* Copies the name in the next line that has one, and moves *at behind it. False
+/* Copies the name in the next line that has one, and moves *at past it. False
  * at the end.
  */
 static bool next_name(const char **at, char name[NAME_BYTES])
@@ -259,8 +259,8 @@ static int check_member(const struct sums *sums, const char *name,
                         sums->dir, name, member->of, count);
 }
 
-/* Checks that the list has all files of each series: shards of a model, and
- * what each rank has of the optimizer.
+/* Checks that the list has all files of each series: the shards of a model, and
+ * the ranks' parts of the optimizer.
  */
 static int check_series(const struct sums *sums, struct dt_error *err)
 {
@@ -277,8 +277,8 @@ static int check_series(const struct sums *sums, struct dt_error *err)
     return 0;
 }
 
-/* Checks that every file that the index `name` tells tensors to be in is listed
- * beside it.
+/* Checks that every file in which the index `name` places tensors is listed in
+ * the same folder.
  */
 static int check_index(const struct sums *sums, const char *name,
                        struct dt_error *err)
@@ -319,7 +319,7 @@ static int check_indices(const struct sums *sums, struct dt_error *err)
 }
 
 /* Checks that checksums.txt lists a model, every file that a run reads, and
- * all of those that belong together.
+ * each series in full.
  */
 static int check_list(const struct sums *sums, struct dt_error *err)
 {

@@ -2,8 +2,8 @@
 /*
  * merge.c - loads all weights of a model, an adapter merged into them
  *
- * With a pair A, B beside a weight w(out, in): w += scale B A, in fp32, rounded
- * once; of GPT-2's w(in, out) the transposed. A module that was trained as a
+ * A weight w(out, in) with a pair A, B becomes w + scale B A, in fp32, rounded
+ * once; GPT-2's w(in, out) gets the transpose. A module that was trained as a
  * whole replaces that of the model.
  */
 #include "config.h"
@@ -61,7 +61,7 @@ int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err)
 
 /* --- merging --- */
 
-/* What is merged into a flat buffer. */
+/* The flat buffer and the adapter that is merged into it. */
 struct merge {
     const struct dt_layout *model, *layout;
     const struct dt_weights *frozen, *trained;

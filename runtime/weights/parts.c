@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c - writes and reads what each rank owns of a checkpoint */
+/* parts.c - writes and reads the parts of a checkpoint that ranks own */
 #include "config.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 #include "weights/parts.h"
 #include "weights/weights.h"
 
-/* Before the names of parameters. */
+/* Prefixes of the parameters' names. */
 static const char *const prefixes[DT_PARTS_KINDS] = {
     [DT_OWNED_MASTER] = "master/",
     [DT_OWNED_M] = "m/",
@@ -295,8 +295,8 @@ int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err)
     return all > 0;
 }
 
-/* What `piece` has of `range`, as a tensor to read into `to`; its view has
- * count 0 if it has nothing.
+/* The elements that `piece` and `range` share, as a tensor to read into `to`;
+ * its view has count 0 if there are none.
  */
 static struct dt_ckpt_tensor piece_tensor(const struct dt_parts *parts,
                                           const struct piece *piece,

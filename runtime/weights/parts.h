@@ -2,11 +2,11 @@
 /*
  * parts.h - the files of a checkpoint with AdamW's moments and fp32 weights
  *
- * Rank r of W writes optim-rank-<r>-of-<W>.safetensors with what it owns of
- * each unit, which need not be part r of it (dt_layout_part). A parameter that
- * it owns as a whole has its name and shape; of others, the elements first ..
- * end - 1 are a row called "name[first:end]". Padding is not stored, so a world
- * of any size can read them.
+ * Rank r of W writes optim-rank-<r>-of-<W>.safetensors with the part of each
+ * unit that it owns, which need not be part r of it (dt_layout_part). A
+ * parameter that it owns as a whole has its name and shape; of others, the
+ * elements first .. end - 1 are a row called "name[first:end]". Padding is not
+ * stored, so a world of any size can read them.
  */
 #ifndef DT_WEIGHTS_PARTS_H
 #define DT_WEIGHTS_PARTS_H
@@ -18,8 +18,8 @@
 
 enum { DT_PARTS_NAME_BYTES = 64 };
 
-/* What they have of each unit: DT_OWNED_MASTER, _M and _V, and what a reference
- * model has become.
+/* The kinds of tensors of each unit: DT_OWNED_MASTER, _M and _V, and the
+ * weights of a reference model.
  */
 enum { DT_PARTS_REFERENCE = DT_OWNED_V + 1, DT_PARTS_KINDS };
 
@@ -52,13 +52,13 @@ int dt_parts_open(const char *dir, const struct dt_layout *layout,
 void dt_parts_close(struct dt_parts *parts); /* NULL is fine */
 
 /* Checks that all elements of a kind are there: 1, or 0 if none is. -1:
- * EX_DATAERR naming the parameter of which some are missing.
+ * EX_DATAERR naming a parameter that lacks some.
  */
 int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err);
 
-/* Reads the elements `range` of a kind that is there into the view of as many
- * floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR naming the first
- * tensor that is not finite.
+/* Reads the elements `range` of a kind that is there into the view, which has
+ * room for as many floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR
+ * naming the first tensor that is not finite.
  */
 int dt_parts_read(const struct dt_parts *parts, int kind, struct dt_range range,
                   struct dt_view to, struct dt_error *err);

@@ -54,7 +54,7 @@ static int compare_names(const void *pa, const void *pb)
     return order ? order : (a.number > b.number) - (a.number < b.number);
 }
 
-/* The rest of a buffer to print to. */
+/* The room left in a buffer for text. */
 struct out {
     char *text;
     size_t room;

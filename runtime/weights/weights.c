@@ -34,7 +34,7 @@ struct grown {
 
 enum { ROWS = 1024 }; /* read at a time */
 
-/* The one of parameter i, or NULL. */
+/* The entry of parameter i, or NULL. */
 static const struct grown *find_grown(const struct grown *grown, size_t count,
                                       size_t i)
 {
@@ -129,7 +129,7 @@ static int fill_grown(struct grown *grown, const struct dt_safetensors *st,
         return 0;
     if (!grown->mean && compute_mean(grown, st, source, layout, err) < 0)
         return -1;
-    while (at < end) { /* a row, or what the range has of it */
+    while (at < end) { /* one row, or its elements in the range */
         const size_t column = (at - param->offset) % columns;
         size_t n = columns - column;
         n = n < end - at ? n : end - at;
@@ -494,8 +494,8 @@ struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
     return tensor;
 }
 
-/* Lists what file `st` has of the range as tensors to be read into `to`.
- * Returns how many.
+/* Lists the elements of the range that file `st` has, as tensors to be read
+ * into `to`. Returns how many tensors.
  */
 static size_t list_sources(const struct dt_weights *w,
                            const struct dt_safetensors *st,
@@ -571,7 +571,7 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
             dt_safetensors_dtype(st, name, dtype) < 0)
             continue;
         if (*dtype == DT_F64)
-            *dtype = DT_F32; /* what it is read as */
+            *dtype = DT_F32; /* the type it is read as */
         found = dt_dtype_is_float(*dtype);
     }
     dt_safetensors_close(st);

@@ -27,25 +27,24 @@ struct dt_weights; /* the open files of a model */
 /* Opens the model in `dir` (dt_safetensors_open_model). The names in the files
  * may lack the prefix of the layout ("transformer.", "model."). Masks and
  * frequencies in old files are skipped; so is a head over the vocabulary that
- * the layout lacks.
- * NULL and err: EX_NOINPUT, EX_IOERR, EX_DATAERR naming the tensors that are
- * missing, unexpected or of another shape.
+ * the layout lacks. NULL and err: EX_NOINPUT, EX_IOERR, EX_DATAERR naming the
+ * tensors that are missing, unexpected or of another shape.
  */
 struct dt_weights *dt_weights_open(const char *dir,
                                    const struct dt_layout *layout,
                                    struct dt_error *err);
 void dt_weights_close(struct dt_weights *weights); /* NULL is fine */
 
-/* The same for a model whose score.weight may be missing, as if a reward model
- * begins from a language model: *scores is whether the files have it. If not,
- * reading leaves it as it is.
+/* The same for a model whose score.weight may be missing, because a reward
+ * model begins from a language model: *scores is whether the files have it. If
+ * not, reading leaves it as it is.
  */
 struct dt_weights *dt_weights_open_trunk(const char *dir,
                                          const struct dt_layout *layout,
                                          bool *scores, struct dt_error *err);
 
-/* The file of a value head, score.weight: others read the model beside it as if
- * there were none.
+/* The file of a value head, score.weight: other programs read the model in the
+ * same directory as if there were none.
  */
 #define DT_VALUE_HEAD_FILE "value_head.safetensors"
 
@@ -67,33 +66,33 @@ int dt_weights_check_head(const struct dt_weights *weights,
                           struct dt_error *err);
 
 /* Reads the elements `range` of the flat buffer into the view of as many F32,
- * BF16 or F16; padding stays as it is. Rows that the layout has more than the
- * files (stored_rows) become the mean of the others. -1: EX_IOERR, EX_DATAERR
+ * BF16 or F16; padding stays as it is. Rows that the layout has and the files
+ * lack (stored_rows) become the mean of the others. -1: EX_IOERR, EX_DATAERR
  * naming the first tensor that is not finite.
  */
 int dt_weights_read(const struct dt_weights *weights, struct dt_range range,
                     struct dt_view to, struct dt_error *err);
 
-/* The directory of the model in `dir` that dt_weights_find has found: itself,
- * or, for an adapter, that of the weights beside it. -1: EX_DATAERR, an
- * adapter that names no directory with a model.
+/* The directory of the model for `dir`, which dt_weights_find has found:
+ * itself, or the directory of the model that an adapter names. -1: EX_DATAERR,
+ * an adapter that names no directory with a model.
  */
 int dt_weights_base(const char *dir, char base[PATH_MAX], struct dt_error *err);
 
-/* All of these for the whole flat buffer `to`. -1: as above. */
+/* Reads the whole flat buffer `to`. -1: as above. */
 int dt_weights_load(const char *dir, const struct dt_layout *layout,
                     struct dt_view to, struct dt_error *err);
 
-/* The config of the model that dt_weights_find has found; of an
- * adapter, that of the model beside it, with the head for which it was trained.
+/* The config of the model for `dir`, which dt_weights_find has found; for an
+ * adapter, that of the model it names, with the head for which it was trained.
  * -1: as dt_weights_base, dt_model_config_load. dt_model_config_fini in any
  * case.
  */
 int dt_weights_config(const char *dir, struct dt_model_config *config,
                       struct dt_error *err);
 
-/* The same as dt_weights_load for such a model, whose weights have
- * those of an adapter merged into them.
+/* The same as dt_weights_load for such a model; an adapter is merged into its
+ * weights.
  */
 int dt_weights_load_merged(const char *dir,
                            const struct dt_model_config *config,
@@ -120,7 +119,7 @@ struct dt_weights_files {
     const char *config;  /* the text of config.json, or ... */
     const char *adapter; /* ... of adapter_config.json */
     const struct dt_layout *layout;
-    size_t param_count;     /* the first so many parameters; 0: all */
+    size_t param_count;     /* number of parameters to write; 0: all */
     struct dt_view weights; /* the flat buffer, or only its type if there is a
                                source */
     enum dt_dtype stored;
@@ -129,8 +128,8 @@ struct dt_weights_files {
                               and generation settings are copied, or NULL */
     /* For several ranks, which all make the call; NULL: rank 0 of 1. */
     const struct dt_ckpt_source *source;
-    const struct dt_ckpt_tensor **tensors; /* set to the array of those that the
-                                              source gets, in the order of
+    const struct dt_ckpt_tensor **tensors; /* set to the array of tensors that
+                                              the source gets, in the order of
                                               layout->params */
     int rank, world;
 };
@@ -156,7 +155,7 @@ struct dt_host_copy {
 int dt_host_copy_open(struct dt_host_copy *copy, const struct dt_exec *exec,
                       struct dt_view view, bool fetch, struct dt_error *err);
 
-/* Copies what the host wrote to the device, in stream order. -1: the device
+/* Copies changes by the host to the device, in stream order. -1: the device
  * failed.
  */
 int dt_host_copy_publish(const struct dt_host_copy *copy, struct dt_error *err);
@@ -173,8 +172,8 @@ struct dt_export {
     bool same_dtype;     /* use the dtype of `from`, and set `dtype` to it */
     enum dt_dtype dtype; /* F32, BF16 or F16 */
     size_t max_shard_bytes;
-    bool merge;     /* `from` is an adapter: writes the model beside it, with
-                       its weights */
+    bool merge;     /* `from` is an adapter: writes its model, with the adapter
+                       merged into the weights */
     bool overwrite; /* replace `to` if it is a model directory */
 
     char found[PATH_MAX]; /* set to the checkpoint that was read */

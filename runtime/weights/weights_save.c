@@ -47,7 +47,7 @@ static struct dt_ckpt_tensor *list_tensors(const struct dt_weights_files *files)
     return tensors;
 }
 
-/* A template with a name that needs no quotes. */
+/* A template whose name needs no quotes. */
 static int is_template(const struct dirent *entry)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
@@ -287,7 +287,7 @@ static int convert_checkpoint(struct dt_export *export,
     return rc;
 }
 
-/* What is an adapter needs `merge`, as the result is a model. */
+/* An adapter needs `merge`, as the result is a model. */
 static int check_merge(struct dt_export *export, struct dt_error *err)
 {
     if (dt_weights_base(export->found, export->base, err) < 0)
