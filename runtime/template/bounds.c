@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bounds.c - memory and steps of a rendering, and errors with their places */
+/* bounds.c - limits of memory and steps, and errors with their places */
 #include "config.h"
 
 #include <stdarg.h>
@@ -12,12 +12,12 @@
 /* --- messages and steps --- */
 
 enum {
-    DEPTH = 1000, /* of expressions and bodies that wait for each other */
+    DEPTH = 1000, /* nested calls to evaluate expressions and bodies */
     STEP_BYTES = 64,
     SCAN_BYTES = 8,
 };
 
-/* Puts "<file>:<line>:<column>: " in front. */
+/* Puts "<file>:<line>:<column>: " before the message. */
 static void add_place(const struct dt_template *template, uint32_t at,
                       struct dt_error *err)
 {
@@ -170,7 +170,7 @@ void *dt_tpl_alloc(struct dt_tpl_run *r, size_t bytes)
     return at;
 }
 
-/* Makes room for more bytes; false: failed, now or before. */
+/* Makes room for more bytes; false: failed, now or earlier. */
 static bool reserve(struct dt_tpl_builder *b, size_t more)
 {
     if (b->failed || more <= b->room - b->n)
@@ -203,7 +203,7 @@ void dt_tpl_add_times(struct dt_tpl_builder *b, struct dt_tpl_text text,
         return;
     if (__builtin_mul_overflow(text.n, (size_t)times, &bytes) ||
         bytes > DT_TEMPLATE_BYTES)
-        bytes = DT_TEMPLATE_BYTES; /* which there is no room for */
+        bytes = DT_TEMPLATE_BYTES; /* more than there is room for */
     if (!reserve(b, bytes))
         return;
     char *to = b->s + b->n;

@@ -105,7 +105,7 @@ bool dt_tpl_eval_args(struct dt_tpl_run *r, const struct dt_tpl_call *call,
     return true;
 }
 
-/* The argument for a parameter; *given: whether there is one. */
+/* The argument for a parameter; *given: whether the call has one. */
 static bool macro_argument(struct dt_tpl_run *r,
                            const struct dt_tpl_node *macro, size_t i,
                            const struct dt_tpl_args *args, size_t *named,

@@ -88,8 +88,8 @@ static bool filter_string(const struct use *use)
            value_text(use, &use->out->text);
 }
 
-/* Nothing is escaped here; what jinja2 would escape later, next to a string
- * that is marked as safe, is refused.
+/* Nothing is escaped here. Joining a text that is marked as safe to one that
+ * jinja2 would then escape is refused.
  */
 static bool filter_safe(const struct use *use)
 {
@@ -105,7 +105,8 @@ static bool filter_tojson(const struct use *use)
     return dt_tpl_to_json(use->r, &use->value, use->args, &use->out->text);
 }
 
-/* Blanks before each line but, usually, the first and empty ones. */
+/* Indents each line with blanks, usually except for the first and empty ones.
+ */
 static bool filter_indent(const struct use *use)
 {
     struct dt_tpl_builder b = {.run = use->r};
@@ -132,7 +133,7 @@ static bool filter_indent(const struct use *use)
     if (!dt_tpl_scan(use->r, text, 1))
         return false;
     if (text.n > 0 && text.s[text.n - 1] == '\r')
-        text.n--; /* jinja2 adds a newline, which makes them one line end */
+        text.n--; /* jinja2 adds a newline; both are one line end */
     for (size_t at = 0, line = 0; at <= text.n; line++) {
         size_t end = at, ends = 0;
         while (end < text.n && (ends = dt_tpl_line_end(text, end)) == 0)
@@ -240,7 +241,7 @@ static bool filter_attr(const struct use *use)
 /* --- numbers --- */
 
 /* Copies a number without Python's underscores, each of which is between two
- * digits. False: it is none, or too long.
+ * digits. False: it is not a number, or too long.
  */
 static bool copy_number(struct dt_tpl_text text, char *copy, size_t size)
 {
@@ -261,7 +262,7 @@ static bool copy_number(struct dt_tpl_text text, char *copy, size_t size)
     return n > 0;
 }
 
-/* A number that a text is, with Python's blanks and underscores. */
+/* Parses a text as a number, with Python's blanks and underscores. */
 static bool parse_number(struct dt_tpl_text text, bool whole,
                          struct dt_tpl_value *out)
 {
@@ -492,7 +493,7 @@ static bool divides(struct dt_tpl_run *r, const struct dt_tpl_value *value,
            dt_tpl_equal(r, &result, &expected, out);
 }
 
-/* Python's "is": for values that are one object wherever they are. */
+/* Python's "is", for values that Python keeps as one object. */
 static bool is_same(struct dt_tpl_run *r, const struct dt_tpl_value *a,
                     const struct dt_tpl_value *b, bool *out)
 {

@@ -96,8 +96,9 @@ static bool call_raise(struct dt_tpl_run *r, const struct dt_tpl_args *args)
                        (int)(text.n < 400 ? text.n : 400), text.s);
 }
 
-/* Copies a format with what Python writes of midnight without a time zone where
- * C writes something else: %f, and nothing for %z and %Z. False: no room.
+/* Copies a format with the text that Python writes for midnight without a time
+ * zone where C would write another: %f, and nothing for %z and %Z. False: no
+ * room.
  */
 static bool copy_format(struct dt_tpl_text format, char *copy, size_t size)
 {
@@ -164,7 +165,7 @@ bool dt_tpl_find_function(struct dt_tpl_text name, struct dt_tpl_value *out)
     return false;
 }
 
-/* Calls a function of functions.c. */
+/* Calls a function. */
 bool dt_tpl_function(struct dt_tpl_run *r, enum dt_tpl_function function,
                      const struct dt_tpl_args *args, struct dt_tpl_value *out)
 {
@@ -228,7 +229,7 @@ static bool unsupported(struct dt_tpl_run *r, const struct dt_tpl_method *m)
 
 /* --- objects --- */
 
-/* The keys, values or pairs of an object as a view. */
+/* A view of the keys, values or pairs of an object. */
 static bool view_of(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
                     char what, struct dt_tpl_value *out)
 {
@@ -393,7 +394,9 @@ static bool find_method(struct dt_tpl_run *r, const struct dt_tpl_value *value,
     return true;
 }
 
-/* Refuses what values have in Python and not here, which would be empty. */
+/* Refuses attributes that values have in Python but not here, which would
+ * otherwise be undefined.
+ */
 static bool check_attribute(struct dt_tpl_run *r,
                             const struct dt_tpl_value *value,
                             struct dt_tpl_text name)
@@ -456,7 +459,7 @@ bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
     return find_method(r, value, name, out);
 }
 
-/* The item of a list or text at an index; undefined outside. */
+/* The item of a list or text at an index; undefined if it is out of range. */
 static bool item_at(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                     int64_t index, struct dt_tpl_value *out)
 {

@@ -3,7 +3,7 @@
  * lexer.c - splits a template into text and the tokens of its tags
  *
  * White space around tags, as jinja2 with trim_blocks and lstrip_blocks: a
- * newline behind a block or comment is dropped, and so are blanks before one
+ * newline after a block or comment is dropped, and so are blanks before one
  * that begins its line. "-" at either end of a tag drops all white space there,
  * "+" keeps it.
  */
@@ -20,7 +20,7 @@ struct lexer {
     struct dt_tpl_tokens *tokens;
     struct dt_tpl_text source;
     size_t at;
-    bool line_starts; /* the tag before ended with a newline, or none was */
+    bool line_starts; /* no tag yet, or the last one ended with a newline */
     char open[256];   /* brackets that are not closed yet */
     size_t open_count;
     struct dt_error *err;
@@ -73,7 +73,7 @@ static size_t lexer_skip_space(const struct lexer *lx, size_t at)
 
 /* --- text --- */
 
-/* The text from `begin` up to a tag at `end`, whose sign is that. */
+/* The text from `begin` to a tag at `end`, which has this sign. */
 static struct dt_tpl_text text_before(const struct lexer *lx, size_t begin,
                                       size_t end, char sign, bool block)
 {
@@ -104,8 +104,8 @@ static int lexer_add_text(struct lexer *lx, size_t at, struct dt_tpl_text text)
     return 0;
 }
 
-/* Moves behind the end of a block or comment, which is `n` bytes without a
- * sign, and what white space it drops.
+/* Moves past the end of a block or comment, which is `n` bytes without a sign,
+ * and the white space that it drops.
  */
 static void lexer_end_block(struct lexer *lx, size_t n)
 {
@@ -121,7 +121,7 @@ static void lexer_end_block(struct lexer *lx, size_t n)
     lx->line_starts = lexer_peek(lx, lx->at - 1) == '\n';
 }
 
-/* At "#" of "{#". */
+/* Skips a comment, at the "#" of "{#". */
 static int lexer_comment(struct lexer *lx, size_t begin)
 {
     size_t at = lx->at;
@@ -151,7 +151,7 @@ static size_t tag_length(const struct lexer *lx, size_t at, const char *name)
     return lexer_has(lx, at, "%}") ? at + 2 - begin : 0;
 }
 
-/* {% raw %}, which has `n` bytes, and its text. */
+/* {% raw %}, which has `n` bytes, and the text in it. */
 static int lexer_raw(struct lexer *lx, size_t begin, size_t n)
 {
     size_t text = begin + n, at = text, end = 0;
@@ -183,8 +183,8 @@ static bool is_name_byte(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* Appends the character that an escape names. The length of the escape, or 0 if
- * it is broken.
+/* Appends the character that an escape stands for. The length of the escape, or
+ * 0 if it is invalid.
  */
 static size_t unescape(const char *s, size_t n, char *out, size_t *out_n)
 {
@@ -251,7 +251,7 @@ static int lexer_string(struct lexer *lx)
     return 0;
 }
 
-/* Decimal numbers; other bases are in no template. */
+/* Decimal numbers; no template uses other bases. */
 static int lexer_number(struct lexer *lx)
 {
     char digits[64];
@@ -292,7 +292,7 @@ static int lexer_number(struct lexer *lx)
     return 0;
 }
 
-/* Keeps the brackets in balance. */
+/* Checks that brackets match. */
 static int lexer_bracket(struct lexer *lx, char c)
 {
     static const char opens[] = "([{", closes[] = ")]}";
@@ -326,7 +326,7 @@ static int lexer_operator(struct lexer *lx)
     return lexer_fail(lx, lx->at, "this character is not known in a tag");
 }
 
-/* Whether the tag ends here; moves behind it. */
+/* Whether the tag ends here; moves past its end. */
 static bool lexer_tag_ends(struct lexer *lx, bool block)
 {
     const char *end = block ? "%}" : "}}";

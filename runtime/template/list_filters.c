@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_filters.c - filters that go over items */
+/* list_filters.c - filters of lists */
 #include "config.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bool value_at(struct dt_tpl_run *r, struct dt_tpl_value value,
     return true;
 }
 
-/* A generator of the same number of items as `use` has; NULL: failed. */
+/* A generator with as many items as `use` has; NULL: failed. */
 static struct dt_tpl_list *new_generator(const struct use *use)
 {
     return dt_tpl_list(use->r, V_GENERATOR, 0, use->out);
@@ -70,7 +70,7 @@ static bool filter_first(const struct use *use)
     return dt_tpl_check_args(use->r, use->args, "first or last", "");
 }
 
-/* What is compared: an attribute, in lower case. */
+/* The key to compare: an attribute, in lower case. */
 static bool sort_key(const struct use *use, const struct dt_tpl_value *path,
                      bool sensitive, struct dt_tpl_value item,
                      struct dt_tpl_value *out)
@@ -232,7 +232,7 @@ static bool filter_sort(const struct use *use)
                        dt_tpl_true_arg(use->args, 0, "reverse"));
 }
 
-/* Pairs of an object. */
+/* Adds the pairs of an object. */
 static bool add_pairs(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
                       struct dt_tpl_list *list)
 {
@@ -302,7 +302,7 @@ static bool filter_unique(const struct use *use)
 
 /* --- map, select --- */
 
-/* Arguments from `skip` on. */
+/* The arguments from `skip` on. */
 static struct dt_tpl_args rest_of(const struct dt_tpl_args *args, size_t skip)
 {
     struct dt_tpl_args rest = *args;
@@ -383,7 +383,7 @@ static bool filter_select(const struct use *use)
     return true;
 }
 
-/* Lists of `n` items each. */
+/* Groups the items into lists of `n`. */
 static bool filter_batch(const struct use *use)
 {
     int64_t n;

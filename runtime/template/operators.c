@@ -200,7 +200,7 @@ static bool contains_item(struct dt_tpl_run *r, const struct dt_tpl_value *in,
     for (size_t i = 0; !*out && i < list->count; i++) {
         if (!dt_tpl_equal(r, &list->items[i], value, out))
             return false;
-        if (*out && in->kind == V_GENERATOR) /* what follows is still there */
+        if (*out && in->kind == V_GENERATOR) /* the items after it remain */
             in->list->at = in->list->count - list->count + i + 1;
     }
     return true;

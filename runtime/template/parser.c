@@ -181,7 +181,7 @@ static int parse_argument(struct dt_tpl_parser *p, struct dt_tpl_call *call)
     return value ? dt_tpl_nodes_add(p, &call->args, value) : -1;
 }
 
-/* Behind "(". */
+/* The arguments after "(". */
 static int parse_arguments(struct dt_tpl_parser *p, struct dt_tpl_call *call)
 {
     for (bool first = true; !dt_tpl_take_operator(p, ")"); first = false) {
@@ -199,7 +199,7 @@ static int parse_arguments(struct dt_tpl_parser *p, struct dt_tpl_call *call)
 
 /* --- primary expressions --- */
 
-/* Items up to `end`, the bracket that closes them. */
+/* Items up to `end`, the closing bracket. */
 static struct dt_tpl_node *parse_items(struct dt_tpl_parser *p,
                                        enum dt_tpl_node_kind kind,
                                        const char *end)
@@ -283,7 +283,7 @@ static struct dt_tpl_node *parse_name(struct dt_tpl_parser *p)
     return node->name >= 0 ? node : dt_tpl_too_many_names(p, node);
 }
 
-/* Strings that follow each other are one. */
+/* Adjacent strings are one. */
 static struct dt_tpl_node *parse_string(struct dt_tpl_parser *p)
 {
     struct dt_tpl_node *node = dt_tpl_node(p, E_CONST);
@@ -338,9 +338,9 @@ static struct dt_tpl_node *parse_primary(struct dt_tpl_parser *p)
     }
 }
 
-/* --- what follows a primary expression --- */
+/* --- suffixes of a primary expression --- */
 
-/* Behind "[": an index, or start:stop:step. */
+/* After "[": an index, or start:stop:step. */
 static struct dt_tpl_node *parse_subscript(struct dt_tpl_parser *p,
                                            struct dt_tpl_node *value)
 {
@@ -371,7 +371,7 @@ static struct dt_tpl_node *parse_subscript(struct dt_tpl_parser *p,
     return node;
 }
 
-/* Behind ".". */
+/* An attribute, after ".". */
 static struct dt_tpl_node *parse_attribute(struct dt_tpl_parser *p,
                                            struct dt_tpl_node *value)
 {
@@ -392,7 +392,7 @@ static struct dt_tpl_node *parse_attribute(struct dt_tpl_parser *p,
     return node;
 }
 
-/* Behind "(". */
+/* A call, after "(". */
 static struct dt_tpl_node *parse_call(struct dt_tpl_parser *p,
                                       struct dt_tpl_node *value)
 {
@@ -420,7 +420,7 @@ static struct dt_tpl_node *parse_postfix(struct dt_tpl_parser *p,
     return node;
 }
 
-/* A filter or test of a value: its name. */
+/* The name of a filter or test of a value. */
 static struct dt_tpl_node *parse_named(struct dt_tpl_parser *p,
                                        enum dt_tpl_node_kind kind,
                                        struct dt_tpl_node *value)
@@ -465,7 +465,7 @@ static bool at_test_argument(const struct dt_tpl_parser *p)
     }
 }
 
-/* Behind "is". */
+/* A test, after "is". */
 static struct dt_tpl_node *parse_test(struct dt_tpl_parser *p,
                                       struct dt_tpl_node *value)
 {
@@ -503,7 +503,7 @@ static struct dt_tpl_node *parse_suffixes(struct dt_tpl_parser *p,
     return node;
 }
 
-/* --- operators, from those that bind most --- */
+/* --- operators, from those that bind most tightly --- */
 
 static struct dt_tpl_node *parse_unary(struct dt_tpl_parser *p, bool suffixes)
 {
@@ -546,7 +546,7 @@ static const struct rank ranks[] = {
 
 static struct dt_tpl_node *parse_rank(struct dt_tpl_parser *p, int rank);
 
-/* What "~" joins. */
+/* Operands of "~". */
 static struct dt_tpl_node *parse_concat(struct dt_tpl_parser *p)
 {
     struct dt_tpl_node *first = parse_rank(p, 2), *node;
@@ -587,7 +587,7 @@ static struct dt_tpl_node *parse_rank(struct dt_tpl_parser *p, int rank)
     return left;
 }
 
-/* The comparison that the next token is; takes it. -1: none. */
+/* Takes a comparison operator if it is the next token. -1: it is not. */
 static int take_comparison(struct dt_tpl_parser *p)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* render.c - statements: what a template writes, and in which scope */
+/* render.c - runs statements, with the scopes of variables */
 #include "config.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ bool dt_tpl_set(struct dt_tpl_run *r, struct dt_tpl_frame *frame, int name,
     return true;
 }
 
-/* Enters a new scope; the caller sets r->frame back to its parent. */
+/* Enters a new scope; the caller sets r->frame to its parent again. */
 static bool open_scope(struct dt_tpl_run *r)
 {
     struct dt_tpl_frame *frame = dt_tpl_alloc(r, sizeof(*frame));
@@ -121,7 +121,7 @@ static bool unpack(struct dt_tpl_run *r, const struct dt_tpl_node *target,
     return true;
 }
 
-/* The variable of a name in the scopes around; NULL: none. */
+/* The variable of this name in the innermost scope that has it, or NULL. */
 static struct dt_tpl_value *find_variable(struct dt_tpl_run *r, int name)
 {
     for (struct dt_tpl_frame *f = r->frame; f; f = f->parent)
@@ -161,7 +161,7 @@ static bool exec_output(struct dt_tpl_run *r, const struct dt_tpl_node *node)
     return dt_tpl_show(r, &value, &text) && put_text(r, text);
 }
 
-/* Removes the items that the condition of the loop is not true for. */
+/* Removes the items for which the condition of the loop is false. */
 static bool filter_items(struct dt_tpl_run *r, const struct dt_tpl_node *node,
                          struct dt_tpl_list **list)
 {
@@ -209,7 +209,7 @@ static bool exec_for(struct dt_tpl_run *r, const struct dt_tpl_node *node)
         if (leaves)
             break;
     }
-    /* as in jinja2: also where break or continue has left each body */
+    /* as in jinja2: also if each body ended with break or continue */
     if (reached_end || node->other.count == 0)
         return true;
     bool done = open_scope(r) && exec_body(r, &node->other);
@@ -248,8 +248,8 @@ static bool filter_text(struct dt_tpl_run *r, const struct dt_tpl_node *filter,
     return dt_tpl_filter(r, filter->text, value, &args, out);
 }
 
-/* A body in a scope of its own. What break and continue leave is thrown away,
- * and the caller is left, too.
+/* Runs a body in a scope of its own. After break or continue its text is
+ * discarded, and the caller is left, too.
  */
 static bool capture_scope(struct dt_tpl_run *r, const struct dt_tpl_nodes *body,
                           struct dt_tpl_text *out)
@@ -286,7 +286,7 @@ static bool exec_filter(struct dt_tpl_run *r, const struct dt_tpl_node *node)
            dt_tpl_show(r, &value, &text) && put_text(r, text);
 }
 
-/* The macro of a node, in the scope of now. */
+/* The macro of a node, in the current scope. */
 static bool make_macro(struct dt_tpl_run *r, const struct dt_tpl_node *node,
                        struct dt_tpl_value *out)
 {
@@ -348,8 +348,8 @@ static bool exec_with(struct dt_tpl_run *r, const struct dt_tpl_node *node)
     return done;
 }
 
-/* Adds a span of the text that ends here, and that takes in those which were
- * added since there were `kept` of them.
+/* Adds a span of the text that ends here. It replaces the spans inside it,
+ * which are those after the first `kept`.
  */
 static bool add_span(struct dt_tpl_run *r, size_t begin, size_t kept)
 {
@@ -364,8 +364,8 @@ static bool add_span(struct dt_tpl_run *r, size_t begin, size_t kept)
     return true;
 }
 
-/* The body, and where it is in the text. Inside of what is put into a variable
- * or a macro's result nobody knows where that will be.
+/* Runs the body and marks its text. A body whose text goes into a variable or
+ * into the result of a macro is not marked, as its place is not known yet.
  */
 static bool exec_generation(struct dt_tpl_run *r,
                             const struct dt_tpl_node *node)
@@ -433,9 +433,7 @@ struct dt_template_work {
     struct dt_tpl_arena arena;
 };
 
-/* Copies the text with newlines alone as line ends, and without the one at its
- * end.
- */
+/* Copies the text with "\n" as line ends, without one at its end. */
 static char *copy_source(const char *text, size_t *bytes)
 {
     char *source = malloc(*bytes + 1);

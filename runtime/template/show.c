@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show.c - values as text: what Python's str and repr, and tojson, write */
+/* show.c - values as text, as Python's str and repr and tojson write them */
 #include "config.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static void print_float(double d, char out[48])
         snprintf(out, 48, "%.*f", precision - exponent, d);
 }
 
-/* Writes a scalar that both repr and JSON have; false: it is none. */
+/* Writes a scalar that both repr and JSON have; false: it is not one. */
 static bool add_number(struct dt_tpl_builder *b,
                        const struct dt_tpl_value *value)
 {
@@ -53,7 +53,7 @@ static bool add_number(struct dt_tpl_builder *b,
 
 /* --- repr --- */
 
-/* The quote, and "\n" and the like; 0: there is no short escape. */
+/* The second character of a short escape such as "\n"; 0: there is none. */
 static char short_escape(uint32_t c, char quote)
 {
     return c == '\n'                                ? 'n'
@@ -92,7 +92,7 @@ static void add_quoted(struct dt_tpl_builder *b, struct dt_tpl_text text)
     dt_tpl_add(b, &quote, 1);
 }
 
-/* What Python's repr gives. */
+/* Writes a value as Python's repr does. */
 static void add_repr(struct dt_tpl_builder *b,
                      const struct dt_tpl_value *value);
 
@@ -224,7 +224,7 @@ static void json_line(struct json *json)
 
 static void json_add(struct json *json, const struct dt_tpl_value *value);
 
-/* Before an item; `first` opens the bracket. */
+/* Begins an item; the `first` one opens the bracket. */
 static void json_item(struct json *json, bool first)
 {
     if (!first)
@@ -269,7 +269,7 @@ static struct dt_tpl_pair *sorted_pairs(struct json *json,
     return pairs;
 }
 
-/* Keys are strings; numbers, booleans and none become such. */
+/* Keys are strings; numbers, booleans and none are converted. */
 static void json_key(struct json *json, const struct dt_tpl_value *key)
 {
     if (key->kind == V_STRING) {
@@ -344,7 +344,7 @@ static void json_add(struct json *json, const struct dt_tpl_value *value)
     b->run->depth--;
 }
 
-/* indent: none, a number of blanks, or a text. */
+/* Reads `indent`: none, a number of blanks, or a text. */
 static bool json_indent(struct json *json, const struct dt_tpl_value *indent)
 {
     struct dt_tpl_run *r = json->b.run;

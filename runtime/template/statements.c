@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statements.c - parses what stands in {% %}, and whole templates */
+/* statements.c - parses the contents of {% %}, and whole templates */
 #include "config.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static int end_block(struct dt_tpl_parser *p)
     return 0;
 }
 
-/* The body behind a tag, up to {% end %}. */
+/* The body after a tag, up to {% end %}. */
 static int parse_block(struct dt_tpl_parser *p, const char *end,
                        struct dt_tpl_nodes *body)
 {
@@ -35,7 +35,7 @@ static int parse_block(struct dt_tpl_parser *p, const char *end,
 
 /* --- targets of assignments --- */
 
-/* A name, or a name's attribute. */
+/* A name, or an attribute of a name. */
 static struct dt_tpl_node *parse_target_name(struct dt_tpl_parser *p)
 {
     static const char *const reserved[] = {"true", "false", "none",
@@ -61,7 +61,7 @@ static struct dt_tpl_node *parse_target_name(struct dt_tpl_parser *p)
     return node;
 }
 
-/* One target, or several that a value is unpacked into. */
+/* One target, or several for the items of the value. */
 static struct dt_tpl_node *parse_target(struct dt_tpl_parser *p)
 {
     struct dt_tpl_node *tuple = dt_tpl_node(p, E_TUPLE), *first = NULL;
@@ -91,7 +91,7 @@ static struct dt_tpl_node *parse_target(struct dt_tpl_parser *p)
     return comma ? tuple : first;
 }
 
-/* --- statements, behind their names --- */
+/* --- statements, after their names --- */
 
 static int parse_for(struct dt_tpl_parser *p, struct dt_tpl_node *node)
 {
@@ -125,7 +125,7 @@ static int parse_for(struct dt_tpl_parser *p, struct dt_tpl_node *node)
     return 0;
 }
 
-/* Behind "if" or "elif", which ends with what ends the whole. */
+/* After "if" or "elif", up to the "endif" of the whole statement. */
 static int parse_if(struct dt_tpl_parser *p, struct dt_tpl_node *node)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
@@ -302,7 +302,7 @@ static const struct {
     {"print", S_OUTPUT, parse_print},
 };
 
-/* Behind "{%". */
+/* A statement, after "{%". */
 static int parse_statement(struct dt_tpl_parser *p, struct dt_tpl_nodes *body)
 {
     static const char *const others[] = {"block",  "extends", "include",
@@ -353,7 +353,8 @@ static bool at_one_of(const struct dt_tpl_parser *p, const char *const *names)
     return false;
 }
 
-/* Statements up to a tag with one of the names `ends`, and stops at this name.
+/* Statements up to a tag with one of the names `ends`; the name itself stays
+ * the next token.
  */
 static int parse_body(struct dt_tpl_parser *p, const char *const *ends,
                       struct dt_tpl_nodes *body)

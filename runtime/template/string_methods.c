@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* string_methods.c - methods of strings, as Python's */
+/* string_methods.c - methods of strings, as in Python */
 #include "config.h"
 
 #include <stdio.h>
@@ -27,8 +27,8 @@ static bool is_method(const struct call *call, const char *name)
     return dt_tpl_text_is(call->name, name);
 }
 
-/* Counts the steps of a search for a text; one from the end may take the
- * product of both lengths.
+/* Counts the steps of a search for a text; a search from the end may take as
+ * many as the product of both lengths.
  */
 static bool charge_search(const struct call *call, struct dt_tpl_text what,
                           bool from_end)
@@ -87,7 +87,7 @@ static bool add_part(const struct call *call, struct dt_tpl_list *list,
         dt_tpl_string((struct dt_tpl_text){call->self.s + begin, end - begin}));
 }
 
-/* At white space; `most` splits. */
+/* Splits at white space, at most `most` times. */
 static bool split_space(const struct call *call, int64_t most,
                         struct dt_tpl_list *list)
 {
@@ -121,7 +121,7 @@ static bool split_at(const struct call *call, struct dt_tpl_text mark,
     return add_part(call, list, begin, call->self.n);
 }
 
-/* From the end; the parts are put into order afterwards. */
+/* Splits from the end; the parts are put into order afterwards. */
 static bool split_at_last(const struct call *call, struct dt_tpl_text mark,
                           int64_t most, struct dt_tpl_list *list)
 {
@@ -218,7 +218,9 @@ static bool method_partition(const struct call *call)
 
 /* --- find --- */
 
-/* Whether a text is at the end that the method asks for. False: failed. */
+/* Whether the text begins or ends with another, as the method asks. False:
+ * failed.
+ */
 static bool at_end(const struct call *call, struct dt_tpl_text what, bool *out)
 {
     const bool last =

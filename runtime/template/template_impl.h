@@ -22,10 +22,10 @@ struct dt_tpl_run;
 
 /* --- memory --- */
 
-/* Memory that is freed as one. */
+/* Memory that is freed as a whole. */
 struct dt_tpl_arena {
-    struct dt_tpl_chunk *chunks; /* the one in use first */
-    size_t total;                /* bytes of all of them */
+    struct dt_tpl_chunk *chunks; /* the current one first */
+    size_t total;                /* bytes in all chunks */
 };
 
 /* Zeroed bytes, or NULL: out of memory. */
@@ -81,7 +81,7 @@ struct dt_tpl_value {
 struct dt_tpl_list {
     struct dt_tpl_value *items;
     size_t count, room;
-    size_t at; /* of a generator: items that it has given */
+    size_t at; /* of a generator: items already given */
 };
 
 struct dt_tpl_pair {
@@ -120,20 +120,20 @@ enum dt_tpl_function {
     F_UNSUPPORTED, /* cycler, joiner, lipsum, self */
 };
 
-/* What fails below returns false, or NULL, with the error set. */
+/* Functions below that fail return false, or NULL, with the error set. */
 
 /* "a string", for messages. */
 const char *dt_tpl_kind_name(const struct dt_tpl_value *value);
-/* Whether a condition holds for it, as in Python. */
+/* Whether the value counts as true in Python. */
 bool dt_tpl_truth(const struct dt_tpl_value *value);
 bool dt_tpl_is_number(const struct dt_tpl_value *value); /* or a boolean */
-/* Of a number: as a double; of INT and BOOL: as an integer. */
+/* A number as a double; INT and BOOL as an integer. */
 double dt_tpl_number(const struct dt_tpl_value *value);
 int64_t dt_tpl_integer(const struct dt_tpl_value *value);
 /* ==, for any two values. */
 bool dt_tpl_equal(struct dt_tpl_run *r, const struct dt_tpl_value *a,
                   const struct dt_tpl_value *b, bool *out);
-/* -1, 0 or 1 to *out; fails if they have no order. */
+/* -1, 0 or 1 to *out; fails if the values have no order. */
 bool dt_tpl_order(struct dt_tpl_run *r, const struct dt_tpl_value *a,
                   const struct dt_tpl_value *b, int *out);
 /* Whether texts have the same bytes. */
@@ -156,19 +156,19 @@ bool dt_tpl_list_add(struct dt_tpl_run *r, struct dt_tpl_list *list,
                      struct dt_tpl_value value);
 /* A new object. */
 bool dt_tpl_dict(struct dt_tpl_run *r, struct dt_tpl_value *out);
-/* The value of a key of any kind to *out, NULL if there is none. */
+/* Sets *out to the value of a key of any kind, or NULL if there is none. */
 bool dt_tpl_dict_find(struct dt_tpl_run *r, const struct dt_tpl_dict *dict,
                       const struct dt_tpl_value *key,
                       struct dt_tpl_value **out);
-/* Sets the value of a key, or adds it. */
+/* Sets the value of a key, adding the key if needed. */
 bool dt_tpl_dict_set(struct dt_tpl_run *r, struct dt_tpl_dict *dict,
                      struct dt_tpl_value key, struct dt_tpl_value value);
-/* The items that a loop goes over. A generator has no more then. */
+/* The items for a loop. A generator has none left then. */
 bool dt_tpl_iterate(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                     struct dt_tpl_list **out);
 /* The number of items; false if it has none. */
 bool dt_tpl_length(const struct dt_tpl_value *value, size_t *out);
-/* The value of JSON, whose strings it shares; `depth` is 0 outside. */
+/* The value of JSON, whose strings it shares; `depth` is 0 at the top. */
 bool dt_tpl_from_json(struct dt_tpl_run *r, const json_t *json, int depth,
                       struct dt_tpl_value *out);
 
@@ -181,24 +181,24 @@ struct dt_tpl_builder {
     size_t n, room;
     bool failed;
 };
-/* Appends bytes; nothing after it has failed. */
+/* Appends bytes; does nothing after a failure. */
 void dt_tpl_add(struct dt_tpl_builder *b, const char *s, size_t n);
 void dt_tpl_add_text(struct dt_tpl_builder *b, struct dt_tpl_text text);
 void dt_tpl_add_string(struct dt_tpl_builder *b, const char *s);
-/* Appends a text many times; more than there may be fails before it is made. */
+/* Appends a text many times; fails before it makes more than the limit. */
 void dt_tpl_add_times(struct dt_tpl_builder *b, struct dt_tpl_text text,
                       int64_t times);
 /* The whole text. */
 bool dt_tpl_built(const struct dt_tpl_builder *b, struct dt_tpl_text *out);
 
-/* What {{ }} writes of a value. */
+/* Appends the text that {{ }} gives for a value. */
 bool dt_tpl_show(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                  struct dt_tpl_text *out);
 /* The filter tojson. */
 bool dt_tpl_to_json(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                     const struct dt_tpl_args *args, struct dt_tpl_text *out);
 
-/* Characters, that is code points, and where they are. */
+/* Characters, that is, code points, and their places. */
 size_t dt_tpl_sequence(struct dt_tpl_text text, size_t at); /* bytes of one */
 uint32_t dt_tpl_code_point(struct dt_tpl_text text, size_t at);
 size_t dt_tpl_write(uint32_t code_point, char out[4]); /* its bytes */
@@ -217,26 +217,26 @@ size_t dt_tpl_find(struct dt_tpl_text text, struct dt_tpl_text what,
 size_t dt_tpl_find_last(struct dt_tpl_text text, struct dt_tpl_text what);
 
 enum dt_tpl_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_SWAP, CASE_FOLD };
-/* The text in another case. */
+/* Converts the text to another case. */
 bool dt_tpl_change_case(struct dt_tpl_run *r, struct dt_tpl_text text,
                         enum dt_tpl_case to, struct dt_tpl_text *out);
 /* The first character of each word in upper case, the others in lower case;
- * what words are depends on whether this is str.title or the filter.
+ * words are those of str.title, or of the filter.
  */
 bool dt_tpl_title(struct dt_tpl_run *r, struct dt_tpl_text text, bool method,
                   struct dt_tpl_text *out);
 /* As str.capitalize. */
 bool dt_tpl_capitalize(struct dt_tpl_run *r, struct dt_tpl_text text,
                        struct dt_tpl_text *out);
-/* The length of the end of a line at an offset, as str.splitlines knows it; 0:
- * there is none.
+/* The length of the line end at an offset, as for str.splitlines; 0: there is
+ * none.
  */
 size_t dt_tpl_line_end(struct dt_tpl_text text, size_t at);
 /* As str.replace; most < 0: all. */
 bool dt_tpl_replace(struct dt_tpl_run *r, struct dt_tpl_text text,
                     struct dt_tpl_text old, struct dt_tpl_text new,
                     int64_t most, struct dt_tpl_text *out);
-/* str.isupper and the like; false for a name that is none of them. */
+/* str.isupper and similar tests; false for any other name. */
 bool dt_tpl_text_test(struct dt_tpl_text text, struct dt_tpl_text name,
                       bool *out);
 
@@ -250,7 +250,7 @@ enum dt_tpl_node_kind {
     E_DICT,  /* items: key, value, key, ... */
     E_ATTR,  /* a.text */
     E_ITEM,  /* a[b] */
-    E_SLICE, /* items: three, NULL where left out */
+    E_SLICE, /* items: three, NULL if left out */
     E_CALL,  /* a(call) */
     E_FILTER,
     E_TEST, /* a is text(call) */
@@ -376,7 +376,7 @@ struct dt_tpl_parser {
     struct dt_tpl_tokens tokens;
     size_t next;
     int depth;
-    int loops; /* that break and continue may leave here */
+    int loops; /* loops that break and continue may leave */
     struct dt_error *err;
 };
 
@@ -385,7 +385,7 @@ int dt_tpl_error(const struct dt_template *template, uint32_t at, int status,
                  struct dt_error *err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Splits the source into tokens, of the template's arena. -1 and err. */
+/* Splits the source into tokens, in the template's arena. -1 and err. */
 int dt_tpl_lex(struct dt_template *template, struct dt_tpl_tokens *tokens,
                struct dt_error *err);
 
@@ -400,28 +400,29 @@ int dt_tpl_nodes_add(struct dt_tpl_parser *p, struct dt_tpl_nodes *nodes,
                      struct dt_tpl_node *node);
 /* The number of a name; -1: there are too many, or out of memory. */
 int dt_tpl_name(struct dt_template *template, struct dt_tpl_text text);
-/* Says so, for a node; NULL. */
+/* The error for a node; NULL. */
 struct dt_tpl_node *dt_tpl_too_many_names(const struct dt_tpl_parser *p,
                                           const struct dt_tpl_node *node);
 
-/* The next token; whether a token is of this kind and text. */
+/* The next token; whether a token has this kind and text. */
 const struct dt_tpl_token *dt_tpl_token(const struct dt_tpl_parser *p);
-/* Of the next token: whether it is this name or operator; takes it if so. */
+/* Whether the next token is this name or operator; takes it if so. */
 bool dt_tpl_is_name(const struct dt_tpl_parser *p, const char *name);
 bool dt_tpl_is_operator(const struct dt_tpl_parser *p, const char *op);
 bool dt_tpl_take_name(struct dt_tpl_parser *p, const char *name);
 bool dt_tpl_take_operator(struct dt_tpl_parser *p, const char *op);
-/* Takes an operator, or -1 and err. */
+/* Takes an operator. -1 and err: it is not next. */
 int dt_tpl_expect(struct dt_tpl_parser *p, const char *op);
 /* "expected <what>, got <the next token>"; NULL. */
 struct dt_tpl_node *dt_tpl_unexpected(struct dt_tpl_parser *p,
                                       const char *what);
 
-/* Expressions; NULL and err. */
+/* Parses an expression; NULL and err. */
 struct dt_tpl_node *dt_tpl_parse_expression(struct dt_tpl_parser *p);
 struct dt_tpl_node *dt_tpl_parse_or(struct dt_tpl_parser *p);
 struct dt_tpl_node *dt_tpl_parse_tuple(struct dt_tpl_parser *p);
-/* A filter after its "|", applied to `node`, and those that follow it. */
+/* Parses a filter after its "|", applied to `node`, and the filters after it.
+ */
 struct dt_tpl_node *dt_tpl_parse_filters(struct dt_tpl_parser *p,
                                          struct dt_tpl_node *node);
 
@@ -442,7 +443,7 @@ struct dt_tpl_run {
     struct dt_tpl_arena *arena;
     struct dt_template_text *out;
     struct dt_tpl_frame *frame;
-    const struct dt_tpl_node *node; /* that is evaluated, for messages */
+    const struct dt_tpl_node *node; /* the node being evaluated, for messages */
     uint64_t steps;
     int depth, captures;
     enum { GO_ON, BREAK, CONTINUE } control;
@@ -457,18 +458,19 @@ struct dt_tpl_args {
     size_t keyword_count;
 };
 
-/* Everything below returns false with the error set, unless it says otherwise;
+/* Functions below return false with the error set, unless they say otherwise;
  * dt_tpl_fail always does.
  */
 bool dt_tpl_fail(struct dt_tpl_run *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* That a value is not defined. */
+/* Fails because a value is not defined. */
 bool dt_tpl_fail_undefined(struct dt_tpl_run *r,
                            const struct dt_tpl_value *value);
-/* Counts a step, and one more for every 64 bytes: of work as fast as memcpy. */
+/* Counts a step, and one more for every 64 bytes: for work as fast as memcpy.
+ */
 bool dt_tpl_step(struct dt_tpl_run *r, size_t bytes);
-/* Counts the steps of work on each character of a text, of which `work` says
- * how much; 1 for a look at it, 4 for a table of Unicode.
+/* Counts the steps of work on each character of a text, of `work` units: 1 to
+ * look at it, 4 to look it up in a table of Unicode.
  */
 bool dt_tpl_scan(struct dt_tpl_run *r, struct dt_tpl_text text, size_t work);
 /* Zeroed memory of the rendering; NULL: failed. */
@@ -479,7 +481,7 @@ bool dt_tpl_deeper(struct dt_tpl_run *r);
 /* Evaluates an expression. */
 bool dt_tpl_eval(struct dt_tpl_run *r, const struct dt_tpl_node *node,
                  struct dt_tpl_value *out);
-/* Runs a body and takes what it has put as a string. */
+/* Runs a body and returns its text as a string. */
 bool dt_tpl_capture(struct dt_tpl_run *r, const struct dt_tpl_nodes *body,
                     struct dt_tpl_text *out);
 /* Sets a variable of a scope. */
@@ -498,9 +500,9 @@ bool dt_tpl_filter(struct dt_tpl_run *r, struct dt_tpl_text name,
 bool dt_tpl_test(struct dt_tpl_run *r, struct dt_tpl_text name,
                  const struct dt_tpl_value *value,
                  const struct dt_tpl_args *args, bool *out);
-/* Whether there is a filter of this name in list_filters.c. */
+/* Whether list_filters.c has a filter of this name. */
 bool dt_tpl_is_list_filter(struct dt_tpl_text name);
-/* Applies one of list_filters.c. */
+/* Applies a filter of list_filters.c. */
 bool dt_tpl_filter_list(struct dt_tpl_run *r, struct dt_tpl_text name,
                         struct dt_tpl_value value,
                         const struct dt_tpl_args *args,
@@ -525,7 +527,7 @@ bool dt_tpl_attribute(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                       struct dt_tpl_text name, struct dt_tpl_value *out);
 bool dt_tpl_item(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                  const struct dt_tpl_value *key, struct dt_tpl_value *out);
-/* value[start:stop:step]; an undefined bound is one left out. */
+/* value[start:stop:step]; an undefined bound is left out. */
 bool dt_tpl_slice(struct dt_tpl_run *r, const struct dt_tpl_value *value,
                   const struct dt_tpl_value bounds[3],
                   struct dt_tpl_value *out);
@@ -539,20 +541,23 @@ bool dt_tpl_compare(struct dt_tpl_run *r, enum dt_tpl_op op,
 
 /* --- arguments --- */
 
-/* Argument `position`, or that of the name; `fallback` if there is none. */
+/* Argument `position`, or the argument of this name; `fallback` if there is
+ * none.
+ */
 struct dt_tpl_value dt_tpl_arg(const struct dt_tpl_args *args, size_t position,
                                const char *name, struct dt_tpl_value fallback);
-/* The same of one kind; a failure otherwise. */
+/* The same for one kind; fails for others. */
 bool dt_tpl_text_arg(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                      size_t position, const char *name, const char *fallback,
                      struct dt_tpl_text *out);
 bool dt_tpl_int_arg(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                     size_t position, const char *name, int64_t fallback,
                     int64_t *out);
-/* Whether it is there and true. */
+/* Whether the argument is given and true. */
 bool dt_tpl_true_arg(const struct dt_tpl_args *args, size_t position,
                      const char *name);
-/* Whether there are not more arguments than these, "a, b, c", and no others. */
+/* Checks that the call has at most these arguments, "a, b, c", and no others.
+ */
 bool dt_tpl_check_args(struct dt_tpl_run *r, const struct dt_tpl_args *args,
                        const char *what, const char *names);
 

@@ -24,7 +24,6 @@ runtime/model
 runtime/model/families
 runtime/ops/cuda
 runtime/slurm
-runtime/template
 runtime/tokenizer
 runtime/tokenizer/chat
 spank
