@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - writes caches as a whole and checks them when they are opened */
+/* cache.c - writes caches atomically and checks them when they are opened */
 #include "config.h"
 
 #include <errno.h>
@@ -59,8 +59,8 @@ static void locate_parts(struct dt_cache *cache, const struct header *header)
 }
 
 /* XXH3 of the offsets, the sums, the notes and ranges of tokens spread over the
- * file: what can be made again is found before the run begins where that is
- * quick.
+ * file: damage that can be found quickly is found before the run begins, when
+ * the cache can be made again.
  */
 static uint64_t body_hash(const struct dt_cache *cache)
 {
@@ -126,7 +126,7 @@ static bool notes_fit(const struct dt_cache *cache)
            cache->notes[cache->notes_bytes - 1] == '\0';
 }
 
-/* Returns what is wrong with the mapped file, or NULL after filling the rest of
+/* Returns the defect of the mapped file, or NULL after filling the rest of
  * *cache.
  */
 static const char *examine_cache(struct dt_cache *cache, uint64_t key)
@@ -352,7 +352,7 @@ static int put_tokens(struct sink *sink, const uint32_t *tokens, uint64_t count)
     return 0;
 }
 
-/* The sums are written again when they are known. */
+/* The sums are written again once they are known. */
 static int put_body(struct sink *sink, const struct dt_cache *parts,
                     size_t part_count, bool one_example, size_t notes_limit,
                     struct header *header)
@@ -411,8 +411,8 @@ static int sum_body(const struct sink *sink, struct header *header)
     return munmap(data, cache.map.bytes);
 }
 
-/* Writes the body, then the header in front of it, which needs the sizes and
- * the checksum of the body. Returns -1 and errno on failure.
+/* Writes the body, then the header before it, which needs the sizes and the
+ * checksum of the body. Returns -1 and errno on failure.
  */
 static int write_cache(struct sink *sink, struct header header,
                        const struct dt_cache *parts, size_t part_count,

@@ -17,17 +17,17 @@
 #include "base/error.h"
 #include "base/file.h"
 
-/* Counted while the file is tokenized. */
+/* Counts while a file is tokenized. */
 struct dt_cache_counts {
     uint64_t lines;   /* lines that are not blank */
-    uint64_t bad;     /* bad lines, which are left out */
+    uint64_t bad;     /* bad lines, which are skipped */
     uint64_t pairs;   /* prompts with a completion */
     uint64_t seams;   /* pairs with a token that spans both */
     uint64_t renamed; /* messages with the role human or gpt */
     uint64_t targets; /* tokens with DT_TARGET_BIT */
 };
 
-/* A row costs the reading of the blocks that it is in, so they are small. */
+/* Reading a row means checking whole blocks, so they are small. */
 enum { DT_CACHE_BLOCK_TOKENS = 1 << 18 };
 
 /* Tokenized examples with their counts and notes, in memory or mapped. */
@@ -35,7 +35,7 @@ struct dt_cache {
     struct dt_map map; /* data is NULL if the cache is in memory; then, too: */
     char *path;
     const uint64_t *sums;   /* of blocks */
-    unsigned char *checked; /* blocks that were found good */
+    unsigned char *checked; /* blocks that have been checked */
     struct dt_cache_counts counts;
     uint64_t count, token_count, notes_bytes;
     const uint64_t *offsets; /* [count + 1], from 0 to token_count */
@@ -45,8 +45,8 @@ struct dt_cache {
 
 /* Maps a file and checks the whole header, offsets, sums and notes. Of the
  * tokens, it checks only up to 1M spread over the file, so that a file of any
- * size opens quickly; so the reader must call dt_cache_check, check that ids
- * are in range, and read in dt_guard_run. Release with dt_cache_close. -1:
+ * size opens quickly; the reader must call dt_cache_check, check that ids are
+ * in range, and read in dt_guard_run. Release with dt_cache_close. -1:
  * EX_NOINPUT, EX_IOERR, EX_DATAERR (not a cache, damaged, or made with another
  * key), EX_OSERR.
  */
@@ -54,9 +54,9 @@ int dt_cache_open(struct dt_cache *cache, const char *path, uint64_t key,
                   struct dt_error *err);
 void dt_cache_close(struct dt_cache *cache); /* a zeroed one is fine */
 
-/* Checks the blocks that `count` tokens from number `first` on are in, unless
- * that was done before. Any threads may call it, in dt_guard_run. -1:
- * EX_DATAERR, the file and the block, and what to do.
+/* Checks the blocks that contain the `count` tokens from number `first` on,
+ * unless they have been checked. Any thread may call it, in dt_guard_run. -1:
+ * EX_DATAERR, naming the file and the block, with a remedy.
  */
 int dt_cache_check(const struct dt_cache *cache, uint64_t first, uint64_t count,
                    struct dt_error *err);

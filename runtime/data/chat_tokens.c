@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chat_tokens.c - renders a conversation and encodes what it has become
+ * chat_tokens.c - renders a conversation and encodes the text
  *
- * Where control tokens in messages are to stay text, each is replaced by a
- * character of private use before the conversation is rendered, and comes back
- * as text between the template's own control tokens, which are encoded alone.
- * A control token always separates the text around it, so that the parts have
- * the same tokens as the whole.
+ * If control tokens in messages stay text, each is replaced by a character of
+ * private use before the conversation is rendered. It becomes text again
+ * between the template's own control tokens, which are encoded alone. A control
+ * token always separates the text around it, so the parts have the same tokens
+ * as the whole.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@ enum {
     STAND_INS = 4096,
 };
 
-/* Control tokens that messages spell. */
+/* Control tokens in the text of messages. */
 struct guard {
     struct dt_chat_coder *coder;
     const char *text[STAND_INS]; /* in the strings of messages */
@@ -66,7 +66,7 @@ static int guard_number(struct guard *g, const char *text, size_t bytes)
     return (int)g->count++;
 }
 
-/* The string, or one with stand-ins; NULL and err. */
+/* The string, with stand-ins if needed; NULL and err. */
 static json_t *guard_string(struct guard *g, json_t *string)
 {
     const struct dt_tokens *part = &g->coder->part;
@@ -137,8 +137,8 @@ static json_t *guard_value(struct guard *g, json_t *value)
 
 /* --- parts --- */
 
-/* Appends tokens, whose offsets become those of the whole text: `at` is where
- * their text begins there, and lengths differ by stand-ins in it.
+/* Appends tokens, whose offsets become those of the whole text: their text
+ * begins at `at` there, and its lengths differ where it has stand-ins.
  */
 static int append_part(const struct guard *g, const char *whole, size_t bytes,
                        size_t at, struct dt_tokens *out)
@@ -177,8 +177,8 @@ static int append_part(const struct guard *g, const char *whole, size_t bytes,
     return 0;
 }
 
-/* The bytes from `begin` to `end` with the texts that stand-ins stand for; NULL
- * and err.
+/* The bytes from `begin` to `end` with the texts in place of their stand-ins;
+ * NULL and err.
  */
 static char *expand(const struct guard *g, const char *whole, size_t begin,
                     size_t end, size_t *bytes)
@@ -248,7 +248,7 @@ static int encode_guarded(const struct guard *g, const char *whole,
     return rc;
 }
 
-/* Whether a string somewhere in the value has a stand-in of its own. */
+/* Whether a string anywhere in the value already has a stand-in. */
 static bool has_stand_in(const json_t *value)
 {
     const json_t *item;
@@ -295,7 +295,7 @@ static int encode_plain(struct dt_chat_coder *coder,
                      out, err);
 }
 
-/* Encodes with control tokens of messages and tools as text. */
+/* Encodes a conversation, with control tokens in messages and tools as text. */
 static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
                           unsigned flags, struct dt_chat_text *text,
                           struct dt_tokens *out)

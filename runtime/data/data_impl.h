@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_impl.h - what makes examples of lines (private to data/) */
+/* data_impl.h - declarations that files of data/ share (private to data/) */
 #ifndef DT_DATA_DATA_IMPL_H
 #define DT_DATA_DATA_IMPL_H
 
@@ -18,7 +18,7 @@
 
 /* ---- examples.c, examples_make.c: the cache of a file, in parts ---- */
 
-/* Everything that the content of a cache depends on, and where it goes. */
+/* Everything that the content of a cache depends on, and its place. */
 struct dt_make {
     const char *path;
     const struct dt_tokenizer *tokenizer;
@@ -27,15 +27,15 @@ struct dt_make {
     struct dt_map map;   /* the file, and its rows as lines of JSON, which may
                             be the same: */
     struct dt_map lines; /* if not, only while the cache is made */
-    bool is_text;        /* one document; else lines of: */
+    bool is_text;        /* one document; else lines, with: */
     enum dt_format format;
     enum dt_loss_on loss_on;
     struct dt_chat *chat; /* or NULL, and no_chat says why: */
     struct dt_error no_chat;
     uint64_t stamp; /* of the file now; 0 if it cannot be trusted */
     uint64_t key;
-    uint64_t bad_allowed; /* lines, while the cache is made */
-    char dir[PATH_MAX];   /* the folder that holds these: */
+    uint64_t bad_allowed; /* limit of bad lines, while the cache is made */
+    char dir[PATH_MAX];   /* the folder that holds: */
     char cache[PATH_MAX], parts_dir[PATH_MAX + 8];
 };
 
@@ -66,7 +66,7 @@ void dt_make_note(const struct dt_make *make, const char *fmt, ...)
 
 /* ---- chat_tokens.c: the tokens of a conversation ---- */
 
-/* What conversations are encoded with. */
+/* The means to encode conversations. */
 struct dt_chat_coder {
     const struct dt_tokenizer *tokenizer;
     const struct dt_chat *chat;
@@ -76,7 +76,7 @@ struct dt_chat_coder {
     struct dt_tokens part; /* scratch */
 };
 
-/* Renders a conversation to *text and encodes it to *out, with DT_CHAT_TRAINED
+/* Renders a conversation to *text and encodes it to *out; with DT_CHAT_TRAINED,
  * with offsets in text->whole. -1: EX_OSERR; EX_DATAERR as dt_chat_render.
  */
 int dt_chat_encode(struct dt_chat_coder *coder,

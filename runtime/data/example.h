@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * example.h - one example: how a line becomes one, and the words that hold it
+ * example.h - one example: the options that make it, and its layout in words
  *
  * The words are u32. Each is a token: the id, with DT_TARGET_BIT set if the
  * model is trained to predict it. The first token of an example has the bit,
- * too; where it starts a row, nothing predicts it, so the batch must ignore it.
+ * too; at the start of a row nothing predicts it, so the batch must ignore it.
  *
- * An example that is a preference pair begins with two words that are no
- * tokens: the margin's bits, and the number of tokens of the chosen side. They
- * are followed by the tokens of the chosen side and those of the rejected one,
- * each with the prompt in front, of which no token has DT_TARGET_BIT.
+ * An example that is a preference pair begins with two words that are not
+ * tokens: the margin's bits, and the number of tokens of the chosen side. The
+ * tokens of the chosen and of the rejected side follow, each after the prompt,
+ * whose tokens do not have DT_TARGET_BIT.
  */
 #ifndef DT_DATA_EXAMPLE_H
 #define DT_DATA_EXAMPLE_H
@@ -34,14 +34,14 @@ struct dt_example_options {
     const char *chat_template;  /* as in chat.h, or "none" */
     const char *chat_variables; /* JSON, as in chat.h */
     bool parse_special; /* text that spells a control token becomes it */
-    double bad_limit;   /* more than this share of bad lines is an error */
+    double bad_limit;   /* a larger share of bad lines is an error */
     int threads;
-    const char *cache_dir; /* NULL: beside the file, in .disttrain-cache */
+    const char *cache_dir; /* NULL: .disttrain-cache next to the file */
     bool (*stop)(void);    /* true ends the reading; see dt_stop_check; may be
                               NULL */
-    /* Bytes done, from any thread but one at a time; may be NULL. */
+    /* Bytes done, from one thread at a time; may be NULL. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
-    /* A bad line, or what was taken for something else; may be NULL. */
+    /* Told of a bad line, or of input that was interpreted; may be NULL. */
     void (*note)(void *ctx, const char *text);
     void *ctx;
 };
@@ -72,7 +72,7 @@ static inline void dt_pair_write(uint32_t *example, float margin,
     example[1] = (uint32_t)chosen_count;
 }
 
-/* Finds the parts of an example of `count` words. False: it holds no pair. */
+/* Finds the parts of an example of `count` words. False: it is not a pair. */
 static inline bool dt_pair_find(const uint32_t *example, size_t count,
                                 struct dt_pair *pair)
 {

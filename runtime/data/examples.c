@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples.c - finds the cache that belongs to a file and opens it */
+/* examples.c - finds the cache of a file and opens it */
 #include "config.h"
 
 #include <inttypes.h>
@@ -19,15 +19,15 @@
 
 enum {
     FIRST_LINES = 100, /* looked at for the format */
-    CHAT_VERSION = 3,  /* of what a chat template makes of messages */
-    LINES_VERSION = 1, /* of what readers of other forms make of rows */
-    YOUNG_S = 2,       /* longer than the clock of any file system */
+    CHAT_VERSION = 3,  /* of the text that chat templates make */
+    LINES_VERSION = 1, /* of the lines that readers of other forms make */
+    YOUNG_S = 2,       /* longer than the resolution of any file system */
 };
 
 struct dt_examples {
     struct dt_cache cache;
     uint64_t key;
-    size_t words; /* of an example that are no tokens */
+    size_t words; /* of an example that are not tokens */
 };
 
 /* --- the content of the file --- */
@@ -119,7 +119,7 @@ static int choose_loss(struct dt_make *make, struct dt_error *err)
 }
 
 /* Creates the chat template. Messages need one. A prompt, a completion or a
- * side of a pair may be messages, too, so that these fail without a template
+ * side of a pair may also be messages, so without a template such formats fail
  * only when a line needs it.
  */
 static int choose_chat(struct dt_make *make, struct dt_error *err)
@@ -145,7 +145,7 @@ static int choose_chat(struct dt_make *make, struct dt_error *err)
     return dt_error_prefix(err, "%s", make->path);
 }
 
-/* Without EOS nothing ends what no chat template renders. */
+/* Warns that without EOS, text that no chat template renders has no end. */
 static void warn_ends(const struct dt_make *make)
 {
     if (make->format != DT_FORMAT_MESSAGES &&
@@ -187,7 +187,7 @@ static void hash_string(XXH3_state_t *state, const char *string)
     XXH3_64bits_update(state, "", 1);
 }
 
-/* Hashes everything that the tokens depend on besides the file. */
+/* Hashes everything that the tokens depend on except the file. */
 static void hash_options(XXH3_state_t *state, const struct dt_make *make)
 {
     const struct dt_example_options *options = make->options;
@@ -243,7 +243,7 @@ static uint64_t stamp_of(const char *path)
     return XXH3_64bits(numbers, sizeof(numbers));
 }
 
-/* What read_content finds out about the whole file in dt_guard_run. */
+/* Results of read_content, for the whole file, in dt_guard_run. */
 struct content {
     const struct dt_make *make;
     uint64_t seed, hash;
@@ -319,7 +319,7 @@ static int name_cache(struct dt_make *make, struct dt_error *err)
 
 /* --- the interface --- */
 
-/* Finds what the file holds, and maps it. */
+/* Finds the file's format, and maps it. */
 static int open_file(struct dt_make *make, struct dt_error *err)
 {
     return dt_kind_find(make->path, dt_kind_asked_by(make->options->format),

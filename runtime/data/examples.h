@@ -28,13 +28,13 @@ int dt_examples_format(const char *path,
 
 struct dt_examples; /* an open cache */
 
-/* Makes or finds the cache of `path` and opens it. Several processes may do so
- * at a time, on a shared file system too: one makes it, whole or not at all
- * (temporary file, rename); one that was killed goes on from its last finished
- * part. *made: false if a fitting cache was there. NULL and err: EX_NOINPUT,
- * EX_DATAERR (file:line: what, of the first bad lines, when more than
- * bad_limit are bad; the loss asked for does not fit the format), EX_CONFIG
- * (the chat template is unknown), EX_CANTCREAT, EX_IOERR.
+/* Opens the cache of `path`, making it if needed. Several processes may do so
+ * at once, on a shared file system too: one makes it, whole or not at all
+ * (temporary file, rename); if one was killed, the next resumes after its last
+ * finished part. *made: false if a valid cache was there. NULL and err:
+ * EX_NOINPUT, EX_DATAERR (file:line: cause, of the first bad lines, when more
+ * than bad_limit are bad; the requested loss does not fit the format),
+ * EX_CONFIG (the chat template is unknown), EX_CANTCREAT, EX_IOERR.
  */
 struct dt_examples *dt_examples_open(const char *path,
                                      const struct dt_tokenizer *tokenizer,
@@ -42,7 +42,7 @@ struct dt_examples *dt_examples_open(const char *path,
                                      bool *made, struct dt_error *err);
 void dt_examples_close(struct dt_examples *examples); /* NULL is fine */
 
-/* The number of examples, and of bad lines, which are left out. */
+/* The number of examples, and of bad lines, which were skipped. */
 size_t dt_examples_count(const struct dt_examples *examples);
 uint64_t dt_examples_bad_lines(const struct dt_examples *examples);
 
@@ -60,9 +60,9 @@ uint64_t dt_examples_hash(const struct dt_examples *examples);
 const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
                            size_t *count);
 
-/* Checks the blocks of the cache that these of its tokens are in, the first
- * time that each is used. Any threads may call it, in dt_guard_run. -1:
- * EX_DATAERR, the file is damaged.
+/* Checks the blocks of the cache that contain these of its tokens, unless they
+ * have been checked. Any thread may call it, in dt_guard_run. -1: EX_DATAERR,
+ * the file is damaged.
  */
 int dt_examples_check(const struct dt_examples *examples,
                       const uint32_t *tokens, size_t count,

@@ -34,7 +34,7 @@ enum {
 
 #define LOOK_S 0.2 /* how often to check whether that process is done */
 
-/* --- how many lines may be bad, and what is said of them --- */
+/* --- the limit of bad lines, and messages --- */
 
 void dt_make_note(const struct dt_make *make, const char *fmt, ...)
 {
@@ -48,13 +48,13 @@ void dt_make_note(const struct dt_make *make, const char *fmt, ...)
     make->options->note(make->options->ctx, text);
 }
 
-/* How many of so many lines may be bad. */
+/* The number of bad lines allowed among so many. */
 static uint64_t bad_allowed(const struct dt_make *make, uint64_t lines)
 {
     return (uint64_t)(make->options->bad_limit * (double)lines);
 }
 
-/* Adds the first of these notes to an error. -1 */
+/* Adds the first of these notes to an error. Returns -1. */
 static int show_notes(const struct dt_make *make, const char *notes,
                       size_t bytes, struct dt_error *err)
 {
@@ -67,8 +67,8 @@ static int show_notes(const struct dt_make *make, const char *notes,
     return -1;
 }
 
-/* Says that so many bad lines are too many, however many come, with the first
- * of the notes, each `line: cause` and a NUL. -1: EX_DATAERR, always.
+/* Says that so many bad lines are too many, with the first of the notes, each
+ * `line: cause` and a NUL; later lines may be bad, too. -1: EX_DATAERR, always.
  */
 static int refuse_bad(const struct dt_make *make, uint64_t bad,
                       const char *notes, size_t bytes, struct dt_error *err)
@@ -81,7 +81,7 @@ static int refuse_bad(const struct dt_make *make, uint64_t bad,
     return show_notes(make, notes, bytes, err);
 }
 
-/* Checks how many lines of a whole file are bad, and that there is an example.
+/* Checks the number of bad lines of a whole file, and that there is an example.
  * -1: EX_DATAERR.
  */
 static int check_cache(const struct dt_make *make, const struct dt_cache *cache,
@@ -168,7 +168,7 @@ static int end_example(struct draft *draft, struct dt_error *err)
     return 0;
 }
 
-/* Counts a bad line. The first PART_NOTES of them are noted with the cause.
+/* Counts a bad line, and notes the first PART_NOTES of them with their causes.
  */
 static int note_bad(struct draft *draft, uint64_t line,
                     const struct dt_error *what, struct dt_error *err)
@@ -190,7 +190,7 @@ static int note_bad(struct draft *draft, uint64_t line,
     return 0;
 }
 
-/* What ids in lines are smaller than. */
+/* The limit of ids in lines. */
 static size_t id_limit(const struct dt_make *make)
 {
     return make->options->vocab_size > 0
@@ -198,7 +198,7 @@ static size_t id_limit(const struct dt_make *make)
                : dt_tokenizer_vocab_size(make->tokenizer);
 }
 
-/* Appends the tokens of a line; its record decides how they are counted. */
+/* Appends the tokens of a line; its record decides how to count them. */
 static int add_record(struct draft *draft, const struct dt_make *make,
                       struct dt_masker *masker, const char *line, size_t length,
                       struct dt_error *err)
@@ -324,7 +324,7 @@ static void copy_bytes(void *ctx)
 }
 
 /* Counts bad lines of all parts. -1: EX_DATAERR with the first of these notes,
- * they are too many already.
+ * there are too many already.
  */
 static int count_bad(struct work *work, uint64_t more, const char *notes,
                      size_t bytes, struct dt_error *err)
@@ -374,7 +374,7 @@ static int make_draft(struct work *work, struct dt_masker *masker,
     while ((line = dt_jsonl_next(draft->source, end, &at, &number, &length)) !=
            NULL)
         if (dt_stop_check(&stop, make->path, err) < 0 ||
-            work->failed || /* nobody needs this part any more */
+            work->failed || /* nobody needs this part any longer */
             draft_counted(work, masker, draft, line, length, number, err) < 0)
             return -1;
     return 0;
@@ -454,7 +454,7 @@ static void report_part(struct work *work, size_t i, int rc,
     pthread_mutex_unlock(&work->lock);
 }
 
-/* Opens a part, which is made before if no process that was killed has done so.
+/* Opens a part. Makes it first, unless a process that was killed has made it.
  */
 static int open_part(struct work *work, struct dt_masker *masker, size_t i,
                      struct dt_error *err)
@@ -517,7 +517,7 @@ static int open_parts(const struct dt_make *make, const struct dt_part *parts,
     return work.failed ? -1 : 0;
 }
 
-/* Makes the cache by way of its parts. */
+/* Makes the cache from its parts. */
 static int join_parts(const struct dt_make *make, const struct dt_part *parts,
                       size_t count, struct dt_error *err)
 {
@@ -544,8 +544,8 @@ struct cutting {
     uint64_t lines; /* of a file that is no text, blank ones too */
 };
 
-/* Cuts the file into parts: JSONL between any two lines, text only where the
- * cut does not change the tokens.
+/* Cuts the file into parts: JSONL between any two lines, text only where a cut
+ * does not change the tokens.
  */
 static void cut_parts(void *ctx)
 {
@@ -604,7 +604,9 @@ static int make_of_rows(struct dt_make *make, struct dt_error *err)
 
 /* --- one maker at a time --- */
 
-/* When the other process last finished a part, in the file system's clock. */
+/* The time at which the other process last finished a part, by the file
+ * system's clock.
+ */
 static struct timespec progress_of(const struct dt_make *make)
 {
     struct stat st;
@@ -658,7 +660,7 @@ static int open_cache(const struct dt_make *make, struct dt_cache *cache,
     return rc;
 }
 
-/* Opens the cache that another process has made meanwhile, or makes it. */
+/* Opens the cache if another process has made it meanwhile, or makes it. */
 static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                         bool *made, struct dt_error *err)
 {
@@ -677,7 +679,7 @@ static int open_or_make(struct dt_make *make, struct dt_cache *cache,
                : open_cache(make, cache, false, &open_err);
 }
 
-/* Opens the cache if it fits, else makes it. */
+/* Opens the cache if it is valid, else makes it. */
 static int find_or_make(struct dt_make *make, struct dt_cache *cache,
                         bool *made, struct dt_error *err)
 {

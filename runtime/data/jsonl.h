@@ -24,11 +24,11 @@ struct dt_part {
 size_t dt_jsonl_parts(const char *data, size_t bytes, size_t part_bytes,
                       struct dt_part *parts);
 
-/* Counts the lines, also those that are blank. */
+/* Counts the lines, blank ones too. */
 uint64_t dt_jsonl_count(const char *data, size_t bytes);
 
 /* The next line from offset *at on that is not blank. Returns its first byte
- * and its *length without the line end (LF or CR LF), moves *at behind it and
+ * and its *length without the line end (LF or CR LF), moves *at past it and
  * adds the number of lines passed to *line. Skips a byte order mark at offset
  * 0. NULL: no more lines.
  */
@@ -41,7 +41,7 @@ struct dt_record {
     const char *text;
     const char *prompt, *completion; /* NULL if they are lists of messages */
     struct dt_turns turns; /* messages, or those of prompt and completion */
-    size_t prompt_turns;   /* how many of the turns are the prompt's */
+    size_t prompt_turns;   /* number of turns that are the prompt */
     int32_t *ids;          /* TOKENS: the ids */
     bool *targets;         /* whether each id is a target */
     size_t id_count;
@@ -57,7 +57,7 @@ int dt_jsonl_format(const char *line, size_t length,
                     enum dt_format *format, struct dt_error *err);
 
 /* Reads a line as a record of `format`; ids must be < vocab_size. -1:
- * EX_DATAERR with what is wrong, without the file's name; EX_OSERR.
+ * EX_DATAERR with the cause, without the file's name; EX_OSERR.
  */
 int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
                   const struct dt_example_options *options, size_t vocab_size,

@@ -18,9 +18,9 @@
 #include "base/thread.h"
 #include "data/loader.h"
 
-/* The samples of a batch. */
+/* The samples of one batch. */
 struct share {
-    uint64_t p;        /* the first one, or with a limit that of the step */
+    uint64_t p;        /* the first one or, with a limit, the step's */
     size_t first, end; /* with a limit: of this rank's samples of the step */
     bool last;         /* with a limit: of the step */
 };
@@ -49,9 +49,9 @@ struct dt_loader {
     pthread_t *threads;
     size_t thread_count;
 
-    /* Batch k is in slot k % (prefetch + 1): there is one slot for the batch
-     * that the caller reads and `prefetch` for those ahead. The thread that
-     * claims a batch makes it; batches are returned in order.
+    /* Batch k is in slot k % (prefetch + 1): one slot is for the batch that the
+     * caller reads and `prefetch` for later ones. The thread that claims a
+     * batch makes it; batches are returned in order.
      */
     struct slot *slots;
     pthread_mutex_t lock; /* protects the fields below and slot->made */
@@ -105,7 +105,7 @@ static size_t rank_samples(const struct dt_loader *l)
     return l->opt.B * (l->opt.tokens > 0 ? l->opt.accumulation : 1);
 }
 
-/* The same of all ranks. */
+/* The samples of all ranks. */
 static uint64_t step_samples(const struct dt_loader *l)
 {
     return (uint64_t)l->opt.world * rank_samples(l);
@@ -121,8 +121,8 @@ static uint64_t sample_of(const struct dt_loader *l, int rank, uint64_t p,
 
 /* --- micro-batches of few tokens --- */
 
-/* The number of batches of a rank; `begin`, if it is not NULL, is where they
- * begin in the samples of its step.
+/* The number of batches of a rank; `begin`, if it is not NULL, becomes their
+ * first samples of the step.
  */
 static size_t divide(const struct dt_loader *l, int rank, size_t *begin)
 {
@@ -140,7 +140,7 @@ static size_t divide(const struct dt_loader *l, int rank, size_t *begin)
     return count;
 }
 
-/* Goes on to the step that begins with sample p. */
+/* Moves on to the step that begins with sample p. */
 static void begin_step(struct dt_loader *l, uint64_t p)
 {
     l->step = p;
@@ -172,7 +172,7 @@ static struct share next_share(struct dt_loader *l)
 
 /* --- one batch --- */
 
-/* The length of a batch of rows of that length. */
+/* The length of a batch whose longest row has this length. */
 static size_t round_length(const struct dt_loader *l, size_t length)
 {
     const size_t step = l->opt.multiple_of;
@@ -191,7 +191,7 @@ static size_t batch_length(const struct dt_loader *l, uint64_t p)
     return round_length(l, length);
 }
 
-/* Where a document of `count` tokens begins in a slot, and its targets. */
+/* The place of a document of `count` tokens in a slot, and its targets. */
 static struct dt_batch_side find_side(const struct slot *slot, size_t start,
                                       size_t count)
 {
@@ -201,7 +201,7 @@ static struct dt_batch_side find_side(const struct slot *slot, size_t start,
     return side;
 }
 
-/* Notes the pair of a row, if it is one, that stands at `at` of a slot. */
+/* Notes the pair, if there is one, of a row at position `at` of a slot. */
 static void note_pair(const struct dt_loader *l, struct slot *slot,
                       uint64_t row, size_t at)
 {

@@ -13,9 +13,9 @@
  * With a limit of tokens, the samples of a batch follow each other in one row,
  * without padding between them. The `accumulation` * B samples that a rank has
  * in a step, those of as many micro-batches without the limit, are divided into
- * batches within the limit, as many on every rank: that of the rank that needs
- * most, and empty ones, without targets, on the others. Only the lengths of
- * rows decide, so every rank knows this without asking.
+ * batches within the limit. All ranks have as many batches as the rank that
+ * needs most; the others add empty ones, without targets. The lengths of rows
+ * determine all of this, so ranks need not communicate.
  */
 #ifndef DT_DATA_LOADER_H
 #define DT_DATA_LOADER_H
@@ -71,14 +71,14 @@ int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
  */
 uint64_t dt_loader_position(const struct dt_loader *loader);
 
-/* With rows of pairs: the tokens of chosen completions in the samples from the
- * position on, of all ranks: those of a step, or of an evaluation all that are
- * left; and how many pairs these are.
+/* With rows of pairs: the tokens of chosen completions, of all ranks, in the
+ * samples from the position on, which are those of a step or, in an evaluation,
+ * all that are left; and the number of these pairs.
  */
 uint64_t dt_loader_chosen_tokens(const struct dt_loader *loader,
                                  uint64_t *pairs);
 
-/* With a limit of tokens: whether the batch that dt_loader_next gave was the
+/* With a limit of tokens: whether the last batch from dt_loader_next was the
  * last of its step.
  */
 bool dt_loader_step_ends(const struct dt_loader *loader);

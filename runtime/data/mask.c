@@ -63,8 +63,8 @@ void dt_masker_destroy(struct dt_masker *masker)
     free(masker);
 }
 
-/* Makes room for `more` tokens behind those of out and returns where they go.
- * NULL and err: EX_OSERR.
+/* Makes room for `more` tokens after those of out and returns their place. NULL
+ * and err: EX_OSERR.
  */
 static uint32_t *make_room(struct dt_marked *out, size_t more,
                            struct dt_error *err)
@@ -179,8 +179,8 @@ static int encode_turns(struct dt_masker *masker, const struct dt_turns *turns,
                           out, err);
 }
 
-/* Keeps only the targets that hold no byte of an answer that is not to be
- * trained on, if there is one, and for assistant-only loss a byte of another.
+/* Removes targets with a byte of an answer that is left out and, for
+ * assistant-only loss, those without a byte of an answer.
  */
 static void keep_trained(const struct dt_masker *masker,
                          const struct dt_turns *turns, bool leaves_out,
@@ -208,9 +208,9 @@ static void keep_trained(const struct dt_masker *masker,
     }
 }
 
-/* Compares what the file says of messages with what is trained on without it:
- * *leaves_out tells whether an answer is to be left out. Other messages have no
- * place in a rendering that is known.
+/* Compares the choices that the file makes for messages with the default:
+ * *leaves_out is whether to exclude an answer. The places of other messages in
+ * a rendering are not known.
  */
 static int compare_said(const struct dt_masker *masker,
                         const struct dt_record *record, bool *leaves_out,
@@ -344,8 +344,8 @@ static int add_side(const struct dt_masker *masker,
     return 0;
 }
 
-/* Encodes a pair. *prompt is the number of tokens with which both sides begin
- * as the prompt does.
+/* Encodes a pair. *prompt is the number of tokens that both sides share with
+ * the prompt.
  */
 static int encode_preference(struct dt_masker *masker,
                              const struct dt_preference *p, size_t *prompt,

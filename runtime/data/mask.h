@@ -35,30 +35,30 @@ void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 
 /* Appends the record's tokens to *out. *seam is set if a token spans the end of
  * the prompt and the start of the completion. -1: EX_DATAERR, the record is
- * bad; with any other status it is not.
+ * bad; any other status has another cause.
  */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);
 
-/* Appends a pair as example.h says. The prompt is as long as what its own
- * tokens and those of both sides have in common; what follows are targets. Text
- * gets EOS at its end. *seam is set if that is shorter than the prompt, and not
- * because it is implicit. Status as above.
+/* Appends a pair in the layout of example.h. The prompt is as long as the
+ * tokens that its own encoding and both sides have in common; the tokens after
+ * it are targets. Text gets EOS at its end. *seam is set if that length is
+ * shorter than the prompt's, except for an implicit prompt. Status as above.
  */
 int dt_masker_add_preference(struct dt_masker *masker,
                              const struct dt_preference *p,
                              struct dt_marked *out, bool *seam,
                              struct dt_error *err);
 
-/* Encodes a prompt alone, as a model continues it: `text`, or if that is NULL
- * the messages of `turns`, up to where the assistant answers. *tokens belongs
- * to the masker until its next call. Status as above.
+/* Encodes a prompt alone, for a model to continue: `text` or, if that is NULL,
+ * the messages of `turns`, with the template's start of an answer. *tokens
+ * belongs to the masker until its next call. Status as above.
  */
 int dt_masker_prompt(struct dt_masker *masker, const char *text,
                      const struct dt_turns *turns,
                      const struct dt_tokens **tokens, struct dt_error *err);
 
-/* Appends the tokens of a text or a piece of one. The `first` piece gets the
+/* Appends the tokens of a text or of a piece of it. The `first` piece gets the
  * tokens that the tokenizer adds to texts (such as BOS), the `last` one gets
  * EOS.
  */

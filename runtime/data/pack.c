@@ -6,8 +6,8 @@
 
 #include "data/rows.h"
 
-/* Open bins by the space that they have left: one queue for each amount of
- * space, and a bit set for each queue that is not empty.
+/* Open bins by the space left: one queue for each amount of space, and a bit
+ * set for each queue that is not empty.
  */
 struct bins {
     size_t *head, *tail; /* (capacity + 1) bins by space; SIZE_MAX: none */
@@ -39,8 +39,8 @@ static uint32_t find_space(const struct bins *bins, uint32_t least)
                 : bins->capacity + 1;
 }
 
-/* Puts a document of `length` into a bin, which it opens if none has room.
- * Returns the bin.
+/* Puts a document of `length` into a bin, opening one if none has room. Returns
+ * the bin.
  */
 static size_t place_document(struct bins *bins, uint32_t length)
 {
@@ -59,8 +59,8 @@ static size_t place_document(struct bins *bins, uint32_t length)
     return bin;
 }
 
-/* Counting sort: fills `order` with the documents by decreasing length, equal
- * ones in their order. `first` is workspace for capacity + 2 counts.
+/* Counting sort: fills `order` with the documents by decreasing length, stable.
+ * `first` is workspace for capacity + 2 counts.
  */
 static void sort_by_length(const uint32_t *lengths, size_t count,
                            uint32_t capacity, size_t *order, size_t *first)

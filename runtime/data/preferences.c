@@ -10,7 +10,7 @@
 #include "data/forms/forms.h"
 #include "data/preferences.h"
 
-/* A line, and what the keys of its sides are. */
+/* A line, and the keys and values of its sides. */
 struct line {
     json_t *root;
     const char *prompt_key;
@@ -34,9 +34,9 @@ static int no_completion(const struct line *line, enum dt_side side,
 
 /* --- text --- */
 
-/* The length of what both texts begin with, in whole characters. If they differ
- * after a space, that belongs to the completions, which tokenizers expect to
- * begin with it.
+/* The length of the common start of both texts, in whole characters. If they
+ * differ after a space, that belongs to the completions, as tokenizers expect a
+ * word to begin with it.
  */
 static size_t common_text(const char *a, const char *b)
 {
@@ -99,8 +99,7 @@ static bool is_assistant(const struct dt_turns *turns, size_t i)
     return strcmp(dt_turns_role(turns, i), "assistant") == 0;
 }
 
-/* A completion begins and ends with the assistant's messages, and says
- * something.
+/* A completion begins and ends with the assistant's messages, and is not empty.
  */
 static int check_completion(const struct line *line,
                             const struct dt_preference *p, enum dt_side side,
@@ -152,7 +151,7 @@ static int check_turns(const struct line *line, const struct dt_preference *p,
     return 0;
 }
 
-/* Counts the messages that both sides have, which are the prompt. */
+/* Counts the messages that both sides share, which are the prompt. */
 static int find_prompt(const struct line *line, struct dt_preference *p,
                        struct dt_error *err)
 {
@@ -169,8 +168,8 @@ static int find_prompt(const struct line *line, struct dt_preference *p,
     return 0;
 }
 
-/* Whether messages are those of a side, which many files have once more, for
- * fine-tuning. What is wrong with them is said by whoever reads them.
+/* Whether messages repeat those of a side, as many files do for fine-tuning.
+ * The reader of the messages reports errors in them.
  */
 static bool is_side(const json_t *messages, const json_t *side)
 {
@@ -224,7 +223,7 @@ static int read_turns(const struct line *line,
                                                                           : 0;
 }
 
-/* Makes a conversation of instruction, input and the sides. */
+/* Makes a conversation of the instruction, the input and the sides. */
 static int read_alpaca(struct line *line,
                        const struct dt_example_options *options,
                        struct dt_preference *p, struct dt_error *err)
@@ -310,7 +309,7 @@ static int read_ids(const struct line *line, size_t vocab_size,
 
 /* --- any line --- */
 
-/* Finds the keys of the sides: whether their values are ids. */
+/* Finds the keys of the sides; true if their values are ids. */
 static bool find_ids(struct line *line)
 {
     static const char *const names[2][3] = {
@@ -354,7 +353,7 @@ static int missing_side(const struct line *line, struct dt_error *err)
                         keys[0] ? keys : "none");
 }
 
-/* Images and the like change what a completion is an answer to. */
+/* Images and other media change the question that a completion answers. */
 static int refuse_media(const json_t *root, struct dt_error *err)
 {
     static const char *const keys[] = {"image",  "images", "video",
@@ -372,7 +371,7 @@ static int read_margin(const json_t *root, const char *key, float *margin,
                        struct dt_error *err)
 {
     const json_t *value = dt_line_value(root, key);
-    if (json_is_string(value)) { /* tables have nothing else */
+    if (json_is_string(value)) { /* tables have only strings */
         char *end;
         const char *text = json_string_value(value);
         *margin = strtof(text, &end);

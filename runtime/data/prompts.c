@@ -34,20 +34,20 @@ struct dt_prompts {
     struct dt_map *files; /* their rows as lines */
     size_t file_count;
     struct prompt *prompts;
-    size_t room, from; /* the first one of the stream */
+    size_t room, from; /* from: number of the first in the stream */
     int32_t *ids;      /* of all prompts */
     size_t id_count, id_room;
     struct dt_prompts_stats stats;
 };
 
-/* What lines are read with. */
+/* The means to read lines. */
 struct reader {
     struct dt_prompts *prompts;
     const struct dt_prompts_options *options;
     struct dt_masker *masker;
     const char *path, *mark; /* of the file, as dt_kind_mark */
     size_t lines;            /* read so far, without blank ones */
-    uint64_t most;           /* all of them, with those */
+    uint64_t most;           /* all lines, with blank ones */
     struct dt_stop stop;
     struct dt_error first; /* of the first bad line */
 };
@@ -74,7 +74,7 @@ void dt_prompt_line_fini(struct dt_prompt_line *line)
 
 /* --- a line --- */
 
-/* What a line has besides text is not read here. */
+/* Refuses images, which are not read here. */
 static int refuse_images(const json_t *root, struct dt_error *err)
 {
     static const char *const keys[] = {"image", "images", "video", "videos"};
@@ -115,7 +115,7 @@ static json_t *find_prompt(const struct dt_prompts *prompts, json_t *root,
     return NULL;
 }
 
-/* There is at least one message. */
+/* Checks that there is a message. */
 static int check_turns(const struct dt_turns *turns, struct dt_error *err)
 {
     if (strcmp(dt_turns_role(turns, turns->count - 1), "assistant") != 0)
@@ -189,7 +189,7 @@ static int keep(struct reader *reader, const char *line, size_t bytes,
     return 0;
 }
 
-/* An empty prompt is the token that begins texts. */
+/* Keeps an empty prompt as the token that begins texts. */
 static int keep_empty(struct reader *reader, const char *line, size_t bytes,
                       struct dt_error *err)
 {
@@ -240,13 +240,13 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
 
 /* --- files --- */
 
-/* How many of so many lines may be no prompt. */
+/* The number of lines, of so many, that may be bad. */
 static size_t bad_allowed(const struct reader *reader, uint64_t lines)
 {
     return (size_t)(reader->options->lines.bad_limit * (double)lines);
 }
 
-/* Says that there are too many bad lines; there may be more of both. -1 */
+/* Reports too many bad lines; later lines may be bad, too. Returns -1. */
 static int too_many_bad(const struct reader *reader, struct dt_error *err)
 {
     const struct dt_prompts_stats *s = &reader->prompts->stats;
@@ -257,7 +257,7 @@ static int too_many_bad(const struct reader *reader, struct dt_error *err)
                               reader->first.text, s->bad, reader->lines);
 }
 
-/* Notes a bad line. -1: it is another failure, or one too many. */
+/* Notes a bad line. -1: the failure is another one, or there are too many. */
 static int note_bad(struct reader *reader, uint64_t number,
                     struct dt_error *what, struct dt_error *err)
 {
@@ -276,7 +276,7 @@ static int note_bad(struct reader *reader, uint64_t number,
     return 0;
 }
 
-/* Brings the lines of a file into memory. */
+/* Reads the lines of a file into memory. */
 static int read_lines(struct reader *reader, const char *path,
                       struct dt_found *found, struct dt_error *err)
 {
@@ -327,7 +327,7 @@ static int check_count(const struct reader *reader, struct dt_error *err)
                         reader->path, s->dropped, reader->options->max_length);
 }
 
-/* Leaves the share of the prompts that is asked for. */
+/* Keeps the requested share of the prompts. */
 static int choose_share(const struct reader *reader, struct dt_error *err)
 {
     struct dt_prompts *p = reader->prompts;
@@ -340,8 +340,8 @@ static int choose_share(const struct reader *reader, struct dt_error *err)
                         "%.0f prompts are too few to divide them", all);
 }
 
-/* All files are there before the first line is looked at, so that it is known
- * how many lines may be bad.
+/* Reads all files before the first line is parsed, as the limit of bad lines
+ * depends on their number.
  */
 static int read_files(struct reader *reader, const char *const *paths,
                       size_t count, struct dt_error *err)

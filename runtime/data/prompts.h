@@ -3,7 +3,7 @@
  * prompts.h - the prompts that a model answers to learn from its rewards
  *
  * A line of JSON is one prompt: {"prompt": string or messages, ...} or
- * {"messages": [..], ...}. All its other keys are `columns`, which rewards see.
+ * {"messages": [..], ...}. All its other keys are `columns`, passed to rewards.
  *
  * The order is one endless stream of numbers p: that of epoch p / n is a
  * permutation of the n prompts, which depends only on (seed, epoch). So a run
@@ -27,7 +27,7 @@ struct dt_prompts;
 struct dt_prompts_options {
     struct dt_example_options lines; /* keys, template, bad_limit, note */
     size_t max_length;               /* tokens of a prompt, >= 1 */
-    bool keep_end;     /* a longer one keeps its end; false: it is left out */
+    bool keep_end;     /* a longer one keeps its end; false: it is skipped */
     double begin, end; /* which of all prompts, as shares in the order of the
                           files; end 0: 1 */
     bool shuffle;      /* false: prompts in the order of the files */
@@ -37,8 +37,8 @@ struct dt_prompts_options {
 
 /* Reads and tokenizes all lines of the files. Release with dt_prompts_close.
  * NULL and err: EX_NOINPUT, EX_IOERR, a file cannot be read; EX_CONFIG, there
- * is no chat template; EX_DATAERR, a line that is no prompt if they are more
- * than lines.bad_limit, or no prompt is left; EX_OSERR.
+ * is no chat template; EX_DATAERR, more lines than lines.bad_limit are not
+ * prompts, with the first of them, or no prompt is left; EX_OSERR.
  */
 struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
                                    const struct dt_tokenizer *tokenizer,
@@ -47,17 +47,17 @@ struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
 void dt_prompts_close(struct dt_prompts *prompts); /* NULL is fine */
 
 struct dt_prompts_stats {
-    size_t count;   /* prompts in an epoch, of those from begin to end */
+    size_t count;   /* prompts from begin to end: an epoch */
     size_t longest; /* tokens of the longest one */
-    size_t cut;     /* of them, those that lost their beginning */
-    size_t dropped; /* left out, as they are too long */
-    size_t bad;     /* lines that are no prompt */
+    size_t cut;     /* prompts that lost their beginning */
+    size_t dropped; /* prompts skipped, as they are too long */
+    size_t bad;     /* lines that are not prompts */
 };
 
-/* What was read. */
+/* Counts of the prompts. */
 struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts);
 
-/* A hash of all prompts of the files and their columns, in their order. */
+/* A hash of all prompts of the files and their columns, in order. */
 uint64_t dt_prompts_hash(const struct dt_prompts *prompts);
 
 /* The tokens of prompt p of the stream, and how many there are. */
@@ -66,10 +66,10 @@ const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,
 
 /* A prompt as a reward sees it. */
 struct dt_prompt_line {
-    char *text; /* of the line, or of messages what the tokens spell; with a
-                   NUL at its end */
+    char *text; /* of the line or, for messages, of the tokens; NUL-terminated
+                 */
     size_t bytes;
-    json_t *messages; /* NULL: it was a string */
+    json_t *messages; /* NULL: the prompt was a string */
     json_t *columns;  /* an object */
 };
 

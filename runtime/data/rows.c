@@ -20,7 +20,7 @@ struct piece {
     size_t count;
 };
 
-/* A source of pieces, by the address of its first token. */
+/* A cache, by the address of its first token. */
 struct row_cache {
     const uint32_t *first;
     const struct dt_examples *examples;
@@ -52,8 +52,8 @@ struct dt_rows {
     size_t pair_room;
 };
 
-/* Keys of permutations that differ from those of epochs. Source i uses
- * CHOICE - 2 i, which never equals WRAP_ORDER.
+/* Seeds of permutations, other than the numbers of epochs. Source i uses CHOICE
+ * - 2 i, which never equals WRAP_ORDER.
  */
 static const uint64_t CHOICE = UINT64_MAX, WRAP_ORDER = UINT64_MAX - 1;
 
@@ -69,7 +69,7 @@ void dt_rows_destroy(struct dt_rows *rows)
     free(rows);
 }
 
-/* Rows of nothing yet. NULL and err: EX_OSERR. */
+/* Rows without any data. NULL and err: EX_OSERR. */
 static struct dt_rows *create_rows(size_t T, struct dt_error *err)
 {
     struct dt_rows *rows = calloc(1, sizeof(*rows));
@@ -159,8 +159,8 @@ static int add_example(struct dt_rows *rows, const uint32_t *tokens,
     return 0;
 }
 
-/* What becomes of an example: its pieces, if any. `number` counts the examples
- * of all sources. -1: EX_OSERR, EX_DATAERR.
+/* Adds the pieces of an example, if it has any. `number` counts the examples of
+ * all sources. -1: EX_OSERR, EX_DATAERR.
  */
 typedef int add_f(struct dt_rows *rows, const uint32_t *tokens, size_t count,
                   uint64_t number, const struct dt_rows_options *options,
@@ -179,9 +179,8 @@ struct adding {
     int result;
 };
 
-/* Adds the only example of a text file, of which the chosen range, and what a
- * weight has besides whole copies, are ranges of tokens rather than of
- * examples.
+/* Adds the only example of a text file. Its chosen range, and the fraction of
+ * its weight, are counted in tokens rather than in examples.
  */
 static int add_text(const struct adding *a, const struct dt_rows_source *source)
 {
@@ -199,8 +198,8 @@ static int add_text(const struct adding *a, const struct dt_rows_source *source)
                : 0;
 }
 
-/* Adds the chosen range of a source, whose examples have the numbers from
- * `number` on, as often as its weight says.
+/* Adds the chosen range of a source, whose examples are numbered from `number`
+ * on, as many times as its weight says.
  */
 static int add_source(const struct adding *a,
                       const struct dt_rows_source *source, uint64_t choice,
@@ -262,7 +261,7 @@ static int lost_cache(struct dt_error *err)
                         "read, or its disk fails");
 }
 
-/* Checks the blocks of their cache that these tokens are in, in dt_guard_run.
+/* Checks the blocks of their cache that contain these tokens, in dt_guard_run.
  * -1: EX_DATAERR, it is damaged.
  */
 static int check_tokens(const struct dt_rows *rows, const uint32_t *tokens,
@@ -279,8 +278,8 @@ static int check_tokens(const struct dt_rows *rows, const uint32_t *tokens,
     return dt_examples_check(rows->caches[low].examples, tokens, count, err);
 }
 
-/* Calls add() for the chosen examples of all sources, as often as their weights
- * say. -1: that of add(); EX_IOERR, a cache was cut short.
+/* Calls add() for the chosen examples of all sources, as many times as their
+ * weights say. -1: that of add(); EX_IOERR, a cache was truncated.
  */
 static int add_sources(struct dt_rows *rows,
                        const struct dt_rows_source *sources, size_t count,
@@ -294,7 +293,7 @@ static int add_sources(struct dt_rows *rows,
                                                   : adding.result;
 }
 
-/* --- put pieces into rows --- */
+/* --- pieces into rows --- */
 
 static int pack_pieces(struct dt_rows *rows, struct dt_error *err)
 {
@@ -336,7 +335,7 @@ static int wrap_pieces(struct dt_rows *rows, const struct dt_rows_options *opt,
     return 0;
 }
 
-/* Says why there is no row. */
+/* Reports why there is no row. */
 static int refuse_none(const struct dt_rows *rows, struct dt_error *err)
 {
     const struct dt_rows_stats *s = &rows->stats;
@@ -397,7 +396,7 @@ struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows)
 
 /* --- read a row --- */
 
-/* Row i consists of the pieces *begin .. *end - 1 of order. */
+/* Row i has the pieces *begin .. *end - 1 of order. */
 static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
                        size_t *end)
 {
@@ -456,7 +455,7 @@ static int check_id(const struct dt_rows *rows, uint32_t token, int32_t *id,
                         *id, rows->vocab_size);
 }
 
-/* Checks at most `most` tokens of a piece, from number `inside` on. */
+/* Checks at most `most` tokens of a piece, from token `inside` on. */
 static int check_rest(const struct dt_rows *rows, const struct piece *piece,
                       size_t inside, size_t most, struct dt_error *err)
 {
@@ -566,7 +565,7 @@ int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
 
 /* --- preference pairs: both sides are documents of one row --- */
 
-/* Cuts a side to at most T tokens. Whether it was longer. */
+/* Cuts a side to at most T tokens. Returns whether it was longer. */
 static bool cut_side(struct dt_pair *pair, int side,
                      const struct dt_rows_options *options)
 {
@@ -579,7 +578,9 @@ static bool cut_side(struct dt_pair *pair, int side,
     return true;
 }
 
-/* As has_target, without the first token, which nothing predicts. */
+/* The targets, as has_target counts them: without the first token, which
+ * nothing predicts.
+ */
 static size_t count_targets(const struct dt_pair *pair, int side)
 {
     size_t count = 0;
@@ -638,7 +639,7 @@ static int add_pair(struct dt_rows *rows, const uint32_t *tokens, size_t count,
     return keep_pair(rows, &pair, number, err);
 }
 
-/* Rows are in the order of pairs; T becomes the length of the longest. */
+/* Puts each pair into a row, in order; T becomes the length of the longest. */
 static int place_pairs(struct dt_rows *rows, struct dt_error *err)
 {
     rows->begin = malloc((rows->count + 1) * sizeof(*rows->begin));

@@ -4,7 +4,7 @@
  *
  * Row i of a stream is its tokens [i*T, i*T + T]: T inputs, and the targets one
  * token later; a remainder at the end is not used. Each example becomes one row
- * or, with packing, shares a row with others. Every document in a row keeps its
+ * or, with packing, shares a row with others. Each document in a row keeps its
  * last token, which has no target.
  */
 #ifndef DT_DATA_ROWS_H
@@ -21,21 +21,21 @@
 
 struct dt_rows;
 
-/* A row of a batch: what it has for each position, in arrays of the caller. */
+/* A row of a batch: its values at each position, in arrays of the caller. */
 struct dt_row {
     int32_t *inputs, *targets; /* token ids; a target may be DT_IGNORE */
     int32_t *doc_start;        /* as in struct dt_batch */
     size_t target_count;       /* targets that are not DT_IGNORE */
 };
 
-/* The part of a row from a position on. */
+/* The rest of a row from a position on. */
 static inline struct dt_row dt_row_at(const struct dt_row *row, size_t at)
 {
     return (struct dt_row){row->inputs + at, row->targets + at,
                            row->doc_start + at, 0};
 }
 
-/* Makes padding of positions [at, end): documents of one token without a
+/* Fills positions [at, end) with padding: documents of one token without a
  * target.
  */
 void dt_row_pad(const struct dt_row *row, size_t at, size_t end);
@@ -48,10 +48,10 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
                                   size_t first, size_t count, size_t T,
                                   struct dt_error *err);
 
-/* One file of examples, of which an epoch has `weight` times as many as are
- * there: copies, and a random choice for the fraction, which depends on the
- * seed and on the place of the source. Of a wrapped file with one example the
- * fraction is its first tokens.
+/* One file of examples. An epoch has `weight` times its examples: copies, and a
+ * random choice for the fraction, which depends on the seed and on the place of
+ * the source. Of a wrapped file with one example the fraction is its first
+ * tokens.
  */
 struct dt_rows_source {
     const struct dt_examples *examples;
@@ -63,7 +63,7 @@ struct dt_rows_options {
     enum dt_packing packing;
     bool in_order;     /* wrapped: keep the order of examples; else shuffle */
     bool keep_end;     /* keep the end of an example that is too long */
-    bool drop_long;    /* of pairs: leave out those that are too long */
+    bool drop_long;    /* of pairs: skip those that are too long */
     double begin, end; /* the share of each file to use, 0 <= begin < end <= 1:
                           of its examples, or of the tokens of a wrapped file
                           with one example */
@@ -80,12 +80,12 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err);
 
-/* Makes rows of preference pairs, each of both sides as two documents,
- * the chosen one first. A side longer than T keeps its first T tokens, or its
- * last ones with keep_end. A pair with a side without a target is left out: its
- * prompt alone fills T tokens. With drop_long, so is one with a longer side.
- * `packing` and `in_order` are not used. Results and errors as above; besides
- * EX_DATAERR, an example is no pair.
+/* Makes rows of preference pairs, each with both sides as two documents, the
+ * chosen one first. A side longer than T keeps its first T tokens, or its last
+ * ones with keep_end. A pair with a side without a target is skipped: its
+ * prompt alone fills T tokens. With drop_long, so is a pair with a longer side.
+ * `packing` and `in_order` are not used. Results and errors as above; also
+ * EX_DATAERR if an example is not a pair.
  */
 struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
                                  size_t count,
@@ -93,24 +93,24 @@ struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
                                  struct dt_error *err);
 void dt_rows_destroy(struct dt_rows *rows); /* NULL is fine */
 
-/* What else there is to know of the pair in row i. */
+/* Facts about the pair in row i. */
 struct dt_row_pair {
     uint64_t number; /* counts the examples of all sources in their order */
     float margin;
     size_t chosen;  /* tokens of the chosen document */
-    size_t targets; /* those of them that are its completion's */
+    size_t targets; /* tokens of its completion */
 };
 
 /* The pair in row i; NULL if rows hold no pairs. */
 const struct dt_row_pair *dt_rows_pair(const struct dt_rows *rows, size_t i);
 
-/* The number of rows in an epoch, and the maximal length of a row: T, or that
+/* The number of rows in an epoch, and the maximum length of a row: T, or that
  * of the longest pair.
  */
 size_t dt_rows_count(const struct dt_rows *rows);
 size_t dt_rows_max_length(const struct dt_rows *rows);
 
-/* Counts of how the data was used. */
+/* Counts of the data used. */
 struct dt_rows_stats {
     size_t examples; /* examples, counting copies */
     size_t truncated;
@@ -131,16 +131,16 @@ bool dt_rows_shared(const struct dt_rows *rows);
 size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 
 /* Fills `length` >= dt_rows_length positions with row i and padding. -1:
- * EX_DATAERR, a token id that the model does not have; EX_IOERR, a file that
- * was cut short.
+ * EX_DATAERR, a token id that the model does not have; EX_IOERR, a file was
+ * truncated.
  */
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
                  struct dt_row *row, struct dt_error *err);
 
 /* Packs best-fit decreasing (Johnson 1973): documents by decreasing length,
  * equal ones in their order, each into the fullest bin that has room for it; of
- * equally full bins, into the one that became so first. lengths(count) are
- * 1 .. capacity in any order. Fills order(count) with the documents bin by bin,
+ * equally full bins, into the one that reached this first. lengths(count) are 1
+ * .. capacity in any order. Fills order(count) with the documents bin by bin,
  * bins in the order in which they were opened; those of bin b are
  * order[begin[b]] .. order[begin[b + 1] - 1]. `begin` has room for count + 1.
  * Returns the number of bins, or SIZE_MAX if out of memory.

@@ -9,7 +9,7 @@
 #include "data/forms/forms.h"
 #include "data/turns.h"
 
-/* A string that is this word, and has no U+0000 behind it. */
+/* Whether a value is this string, without a U+0000 in it. */
 static bool is_word(const json_t *value, const char *word)
 {
     return json_string_length(value) == strlen(word) &&
@@ -35,7 +35,7 @@ static const char *role_of(const json_t *role, struct dt_turns *turns)
     return NULL;
 }
 
-/* The value of `key`, or of `other`, and which key that is; NULL for none and
+/* The value of `key` or else of `other`, and the key found; NULL for none and
  * null.
  */
 static json_t *either_value(const json_t *message, const char *key,
@@ -73,7 +73,7 @@ static const char *read_role(const json_t *json, size_t n,
 
 /* --- contents --- */
 
-/* Parts are objects of the type text. */
+/* Checks that parts are objects of the type text. */
 static int check_parts(const json_t *parts, const char *key, size_t n,
                        struct dt_error *err)
 {
@@ -129,7 +129,9 @@ static json_t *find_reasoning(const json_t *message)
     return value;
 }
 
-/* Sets a key of a message, of the file's or another; -1: out of memory. */
+/* Sets a key of a message to a value of the file, or another; -1: out of
+ * memory.
+ */
 static int set_key(json_t *message, const json_t *json, const char *key,
                    json_t *value, const char *role)
 {
@@ -142,9 +144,8 @@ static int set_key(json_t *message, const json_t *json, const char *key,
     return json_object_set(message, said ? "content" : key, value);
 }
 
-/* A message as a template sees it, with keys in the file's order, and its
- * reasoning under the names that templates read, as transformers has them.
- * NULL: out of memory.
+/* A message for a template, with keys in the file's order, and its reasoning
+ * under the names that templates read, as in transformers. NULL: out of memory.
  */
 static json_t *make_message(const json_t *json, const char *role)
 {
@@ -166,7 +167,7 @@ static json_t *make_message(const json_t *json, const char *role)
     return NULL;
 }
 
-/* The keys that say whether a message is trained on; the first is a number. */
+/* Keys that say whether to train on a message; the first has a number. */
 static const char *const said[] = {"weight", "train", "training", "loss"};
 enum { SAID = sizeof(said) / sizeof(said[0]) };
 
@@ -214,7 +215,7 @@ int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
     return 0;
 }
 
-/* Whether a value is the text of an array, as tables have it. */
+/* Whether a value is the text of an array, as in tables. */
 static bool is_json_text(const json_t *value)
 {
     const char *s = json_is_string(value) ? json_string_value(value) : "";
@@ -240,7 +241,7 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
     return 0;
 }
 
-/* The "system" of a line; NULL: there is none, or an empty one. */
+/* The "system" of a line; NULL: none, or an empty one. */
 static json_t *find_system(const json_t *line)
 {
     json_t *system = dt_line_value(line, "system");
@@ -276,7 +277,7 @@ int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
     return 0;
 }
 
-/* --- what else a line has --- */
+/* --- other keys of a line --- */
 
 static int read_tools(struct dt_turns *turns, json_t *value,
                       struct dt_error *err)
@@ -293,8 +294,8 @@ static int read_tools(struct dt_turns *turns, json_t *value,
                                               : dt_line_kind(value));
 }
 
-/* A whole number among the values that are no integers, of at least this size,
- * at this depth or below; NaN: there is none.
+/* A whole number among the real numbers, of at least this size, at this depth
+ * or below; NaN: there is none.
  */
 static double find_whole(const json_t *value, double least, int depth)
 {
@@ -311,8 +312,9 @@ static double find_whole(const json_t *value, double least, int depth)
     return found;
 }
 
-/* A line with an integer beyond 64 bits has none at all (dt_line_parse): a
- * template would write 3.0 for the 3 in a call of a tool.
+/* Refuses a line with an integer beyond 64 bits and other numbers:
+ * dt_line_parse then reads all as reals, and a template would write 3.0 for the
+ * 3 in a call of a tool.
  */
 static int check_integers(const json_t *line, struct dt_error *err)
 {

@@ -3,8 +3,8 @@
  * turns.h - reads the messages of a conversation from JSON
  *
  * A message has a role and, as its content, a string or parts of text; an
- * assistant's may have tool_calls instead. All other keys are the template's
- * business and kept, but for those that are null.
+ * assistant's may have tool_calls instead. All other keys are kept for the
+ * template, except those that are null.
  */
 #ifndef DT_DATA_TURNS_H
 #define DT_DATA_TURNS_H
@@ -17,18 +17,18 @@
 #include "base/error.h"
 #include "tokenizer/chat/chat.h"
 
-/* Messages as a template sees them. Starts zeroed. */
+/* Messages for a template. Starts zeroed. */
 struct dt_turns {
     json_t *messages; /* an array of objects */
     size_t count;
-    size_t renamed;    /* those with the role human or gpt, which were mapped */
+    size_t renamed;    /* messages that had the role human or gpt */
     json_t *tools;     /* an array, or NULL */
     json_t *variables; /* for the template: an object, or NULL */
 };
 void dt_turns_fini(struct dt_turns *turns); /* a zeroed one is fine */
 
 /* Appends the messages of an array, the value of `key`. -1: EX_DATAERR with the
- * number of the message and what is wrong; EX_OSERR.
+ * number of the message and the cause; EX_OSERR.
  */
 int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
                  struct dt_error *err);
@@ -37,41 +37,42 @@ int dt_turns_add(struct dt_turns *turns, const json_t *array, const char *key,
 int dt_turns_add_one(struct dt_turns *turns, const json_t *message,
                      const char *key, struct dt_error *err);
 
-/* Appends the system message that a line has beside its `messages`, an array:
- * {"system": text, ..}, as in ShareGPT's files. An empty one is none. -1:
- * EX_DATAERR, it is no text or the messages begin with another; EX_OSERR.
+/* Appends the system message of a line that has it apart from its `messages`,
+ * an array: {"system": text, ..}, as in ShareGPT's files. An empty one is
+ * ignored. -1: EX_DATAERR, it is not text or the messages begin with another;
+ * EX_OSERR.
  */
 int dt_turns_add_system(struct dt_turns *turns, const json_t *line,
                         const json_t *messages, struct dt_error *err);
 
-/* Reads what a line has besides messages: "tools", an array or its text, and
+/* Reads a line's options: "tools", an array or its text, and
  * "chat_template_kwargs", an object. -1: EX_DATAERR.
  */
 int dt_turns_add_options(struct dt_turns *turns, const json_t *line,
                          struct dt_error *err);
 
-/* Refuses these where a line has text instead of messages, since leaving them
- * out would train on other data than the file holds. -1: EX_DATAERR.
+/* Refuses options in a line that has text instead of messages, since ignoring
+ * them would train on other data than the file holds. -1: EX_DATAERR.
  */
 int dt_turns_refuse_options(const json_t *line, struct dt_error *err);
 
-/* The same of "system", where a line has prompts and completions as text. */
+/* The same for "system" in a line with a prompt and a completion as text. */
 int dt_turns_refuse_system(const json_t *line, struct dt_error *err);
 
 /* The role of message i. */
 const char *dt_turns_role(const struct dt_turns *turns, size_t i);
 
-/* Whether a file says that a message is to be trained on. */
+/* Whether a file says to train on a message. */
 enum dt_said { DT_SAID_NOTHING, DT_SAID_YES, DT_SAID_NO };
 
-/* What it says of message i, by a weight of 0 or 1 (OpenAI's files) or by true
- * or false for "train" or "training" (axolotl's) or "loss" (ms-swift's). *key
- * is which of them; a no wins.
+/* The file's choice for message i, by a weight of 0 or 1 (OpenAI's files) or by
+ * true or false for "train" or "training" (axolotl's) or "loss" (ms-swift's).
+ * *key is the key that decided; a no wins.
  */
 enum dt_said dt_turns_said(const struct dt_turns *turns, size_t i,
                            const char **key);
 
-/* Whether message i has no content and asks for no tool. */
+/* Whether message i has no content and calls no tool. */
 bool dt_turns_is_empty(const struct dt_turns *turns, size_t i);
 
 /* The first `count` messages, for a template. */
@@ -81,13 +82,13 @@ struct dt_chat_input dt_turns_input(const struct dt_turns *turns, size_t count);
 bool dt_alpaca_is(const json_t *root);
 
 /* The user's message in an array; release with json_decref. NULL and err:
- * EX_DATAERR, a key holds something else than text, or there is a history;
+ * EX_DATAERR, a key holds a value that is not text, or there is a history;
  * EX_OSERR.
  */
 json_t *dt_alpaca_prompt(const json_t *root, struct dt_error *err);
 
-/* The assistant's message in an array, with this content; `key` names it in
- * messages. NULL and err: as above.
+/* The assistant's message in an array, with this content; messages name it
+ * `key`. NULL and err: as above.
  */
 json_t *dt_alpaca_answer(const json_t *content, const char *key,
                          struct dt_error *err);

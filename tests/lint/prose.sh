@@ -17,8 +17,6 @@ runtime/comm
 runtime/comm/compat/gloo/common
 runtime/conf
 runtime/conf/keys
-runtime/data
-runtime/data/forms
 runtime/doctor
 runtime/model
 runtime/model/families

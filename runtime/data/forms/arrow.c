@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arrow.c - the rows of an Arrow stream, or of a file, which is a stream behind
- *           its magic and with a footer that nobody needs to read it in order
+ * arrow.c - the rows of an Arrow stream, or of an Arrow file
+ *
+ * A file is a stream after a magic; its footer is not needed to read in order.
  *
  * Facts are from Columnar.rst and from Schema.fbs and Message.fbs of Apache
  * Arrow.
@@ -21,23 +22,23 @@ enum kind {
     ARROW_INTEGER,
     ARROW_UNSIGNED,
     ARROW_FLOAT,
-    ARROW_TEXT,       /* offsets of `width` bytes, bytes */
-    ARROW_JSON,       /* the same: a value of any type, as text */
-    ARROW_BYTES,      /* the same, not read */
+    ARROW_TEXT,       /* offsets of `width` bytes, then text */
+    ARROW_JSON,       /* likewise, JSON values as text */
+    ARROW_BYTES,      /* likewise, not read */
     ARROW_FIXED,      /* `width` bytes, not read: dates, decimals */
     ARROW_LIST,       /* offsets of `width` bytes, one child */
     ARROW_FIXED_LIST, /* `width` items of one child each */
     ARROW_STRUCT,
 };
 
-/* Bytes of a column of the batch that is read. */
+/* Bytes of a column of the current batch. */
 struct buffer {
     const uint8_t *at;
     uint64_t bytes;
 };
 
-/* A column, or part of one. They are in depth-first order: the children of
- * field i begin at i + 1, and field `next` is behind all below it.
+/* A column, or part of one, in depth-first order: the children of field i begin
+ * at i + 1, and field `next` is the first after its descendants.
  */
 struct field {
     char *name;
@@ -86,7 +87,7 @@ enum type {
     LARGE_LIST
 };
 
-/* Sets EX_DATAERR "path: not a whole Arrow file: what"; returns -1. */
+/* Sets EX_DATAERR "path: not a whole Arrow file: <defect>"; returns -1. */
 static int bad(const struct arrow *arrow, const char *what,
                struct dt_error *err)
 {
@@ -106,7 +107,7 @@ static int refuse(const struct arrow *arrow, const struct field *field,
                         what);
 }
 
-/* Dates, decimals and the like, in bytes of a value. */
+/* The size of a value in bytes, for dates, decimals and similar types. */
 static size_t fixed_width(int type, struct dt_flat_table t)
 {
     switch (type) {
@@ -157,7 +158,7 @@ static enum kind kind_of(int type, bool is_signed)
     }
 }
 
-/* Sets kind and width of a field of a type. -1: err. */
+/* Sets kind and width of a field of this type. -1: err. */
 static int set_type(const struct arrow *arrow, struct field *field, int type,
                     struct dt_flat_table t, struct dt_error *err)
 {
@@ -223,7 +224,7 @@ static bool is_string(struct dt_flat_table table, int field, const char *text)
            memcmp(s.buffer.bytes + s.at, text, s.count) == 0;
 }
 
-/* Whether the metadata of a field say that its texts are JSON. */
+/* Whether the metadata of a field declare its texts to be JSON. */
 static bool is_json(struct dt_flat_table table)
 {
     const struct dt_flat_vector pairs = dt_flat_vector(table, 6, 4);
@@ -235,7 +236,7 @@ static bool is_json(struct dt_flat_table table)
     return false;
 }
 
-/* Adds a field and all below it. */
+/* Adds a field and its descendants. */
 static int add_field(struct arrow *arrow, struct dt_flat_table table, int depth,
                      struct dt_error *err)
 {
@@ -311,9 +312,9 @@ static void arrow_fini(struct arrow *arrow)
 
 /* --- a batch --- */
 
-enum { UNPACKED_BYTES = 1 << 30 }; /* of a batch that is compressed */
+enum { UNPACKED_BYTES = 1 << 30 }; /* of a compressed batch */
 
-/* What is left of the nodes and the buffers of a batch. */
+/* The nodes and the buffers of a batch that have not been taken. */
 struct batch {
     struct arrow *arrow;
     struct dt_flat_vector nodes, buffers;
@@ -327,7 +328,7 @@ struct batch {
 
 /* --- buffers --- */
 
-/* Unpacks a buffer behind those that were unpacked before it. */
+/* Unpacks a buffer, after those unpacked before it. */
 static int unpack(struct batch *b, struct buffer *buffer, struct dt_error *err)
 {
     if (buffer->bytes < 8)
@@ -335,7 +336,7 @@ static int unpack(struct batch *b, struct buffer *buffer, struct dt_error *err)
     const uint64_t bytes = dt_little(buffer->at, 8);
     buffer->at += 8;
     buffer->bytes -= 8;
-    if (bytes == UINT64_MAX) /* stored as it is */
+    if (bytes == UINT64_MAX) /* not compressed */
         return 0;
     if (bytes > b->unpacked_room - b->unpacked_bytes)
         return bad(b->arrow, "a compressed buffer is damaged", err);
@@ -348,7 +349,7 @@ static int unpack(struct batch *b, struct buffer *buffer, struct dt_error *err)
     return 0;
 }
 
-/* The bytes that all buffers take when they are unpacked; 0: too many. */
+/* The size of all buffers, unpacked; 0: too large. */
 static uint64_t unpacked_size(const struct batch *b)
 {
     uint64_t sum = 1;
@@ -366,7 +367,7 @@ static uint64_t unpacked_size(const struct batch *b)
     return sum;
 }
 
-/* Takes the next buffer, which has at least `least` bytes. */
+/* Takes the next buffer, which must have at least `least` bytes. */
 static int take_buffer(struct batch *b, uint64_t least, struct buffer *buffer,
                        struct dt_error *err)
 {
@@ -391,7 +392,7 @@ static uint64_t offset_at(const struct field *field, uint64_t i)
     return dt_little(field->offsets.at + i * field->width, field->width);
 }
 
-/* Offsets ascend and end within `most`. */
+/* Checks that offsets ascend and end within `most`. */
 static int check_offsets(const struct batch *b, const struct field *field,
                          uint64_t most, struct dt_error *err)
 {
@@ -403,7 +404,7 @@ static int check_offsets(const struct batch *b, const struct field *field,
                : bad(b->arrow, "an offset is outside of its buffer", err);
 }
 
-/* Takes offsets of a field; none are needed for no rows. */
+/* Takes offsets of a field; without rows, there need be none. */
 static int take_offsets(struct batch *b, struct field *field,
                         struct dt_error *err)
 {
@@ -411,8 +412,8 @@ static int take_offsets(struct batch *b, struct field *field,
     return take_buffer(b, bytes, &field->offsets, err);
 }
 
-/* No type that is worth a column has more than 8 rows in a byte; columns of
- * nulls alone have no bytes at all.
+/* The most rows that a batch can have. No type that is worth a column has more
+ * than 8 rows in a byte; columns of nulls alone have no bytes at all.
  */
 static uint64_t most_rows(const struct batch *b)
 {
@@ -422,7 +423,7 @@ static uint64_t most_rows(const struct batch *b)
 static int take_fields(struct batch *b, size_t f, uint64_t least,
                        struct dt_error *err);
 
-/* The buffers behind those that tell which values are there. */
+/* Takes the buffers after the one of validity bits. */
 static int take_data(struct batch *b, size_t f, struct dt_error *err)
 {
     struct field *field = &b->arrow->fields[f];
@@ -460,7 +461,7 @@ static int take_data(struct batch *b, size_t f, struct dt_error *err)
     return 0;
 }
 
-/* Takes field f, of at least `least` rows, and all below it. */
+/* Takes field f, of at least `least` rows, and its descendants. */
 static int take_fields(struct batch *b, size_t f, uint64_t least,
                        struct dt_error *err)
 {
@@ -479,9 +480,9 @@ static int take_fields(struct batch *b, size_t f, uint64_t least,
     return take_data(b, f, err);
 }
 
-/* Sets the buffers of all fields to those of a RecordBatch with this body,
- * which is changed if buffers are compressed: *unpacked is to be freed. Every
- * place in them is checked. -1: EX_DATAERR, EX_OSERR.
+/* Sets the buffers of all fields to those of a RecordBatch with this body.
+ * Compressed buffers are unpacked into *unpacked, which the caller frees. All
+ * offsets are checked. -1: EX_DATAERR, EX_OSERR.
  */
 static int open_batch(struct arrow *arrow, struct dt_flat_table batch,
                       const uint8_t *body, size_t bytes, uint8_t **unpacked,
@@ -556,7 +557,7 @@ static bool bit_at(const uint8_t *bits, uint64_t i)
     return bits[i / 8] >> i % 8 & 1;
 }
 
-/* Writes row i of field f, which is within it. -1: as dt_line_out_check. */
+/* Writes row i of field f, which has it. -1: as dt_line_out_check. */
 static int put_value(const struct arrow *arrow, size_t f, uint64_t i,
                      struct dt_line_out *out, struct dt_error *err);
 
@@ -640,11 +641,11 @@ struct stream {
     uint64_t at, bytes; /* of the file */
     struct arrow arrow;
     bool has_schema;
-    uint8_t *metadata, *body, *unpacked; /* of the message that is read */
+    uint8_t *metadata, *body, *unpacked; /* of the current message */
     size_t metadata_bytes, body_bytes;
 };
 
-/* Reads bytes of the file into memory of their own, in place of *to. */
+/* Reads bytes of the file into new memory, which replaces *to. */
 static int read_bytes(struct stream *s, uint64_t count, uint8_t **to,
                       struct dt_error *err)
 {

@@ -4,7 +4,7 @@
 
 #include "data/forms/forms_impl.h"
 
-/* A little-endian number; false: it is not within the bytes. */
+/* Reads a little-endian number; false: it is outside the bytes. */
 static bool get(struct dt_flat b, uint64_t at, int width, uint64_t *value)
 {
     if (at > b.count || (uint64_t)width > b.count - at)
@@ -21,7 +21,7 @@ static int64_t sign_extend(uint64_t value, int width)
     return (int64_t)(value << shift) >> shift;
 }
 
-/* Where the offset at `at` leads; 0: nowhere. */
+/* The target of the offset at `at`; 0: it is invalid. */
 static size_t follow(struct dt_flat b, uint64_t at)
 {
     uint64_t offset;
@@ -36,7 +36,7 @@ struct dt_flat_table dt_flat_root(const void *bytes, size_t count)
     return (struct dt_flat_table){b, follow(b, 0)};
 }
 
-/* Where a field is; 0: nowhere. */
+/* The place of a field; 0: it is absent. */
 static size_t find(struct dt_flat_table t, int field)
 {
     uint64_t back, bytes, offset;

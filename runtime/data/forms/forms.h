@@ -15,27 +15,28 @@
 #include "base/file.h"
 #include "base/kind.h"
 
-/* Of one thread. Starts zeroed, except `asked`. */
+/* The state of requests to stop, for one thread. Starts zeroed, except `asked`.
+ */
 struct dt_stop {
-    bool (*asked)(void); /* from any thread; NULL: nobody stops it */
-    double next;         /* when it is asked again */
+    bool (*asked)(void); /* from any thread; NULL: never stops */
+    double next;         /* time of the next question */
 };
 
-/* Asks a few times a second, however often it is called. -1: EX_TEMPFAIL with
- * the path, it is to end.
+/* Calls `asked` a few times a second at most. -1: EX_TEMPFAIL with the path,
+ * the caller must stop.
  */
 int dt_stop_check(struct dt_stop *stop, const char *path, struct dt_error *err);
 
-/* No line may be longer: what has no line break, or unpacks to far more than
- * the file has, is refused before there is no memory.
+/* The limit of a line: a text without line breaks, or one that unpacks to far
+ * more than the file has, is refused before memory runs out.
  */
 enum { DT_LINE_BYTES = 1 << 28 };
 #define DT_LINE_TOO_LONG "a line of more than 256 MiB: is a line break missing?"
 
 /* Reads a line of at most `most` bytes with its end, and terminates it, as
- * getline does; free *line, which starts as NULL with *room 0. Returns its
- * bytes, 0 at the end of the file; -1: EX_DATAERR, it is longer; EX_IOERR;
- * EX_OSERR; without the file's name.
+ * getline does; *line starts as NULL with *room 0, and the caller frees it.
+ * Returns its bytes, 0 at the end of the file; -1: EX_DATAERR, it is longer;
+ * EX_IOERR; EX_OSERR; without the file's name.
  */
 ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
                      struct dt_error *err);
@@ -45,11 +46,13 @@ ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
  */
 json_t *dt_line_parse(const char *line, size_t length, struct dt_error *err);
 
-/* The value of a key; NULL if it is null, too, which tables write for none. */
+/* The value of a key; NULL also if it is null, which tables write for an empty
+ * field.
+ */
 json_t *dt_line_value(const json_t *root, const char *key);
 
-/* What a value is: "a string", "nothing" if it is NULL; all numbers are "a
- * number"; what columns have and JSON has not is called as there.
+/* The kind of a value: "a string", "nothing" if it is NULL; all numbers are "a
+ * number"; a type of columns that JSON lacks keeps its name there.
  */
 const char *dt_line_kind(const json_t *value);
 
@@ -62,9 +65,9 @@ void dt_line_keys(json_t *root, char *out, size_t size);
 
 /* Reads rows, at most `most` of them if that is not 0, into a file without a
  * name in `dir`, or in memory if dir is NULL, and maps it; release with
- * dt_map_fini. Lines are numbered as messages do it, with dt_kind_mark before
- * the number. -1: EX_NOINPUT, EX_IOERR; EX_DATAERR with the file and the place
- * in it; EX_CANTCREAT, EX_OSERR; as dt_stop_check, unless stop is NULL.
+ * dt_map_fini. Lines are numbered as in messages, which have dt_kind_mark
+ * before the number. -1: EX_NOINPUT, EX_IOERR; EX_DATAERR with the file and the
+ * place in it; EX_CANTCREAT, EX_OSERR; as dt_stop_check, unless stop is NULL.
  */
 int dt_lines_read(struct dt_map *lines, const char *path,
                   const struct dt_found *found, const char *dir, uint64_t most,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forms_impl.h - what readers of rows share (private to data/forms/) */
+/* forms_impl.h - declarations that readers of rows share (private to
+ * data/forms/)
+ */
 #ifndef DT_DATA_FORMS_FORMS_IMPL_H
 #define DT_DATA_FORMS_FORMS_IMPL_H
 
@@ -28,15 +30,15 @@ static inline uint64_t dt_little(const uint8_t *from, size_t bytes)
  */
 
 struct dt_line_out {
-    const char *path; /* what is read, for messages */
+    const char *path; /* the input, for messages */
     int fd;
-    uint64_t line; /* number of the line that is written, from 1 */
-    uint64_t most; /* lines that are wanted; 0: all */
+    uint64_t line; /* number of the current line, from 1 */
+    uint64_t most; /* limit of lines; 0: none */
     char *buffer;
     size_t count;         /* bytes in it */
-    uint64_t bytes;       /* all of them */
-    uint64_t began;       /* where the line begins */
-    struct dt_stop *stop; /* NULL: nobody stops it */
+    uint64_t bytes;       /* bytes written in all */
+    uint64_t began;       /* start of the current line */
+    struct dt_stop *stop; /* NULL: never stops */
     bool failed;
     int cause; /* errno of the failure */
 };
@@ -48,25 +50,25 @@ int dt_line_out_init(struct dt_line_out *out, const char *path, const char *dir,
                      uint64_t most, struct dt_error *err);
 void dt_line_out_fini(struct dt_line_out *out); /* a zeroed one is fine */
 
-/* Bytes as they are, and a string with quotes and escapes. */
+/* Writes bytes unchanged, or a string with quotes and escapes. */
 void dt_line_out_put(struct dt_line_out *out, const void *bytes, size_t count);
 void dt_line_out_string(struct dt_line_out *out, const char *text,
                         size_t count);
 
-/* Writes empty lines until that of this number is next. */
+/* Writes empty lines up to the line of this number. */
 void dt_line_out_skip(struct dt_line_out *out, uint64_t line);
 
-/* Checks that a line does not grow beyond 256 MiB, for whoever writes it in
- * loops. -1: EX_DATAERR.
+/* Checks that a line does not exceed 256 MiB; for writers with loops. -1:
+ * EX_DATAERR.
  */
 int dt_line_out_check(const struct dt_line_out *out, struct dt_error *err);
 
-/* Ends a line. 0: go on; 1: as many as wanted are there; -1: EX_IOERR, no room;
- * as dt_stop_check.
+/* Ends a line. 0: continue; 1: that was the last wanted line; -1: EX_IOERR, no
+ * room; as dt_stop_check.
  */
 int dt_line_out_end(struct dt_line_out *out, struct dt_error *err);
 
-/* Maps all that was written; nothing more can be. -1: EX_IOERR. */
+/* Maps all that was written and ends writing. -1: EX_IOERR. */
 int dt_line_out_map(struct dt_line_out *out, struct dt_map *map,
                     struct dt_error *err);
 
@@ -85,13 +87,13 @@ void dt_row_json_unsigned(struct dt_line_out *out, uint64_t value);
 /* The shortest number that is the same double; null if it is not finite. */
 void dt_row_json_double(struct dt_line_out *out, double value);
 
-/* The value that a text of a JSON column is, on one line. One that is no JSON
- * stands for itself, as below.
+/* Writes a text of a JSON column as its value, on one line, or as below if it
+ * is invalid.
  */
 void dt_row_json_text(struct dt_line_out *out, const char *text, size_t count);
 
-/* A value of a type that is not read stands for itself, so that whoever needs
- * it finds an object and no text.
+/* Writes an object in place of a value of a type that is not read, so that
+ * readers of the line can tell it from text.
  */
 void dt_row_json_other(struct dt_line_out *out, const char *type);
 
@@ -104,7 +106,7 @@ void dt_row_json_other(struct dt_line_out *out, const char *type);
  * EX_DATAERR, which begins with the file's name and the place in it.
  */
 
-/* What is read, byte by byte. */
+/* A file that is read byte by byte. */
 struct dt_bytes {
     struct dt_input *input;
     const char *path;
@@ -116,11 +118,13 @@ struct dt_bytes {
 /* Reads the next bytes into the buffer; count is 0 at the end. -1: err. */
 int dt_bytes_fill(struct dt_bytes *bytes, struct dt_error *err);
 
-/* The next byte, and the same without taking it. -1: there is none; -2: err. */
+/* Takes the next byte; returns it without taking it. -1: there is none; -2:
+ * err.
+ */
 int dt_bytes_next(struct dt_bytes *bytes, struct dt_error *err);
 int dt_bytes_look(struct dt_bytes *bytes, struct dt_error *err);
 
-/* Passes a byte order mark, if the file begins with one. -1: err. */
+/* Skips a byte order mark, if the file begins with one. -1: err. */
 int dt_bytes_skip_mark(struct dt_bytes *bytes, struct dt_error *err);
 
 typedef int dt_reader_f(struct dt_bytes *bytes, struct dt_line_out *out,
@@ -129,12 +133,12 @@ typedef int dt_reader_f(struct dt_bytes *bytes, struct dt_line_out *out,
 dt_reader_f dt_read_plain; /* JSONL */
 dt_reader_f dt_read_array;
 dt_reader_f dt_read_csv, dt_read_tsv;
-dt_reader_f dt_read_parquet, dt_read_arrow; /* which seek in the file */
+dt_reader_f dt_read_parquet, dt_read_arrow; /* these seek */
 
 /* ---- thrift.c: structures of Thrift's compact protocol ----
  *
- * As in thrift-compact-protocol.md of Apache Thrift. A reader that has met a
- * mistake gives zeros and ends every loop; look at `bad` once.
+ * As in thrift-compact-protocol.md of Apache Thrift. After an error a reader
+ * gives zeros and ends every loop; the caller checks `bad` once.
  */
 
 enum dt_thrift_type {
@@ -164,13 +168,13 @@ struct dt_thrift_field {
     enum dt_thrift_type type;
 };
 
-/* Reads what comes before the next field. False: the structure has ended. */
+/* Reads the head of the next field. False: the structure has ended. */
 bool dt_thrift_next(struct dt_thrift *t, struct dt_thrift_field *field);
 
-/* Passes the value of a field. */
+/* Skips the value of a field. */
 void dt_thrift_skip(struct dt_thrift *t, enum dt_thrift_type type);
 
-/* The value of a field of type I16, I32 or I64; of another type: it is bad. */
+/* The value of a field of type I16, I32 or I64; any other type is an error. */
 int64_t dt_thrift_integer(struct dt_thrift *t,
                           const struct dt_thrift_field *field);
 
@@ -181,7 +185,7 @@ struct dt_thrift_number {
     bool flag;
 };
 
-/* Reads the numbers of a structure, and passes all of its other fields. */
+/* Reads these numbers of a structure, and skips all other fields. */
 void dt_thrift_numbers(struct dt_thrift *t,
                        const struct dt_thrift_number *numbers, size_t count);
 
@@ -193,8 +197,8 @@ const char *dt_thrift_binary(struct dt_thrift *t,
                              const struct dt_thrift_field *field,
                              size_t *bytes);
 
-/* The number of items of a list field with items of `type`; they follow. It is
- * at most as large as the bytes that are left.
+/* The number of items of a list field with items of `type`, which follow. It
+ * does not exceed the number of bytes left.
  */
 size_t dt_thrift_list(struct dt_thrift *t, const struct dt_thrift_field *field,
                       enum dt_thrift_type type);
@@ -203,8 +207,9 @@ size_t dt_thrift_list(struct dt_thrift *t, const struct dt_thrift_field *field,
  *
  * Facts are from parquet.thrift, Encodings.md and LogicalTypes.md of Apache
  * Parquet. The footer describes a tree of columns and where the chunks of its
- * leaves are. A leaf is a stream of values, each with a repetition level (which
- * list goes on) and a definition level (what of the path to it is not null).
+ * leaves are. A leaf is a stream of values, each with a repetition level (the
+ * list that it continues) and a definition level (the part of its path that is
+ * not null).
  */
 
 enum dt_parquet_repetition {
@@ -224,7 +229,7 @@ enum dt_parquet_type {
     PARQUET_FIXED_BYTES,
 };
 
-/* What a leaf means. */
+/* The meaning of a leaf. */
 enum dt_parquet_meaning {
     PARQUET_NUMBER,
     PARQUET_UNSIGNED,
@@ -233,8 +238,8 @@ enum dt_parquet_meaning {
     PARQUET_OTHER, /* dates, bytes, decimals: not read */
 };
 
-/* A node of the tree. They are in depth-first order: the children of node i
- * begin at i + 1, and node `next` is behind all below it.
+/* A node of the tree, in depth-first order: the children of node i begin at i +
+ * 1, and node `next` is the first after its descendants.
  */
 struct dt_parquet_node {
     const char *name;
@@ -243,10 +248,10 @@ struct dt_parquet_node {
     enum dt_parquet_type type; /* of a leaf */
     enum dt_parquet_meaning meaning;
     size_t children, next;
-    bool is_list;  /* annotated as one, or as a map, a list of pairs */
-    int def, rep;  /* levels at which it is there */
+    bool is_list;  /* marked as a list, or as a map, which is a list of pairs */
+    int def, rep;  /* levels at which it is present */
     size_t leaf;   /* number of the first leaf in it */
-    size_t leaves; /* how many */
+    size_t leaves; /* number of leaves */
 };
 
 /* The chunk of a leaf in a row group: bytes [begin, end) of the file. */
@@ -266,7 +271,7 @@ struct dt_parquet {
     size_t group_count;
 };
 
-/* Sets EX_DATAERR "path: not a whole Parquet file: what"; returns -1. */
+/* Sets EX_DATAERR "path: not a whole Parquet file: <defect>"; returns -1. */
 int dt_parquet_bad(const struct dt_parquet *file, const char *what,
                    struct dt_error *err);
 
@@ -291,7 +296,7 @@ struct dt_parquet_hybrid {
 struct dt_parquet_leaf {
     const struct dt_parquet *file;
     const struct dt_parquet_node *node;
-    struct dt_parquet_chunk chunk; /* what is left of it */
+    struct dt_parquet_chunk chunk; /* the rest of it */
     uint8_t *packed, *page, *dictionary;
     size_t packed_room, page_room, dictionary_room;
     struct dt_parquet_value *entries; /* of the dictionary */
@@ -300,12 +305,12 @@ struct dt_parquet_leaf {
     struct dt_parquet_hybrid reps, defs, numbers;
     int encoding;
     const uint8_t *at, *end; /* plain values */
-    unsigned bit;            /* of plain truth values */
+    unsigned bit;            /* of plain booleans */
     uint8_t truth;
     /* the next value, if `loaded`: */
     bool loaded;
     int rep, def;
-    struct dt_parquet_value value; /* if def is the node's */
+    struct dt_parquet_value value; /* if def is that of the node */
 };
 
 /* Begins with the chunk of a row group. A zeroed leaf with file and node is
@@ -315,17 +320,17 @@ void dt_parquet_leaf_start(struct dt_parquet_leaf *leaf,
                            struct dt_parquet_chunk chunk);
 void dt_parquet_leaf_fini(struct dt_parquet_leaf *leaf);
 
-/* Loads the next value, unless it is there. 1, or 0 at the end of the chunk.
- * -1: EX_DATAERR with path and column, EX_IOERR, EX_OSERR. To go on, set
+/* Loads the next value, unless it is loaded. 1, or 0 at the end of the chunk.
+ * -1: EX_DATAERR with path and column, EX_IOERR, EX_OSERR. To move on, set
  * `loaded` to false.
  */
 int dt_parquet_leaf_look(struct dt_parquet_leaf *leaf, struct dt_error *err);
 
 /* ---- flat.c: tables of FlatBuffers, each place checked ----
  *
- * A table is where its offset to the vtable stands; the vtable gives its size,
- * that of the table and, for each field, where it is in the table, 0: nowhere.
- * What is not within the bytes is absent.
+ * A table begins with its offset to the vtable. The vtable has its own size,
+ * that of the table and, for each field, its offset in the table, or 0 if it is
+ * absent. A field outside the bytes counts as absent.
  */
 
 struct dt_flat {
@@ -333,7 +338,7 @@ struct dt_flat {
     size_t count;
 };
 
-/* A table; at == 0: there is none. */
+/* A table; absent if `at` is 0. */
 struct dt_flat_table {
     struct dt_flat buffer;
     size_t at;
@@ -345,7 +350,7 @@ struct dt_flat_vector {
     size_t at, count;
 };
 
-/* The table that the bytes begin with a pointer to. */
+/* The root table, to which the first bytes point. */
 struct dt_flat_table dt_flat_root(const void *bytes, size_t count);
 
 /* Field number `field`, from 0 on: a number of `width` bytes, sign-extended, or

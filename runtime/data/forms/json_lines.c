@@ -29,7 +29,7 @@ ssize_t dt_line_read(FILE *file, char **line, size_t *room, size_t most,
     while (c != '\n' && (c = getc_unlocked(file)) != EOF) {
         if (bytes == most)
             return dt_error_set(err, EX_DATAERR, DT_LINE_TOO_LONG);
-        if (bytes + 1 >= *room) { /* of its NUL, too */
+        if (bytes + 1 >= *room) { /* with the NUL */
             const size_t larger = 2 * *room + 4096;
             char *grown = realloc(*line, larger);
             if (!grown)
@@ -55,7 +55,7 @@ void dt_line_printable(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* What to do about what is no JSON; "": that is seen. */
+/* A remedy for invalid JSON, or "" if the error says enough. */
 static const char *advice_of(const json_error_t *at)
 {
     switch (json_error_code(at)) {
@@ -123,7 +123,7 @@ const char *dt_line_kind(const json_t *value)
     const char *other = json_string_value(json_object_get(value, "not read"));
     if (!value)
         return "nothing";
-    if (other) /* of dt_row_json_other */
+    if (other) /* written by dt_row_json_other */
         return other;
     return dt_json_type_name(json_is_number(value) ? JSON_REAL
                                                    : json_typeof(value));
@@ -146,7 +146,7 @@ void dt_line_keys(json_t *root, char *out, size_t size)
     }
 }
 
-/* --- whether to end --- */
+/* --- requests to stop --- */
 
 #define ASK_S 0.1
 
@@ -194,13 +194,13 @@ int dt_bytes_skip_mark(struct dt_bytes *bytes, struct dt_error *err)
     return 0;
 }
 
-/* --- lines on their way to a file --- */
+/* --- output of lines --- */
 
 enum {
     BUFFER_BYTES = 1 << 18,
 };
 
-/* Not every file system has O_TMPFILE. */
+/* For file systems without O_TMPFILE. */
 static int open_unnamed(const char *dir)
 {
     char path[PATH_MAX];
@@ -409,8 +409,8 @@ void dt_row_json_double(struct dt_line_out *out, double value)
     put_real(out, text);
 }
 
-/* Whether a text is one whole value. What else is wrong with a value, a key
- * that occurs twice, or an escaped U+0000, is said when the row is read.
+/* Whether a text is one whole value. Other errors, a key that occurs twice or
+ * an escaped U+0000, are reported when the row is read.
  */
 static bool is_json(const char *text, size_t count)
 {
@@ -429,7 +429,7 @@ void dt_row_json_text(struct dt_line_out *out, const char *text, size_t count)
         dt_row_json_other(out, "a text in a column of JSON that is no JSON");
         return;
     }
-    while (count > 0) { /* a line break is between tokens, so a space will do */
+    while (count > 0) { /* breaks are between tokens: write spaces */
         const char *lf = memchr(text, '\n', count);
         const size_t n = lf ? (size_t)(lf - text) : count;
         dt_line_out_put(out, text, n);

@@ -23,7 +23,7 @@ int dt_parquet_bad(const struct dt_parquet *file, const char *what,
 
 /* --- the tree --- */
 
-/* The meaning of a leaf with a ConvertedType, -1: none. */
+/* The meaning of a leaf with this ConvertedType; -1: none. */
 static enum dt_parquet_meaning meaning_of_converted(int converted)
 {
     switch (converted) {
@@ -48,12 +48,12 @@ static enum dt_parquet_meaning meaning_of_converted(int converted)
     }
 }
 
-/* What an element of the schema says besides its node. */
+/* The properties of an element of the schema, apart from its node. */
 struct element {
     int converted, logical; /* -1: none */
 };
 
-/* The kind of a LogicalType: the number of the only field of the union. */
+/* The kind of a LogicalType, the number of the only field of the union. */
 static int read_logical(struct dt_thrift *t)
 {
     struct dt_thrift_field field = {0};
@@ -108,7 +108,7 @@ static void set_meaning(struct dt_parquet_node *node, const struct element *e)
         node->meaning = PARQUET_OTHER;
 }
 
-/* Sets levels, leaves and next of node i and all below it. -1: err. */
+/* Sets levels, leaves and next of node i and its descendants. -1: err. */
 static int link_nodes(struct dt_parquet *file, size_t i, int depth,
                       struct dt_error *err)
 {
@@ -306,8 +306,7 @@ struct rows {
     struct dt_line_out *out;
 };
 
-/* Passes the one entry that each leaf of a node has for a null or an empty
- * list.
+/* Skips the one entry that each leaf of a node has for a null or an empty list.
  */
 static int pass(struct rows *rows, const struct dt_parquet_node *node,
                 struct dt_error *err)
@@ -325,7 +324,7 @@ static int pass(struct rows *rows, const struct dt_parquet_node *node,
     return 0;
 }
 
-/* Looks at the first leaf of a node, which has a value. -1: err. */
+/* Loads the first leaf of a node; it must have a value. -1: err. */
 static struct dt_parquet_leaf *first_leaf(struct rows *rows,
                                           const struct dt_parquet_node *node,
                                           struct dt_error *err)
@@ -398,7 +397,7 @@ static int put_leaf(struct rows *rows, const struct dt_parquet_node *node,
 static int put_node(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err);
 
-/* What a node is where it is there. */
+/* Writes a node that is present. */
 static int put_present(struct rows *rows, const struct dt_parquet_node *node,
                        struct dt_error *err)
 {
@@ -420,9 +419,10 @@ static int put_present(struct rows *rows, const struct dt_parquet_node *node,
     return 0;
 }
 
-/* An item of a list. In a node that says it is a list, a repeated group of one
- * field is only the place of that field, but for the names that old writers
- * gave to groups that are items themselves (LogicalTypes.md, Lists).
+/* Writes an item of a list. In a node that is marked as a list, a repeated
+ * group of one field is only a wrapper of that field, except for the names that
+ * old writers gave to groups that are items themselves (LogicalTypes.md,
+ * Lists).
  */
 static int put_item(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)

@@ -9,15 +9,15 @@
 
 #include "data/forms/forms_impl.h"
 
-/* --- Snappy: literals and copies, as its format_description.txt says --- */
+/* --- Snappy: literals and copies, as in its format_description.txt --- */
 
 struct block {
-    const uint8_t *at, *end; /* what is left */
-    uint8_t *begin;          /* what was made: */
+    const uint8_t *at, *end; /* input left */
+    uint8_t *begin;          /* output so far: */
     size_t made, bytes;
 };
 
-/* A little-endian number. -1: it is not there. */
+/* Reads a little-endian number. -1: the input ends within it. */
 static int take_number(struct block *b, size_t bytes, size_t *value)
 {
     if (bytes > (size_t)(b->end - b->at))
@@ -41,7 +41,7 @@ static int take_literal(struct block *b, size_t tag)
     return 0;
 }
 
-/* Copies bytes that were made already, and that may overlap those to make. */
+/* Copies bytes of the output; source and target may overlap. */
 static int take_copy(struct block *b, size_t tag)
 {
     static const size_t widths[] = {0, 1, 2, 4};
@@ -65,7 +65,7 @@ static int take_copy(struct block *b, size_t tag)
     return 0;
 }
 
-/* Unpacks `count` bytes that become exactly `bytes` bytes. -1: they do not. */
+/* Unpacks `count` bytes, which must become exactly `bytes` bytes, or -1. */
 static int unpack_snappy(const void *from, size_t count, void *to, size_t bytes)
 {
     struct block b = {from, (const uint8_t *)from + count, to, 0, bytes};
@@ -86,7 +86,7 @@ static int unpack_snappy(const void *from, size_t count, void *to, size_t bytes)
 }
 
 enum {
-    HEADER_BYTES = 1 << 16, /* of a page: more than statistics take */
+    HEADER_BYTES = 1 << 16, /* limit for a page; statistics need less */
     PAGE_BYTES = 1 << 30,
 };
 
@@ -94,14 +94,14 @@ enum page { DATA, INDEX, DICTIONARY, DATA_V2 };
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, RLE_DICTIONARY = 8 };
 enum codec { NONE, SNAPPY, GZIP, ZSTD = 6 };
 
-/* What a page says of itself. */
+/* The header of a page. */
 struct header {
     int type;
     uint64_t encoding, levels; /* levels: their encoding */
     uint64_t bytes, packed;    /* unpacked, and in the file */
     uint64_t values;
-    uint64_t def_bytes, rep_bytes; /* of DATA_V2, which are not packed */
-    uint64_t is_packed;            /* whether all else is */
+    uint64_t def_bytes, rep_bytes; /* of DATA_V2, which are not compressed */
+    uint64_t is_packed;            /* whether the rest is */
 };
 
 static int bad(const struct dt_parquet_leaf *leaf, const char *what,
@@ -124,7 +124,7 @@ static void hybrid_init(struct dt_parquet_hybrid *h, const uint8_t *at,
     *h = (struct dt_parquet_hybrid){.at = at, .end = end, .width = width};
 }
 
-/* Reads the head of the next run. -1: damaged. */
+/* Reads the header of the next run. -1: damaged. */
 static int next_run(struct dt_parquet_hybrid *h)
 {
     struct dt_thrift t = {h->at, h->end, false};
@@ -222,7 +222,7 @@ static void read_v2_header(struct dt_thrift *t, struct header *h)
     dt_thrift_numbers(t, numbers, 5);
 }
 
-/* Reads the header of the next page and passes it. */
+/* Reads the header of the next page and moves past it. */
 static int read_header(struct dt_parquet_leaf *leaf, struct header *h,
                        struct dt_error *err)
 {
@@ -286,7 +286,7 @@ static int unpack(const struct dt_parquet_leaf *leaf, const uint8_t *from,
     }
 }
 
-/* Reads the bytes of a page into leaf->page; levels of DATA_V2 come first. */
+/* Reads the bytes of a page into leaf->page, levels of DATA_V2 first. */
 static int read_bytes(struct dt_parquet_leaf *leaf, const struct header *h,
                       struct dt_error *err)
 {
@@ -320,7 +320,7 @@ static size_t fixed_bytes(enum dt_parquet_type type)
                                                            : 4;
 }
 
-/* Takes a plain value. -1: it is not there. */
+/* Takes a plain value. -1: the page ends within it. */
 static int take_plain(struct dt_parquet_leaf *leaf,
                       struct dt_parquet_value *value)
 {
@@ -360,7 +360,7 @@ static int read_dictionary(struct dt_parquet_leaf *leaf, const struct header *h,
         return bad(leaf, "its dictionary is damaged", err);
     uint8_t *page = leaf->page;
     const size_t room = leaf->page_room;
-    leaf->page = leaf->dictionary; /* which is free now, or NULL */
+    leaf->page = leaf->dictionary; /* reused for the next page; or NULL */
     leaf->page_room = leaf->dictionary_room;
     leaf->dictionary = page;
     leaf->dictionary_room = room;
@@ -382,7 +382,7 @@ static int take_value(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
     uint32_t number = 0;
     if (leaf->node->meaning == PARQUET_OTHER)
-        return 0; /* nobody reads it */
+        return 0; /* not needed */
     if (leaf->encoding == PLAIN)
         return take_plain(leaf, &leaf->value) < 0
                    ? bad(leaf, "a page has too few values", err)
@@ -402,7 +402,7 @@ static int take_value(struct dt_parquet_leaf *leaf, struct dt_error *err)
 
 /* --- pages --- */
 
-/* Takes levels with their length before them, as in DATA. */
+/* Takes levels that have their length before them, as in DATA. */
 static int take_levels(struct dt_parquet_leaf *leaf,
                        struct dt_parquet_hybrid *h, int most,
                        struct dt_error *err)
@@ -420,7 +420,7 @@ static int take_levels(struct dt_parquet_leaf *leaf,
     return 0;
 }
 
-/* Prepares the values of a page, which begin at leaf->at. */
+/* Prepares to decode the values of a page, which begin at leaf->at. */
 static int start_values(struct dt_parquet_leaf *leaf, struct dt_error *err)
 {
     char text[120];

@@ -3,7 +3,7 @@
  * read_array.c - the objects of a JSON array, one a line
  *
  * Elements are copied, not parsed: only strings, brackets and white space are
- * looked at, so that whoever parses the lines says what is wrong with them.
+ * recognized, and the parser of the lines reports errors in them.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ static int cut_short(const struct dt_bytes *bytes,
     return fail(bytes, out, "the file ends within its JSON array", err);
 }
 
-/* Takes the next byte that is no white space. -1: there is none; -2: err. */
+/* Takes the next byte that is not white space. -1: there is none; -2: err. */
 static int next_token(struct dt_bytes *bytes, struct dt_error *err)
 {
     int c;
@@ -36,7 +36,7 @@ static int next_token(struct dt_bytes *bytes, struct dt_error *err)
     return c;
 }
 
-/* Copies a string behind its first quote. */
+/* Copies a string after its first quote. */
 static int copy_string(struct dt_bytes *bytes, struct dt_line_out *out,
                        struct dt_error *err)
 {
@@ -57,7 +57,7 @@ static int copy_string(struct dt_bytes *bytes, struct dt_line_out *out,
     }
 }
 
-/* Copies an object behind its first brace. */
+/* Copies an object after its first brace. */
 static int copy_object(struct dt_bytes *bytes, struct dt_line_out *out,
                        struct dt_error *err)
 {
@@ -77,7 +77,7 @@ static int copy_object(struct dt_bytes *bytes, struct dt_line_out *out,
     return 0;
 }
 
-/* Nothing may follow the array. */
+/* Checks that nothing follows the array. */
 static int check_end(struct dt_bytes *bytes, struct dt_line_out *out,
                      struct dt_error *err)
 {

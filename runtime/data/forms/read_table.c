@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read_table.c - tables of separated values, as RFC 4180 and pandas have them
+ * read_table.c - tables of separated values, as in RFC 4180 and pandas
  *
  * The first record names the columns. All values are strings; an empty field is
- * null, as pandas reads it, and no other text is. A column without a name, as
- * pandas writes the numbers of rows, is left out.
+ * null, as in pandas, and no other text is. A column without a name, in which
+ * pandas writes the numbers of rows, is skipped.
  */
 #include "config.h"
 
@@ -94,8 +94,8 @@ static bool ends_field(struct table *table, int c, struct dt_error *err)
     return c < 0 || c == table->separator || c == '\n' || c == '\r';
 }
 
-/* Reads a field behind its first quote. The byte that ends it; -1: the file's
- * end; -2: err.
+/* Reads a field after its first quote. Returns the byte that ends it; -1: the
+ * file's end; -2: err.
  */
 static int read_quoted(struct table *table, struct record *r,
                        struct dt_error *err)
@@ -142,7 +142,8 @@ static int read_field(struct table *table, struct record *r,
     return c;
 }
 
-/* Reads the next record that is no empty line. 1, or 0 at the end. -1: err. */
+/* Reads the next record that is not an empty line. 1, or 0 at the end. -1: err.
+ */
 static int read_record(struct table *table, struct record *r,
                        struct dt_error *err)
 {
@@ -187,7 +188,7 @@ static int check_name(const struct table *table, size_t i, struct dt_error *err)
     return 0;
 }
 
-/* One name with another separator in it is several. */
+/* A header of one name that contains another separator is an error. */
 static int check_separator(const struct table *table, struct dt_error *err)
 {
     static const struct {

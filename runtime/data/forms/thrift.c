@@ -52,7 +52,7 @@ static void pass(struct dt_thrift *t, uint64_t bytes)
         t->at += bytes;
 }
 
-/* The number of items, and *type of them. */
+/* The number of items, and their *type. */
 static size_t list_head(struct dt_thrift *t, enum dt_thrift_type *type)
 {
     uint8_t byte = next_byte(t);
@@ -66,7 +66,9 @@ static size_t list_head(struct dt_thrift *t, enum dt_thrift_type *type)
 
 static void skip(struct dt_thrift *t, enum dt_thrift_type type, int depth);
 
-/* In a list or a map, a truth value is a byte, so that each item has bytes. */
+/* Skips an item. A boolean in a list or a map is a byte, so that each item has
+ * bytes.
+ */
 static void skip_item(struct dt_thrift *t, enum dt_thrift_type type, int depth)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE)
