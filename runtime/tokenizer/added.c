@@ -189,7 +189,7 @@ bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
     const struct dt_tok_added *added = &tokenizer->raw;
     size_t end;
     if (tokenizer->normalized.special || dt_utf8_check(text, bytes) < bytes)
-        return false; /* what is searched is not yet known */
+        return false; /* the text to search in is not known yet */
     for (size_t i = 0; (i = next_start(added, text, i, bytes)) < bytes;) {
         int32_t index =
             dt_tok_trie_longest(&added->trie, text + i, bytes - i, &end);

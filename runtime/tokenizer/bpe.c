@@ -20,8 +20,8 @@ enum {
 #define NONE DT_TOK_NOWHERE
 
 /* Cuts s[0..n) into at most n symbols; the caller made room. An unknown
- * character is held back until it is clear that it need not be fused with the
- * next one.
+ * character is held back until it is clear whether it is fused with the next
+ * one.
  */
 static void cut_symbols(struct dt_tok_work *work,
                         const struct dt_tok_model *model, const char *s,
@@ -68,7 +68,7 @@ static uint64_t merge_of(const struct dt_tok_model *model,
     return dt_tok_merge(model, left->id, right->id);
 }
 
-/* The same before anything is merged: units of bytes have a table. */
+/* The same before any merge, when pairs of units of bytes have a table. */
 static uint64_t first_merge(const struct dt_tok_model *model, const char *text,
                             const struct dt_tok_symbol *left,
                             const struct dt_tok_symbol *right)
@@ -80,8 +80,8 @@ static uint64_t first_merge(const struct dt_tok_model *model, const char *text,
                : merge_of(model, left, right);
 }
 
-/* Sets the merges of part i with its neighbors. A part is kept in one word, the
- * index of its first symbol << 32 | id, and merges[i] is that with the next.
+/* Sets the merges of part i with its neighbors. A part is one word, the index
+ * of its first symbol << 32 | id, and merges[i] is its merge with the next.
  */
 static void find_merges(const struct dt_tok_model *model, const uint64_t *parts,
                         uint64_t *merges, size_t i, size_t n)
@@ -231,7 +231,7 @@ static int reserve_heap(struct dt_tok_work *work, size_t n,
 }
 
 /* The id of the token that is the whole piece, or -1. A byte-level vocabulary
- * spells it in the alphabet of ByteLevel.
+ * spells the piece in the alphabet of ByteLevel.
  */
 static int32_t whole_piece(const struct dt_tokenizer *tokenizer,
                            struct dt_tok_work *work, const char *s, size_t n)
@@ -266,17 +266,17 @@ int dt_tok_bpe(const struct dt_tokenizer *tokenizer, struct dt_tok_work *work,
     return 0;
 }
 
-/* --- where text may be cut ---
+/* --- places to cut text ---
  *
- * Where no pre-tokenizer cuts it, a text is one piece, which takes long to
- * merge and is not met again. But if no merge joins what ends with one
- * character to what begins with another, these two may be cut apart: whatever
- * is merged, what is before the cut still ends with the one, and what is behind
- * it begins with the other.
+ * A text that no pre-tokenizer cuts is one piece, which takes long to merge and
+ * is of no use in the cache. But if no merge joins a symbol that ends with one
+ * character to a symbol that begins with another, text may be cut between these
+ * two: merges never change the character at the end of the symbol before the
+ * cut, nor the one at the start of the symbol after it.
  */
 
-/* Whether n bytes at s, the end or the start of a token, are a token that
- * stands for other text: an unknown character, or a byte.
+/* Whether n bytes at s, the end or the start of a token, are themselves a token
+ * for other text: an unknown character, or a byte.
  */
 static bool stands_for_others(const struct dt_tokenizer *t, const char *s,
                               size_t n)
@@ -287,8 +287,8 @@ static bool stands_for_others(const struct dt_tokenizer *t, const char *s,
                         memcmp(s, "<0x", 3) == 0));
 }
 
-/* Forbids the cuts that a merge crosses. False: its halves do not say between
- * which characters it is.
+/* Forbids the cuts that a merge crosses. False: its halves do not determine the
+ * characters at the cut.
  */
 static bool forbid_cut(struct dt_tokenizer *t, int32_t left, int32_t right)
 {
@@ -315,7 +315,7 @@ static bool forbid_cut(struct dt_tokenizer *t, int32_t left, int32_t right)
     return true;
 }
 
-/* Whether a class is a single character of the vocabulary. */
+/* Whether a class has a single character, which is in the vocabulary. */
 static bool is_char(const struct dt_tok_model *model, unsigned class)
 {
     return class <= DT_TOK_CUT_MARK &&
@@ -334,9 +334,9 @@ static bool knows_all(const struct dt_tok_model *model)
     return model->byte_fallback;
 }
 
-/* Allows the cuts at which no unknown character is held back: it may be one
- * token with others, come behind bytes that follow it, or be left out, so that
- * its neighbors meet.
+/* Allows the cuts at which no unknown character is held back: it may be fused
+ * with others, be added after bytes that follow it, or be dropped, so that its
+ * neighbors meet.
  */
 static void allow_cuts(struct dt_tok_model *model)
 {

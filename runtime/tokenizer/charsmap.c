@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* charsmap.c - the table of SentencePiece that says what text becomes */
+/* charsmap.c - SentencePiece's table of replacements of text */
 #include "config.h"
 
 #include <stdlib.h>
@@ -33,19 +33,22 @@ static uint32_t unit_value(uint32_t unit)
     return unit & 0x7fffffff;
 }
 
-/* The byte that leads here; more than a byte in a unit that is a value. */
+/* The byte of the transition to this unit; larger than a byte in a unit with a
+ * value.
+ */
 static uint32_t unit_label(uint32_t unit)
 {
     return unit & 0x800000ff;
 }
 
-/* Which units follow: those at (place ^ offset ^ byte). */
+/* The offset of the next units, which are at (place ^ offset ^ byte). */
 static uint32_t unit_offset(uint32_t unit)
 {
     return unit >> 10 << ((unit & 0x200) >> 6);
 }
 
-/* The unit at a place; 0, which leads nowhere, outside of a damaged array. */
+/* The unit at a place; outside of a damaged array it is 0, which has no next.
+ */
 static uint32_t map_unit(const struct dt_tok_charsmap *map, size_t place)
 {
     return place < map->count ? map->units[place] : 0;
@@ -191,7 +194,8 @@ struct dt_tok_charsmap *dt_tok_charsmap_base64(const char *text,
 
 /* --- applying it as tokenizers does --- */
 
-/* Appends what s[from..to) becomes. Returns 1, 0: it has no entry, or -1. */
+/* Appends the replacement of s[from..to). Returns 1, 0: it has no entry, or -1.
+ */
 static int put_entry(const struct dt_tok_charsmap *map,
                      const struct dt_tok_span *span, size_t from, size_t to,
                      struct dt_tok_text *text, struct dt_error *err)
@@ -226,8 +230,8 @@ static int put_grapheme(const struct dt_tok_charsmap *map,
     return rc < 0 ? -1 : 0;
 }
 
-/* The end of the characters from i on that stay as they are: ASCII without an
- * entry, and no character behind it that might belong to its grapheme.
+/* The end of the characters from i on that stay the same: ASCII without an
+ * entry, not followed by a character that might belong to the same grapheme.
  */
 static size_t end_of_same(const struct dt_tok_charsmap *map, const char *s,
                           size_t n, size_t i)

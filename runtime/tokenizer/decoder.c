@@ -32,8 +32,8 @@ static int read_replace(struct dt_tok_decoder *decoder, const json_t *value,
                             &decoder->content_bytes, err);
 }
 
-/* Reads Metaspace, which is like Replace, but if marks were prepended, removes
- * those of the first token.
+/* Reads Metaspace, which is Replace but, if marks were prepended, removes those
+ * of the first token.
  */
 static int read_metaspace(struct dt_tok_decoder *decoder, const json_t *value,
                           struct dt_error *err)
@@ -72,7 +72,7 @@ static int read_strip(struct dt_tok_decoder *decoder, const json_t *value,
     return 0;
 }
 
-/* The decoder that is read, and the last step so far. */
+/* The decoder that is being read, and its last step so far. */
 struct reading {
     struct dt_tok_decoder *decoder;
     enum stage stage;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode.c - encodes text to tokens, and finds where a long text may be cut */
+/* encode.c - encodes text to tokens, and finds places to cut a long text */
 #include "config.h"
 
 #include <limits.h>
@@ -40,8 +40,8 @@ void dt_encoder_destroy(struct dt_encoder *encoder)
     free(encoder);
 }
 
-/* Replaces each malformed part of the span, the first of which is at `bad`, by
- * U+FFFD.
+/* Replaces each malformed part of the span by U+FFFD; the first one is at
+ * `bad`.
  */
 static int repair_utf8(struct dt_encoder *e, size_t bad,
                        struct dt_tok_span *span)
@@ -67,7 +67,7 @@ static int cut_text(struct dt_encoder *e, const struct dt_tok_span *part)
     return dt_tok_split(e, 0, part);
 }
 
-/* Normalizes and encodes the text between added tokens of the raw text. */
+/* Normalizes and encodes a part of the raw text between added tokens. */
 static int normalize_text(struct dt_encoder *e, const struct dt_tok_span *part)
 {
     struct dt_tok_span span;
@@ -78,7 +78,7 @@ static int normalize_text(struct dt_encoder *e, const struct dt_tok_span *part)
     return dt_tok_added_split(&e->tokenizer->normalized, e, &span, cut_text);
 }
 
-/* Emits tokens of the post-processor; they cover no bytes, at offset `at`. */
+/* Emits tokens of the post-processor, which cover no bytes, at offset `at`. */
 static int emit_post(struct dt_encoder *e, const int32_t *ids, size_t count,
                      uint32_t at)
 {
@@ -93,7 +93,7 @@ static int emit_post(struct dt_encoder *e, const int32_t *ids, size_t count,
 }
 
 /* Empties *tokens. Frees the arrays if they were made with other flags, since
- * offsets must be there only if they are requested.
+ * only requested offsets may be there.
  */
 static void reset_tokens(struct dt_tokens *tokens, unsigned flags)
 {

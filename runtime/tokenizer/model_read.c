@@ -179,7 +179,7 @@ static int collect_chars(struct dt_tokenizer *tokenizer, struct dt_error *err)
     return 0;
 }
 
-/* The token that a byte always becomes first, or -1. */
+/* The token that a byte always becomes at first, or -1. */
 static int32_t unit_of(const struct dt_tok_model *model, unsigned byte)
 {
     const char c = (char)byte;
@@ -339,7 +339,7 @@ static size_t find_id_end(const json_t *vocab, const json_t *added,
     return end > 0 ? end : 1;
 }
 
-/* Old files of BPE models have no type. */
+/* Reads the kind; old files of BPE models have no type. */
 static int read_kind(struct dt_tok_model *model, const json_t *value,
                      struct dt_error *err)
 {
@@ -361,7 +361,8 @@ static int read_kind(struct dt_tok_model *model, const json_t *value,
     return dt_tok_json_unsupported(name, "BPE and Unigram", err);
 }
 
-/* Adds a key of the vocabulary. It may stand for a text with U+0000. */
+/* Adds a key of the vocabulary. It may be the spelling of a text with U+0000.
+ */
 static int add_key(struct dt_tok_vocab *vocab, const char *key, int32_t id,
                    struct dt_error *err)
 {

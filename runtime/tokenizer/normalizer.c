@@ -143,18 +143,18 @@ int dt_tok_normalizer_read(struct dt_tokenizer *tokenizer, const json_t *value,
     return dt_tok_json_parts(value, "normalizers", read_one, tokenizer, err);
 }
 
-/* --- as SentencePiece does it ---
+/* --- normalization of SentencePiece ---
  *
- * From the start of the text, the longest user-defined symbol stays as it is,
- * else the longest entry of the table is replaced, else a character is copied.
- * Then spaces become marks; with `trim`, runs of them become one, and those at
- * the ends are dropped.
+ * From the start of the text on, the longest user-defined symbol is copied, or
+ * else the longest entry of the table is replaced, or else a character is
+ * copied. Then spaces become marks; with `trim`, runs of them become one, and
+ * those at the ends are dropped.
  */
 
 #define MARK_BYTES (sizeof(DT_TOK_MARK) - 1)
 
-/* What the text from byte i on begins with, and what that becomes. Returns its
- * length, or -1.
+/* Finds the longest symbol, entry or character at byte i, and its replacement.
+ * Returns its length, or -1.
  */
 static int next_part(const struct dt_tok_spm *spm,
                      const struct dt_tok_span *span, size_t i, const char **to,
@@ -182,8 +182,8 @@ static void put_space(const struct dt_tok_spm *spm, struct dt_tok_text *text,
         dt_tok_text_add(text, " ", 1, begin, end);
 }
 
-/* Appends s[0..n), which comes from the span's bytes [from, to), or is `same`
- * as those that end there.
+/* Appends s[0..n), which replaces the span's bytes [from, to) or, if `same`, is
+ * equal to the bytes that end there.
  */
 static void put_part(const struct dt_tok_spm *spm,
                      const struct dt_tok_span *span, size_t from, size_t to,
@@ -270,7 +270,7 @@ static int apply_spm(const struct dt_tok_spm *spm,
 /* --- applying --- */
 
 enum {
-    GROWTH_MAX = 16, /* how many times its length a text may grow */
+    GROWTH_MAX = 16, /* limit of a text's growth, in times its length */
 };
 
 /* Finds the next match at or after `from`. Returns 1, 0: none, or -1. */
@@ -291,7 +291,8 @@ static int find_pattern(const struct dt_tok_normalizer *normalizer,
     return 1;
 }
 
-/* An empty match counts, except directly behind another match. */
+/* Replaces matches. An empty match counts, except directly after another match.
+ */
 static int replace_pattern(const struct dt_tok_normalizer *normalizer,
                            struct dt_tok_matcher *matcher,
                            const struct dt_tok_span *span,
@@ -321,8 +322,8 @@ static int replace_pattern(const struct dt_tok_normalizer *normalizer,
     return rc;
 }
 
-/* Changes each character. A text whose first one is removed does not start the
- * whole text any more, as Metaspace sees it.
+/* Changes each character. A text that loses its first one is no longer the
+ * start of the whole text for Metaspace.
  */
 static void change_letters(enum dt_tok_letters change, struct dt_tok_span *span,
                            struct dt_tok_text *text)
@@ -360,7 +361,7 @@ static void strip_ends(const struct dt_tok_normalizer *normalizer,
     *span = dt_tok_span_part(span, begin, end);
 }
 
-/* Applies one normalizer to *span, which becomes the result in `text`. */
+/* Applies one normalizer to *span; the result is in `text`. */
 static int apply_normalizer(const struct dt_tok_normalizer *normalizer,
                             struct dt_tok_matcher *matcher,
                             struct dt_tok_text *text, struct dt_tok_span *span,

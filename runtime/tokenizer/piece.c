@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece.c - turns pieces into tokens; a cache remembers short ones */
+/* piece.c - encodes pieces, with a cache of short ones */
 #include "config.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ void dt_tokens_fini(struct dt_tokens *tokens)
 /* --- from pieces to tokens --- */
 
 /* The cache has a table of short pieces with few tokens, which nearly all are,
- * two in a line of the processor's cache, and one of longer ones.
+ * two in a cache line of the processor, and a table of longer ones.
  */
 enum {
     LINE_BYTES = 64,
@@ -60,9 +60,9 @@ enum {
     LONG_IDS = 7,
 };
 
-/* Pieces that were encoded before, and their tokens. A key and the number of
- * bytes are the text of a piece; 0 bytes: free. `ends` is where tokens end in
- * the piece, except for the last.
+/* Pieces encoded before, and their tokens. A key and the number of bytes are
+ * the text of a piece; 0 bytes: free. `ends` has the ends of tokens in the
+ * piece, except for the last.
  */
 struct dt_tok_short {
     uint64_t key[SHORT_BYTES / 8];
@@ -162,8 +162,9 @@ static uint64_t load_4(const char *s)
     return word;
 }
 
-/* Makes words of n <= LONG_BYTES bytes that no other n bytes have, by loads
- * that overlap rather than by a copy, which would be loaded before it is there.
+/* Makes words of n <= LONG_BYTES bytes that no other n bytes have, by
+ * overlapping loads: the processor would have to wait for a copy before loading
+ * it.
  */
 static void make_key(const char *s, size_t n, uint64_t key[LONG_BYTES / 8])
 {
@@ -190,7 +191,8 @@ static uint64_t hash_key(const uint64_t key[LONG_BYTES / 8], size_t n)
 }
 
 /* Stores the tokens of a piece, if they are few and cover all of it in order. A
- * new short piece stands first; the one that stood there becomes second.
+ * new short piece goes into the first place, and the previous one of that place
+ * into the second.
  */
 static void cache_piece(struct dt_tok_work *work, const uint64_t *key,
                         uint64_t hash, size_t n)
@@ -255,8 +257,8 @@ static const struct dt_tok_long *find_long(const struct dt_tok_work *work,
                : NULL;
 }
 
-/* Appends remembered tokens. `room` for ids, of which count are tokens, can be
- * copied.
+/* Appends cached tokens. `room` is how many ids can be copied at once, of which
+ * count are tokens.
  */
 static inline int emit_cached(struct dt_encoder *e,
                               const struct dt_tok_span *piece,

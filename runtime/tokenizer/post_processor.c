@@ -75,8 +75,7 @@ static int read_piece(const struct dt_tokenizer *tokenizer,
     return 0;
 }
 
-/* Adds the tokens of a side in front of those of earlier processors, or at the
- * end.
+/* Adds the tokens of a side before those of earlier processors, or at the end.
  */
 static int surround(int32_t **ids, size_t *count, const struct side *side,
                     bool in_front, struct dt_error *err)
@@ -123,7 +122,9 @@ static int read_template(struct dt_tokenizer *tokenizer, const json_t *value,
     return add_sides(tokenizer, sides, err);
 }
 
-/* Reads BertProcessing or RobertaProcessing: "cls" in front, "sep" behind. */
+/* Reads BertProcessing or RobertaProcessing: "cls" before, "sep" after the
+ * text.
+ */
 static int read_pair(struct dt_tokenizer *tokenizer, const json_t *value,
                      struct dt_error *err)
 {

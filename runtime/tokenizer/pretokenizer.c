@@ -127,7 +127,7 @@ static int read_punctuation(struct dt_tokenizer *tokenizer,
                                               : 0;
 }
 
-/* Reads a key with one character, the text of a step. */
+/* Reads a key with one character as the text of a step. */
 static int read_character(struct dt_tok_step *step, const json_t *value,
                           const char *key, struct dt_error *err)
 {
@@ -187,7 +187,7 @@ static int read_metaspace(struct dt_tokenizer *tokenizer,
     return step ? read_character(step, value, "replacement", err) : -1;
 }
 
-/* Steps by the types that have them, in their order; `read` reads keys. */
+/* Steps by the types that have them, in order; `read` reads their keys. */
 static const struct {
     const char *type;
     struct dt_tok_step step;
@@ -341,7 +341,7 @@ static bool finds_char(const struct dt_tok_step *step, const uint8_t *classes,
     return classes[cp] & DT_TOK_SPACE;
 }
 
-/* Finds the next character that a step wants, at or after `from`. */
+/* Finds the next character of the step's kind, at or after `from`. */
 static int find_char(const struct dt_tok_step *step, const uint8_t *classes,
                      const struct dt_tok_span *span, size_t from, size_t *begin,
                      size_t *end)
@@ -404,7 +404,7 @@ static int find_match(const struct parts *p, size_t from, size_t *begin,
     return 1;
 }
 
-/* Cuts a span by a pattern. An empty match counts, except directly behind
+/* Cuts a span by a pattern. An empty match counts, except directly after
  * another match.
  */
 static int split_pattern(struct dt_encoder *e, size_t step,

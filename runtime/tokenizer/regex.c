@@ -54,8 +54,9 @@ static bool begins_with(const struct translation *t, const char *text)
     return (size_t)(t->end - t->in) >= n && !memcmp(t->in, text, n);
 }
 
-/* Writes a general category, with what came after PCRE2's Unicode. Within a
- * class, "all except the category" has no such form: PCRE2's Unicode decides.
+/* Writes a general category, adding the characters newer than PCRE2's Unicode.
+ * Inside a class "all except the category" has no such form, so PCRE2's Unicode
+ * decides.
  */
 static void put_category(struct translation *t, const char *name, size_t length,
                          bool except)
@@ -72,8 +73,8 @@ static void put_category(struct translation *t, const char *name, size_t length,
         put_text(t, "]", 1);
 }
 
-/* Translates \p{L}, or \p{Han}, which PCRE2 would read as Script_Extensions
- * without "sc:".
+/* Translates \p{L}, or \p{Han}, which PCRE2 would interpret as
+ * Script_Extensions without "sc:".
  */
 static int translate_property(struct translation *t)
 {
@@ -96,7 +97,7 @@ static int translate_property(struct translation *t)
     return 0;
 }
 
-/* Translates a backslash and what follows it. -1: the libraries differ. */
+/* Translates an escape. -1: the libraries differ. */
 static int translate_escape(struct translation *t)
 {
     unsigned char c = t->in + 1 < t->end ? (unsigned char)t->in[1] : '\0';
@@ -115,7 +116,8 @@ static int translate_escape(struct translation *t)
     return 0;
 }
 
-/* Whether Oniguruma (Ruby syntax) reads the next characters differently. */
+/* Whether Oniguruma (Ruby syntax) interprets the next characters differently.
+ */
 static bool reads_differently(const struct translation *t)
 {
     static const char *const groups[] = {"(?:",  "(?i:", "(?=", "(?!",
@@ -133,7 +135,7 @@ static bool reads_differently(const struct translation *t)
     return true;
 }
 
-/* Translates one character, outside or inside of classes. -1: not supported. */
+/* Translates one character, outside or inside classes. -1: not supported. */
 static int translate_one(struct translation *t)
 {
     if (*t->in == '\\')

@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "tokenizer/tokenizer_impl.h"
 
-/* A message that is read from its start. The data stay the caller's. */
+/* A message being parsed. The data belong to the caller. */
 struct message {
     const unsigned char *data;
     size_t bytes, at;
@@ -131,7 +131,7 @@ struct piece {
     enum dt_spm_type type;
 };
 
-/* What a file says. */
+/* The content of a file. */
 struct model {
     struct piece *pieces; /* by id */
     size_t count, capacity;
@@ -278,7 +278,7 @@ static int read_normalizer_field(struct model *spm, const struct field *field,
     }
 }
 
-/* What is decoded would go through a table of its own. */
+/* Refuses a table for decoded text. */
 static int refuse_denormalizer(struct model *spm, const struct field *field,
                                struct dt_error *err)
 {
@@ -329,7 +329,7 @@ static int read_field(struct model *spm, const struct field *field,
     }
 }
 
-/* Reads a file's data, which must stay. -1: EX_DATAERR, EX_OSERR. */
+/* Parses a file's data, which must stay. -1: EX_DATAERR, EX_OSERR. */
 static int parse_file(struct model *spm, const void *data, size_t bytes,
                       struct dt_error *err)
 {
@@ -367,7 +367,7 @@ static int no_memory(struct dt_error *err)
 
 /* --- vocabulary --- */
 
-/* Whether text may become this piece by the model's own rules. */
+/* Whether the model's own rules may produce this piece. */
 static bool is_regular(const struct piece *piece)
 {
     return piece->type == DT_SPM_NORMAL || piece->type == DT_SPM_USER;
@@ -443,8 +443,7 @@ static int make_unigram(struct dt_tokenizer *t, const struct model *spm,
     return 0;
 }
 
-/* --- BPE: of all merges, that to the piece with the highest score is first ---
- */
+/* --- BPE: the merge to the piece with the highest score comes first --- */
 
 static int compare_pieces(const void *a, const void *b)
 {
@@ -453,7 +452,7 @@ static int compare_pieces(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Refuses pieces that merges of known characters cannot make. */
+/* Refuses pieces that no merge of known characters produces. */
 static int check_chars(const struct dt_tokenizer *t, const struct model *spm,
                        const struct piece *piece, struct dt_error *err)
 {
@@ -494,7 +493,7 @@ static int add_merges(struct dt_tokenizer *t, const struct model *spm,
     return 0;
 }
 
-/* Adds the merges of pieces(count), which are in order. */
+/* Adds the merges of pieces(count), in this order. */
 static int rank_merges(struct dt_tokenizer *t, const struct model *spm,
                        const struct piece *const *pieces, size_t count,
                        struct dt_error *err)
@@ -509,7 +508,7 @@ static int rank_merges(struct dt_tokenizer *t, const struct model *spm,
     return 0;
 }
 
-/* User-defined symbols cut the text before anything is merged. */
+/* Adds the user-defined symbols, which cut the text before any merge. */
 static int add_symbols(struct dt_tokenizer *t, const struct model *spm,
                        struct dt_error *err)
 {
@@ -583,7 +582,7 @@ static int make_normalizer(struct dt_tokenizer *t, const struct model *file,
     return spm->map ? 0 : dt_error_prefix(err, "normalizer_spec");
 }
 
-/* The decoder that transformers gives to such models. */
+/* Makes the decoder that transformers uses for such models. */
 static int make_decoder(struct dt_tokenizer *t, const struct model *spm,
                         struct dt_error *err)
 {
@@ -616,8 +615,8 @@ static json_t *list_controls(const struct model *spm)
     return list;
 }
 
-/* Has all tokens searched in the text as it is, which is the same as in the
- * normalized text if no table changes that.
+/* Makes all tokens be searched in the raw text, which finds the same as in
+ * normalized text unless a table changes the text of a token.
  */
 static int search_raw(json_t *added, const struct model *spm,
                       struct dt_error *err)

@@ -46,7 +46,7 @@ static int read_root(struct dt_tokenizer *tokenizer, const json_t *root,
     return 0;
 }
 
-/* Hashes with the versions of the libraries as the seed, since they know
+/* Hashes with the versions of the libraries as the seed, since they have
  * different versions of Unicode.
  */
 static uint64_t hash_data(const void *data, size_t bytes)
@@ -74,7 +74,7 @@ static json_t *index_pieces(const json_t *vocab)
     return ids;
 }
 
-/* Puts what stands beside the file into added_tokens. */
+/* Puts the tokens of other files into added_tokens. */
 static int override_added(json_t *root, const struct dt_tok_beside *beside,
                           struct dt_error *err)
 {
@@ -98,7 +98,7 @@ static int override_added(json_t *root, const struct dt_tok_beside *beside,
     return rc;
 }
 
-/* Reads tokenizer.json, with what stands beside it (NULL: nothing). */
+/* Reads tokenizer.json, and the tokens of other files (NULL: none). */
 static int read_json(struct dt_tokenizer *tokenizer, const char *path,
                      const char *text, const struct dt_tok_beside *beside,
                      struct dt_error *err)
@@ -144,7 +144,7 @@ static int read_file(struct dt_tokenizer *tokenizer, const char *path,
     return rc;
 }
 
-/* The files of a tokenizer, of which the first one found is read. */
+/* The files of a tokenizer; the first one found is read. */
 static const char *const file_names[] = {"tokenizer.json", "tokenizer.model",
                                          "spiece.model"};
 
@@ -171,7 +171,7 @@ bool dt_tokenizer_in(const char *directory)
     return directory && find_tokenizer(directory, path, NULL) > 0;
 }
 
-/* Mixes into the hash what other files say about tokens. */
+/* Mixes the other files' facts about tokens into the hash. */
 static void hash_files(struct dt_tokenizer *t,
                        const struct dt_tok_beside *beside)
 {
@@ -188,7 +188,9 @@ static void hash_files(struct dt_tokenizer *t,
         t->after, t->after_count * sizeof(t->after[0]), t->hash);
 }
 
-/* Older files name the tokens behind those of SentencePiece elsewhere. */
+/* Refuses older files, which list tokens after those of SentencePiece
+ * elsewhere.
+ */
 static int refuse_old_tokens(const char *directory, struct dt_error *err)
 {
     char path[PATH_MAX];

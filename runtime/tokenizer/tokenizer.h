@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer.h - encodes text to tokens and back by a model's files
+ * tokenizer.h - encodes text to tokens and decodes them, by a model's files
  *
  * Reads tokenizer.json (BPE, Unigram) and the .model files of SentencePiece
  * (Unigram, BPE). The tokens are exactly those of Hugging Face's tokenizers,
@@ -31,7 +31,7 @@ bool dt_tokenizer_in(const char *directory);
  * spiece.model (and tokenizer_config.json, special_tokens_map.json for added
  * and special tokens), one of those files itself, or the word "byte": ids
  * 0..255 are bytes, 256 ends a document. NULL and err: EX_NOINPUT, EX_DATAERR
- * with the file, the key and what was expected.
+ * with the file, the key and the expected value.
  */
 struct dt_tokenizer *dt_tokenizer_load(const char *path, struct dt_error *err);
 void dt_tokenizer_destroy(struct dt_tokenizer *tokenizer); /* NULL is fine */
@@ -56,27 +56,27 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
  */
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer);
 
-/* The one for conversations with tools, if the files have one of its own
+/* The template for conversations with tools, if the files have a separate one
  * (additional_chat_templates/tool_use.jinja, else "tool_use" of
  * tokenizer_config.json), or NULL.
  */
 const char *dt_tokenizer_tool_template(const struct dt_tokenizer *tokenizer);
 
-/* Where each stands, for messages: "<path>/chat_template.jinja"; "" if there is
- * none.
+/* The places of the two templates, for messages: "<path>/chat_template.jinja";
+ * "" if there is none.
  */
 const char *dt_tokenizer_template_file(const struct dt_tokenizer *tokenizer);
 const char *dt_tokenizer_tool_template_file(
     const struct dt_tokenizer *tokenizer);
 
-/* Whether a token is marked as special; such are not parsed without
+/* Whether a token is marked as special; special tokens are not parsed without
  * DT_ENCODE_SPECIAL.
  */
 bool dt_tokenizer_is_special(const struct dt_tokenizer *tokenizer, int32_t id);
 
 /* Whether no token that is marked as special can be found in a text, so that
- * DT_ENCODE_SPECIAL changes nothing. Costs little; may be false although there
- * is none.
+ * DT_ENCODE_SPECIAL changes nothing. A quick check, which may be false although
+ * there is none.
  */
 bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
                         size_t bytes);
@@ -89,11 +89,11 @@ struct dt_tokens {
     size_t count, capacity;
 };
 
-void dt_tokens_fini(struct dt_tokens *tokens); /* may be used again */
+void dt_tokens_fini(struct dt_tokens *tokens); /* may be reused */
 
 enum dt_encode_flags {
     DT_ENCODE_POST = 1,    /* add the tokens of the post-processor, as BOS */
-    DT_ENCODE_SPECIAL = 2, /* text that spells a special token becomes it */
+    DT_ENCODE_SPECIAL = 2, /* parse text that spells special tokens */
     DT_ENCODE_OFFSETS = 4,
 };
 

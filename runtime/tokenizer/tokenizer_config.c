@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer_config.c - reads the files beside that of the tokenizer: special
+ * tokenizer_config.c - reads the files next to that of the tokenizer: special
  * tokens, templates
  */
 #include "config.h"
@@ -16,7 +16,9 @@
 
 /* --- added_tokens_decoder --- */
 
-/* A token of added_tokens: one of added_tokens_decoder with its id. */
+/* A token for added_tokens, made of an entry of added_tokens_decoder and its
+ * id.
+ */
 static json_t *make_token(const char *key, json_t *value, struct dt_error *err)
 {
     char *end, shown[DT_TOK_SHOWN_BYTES];
@@ -53,11 +55,11 @@ static json_t *list_decoder(const json_t *root, int *rc, struct dt_error *err)
     return list;
 }
 
-/* --- tokens that are only named --- */
+/* --- tokens without ids --- */
 
 /* Appends a special token without an id: a text, or an object with "content".
- * `role`: it is what a text begins or ends with and the like, which has to be
- * in the vocabulary.
+ * `role`: the token has a role such as beginning or ending a text, so it must
+ * be in the vocabulary.
  */
 static int add_name(json_t *named, const json_t *value, bool role,
                     struct dt_error *err)
@@ -157,8 +159,8 @@ static json_t *texts_of(const json_t *list)
     return texts;
 }
 
-/* Appends the tokens that are only named, each once, with the ids that
- * transformers gives them: those of the vocabulary, or the next ones.
+/* Appends the tokens without ids, each once, with the ids that transformers
+ * gives them: those of the vocabulary, or the next ones.
  */
 static int add_named(json_t *list, const json_t *named, const json_t *vocab,
                      size_t next, struct dt_error *err)
@@ -191,7 +193,7 @@ static json_int_t token_id(const json_t *token)
     return json_integer_value(json_object_get(token, "id"));
 }
 
-/* A list of tokens with the place of the first one of each id. */
+/* A list of tokens, with the index of the first one for each id. */
 struct places {
     json_t *list;
     int32_t *first; /* by id; -1: no token has it */
@@ -226,7 +228,7 @@ static int init_places(struct places *places, json_t *list,
     return 0;
 }
 
-/* The place of the token with this one's id and text, or the list's size. */
+/* The index of the token with this one's id and text, or the list's size. */
 static size_t find_token(const struct places *places, const json_t *token)
 {
     const int32_t at =
@@ -264,13 +266,13 @@ static int check_ids(const struct places *places, const json_t *overrides,
                         (long long)most, next);
 }
 
-/* Puts a token in the place of the one that it is, or behind all others. */
+/* Replaces the token that is the same, or appends this one. */
 static int put_token(struct places *places, json_t *token)
 {
     size_t at = find_token(places, token);
     const json_t *old = json_array_get(places->list, at);
     int rc = 0;
-    /* what was special once stays so */
+    /* a token that was special stays special */
     if (json_is_true(json_object_get(old, "special")))
         rc = json_object_set_new(token, "special", json_true());
     if (rc == 0)
@@ -339,7 +341,7 @@ static const struct {
     {"T5Tokenizer", false, true},
 };
 
-/* What the class of a model of SentencePiece does, unless the file says it.
+/* The choice of the class of a SentencePiece model, unless the file makes it.
  * -1: it is not known.
  */
 static int class_ends(const json_t *root, bool *bos, bool *eos,
@@ -379,9 +381,9 @@ static int set_end(int32_t **ids, size_t *count, bool add, int32_t id,
     return 0;
 }
 
-/* For a model of SentencePiece: which tokens begin and end a text, by the class
- * in tokenizer_config.json, or its add_bos_token and add_eos_token, which do
- * nothing where there is a tokenizer.json. -1: EX_DATAERR, EX_OSERR.
+/* For a SentencePiece model: reads which tokens begin and end a text, from the
+ * class in tokenizer_config.json, or its add_bos_token and add_eos_token, which
+ * have no effect if there is a tokenizer.json. -1: EX_DATAERR, EX_OSERR.
  */
 static int read_ends(struct dt_tokenizer *tokenizer, const json_t *root,
                      struct dt_error *err)
@@ -409,13 +411,15 @@ static const char *const role_keys[] = {
     [DT_TOKEN_UNK] = "unk_token",
 };
 
-/* What begins or ends a text, but is no token: an error for each role. */
+/* Texts that should begin or end a text but are not tokens: an error for each
+ * role.
+ */
 struct unknown {
     struct dt_error role[DT_TOKEN_EOS + 1]; /* status 0: none */
 };
 
-/* Transformers would append it to the vocabulary, with an id that the model
- * does not have.
+/* Transformers would append the text to the vocabulary, with an id that the
+ * model does not have.
  */
 static void set_unknown(struct dt_error *unknown, const char *path, size_t role,
                         const json_t *text)
@@ -428,7 +432,9 @@ static void set_unknown(struct dt_error *unknown, const char *path, size_t role,
                  dt_tok_shown(json_string_value(text), 40, shown));
 }
 
-/* Reads "bos_token" and the like: a text, an object with "content", or null. */
+/* Reads "bos_token" and similar keys: a text, an object with "content", or
+ * null.
+ */
 static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
                       const char *path, struct unknown *unknown,
                       struct dt_error *err)
@@ -457,8 +463,8 @@ static int read_roles(struct dt_tokenizer *tokenizer, const json_t *root,
 }
 
 /* Refuses an "add_prefix_space" that differs from that of ByteLevel in
- * tokenizer.json: which one transformers uses depends on tokenizer_class and on
- * its version.
+ * tokenizer.json: transformers' choice between them depends on tokenizer_class
+ * and on its version.
  */
 static int check_prefix(const struct dt_tokenizer *tokenizer,
                         const json_t *root, const char *path,
@@ -476,8 +482,8 @@ static int check_prefix(const struct dt_tokenizer *tokenizer,
                         path, ours ? "false" : "true", ours ? "true" : "false");
 }
 
-/* Refuses to remove spaces from decoded text, which transformers does with
- * models other than BPE only.
+/* Refuses to remove spaces from decoded text, which transformers does only with
+ * models other than BPE.
  */
 static int check_cleanup(const struct dt_tokenizer *tokenizer,
                          const json_t *root, const char *path,
@@ -493,7 +499,7 @@ static int check_cleanup(const struct dt_tokenizer *tokenizer,
                         path, key);
 }
 
-/* Keeps a template in place of one that was read before; text NULL: none. */
+/* Keeps a template, replacing an earlier one; text NULL: none. */
 static int keep_template(struct dt_tok_template *template,
                          const char *directory, const char *name,
                          const char *text, struct dt_error *err)
@@ -541,7 +547,7 @@ static int read_template(struct dt_tokenizer *tokenizer, const char *directory,
                                tools, err);
 }
 
-/* Reads templates that stand in files of their own, which hide all of those in
+/* Reads templates in files of their own, which hide all of those in
  * tokenizer_config.json, as in transformers.
  */
 static int read_template_files(struct dt_tokenizer *tokenizer,
@@ -567,7 +573,7 @@ static int read_template_files(struct dt_tokenizer *tokenizer,
     return 0;
 }
 
-/* Reads one of the files that say what the tokens are for; NULL: there is none.
+/* Reads one of the files with the roles of tokens; NULL: there is none.
  * `config`: it is tokenizer_config.json.
  */
 static int read_config(struct dt_tokenizer *tokenizer, const char *directory,

@@ -46,7 +46,9 @@ int dt_tok_json_flag(const json_t *object, const char *key, bool fallback,
 /* The "type" of a part of the file. NULL and err: EX_DATAERR. */
 const char *dt_tok_json_type(const json_t *object, struct dt_error *err);
 
-/* The error for a type where only "A, B and C" are supported: always -1. */
+/* The error for an unsupported type if only "A, B and C" are supported. Always
+ * -1.
+ */
 int dt_tok_json_unsupported(const char *type, const char *supported,
                             struct dt_error *err);
 
@@ -75,7 +77,7 @@ int dt_tok_file_find(const char *directory, const char *name,
                      char path[PATH_MAX], struct dt_error *err);
 
 /* The object of directory/name; release it. NULL: the file does not exist, or
- * it is bad and *rc is -1.
+ * it is invalid and *rc is -1.
  */
 json_t *dt_tok_file_load(const char *directory, const char *name, int *rc,
                          struct dt_error *err);
@@ -134,13 +136,13 @@ struct dt_tok_trie {
 int dt_tok_trie_init(struct dt_tok_trie *trie);
 void dt_tok_trie_fini(struct dt_tok_trie *trie);
 
-/* Adds a string with a value >= 0; one that is there keeps its value. -1: out
- * of memory.
+/* Adds a string with a value >= 0; an existing one keeps its value. -1: out of
+ * memory.
  */
 int dt_tok_trie_add(struct dt_tok_trie *trie, const char *s, size_t n,
                     int32_t value);
 
-/* The node behind a byte, or DT_TOK_NONE. */
+/* The child of a node for a byte, or DT_TOK_NONE. */
 static inline uint64_t dt_tok_trie_next(const struct dt_tok_trie *trie,
                                         uint64_t node, char byte)
 {
@@ -159,13 +161,13 @@ enum dt_tok_entry_flags {
     DT_TOK_MODEL = 1, /* in the model's vocabulary: merges can produce it */
     DT_TOK_ADDED = 2,
     DT_TOK_SPECIAL = 4,
-    DT_TOK_SHOWN = 8, /* decoding writes another text than that it is for */
+    DT_TOK_SHOWN = 8, /* decoding writes another text than `text` */
 };
 
 struct dt_tok_vocab {
     struct dt_tok_entry {
         uint32_t text, bytes;        /* offset in texts, length */
-        uint32_t shown, shown_bytes; /* the same of what decoding writes */
+        uint32_t shown, shown_bytes; /* the same for decoded text */
         unsigned flags;              /* 0: no token has this id */
     } * entries;                     /* by id */
     size_t count;                    /* highest id + 1 */
@@ -173,7 +175,7 @@ struct dt_tok_vocab {
     size_t texts_bytes, texts_capacity;
     struct dt_tok_place {
         int32_t id;   /* -1: free */
-        uint32_t tag; /* more bits of the hash, to look at few texts */
+        uint32_t tag; /* more bits of the hash, to compare few texts */
     } * index;        /* hash table: text -> id */
     size_t mask;
 };
@@ -188,7 +190,7 @@ void dt_tok_vocab_fini(struct dt_tok_vocab *vocab);
 int dt_tok_vocab_add(struct dt_tok_vocab *vocab, int32_t id, const char *text,
                      size_t bytes, unsigned flags, struct dt_error *err);
 
-/* Sets what decoding writes for a token. -1: out of memory. */
+/* Sets the text that decoding writes for a token. -1: out of memory. */
 int dt_tok_vocab_show(struct dt_tok_vocab *vocab, int32_t id, const char *text,
                       size_t bytes);
 
@@ -206,12 +208,13 @@ static inline const char *dt_tok_vocab_text(const struct dt_tok_vocab *vocab,
     return vocab->texts + vocab->entries[id].text;
 }
 
-/* ---- regex.c: regular expressions as Oniguruma reads them ---- */
+/* ---- regex.c: regular expressions in Oniguruma's syntax ---- */
 
 struct dt_tok_regex;
 
-/* Compiles a pattern; refuses syntax that PCRE2 reads differently. NULL and
- * err: EX_DATAERR. */
+/* Compiles a pattern; refuses syntax that PCRE2 interprets differently. NULL
+ * and err: EX_DATAERR.
+ */
 struct dt_tok_regex *dt_tok_regex_create(const char *pattern, size_t bytes,
                                          struct dt_error *err);
 void dt_tok_regex_destroy(struct dt_tok_regex *regex); /* NULL is fine */
@@ -232,14 +235,13 @@ int dt_tok_regex_find(const struct dt_tok_regex *regex,
 
 const char *dt_tok_regex_library(void); /* the version of PCRE2 */
 
-/* ---- charsmap.c: the table of SentencePiece that says what text becomes ----
- */
+/* ---- charsmap.c: SentencePiece's table of replacements of text ---- */
 
 struct dt_tok_charsmap;
 
-/* Reads a table: the size of a double array in bytes, the array (as darts-clone
- * has it), and texts, each NUL-terminated. All little-endian. NULL and err:
- * EX_DATAERR, EX_OSERR.
+/* Reads a table: the size of a double array in bytes, the array (in the format
+ * of darts-clone), and texts, each NUL-terminated. All little-endian. NULL and
+ * err: EX_DATAERR, EX_OSERR.
  */
 struct dt_tok_charsmap *dt_tok_charsmap_create(const void *data, size_t bytes,
                                                struct dt_error *err);
@@ -250,16 +252,17 @@ struct dt_tok_charsmap *dt_tok_charsmap_base64(const char *text,
 void dt_tok_charsmap_destroy(struct dt_tok_charsmap *map); /* NULL is fine */
 
 /* Finds the longest prefix of s[0..n) with an entry. Returns its length, and
- * what it becomes in *to and *bytes; 0: there is none. -1: EX_DATAERR, the
+ * its replacement in *to and *bytes; 0: there is none. -1: EX_DATAERR, the
  * table is damaged.
  */
 int dt_tok_charsmap_prefix(const struct dt_tok_charsmap *map, const char *s,
                            size_t n, const char **to, size_t *bytes,
                            struct dt_error *err);
 
-/* Applies a table as tokenizers does: a grapheme of up to 5 bytes becomes what
- * its shortest prefix with an entry becomes; in longer ones, and if there is
- * none, each character does. -1: EX_DATAERR, the table is damaged.
+/* Applies a table as tokenizers does: the replacement of the shortest prefix
+ * with an entry replaces a grapheme of up to 5 bytes; in longer ones, and if
+ * there is no entry, characters are replaced one by one. -1: EX_DATAERR, the
+ * table is damaged.
  */
 int dt_tok_charsmap_apply(const struct dt_tok_charsmap *map,
                           const struct dt_tok_span *span,
@@ -267,15 +270,15 @@ int dt_tok_charsmap_apply(const struct dt_tok_charsmap *map,
 
 /* ---- normalizer.c ---- */
 
-/* As SentencePiece does it. */
+/* Normalization as in SentencePiece. */
 
 struct dt_tok_spm {
     struct dt_tok_charsmap *map; /* NULL: none */
-    struct dt_tok_trie symbols;  /* user-defined, which stay as they are */
+    struct dt_tok_trie symbols;  /* user-defined, never changed */
     bool dummy_prefix;           /* a space before the text ... */
     bool prefix_each; /* ... and before the parts between added tokens */
-    bool suffix;      /* behind it instead, at the end of each part */
-    bool trim;        /* of several spaces keep one, and none at the ends */
+    bool suffix;      /* add it after each part, not before */
+    bool trim;        /* collapse spaces, drop them at the ends */
     bool escape;      /* a space becomes DT_TOK_MARK */
 };
 
@@ -314,8 +317,8 @@ int dt_tok_normalize(const struct dt_tokenizer *tokenizer,
                      struct dt_tok_text buffers[2], struct dt_tok_span *out,
                      struct dt_error *err);
 
-/* Characters by which BPE's text is cut: those of ASCII, the mark that stands
- * for a space in SentencePiece, and others by a hash.
+/* Classes of characters at which BPE may cut text: one for each of ASCII, one
+ * for SentencePiece's mark for spaces, and hashed ones for others.
  */
 enum {
     DT_TOK_CUT_MARK = 0x80,
@@ -344,8 +347,8 @@ struct dt_tok_model {
     /* BPE */
     struct dt_tok_map merges; /* left << 32 | right -> rank << 32 | id */
     struct dt_tok_map chars;  /* code point -> id of that single character */
-    int32_t units[256]; /* the id that a byte of text always becomes, or -1 */
-    uint64_t *pairs;    /* (256, 256): the merge of the units of two bytes */
+    int32_t units[256];       /* the first id of each byte of text, or -1 */
+    uint64_t *pairs; /* (256, 256): the merge of the units of two bytes */
     uint64_t cuts[DT_TOK_CUT_CLASSES][DT_TOK_CUT_CLASSES / 64];
     bool byte_level, fuse_unk, ignore_merges;
 
@@ -382,8 +385,8 @@ int dt_tok_bpe_finish(struct dt_tokenizer *tokenizer, struct dt_error *err);
  */
 bool dt_tok_bpe_cuts(struct dt_tokenizer *tokenizer);
 
-/* The alphabet of ByteLevel: the code point that stands for a byte, and the
- * byte that a code point stands for, or -1.
+/* The alphabet of ByteLevel: the code point for a byte, and the byte for a code
+ * point, or -1.
  */
 uint32_t dt_tok_byte_char(unsigned char byte);
 int dt_tok_char_byte(uint32_t code_point);
@@ -391,7 +394,7 @@ int dt_tok_char_byte(uint32_t code_point);
 /* Fills model.bytes from the vocabulary. */
 void dt_tok_model_bytes(struct dt_tokenizer *tokenizer);
 
-/* Whether all bytes of an unknown text have a token to fall back to. */
+/* Whether all bytes of an unknown text have a token. */
 static inline bool dt_tok_falls_back(const struct dt_tok_model *model,
                                      const char *s, size_t n)
 {
@@ -411,7 +414,7 @@ static inline uint64_t dt_tok_merge(const struct dt_tok_model *model,
 
 /* ---- piece.c: from pieces to tokens, with a cache ---- */
 
-/* A token of a piece, or while BPE merges, a part of it. */
+/* A token of a piece or, during BPE's merging, a part of it. */
 struct dt_tok_symbol {
     int32_t id;
     uint32_t begin, end; /* byte offsets in the piece */
@@ -423,7 +426,7 @@ struct dt_tok_symbol {
 /* The best way to cut the text before a byte. */
 struct dt_tok_path {
     double score;
-    uint32_t begin; /* of the last token; DT_TOK_NOWHERE: there is no way */
+    uint32_t begin; /* of the last token; DT_TOK_NOWHERE: no path */
     int32_t id;
 };
 
@@ -472,11 +475,10 @@ enum dt_tok_words {
 
 extern const char dt_tok_gpt2_pattern[];
 
-/* Which of the known patterns this is. */
+/* The known pattern that this is. */
 enum dt_tok_words dt_tok_words_find(const char *pattern, size_t bytes);
 
-/* The length of the match at the start of s[0..n), n > 0; there always is one.
- */
+/* The length of the match at the start of s[0..n), n > 0; it is never 0. */
 size_t dt_tok_word(enum dt_tok_words words, const uint8_t *classes,
                    const char *s, size_t n);
 
@@ -509,25 +511,25 @@ int dt_tok_added_init(struct dt_tok_added *added); /* -1: out of memory */
 int dt_tok_added_put(struct dt_tok_added *added, const char *s, size_t n,
                      const struct dt_tok_leaf *leaf);
 
-/* What the files beside that of the vocabulary say of tokens, as added_tokens
- * has them.
+/* Tokens in the files next to that of the vocabulary, in the form of
+ * added_tokens.
  */
 struct dt_tok_beside {
     json_t *decoder; /* added_tokens_decoder; NULL: there is none */
     json_t *named;   /* special tokens without an id */
 };
 
-/* Puts them (NULL: none) into a list of added_tokens: those with an id in place
- * of those with the same id and text, and those that are only named behind all
- * others, unless they are there. `vocab` has the ids of texts, and `next` is
- * the first id that has no token. -1: EX_DATAERR, ids that would leave a gap;
+/* Puts these tokens (NULL: none) into a list of added_tokens: those with an id
+ * replace a token with the same id and text; those without an id go to the end
+ * of the list, unless they are in it. `vocab` has the ids of texts, and `next`
+ * is the first id without a token. -1: EX_DATAERR, ids that would leave a gap;
  * EX_OSERR.
  */
 int dt_tok_added_override(json_t *list, const struct dt_tok_beside *beside,
                           const json_t *vocab, size_t next,
                           struct dt_error *err);
 
-/* Raises *end above the ids of added_tokens that are in range. */
+/* Raises *end above the valid ids of added_tokens. */
 void dt_tok_added_end(const json_t *list, size_t *end);
 void dt_tok_added_fini(struct dt_tok_added *added);
 
@@ -553,9 +555,9 @@ enum dt_tok_behavior {
 
 struct dt_tok_step {
     enum dt_tok_step_kind {
-        DT_TOK_STEP_WORDS,   /* one of the known patterns, isolated */
-        DT_TOK_STEP_PATTERN, /* what `find` says, by behavior */
-        DT_TOK_STEP_SPACE,   /* adds a space in front if there is none */
+        DT_TOK_STEP_WORDS,   /* a known pattern, isolated */
+        DT_TOK_STEP_PATTERN, /* matches of `find`, by behavior */
+        DT_TOK_STEP_SPACE,   /* adds a space at the start if there is none */
         DT_TOK_STEP_MARK,    /* Metaspace: turns spaces into marks */
         DT_TOK_STEP_CUTS,    /* cuts where no merge joins the text */
     } kind;
@@ -563,7 +565,7 @@ struct dt_tok_step {
     enum {
         DT_TOK_FIND_TEXT,
         DT_TOK_FIND_REGEX,
-        DT_TOK_FIND_NUMBER, /* a single character of these */
+        DT_TOK_FIND_NUMBER, /* a single such character */
         DT_TOK_FIND_SPACE,
         DT_TOK_FIND_PUNCTUATION,
         DT_TOK_FIND_RUN, /* characters of words, or others but spaces */
@@ -584,7 +586,7 @@ int dt_tok_steps_read(struct dt_tokenizer *tokenizer, const json_t *value,
 void dt_tok_steps_finish(struct dt_tokenizer *tokenizer);
 void dt_tok_step_fini(struct dt_tok_step *step);
 
-/* Cuts a span by the steps from `step` on, and merges each piece. */
+/* Cuts a span by the steps from `step` on, and encodes each piece. */
 int dt_tok_split(struct dt_encoder *e, size_t step,
                  const struct dt_tok_span *span);
 
@@ -601,7 +603,7 @@ struct dt_tok_decoder {
     bool byte_level;         /* map the alphabet back to bytes */
     bool fallback;           /* read <0xNN> as a byte */
     bool strip;              /* remove one space at the start */
-    bool strip_each;         /* and of each token until one writes something */
+    bool strip_each;         /* and of each token until one has text */
     char *pattern, *content; /* Replace; NULL: none */
     size_t pattern_bytes, content_bytes;
     bool strip_pattern; /* Metaspace: remove all patterns from token 0 */
@@ -613,7 +615,7 @@ int dt_tok_decoder_read(struct dt_tokenizer *tokenizer, const json_t *value,
 
 /* ---- sentencepiece.c ---- */
 
-/* Types of its pieces. */
+/* Types of pieces. */
 enum dt_spm_type {
     DT_SPM_NORMAL = 1,
     DT_SPM_UNKNOWN = 2,
@@ -627,8 +629,7 @@ int dt_tok_spm_read(struct dt_tokenizer *tokenizer, const void *data,
                     size_t bytes, const struct dt_tok_beside *beside,
                     struct dt_error *err);
 
-/* ---- tokenizer_config.c: the files beside tokenizer.json ----
- */
+/* ---- tokenizer_config.c: the files next to tokenizer.json ---- */
 
 /* Reads the names of special tokens, whether texts have BOS and EOS, and the
  * chat template. -1: EX_DATAERR.
@@ -637,7 +638,7 @@ int dt_tok_files_read(struct dt_tokenizer *tokenizer, const char *directory,
                       struct dt_error *err);
 
 /* Reads tokenizer_config.json and special_tokens_map.json of a directory,
- * either of which may be absent. -1: EX_DATAERR, EX_OSERR; nothing has to be
+ * either of which may be absent. -1: EX_DATAERR, EX_OSERR; nothing needs to be
  * released.
  */
 int dt_tok_beside_load(struct dt_tok_beside *beside, const char *directory,
@@ -649,7 +650,7 @@ void dt_tok_beside_fini(struct dt_tok_beside *beside);
 struct dt_tokenizer {
     struct dt_tok_vocab vocab;
     struct dt_tok_model model;
-    struct dt_tok_added raw, normalized; /* by the text they are searched in */
+    struct dt_tok_added raw, normalized; /* for raw and for normalized text */
     struct dt_tok_normalizer normalizers[DT_TOK_STEPS_MAX];
     size_t normalizer_count;
     struct dt_tok_step steps[DT_TOK_STEPS_MAX + 1];

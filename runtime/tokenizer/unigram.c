@@ -2,9 +2,10 @@
 /*
  * unigram.c - encodes one piece with the tokens whose scores have the best sum
  *
- * For each byte the best way to reach it is kept (Viterbi), and of two equal
- * ones that with the longer last token. A character that is no token costs more
- * than any token; what is unknown in a row is one token, or its bytes are.
+ * For each byte the best path to it is kept (Viterbi), and of two equal paths
+ * the one with the longer last token. A character that is not a token costs
+ * more than any token; consecutive unknown ones become one token, or their
+ * bytes.
  */
 #include "config.h"
 
@@ -32,7 +33,7 @@ static bool path_improves(const struct dt_tok_path *path, double score)
     return path->begin == DT_TOK_NOWHERE || score > path->score;
 }
 
-/* SentencePiece compares sums with those that it has rounded to float. */
+/* SentencePiece compares sums rounded to float. */
 static void path_set(struct dt_tok_path *path, const struct dt_tok_model *model,
                      double score, size_t begin, int32_t id)
 {
@@ -88,8 +89,8 @@ static int find_paths(struct dt_tok_path *paths,
     return 0;
 }
 
-/* Puts the tokens of the best path behind each other, the last one at
- * symbols[n - 1]. Returns where the first one is.
+/* Collects the tokens of the best path, the last one at symbols[n - 1]. Returns
+ * the index of the first.
  */
 static size_t collect_path(struct dt_tok_work *work, size_t n, int32_t unk)
 {
@@ -108,7 +109,7 @@ static size_t collect_path(struct dt_tok_work *work, size_t n, int32_t unk)
     return first;
 }
 
-/* Adds unknown text: as the token that spells all of it, its bytes, or
+/* Adds unknown text: as the token that spells all of it, as its bytes, or as
  * unknown.
  */
 static void add_unknown(struct dt_tok_work *work,
@@ -135,8 +136,8 @@ int dt_tok_unigram(const struct dt_tokenizer *tokenizer,
     if (reserve_paths(work, n, err) < 0 ||
         find_paths(work->paths, model, s, n, err) < 0)
         return -1;
-    /* what is added never reaches what is still to be read: a token has at
-       most as many symbols as bytes */
+    /* writing never overtakes reading: a token has at most as many symbols as
+       bytes */
     for (size_t i = collect_path(work, n, model->unk); i < n; i++) {
         const struct dt_tok_symbol symbol = work->symbols[i];
         if (symbol.id == model->unk)

@@ -154,8 +154,8 @@ void dt_tok_vocab_fini(struct dt_tok_vocab *vocab)
     *vocab = (struct dt_tok_vocab){0};
 }
 
-/* The place of a text in the index, or the free one in which it belongs
- * with this tag.
+/* The place of a text in the index, or the free place for a new text with this
+ * tag.
  */
 static struct dt_tok_place *find_place(const struct dt_tok_vocab *vocab,
                                        const char *text, size_t bytes,

@@ -44,8 +44,8 @@ static inline unsigned class_at(const uint8_t *classes, const char *s,
     return classes[dt_tok_decode(s, bytes)];
 }
 
-/* How many of the eight bytes at s are letters of ASCII before the first that
- * is not. Without a loop, there is nothing for the processor to guess.
+/* How many of the eight bytes at s are ASCII letters before the first that is
+ * not. Without a loop, there is no branch for the processor to predict.
  */
 static size_t count_letters(const char *s)
 {
@@ -53,7 +53,7 @@ static size_t count_letters(const char *s)
     uint64_t word;
     memcpy(&word, s, sizeof(word));
     const uint64_t small = (word | ones * 0x20) & ~high;
-    /* the high bit of each byte: from a on, and beyond z */
+    /* the high bit of each byte: from a on, and after z */
     const uint64_t above = small + ones * (0x80 - 'a');
     const uint64_t beyond = small + ones * (0x7f - 'z');
     const uint64_t others = (~above | beyond | word) & high;

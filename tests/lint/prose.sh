@@ -22,8 +22,6 @@ runtime/model
 runtime/model/families
 runtime/ops/cuda
 runtime/slurm
-runtime/tokenizer
-runtime/tokenizer/chat
 spank
 spank/srun
 EOF

@@ -15,11 +15,11 @@
 #include "base/str.h"
 #include "tokenizer/chat/chat_impl.h"
 
-/* --- templates of our own ---
+/* --- built-in templates ---
  *
- * They render what the published templates of these families render of
- * conversations without tools, and mark what the assistant writes. With
- * "training" qwen3 keeps the reasoning of every answer, as TRL trains it.
+ * They render conversations without tools as the published templates of these
+ * families do, and mark the assistant's text. With "training" qwen3 keeps the
+ * reasoning of every answer, as in TRL.
  */
 
 /* Made of chat/NAME.jinja: text_NAME. */
@@ -28,10 +28,10 @@
 #define IM_CONTROL "<|im_start|>", "<|im_end|>"
 #define LLAMA3_CONTROL "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
 
-/* A template of our own. */
+/* A built-in template. */
 struct named {
     const char *name;
-    const char *text;       /* Jinja; it knows the variable "training" */
+    const char *text;       /* Jinja; may use the variable "training" */
     const char *control[4]; /* texts that must be single tokens */
     bool needs_eos;
 };
@@ -46,7 +46,7 @@ static const struct named all[] = {
     {"mistral", text_mistral, {NULL}, true},
 };
 
-/* The one with this name, or NULL. */
+/* The template with this name, or NULL. */
 static const struct named *find_named(const char *name)
 {
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -56,7 +56,7 @@ static const struct named *find_named(const char *name)
 }
 
 /* XXH3 of published templates that TRL replaces for training by forms like
- * ours. A newline behind their last block is no part of them.
+ * ours. A newline after their last block is not part of them.
  */
 static const struct {
     uint64_t hash;
@@ -66,8 +66,8 @@ static const struct {
     {UINT64_C(0xc9e0155c80737cf2), "qwen3"},   /* Qwen 3 */
 };
 
-/* The one that is the form for training of a published template, as in TRL;
- * NULL: none.
+/* Our template that serves as the form for training of a published one, as in
+ * TRL; NULL: none.
  */
 static const struct named *training_form(const char *source)
 {
@@ -81,10 +81,10 @@ static const struct named *training_form(const char *source)
 
 /* --- trying a template ---
  *
- * What a template does is seen best in what it renders: whether it writes the
- * messages at all, and what it ends answers with. Headers such as <|user|> are
- * plain text in many published models, so that nothing follows from these
- * alone; an end of several tokens is one that the model does not stop at.
+ * A rendering shows best whether a template writes the messages at all, and how
+ * it ends answers. Headers such as <|user|> are plain text in many published
+ * models, so they alone prove nothing; a model does not stop at an end of
+ * several tokens.
  */
 
 enum {
@@ -103,7 +103,7 @@ static json_t *make_message(const char *role, const char *content, bool parts)
 }
 
 /* Renders a question and its answer in one of the forms. False: the template
- * refuses it.
+ * refuses them.
  */
 static bool render_form(const struct dt_chat *chat, int form,
                         const char *question, const char *reply,
@@ -140,7 +140,7 @@ static bool read_literal(const char *text, char literal[LITERAL_BYTES])
     return true;
 }
 
-/* Where in a rendering the end of the last answer begins; NULL: unknown. */
+/* The text after the last answer in a rendering; NULL: unknown. */
 static const char *find_end(const char *text)
 {
     const char *end = NULL;
@@ -149,7 +149,9 @@ static const char *find_end(const char *text)
     return end ? end + strspn(end, " \t\r\n") : NULL;
 }
 
-/* Names what looks like a control token, or is the end, but is none. */
+/* Warns of texts that look like control tokens, or are the end, but are not
+ * tokens.
+ */
 static void warn_missing(struct dt_chat *chat, const char *name,
                          const char *text, const char *end,
                          const struct dt_tokenizer *tokenizer)
@@ -238,7 +240,7 @@ static struct dt_template *make_template(const char *file, const char *text,
     return NULL;
 }
 
-/* One of ours, whose name is in its messages. */
+/* A built-in template, whose name is in its messages. */
 static struct dt_template *make_named(const struct named *named,
                                       struct dt_error *err)
 {
@@ -294,7 +296,7 @@ static bool is_auto(const char *name)
     return strcmp(name, "auto") == 0;
 }
 
-/* That of the tokenizer's files. */
+/* The template of the tokenizer's files. */
 static int choose_auto(struct dt_chat *chat,
                        const struct dt_tokenizer *tokenizer,
                        struct dt_error *err)
@@ -341,7 +343,7 @@ static int choose_template(struct dt_chat *chat, const char *name,
 
 /* --- variables --- */
 
-/* Puts the text of a special token under its name; nothing if there is none. */
+/* Adds the text of a special token under its name, if there is one. */
 static int add_special(struct dt_chat *chat,
                        const struct dt_tokenizer *tokenizer,
                        enum dt_token_role role, const char *name)

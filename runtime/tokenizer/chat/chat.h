@@ -2,9 +2,8 @@
 /*
  * chat.h - renders conversations as the text that a model expects
  *
- * The text is what the model's chat template makes of a conversation, as
- * transformers' apply_chat_template: the template in the tokenizer's files, one
- * of a file, or one of ours by its name.
+ * A chat template makes the text, as in transformers' apply_chat_template: the
+ * template in the tokenizer's files, one in another file, or a built-in one.
  */
 #ifndef DT_TOKENIZER_CHAT_CHAT_H
 #define DT_TOKENIZER_CHAT_CHAT_H
@@ -18,7 +17,7 @@
 #include "template/template.h"
 #include "tokenizer/tokenizer.h"
 
-/* The names of our own templates, for a message: "chatml, qwen2.5, ...". */
+/* The names of built-in templates, for a message: "chatml, qwen2.5, ...". */
 #define DT_CHAT_NAMES DT_CHAT_FIRST ", " DT_CHAT_OTHERS
 #define DT_CHAT_FIRST "chatml, qwen2.5, qwen3"
 #define DT_CHAT_OTHERS "llama2, llama3, llama3.1, mistral"
@@ -28,11 +27,11 @@ struct dt_chat; /* a template with its variables; read-only */
 /* Creates a template: "auto" for that of the tokenizer's files, one of
  * DT_CHAT_NAMES, or the path of a file with a Jinja template, which has a slash
  * or ends with ".jinja". `variables` (NULL: none) is a JSON object of further
- * variables that templates read, such as {"enable_thinking": false}. NULL and
- * err: EX_OSERR, EX_CONFIG (no such name; "auto" but the files have no
- * template; the template is malformed; it writes nothing of the messages; it
- * needs an EOS and the tokenizer has none; variables that a conversation sets),
- * EX_NOINPUT (no such file), EX_DATAERR (git-lfs has left a pointer to it).
+ * variables for templates, such as {"enable_thinking": false}. NULL and err:
+ * EX_OSERR, EX_CONFIG (no such name; "auto" but the files have no template; the
+ * template is malformed; its text lacks the messages; it needs an EOS and the
+ * tokenizer has none; variables that a conversation sets), EX_NOINPUT (no such
+ * file), EX_DATAERR (the file is a pointer of git-lfs).
  */
 struct dt_chat *dt_chat_create(const char *name, const char *variables,
                                const struct dt_tokenizer *tokenizer,
@@ -44,15 +43,15 @@ void dt_chat_destroy(struct dt_chat *chat); /* NULL is fine */
  */
 const char *dt_chat_warning(const struct dt_chat *chat);
 
-/* The token that ends the assistant's answers, as <|im_end|>; -1: none does, or
- * it is not known.
+/* The token that ends the assistant's answers, such as <|im_end|>; -1: there is
+ * none, or it is not known.
  */
 int32_t dt_chat_end(const struct dt_chat *chat);
 
-/* A hash of all that texts depend on besides conversations. */
+/* A hash of everything that texts depend on, except the conversations. */
 uint64_t dt_chat_hash(const struct dt_chat *chat);
 
-/* What is rendered; the caller owns it. */
+/* A conversation to render; the caller owns it. */
 struct dt_chat_input {
     const json_t *messages;  /* objects with role and content, as data/turns.h
                                 reads them */
@@ -68,18 +67,18 @@ enum dt_chat_flags {
                              the template has another: qwen3 keeps the reasoning
                              of every answer */
     DT_CHAT_TRAINED = 4,  /* find the bytes that the assistant wrote */
-    DT_CHAT_OWNERS = 8,   /* and which message each span of them is of, which
-                             {% generation %} does not say */
+    DT_CHAT_OWNERS = 8,   /* and the message of each span of them, also with
+                             {% generation %} */
 };
 
 /* Bytes that the assistant wrote. */
 struct dt_chat_span {
     size_t begin, end;
     size_t message; /* number of the message from 0; with {% generation %} only
-                       where DT_CHAT_OWNERS asks for it */
+                       if DT_CHAT_OWNERS asks for it */
 };
 
-/* A rendered conversation. Starts zeroed and may be used again. */
+/* A rendered conversation. Starts zeroed and may be reused. */
 struct dt_chat_text {
     struct dt_template_text whole; /* the text */
     struct dt_chat_span *trained;  /* in order, with DT_CHAT_TRAINED */
@@ -89,8 +88,8 @@ struct dt_chat_text {
 void dt_chat_text_fini(struct dt_chat_text *out); /* frees and zeroes */
 
 /* Renders a conversation to *out, replacing its content. -1: EX_OSERR;
- * EX_DATAERR: the template refuses the conversation, does not render its tools,
- * or it is ambiguous what the assistant wrote.
+ * EX_DATAERR: the template refuses the conversation or does not render its
+ * tools, or the assistant's part of the text is ambiguous.
  */
 int dt_chat_render(const struct dt_chat *chat,
                    const struct dt_chat_input *input, unsigned flags,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat_impl.h - what chat.c and chat_render.c share */
+/* chat_impl.h - a chat template in parts (private to tokenizer/chat/) */
 #ifndef DT_TOKENIZER_CHAT_CHAT_IMPL_H
 #define DT_TOKENIZER_CHAT_CHAT_IMPL_H
 
@@ -16,8 +16,8 @@ struct dt_chat {
     struct dt_error warning;        /* empty text: none */
 };
 
-/* Renders the first `count` of `messages` with a template; of the flags, PROMPT
- * and TRAINING count.
+/* Renders the first `count` of `messages` with a template; uses the flags
+ * PROMPT and TRAINING only.
  */
 int dt_chat_apply(const struct dt_chat *chat,
                   const struct dt_template *template,

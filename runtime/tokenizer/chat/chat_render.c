@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chat_render.c - renders conversations, and finds what the assistant wrote */
+/* chat_render.c - renders conversations, and finds the assistant's text */
 #include "config.h"
 
 #include <stdlib.h>
@@ -66,16 +66,17 @@ int dt_chat_apply(const struct dt_chat *chat,
     return rc;
 }
 
-/* --- which bytes of a rendered conversation the assistant wrote ---
+/* --- the assistant's bytes of a rendered conversation ---
  *
- * A template says it by {% generation %}. Of others we compare renderings. In
- * one, each answer has a marker character at its end, so that we see where
- * contents end. What follows an answer and belongs to it, as the token that
- * ends it, is what follows the last one where the conversation ends there. What
- * precedes it is the header that add_generation_prompt adds. An answer that
- * cannot be marked, as a call of a tool, is what the rendering up to it has
- * more than the one that ends with the prompt for it. Where none of this fits
- * the text, it is ambiguous and refused.
+ * A template may mark them with {% generation %}. For others we compare
+ * renderings. In one, each answer has a marker character at its end, which
+ * shows the ends of contents. The text after an answer that belongs to it, such
+ * as the token that ends it, is the text after the last answer of a
+ * conversation that ends with it. The text before it is the header that
+ * add_generation_prompt adds. For an answer that cannot be marked, such as a
+ * call of a tool, the rendering up to and with it is compared with the one that
+ * ends with the prompt for it. A text that fits none of these is ambiguous and
+ * refused.
  */
 
 enum {
@@ -83,7 +84,7 @@ enum {
     MARKS = 60000, /* code points of private use, from U+100000 */
 };
 
-/* What is compared. */
+/* A comparison of renderings. */
 struct search {
     const struct dt_chat *chat;
     const struct dt_template *template;
@@ -91,9 +92,9 @@ struct search {
     unsigned flags;
     struct dt_chat_text *out;
     json_t *marked; /* messages with markers */
-    char *header;   /* the end of what add_generation_prompt adds */
+    char *header;   /* the end of the text that add_generation_prompt adds */
     size_t header_bytes;
-    size_t end_bytes; /* of `end`, what follows the last answer */
+    size_t end_bytes; /* of `end`, the text after the last answer */
     char *end;
     struct dt_error *err;
 };
@@ -134,7 +135,7 @@ static bool is_answer(const struct search *s, size_t i)
     return role && strcmp(role, "assistant") == 0;
 }
 
-/* By blocks, as memcmp is many times as fast as a loop. */
+/* Compares by blocks, as memcmp is many times as fast as a loop. */
 static size_t common_bytes(const char *a, size_t an, const char *b, size_t bn)
 {
     enum { BLOCK = 256 };
@@ -177,9 +178,8 @@ static char *keep_other(const struct search *s)
     return copy;
 }
 
-/* Finds what add_generation_prompt adds behind the first messages; its
- * beginning is missing where it is that of what a template writes without it,
- * too.
+/* Finds the text that add_generation_prompt adds after the first messages. Its
+ * start is missing if the template writes the same start without it.
  */
 static int find_header(struct search *s, const json_t *messages, size_t count)
 {
@@ -282,8 +282,8 @@ static int mark_messages(struct search *s)
                      : dt_error_set(s->err, EX_OSERR, "chat: out of memory");
 }
 
-/* The offset of the marker of message i in `other` from `from` on; SIZE_MAX if
- * it is not there.
+/* The offset of the marker of message i in `other`, from `from` on; SIZE_MAX:
+ * there is none.
  */
 static size_t find_mark(const struct search *s, size_t i, size_t from)
 {
@@ -297,7 +297,7 @@ static size_t find_mark(const struct search *s, size_t i, size_t from)
 
 /* --- answers with a marker --- */
 
-/* What follows the last answer where the conversation ends with it. */
+/* Finds the text after the last answer of a conversation that ends with it. */
 static int find_end(struct search *s, size_t last)
 {
     if (render_other(s, s->marked, last + 1, 0) < 0)
@@ -314,8 +314,8 @@ static int find_end(struct search *s, size_t last)
     return 0;
 }
 
-/* Where the content begins that ends at `end`, perhaps without the blanks at
- * its beginning; SIZE_MAX: it is not there.
+/* The start of a content that ends at `end`, perhaps without its leading
+ * blanks; SIZE_MAX: not found.
  */
 static size_t find_content(const struct search *s, const char *content,
                            size_t n, size_t from, size_t end)
@@ -331,7 +331,7 @@ static size_t find_content(const struct search *s, const char *content,
     return SIZE_MAX;
 }
 
-/* Where the answer begins that ends at `end`, of the text from `from` on;
+/* The start of an answer that ends at `end`, in the text from `from` on;
  * SIZE_MAX: unknown.
  */
 static size_t find_begin(const struct search *s, size_t i, size_t from,
@@ -361,14 +361,14 @@ static size_t find_begin(const struct search *s, size_t i, size_t from,
                                   : begin;
 }
 
-/* The two renderings, side by side. */
+/* Places in the two renderings that are compared. */
 struct walk {
     size_t whole, other;
 };
 
-/* Compares up to the marker of message i, behind which w is then. Blanks at the
- * end of a content may be missing where no marker follows them. False: the
- * renderings differ, as they do, too, behind a marker that is there twice.
+/* Compares up to the marker of message i, and moves w past it. Blanks at the
+ * end of a content may be missing if no marker follows them. False: the
+ * renderings differ, as they do after a marker that occurs twice.
  */
 static bool walk_to_mark(const struct search *s, size_t i, struct walk *w)
 {
@@ -382,13 +382,13 @@ static bool walk_to_mark(const struct search *s, size_t i, struct walk *w)
                                other->text + w->other, n);
     if (same < n && !is_blank(other->text + w->other + same, n - same))
         return false;
-    /* a trimmed end is followed by what follows the marker */
+    /* after a trimmed end comes the text after the marker */
     w->whole += same;
     w->other = at + MARK_BYTES;
     return true;
 }
 
-/* Whether the renderings agree behind the last marker. */
+/* Whether the renderings agree after the last marker. */
 static bool walk_ends(const struct search *s, const struct walk *w)
 {
     const struct dt_template_text *whole = &s->out->whole;
@@ -398,8 +398,8 @@ static bool walk_ends(const struct search *s, const struct walk *w)
                   whole->bytes - w->whole) == 0;
 }
 
-/* Makes the span of an answer, whose content ends where it begins so far. 1: it
- * is not known where it begins.
+/* Widens the span of an answer, which begins and ends at the end of the content
+ * so far. 1: its start is not known.
  */
 static int widen_span(const struct search *s, size_t i, size_t from,
                       struct dt_chat_span *span)
@@ -423,8 +423,8 @@ static int widen_span(const struct search *s, size_t i, size_t from,
     return 0;
 }
 
-/* Adds an empty span for each answer where its content ends; 1: the markers do
- * not fit.
+/* Adds an empty span for each answer at the end of its content; 1: the markers
+ * do not fit.
  */
 static int add_ends(const struct search *s, size_t first, size_t last)
 {
@@ -440,7 +440,7 @@ static int add_ends(const struct search *s, size_t first, size_t last)
     return walk_ends(s, &w) ? 0 : 1;
 }
 
-/* By markers; 0: done, 1: they do not fit, -1: an error. */
+/* Finds spans by markers; 0: done, 1: they do not fit, -1: an error. */
 static int find_by_marks(struct search *s, size_t first, size_t last)
 {
     struct dt_chat_text *out = s->out;
@@ -467,7 +467,7 @@ static int find_by_marks(struct search *s, size_t first, size_t last)
 /* --- answers by the renderings up to them --- */
 
 /* The length of the rendering of the first messages if the whole text begins
- * with it; SIZE_MAX: it does not.
+ * with it; else SIZE_MAX.
  */
 static int find_prefix(const struct search *s, size_t count, unsigned prompt,
                        size_t *bytes)
@@ -506,7 +506,7 @@ static int find_by_prefixes(const struct search *s, size_t first, size_t last)
     return 0;
 }
 
-/* --- what {% generation %} marks --- */
+/* --- the marks of {% generation %} --- */
 
 static int no_owner(const struct search *s, size_t i)
 {
@@ -518,8 +518,8 @@ static int no_owner(const struct search *s, size_t i)
                         i + 1);
 }
 
-/* Sets the messages of spans: that of the n-th answer is the n-th one, if there
- * is one for each answer, and each answer's marker is within its own.
+/* Sets the messages of spans: the n-th span is of the n-th answer, if there is
+ * one for each answer, and each answer's marker is inside its span.
  */
 static int find_owners(struct search *s)
 {
@@ -605,7 +605,7 @@ void dt_chat_text_fini(struct dt_chat_text *out)
     *out = (struct dt_chat_text){0};
 }
 
-/* Whether a message asks for calls of tools. */
+/* Whether a message calls tools. */
 static bool has_calls(const struct dt_chat_input *input)
 {
     for (size_t i = 0; i < input->count; i++)
@@ -615,7 +615,9 @@ static bool has_calls(const struct dt_chat_input *input)
     return false;
 }
 
-/* Leaving out tools would render another conversation than the data hold. */
+/* Refuses tools that the template does not render: without them, the text would
+ * be another conversation than the data hold.
+ */
 static int check_tools(const struct dt_chat_input *input,
                        const struct dt_template *template, bool calls,
                        struct dt_error *err)
@@ -642,7 +644,7 @@ int dt_chat_render(const struct dt_chat *chat,
     const struct dt_template *template = chat->template;
     if (tools && chat->with_tools)
         template = chat->with_tools;
-    /* our forms for training render no tools */
+    /* our forms for training do not render tools */
     if (flags & DT_CHAT_TRAINING && chat->training && !tools && !calls)
         template = chat->training;
     out->trained_count = 0;
