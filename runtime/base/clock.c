@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 
@@ -31,6 +32,15 @@ void dt_clock_sleep(double seconds)
     };
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
         continue;
+}
+
+void dt_clock_format(double seconds, char *text, size_t size)
+{
+    const long s = (long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
 struct timespec dt_clock_in(clockid_t clock, int ms)

@@ -3,6 +3,7 @@
 #ifndef DT_BASE_CLOCK_H
 #define DT_BASE_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -17,6 +18,9 @@ int64_t dt_clock_ns(clockid_t clock);
 
 /* Sleeps for at least `seconds`, also across signals. */
 void dt_clock_sleep(double seconds);
+
+/* Formats a duration as "1:02:03" or "02:03". */
+void dt_clock_format(double seconds, char *text, size_t size);
 
 /* `ms` milliseconds from now on that clock, for waits that end at a time. */
 struct timespec dt_clock_in(clockid_t clock, int ms);

@@ -146,7 +146,7 @@ static bool is_gguf(const char *path)
 
 int dt_foreign_file(const char *path, struct dt_error *err)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = dt_str_base_name(path);
     const char *what = is_gguf(path) ? LLAMA_CPP : NULL;
     for (size_t i = 0; i < LENGTH(models) && !what; i++)
         if (fnmatch(models[i].pattern, name, FNM_CASEFOLD) == 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/launcher.h"
+#include "base/str.h"
 
 #define RANKS "starts ranks of its own in every task"
 
@@ -50,20 +51,11 @@ static const struct wrapper {
     {"uv", "run", "p"},
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* python, python3, /usr/bin/python3.11 */
 static bool is_python(const char *word)
 {
-    static const char name[] = "python";
-    word = base_name(word);
-    size_t len = strlen(name);
-    return strncmp(word, name, len) == 0 &&
-           word[len + strspn(word + len, "0123456789.")] == '\0';
+    const char *version = dt_str_after(dt_str_base_name(word), "python");
+    return version && version[strspn(version, "0123456789.")] == '\0';
 }
 
 static bool is_script(const char *word)
@@ -77,7 +69,7 @@ static const struct wrapper *find_wrapper(const char *const *words,
 {
     for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers); i++) {
         const char *verb = wrappers[i].verb;
-        if (strcmp(base_name(words[0]), wrappers[i].name) == 0 &&
+        if (strcmp(dt_str_base_name(words[0]), wrappers[i].name) == 0 &&
             (!verb || (count > 1 && strcmp(words[1], verb) == 0)))
             return &wrappers[i];
     }
@@ -129,7 +121,7 @@ static const char *skip_python(const char *const *words, size_t count,
 static bool is_named(const char *word, const struct row *row)
 {
     size_t len = strlen(row->name);
-    word = base_name(word);
+    word = dt_str_base_name(word);
     return strncmp(word, row->name, len) == 0 &&
            (word[len] == '\0' || (row->mpi && word[len] == '.'));
 }

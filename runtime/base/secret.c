@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/secret.h"
+#include "base/str.h"
 
 enum {
     LEAST_KEY = 16,  /* characters of a key without its beginning */
@@ -154,7 +155,7 @@ bool dt_secret_name(const char *name)
 /* Whether a secret was removed here before. */
 static bool is_removed(const char *text)
 {
-    return strncmp(text, DT_SECRET_REMOVED, strlen(DT_SECRET_REMOVED)) == 0;
+    return dt_str_after(text, DT_SECRET_REMOVED) != NULL;
 }
 
 /* --- learned secrets --- */

@@ -13,6 +13,18 @@
 
 enum { MAX_WORD = 128 };
 
+const char *dt_str_after(const char *text, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) == 0 ? text + n : NULL;
+}
+
+const char *dt_str_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool dt_str_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.h - ends of names, the nearest of some, lists of ranges, UTF-8, base64 */
+/* str.h - parts of names, the nearest of some, ranges, UTF-8, base64 */
 #ifndef DT_BASE_STR_H
 #define DT_BASE_STR_H
 
@@ -7,8 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The text after `prefix`; NULL: `text` begins otherwise. */
+const char *dt_str_after(const char *text, const char *prefix);
+
 /* True if `text` is `end` or something before it. */
 bool dt_str_ends_with(const char *text, const char *end);
+
+/* The last component of a path; "" if the path ends with '/'. */
+const char *dt_str_base_name(const char *path);
 
 /* Edits (insert, delete, replace, swap of neighbors) between a and b,
  * ignoring ASCII case. Strings longer than 127 bytes count as infinitely far.

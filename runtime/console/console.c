@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/rankset.h"
 #include "base/secret.h"
+#include "base/str.h"
 #include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_impl.h"
@@ -55,13 +56,6 @@ static int parse_task_count(struct dt_console_step *s, const char *number,
     return s->outcome ? 0 : -1;
 }
 
-/* What follows `key` at the beginning of a line; NULL: it begins otherwise. */
-static char *value_of(char *line, const char *key)
-{
-    const size_t n = strlen(key);
-    return strncmp(line, key, n) == 0 ? line + n : NULL;
-}
-
 static int keep(const char *value, char *to, size_t size)
 {
     snprintf(to, size, "%s", value);
@@ -73,23 +67,24 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
                       struct dt_error *err)
 {
     struct dt_step_identity *identity = &s->identity;
-    char *value;
+    const char *value;
     line[strcspn(line, "\n")] = '\0';
-    if ((value = value_of(line, DT_CONSOLE_LABELS)))
+    if ((value = dt_str_after(line, DT_CONSOLE_LABELS)))
         return parse_labels(s, value, err);
-    if ((value = value_of(line, DT_CONSOLE_TASKS)))
+    if ((value = dt_str_after(line, DT_CONSOLE_TASKS)))
         return parse_task_count(s, value, now_ms, err);
-    if ((value = value_of(line, DT_CONSOLE_STEP)))
+    if ((value = dt_str_after(line, DT_CONSOLE_STEP)))
         return keep(value, identity->id, sizeof(identity->id));
-    if ((value = value_of(line, DT_CONSOLE_TOKEN)))
+    if ((value = dt_str_after(line, DT_CONSOLE_TOKEN)))
         return keep(value, identity->token, sizeof(identity->token));
-    if ((value = value_of(line, DT_CONSOLE_PROGRESS)))
+    if ((value = dt_str_after(line, DT_CONSOLE_PROGRESS)))
         return keep(value, identity->progress, sizeof(identity->progress));
-    if ((value = value_of(line, DT_CONSOLE_STATUS)) && s->outcome) {
+    if ((value = dt_str_after(line, DT_CONSOLE_STATUS)) && s->outcome) {
         dt_outcome_srun_ended(s->outcome, atoi(value));
         return 0;
     }
-    char *node = value_of(line, DT_CONSOLE_NODE), *blank = strrchr(line, ' ');
+    const char *node = dt_str_after(line, DT_CONSOLE_NODE);
+    char *blank = strrchr(line, ' ');
     if (!s->outcome || !node || blank < node)
         return dt_error_set(err, EX_PROTOCOL, "unexpected line \"%.64s\"",
                             line);
@@ -208,19 +203,36 @@ static void lose_logs(struct console *c, const struct dt_error *err)
     c->logs = NULL;
 }
 
-/* Prints the sentence of a message, if it has one. */
+/* A message that is written like a file. `out` is NULL without memory. */
+struct message {
+    FILE *out;
+    char *text;
+    size_t bytes;
+};
+
+static FILE *message_begin(struct message *message)
+{
+    *message = (struct message){0};
+    return message->out = open_memstream(&message->text, &message->bytes);
+}
+
+/* Prints the message, if it is not empty. */
+static void message_end(struct console *c, struct message *message)
+{
+    if (message->out)
+        fclose(message->out);
+    if (message->bytes > 0)
+        print_message(c, message->text);
+    free(message->text);
+}
+
+/* Prints the sentence of a message of Slurm or of the plugin. */
 static void tell(struct console *c, const struct dt_console_event *event)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return;
-    dt_console_event_tell(event, c->step.outcome, out);
-    fclose(out);
-    if (bytes > 0)
-        print_message(c, text);
-    free(text);
+    struct message message;
+    if (message_begin(&message))
+        dt_console_event_tell(event, c->step.outcome, message.out);
+    message_end(c, &message);
 }
 
 /* Shows the user what a message says at once. Returns whether it is a record.
@@ -339,8 +351,7 @@ static void flush_logs(struct console *c)
 /* Says once which ranks have not started, and once that all have. */
 static void watch_start(struct console *c)
 {
-    char *text = NULL;
-    size_t bytes;
+    struct message message;
     double waited = dt_clock_now() - c->launched;
     if (c->complete || (!c->reported && waited < c->start_timeout))
         return;
@@ -348,7 +359,7 @@ static void watch_start(struct console *c)
     c->complete = missing == 0;
     if (c->reported != c->complete)
         return;
-    FILE *out = open_memstream(&text, &bytes);
+    FILE *out = message_begin(&message);
     if (!out)
         return;
     if (missing > 0) {
@@ -364,10 +375,8 @@ static void watch_start(struct console *c)
                 c->step.tasks, waited);
     }
     fputc('\n', out);
-    fclose(out);
     c->reported = true;
-    print_message(c, text);
-    free(text);
+    message_end(c, &message);
 }
 
 static void watch_hang(struct console *c)
@@ -472,16 +481,10 @@ static void run_loop(struct console *c)
 
 static void report_outcome(struct console *c)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return;
-    dt_outcome_report(c->step.outcome, out);
-    fclose(out);
-    if (bytes > 0)
-        print_message(c, text);
-    free(text);
+    struct message message;
+    if (message_begin(&message))
+        dt_outcome_report(c->step.outcome, message.out);
+    message_end(c, &message);
 }
 
 /* Lets the files of a run say how it has ended. */

@@ -176,7 +176,6 @@ static bool print_words(const struct dt_outcome *outcome, const struct rank *r,
 static void print_text(const struct dt_outcome *outcome, const struct rank *r,
                        FILE *out)
 {
-    static const char indent[] = "    ";
     const struct rank *any = &outcome->ranks[outcome->count];
     bool old = end_ms(outcome, r) - r->err_ms > OLD_MS;
     bool newer = old && r->out.used > 0 && r->out_ms > r->err_ms;
@@ -185,7 +184,7 @@ static void print_text(const struct dt_outcome *outcome, const struct rank *r,
         return;
     if (any->err.used > 0)
         fputs("disttrain: the last lines on stderr, of all ranks:\n", out);
-    dt_last_lines_print(&any->err, indent, out);
+    dt_last_lines_print(&any->err, "    ", out);
 }
 
 /* Prints one line for the ranks that ended like the rank `like` and have not

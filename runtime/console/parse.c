@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/rankset.h"
+#include "base/str.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
 
@@ -222,11 +223,6 @@ enum {
     LINE_BYTES = 1024, /* longer lines are not parsed */
 };
 
-static bool starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 /* Reads a field. Returns its end, or NULL: it is something else. */
 typedef const char *(read_f)(const char *text, struct dt_console_event *event);
 
@@ -285,8 +281,9 @@ static const char *read_status(const char *text, struct dt_console_event *event)
         event->status = SIGKILL;
         return text + strlen(text);
     }
-    if (strncmp(text, exited, strlen(exited)) == 0) {
-        const char *end = read_number(text + strlen(exited), 255, &code);
+    const char *number = dt_str_after(text, exited);
+    if (number) {
+        const char *end = read_number(number, 255, &code);
         event->status = end ? W_EXITCODE((int)code, 0) : 0;
         return end;
     }
@@ -410,8 +407,8 @@ static bool find_message(const char *text, unsigned origins,
 
 static bool has_token(const char *text, const char *token)
 {
-    size_t len = strlen(token);
-    return len > 0 && starts_with(text, token) && text[len] == ' ';
+    const char *end = dt_str_after(text, token);
+    return token[0] && end && *end == ' ';
 }
 
 /* Parses a record; false unless `text` begins with one of the tokens, followed
@@ -431,8 +428,8 @@ static bool parse_record(const char *text, const struct dt_step_identity *step,
 static bool is_broken(const char *text, const struct dt_step_identity *step)
 {
     return has_token(text, step->token) || has_token(text, step->progress) ||
-           (text[0] && (starts_with(step->token, text) ||
-                        starts_with(step->progress, text)));
+           (text[0] && (dt_str_after(step->token, text) ||
+                        dt_str_after(step->progress, text)));
 }
 
 /* Returns where in the line a record begins. It follows slurmstepd's own
@@ -443,7 +440,7 @@ static size_t find_begin(const char *line, size_t record)
     static const char *const ends[] = {STEPD ": ", STEPD "-"};
     for (size_t i = record; i-- > 0;)
         for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++)
-            if (starts_with(line + i, ends[k]) &&
+            if (dt_str_after(line + i, ends[k]) &&
                 strcspn(line + i, ":") + i + 2 == record)
                 return i;
     return record;
@@ -487,7 +484,7 @@ static const char *skip_time(const char *text)
 {
     size_t len = text[0] == '[' ? strcspn(text, "]") : 0;
     bool digits = strcspn(text, "0123456789") < len;
-    return digits && starts_with(text + len, "] ") ? text + len + 2 : text;
+    return digits && dt_str_after(text + len, "] ") ? text + len + 2 : text;
 }
 
 /* slurmstepd of 26.05 begins lines with a time and no name, as do many
@@ -501,17 +498,19 @@ static void parse_slurm(const char *text, const struct dt_step_identity *step,
     const char *said = skip_time(text);
     enum owner owner = find_owner(said, step->id);
     bool timed = said != text;
-    if (origin != DT_ORIGIN_TASK && starts_with(said, "srun: ")) {
+    const char *of_srun = dt_str_after(said, "srun: ");
+    if (origin != DT_ORIGIN_TASK && of_srun) {
         event->from_slurm = true;
-        find_message(said + strlen("srun: "), DT_FROM_SRUN, event);
+        find_message(of_srun, DT_FROM_SRUN, event);
     } else if (origin == DT_ORIGIN_SRUN && timed) {
         find_message(said, DT_FROM_SRUN, event);
     }
     event->hearsay = origin == DT_ORIGIN_UNKNOWN && owner != OWN_STEP;
     if (event->kind != DT_EVENT_NONE || owner == FOREIGN_STEP)
         return;
-    bool stepd = starts_with(said, STEPD);
-    if (owner == OWN_STEP && (stepd || (timed && starts_with(said, "error: "))))
+    bool stepd = dt_str_after(said, STEPD);
+    if (owner == OWN_STEP &&
+        (stepd || (timed && dt_str_after(said, "error: "))))
         find_message(said, DT_FROM_SLURMSTEPD, event);
     if (stepd || event->kind != DT_EVENT_NONE)
         event->from_slurm = true;

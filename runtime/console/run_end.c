@@ -15,6 +15,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/secret.h"
+#include "base/str.h"
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
@@ -49,7 +50,7 @@ static bool is_free(char *job, double deadline)
         return false;
     answer[strcspn(answer, "\n")] = '\0';
     return answer[0] == '\0' || strcmp(answer, "(null)") == 0 ||
-           strncmp(answer, OURS, strlen(OURS)) == 0;
+           dt_str_after(answer, OURS);
 }
 
 static void set_now(const char *step, const char *text)

@@ -158,9 +158,7 @@ int dt_console_watch_pause(double seconds)
 
 static double cpu_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)dt_clock_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
 /* Whether the host has connected. Subtracts each of its addresses that has

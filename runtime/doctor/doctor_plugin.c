@@ -17,6 +17,7 @@
 
 #include "base/child.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "doctor/doctor_impl.h"
 
 /* --- plugstack.conf and the files that it includes --- */
@@ -237,9 +238,7 @@ static void find_plugstack(const struct dt_doctor_slurm *slurm,
 
 static bool is_named(const struct entry *entry, const char *name)
 {
-    const char *slash = entry->path ? strrchr(entry->path, '/') : NULL;
-    const char *file = slash ? slash + 1 : entry->path;
-    return file && strstr(file, name);
+    return entry->path && strstr(dt_str_base_name(entry->path), name);
 }
 
 /* Finds the line of our plugin, and warns of problems with other lines. */
@@ -410,15 +409,14 @@ static void check_runtime(struct look *look, const struct entry *entry,
 {
     struct dt_error err;
     char text[128] = "";
-    static const char key[] = "runtime=";
     char *const argv[] = {runtime, "--version", NULL};
     const char *word = entry->arguments + strspn(entry->arguments, blanks);
     for (; *word; word += strspn(word, blanks)) {
-        size_t len = strcspn(word, blanks);
-        if (strncmp(word, key, strlen(key)) == 0)
-            snprintf(runtime, IDENTITY_BYTES, "%.*s", (int)(len - strlen(key)),
-                     word + strlen(key));
-        word += len;
+        const char *path = dt_str_after(word, "runtime=");
+        if (path)
+            snprintf(runtime, IDENTITY_BYTES, "%.*s",
+                     (int)strcspn(path, blanks), path);
+        word += strcspn(word, blanks);
     }
     if (access(runtime, X_OK) != 0) {
         print_finding(look, "wrong",

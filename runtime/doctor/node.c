@@ -17,29 +17,35 @@
 #include <unistd.h>
 
 #include "base/proc.h"
+#include "base/str.h"
 #include "doctor/doctor_impl.h"
 
 /* --- files --- */
 
-static bool join_path(char *path, size_t size, const char *root,
-                      const char *fmt, va_list ap)
+static bool join_path(char path[PATH_MAX], const char *root, const char *fmt,
+                      va_list ap)
 {
     size_t used = strlen(root);
-    if (used >= size)
+    if (used >= PATH_MAX)
         return false;
     memcpy(path, root, used);
-    int n = vsnprintf(path + used, size - used, fmt, ap);
-    return n >= 0 && (size_t)n < size - used;
+    int n = vsnprintf(path + used, PATH_MAX - used, fmt, ap);
+    return n >= 0 && (size_t)n < PATH_MAX - used;
+}
+
+static FILE *open_file(const char *root, const char *fmt, va_list ap)
+{
+    char path[PATH_MAX];
+    return join_path(path, root, fmt, ap) ? fopen(path, "re") : NULL;
 }
 
 FILE *dt_doctor_open(const char *root, const char *fmt, ...)
 {
-    char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join_path(path, sizeof(path), root, fmt, ap);
+    FILE *file = open_file(root, fmt, ap);
     va_end(ap);
-    return fits ? fopen(path, "re") : NULL;
+    return file;
 }
 
 DIR *dt_doctor_opendir(const char *root, const char *fmt, ...)
@@ -47,7 +53,7 @@ DIR *dt_doctor_opendir(const char *root, const char *fmt, ...)
     char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join_path(path, sizeof(path), root, fmt, ap);
+    bool fits = join_path(path, root, fmt, ap);
     va_end(ap);
     return fits ? opendir(path) : NULL;
 }
@@ -55,12 +61,10 @@ DIR *dt_doctor_opendir(const char *root, const char *fmt, ...)
 bool dt_doctor_read_line(char *line, size_t size, const char *root,
                          const char *fmt, ...)
 {
-    char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    bool fits = join_path(path, sizeof(path), root, fmt, ap);
+    FILE *file = open_file(root, fmt, ap);
     va_end(ap);
-    FILE *file = fits ? fopen(path, "re") : NULL;
     if (!file)
         return false;
     bool found = fgets(line, (int)size, file) != NULL;
@@ -73,10 +77,8 @@ bool dt_doctor_read_line(char *line, size_t size, const char *root,
 /* Whether `name` is `prefix` followed by a number. */
 static bool is_numbered(const char *name, const char *prefix)
 {
-    size_t len = strlen(prefix);
-    if (strncmp(name, prefix, len) != 0 || name[len] == '\0')
-        return false;
-    return name[len + strspn(name + len, "0123456789")] == '\0';
+    const char *number = dt_str_after(name, prefix);
+    return number && *number && !number[strspn(number, "0123456789")];
 }
 
 /* Writes bytes as "512 MiB" or "3.5 GiB", truncated to size. Returns text. */
@@ -423,12 +425,9 @@ static void find_files(struct look *look)
 /* Marks a file as used: a process has the path open or mapped. */
 static void mark_used(struct look *look, const char *path)
 {
-    static const char folder[] = "/dev/shm/";
-    if (strncmp(path, folder, sizeof(folder) - 1) != 0)
-        return;
-    path += sizeof(folder) - 1;
-    for (size_t i = 0; i < look->file_count; i++)
-        if (strcmp(look->files[i].name, path) == 0)
+    const char *name = dt_str_after(path, "/dev/shm/");
+    for (size_t i = 0; name && i < look->file_count; i++)
+        if (strcmp(look->files[i].name, name) == 0)
             look->files[i].used = true;
 }
 
@@ -484,7 +483,7 @@ static bool job_runs(const struct look *look, const char *job)
         if (is_numbered(entry->d_name, "") &&
             dt_doctor_read_line(title, sizeof(title), look->root,
                                 "/proc/%s/cmdline", entry->d_name) &&
-            strncmp(title, want, strlen(want)) == 0)
+            dt_str_after(title, want))
             runs = true;
     if (dir)
         closedir(dir);
@@ -494,7 +493,6 @@ static bool job_runs(const struct look *look, const char *job)
 /* Returns false if the process is gone or we may not read its environment. */
 static bool read_environment(const struct look *look, struct process *p)
 {
-    static const char name[] = "SLURM_JOB_ID=";
     FILE *file = dt_doctor_open(look->root, "/proc/%d/environ", p->pid);
     char *entry = NULL;
     size_t size = 0;
@@ -502,9 +500,9 @@ static bool read_environment(const struct look *look, struct process *p)
     if (!file)
         return false;
     while (getdelim(&entry, &size, '\0', file) > 0) {
+        const char *job = dt_str_after(entry, "SLURM_JOB_ID=");
         seen = true;
-        if (strncmp(entry, name, sizeof(name) - 1) == 0) {
-            const char *job = entry + sizeof(name) - 1;
+        if (job) {
             p->in_job = strcmp(job, look->job) == 0 || job_runs(look, job);
             break;
         }

@@ -20,15 +20,10 @@ enum {
 
 void dt_bar_time(double seconds, char *text, size_t size)
 {
-    if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
-        snprintf(text, size, "?");
-        return;
-    }
-    long s = (long)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    if (seconds >= 0 && seconds <= 1e9)
+        dt_clock_format(seconds, text, size);
     else
-        snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
+        snprintf(text, size, "?");
 }
 
 void dt_bar_count(double count, char *text, size_t size)

@@ -193,16 +193,6 @@ void dt_report_ranks(struct dt_report *report,
 
 /* --- lines of the console --- */
 
-/* Formats seconds as "1:02:03" or "02:03". */
-static void format_time(double seconds, char *text, size_t size)
-{
-    long s = isfinite(seconds) && seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s >= 3600)
-        snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else
-        snprintf(text, size, "%02ld:%02ld", s / 60, s % 60);
-}
-
 /* Prints a line, above the progress bar if there is one. */
 static void print_line(const struct dt_report *report, const char *text)
 {
@@ -291,11 +281,11 @@ void dt_report_step(struct dt_report *report, const struct dt_report_step *step)
     const int columns = report->options.columns;
     struct line line = {.most = sizeof(line.text) - 1};
     double rate = step->seconds > 0 ? step->tokens / step->seconds : 0.0;
-    double per_step = (dt_clock_now() - report->start) /
-                      (double)(step->step - report->options.first_step);
+    double each = (dt_clock_now() - report->start) /
+                  (double)(step->step - report->options.first_step);
 
-    format_time(per_step * (double)(step->total_steps - step->step), left,
-                sizeof(left));
+    each *= (double)(step->total_steps - step->step);
+    dt_clock_format(isfinite(each) && each > 0 ? each : 0, left, sizeof(left));
     if (columns > 0 && (size_t)columns < line.most)
         line.most = (size_t)columns;
     line_fill(&line, step, rate, left);
@@ -386,7 +376,7 @@ void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary)
 {
     char took[32], rate[64] = "", kl[64] = "";
-    format_time(summary->seconds, took, sizeof(took));
+    dt_clock_format(summary->seconds, took, sizeof(took));
     if (summary->steps > 0 && summary->seconds > 0)
         snprintf(rate, sizeof(rate), "%.0f tokens/s, ",
                  summary->tokens / summary->seconds);

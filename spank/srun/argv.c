@@ -14,6 +14,7 @@
 #include <slurm/spank.h>
 
 #include "base/launcher.h"
+#include "base/str.h"
 #include "spank/srun/srun_impl.h"
 
 #define OPTION "--disttrain" /* no abbreviation: it could mean the next one */
@@ -30,12 +31,6 @@ static bool is_set_option(const char *word)
     size_t len = strcspn(word, "=");
     return len > strlen(OPTION) && len <= strlen(SET_OPTION) &&
            strncmp(word, SET_OPTION, len) == 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static void remove_words(int *argc, char **argv, int at, int count)
@@ -76,7 +71,7 @@ static int find_separate_value(int argc, char **argv)
 bool dtspank_argv_names(int argc, char **argv, const char *path)
 {
     for (int i = 1; i < argc; i++)
-        if (strcmp(base_name(argv[i]), base_name(path)) == 0)
+        if (strcmp(dt_str_base_name(argv[i]), dt_str_base_name(path)) == 0)
             return true;
     return false;
 }
@@ -200,7 +195,7 @@ int dtspank_argv_command(int argc, char **argv)
 const char *dtspank_argv_script(int argc, char **argv, int command)
 {
     static char input[32];
-    if (argc == 0 || strcmp(base_name(argv[0]), "sbatch") != 0)
+    if (argc == 0 || strcmp(dt_str_base_name(argv[0]), "sbatch") != 0)
         return "";
     if (command < argc)
         return argv[command];

@@ -23,6 +23,7 @@
 
 #include <slurm/spank.h>
 
+#include "base/str.h"
 #include "base/terminal.h"
 #include "contract/contract.h"
 #include "spank/hostlist.h"
@@ -207,13 +208,12 @@ static int make_pipe(int fd[2])
  */
 static char **copy_environ(void)
 {
-    static const char rank[] = "SLURM_PROCID=";
     size_t count = 0;
     while (environ[count])
         count++;
     char **copy = calloc(count + 1, sizeof(*copy));
     for (size_t i = 0, kept = 0; copy && i < count; i++)
-        if (strncmp(environ[i], rank, strlen(rank)) != 0)
+        if (!dt_str_after(environ[i], "SLURM_PROCID="))
             copy[kept++] = environ[i];
     return copy;
 }

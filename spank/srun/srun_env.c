@@ -19,7 +19,7 @@
 /* Whether srun itself reads the variable; the others are for our own parts. */
 static bool is_input(const char *assignment)
 {
-    return strncmp(assignment, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) != 0;
+    return !dt_str_after(assignment, DT_ENV_PREFIX);
 }
 
 bool dtspank_apply_has_input(const struct dtspank_contract *contract)
@@ -45,8 +45,10 @@ static int set_variable(const char *prefix, const char *assignment)
 int dtspank_apply_set(const char *prefix, char **list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (set_variable(prefix, list[i]) != 0)
+        if (set_variable(prefix, list[i]) != 0) {
+            slurm_error("disttrain: out of memory");
             return -1;
+        }
     return 0;
 }
 
@@ -85,8 +87,8 @@ void dtspank_inherited_forget_private(void)
     while (*entry) {
         char name[PATH_MAX];
         size_t len = strcspn(*entry, "=");
-        if (strncmp(*entry, DT_ENV_PREFIX, strlen(DT_ENV_PREFIX)) == 0 &&
-            (*entry)[len] == '=' && len < sizeof(name)) {
+        if (dt_str_after(*entry, DT_ENV_PREFIX) && (*entry)[len] == '=' &&
+            len < sizeof(name)) {
             memcpy(name, *entry, len);
             name[len] = '\0';
             unsetenv(name);
@@ -108,11 +110,11 @@ void dtspank_change_keep(void)
 
 void dtspank_change_leave(const struct dtspank_contract *contract)
 {
-    static const char name[] = DT_ENV_SUM "=";
-    size_t len = strlen(name);
-    for (size_t i = 0; i < contract->srun_count; i++)
-        if (strncmp(contract->srun[i], name, len) == 0)
-            setenv(DT_ENV_SUM, contract->srun[i] + len, 1);
+    for (size_t i = 0; i < contract->srun_count; i++) {
+        const char *sum = dt_str_after(contract->srun[i], DT_ENV_SUM "=");
+        if (sum)
+            setenv(DT_ENV_SUM, sum, 1);
+    }
 }
 
 void dtspank_change_tell(void)

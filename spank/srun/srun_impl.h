@@ -205,7 +205,9 @@ int dtspank_preflight_run(const char *runtime, uint32_t job, uint32_t step,
 /* Whether the config sets anything that srun itself reads. */
 bool dtspank_apply_has_input(const struct dtspank_contract *contract);
 
-/* Sets prefix + NAME for each NAME=value. Fails without memory. */
+/* Sets prefix + NAME for each NAME=value. Fails without memory, after a
+ * message.
+ */
 int dtspank_apply_set(const char *prefix, char **list, size_t count);
 
 /* Unsets what srun itself reads; afterwards the contract has only the names of

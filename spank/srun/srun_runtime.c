@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "contract/contract.h"
 #include "spank/srun/srun_impl.h"
 
@@ -178,11 +179,6 @@ static bool unescape(char *text)
     return true;
 }
 
-static bool starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 /* Whether text is NAME=... with a NAME that is valid in a shell. */
 static bool is_assignment(const char *text)
 {
@@ -200,26 +196,23 @@ static bool is_runs(const char *text)
 /* Parses a line after the first; both lists of contract have room for it. */
 static bool parse_line(char *line, struct dtspank_contract *contract)
 {
+    const char *value;
     if (!unescape(line))
         return false;
-    if (starts_with(line, DT_CONTRACT_CONFIG "/") && !contract->config) {
-        contract->config = line + strlen(DT_CONTRACT_CONFIG);
+    if ((value = dt_str_after(line, DT_CONTRACT_CONFIG)) && value[0] == '/' &&
+        !contract->config) {
+        contract->config = value;
         return true;
     }
-    if (starts_with(line, DT_CONTRACT_RUNS) && !contract->runs) {
-        contract->runs = line + strlen(DT_CONTRACT_RUNS);
-        return is_runs(contract->runs);
+    if ((value = dt_str_after(line, DT_CONTRACT_RUNS)) && !contract->runs) {
+        contract->runs = value;
+        return is_runs(value);
     }
-    if (starts_with(line, DT_CONTRACT_SRUN)) {
-        line += strlen(DT_CONTRACT_SRUN);
-        contract->srun[contract->srun_count++] = line;
-    } else if (starts_with(line, DT_CONTRACT_ENV)) {
-        line += strlen(DT_CONTRACT_ENV);
-        contract->env[contract->env_count++] = line;
-    } else {
-        return false;
-    }
-    return is_assignment(line);
+    if ((value = dt_str_after(line, DT_CONTRACT_SRUN)))
+        contract->srun[contract->srun_count++] = (char *)value;
+    else if ((value = dt_str_after(line, DT_CONTRACT_ENV)))
+        contract->env[contract->env_count++] = (char *)value;
+    return value && is_assignment(value);
 }
 
 int dtspank_contract_parse(char *text, struct dtspank_contract *contract,

@@ -65,14 +65,18 @@ static int report_error(const struct dt_error *err)
     return -1;
 }
 
+static int report_memory(void)
+{
+    slurm_error("disttrain: out of memory");
+    return -1;
+}
+
 /* Replaces the string that *to owns; value may be NULL. */
 static int keep_string(char **to, const char *value)
 {
     char *copy = value ? strdup(value) : NULL;
-    if (value && !copy) {
-        slurm_error("disttrain: out of memory");
-        return -1;
-    }
+    if (value && !copy)
+        return report_memory();
     free(*to);
     *to = copy;
     return 0;
@@ -110,9 +114,7 @@ static int find_overrides(const char *value, struct dtspank_overrides *found)
         job && is_file_of_job(value) ? dtspank_overrides_decode(found, job) : 0;
     for (size_t i = 0; rc == 0 && i < submit.overrides.count; i++)
         rc = dtspank_overrides_add(found, submit.overrides.text[i]);
-    if (rc != 0)
-        slurm_error("disttrain: out of memory");
-    return rc;
+    return rc == 0 ? 0 : report_memory();
 }
 
 /* Whether the config is checked, with what applies to it now. */
@@ -153,14 +155,6 @@ static int check_config(const char *value, char **words, const char *script)
     return report_error(&err);
 }
 
-static int set_variables(const char *prefix, char **list, size_t count)
-{
-    if (dtspank_apply_set(prefix, list, count) == 0)
-        return 0;
-    slurm_error("disttrain: out of memory");
-    return -1;
-}
-
 static bool trains_natively(void)
 {
     return strcmp(submit.contract.runs, "train") == 0;
@@ -170,7 +164,7 @@ static bool trains_natively(void)
 static int set_srun_input(void)
 {
     const struct dtspank_contract *contract = &submit.contract;
-    if (set_variables("", contract->srun, contract->srun_count) != 0)
+    if (dtspank_apply_set("", contract->srun, contract->srun_count) != 0)
         return -1;
     if (!getenv("SLURM_KILL_BAD_EXIT"))
         submit.kills = setenv("SLURM_KILL_BAD_EXIT", "1", 1) == 0;
@@ -287,10 +281,8 @@ static int scan_overrides(void)
     const char *text;
     while ((text = dtspank_argv_next_set(main_argc, main_argv, &at)) != NULL)
         if (strchr(text, '=') &&
-            dtspank_overrides_add(&submit.overrides, text) != 0) {
-            slurm_error("disttrain: out of memory");
-            return -1;
-        }
+            dtspank_overrides_add(&submit.overrides, text) != 0)
+            return report_memory();
     return 0;
 }
 
@@ -354,21 +346,9 @@ int dtspank_submit_override(const char *value)
         return 0;
     if (dtspank_overrides_check(value, &err) != 0)
         return report_error(&err);
-    if (dtspank_overrides_add(&submit.overrides, value) == 0)
-        return 0;
-    slurm_error("disttrain: out of memory");
-    return -1;
-}
-
-/* Without a file there is nothing to override. */
-static int refuse_overrides(void)
-{
-    struct dt_error err;
-    dt_error_set(&err, EX_USAGE,
-                 "--disttrain-set %s: there is no file that it is of: add "
-                 "--disttrain=FILE",
-                 submit.overrides.text[0]);
-    return report_error(&err);
+    return dtspank_overrides_add(&submit.overrides, value) == 0
+               ? 0
+               : report_memory();
 }
 
 /* Passes the overrides on: to the tasks, or with the file to the job. */
@@ -423,7 +403,7 @@ static int export_contract(spank_t spank)
                     strerror(errno));
         return -1;
     }
-    return set_variables(DT_ENV_CARRY, contract->env, contract->env_count);
+    return dtspank_apply_set(DT_ENV_CARRY, contract->env, contract->env_count);
 }
 
 static int count_components(void)
@@ -442,7 +422,6 @@ static int count_components(void)
  */
 static int check_late(void)
 {
-    struct dt_error err;
     int command = dtspank_argv_command(main_argc, main_argv);
     if (count_components() == 1 && optind > 0 && optind <= main_argc) {
         command = optind;
@@ -454,14 +433,14 @@ static int check_late(void)
     if (check_config(submit.value, submit.words, NULL) != 0)
         return -1;
     if (dtspank_apply_has_input(&submit.contract)) {
-        dt_error_set(&err, EX_USAGE,
-                     "--disttrain=%s comes too late for what the file sets in "
-                     "launch: write it before the command, as the first and "
-                     "only --disttrain",
-                     submit.value);
-        return report_error(&err);
+        slurm_error("disttrain: --disttrain=%s comes too late for what the "
+                    "file sets in launch: write it before the command, as the "
+                    "first and only --disttrain",
+                    submit.value);
+        return -1;
     }
-    return set_variables("", submit.contract.srun, submit.contract.srun_count);
+    return dtspank_apply_set("", submit.contract.srun,
+                             submit.contract.srun_count);
 }
 
 /* srun has read its input for the last component: a step that is started inside
@@ -488,25 +467,27 @@ static bool is_committed(const char *value)
 
 int dtspank_submit_post_opt(spank_t spank)
 {
-    struct dt_error err;
     submit.components++;
     submit.command = optind;
     if (submit.in_srun && submit.components == count_components())
         forget_srun_input();
     bool has_file =
         is_active(submit.value) && strcmp(submit.value, DTSPANK_NO_FILE) != 0;
-    if (submit.overrides.count > 0 && !has_file)
-        return refuse_overrides();
+    if (submit.overrides.count > 0 && !has_file) {
+        slurm_error("disttrain: --disttrain-set %s: there is no file that it "
+                    "is of: add --disttrain=FILE",
+                    submit.overrides.text[0]);
+        return -1;
+    }
     if (!submit.value)
         return 0;
     if (submit.committed) {
         if (is_committed(submit.value))
             return 0;
-        dt_error_set(&err, EX_USAGE,
-                     "the components of a job share one config, but there are "
-                     "two: %s and %s",
-                     submit.committed, submit.value);
-        return report_error(&err);
+        slurm_error("disttrain: the components of a job share one config, but "
+                    "there are two: %s and %s",
+                    submit.committed, submit.value);
+        return -1;
     }
     if (keep_string(&submit.committed, submit.value) != 0)
         return -1;

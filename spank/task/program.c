@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "contract/contract.h"
 #include "spank/task/task_impl.h"
 
@@ -65,7 +66,7 @@ static uint64_t file_offset(const struct image *image, uint64_t address)
 static bool has_prefix(const char *name, const char *const *prefixes)
 {
     for (; *prefixes; prefixes++)
-        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0)
+        if (dt_str_after(name, *prefixes))
             return true;
     return false;
 }
@@ -126,12 +127,6 @@ bool dtspank_elf_needs(const char *path, const char *const *prefixes,
     return found;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Returns the first word of the command; NULL if Slurm does not say. */
 static const char *get_program(spank_t spank)
 {
@@ -145,7 +140,7 @@ static const char *get_program(spank_t spank)
 
 static bool is_runtime(const char *program, const char *runtime)
 {
-    return strcmp(base_name(program), base_name(runtime)) == 0;
+    return strcmp(dt_str_base_name(program), dt_str_base_name(runtime)) == 0;
 }
 
 /* Finds the path that Slurm will execute: without PATH, only what is in the

@@ -17,6 +17,7 @@
 
 #include <slurm/slurm.h>
 
+#include "base/str.h"
 #include "contract/contract.h"
 #include "contract/variables.h"
 #include "spank/options.h"
@@ -229,8 +230,7 @@ static int unpack_env(spank_t spank, struct dt_error *err)
     size_t i = 0;
     while (spank_get_item(spank, S_JOB_ENV, &env) == ESPANK_SUCCESS && env &&
            env[i]) {
-        if (strncmp(env[i], DT_ENV_CARRY, strlen(DT_ENV_CARRY)) != 0 ||
-            !strchr(env[i], '=')) {
+        if (!dt_str_after(env[i], DT_ENV_CARRY) || !strchr(env[i], '=')) {
             i++;
             continue;
         }
