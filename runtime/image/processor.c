@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "image/processor.h"
 
 enum {
@@ -35,107 +36,66 @@ enum {
 
 /* Classes of image processors. */
 struct type {
-    const char *name;   /* up to ImageProcessor */
-    bool crops;         /* do_center_crop counts */
-    bool pads;          /* do_pad is of a square */
-    bool square;        /* a size of one number is of both sides */
-    const char *tokens; /* key of the tokens of a tile or an image, or NULL */
+    const char *names[2]; /* up to ImageProcessor */
+    bool crops;           /* do_center_crop counts */
+    bool pads;            /* do_pad is of a square */
+    bool square;          /* a size of one number is of both sides */
+    const char *tokens;   /* key of the tokens of a tile or an image, or NULL */
     struct dt_image_processor usual;
 };
 
 static const struct type types[] = {
-    {"CLIP",
-     true,
-     false,
-     false,
-     NULL,
-     {.kind = DT_IMAGE_SHORTEST,
-      .filter = DT_IMAGE_BICUBIC,
-      .height = 224,
-      .width = 224,
-      .crop_height = 224,
-      .crop_width = 224,
-      CLIP}},
-    {"Llava",
-     true,
-     true,
-     false,
-     NULL,
-     {.kind = DT_IMAGE_SHORTEST,
-      .filter = DT_IMAGE_BICUBIC,
-      .height = 224,
-      .width = 224,
-      .crop_height = 224,
-      .crop_width = 224,
-      CLIP}},
-    {"Siglip",
-     true,
-     false,
-     false,
-     NULL,
-     {.kind = DT_IMAGE_FIXED,
-      .filter = DT_IMAGE_BICUBIC,
-      .height = 224,
-      .width = 224,
-      HALF}},
-    {"Gemma3",
-     false,
-     false,
-     true,
-     "image_seq_length",
-     {.kind = DT_IMAGE_FIXED,
-      .filter = DT_IMAGE_BILINEAR,
-      .height = 224,
-      .width = 224,
-      HALF}},
-    {"Qwen2VL",
-     false,
-     false,
-     false,
-     NULL,
-     {.kind = DT_IMAGE_PIXELS,
-      .filter = DT_IMAGE_BICUBIC,
-      .min_pixels = 56 * 56,
-      .max_pixels = 28 * 28 * 1280,
-      .patch = 14,
-      .temporal = 2,
-      .merge = 2,
-      CLIP}},
-    {"Qwen2_5_VL",
-     false,
-     false,
-     false,
-     NULL,
-     {.kind = DT_IMAGE_PIXELS,
-      .filter = DT_IMAGE_BICUBIC,
-      .min_pixels = 56 * 56,
-      .max_pixels = 28 * 28 * 1280,
-      .patch = 14,
-      .temporal = 2,
-      .merge = 2,
-      CLIP}},
-    {"Idefics3",
-     false,
-     false,
-     false,
-     "image_seq_len",
-     {.kind = DT_IMAGE_TILES,
-      .filter = DT_IMAGE_LANCZOS,
-      .longest = 4 * 364,
-      .tile = 364,
-      .split = true,
-      HALF}},
-    {"SmolVLM",
-     false,
-     false,
-     false,
-     "image_seq_len",
-     {.kind = DT_IMAGE_TILES,
-      .filter = DT_IMAGE_LANCZOS,
-      .longest = 4 * 364,
-      .tile = 364,
-      .split = true,
-      HALF}},
+    {.names = {"CLIP"},
+     .crops = true,
+     .usual = {.kind = DT_IMAGE_SHORTEST,
+               .filter = DT_IMAGE_BICUBIC,
+               .height = 224,
+               .width = 224,
+               .crop_height = 224,
+               .crop_width = 224,
+               CLIP}},
+    {.names = {"Llava"},
+     .crops = true,
+     .pads = true,
+     .usual = {.kind = DT_IMAGE_SHORTEST,
+               .filter = DT_IMAGE_BICUBIC,
+               .height = 224,
+               .width = 224,
+               .crop_height = 224,
+               .crop_width = 224,
+               CLIP}},
+    {.names = {"Siglip"},
+     .crops = true,
+     .usual = {.kind = DT_IMAGE_FIXED,
+               .filter = DT_IMAGE_BICUBIC,
+               .height = 224,
+               .width = 224,
+               HALF}},
+    {.names = {"Gemma3"},
+     .square = true,
+     .tokens = "image_seq_length",
+     .usual = {.kind = DT_IMAGE_FIXED,
+               .filter = DT_IMAGE_BILINEAR,
+               .height = 224,
+               .width = 224,
+               HALF}},
+    {.names = {"Qwen2VL", "Qwen2_5_VL"},
+     .usual = {.kind = DT_IMAGE_PIXELS,
+               .filter = DT_IMAGE_BICUBIC,
+               .min_pixels = 56 * 56,
+               .max_pixels = 28 * 28 * 1280,
+               .patch = 14,
+               .temporal = 2,
+               .merge = 2,
+               CLIP}},
+    {.names = {"Idefics3", "SmolVLM"},
+     .tokens = "image_seq_len",
+     .usual = {.kind = DT_IMAGE_TILES,
+               .filter = DT_IMAGE_LANCZOS,
+               .longest = 4 * 364,
+               .tile = 364,
+               .split = true,
+               HALF}},
 };
 
 /* The keys of one object, with their problems. */
@@ -384,22 +344,27 @@ static void read_tiles(const struct keys *keys,
     read_bool(keys, "do_image_splitting", &processor->split);
 }
 
-/* "CLIP" of CLIPImageProcessor, CLIPImageProcessorFast, CLIPFeatureExtractor
- * and so on.
+/* Whether a class has this name, before ImageProcessor, ImageProcessorFast or
+ * FeatureExtractor.
  */
+static bool is_named(const char *class, const char *name)
+{
+    const size_t bytes = name ? strlen(name) : 0;
+    return bytes > 0 && strncmp(class, name, bytes) == 0 &&
+           (strncmp(class + bytes, "ImageProcessor", 14) == 0 ||
+            strcmp(class + bytes, "FeatureExtractor") == 0);
+}
+
 static const struct type *find_type(const struct keys *keys)
 {
     const json_t *found = find(keys, "image_processor_type");
     if (!found)
         found = find(keys, "feature_extractor_type");
     const char *name = json_string_value(found);
-    for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++) {
-        const size_t bytes = strlen(types[i].name);
-        if (strncmp(name, types[i].name, bytes) == 0 &&
-            (strncmp(name + bytes, "ImageProcessor", 14) == 0 ||
-             strcmp(name + bytes, "FeatureExtractor") == 0))
+    for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++)
+        if (is_named(name, types[i].names[0]) ||
+            is_named(name, types[i].names[1]))
             return &types[i];
-    }
     dt_error_add(keys->problems, EX_DATAERR,
                  "image_processor_type: %s%s%s: images of CLIP, LLaVA, SigLIP, "
                  "Gemma 3, Qwen2-VL to Qwen3-VL, Idefics3 and SmolVLM are "
@@ -612,6 +577,7 @@ int dt_image_processor_load(struct dt_image_processor *processor,
     }
     struct dt_error problems = {0};
     rc = read_files(processor, image, whole, options, &problems);
+    dt_str_hide_controls(problems.text); /* keys are a stranger's */
     if (rc < 0)
         dt_error_set(err, problems.status, "%s/%s: %s", dir, name,
                      problems.text);

@@ -97,6 +97,9 @@ static void values_that_ask_for_other_pixels_are_refused(void **state)
         {"smolvlm", "size", "{\"height\": 90, \"width\": 90}",
          "size.height: such a size is not computed here; size.width: such a "
          "size is not computed here; size: expected longest_edge"},
+        {"smolvlm", "size", "{\"lo\\u001bng\": 90}",
+         "size.lo?ng: such a size is not computed here; size: expected "
+         "longest_edge"},
         {"smolvlm", "max_image_size", "512",
          "max_image_size: expected an object"},
         {"clip", "image_processor_type", "\"ViTImageProcessor\"",
