@@ -177,7 +177,7 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
 /* A bracket, at one of its numbers. */
 struct wheel {
     const char *bracket; /* where it begins */
-    const char *rest;    /* what follows the range */
+    const char *rest;    /* text after the range */
     struct range range;
     uint32_t number;
 };
@@ -206,7 +206,7 @@ static bool wheel_turn(struct wheel *w)
     return false;
 }
 
-/* The brackets of a name, each of which is a digit of a host at least. */
+/* The brackets of a name; each stands for at least a digit of a host. */
 struct wheels {
     struct wheel wheel[DTSPANK_HOST_BYTES];
     size_t count;

@@ -23,8 +23,8 @@ int dtspank_hostlist_nth(const char *list, uint32_t n, char *host, size_t size,
 
 /* Writes the first `count` hosts to hosts[count], each from malloc; all of
  * hosts must be NULL before. Fails if the text is malformed, the list has fewer
- * hosts, a name is too long or memory is short; the caller frees what hosts
- * then holds.
+ * hosts, a name is too long or memory is short; the caller then frees the
+ * strings in hosts.
  */
 int dtspank_hostlist_expand(const char *list, uint32_t count, char **hosts);
 

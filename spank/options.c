@@ -8,8 +8,9 @@
 
 static dtspank_options_take_f *take_value, *take_override;
 
-/* On a node the value is not used: srun has passed all that the tasks need in
- * the environment, and slurmstepd, which is root here, looks at none of it.
+/* On a node the value is not used: srun has passed everything for the tasks in
+ * the environment, and slurmstepd, which is root here, does not look at the
+ * value.
  *
  * exit() instead of -1, which would make srun print a second message and return
  * 255. This is the user's own srun, sbatch or salloc, before it submits

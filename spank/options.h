@@ -17,7 +17,7 @@
  */
 #define DTSPANK_PRESET "SLURM_SPANK_" DTSPANK_JOB_OPTION
 
-/* The same for the overrides, as one list (DT_ENV_OVERRIDES). They belong to
+/* As above for the overrides, as one list (DT_ENV_OVERRIDES). They belong to
  * the file of the job.
  */
 #define DTSPANK_JOB_OVERRIDES "_SLURM_SPANK_OPTION_disttrain_disttrain_set"
@@ -40,7 +40,7 @@ typedef int dtspank_options_take_f(const char *value);
 int dtspank_options_register(spank_t spank, dtspank_options_take_f *take,
                              dtspank_options_take_f *take_set);
 
-/* Refuses a value that no configuration has: nothing, or another option. */
+/* Refuses a value that is no configuration: nothing, or another option. */
 int dtspank_options_check(const char *value, struct dt_error *err);
 
 #endif /* DTSPANK_OPTIONS_H */

@@ -7,7 +7,7 @@
  *   slurm_spank_init       registers --disttrain, has the config checked, and
  *                          sets the environment that srun reads right after it
  *   the option's callback  for each --disttrain on the command line
- *   init_post_opt          sets what the tasks will need
+ *   init_post_opt          sets the variables for the tasks
  *   local_user_init        the step exists: examines the nodes (preflight),
  *                          starts the console and the deadline's thread
  *   on_exit                srun's status is known: ends the console, and puts

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* siteconf.h - parses what the site sets in plugstack.conf as key=value
- * arguments
- */
+/* siteconf.h - parses the key=value arguments of the site in plugstack.conf */
 #ifndef DTSPANK_SITECONF_H
 #define DTSPANK_SITECONF_H
 
@@ -34,7 +32,7 @@ struct dtspank_siteconf {
 
 /* Fills conf with the defaults and then from av[0..ac), in that order. Does not
  * copy strings: av must outlive conf. Fails on an unknown key or a bad value;
- * conf then keeps what was read before it.
+ * conf then has the values before it.
  */
 int dtspank_siteconf_parse(int ac, char **av, struct dtspank_siteconf *conf,
                            struct dt_error *err);

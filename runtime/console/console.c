@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * console.c - copies srun's output, sorts it by rank and reports failures
+ * console.c - copies the output of srun, sorts it by rank and reports failures
  *
- * A child of srun, between srun and its stdout and stderr. It passes bytes on
- * as they come.
+ * It is a child of srun, between srun and its stdout and stderr, and passes
+ * bytes on as they come.
  */
 #include "config.h"
 
@@ -126,7 +126,7 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 /* --- the console --- */
 
 enum {
-    START_TIMEOUT_S = 30, /* how long all ranks may take to start */
+    START_TIMEOUT_S = 30, /* time for all ranks to start */
 };
 
 struct console {
@@ -134,9 +134,9 @@ struct console {
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* ranks to show; size 0: all */
     double launched, start_timeout;
-    bool reported;        /* has named the ranks that have not started */
+    bool reported;        /* has listed the ranks that have not started */
     bool complete;        /* all ranks have started */
-    struct dt_hang *hang; /* NULL: does not look for hangs */
+    struct dt_hang *hang; /* NULL: does not watch for hangs */
     bool ends;            /* a rank has ended since the comment was set */
     int interrupts;       /* a signalfd of Ctrl-C, until the first; or -1 */
     struct dt_job_comment comment;
@@ -181,7 +181,7 @@ static void print_message(struct console *c, const char *message)
     free(clean);
 }
 
-/* Says that the rest of a stream is lost; on stderr, if that still works. */
+/* Says that the rest of a stream is lost, on stderr if that still works. */
 static void tell_unwritten(struct console *c, const struct dt_console_stream *s)
 {
     char line[160];
@@ -235,7 +235,8 @@ static void tell(struct console *c, const struct dt_console_event *event)
     message_end(c, &message);
 }
 
-/* Shows the user what a message says at once. Returns whether it is a record.
+/* Shows the user a message that needs no waiting. Returns whether it is a
+ * record.
  */
 static bool show_event(struct console *c, const struct dt_console_event *event)
 {
@@ -310,7 +311,7 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
         dt_console_stream_show(s, line, len);
 }
 
-/* Returns the next line of a stream, put together of its pieces; NULL: none. */
+/* Returns the next line of a stream, joined from its pieces; NULL: none. */
 static const char *next_line(struct console *c, struct dt_console_stream *s,
                              size_t *len)
 {
@@ -325,7 +326,7 @@ static const char *next_line(struct console *c, struct dt_console_stream *s,
     return line;
 }
 
-/* Handles all lines that have come. */
+/* Handles all lines read so far. */
 static void handle_input(struct console *c, struct dt_console_stream *s)
 {
     const char *line;
@@ -398,7 +399,7 @@ static int wait_ms(const struct console *c)
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
 }
 
-/* Makes the first failure, as far as it is known, the comment of the job. */
+/* Sets the comment of the job to the first failure, as far as it is known. */
 static void set_comment(struct console *c)
 {
     struct dt_outcome_ending ending;
@@ -412,8 +413,8 @@ static void set_comment(struct console *c)
     dt_job_comment_set(&c->comment, c->step.identity.id, text);
 }
 
-/* As soon as a rank has ended: the allocation that srun has made by itself is
- * gone when its output ends.
+/* Sets the comment as soon as a rank has ended: an allocation that srun has
+ * made itself is gone when its output ends.
  */
 static void watch_ends(struct console *c)
 {
@@ -422,7 +423,9 @@ static void watch_ends(struct console *c)
     c->ends = false;
 }
 
-/* At the end more is known, such as that somebody has stopped the step. */
+/* Sets the comment again at the end, when more is known, such as that somebody
+ * has stopped the step.
+ */
 static void finish_comment(struct console *c)
 {
     dt_job_comment_wait(&c->comment);
@@ -431,7 +434,8 @@ static void finish_comment(struct console *c)
 }
 
 /* A run saves when its ranks get a signal, but a second Ctrl-C makes srun kill
- * them, as it says after the first. A terminal sends it to us as well.
+ * them, as it says after the first. The terminal sends the signal to us as
+ * well.
  */
 static int open_interrupts(void)
 {
@@ -487,7 +491,7 @@ static void report_outcome(struct console *c)
     message_end(c, &message);
 }
 
-/* Lets the files of a run say how it has ended. */
+/* Records the end of a run in its files. */
 static void end_run(struct console *c)
 {
     char *text = dt_run_end_tell(c->step.outcome, c->step.identity.id);
@@ -496,8 +500,8 @@ static void end_run(struct console *c)
     free(text);
 }
 
-/* True if a rank has requested a requeue, or has crashed in a job that has
- * restarts left.
+/* Whether a rank has requested a requeue, or has crashed in a job with restarts
+ * left.
  */
 static bool wants_requeue(struct console *c)
 {
@@ -527,7 +531,7 @@ static int find_status(struct console *c)
     return c->streams[0].error || c->streams[1].error ? EX_IOERR : EX_OK;
 }
 
-/* Applies what the config asks for. If any of it is not possible, the user
+/* Applies the settings of the config. If one of them is impossible, the user
  * still gets the output.
  */
 static void apply_settings(struct console *c)
@@ -536,7 +540,7 @@ static void apply_settings(struct console *c)
     const char *ranks = getenv(DT_ENV_CONSOLE_RANKS);
     const char *logs = getenv(DT_ENV_RANK_LOGS);
     if (c->step.labels == DT_LABELS_APART) {
-        c->complete = true; /* the console cannot see that ranks start */
+        c->complete = true; /* the console does not see ranks start */
         if (ranks || logs || getenv(DT_ENV_HANG))
             print_message(
                 c, "disttrain: the output of the ranks does not pass through "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console.h - copies srun's output, sorts it by rank and reports failures */
+/* console.h - copies the output of srun, sorts it by rank and reports failures
+ */
 #ifndef DT_CONSOLE_CONSOLE_H
 #define DT_CONSOLE_CONSOLE_H
 
@@ -25,11 +26,11 @@ int dt_console_run(FILE *settings);
 int dt_console_watch(int argc, char **argv);
 
 /* `disttrain console --end`, which the console starts when rank 0 was killed or
- * its node is lost, and the files of the run still say that it is running:
- * because the disk may hang, this is a process of its own. argv is DIR STEP
- * STATUS RANK HOST TEXT. Records the end in the files of DIR. Returns 1 if the
- * run wants report.html; 0: there is nothing to do, the run has said how it
- * ended. -1: EX_USAGE, or as dt_live_record_ending.
+ * its node is lost while the files of the run still say that it is running. It
+ * is a separate process because the disk may hang. argv is DIR STEP STATUS RANK
+ * HOST TEXT. Records the end in the files of DIR. Returns 1 if the run wants
+ * report.html; 0: there is nothing to do, because the run has recorded its end.
+ * -1: EX_USAGE, or as dt_live_record_ending.
  */
 int dt_run_end_record(int argc, char **argv, struct dt_error *err);
 

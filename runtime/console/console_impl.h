@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* console_impl.h - lines, what they say of a step, and what is told of it */
+/* console_impl.h - lines, the outcome of a step, and messages about it */
 #ifndef DT_CONSOLE_CONSOLE_IMPL_H
 #define DT_CONSOLE_CONSOLE_IMPL_H
 
@@ -37,10 +37,10 @@ void dt_last_lines_append(struct dt_last_lines *tail, const char *bytes,
                           size_t count);
 
 /* Writes, with `indent` before each line, the last Python traceback with its
- * chain and the lines after it, or else the last lines. Of a progress bar, only
- * the last state is written; of a C stack from Python's faulthandler, a line
- * that says it is left out. Returns false, and writes nothing, if all lines are
- * empty.
+ * chain and the lines after it, or else the last lines. Only the last state of
+ * a progress bar is written; a C stack from Python's faulthandler becomes a
+ * line that says it is left out. Returns false, and writes nothing, if all
+ * lines are empty.
  */
 bool dt_last_lines_print(const struct dt_last_lines *tail, const char *indent,
                          FILE *out);
@@ -55,7 +55,7 @@ void dt_last_lines_last(const struct dt_last_lines *tail, char *text,
 bool dt_last_lines_ends_with(const struct dt_last_lines *tail,
                              const char *prefix);
 
-/* --- facts that a line of stderr may state --- */
+/* --- facts in a line of stderr --- */
 
 struct dt_message;
 
@@ -63,16 +63,16 @@ enum dt_console_event_kind {
     DT_EVENT_NONE,
     DT_EVENT_START,      /* record: rank, host, ms */
     DT_EVENT_EXIT,       /* record: rank, host, ms, status */
-    DT_EVENT_NOTICE,     /* record: the sentence of its message, and no more */
+    DT_EVENT_NOTICE,     /* record: only the sentence of its message */
     DT_EVENT_PROGRESS,   /* record: bar */
-    DT_EVENT_ENDED,      /* record: there is no bar any more */
-    DT_EVENT_BROKEN,     /* record: without labels, a part of it is missing */
+    DT_EVENT_ENDED,      /* record: the bar ends */
+    DT_EVENT_BROKEN,     /* record: a part is missing, without labels */
     DT_EVENT_TASKS,      /* srun: ranks have ended with status; host, oom */
     DT_EVENT_UNLAUNCHED, /* srun: these ranks, or those of host, cannot be
                           * launched: reason
                           */
-    DT_EVENT_STOP,       /* the step is ended; status: SIGKILL, if by that */
-    DT_EVENT_ASKED,      /* the same, because the user or a limit wants it */
+    DT_EVENT_STOP,       /* the step is ended; status: SIGKILL, if by SIGKILL */
+    DT_EVENT_ASKED,      /* the same, because of the user or a limit */
     DT_EVENT_OOM,        /* the kernel has killed a process on this host */
     DT_EVENT_NODE_LOST,  /* the node is lost: host or, if that is empty, node */
 };
@@ -82,16 +82,16 @@ enum { DT_EVENT_NUMBERS = 4 };
 struct dt_console_event {
     enum dt_console_event_kind kind;
     const struct dt_message *message; /* its row of parse.c; NULL: none */
-    bool from_slurm; /* the line is Slurm's or the plugin's, not a program's */
-    bool hearsay;    /* neither the line nor its label says which step it is
-                      * about: it may be another
+    bool from_slurm; /* from Slurm or the plugin, not from a program */
+    bool hearsay;    /* neither the line nor its label names the step: it may be
+                      * about another step
                       */
     size_t begin;    /* offset of a record in the line */
     uint32_t label;  /* of the line: a rank, or DT_NO_RANK */
-    int64_t came_ms; /* when it came, since 1970 */
+    int64_t came_ms; /* arrival, since 1970 */
     uint32_t rank;
     uint32_t node;  /* position in the step's list of nodes */
-    char host[256]; /* or several hosts: "n[1-2]" */
+    char host[256]; /* or several: "n[1-2]" */
     int64_t ms;     /* since 1970, on that host's clock */
     int status;     /* a wait status */
     bool oom;
@@ -101,14 +101,14 @@ struct dt_console_event {
     char reason[128];
 };
 
-/* --- how ranks started and ended, and which failed first ---
+/* --- starts and ends of ranks, and the first failure ---
  *
  * Each host has its own clock. Synchronized clocks are better than any
  * estimate. For a host whose clock is not, we use the shortest delay that a
  * record from it has had as the difference from our clock.
  */
 
-/* The rank of lines whose rank is not known. */
+/* The rank of lines from an unknown rank. */
 #define DT_NO_RANK UINT32_MAX
 
 struct dt_outcome;
@@ -120,7 +120,7 @@ struct dt_outcome *dt_outcome_create(uint32_t ranks, int64_t launch_ms,
                                      struct dt_error *err);
 void dt_outcome_destroy(struct dt_outcome *outcome); /* NULL is fine */
 
-/* Adds the next node of the step, `host`, which has these ranks ("0,4-7"). -1:
+/* Adds the next node of the step, `host`, with its ranks ("0,4-7"). -1:
  * EX_DATAERR, EX_OSERR.
  */
 int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
@@ -130,8 +130,8 @@ int dt_outcome_add_node(struct dt_outcome *outcome, const char *host,
 void dt_outcome_text(struct dt_outcome *outcome, uint32_t rank, bool is_stderr,
                      const char *text, size_t len, int64_t now_ms);
 
-/* Notes the exit status of srun. With the records, it decides which of srun's
- * messages are believed where anybody may have written them.
+/* Notes the exit status of srun. Together with the records, it decides which
+ * messages of srun are believed if anybody may have written them.
  */
 void dt_outcome_srun_ended(struct dt_outcome *outcome, int status);
 
@@ -141,7 +141,8 @@ void dt_outcome_srun_ended(struct dt_outcome *outcome, int status);
 void dt_outcome_hang(struct dt_outcome *outcome, const char *text,
                      int64_t now_ms);
 
-/* Returns how many ranks have neither started nor written anything. */
+/* Returns the number of ranks that have neither started nor written anything.
+ */
 uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
 
 /* Writes the missing ranks as "rank 7 on n4; ranks 0-1 on n1", for a few hosts
@@ -149,28 +150,28 @@ uint32_t dt_outcome_missing(const struct dt_outcome *outcome);
  */
 void dt_outcome_print_missing(const struct dt_outcome *outcome, FILE *out);
 
-/* Writes the first failure, its last output, and how the other ranks ended;
+/* Writes the first failure, its last output, and the ends of the other ranks;
  * nothing if no rank has failed by itself.
  */
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out);
 
-/* How a run has ended, for those who look at its files. */
+/* The end of a run, for its files. */
 struct dt_outcome_ending {
-    const char *status; /* as run.json has it: "failed" or "stopped" */
-    char text[512];     /* why, in a sentence without its end */
-    uint32_t rank;      /* that failed first; DT_NO_RANK: none is known */
-    char host[256];     /* of it, or the node that was lost; "": unknown */
+    const char *status; /* for run.json: "failed" or "stopped" */
+    char text[512];     /* the cause, a sentence without its period */
+    uint32_t rank;      /* the first to fail; DT_NO_RANK: unknown */
+    char host[256];     /* of that rank, or the lost node; "": unknown */
 };
 
-/* Says how a run has ended that rank 0 could not tell of. False: as far as is
+/* Describes the end of a run that rank 0 could not record. False: as far as is
  * known, all ranks have exited with status 0.
  */
 bool dt_outcome_ending(const struct dt_outcome *outcome,
                        struct dt_outcome_ending *ending);
 
 /* Whether a rank has exited with EX_TEMPFAIL to request a requeue, and no rank
- * has failed by itself. How the other ranks end when Slurm then stops the step
- * does not count.
+ * has failed by itself. The ends of other ranks, when Slurm then stops the
+ * step, do not count.
  */
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome);
 
@@ -181,12 +182,12 @@ bool dt_outcome_asks_requeue(const struct dt_outcome *outcome);
  */
 bool dt_outcome_has_crashed(const struct dt_outcome *outcome);
 
-/* --- what outcome.c collects and failure.c reports --- */
+/* --- the outcome: outcome.c collects it, failure.c reports it --- */
 
 enum {
     NO_HOST = -1,
-    OLD_MS = 10000,   /* lines that came so long before the end of a rank say
-                       * nothing of it
+    OLD_MS = 10000,   /* lines older than this say nothing about the end of a
+                       * rank
                        */
     ASKED_MS = 500,   /* a rank may end this long before srun says that it stops
                        * the step
@@ -201,48 +202,50 @@ struct rank {
     bool seen;
     bool started, ended;
     bool unlaunched;          /* according to srun */
-    bool heard;               /* of the end, if not `ended`: by hearsay only */
-    bool no_record;           /* of the end: end_ms is when srun reported it */
+    bool heard;               /* the end is known by hearsay only, if not
+                               * `ended`
+                               */
+    bool no_record;           /* end_ms is the time at which srun reported the
+                               * end
+                               */
     int64_t start_ms, end_ms; /* on the host's clock */
     int status;
     struct dt_last_lines out, err;
-    int64_t out_ms, err_ms; /* when the last of them came */
+    int64_t out_ms, err_ms; /* arrival of the last lines */
 };
 
 struct host {
     char *name;
-    uint32_t first; /* its first rank, on whose stderr slurmstepd writes;
-                     * DT_NO_RANK: not known
+    uint32_t first; /* its first rank, whose stderr slurmstepd uses; DT_NO_RANK:
+                     * unknown
                      */
     bool has_clock;
-    int64_t ahead_ms; /* upper bound of how far our clock is ahead of the host's
-                       */
+    int64_t ahead_ms; /* upper bound of the lead of our clock */
     bool oom;
     bool lost;
-    bool ended; /* a record says how a rank of it has ended */
+    bool ended; /* a record has the end of one of its ranks */
 };
 
 struct dt_outcome {
     uint32_t count;
-    struct rank *ranks; /* one more, for DT_NO_RANK */
+    struct rank *ranks; /* and one for DT_NO_RANK */
     int host_count, host_size;
-    struct host *hosts; /* the step's nodes first, in their order */
+    struct host *hosts; /* first the nodes of the step, in their order */
     int64_t launch_ms;
     int64_t stop_ms;      /* 0: nobody has stopped the step */
     bool killed;          /* it was stopped by SIGKILL to every rank */
-    int64_t asked_ms;     /* when srun last said that it stops the step; or 0 */
-    bool asked;           /* somebody asked to stop it, but not because a rank
-                           * had ended
+    int64_t asked_ms;     /* last time srun said that it stops the step; or 0 */
+    bool asked;           /* somebody stopped it, but not because a rank had
+                           * ended
                            */
-    int64_t first_end_ms; /* when the first end of a rank was reported; or 0 */
-    bool fails;      /* for sure, by a record or srun's exit status: hearsay
-                      * may then be true
+    int64_t first_end_ms; /* first report of the end of a rank; or 0 */
+    bool fails;      /* for sure, by a record or the exit status of srun: then
+                      * hearsay may be true
                       */
-    char lost[256];  /* node or nodes, as Slurm names them; empty: none */
-    bool lost_heard; /* by hearsay only */
+    char lost[256];  /* node or nodes, as in Slurm; empty: none */
+    bool lost_heard; /* known by hearsay only */
     int64_t lost_ms;
-    char reason[128]; /* why the first of the unlaunched ranks was not launched
-                       */
+    char reason[128]; /* why the first unlaunched rank was not launched */
     char *hang;       /* why the step was ended; NULL: not because of a hang */
 };
 
@@ -268,18 +271,19 @@ int dt_outcome_find_host(const struct dt_outcome *outcome, const char *name);
 void dt_outcome_update_clock(struct dt_outcome *outcome,
                              const struct dt_console_event *event);
 
-/* Notes that the step is stopped: a dt_message_note_f. */
+/* Notes that the step is stopped. */
 void dt_outcome_stop(struct dt_outcome *outcome,
                      const struct dt_console_event *event);
 
-/* --- one table of the messages about a step that the console knows ---
+/* --- the table of the messages that the console knows ---
  *
- * A row of parse.c says who writes a message, how it reads, what the outcome
- * notes of it and what the user is told at once. A new record, or a new wording
- * of Slurm, is a new row.
+ * A row of parse.c has the origin of a message, its pattern, the function that
+ * notes it in the outcome, and the sentence that the user sees at once. A new
+ * record, or a new wording of Slurm, is a new row.
  *
  * A pattern is the whole text of a message, with fields in braces that go to
- * struct dt_console_event. {} is any text, up to the text that follows it.
+ * struct dt_console_event. {} is any text, up to the text that follows in the
+ * pattern.
  *
  *     {rank}    -> rank            {node}    a node's position -> node
  *     {host}    -> host            {hosts}   "n1,n2" -> list
@@ -289,12 +293,12 @@ void dt_outcome_stop(struct dt_outcome *outcome,
  *     {signal}  a signal's name -> status
  *     {bar}, {reason}  the rest -> bar, reason
  *
- * Any other name is that of a number, at most DT_EVENT_NUMBERS in a pattern. A
+ * Any other name stands for a number, at most DT_EVENT_NUMBERS in a pattern. A
  * sentence may have {rank}, {host}, {reason}, {hosts}, each with its ranks, and
  * the numbers of the pattern.
  */
 
-/* Who writes a message, and on whose stderr it can appear. */
+/* The writer of a message, and the stderr on which it can appear. */
 enum dt_message_origin_b {
     DT_FROM_TASK = 1,        /* record: on the stderr of its rank */
     DT_FROM_NODE = 2,        /* record: on that of the first rank of its node */
@@ -313,14 +317,14 @@ struct dt_message {
     enum dt_console_event_kind kind;
     void (*note)(struct dt_outcome *outcome,
                  const struct dt_console_event *event); /* NULL: nothing */
-    const char *sentence; /* shown when the message comes; NULL: nothing */
+    const char *sentence; /* shown on arrival; NULL: nothing */
 };
 
 /* The table; the last row has no pattern. */
 extern const struct dt_message dt_messages[];
 
-/* Notes an event that came at now_ms with the label of a rank, or DT_NO_RANK,
- * in the outcome. Ignores one that cannot come with that label.
+/* Notes an event in the outcome. It came at now_ms with the label of a rank, or
+ * DT_NO_RANK; an event that cannot have that label is ignored.
  */
 void dt_message_note(struct dt_outcome *outcome, struct dt_console_event *event,
                      uint32_t label, int64_t now_ms);
@@ -328,25 +332,23 @@ void dt_message_note(struct dt_outcome *outcome, struct dt_console_event *event,
 /* --- lines of stderr ---
  *
  * Records come from the plugin (contract/contract.h) and are believed only with
- * the step's token. The other lines are Slurm's messages for people, with or
+ * the step's token. The other lines are messages of Slurm for people, with or
  * without a time before them.
  */
 
-/* Who may have written a line of stderr. */
+/* The possible writers of a line of stderr. */
 enum dt_console_origin {
     DT_ORIGIN_UNKNOWN, /* srun does not label its output */
     DT_ORIGIN_SRUN,    /* srun labels its output, and the line has no label */
     DT_ORIGIN_TASK,    /* a task, or slurmstepd: the line has a label */
 };
 
-/* Distinguishes this step's lines from those of steps that its tasks start, and
- * from anything that tasks make up.
+/* Distinguishes lines of this step from those of steps that its tasks start,
+ * and from lines that tasks make up.
  */
 struct dt_step_identity {
-    char token[DT_TOKEN_BYTES];    /* of the step's records; "": no record is
-                                    * believed
-                                    */
-    char progress[DT_TOKEN_BYTES]; /* of its records of progress */
+    char token[DT_TOKEN_BYTES];    /* of the records; "": none is believed */
+    char progress[DT_TOKEN_BYTES]; /* of records of progress */
     char id[32]; /* "JOB.STEP"; "": accept lines of any step */
 };
 
@@ -357,14 +359,14 @@ void dt_console_event_parse(const char *line, size_t len,
                             enum dt_console_origin origin,
                             struct dt_console_event *event);
 
-/* Whether this may be the beginning of a line that dt_console_event_parse
- * understands: it has no line end yet.
+/* Whether this text without a line end may be the beginning of a line that
+ * dt_console_event_parse understands.
  */
 bool dt_console_event_is_piece(const char *line, size_t len);
 
 /* Without labels a line of Slurm may come between the two pieces of another
- * node's line. Returns where in the line it begins, after the first piece; 0:
- * it does not.
+ * node's line. Returns the offset at which it begins, after the first piece; 0:
+ * there is none.
  */
 size_t dt_console_event_find_inner(const char *line, size_t len,
                                    const struct dt_step_identity *step);
@@ -378,12 +380,12 @@ bool dt_console_event_is_record(const struct dt_console_event *event);
 void dt_console_event_tell(const struct dt_console_event *event,
                            const struct dt_outcome *outcome, FILE *out);
 
-/* --- lines as srun --label writes them: "12: text" ---
+/* --- lines of srun --label: "12: text" ---
  *
  * srun gets the output of a task in messages of at most DT_MESSAGE_BYTES, and
  * adds a newline to every message that does not end with one. A message has no
  * newline if a line is longer than a message, or with --unbuffered. The first
- * case can be recognized by the message's length, and the line put together
+ * case is recognized by the length of the message, and the line is joined
  * again.
  */
 
@@ -402,25 +404,25 @@ size_t dt_label_parse(const char *line, size_t len, uint32_t tasks,
  */
 bool dt_label_adds_newline(const char *text, size_t len);
 
-/* --- one of srun's two streams, on its way through the console --- */
+/* --- one of the two streams of srun, on its way through the console --- */
 
 enum {
-    DT_CONSOLE_STREAM_BYTES = 128 * 1024, /* twice what a pipe holds */
+    DT_CONSOLE_STREAM_BYTES = 128 * 1024, /* twice the size of a pipe */
 };
 
 struct dt_console_stream {
     int in; /* -1: at its end */
     int out;
     bool is_stderr;
-    bool dead;     /* nobody reads what we write, or it cannot be written */
-    int error;     /* why not; 0: nobody reads it, as with `| head` */
+    bool dead;     /* nobody reads the output, or writing fails */
+    int error;     /* of writing; 0: nobody reads, as with `| head` */
     bool terminal; /* the bar may be below it */
     bool mid_line; /* the last byte written was not a newline */
     bool full;     /* the last read has filled the buffer */
-    double held;   /* since when the last line is held back; 0: it is not */
+    double held;   /* when the last line began to be held back; or 0 */
     size_t begin, used, shown;
-    char buf[DT_CONSOLE_STREAM_BYTES]; /* buf[begin..used): to be handled */
-    char show[2 * DT_CONSOLE_STREAM_BYTES]; /* to be written */
+    char buf[DT_CONSOLE_STREAM_BYTES]; /* buf[begin..used): not yet handled */
+    char show[2 * DT_CONSOLE_STREAM_BYTES]; /* not yet written */
 };
 
 /* Begins to copy `in` to `out`. There is nothing to free. */
@@ -431,31 +433,31 @@ void dt_console_stream_init(struct dt_console_stream *s, int in, int out,
 void dt_console_stream_read(struct dt_console_stream *s);
 
 /* Returns the next line to handle, whose length becomes *len; NULL: none. A
- * last line without a newline comes at once, too, unless the read has filled
- * the buffer, or on stderr the rest of the line decides whether it is to be
- * shown: then for a moment we wait for the rest. The line is valid until the
- * next call.
+ * last line without a newline is returned at once, too, with two exceptions: if
+ * the read has filled the buffer, or if on stderr the rest of the line decides
+ * whether to show it, we wait a moment for the rest. The line is valid until
+ * the next call.
  */
 const char *dt_console_stream_next(struct dt_console_stream *s, size_t *len);
 
-/* Makes the line that dt_console_stream_next has just returned, of `len` bytes,
- * begin `piece` bytes later: these are put back, in front of the next line.
- * Returns it; it is valid until the next call.
+/* Puts the first `piece` bytes of the line that dt_console_stream_next has just
+ * returned, of `len` bytes, back in front of the next line. Returns the
+ * shortened line, which is valid until the next call.
  */
 const char *dt_console_stream_put_back(struct dt_console_stream *s, size_t len,
                                        size_t piece);
 
-/* How many seconds a line may still be held back; INFINITY: none is. */
+/* Seconds for which a line may still be held back; INFINITY: no line is. */
 double dt_console_stream_left(const struct dt_console_stream *s);
 
-/* Reads no more; once is enough. */
+/* Closes the input; repeating this does nothing. */
 void dt_console_stream_close(struct dt_console_stream *s);
 
-/* Adds text that dt_console_stream_flush writes. */
+/* Adds text for dt_console_stream_flush to write. */
 void dt_console_stream_show(struct dt_console_stream *s, const char *text,
                             size_t len);
 
-/* Writes the text to be shown, above the bar. Waits for the reader as long as
+/* Writes the added text, above the bar. Waits for the reader as long as
  * necessary, as srun would.
  */
 void dt_console_stream_flush(struct dt_console_stream *s);
@@ -482,8 +484,8 @@ int dt_ranklogs_flush(struct dt_ranklogs *logs, struct dt_error *err);
 
 /* --- ranks that hang ---
  *
- * The timer decides when ranks have printed nothing for too long. Its times are
- * seconds on any monotonic clock.
+ * The timer decides whether ranks have printed nothing for too long. Its times
+ * are seconds on any monotonic clock.
  */
 
 struct dt_hang_timer {
@@ -492,18 +494,18 @@ struct dt_hang_timer {
     bool told;
 };
 
-/* Call it when a rank has printed or started. If a hang was reported and the
- * ranks then continue, it was no hang but a compilation or a long step: from
- * now on only twice that time is too long.
+/* Call it when a rank has printed or started. If ranks continue after a
+ * reported hang, it was a compilation or a long step: from now on only twice
+ * that time is too long.
  */
 void dt_hang_timer_reset(struct dt_hang_timer *timer, double now);
 
-/* Seconds until it has been too long; INFINITY if it has been reported or there
- * is no limit.
+/* Seconds until the limit; INFINITY if a hang has been reported or there is no
+ * limit.
  */
 double dt_hang_timer_left(const struct dt_hang_timer *timer, double now);
 
-/* Whether it has been too long; true only once until the next reset. */
+/* Whether the limit has passed; true only once until the next reset. */
 bool dt_hang_timer_expired(struct dt_hang_timer *timer, double now);
 
 struct dt_hang;
@@ -517,14 +519,14 @@ void dt_hang_destroy(struct dt_hang *hang); /* NULL is fine */
 /* Call it when a rank has printed something or started. */
 void dt_hang_break(struct dt_hang *hang);
 
-/* The descriptor to poll for input, or -1; and the most seconds to wait for it.
+/* The descriptor to poll for input, or -1, and the longest time to wait for it.
  */
 int dt_hang_fd(const struct dt_hang *hang);
 double dt_hang_left(const struct dt_hang *hang);
 
 /* Call it when either is due. Returns a message for the user, which the caller
- * frees; NULL: nothing yet. If the hang is to end the step, also tells outcome
- * (at ms since 1970) and srun.
+ * frees; NULL: nothing yet. If the hang ends the step, also notes it in the
+ * outcome, at now_ms since 1970, and signals srun.
  */
 char *dt_hang_watch(struct dt_hang *hang, struct dt_outcome *outcome,
                     int64_t now_ms);
@@ -537,15 +539,15 @@ enum {
 
 /* Initialize with {0}. */
 struct dt_job_comment {
-    char text[DT_JOB_COMMENT_BYTES]; /* set last */
-    pid_t child;                     /* that sets it; 0: none */
+    char text[DT_JOB_COMMENT_BYTES]; /* the last one that was set */
+    pid_t child;                     /* process that sets it; 0: none */
 };
 
-/* Starts to make `text`, without secrets and cut, the comment of the job of
- * `step` ("JOB.STEP"), unless the job has a comment that is not disttrain's; ""
- * takes ours away. Nothing happens if the text was set last, or another one is
- * still being set. That takes at most a second and fails silently: the comment
- * is only a convenience, and Slurm may be busy when a step fails.
+/* Starts to set the comment of the job of `step` ("JOB.STEP") to `text`,
+ * truncated and without secrets, unless the job has a comment that is not
+ * disttrain's; "" removes ours. Nothing happens if the text was set last, or
+ * another one is still being set. It takes at most a second and fails silently:
+ * the comment is only a convenience, and Slurm may be busy when a step fails.
  */
 void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
                         const char *text);
@@ -559,17 +561,17 @@ void dt_job_comment_wait(struct dt_job_comment *comment);
  */
 char *dt_run_end_tell(const struct dt_outcome *outcome, const char *step);
 
-/* --- hosts that are connected to a port, by tables of the kernel --- */
+/* --- hosts that are connected to a port, from tables of the kernel --- */
 
-/* Milliseconds until the next look at the kernel's tables, which took `seconds`
- * of a CPU: rank 0 shares it.
+/* Milliseconds until the tables of the kernel are read again, which took
+ * `seconds` of a CPU: rank 0 shares it.
  */
 int dt_console_watch_pause(double seconds);
 
 /* Initialize to zero; free addresses at the end. */
 struct dt_connected {
-    unsigned listens; /* the port on which a program listens; 0: none */
-    size_t count;     /* how many different addresses have been seen */
+    unsigned listens; /* port on which a program listens; 0: none */
+    size_t count;     /* different addresses seen */
     size_t size;
     struct in6_addr *addresses; /* IPv4 as ::ffff:a.b.c.d */
 };
@@ -588,9 +590,7 @@ bool dt_connected_has(const struct dt_connected *connected,
 
 /* --- the step, as the plugin describes it --- */
 
-/* Whether srun begins lines with their rank, and whether the user wants to see
- * it.
- */
+/* Whether srun begins lines with their rank, and whether the user sees it. */
 enum dt_console_labels {
     DT_LABELS_NONE,
     DT_LABELS_STRIP,
@@ -612,7 +612,7 @@ struct dt_console_step {
 int dt_console_step_read(struct dt_console_step *step, FILE *in, int64_t now_ms,
                          struct dt_error *err);
 
-/* At the end: adds to the outcome how srun ends, if the plugin says it. */
+/* Adds the end of srun to the outcome, if the plugin has written it. */
 void dt_console_step_read_end(struct dt_console_step *step, FILE *in);
 
 #endif /* DT_CONSOLE_CONSOLE_IMPL_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c - reports the first failure and how the others ended */
+/* failure.c - reports the first failure and the ends of the other ranks */
 #include "config.h"
 
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 #define OURS "disttrain: "
 
 enum {
-    IN_STEP_MS = 1000, /* a smaller difference is the delay of a record, not
-                        * clock skew
+    IN_STEP_MS = 1000, /* smaller differences are delays of records, not clock
+                        * skew
                         */
 };
 
@@ -61,8 +61,9 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
 }
 
 /* Whether a rank ended by itself, before anybody stopped the step. Slurm stops
- * a step with SIGTERM, which a rank may turn into an exit status; with SIGKILL
- * after two Ctrl-C and, since 26.05, if nobody reads the output of srun.
+ * a step with SIGTERM, which a rank may turn into an exit status, or with
+ * SIGKILL, after two Ctrl-C and, since 26.05, if nobody reads the output of
+ * srun.
  */
 static bool ended_by_itself(const struct dt_outcome *outcome,
                             const struct rank *r)
@@ -127,9 +128,9 @@ static double to_seconds(int64_t ms)
     return (double)ms / 1000.0;
 }
 
-/* Whether a rank has failed, as far as srun's messages say. Without labels they
- * may be of an srun that a task has started, and mean its tasks. So they count
- * only in a step that is known to fail, and for ranks without a record.
+/* Whether a rank has failed according to messages of srun. Without labels they
+ * may come from an srun that a task has started, and mean its tasks. So they
+ * count only in a step that is known to fail, and for ranks without a record.
  */
 static bool is_heard_to_fail(const struct dt_outcome *outcome,
                              const struct rank *r)
@@ -159,8 +160,8 @@ static const struct rank *find_first_failure(const struct dt_outcome *outcome)
     return first ? first : find_earliest(outcome, is_heard_to_fail);
 }
 
-/* Prints lines of a rank and, if they are not of its end, how old they are: a
- * rank that is killed has no last words. False: it has written none.
+/* Prints the last lines of a rank, and their age if they are much older than
+ * its end: a killed rank has no last words. False: there are none.
  */
 static bool print_words(const struct dt_outcome *outcome, const struct rank *r,
                         bool is_stderr, FILE *out)
@@ -247,8 +248,8 @@ static void print_others(const struct dt_outcome *outcome,
     dt_rankset_fini(&told);
 }
 
-/* Whether a node was lost. If that is hearsay the step must be known to fail,
- * and the node silent.
+/* Whether a node was lost. Hearsay counts only if the step is known to fail and
+ * the node is silent.
  */
 static bool has_lost_node(const struct dt_outcome *outcome)
 {
@@ -265,13 +266,13 @@ static bool is_lost(const struct dt_outcome *outcome, uint32_t rank)
     return host != NO_HOST && outcome->hosts[host].lost;
 }
 
-/* A rank that has started was launched: the message was of another srun. */
+/* A rank that has started was launched: the message was about another srun. */
 static bool is_unlaunched(const struct dt_outcome *outcome, uint32_t rank)
 {
     return outcome->ranks[rank].unlaunched && !outcome->ranks[rank].started;
 }
 
-/* The first rank that was not launched; NULL: all were. */
+/* The first rank that was not launched; NULL: none. */
 static const struct rank *find_unlaunched(const struct dt_outcome *outcome)
 {
     for (uint32_t i = 0; i < outcome->count; i++)
@@ -280,7 +281,7 @@ static const struct rank *find_unlaunched(const struct dt_outcome *outcome)
     return NULL;
 }
 
-/* Whether Slurm itself has failed the step. Then ranks fail because of that. */
+/* Whether Slurm itself has failed. Ranks then fail because of that. */
 static bool has_slurm_failed(const struct dt_outcome *outcome)
 {
     return find_unlaunched(outcome) || has_lost_node(outcome);
@@ -293,8 +294,8 @@ static void print_unlaunched(const struct dt_outcome *outcome, FILE *out)
             outcome->reason);
 }
 
-/* We cannot know what happened to the ranks of a lost node. Other ranks fail
- * because of them and are often noticed first.
+/* The state of the ranks of a lost node is unknown. Other ranks fail because of
+ * them and are often noticed first.
  */
 static void print_lost(const struct dt_outcome *outcome, FILE *out)
 {
@@ -309,8 +310,8 @@ static void print_lost(const struct dt_outcome *outcome, FILE *out)
     }
 }
 
-/* Whether the runtime may end a rank with this status: those of sysexits.h, and
- * a shell's if launch.command cannot be run.
+/* Whether the runtime may end a rank with this status: one of sysexits.h, or
+ * that of a shell if launch.command cannot be run.
  */
 static bool is_runtimes(int status)
 {
@@ -318,10 +319,10 @@ static bool is_runtimes(int status)
     return (code >= EX__BASE && code <= EX__MAX) || code == 126 || code == 127;
 }
 
-/* Whether the last line of the rank is the runtime's about a failure. The form
- * "disttrain: rank 3 of 8 on n2" is the runtime's alone. Others may print a
- * line that only begins with our name, as the plugin does when it warns: it
- * counts if the rank then ended as the runtime does.
+/* Whether the last line of the rank is a message of the runtime about a
+ * failure. Only the runtime writes the form "disttrain: rank 3 of 8 on n2".
+ * Others may write a line that begins with our name, as the plugin does when it
+ * warns: it counts if the rank then ended as the runtime does.
  */
 static bool tells_failure(const struct dt_outcome *outcome,
                           const struct rank *r, bool ends_alike)
@@ -334,10 +335,10 @@ static bool tells_failure(const struct dt_outcome *outcome,
             dt_last_lines_ends_with(&r->err, OURS));
 }
 
-/* Our own runtime prints the cause once, and then all of its ranks exit with
- * the same status. The rank that prints it need not be the first to exit: Slurm
- * may even stop it, because of another rank's status, right after it has
- * printed the cause.
+/* Returns the rank that has printed the cause; NULL: none. The runtime prints
+ * it once, and then all of its ranks exit with the same status. The rank that
+ * prints it need not be the first to exit: Slurm may even stop it, because of
+ * the status of another rank, right after it has printed the cause.
  */
 static const struct rank *find_cause(const struct dt_outcome *outcome,
                                      const struct rank *first)

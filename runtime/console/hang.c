@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.c - reports ranks that hang, and may end the step */
+/* hang.c - reports ranks that hang, and ends the step if configured */
 #include "config.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ static bool ask_doctor(struct dt_hang *hang)
     return hang->asking;
 }
 
-/* Reads a part of the answer. Returns true if nothing more will come. */
+/* Reads a part of the answer. Returns true if it is complete. */
 static bool read_answer(struct dt_hang *hang)
 {
     struct pollfd p = {.fd = hang->doctor.out, .events = POLLIN};
@@ -137,7 +137,7 @@ static bool read_answer(struct dt_hang *hang)
     if (n < 0)
         return errno != EINTR;
     hang->used += (size_t)n;
-    return n == 0; /* also when the buffer is full */
+    return n == 0; /* or the buffer is full */
 }
 
 /* Ends the step. The answer's first line names the suspected ranks; an answer

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* last_lines.c - keeps a rank's last output and prints the telling part */
+/* last_lines.c - keeps the last output of a rank and prints the important part
+ */
 #include "config.h"
 
 #include <stdint.h>
@@ -10,14 +11,14 @@
 
 #define TRACEBACK "Traceback (most recent call last):"
 
-/* Lines that Python prints between two tracebacks that belong together. */
+/* Lines of Python between two tracebacks that belong together. */
 static const char *const links[] = {
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 };
 
 /* Since Python 3.14 faulthandler prints, below the traceback, up to 33 indented
- * lines of addresses. They would take the place of the cause.
+ * lines of addresses. They would displace the cause.
  */
 #define C_STACK "Current thread's C stack trace (most recent call first):"
 #define NO_C_STACK "[the C stack is left out]"
@@ -90,7 +91,7 @@ static bool contains(struct line line, const char *what)
     return line.len > 0 && memmem(line.text, line.len, what, strlen(what));
 }
 
-/* Replaces each C stack by one line; returns how many lines there are then. */
+/* Replaces each C stack by one line. Returns the new number of lines. */
 static int drop_c_stacks(struct line *lines, int count)
 {
     bool inside = false;
@@ -106,7 +107,8 @@ static int drop_c_stacks(struct line *lines, int count)
     return kept;
 }
 
-/* Stores the last lines of the text in lines[LINES_MAX]; returns how many. */
+/* Stores the last lines of the text in lines[LINES_MAX]. Returns their number.
+ */
 static int split_lines(const struct dt_last_lines *tail, struct line *lines)
 {
     int count = 0;
@@ -142,7 +144,7 @@ static bool is_link(struct line line)
 static int find_traceback(const struct line *lines, int count)
 {
     int found = -1;
-    bool linked = false; /* the traceback found continues one before it */
+    bool linked = false; /* `found` continues a traceback before it */
     for (int i = count - 1; i >= 0; i--) {
         if (contains(lines[i], TRACEBACK)) {
             if (found >= 0 && !linked)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outcome.c - records how each rank of a step started and ended */
+/* outcome.c - collects the starts and ends of the ranks of a step */
 #include "config.h"
 
 #include <inttypes.h>
@@ -131,8 +131,8 @@ void dt_outcome_update_clock(struct dt_outcome *outcome,
 }
 
 /* A user's Ctrl-C right after a rank has ended is not a reaction to that end.
- * The message that says who stopped the step may come after the message that
- * the step is stopped. By hearsay it does not stop the step.
+ * The message about who stopped the step may come after the message that the
+ * step is stopped. Hearsay does not stop the step.
  */
 void dt_outcome_stop(struct dt_outcome *outcome,
                      const struct dt_console_event *event)

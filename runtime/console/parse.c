@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.c - the messages of Slurm and of the plugin about a step: what each
- * notes, the table of them, and how lines are parsed by it
+/* parse.c - the messages of Slurm and of the plugin about a step: their effects
+ * on the outcome, their table, and the parser of lines
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 #include "console/console_impl.h"
 #include "contract/contract.h"
 
-/* --- notes in the outcome --- */
+/* --- effects on the outcome --- */
 
 static void note_first_end(struct dt_outcome *outcome,
                            const struct dt_console_event *event)
@@ -62,8 +62,8 @@ static void note_oom(struct dt_outcome *outcome,
     set_oom(outcome, event->label);
 }
 
-/* Notes the end of ranks that srun reports. A record's time is better, and
- * hearsay, which may be about the ranks of another step, ends nothing.
+/* Notes ends of ranks that srun reports. The time of a record is better.
+ * Hearsay may be about ranks of another step, and ends nothing.
  */
 static void note_tasks(struct dt_outcome *outcome,
                        const struct dt_console_event *event)
@@ -107,7 +107,7 @@ static void note_lost_node(struct dt_outcome *outcome,
     outcome->lost_ms = event->came_ms;
 }
 
-/* srun names ranks or, if a node has refused them all, the node. */
+/* srun names the ranks, or the node if it has refused all of them. */
 static void note_unlaunched(struct dt_outcome *outcome,
                             const struct dt_console_event *event)
 {
@@ -143,7 +143,7 @@ const struct dt_message dt_messages[] = {
      "on {hosts} has connected"},
     {DT_FROM_RUNTIME, "progress {rank} {host} {time} {bar}",
      DT_EVENT_PROGRESS, NULL, NULL},
-    {DT_FROM_RUNTIME, "ended {rank} {host} {time}", /* no bar any more */
+    {DT_FROM_RUNTIME, "ended {rank} {host} {time}", /* the bar ends */
      DT_EVENT_ENDED, NULL, NULL},
 
     {DT_FROM_SRUN, "Job step aborted{}", DT_EVENT_ASKED, dt_outcome_stop, NULL},
@@ -155,7 +155,7 @@ const struct dt_message dt_messages[] = {
      DT_EVENT_NODE_LOST, note_lost_node, NULL},
     {DT_FROM_SRUN, "error: Aborting, io error and missing step on node {node}{}",
      DT_EVENT_NODE_LOST, note_lost_node, NULL},
-    /* also for tasks whose record was lost, which happens with SIGKILL */
+    /* also for tasks whose record was lost, as happens with SIGKILL */
     {DT_FROM_SRUN, "error: {host}: task {ranks}: {status}",
      DT_EVENT_TASKS, note_tasks, NULL},
     {DT_FROM_SRUN, "error: {host}: tasks {ranks}: {status}",
@@ -175,10 +175,10 @@ const struct dt_message dt_messages[] = {
 };
 /* clang-format on */
 
-/* Whether an event came from a stream on which it can appear: a start on that
- * of the task, and what slurmstepd says on that of its node's first task. Where
- * srun does not label its output, or the step's nodes are not known, we cannot
- * tell: then whoever knows the token, or the number of the step, is believed.
+/* Whether an event came on a stream on which it can appear: a start on that of
+ * the task, messages of slurmstepd on that of the first task of the node. If
+ * srun does not label its output, or the nodes of the step are unknown, whoever
+ * knows the token, or the number of the step, is believed.
  */
 static bool is_plausible(const struct dt_outcome *outcome,
                          const struct dt_console_event *event)
@@ -223,7 +223,7 @@ enum {
     LINE_BYTES = 1024, /* longer lines are not parsed */
 };
 
-/* Reads a field. Returns its end, or NULL: it is something else. */
+/* Reads a field. Returns its end; NULL: the text is something else. */
 typedef const char *(read_f)(const char *text, struct dt_console_event *event);
 
 static const char *read_number(const char *text, uint64_t max, uint64_t *number)
@@ -231,7 +231,7 @@ static const char *read_number(const char *text, uint64_t max, uint64_t *number)
     char *end;
     if (!isdigit((unsigned char)text[0]))
         return NULL;
-    *number = strtoull(text, &end, 10); /* of more than 64 bits: UINT64_MAX */
+    *number = strtoull(text, &end, 10); /* beyond 64 bits: UINT64_MAX */
     return *number <= max ? end : NULL;
 }
 
@@ -315,7 +315,7 @@ static const struct field {
 #undef IN_EVENT
 };
 
-/* NULL: the name is that of a number. */
+/* Finds a field by its name; NULL: it is the name of a number. */
 static const struct field *find_field(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
@@ -355,8 +355,8 @@ static const char *skip(const char *text, const char *pattern)
     return len > 0 ? memmem(text, left, pattern, len) : text + left;
 }
 
-/* Whether the whole text is as the pattern says. Fills the event, also with a
- * part of a text that is not.
+/* Whether the whole text matches the pattern. Fills the event, also partly if
+ * it does not match.
  */
 static bool match(const char *pattern, const char *text,
                   struct dt_console_event *event)
@@ -386,7 +386,7 @@ static bool match(const char *pattern, const char *text,
 /* --- lines --- */
 
 /* Fills the event from the first row of these origins that matches the text.
- * False, and the event as it was: none does.
+ * False, with the event unchanged: no row matches.
  */
 static bool find_message(const char *text, unsigned origins,
                          struct dt_console_event *event)
@@ -411,8 +411,8 @@ static bool has_token(const char *text, const char *token)
     return token[0] && end && *end == ' ';
 }
 
-/* Parses a record; false unless `text` begins with one of the tokens, followed
- * by a message which that token allows.
+/* Parses a record. False unless `text` begins with one of the tokens, followed
+ * by a message that the token allows.
  */
 static bool parse_record(const char *text, const struct dt_step_identity *step,
                          struct dt_console_event *event)
@@ -432,8 +432,8 @@ static bool is_broken(const char *text, const struct dt_step_identity *step)
                         dt_str_after(step->progress, text)));
 }
 
-/* Returns where in the line a record begins. It follows slurmstepd's own
- * "slurmstepd: ", which may come after the beginning of a program's line.
+/* Returns the offset in the line of a record with the "slurmstepd: " before it,
+ * which may come after the beginning of a line of a program.
  */
 static size_t find_begin(const char *line, size_t record)
 {
@@ -449,10 +449,10 @@ static size_t find_begin(const char *line, size_t record)
 enum owner {
     NO_OWNER, /* the line names no step */
     OWN_STEP,
-    FOREIGN_STEP, /* one that a task has started */
+    FOREIGN_STEP, /* a step that a task has started */
 };
 
-/* Whose the line is, by the step or the job that it names. */
+/* Finds the owner of the line by the step or the job that it names. */
 static enum owner find_owner(const char *text, const char *id)
 {
     const struct {
@@ -532,7 +532,7 @@ void dt_console_event_parse(const char *line, size_t len,
     bool named = len > 6 && (memcmp(line, "srun: ", 6) == 0 ||
                              memcmp(line, STEPD, 6) == 0);
     if (!record && !named && line[0] != '[')
-        return; /* by far the most common case: a program's output */
+        return; /* by far the most common case: output of a program */
     memcpy(text, line, len);
     text[len] = '\0';
     if (record) {
@@ -558,7 +558,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How lines begin that are not a program's. */
+/* Beginnings of lines that do not come from a program. */
 static const char *const begins[] = {"srun: ", STEPD, DT_RECORD};
 
 bool dt_console_event_is_piece(const char *line, size_t len)
@@ -570,7 +570,7 @@ bool dt_console_event_is_piece(const char *line, size_t len)
             return true;
     if (line[0] == '[' && (len == 1 || isalnum((unsigned char)line[1])))
         return true; /* a time */
-    /* a record may come after the beginning of a program's line */
+    /* a record may come after the beginning of a line of a program */
     for (size_t i = 1; i < len; i++)
         if (memcmp(line + i, DT_RECORD, smaller(len - i, strlen(DT_RECORD))) ==
             0)

@@ -18,7 +18,7 @@ struct dt_ranklogs {
     char *dir;
     uint32_t count;
     FILE **files;    /* NULL: not open yet */
-    uint32_t *dirty; /* ranks whose file has buffered data */
+    uint32_t *dirty; /* ranks with buffered data */
     uint32_t dirties;
     bool *is_dirty;
 };

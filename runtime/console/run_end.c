@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_end.c - the end of a step in the comment of its job and the files of its
- * run
+/* run_end.c - records the end of a step in the comment of its job and in the
+ * files of its run
  */
 #include "config.h"
 
@@ -29,7 +29,7 @@ enum {
     ANSWER_BYTES = 4096,
 };
 
-#define TIMEOUT_S 0.9 /* for both commands; ending one takes time as well */
+#define TIMEOUT_S 0.9 /* for both commands; ending one also takes time */
 
 static int run_command(char *const argv[], double deadline,
                        char answer[ANSWER_BYTES])
@@ -40,7 +40,7 @@ static int run_command(char *const argv[], double deadline,
                                     ANSWER_BYTES, NULL);
 }
 
-/* Whether the job has no comment of somebody else. */
+/* Whether the job has no comment, or ours. */
 static bool is_free(char *job, double deadline)
 {
     char *const argv[] = {"squeue", "--noheader", "--format=%k",
@@ -113,7 +113,9 @@ char *dt_run_end_tell(const struct dt_outcome *outcome, const char *step)
     const char *dir = getenv(DT_ENV_RUN);
     if (!dir || !step[0] || !dt_outcome_ending(outcome, &ending))
         return NULL;
-    dt_secret_clean(ending.text, sizeof(ending.text)); /* all see arguments */
+    dt_secret_clean(ending.text, sizeof(ending.text)); /* everybody sees
+                                                        * arguments
+                                                        */
     if (ending.rank != DT_NO_RANK)
         snprintf(rank, sizeof(rank), "%" PRIu32, ending.rank);
     char *const argv[] = {"/proc/self/exe",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c - one of srun's two streams, on its way through the console
+ * stream.c - one of the two streams of srun, on its way through the console
  *
  * A read that does not fill the buffer ends where a write of srun ended. With
- * --unbuffered that may be within a line: slurmstepd's own lines come in two
- * pieces where its buffer wraps around.
+ * --unbuffered that may be within a line: lines of slurmstepd itself come in
+ * two pieces where its buffer wraps around.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@ size_t dt_label_parse(const char *line, size_t len, uint32_t tasks,
                       uint32_t *rank)
 {
     uint64_t number = 0;
-    size_t width = 1; /* of the highest rank: all ranks are padded to it */
+    size_t width = 1; /* of the highest rank, to which all are padded */
     for (uint32_t rest = tasks > 0 ? (tasks - 1) / 10 : 0; rest > 0; rest /= 10)
         width++;
     if (len < width + 2 || line[width] != ':' || line[width + 1] != ' ')
@@ -99,7 +99,8 @@ double dt_console_stream_left(const struct dt_console_stream *s)
     return s->held > 0 ? fmax(s->held + HOLD_S - dt_clock_now(), 0) : INFINITY;
 }
 
-/* Whether a line without a newline may be a piece of one that is not shown. */
+/* Whether a line without a newline may be a piece of a line that is not shown.
+ */
 static bool is_held(struct dt_console_stream *s, const char *line, size_t len)
 {
     if (!s->is_stderr || s->in < 0 || !dt_console_event_is_piece(line, len))

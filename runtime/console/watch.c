@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - `disttrain console --watch`: sees which hosts do not connect to
+/* watch.c - `disttrain console --watch`: finds hosts that do not connect to
  * rank 0
  *
  * The task_init of rank 0 starts it next to the task, as the user. It watches
@@ -115,8 +115,8 @@ void dt_connected_read(struct dt_connected *connected, FILE *table,
 
 enum {
     LOOK_MS = 500,
-    REST = 200, /* as many times as long as a look: half a percent of a CPU */
-    LISTEN_S = 600, /* how long rank 0 may take to listen */
+    REST = 200,     /* times the duration of a look: half a percent of a CPU */
+    LISTEN_S = 600, /* time for rank 0 to listen */
     PORTS = 2,
     AGAIN_S = 300,     /* between two messages about the same hosts */
     NAMES_BYTES = 600, /* of host names in one record */
@@ -126,8 +126,8 @@ struct watch {
     int rank0; /* pidfd */
     double timeout;
     unsigned ports[PORTS]; /* MASTER_PORT, JAX's; 0: none */
-    unsigned port;         /* the one on which rank 0 listens; 0: none yet */
-    double since;          /* when we first saw it listen */
+    unsigned port;         /* on which rank 0 listens; 0: none yet */
+    double since;          /* when it was first seen listening */
     const char *own;       /* host of rank 0 */
     char **hosts;          /* of the step, ending with NULL */
     char token[DT_TOKEN_BYTES];
@@ -161,8 +161,8 @@ static double cpu_seconds(void)
     return (double)dt_clock_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
-/* Whether the host has connected. Subtracts each of its addresses that has
- * connected from *unknown.
+/* Whether the host has connected. Subtracts its connected addresses from
+ * *unknown.
  */
 static bool has_connected(const struct watch *w, const char *host,
                           size_t *unknown)
@@ -187,7 +187,7 @@ static bool has_connected(const struct watch *w, const char *host,
 }
 
 /* Fills names with the hosts that have not connected, ending with ",..." if
- * there are too many. Returns how many there are; 0 if that cannot be known: an
+ * there are too many. Returns their number, or 0 if it cannot be known: an
  * address that belongs to no host may be a second address of any of them.
  */
 static int find_absent(const struct watch *w, char names[NAMES_BYTES])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doctor.h - finds what is wrong with the nodes of a job, and with its ranks
+ * doctor.h - finds problems of the nodes of a job, and of its ranks
  *
- * A probe on each node writes notes about it. Their reader draws conclusions
- * from the notes of all nodes together, and prints a table.
+ * A probe on each node writes notes about it. Their reader compares the notes
+ * of all nodes, and prints a table.
  */
 #ifndef DT_DOCTOR_DOCTOR_H
 #define DT_DOCTOR_DOCTOR_H
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* --- the nodes that are examined, and the command that does it --- */
+/* --- the nodes, and the command that examines them --- */
 
 struct dt_doctor_world {
     char *job;    /* its number; NULL: no job, only this machine */
@@ -25,9 +25,9 @@ struct dt_doctor_world {
     size_t count;
 };
 
-/* `job` is "ID" or "ID.STEP"; NULL means the step or job of this process, if
- * any. Asks Slurm's own programs. -1: EX_UNAVAILABLE, EX_OSERR. Release with
- * dt_doctor_world_fini, also after a failure.
+/* Finds the nodes, by asking Slurm's own programs. `job` is "ID" or "ID.STEP";
+ * NULL means the step or job of this process, if any. -1: EX_UNAVAILABLE,
+ * EX_OSERR. Release with dt_doctor_world_fini, also after a failure.
  */
 int dt_doctor_world_init(struct dt_doctor_world *world, const char *job,
                          struct dt_error *err);
@@ -75,8 +75,8 @@ enum dt_doctor_verdict {
 };
 
 struct dt_doctor_node {
-    char *name;    /* its own name for itself */
-    char *address; /* NULL: it has not said hello */
+    char *name;    /* as it calls itself */
+    char *address; /* NULL: no hello yet */
     unsigned port;
     bool done;
     char *cells[DT_DOCTOR_COLUMNS]; /* NULL: not written */
@@ -113,17 +113,16 @@ int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
                           struct dt_error *err);
 void dt_doctor_report_fini(struct dt_doctor_report *report);
 
-/* Returns how many nodes have said hello. */
+/* Returns the number of nodes that have said hello. */
 size_t dt_doctor_report_present(const struct dt_doctor_report *report);
 
-/* Call it when no more lines will come: compares the nodes with each other and
- * finds the bad ones. `names` has the names of all report->node_count nodes
- * that were asked.
+/* Compares the nodes with each other and finds the bad ones, after the last
+ * line. `names` has the names of all report->node_count nodes that were asked.
  */
 void dt_doctor_report_judge(struct dt_doctor_report *report,
                             char *const *names);
 
-/* Returns how many nodes have the verdict, once the report is judged. */
+/* Returns the number of nodes with the verdict, once the report is judged. */
 size_t dt_doctor_report_count(const struct dt_doctor_report *report,
                               enum dt_doctor_verdict verdict);
 
@@ -140,11 +139,11 @@ void dt_doctor_report_print(const struct dt_doctor_report *report, bool brief,
  */
 int dt_doctor_probe(struct dt_error *err);
 
-/* Starts argv, which runs `count` probes, numbered from 0, and fills report
- * with what they say. After the first answer, the others get a few seconds. If
- * a node has not answered by then, it is absent from report, and no probe has
- * been told to continue: srun passes no input on before all tasks have started.
- * -1: EX_UNAVAILABLE, argv cannot be started.
+/* Starts argv, which runs `count` probes, numbered from 0, and fills the report
+ * with their notes. After the first answer, the others get a few seconds. A
+ * node that has not answered by then is absent from the report, and no probe
+ * has been told to continue: srun passes no input on before all tasks have
+ * started. -1: EX_UNAVAILABLE, argv cannot be started.
  */
 int dt_doctor_gather(struct dt_doctor_report *report, size_t count,
                      char *const argv[], struct dt_error *err);
@@ -158,17 +157,17 @@ int dt_doctor_gather(struct dt_doctor_report *report, size_t count,
 int dt_doctor_print_ranks(const struct dt_doctor_world *world, const char *step,
                           FILE *out, struct dt_error *err);
 
-/* The probe for that: writes a line for each rank of the step on this node to
- * stdout, then "end HOST".
+/* The probe of dt_doctor_print_ranks: writes a line for each rank of the step
+ * on this node to stdout, then "end HOST".
  */
 void dt_doctor_ranks_probe(const char *step);
 
 /* --- the plugin --- */
 
 /* Finds out why `srun --help` does not show --disttrain: writes a line for each
- * thing that it checks of this host's Slurm, which it finds in the usual places
- * and by asking srun and scontrol, then the verdict. Returns whether the option
- * works here.
+ * check of the Slurm on this host, which it finds in the usual places and by
+ * asking srun and scontrol, then the verdict. Returns whether the option works
+ * here.
  */
 bool dt_doctor_plugin(FILE *out);
 

@@ -185,8 +185,8 @@ struct gathering {
     size_t used;
 };
 
-/* Handles what the probes have written, line by line. False: they have ended,
- * or the deadline has passed.
+/* Handles the output of the probes, line by line. False: they have ended, or
+ * the deadline has passed.
  */
 static bool read_lines(struct gathering *g, double deadline)
 {
@@ -230,8 +230,8 @@ static bool read_hellos(struct gathering *g, size_t all)
     return true;
 }
 
-/* Writes text before the deadline: srun reads only what it can pass on, and may
- * hang.
+/* Writes text before the deadline: srun reads no more than it can pass on, and
+ * may hang.
  */
 static bool write_by(int fd, const char *text, size_t left, double deadline)
 {

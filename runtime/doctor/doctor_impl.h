@@ -19,7 +19,7 @@
  *
  *     NODE hello NAME ADDRESS PORT    the probe runs and listens there
  *     NODE cell COLUMN TEXT           one cell of the table
- *     NODE warn COLUMN TEXT           a problem, and what to do
+ *     NODE warn COLUMN TEXT           a problem, and its remedy
  *     NODE bad COLUMN TEXT            a problem that makes the node unfit
  *     NODE miss PEER REASON           the node PEER could not be reached
  *     NODE clock AHEAD ERROR          seconds ahead of the lowest node
@@ -29,14 +29,14 @@
  * passes on in one piece.
  */
 
-/* Where the checks of a node write their notes. */
+/* The destination of the notes of a node. */
 struct dt_doctor_notes {
     FILE *file;
     int node;
 };
 
-/* Each writes one line, truncated to DT_DOCTOR_LINE_BYTES; control characters
- * become "?".
+/* Each function writes one line, truncated to DT_DOCTOR_LINE_BYTES; control
+ * characters become "?".
  */
 void dt_doctor_cell(const struct dt_doctor_notes *notes,
                     enum dt_doctor_column column, const char *fmt, ...)
@@ -55,7 +55,7 @@ enum {
 /* Parses one line of notes, without its end. Ignores any other line. */
 void dt_doctor_report_line(struct dt_doctor_report *report, char *line);
 
-/* How many nodes are done. */
+/* Returns the number of nodes that are done. */
 size_t dt_doctor_report_done(const struct dt_doctor_report *report);
 
 /* --- small files and directories of the kernel below a root --- */
@@ -75,23 +75,24 @@ bool dt_doctor_read_line(char *line, size_t size, const char *root,
                          const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* --- the address and the interface by which a node is reached --- */
+/* --- the address and the interface of a node --- */
 
-/* Name of the interface that has this address. False: none here does. */
+/* Finds the name of the interface with this address. False: none here has it.
+ */
 bool dt_doctor_interface(const union dt_net_address *address, char *name,
                          size_t size);
 
-/* Resolves the host `name`, preferring IPv4, and of several addresses the one
- * with the largest reach. False, with the reason in *why, if there is no
- * address within the time.
+/* Resolves the host `name`; prefers IPv4, and the address with the largest
+ * reach. False, with the reason in *why, if there is no address within the
+ * time.
  */
 bool dt_doctor_resolve(const char *name, int timeout_ms,
                        union dt_net_address *address, const char **why);
 
-/* Finds the address by which the other nodes will look for this one: what
- * `name`, its own name, resolves to. If that cannot be right (a problem in the
- * column interface), uses the source address towards the host `launcher`
- * (numeric, or NULL), or else loopback.
+/* Finds the address by which the other nodes will look for this one: that of
+ * `name`, its own name. If that cannot be right (a problem in the column
+ * interface), uses the source address towards the host `launcher` (numeric, or
+ * NULL), or else loopback.
  */
 void dt_doctor_own_address(const struct dt_doctor_notes *notes,
                            const char *name, const char *launcher,
@@ -105,7 +106,7 @@ void dt_doctor_own_address(const struct dt_doctor_notes *notes,
 
 struct dt_doctor_pairs;
 
-/* Listens for the node with this number; free it with dt_doctor_pairs_destroy.
+/* Listens for the node with this number; destroy with dt_doctor_pairs_destroy.
  * NULL: EX_OSERR.
  */
 struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err);
@@ -121,17 +122,17 @@ int dt_doctor_pairs_add(struct dt_doctor_pairs *pairs, int node,
                         const char *address, unsigned port,
                         struct dt_error *err);
 
-/* Connects to all nodes at the same time and meanwhile answers those that
- * connect here. Writes a line for each node that it has not reached in time,
- * one about the clock of the lowest node, and the columns interface and peers.
+/* Connects to all nodes at the same time and meanwhile answers their
+ * connections. Writes a line for each node that it has not reached in time, one
+ * about the clock of the lowest node, and the columns interface and peers.
  */
 void dt_doctor_pairs_probe(struct dt_doctor_pairs *pairs, int timeout_ms,
                            const struct dt_doctor_notes *notes);
 
-/* Continues to answer until fd can be read, for example at its end. */
+/* Continues to answer until fd is readable, for example at its end. */
 void dt_doctor_pairs_serve(struct dt_doctor_pairs *pairs, int fd);
 
-/* --- what can be wrong with one node, one function per check ---
+/* --- the checks of one node, one function per check ---
  *
  * Each function writes its cells and problems into notes. Files are read below
  * `root`, which is "" except in tests; a missing file is not a problem.
@@ -146,13 +147,12 @@ void dt_doctor_check_gpus(const struct dt_doctor_notes *notes, const char *root,
 /* Column rdma. Returns the number of ports. */
 int dt_doctor_check_rdma(const struct dt_doctor_notes *notes, const char *root);
 
-/* The soft limits of a process and what they are compared with. */
+/* The soft limits of a process, and facts to compare them with. */
 struct dt_doctor_limits {
     rlim_t memlock, nofile, core, stack; /* bytes; nofile: descriptors */
     bool rdma;                           /* memory will be pinned */
-    uint64_t dump_bytes; /* the largest possible core file; 0: none is written
-                          */
-    uint64_t room_bytes; /* free space where it would be written */
+    uint64_t dump_bytes; /* largest possible core file; 0: none is written */
+    uint64_t room_bytes; /* free space for it */
 };
 
 /* Column limits. */
@@ -167,12 +167,10 @@ struct dt_doctor_volume {
     uint64_t total_inodes, free_inodes; /* 0 and 0: it does not count inodes */
 };
 
-/* Reads the file system at `path`, which is kept and not copied. */
+/* Reads the file system at `path`; keeps the pointer. */
 void dt_doctor_volume_read(struct dt_doctor_volume *volume, const char *path);
 
-/* Column space: the least free space of the volumes; there must be at least
- * one.
- */
+/* Column space: the least free space of the volumes, at least one. */
 void dt_doctor_check_space(const struct dt_doctor_notes *notes,
                            const struct dt_doctor_volume *volumes,
                            size_t count);
@@ -188,35 +186,35 @@ void dt_doctor_check_load(const struct dt_doctor_notes *notes, const char *root,
 /* Whether the kernel writes core files instead of piping them to a program. */
 bool dt_doctor_dumps_to_file(const char *root);
 
-/* Column stale: what earlier jobs of the user `uid` have left on this node.
- * These are processes that hold a GPU, listen on a TCP port or have used more
- * than a twentieth of a CPU since they started, unless they belong to `job`, to
+/* Column stale: remains of earlier jobs of the user `uid` on this node. These
+ * are processes that hold a GPU, listen on a TCP port or have used more than a
+ * twentieth of a CPU since they started, unless they belong to `job`, to
  * another job that still runs here, or to a terminal; files in /dev/shm that no
  * process of the user has mapped or open; System V segments without a process.
- * It does not judge root, and no processes if `job` is NULL.
+ * Root is not judged, nor are processes if `job` is NULL.
  */
 void dt_doctor_check_stale(const struct dt_doctor_notes *notes,
                            const char *root, uid_t uid, const char *job);
 
-/* --- what a step's ranks on this node are doing --- */
+/* --- the activity of the ranks of a step on this node --- */
 
 /* A snapshot of the processes of a step. Initialize to zero. */
 struct dt_doctor_ranks {
     struct dt_doctor_process *list;
     size_t count, size;
-    uint32_t tasks; /* of the step; 0: none of its processes is here */
+    uint32_t tasks; /* of the step; 0: it has no process here */
 };
 
 /* Reads from root/proc the processes of `uid` whose environment is that of a
- * task of `step` ("ID.STEP"). Skips what it cannot read. Release with
+ * task of `step` ("ID.STEP"). Skips unreadable processes. Release with
  * dt_doctor_ranks_fini.
  */
 void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
                           uid_t uid, const char *step);
 void dt_doctor_ranks_fini(struct dt_doctor_ranks *ranks);
 
-/* Writes a line for each rank, for dt_rank_states_print,
- * from two snapshots that are that many seconds apart.
+/* Writes a line for each rank, for dt_rank_states_print, from two snapshots
+ * that are `seconds` apart.
  */
 void dt_doctor_ranks_print(const struct dt_doctor_ranks *before,
                            const struct dt_doctor_ranks *now, double seconds,
@@ -230,25 +228,25 @@ void dt_doctor_ranks_print(const struct dt_doctor_ranks *before,
  * Ranks with the same state share a line. Nodes that have not answered come
  * first, then ranks that are missing, have ended, are stopped, or hang in the
  * kernel (state D): none of these can continue. Of the others, small groups
- * come first, because the odd one out is usually the one that the rest wait
- * for. -1: EX_OSERR.
+ * come first, because the odd one out is usually the cause for which the rest
+ * wait. -1: EX_OSERR.
  */
 int dt_rank_states_print(char *text, char *const *nodes, size_t count,
                          FILE *out, struct dt_error *err);
 
 /* --- the plugin --- */
 
-/* What is known about the Slurm on this host. */
+/* Facts about the Slurm on this host. */
 struct dt_doctor_slurm {
     const char *conf;       /* slurm.conf; NULL: not found */
     const char *plugin_dir; /* directories separated by ":"; NULL: unknown */
     const char *version;    /* "22.05.8"; NULL: unknown */
     bool helps;             /* `srun --help` works */
-    bool shows;             /* and it lists --disttrain */
+    bool shows;             /* and lists --disttrain */
 };
 
-/* Writes a line for each thing that it checks, then the verdict. Returns
- * whether the option works here.
+/* Writes a line for each check, then the verdict. Returns whether the option
+ * works here.
  */
 bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out);
 

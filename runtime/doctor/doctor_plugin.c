@@ -29,9 +29,9 @@ enum {
 
 /* One plugin, or an include that matches no file. */
 struct entry {
-    char *file; /* the file that has the line */
+    char *file; /* the file with the line */
     int line;
-    char *path;      /* the plugin as written; NULL: an include */
+    char *path;      /* the plugin, as written; NULL: an include */
     char *arguments; /* of the plugin, separated by blanks; or the include's
                       * pattern
                       */
@@ -145,7 +145,7 @@ static int read_file(struct plugstack *stack, const char *path, int depth,
 }
 
 /* Reads `path` and the files that it includes. -1: EX_NOINPUT, EX_DATAERR,
- * EX_OSERR, with what has been read so far. Call plugstack_fini in any case.
+ * EX_OSERR, with the entries read so far. Call plugstack_fini in any case.
  */
 static int plugstack_init(struct plugstack *stack, const char *path,
                           struct dt_error *err)
@@ -165,7 +165,7 @@ static void plugstack_fini(struct plugstack *stack)
 }
 
 /* Returns the value of KEY=VALUE in a slurm.conf, to be freed; the case of KEY
- * does not matter. NULL: it has none, or the file cannot be read.
+ * does not matter. NULL: there is none, or the file cannot be read.
  */
 static char *slurm_conf_get(const char *path, const char *key)
 {
@@ -188,15 +188,15 @@ static char *slurm_conf_get(const char *path, const char *key)
     return value;
 }
 
-/* --- what is checked --- */
+/* --- the checks --- */
 
 enum {
     ASK_MS = 5000,
     IDENTITY_BYTES = 512,
 };
 
-/* The plugin contains this text with its own version, Slurm's, and the runtime
- * that it was built for; see spank/plugin.c.
+/* The plugin contains this text with its version, that of Slurm, and the
+ * runtime for which it was built; see spank/plugin.c.
  */
 static const char identity[] = "disttrain-spank %31s for Slurm %x %511s";
 static const char identity_begin[] = "disttrain-spank ";
@@ -338,8 +338,8 @@ static bool same_series(unsigned built_for, const char *srun)
            built_for >> 8 == (major << 8 | minor);
 }
 
-/* Checks the plugin's identity; runtime receives the program that it runs by
- * default.
+/* Checks the identity of the plugin; `runtime` receives the program that it
+ * runs by default.
  */
 static void check_identity(struct look *look, const char *path,
                            const char *text, char runtime[IDENTITY_BYTES])
@@ -403,7 +403,8 @@ static bool check_file(struct look *look, const char *path,
     return look->wrong == before;
 }
 
-/* Checks the program of the line's runtime=PATH, or the plugin's default. */
+/* Checks the program: runtime=PATH of the line, or the default of the plugin.
+ */
 static void check_runtime(struct look *look, const struct entry *entry,
                           char *runtime)
 {
@@ -504,7 +505,9 @@ bool dt_doctor_check_plugin(const struct dt_doctor_slurm *slurm, FILE *out)
 
 enum { TEXT_BYTES = 256 * 1024 };
 
-/* Where Slurm looks for it, and where a configless client keeps its copy. */
+/* Where Slurm looks for slurm.conf, and where a configless client keeps its
+ * copy.
+ */
 static const char *const usual[] = {
     "/etc/slurm/slurm.conf",
     "/etc/slurm-llnl/slurm.conf",

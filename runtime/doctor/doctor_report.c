@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_report.c - notes of nodes: written, collected, judged together, and
- * printed as a table
+/* doctor_report.c - writes notes of nodes, collects and judges them, and prints
+ * them as a table
  */
 #include "config.h"
 
@@ -13,9 +13,9 @@
 #include "base/str.h"
 #include "doctor/doctor_impl.h"
 
-/* --- written --- */
+/* --- writing --- */
 
-/* Of columns, in notes and in the header of the table. */
+/* Names of columns, in notes and in the header of the table. */
 static const char *const column_names[DT_DOCTOR_COLUMNS] = {
     [DT_DOCTOR_GPUS] = "gpus",           [DT_DOCTOR_DRIVER] = "driver",
     [DT_DOCTOR_RDMA] = "rdma",           [DT_DOCTOR_LIMITS] = "limits",
@@ -65,7 +65,7 @@ void dt_doctor_bad(const struct dt_doctor_notes *notes,
     va_end(ap);
 }
 
-/* --- collected --- */
+/* --- collecting --- */
 
 int dt_doctor_report_init(struct dt_doctor_report *report, size_t node_count,
                           struct dt_error *err)
@@ -268,7 +268,7 @@ size_t dt_doctor_report_count(const struct dt_doctor_report *report,
     return count;
 }
 
-/* --- judged --- */
+/* --- judging --- */
 
 /* Columns that should be the same on all nodes. */
 static const struct {
@@ -377,9 +377,9 @@ static size_t count_losses(const struct dt_doctor_report *report,
     return worst;
 }
 
-/* If nobody reaches a node, that node is bad and not all the others. So we
- * repeatedly take out the node with the most lost connections. If two nodes
- * have lost only each other, we cannot know which one is bad, so both are.
+/* If nobody reaches a node, that node is bad, and not all the others. So we
+ * repeatedly excuse the node with the most lost connections. If two nodes have
+ * lost only each other, both count as bad.
  */
 static void judge_misses(struct dt_doctor_report *report)
 {
@@ -423,7 +423,7 @@ static void judge_clock(struct dt_doctor_report *report, int number,
 }
 
 /* Compares the clocks with their median, so that one wrong clock is recognized
- * whichever node has it.
+ * on any node.
  */
 static void judge_clocks(struct dt_doctor_report *report)
 {
@@ -450,7 +450,7 @@ static bool has_name(const struct dt_doctor_report *report, const char *name)
     return false;
 }
 
-/* Gives nodes that have not answered the names that no other node has. */
+/* Gives the names that no other node has to nodes that have not answered. */
 static void name_absent(struct dt_doctor_report *report, char *const *names)
 {
     size_t next = 0;
@@ -497,13 +497,13 @@ void dt_doctor_report_judge(struct dt_doctor_report *report, char *const *names)
     judge_clocks(report);
 }
 
-/* --- printed --- */
+/* --- printing --- */
 
 enum {
     NAMES_SHOWN = 8, /* of nodes with a problem; the last line has all names */
 };
 
-/* Whether a column is printed only if the nodes differ in it. */
+/* Whether to print a column only if the nodes differ in it. */
 static bool is_alike(enum dt_doctor_column column)
 {
     return column == DT_DOCTOR_DRIVER || column >= DT_DOCTOR_DISTTRAIN ||
@@ -517,7 +517,7 @@ static const char *get_cell(const struct dt_doctor_report *report, size_t node,
     return text ? text : report->nodes[node].done ? "-" : "?";
 }
 
-/* Returns the single value of a column; NULL if there are several. "?" does not
+/* Returns the only value of a column; NULL if there are several. "?" does not
  * count as a value, nor does "-" in a column that should be the same
  * everywhere.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c - checks one node: its devices, limits, free space, and what earlier
- * jobs of the user have left on it
+/* node.c - checks one node: its devices, limits, free space, and remains of
+ * earlier jobs of the user
  */
 #include "config.h"
 
@@ -355,11 +355,11 @@ bool dt_doctor_dumps_to_file(const char *root)
            line[0] != '|';
 }
 
-/* --- what earlier jobs have left --- */
+/* --- remains of earlier jobs --- */
 
 enum {
     LISTENERS = 1024, /* sockets of the user; any more are ignored */
-    FILES = 256,      /* files in /dev/shm; the same */
+    FILES = 256,      /* files in /dev/shm; as above */
     NAME_BYTES = 256,
 };
 
@@ -378,10 +378,10 @@ struct look {
         bool used;
     } files[FILES];
     size_t file_count;
-    int processes; /* how many are stale */
+    int processes; /* stale ones */
 };
 
-/* What we know about one process. */
+/* Facts about one process. */
 struct process {
     int pid;
     struct dt_proc_stat stat;
@@ -469,8 +469,8 @@ static void read_descriptors(struct look *look, struct process *p)
         closedir(dir);
 }
 
-/* Whether a step of `job` runs on this node: its slurmstepd has the job in its
- * title.
+/* Whether a step of `job` runs on this node: the title of its slurmstepd has
+ * the job.
  */
 static bool job_runs(const struct look *look, const char *job)
 {
@@ -490,7 +490,7 @@ static bool job_runs(const struct look *look, const char *job)
     return runs;
 }
 
-/* Returns false if the process is gone or we may not read its environment. */
+/* Returns false if the process is gone or its environment may not be read. */
 static bool read_environment(const struct look *look, struct process *p)
 {
     FILE *file = dt_doctor_open(look->root, "/proc/%d/environ", p->pid);
@@ -512,7 +512,7 @@ static bool read_environment(const struct look *look, struct process *p)
     return seen;
 }
 
-/* How many CPUs the process has kept busy since it started. */
+/* The CPUs that the process has kept busy since it started. */
 static double cpus_used(const struct look *look,
                         const struct dt_proc_stat *stat)
 {
@@ -521,7 +521,7 @@ static double cpus_used(const struct look *look,
     return age > 1 ? (double)stat->cpu_ticks / hz / age : 0;
 }
 
-/* Slurm's own clients listen, and learn their job's number only later. */
+/* Slurm's own clients listen, and learn the number of their job only later. */
 static bool is_slurm_client(const char *command)
 {
     return strcmp(command, "srun") == 0 || strcmp(command, "salloc") == 0;

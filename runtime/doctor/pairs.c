@@ -43,7 +43,7 @@ bool dt_doctor_interface(const union dt_net_address *address, char *name,
 }
 
 /* A question to the resolver, which may take minutes. Both the thread and the
- * caller that waits for it hold the question; the last of them frees it.
+ * caller that waits for it hold the question; the last holder frees it.
  */
 struct question {
     pthread_mutex_t mutex;
@@ -129,7 +129,7 @@ bool dt_doctor_resolve(const char *name, int timeout_ms,
     return found;
 }
 
-/* The source address of packets to `launcher`. */
+/* Finds the source address of packets to `launcher`. */
 static bool source_towards(const char *launcher, union dt_net_address *address)
 {
     enum { ANY_PORT = 9 };
@@ -174,8 +174,7 @@ void dt_doctor_own_address(const struct dt_doctor_notes *notes,
 /* --- pairs --- */
 
 enum {
-    ROUNDS = 8, /* exchanges with the lowest node, of which the fastest counts
-                 */
+    ROUNDS = 8, /* exchanges with the lowest node; the fastest counts */
     REASON_BYTES = 160,
 };
 
@@ -186,7 +185,7 @@ struct message {
     uint64_t ns;   /* its CLOCK_REALTIME, big-endian */
 };
 
-/* One end of a connection, with the message that is coming in. */
+/* One end of a connection, with the incoming message. */
 struct end {
     int fd; /* -1: closed */
     size_t have;
@@ -200,7 +199,7 @@ struct peer {
     struct end end;
     enum { CONNECTING, ASKING, REACHED, MISSED } state;
     char reason[REASON_BYTES];
-    int rounds; /* exchanges still to do */
+    int rounds; /* exchanges left to do */
     int64_t asked_ns;
     double round_trip_s; /* of the fastest exchange */
     double ahead_s;      /* our clock minus the peer's in that exchange */
@@ -209,12 +208,12 @@ struct peer {
 struct dt_doctor_pairs {
     int node;
     int listener;
-    unsigned port; /* where it listens */
+    unsigned port; /* on which it listens */
     struct peer *peers;
     size_t peer_count;
     struct end *guests; /* nodes that connected to this one */
     size_t guest_count;
-    struct pollfd *polls; /* one for each peer and guest, and two more */
+    struct pollfd *polls; /* one for each peer and guest, and two others */
 };
 
 struct dt_doctor_pairs *dt_doctor_pairs_create(int node, struct dt_error *err)
@@ -294,8 +293,7 @@ static bool end_send(const struct end *end, int node, int64_t ns)
 }
 
 /* Reads a part of a message. True: the message is complete. False with errno
- * EAGAIN: not yet; with any other errno, or 0 if the peer has closed: it never
- * will be.
+ * EAGAIN: not yet; with any other errno, or 0 if the peer has closed: never.
  */
 static bool end_receive(struct end *end)
 {
@@ -416,7 +414,7 @@ static void guest_event(const struct dt_doctor_pairs *p, struct end *guest)
 }
 
 /* Waits for events once, also on fd, and handles them. Returns false once fd
- * (-1: none) can be read.
+ * (-1: none) is readable.
  */
 static bool handle_events(struct dt_doctor_pairs *p, int fd, int wait_ms)
 {

@@ -16,14 +16,14 @@
 #include "launch/launch.h"
 
 enum {
-    LIFE_S = 60, /* if it takes longer, the asker is gone */
+    LIFE_S = 60, /* after this time, the asker is gone */
     PAIRS_MS = 3000,
     ASK_MS = 2000,
     RESOLVE_MS = 2000,
     LINE_BYTES = 512,
 };
 
-/* Writes the first word of text that begins with a digit, or "-". */
+/* Writes the first word that begins with a digit, or "-". */
 static void write_version(const struct dt_doctor_notes *notes,
                           enum dt_doctor_column column, const char *text)
 {
@@ -86,7 +86,7 @@ static void check_node(const struct dt_doctor_notes *notes, rlim_t nofile)
     check_software(notes);
 }
 
-/* MASTER_ADDR will be the lowest node's name, so checks that it resolves. */
+/* Checks that the name of the lowest node resolves: it will be MASTER_ADDR. */
 static void check_master(const struct dt_doctor_notes *notes, const char *name,
                          const char *its_address)
 {

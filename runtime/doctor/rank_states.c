@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_states.c - states of the ranks of a step: asked on a node, printed */
+/* rank_states.c - finds the states of the ranks of a step on a node, and prints
+ * those of all nodes
+ */
 #include "config.h"
 
 #include <ctype.h>
@@ -26,7 +28,7 @@ enum {
     FRAMES = 3,
     COMMAND_BYTES = 100,
     STATE_BYTES = 1024,
-    BUSY_PERCENT = 10, /* threads that only wait need less */
+    BUSY_PERCENT = 10, /* threads that only wait use less */
     LIFE_S = 15,
 };
 
@@ -36,8 +38,8 @@ struct dt_doctor_process {
     struct dt_proc_stat stat;
 };
 
-/* Reads the rank and the step's number of tasks. Returns whether the process is
- * a task of the step or was started by one.
+/* Reads the rank and the number of tasks of the step. Returns whether the
+ * process is a task of the step or was started by one.
  */
 static bool read_environment(struct dt_doctor_process *p, const char *root,
                              const char *step, uint32_t *tasks)
@@ -121,7 +123,7 @@ static const struct dt_doctor_process *find_process(
     return NULL;
 }
 
-/* Whether a program only waits for the one that it has started. */
+/* Whether a program only waits for another one that it has started. */
 static bool is_wrapper(const char *name)
 {
     static const char *const wrappers[] = {
@@ -132,7 +134,7 @@ static bool is_wrapper(const char *name)
     return false;
 }
 
-/* Chooses the most informative of a rank's processes p[0..count): one that is
+/* Chooses the most informative process of a rank, of p[0..count): one that is
  * stopped or hangs in the kernel, or else the oldest that is not a wrapper.
  */
 static const struct dt_doctor_process *choose_process(
@@ -232,7 +234,7 @@ static void read_command(char text[COMMAND_BYTES], const char *root,
     text[used] = '\0';
     if (used == 0)
         snprintf(text, COMMAND_BYTES, "%s", p->stat.name);
-    /* without the program's directory */
+    /* without the directory of the program */
     size_t word = strcspn(text, " ");
     while (word > 0 && text[word - 1] != '/')
         word--;
@@ -355,8 +357,8 @@ static int by_state(const void *a, const void *b)
     return p->rank < q->rank ? -1 : p->rank > q->rank;
 }
 
-/* Ranks that cannot continue by themselves come before those that may only be
- * waiting for them: the lower the number, the earlier.
+/* Orders kinds: ranks that cannot continue by themselves come before ranks that
+ * may only be waiting for them.
  */
 static int get_severity(const struct kind *kind)
 {
@@ -368,8 +370,8 @@ static int get_severity(const struct kind *kind)
     return strstr(state, "(state D)") ? 2 : 3;
 }
 
-/* On a tie in count, ranks that are computing come last: they are the least
- * likely cause.
+/* On a tie in count, computing ranks come last: they are the least likely
+ * cause.
  */
 static int by_suspicion(const void *a, const void *b)
 {
@@ -451,7 +453,7 @@ static int find_missing(const struct states *states, struct dt_rankset *set,
     return 0;
 }
 
-/* We cannot know whether the ranks of a node that does not answer still run. */
+/* Ranks of a node that does not answer may still run. */
 static void print_missing(const struct states *states,
                           const struct dt_rankset *missing, FILE *out)
 {
@@ -524,8 +526,8 @@ int dt_rank_states_print(char *text, char *const *nodes, size_t count,
     return rc;
 }
 
-/* Starts a probe on each node. Fails only if no node answers; the report names
- * single nodes that do not.
+/* Starts a probe on each node. Fails only if no node answers; single nodes that
+ * do not are named in the output.
  */
 static int ask_nodes(const struct dt_doctor_world *world, const char *step,
                      char *text, struct dt_error *err)

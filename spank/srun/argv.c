@@ -77,7 +77,7 @@ bool dtspank_argv_names(int argc, char **argv, const char *path)
 }
 
 /* The options of srun, 22.05 to 26.05, that do not take the next word as a
- * value: options without a value, and those whose value must be in the same
+ * value: options without a value, and options whose value must be in the same
  * word.
  */
 static const char *const alone[] = {
@@ -348,8 +348,8 @@ static bool has_mpi(char **argv, int command)
            dtspank_argv_has(command, argv, '\0', "mpi");
 }
 
-/* Writes the command line without the launcher, for MPI programs with what
- * tells them their ranks.
+/* Writes the command line without the launcher; for MPI programs with the
+ * option that gives them their ranks.
  */
 static void write_line(int argc, char **argv, int command,
                        const struct dt_launcher *launcher, FILE *out)

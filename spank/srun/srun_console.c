@@ -154,8 +154,8 @@ static int make_tokens(void)
     return dtspank_token_make(console.token);
 }
 
-/* Returns a file in memory with what the console has to know, positioned at its
- * start_console; -1 and errno on failure.
+/* Returns a file in memory with the facts for the console, positioned at its
+ * start; -1 and errno on failure.
  */
 static int write_facts(const struct dtspank_console_step *step)
 {
@@ -187,9 +187,7 @@ static int write_facts(const struct dtspank_console_step *step)
     return copy;
 }
 
-/* Makes a pipe whose descriptors are out of the way of those that the console
- * gets.
- */
+/* Makes a pipe whose descriptors are above those that the console gets. */
 static int make_pipe(int fd[2])
 {
     int low[2];
@@ -202,8 +200,8 @@ static int make_pipe(int fd[2])
     return fd[READ] < 0 || fd[WRITE] < 0 ? -1 : 0;
 }
 
-/* Returns srun's environment without the rank that a batch script has, so that
- * nobody takes the console, or what it starts, for a rank of the step. The
+/* Returns srun's environment without the rank of the batch script, so that
+ * neither the console nor its children are taken for a rank of the step. The
  * caller frees the array; NULL: out of memory.
  */
 static char **copy_environ(void)
@@ -248,7 +246,7 @@ static int spawn_console(const char *runtime, int facts, int out, int err,
     return rc;
 }
 
-/* Whether somebody reads srun's output; if not, the console has to wait. */
+/* Whether somebody reads srun's output; otherwise the console has to wait. */
 static bool has_reader(void)
 {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -298,8 +296,8 @@ static bool wait_for_end(int *status)
     return false;
 }
 
-/* Tells the console srun's exit status, behind the rest, which it may not have
- * read yet.
+/* Tells the console srun's exit status, after the other facts, which it may not
+ * have read yet.
  */
 static void tell_status(int status)
 {

@@ -97,9 +97,9 @@ bool dtspank_argv_has(int end, char **argv, char letter, const char *name);
 int dtspank_argv_place(int argc, char **argv, int option, char *command,
                        char *first_option, struct dt_error *err);
 
-/* srun is about to run its command, argv[command] and what follows, as `tasks`
+/* srun is about to run its command, the words from argv[command] on, as `tasks`
  * tasks on `nodes` nodes. If the command is torchrun or a similar launcher and
- * there are more tasks than nodes, says what to write instead.
+ * there are more tasks than nodes, prints the command line to use instead.
  */
 void dtspank_advice_launcher(int argc, char **argv, int command, uint32_t tasks,
                              uint32_t nodes);
@@ -108,13 +108,13 @@ void dtspank_advice_launcher(int argc, char **argv, int command, uint32_t tasks,
  * srun_overrides.c: the values of --disttrain-set, KEY=VALUE each
  */
 
-/* In the order in which they apply; owned. All zero is empty. */
+/* Texts in the order in which they apply, owned. All zero is empty. */
 struct dtspank_overrides {
     char **text;
     size_t count;
 };
 
-/* Refuses what is no KEY=VALUE, such as the word after a forgotten value. */
+/* Refuses any text but KEY=VALUE, such as the word after a forgotten value. */
 int dtspank_overrides_check(const char *text, struct dt_error *err);
 
 /* Appends a copy. An equal one before it is removed: srun, sbatch and salloc
@@ -123,14 +123,14 @@ int dtspank_overrides_check(const char *text, struct dt_error *err);
 int dtspank_overrides_add(struct dtspank_overrides *overrides,
                           const char *text);
 
-/* Appends those of a list as in DT_ENV_OVERRIDES. -1: out of memory. */
+/* Appends the overrides of a list as in DT_ENV_OVERRIDES. -1: out of memory. */
 int dtspank_overrides_decode(struct dtspank_overrides *overrides,
                              const char *list);
 
 /* Returns such a list, to be freed. NULL: out of memory. */
 char *dtspank_overrides_encode(const struct dtspank_overrides *overrides);
 
-/* Whether both have the same in the same order. */
+/* Whether both have the same texts in the same order. */
 bool dtspank_overrides_equal(const struct dtspank_overrides *left,
                              const struct dtspank_overrides *right);
 
@@ -184,7 +184,7 @@ int dtspank_check_run(const char *runtime, const char *file,
 int dtspank_contract_parse(char *text, struct dtspank_contract *contract,
                            struct dt_error *err);
 
-/* Frees what contract owns; an all-zero contract is fine. */
+/* Frees the strings of contract; an all-zero contract is fine. */
 void dtspank_contract_fini(struct dtspank_contract *contract);
 
 /* In srun, once the step exists: runs `RUNTIME doctor` on its nodes, with the
@@ -210,8 +210,8 @@ bool dtspank_apply_has_input(const struct dtspank_contract *contract);
  */
 int dtspank_apply_set(const char *prefix, char **list, size_t count);
 
-/* Unsets what srun itself reads; afterwards the contract has only the names of
- * these variables.
+/* Unsets the variables that srun itself reads; afterwards the contract has only
+ * their names.
  */
 void dtspank_apply_forget_input(struct dtspank_contract *contract);
 
@@ -327,9 +327,9 @@ bool dtspank_deadline_passed(void);
 /* In srun, once, when the step exists: from now on srun requeues its batch job
  * when it exits, if a rank has exited with EX_TEMPFAIL (75: state saved,
  * requeue requested) and none has failed, or if the status is not 0 after the
- * signal of launch.signal. It says what it does, or why it cannot. A job that
- * has been restarted three times is not requeued if the step ended within a
- * minute, because it might be requeued forever. in_job: srun was started in a
+ * signal of launch.signal. It prints the requeue, or why there is none. A job
+ * that has been restarted three times is not requeued if the step ended within
+ * a minute, because it might be requeued forever. in_job: srun was started in a
  * job and has not made its own allocation.
  */
 int dtspank_requeue_arm(bool in_job, struct dt_error *err);

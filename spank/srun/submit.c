@@ -104,8 +104,8 @@ static bool is_file_of_job(const char *value)
              a.st_dev == b.st_dev && a.st_ino == b.st_ino));
 }
 
-/* Collects what applies to the file: what the job says of it, then our own
- * command line. The caller frees it.
+/* Collects the overrides of the file: those of the job, then those of our own
+ * command line. The caller frees them.
  */
 static int find_overrides(const char *value, struct dtspank_overrides *found)
 {
@@ -117,7 +117,7 @@ static int find_overrides(const char *value, struct dtspank_overrides *found)
     return rc == 0 ? 0 : report_memory();
 }
 
-/* Whether the config is checked, with what applies to it now. */
+/* Whether the config has been checked with the present overrides. */
 static bool is_checked(const char *value)
 {
     struct dtspank_overrides now = {0};
@@ -227,7 +227,9 @@ static int complete_argv(int option, struct dt_error *err)
                               set_mpi ? "--mpi=pmix" : NULL, err);
 }
 
-/* A bare `srun` in a batch job has no word that could become the command. */
+/* Whether it is a bare `srun` in a batch job, without a word that could become
+ * the command.
+ */
 static bool lacks_command(void)
 {
     return submit.in_srun && main_argc > 0 && optind >= main_argc;
@@ -272,8 +274,8 @@ static int check_early(void)
     return value && value[0] == '-' ? check_value(value) : 0;
 }
 
-/* Takes --disttrain-set from argv, ahead of srun. What is no KEY=VALUE is left
- * to the callback.
+/* Takes --disttrain-set from argv, before srun does. Values that are not
+ * KEY=VALUE are left to the callback.
  */
 static int scan_overrides(void)
 {
@@ -310,7 +312,7 @@ int dtspank_submit_prepare(void)
                      check_config(value, submit.words, NULL) == 0
                  ? set_srun_input()
                  : -1;
-    /* from now on srun says what is its own */
+    /* from now on, srun finds its own options */
     dtspank_overrides_fini(&submit.overrides);
     return rc;
 }
@@ -337,7 +339,7 @@ int dtspank_submit_option(const char *value)
     return keep_string(&submit.value, value);
 }
 
-/* Slurm reads the job's list as an option, too: what it has is known. */
+/* Slurm reads the list of the job as an option, too: it is known already. */
 int dtspank_submit_override(const char *value)
 {
     struct dt_error err;
@@ -444,8 +446,8 @@ static int check_late(void)
 }
 
 /* srun has read its input for the last component: a step that is started inside
- * a task must not find what the user has not set. SLURM_MPI_TYPE stays, because
- * srun passes it to slurmstepd, even where it was an option.
+ * a task must not find variables that the user has not set. SLURM_MPI_TYPE
+ * stays, because srun passes it to slurmstepd, even if it was an option.
  */
 static void forget_srun_input(void)
 {
@@ -498,8 +500,8 @@ int dtspank_submit_post_opt(spank_t spank)
     return export_contract(spank);
 }
 
-/* Returns what the config says for the key; NULL, after a message, if the site
- * has turned that part off.
+/* Returns the value of the key in the config; NULL, after a message, if the
+ * site has turned that part off.
  */
 static const char *get_setting(const char *key, const char *name,
                                enum dtspank_part part)
@@ -511,11 +513,11 @@ static const char *get_setting(const char *key, const char *name,
     return NULL;
 }
 
-/* Does what depends on where the ranks are. If the controller does not answer,
- * the tasks assume that rank 0 is on the first node. They do the same in a
- * heterogeneous job, so that they agree: only the component that comes here
- * first would get the variable. Returns false if the nodes are not fit; the
- * tasks then end by themselves, see dtspank_preflight_run.
+/* Does the work that depends on the places of the ranks. If the controller does
+ * not answer, the tasks assume that rank 0 is on the first node. They do the
+ * same in a heterogeneous job, so that they agree: only the component that
+ * comes here first would get the variable. Returns false if the nodes are not
+ * fit; the tasks then end by themselves, see dtspank_preflight_run.
  */
 static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
 {

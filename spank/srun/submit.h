@@ -3,7 +3,7 @@
  * submit.h - the plugin in srun, sbatch and salloc
  *
  * Runs as the user. Functions return 0, or -1 after a message on stderr; the
- * caller decides what that means in its hook.
+ * caller decides about the consequence in its hook.
  */
 #ifndef DTSPANK_SUBMIT_H
 #define DTSPANK_SUBMIT_H
@@ -25,8 +25,8 @@ int dtspank_submit_option(const char *value);
 /* The callback of --disttrain-set. */
 int dtspank_submit_override(const char *value);
 
-/* slurm_spank_init_post_opt: puts what the tasks need into the environment; has
- * the config checked first if that has not been done.
+/* slurm_spank_init_post_opt: puts the variables for the tasks into the
+ * environment; has the config checked first if that has not been done.
  */
 int dtspank_submit_post_opt(spank_t spank);
 

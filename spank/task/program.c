@@ -143,7 +143,7 @@ static bool is_runtime(const char *program, const char *runtime)
     return strcmp(dt_str_base_name(program), dt_str_base_name(runtime)) == 0;
 }
 
-/* Finds the path that Slurm will execute: without PATH, only what is in the
+/* Finds the path that Slurm will execute: without PATH, only programs in the
  * directory of the task.
  */
 static bool find_program(spank_t spank, const char *program,

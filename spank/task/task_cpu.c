@@ -69,7 +69,7 @@ static struct dtspank_cpus read_online(const char *root)
 /* The cores of a set, by number from 0 in the order found. */
 struct cores {
     uint32_t count;
-    unsigned end;          /* one more than the last CPU of the set */
+    unsigned end;                  /* one more than the last CPU of the set */
     uint16_t of[DTSPANK_CPUS_MAX]; /* the core of a CPU, or NO_CORE */
 };
 
@@ -280,9 +280,10 @@ bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
     return choose_part(root, &all, place->local_rank, place->tasks, cpus);
 }
 
-/* SLURM_CPUS_PER_TASK may come from the batch script. If it is larger than what
- * the task has, srun did not receive it; if smaller, the user meant it. A task
- * that may use every CPU is not bound, whatever Slurm says it was given.
+/* SLURM_CPUS_PER_TASK may come from the batch script. If it is larger than the
+ * number of CPUs of the task, srun did not receive it; if smaller, the user
+ * meant it. A task that may use every CPU is not bound, whatever Slurm says it
+ * was given.
  */
 void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
                       const char *root, const struct dtspank_cpus *cpus)

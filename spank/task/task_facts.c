@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* task_facts.c - collects what Slurm and the node say about a task */
+/* task_facts.c - collects facts about a task from Slurm and the node */
 #include "config.h"
 
 #include <stddef.h>

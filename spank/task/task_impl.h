@@ -100,7 +100,7 @@ void dtspank_program_warn_mpi(spank_t spank, const char *runtime);
  */
 
 /* With DT_ENV_GPU_VISIBILITY "one", leaves each task only one GPU: local ranks
- * are assigned to the GPUs round-robin. Otherwise what Slurm has set stays. The
+ * are assigned to the GPUs round-robin. Otherwise the lists of Slurm stay. The
  * node's first task warns in one line of settings that break programs. Fails if
  * the environment cannot be changed.
  */
@@ -130,7 +130,7 @@ struct dtspank_cpus {
     cpu_set_t set[DTSPANK_CPU_SETS];
 };
 
-/* What Slurm says about the CPUs of a task, and about those around it. */
+/* The CPUs of a task and those around it, according to Slurm. */
 struct dtspank_cpu_place {
     uint32_t local_rank;
     uint32_t tasks;     /* of the step on this node */
@@ -153,7 +153,7 @@ bool dtspank_cpu_choose(const struct dtspank_cpu_place *place, const char *root,
                         struct dtspank_cpus *cpus);
 
 /* For the node's first task, whose mask is cpus: says in one line if it has
- * only a small part of what the job owns, and which option of srun helps.
+ * only a small part of the CPUs of the job, and which option of srun helps.
  */
 void dtspank_cpu_warn(spank_t spank, const struct dtspank_cpu_place *place,
                       const char *root, const struct dtspank_cpus *cpus);
@@ -194,9 +194,9 @@ int dtspank_limits_apply(spank_t spank, struct dt_error *err);
  */
 
 /* Writes the name of the interface of the list that has the address `source`;
- * "" if nobody else reaches that, or no interface has it. Who is told a name
- * takes the first address of that interface: -1 if that does not lead as far,
- * as on lo, where 127.0.0.1 comes before a node's own address.
+ * "" if nobody else reaches that, or no interface has it. A library that gets a
+ * name takes the first address of that interface: -1 if that does not lead as
+ * far, as on lo, where 127.0.0.1 comes before the address of the node.
  */
 int dtspank_net_owner(const struct ifaddrs *list,
                       const union dt_net_address *source,
@@ -205,8 +205,8 @@ int dtspank_net_owner(const struct ifaddrs *list,
 /* Writes the name of the interface on the route to the host `master`. If that
  * is this node under a loopback address, uses the route to `other`, another
  * node of the step; NULL if master should be elsewhere. Sends nothing. Fails if
- * a name does not resolve, the only route is loopback, or the interface is none
- * to be told (see above).
+ * a name does not resolve, the only route is loopback, or the name of the
+ * interface is of no use (see above).
  */
 int dtspank_net_interface(const char *master, const char *other,
                           char name[IF_NAMESIZE], struct dt_error *err);
@@ -251,7 +251,7 @@ int dtspank_port_test(const char *variable, unsigned port,
                       struct dt_error *err);
 
 /*
- * task_facts.c: what Slurm and the node say about a task
+ * task_facts.c: facts about a task from Slurm and the node
  */
 
 struct dtspank_facts {
@@ -280,7 +280,7 @@ void dtspank_facts_skip_taken_ports(spank_t spank,
 int dtspank_facts_collect(spank_t spank, const struct dtspank_siteconf *conf,
                           struct dtspank_facts *facts, struct dt_error *err);
 
-/* Frees what facts owns. */
+/* Frees the lists of facts. */
 void dtspank_facts_fini(struct dtspank_facts *facts);
 
 /*
@@ -300,8 +300,8 @@ bool dtspank_record_wanted(spank_t spank);
  */
 int dtspank_record_start(spank_t spank, struct dt_error *err);
 
-/* In a task: removes the token from its environment, so that what the task runs
- * cannot write records. slurmstepd keeps its own copy. Returns 0.
+/* In a task: removes the token from its environment, so that its program cannot
+ * write records. slurmstepd keeps its own copy. Returns 0.
  */
 int dtspank_record_hide(spank_t spank, struct dt_error *err);
 

@@ -67,9 +67,9 @@ static bool export_entry(struct export *export, const char *name,
     return fits;
 }
 
-/* Sets a variable of the table and adds it to the list of those that we set. If
- * the user has set a fixed variable to something else, that is an error; any
- * other variable stays as the user set it.
+/* Sets a variable of the table and adds it to the list of our variables. If the
+ * user has set a fixed variable to something else, that is an error; any other
+ * variable stays as the user set it.
  */
 static int export_variable(void *context, const char *name, const char *value,
                            bool fixed, struct dt_error *err)
@@ -286,9 +286,9 @@ static int start_watch(spank_t spank, struct dt_error *err)
     return 0;
 }
 
-/* What each task of an active step does, in this order, except for parts that
- * the site has turned off (DTSPANK_PART_COUNT: cannot be turned off). The first
- * failure ends the task.
+/* The actions of each task of an active step, in this order, except for parts
+ * that the site has turned off (DTSPANK_PART_COUNT: cannot be turned off). The
+ * first failure ends the task.
  */
 static const struct task_step {
     int (*run)(spank_t spank, struct dt_error *err);

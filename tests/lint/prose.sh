@@ -17,13 +17,10 @@ runtime/comm
 runtime/comm/compat/gloo/common
 runtime/conf
 runtime/conf/keys
-runtime/doctor
 runtime/model
 runtime/model/families
 runtime/ops/cuda
 runtime/slurm
-spank
-spank/srun
 EOF
 }
 
