@@ -30,7 +30,7 @@ const char *dt_conf_trained_override(const struct dt_conf *conf);
 /* Reads and checks `path`; /dev/null counts as a file without keys. A key of
  * `overrides` (NULL: none) has the value that it has there, whatever the file
  * says: the last one, if there are several; null is its default. NULL: the file
- * has problems, all of which are in *problems (no entry: out of memory).
+ * has problems, which are all in *problems (no entry: out of memory).
  * Secrets in the file are learned (base/secret.h), so no thread runs yet.
  * Warnings go to *warnings. The caller frees the result with dt_conf_destroy
  * and, in any case, both lists with dt_conf_problems_fini.

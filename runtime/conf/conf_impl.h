@@ -118,13 +118,13 @@ void dt_conf_take_reward_path(struct dt_conf_reader *reader);
 int dt_conf_bool(struct dt_conf_reader *reader, const struct dt_conf_key *key,
                  const struct dt_tree *node, bool *value);
 
-/* Releases what the field of `key` in `values` owns and sets it to zero. */
+/* Releases the field of `key` in `values` and sets it to zero. */
 void dt_conf_value_clear(void *values, const struct dt_conf_key *key);
 
 /* Expands ${NAME} and ${NAME:-default} in each value of a tree at `path` (""
  * for the root) where it stands: a value that is nothing but one variable may
  * be of any type, even in quotes. The words of launch.command stay as they are:
- * they are the program's. What cannot be expanded is noted.
+ * they are the program's. Others that are unknown are noted.
  */
 void dt_conf_expand(struct dt_conf_reader *reader, struct dt_tree *tree,
                     const char *path);

@@ -81,7 +81,7 @@ static const struct dt_conf_key *ours(const struct given *g)
     return &dt_conf_keys[dt_conf_key_find(g->key->key)];
 }
 
-/* --- what is told --- */
+/* --- the report --- */
 
 static void tell(struct taker *t, const struct given *g, const char *how,
                  const char *text)
@@ -205,7 +205,7 @@ static void take_switch(struct taker *t, const struct given *g)
         take_false(t, g);
         return;
     }
-    /* What is offloaded is recomputed as well: this adds to `true`. */
+    /* Offloaded inputs imply recomputation: this adds to `true`. */
     if (dt_conf_keys[row].type == DT_CONF_BOOL_OR_WORD &&
         !dt_conf_is_overridden(t->reader, row, g->node->place) &&
         conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_RECOMPUTE)

@@ -72,7 +72,7 @@ int dt_conf_each(const struct dt_conf *conf, dt_conf_each_f f, void *ctx)
     return 0;
 }
 
-/* --- what a file gives --- */
+/* --- the keys that a file gives --- */
 
 static bool is_path(const struct dt_conf_key *key, const void *values)
 {

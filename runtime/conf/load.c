@@ -484,7 +484,7 @@ struct dt_conf *dt_conf_load_text(const char *file, const char *text,
     return load_text(file, text, bytes, NULL, problems, warnings);
 }
 
-/* Notes in `tells` what becomes of each key, and what is wrong with it. */
+/* Notes in `tells` the fate of each key, and its problems. */
 static void tell_deepspeed(struct dt_conf_reader *reader, const char *text,
                            struct dt_conf_notes *tells)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overrides.c - keys that are given twice: by --set KEY=VALUE beside the file,
+/* overrides.c - keys that are given twice: by --set KEY=VALUE and the file,
  * by another name or by a DeepSpeed file
  */
 #include "config.h"

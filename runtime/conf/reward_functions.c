@@ -345,7 +345,7 @@ static int check_path(struct dt_conf_reader *reader,
                : 0;
 }
 
-/* What curl can post to; what is behind the scheme only a server knows. */
+/* A URL that curl can post to; only a server knows the rest of it. */
 static int check_urls(struct dt_conf_reader *reader,
                       const struct dt_conf_reward *reward,
                       const struct dt_tree *node)
@@ -362,7 +362,7 @@ static int check_urls(struct dt_conf_reader *reader,
     return 0;
 }
 
-/* What the values of a function must be beside their types. */
+/* Rules for the values of a function, besides their types. */
 static int check_values(struct dt_conf_reader *reader,
                         struct dt_conf_reward *reward,
                         const struct dt_tree *item)

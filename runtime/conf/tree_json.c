@@ -54,7 +54,7 @@ static void *fail_memory(struct json *j)
     return NULL;
 }
 
-/* Notes what was expected instead of what comes next. */
+/* Notes that something else was expected here. */
 static void fail_expected(struct json *j, const char *wanted)
 {
     size_t shown = 0;
@@ -214,7 +214,7 @@ static size_t take_character(struct json *j, struct dt_conf_place start,
 }
 
 /* The bytes from the quote that comes next up to the one that ends the string,
- * which is at least as long as what the string means.
+ * which is at least as long as the string's value.
  */
 static size_t string_length(const struct json *j)
 {
@@ -351,7 +351,7 @@ static void take_items(struct json *j, struct dt_tree *tree, char close,
     skip_bytes(j, 1);
 }
 
-/* Reads what comes next after blanks. NULL: j->failed. */
+/* Reads the next value, after blanks. NULL: j->failed. */
 static struct dt_tree *take_value(struct json *j, int depth)
 {
     skip_space(j);

@@ -54,8 +54,8 @@ struct dt_slurm_size {
     char *partition;
     bool array;          /* a request is one of a job for each index */
     bool array_together; /* and several of them may run at once */
-    bool unclear_ranks;  /* a request says of ranks what is not a number */
-    /* what a request does not ask for */
+    bool unclear_ranks;  /* a request for ranks is not a number */
+    /* defaults of requests that are not there */
     bool one_node;  /* so it gets one node */
     bool any_nodes; /* so it gets as many as its ranks or GPUs need */
     bool no_ranks;  /* so it gets one CPU on each node, or whole nodes */
@@ -68,7 +68,7 @@ struct dt_slurm_size {
  */
 void dt_slurm_size_read(struct dt_slurm_size *size);
 
-/* Frees what the size owns. */
+/* Frees the members that the size owns. */
 void dt_slurm_size_fini(struct dt_slurm_size *size);
 
 /* Fills in the size that sbatch or salloc asks for. The words are its options;
@@ -96,8 +96,8 @@ long dt_world_srun(const struct dt_conf *conf,
                    const struct dt_srun_words *words);
 
 /* The ranks that srun is going to start in a job that is requested with this
- * size. Nobody knows what a script gives its srun: what counts is the number of
- * ranks that the job or `launch:` names.
+ * size. The srun of a script is unknown: the number of ranks that the job
+ * or `launch:` names counts.
  */
 long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size);
 
@@ -137,18 +137,18 @@ int dt_preview(const struct dt_conf *conf);
 
 /* --- the contract --- */
 
-/* What is wrong with run.output_dir for the jobs of an array, which each train:
- * it has nothing in it that differs between them. NULL: nothing.
+/* The problem that the jobs of an array, which each train, have with
+ * run.output_dir: nothing in it differs between them. NULL: none.
  */
 const char *dt_submission_shared(const struct dt_conf *conf);
 
-/* Prints the contract of contract/contract.h on stdout. Leaves out what srun's
- * command line or environment already sets. What contradicts the allocation
- * that srun runs in is a problem, printed on stderr as file:line:col: key:
- * text, and so are batch sizes that do not fit the ranks. `file` is the name
- * for messages; `command` are the first words of srun's command, or none. With
- * `script`, sbatch or salloc asks, and the allocation is the one that they
- * request (dt_request_read). Returns an exit status.
+/* Prints the contract of contract/contract.h on stdout. Leaves out options
+ * that srun's command line or environment already sets. A contradiction to the
+ * allocation that srun runs in is a problem, printed on stderr as
+ * file:line:col: key: text, and so are batch sizes that do not fit the ranks.
+ * `file` is the name for messages; `command` are the first words of srun's
+ * command, or none. With `script`, sbatch or salloc asks, and the allocation
+ * is the one that they request (dt_request_read). Returns an exit status.
  */
 int dt_submission_print(struct dt_conf *conf, const char *file,
                         const struct dt_srun_words *words,

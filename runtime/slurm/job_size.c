@@ -130,7 +130,7 @@ static const struct {
 
 /* Returns the option that `--name`, of `len` characters, stands for: by its
  * name or, as for getopt_long, its beginning; OPTIONS if it is another one.
- * What could be several options, Slurm refuses.
+ * Slurm refuses a word that could be several options.
  */
 static enum option find_long(const char *name, size_t len)
 {
@@ -305,8 +305,8 @@ static long count_gres(const char *text)
     return count;
 }
 
-/* Returns the number of hosts in what follows a "[", such as "2-4,7]", and goes
- * to the "]"; 0: it cannot be told.
+/* Returns the number of hosts in the text after a "[", such as "2-4,7]", and
+ * goes to the "]"; 0: it cannot be told.
  */
 static long count_range(const char **list)
 {
@@ -343,7 +343,7 @@ static long count_hosts(const char *list)
     return list && hosts > 0 && hosts < INT_MAX ? count + hosts : 0;
 }
 
-/* Notes what nothing asks for. */
+/* Notes the sizes that nothing asks for. */
 static void find_open(const char *const *value, struct dt_slurm_size *size)
 {
     bool shares = !value[EXCLUSIVE] || value[EXCLUSIVE][0] != '\0';

@@ -48,14 +48,14 @@ void dt_job_name(const struct dt_conf *conf, char name[DT_NAME_BYTES]);
  */
 void dt_shell_print(const char *word, FILE *out);
 
-/* Writes each override of the configuration as a word behind `option`, such as
+/* Writes each override of the configuration as a word after `option`, such as
  * " --set ".
  */
 void dt_shell_print_overrides(const struct dt_conf *conf, const char *option,
                               FILE *out);
 
-/* Fills in the size of a step: what these words of srun ask for, and variables
- * that have no option of the job behind them (SLURM_NTASKS_PER_GPU). Returns
+/* Fills in the size of a step from these words of srun, and from variables that
+ * no option of the job has set (SLURM_NTASKS_PER_GPU). Returns
  * false if a number of ranks cannot be told from them, as for -N2-4, a
  * heterogeneous job, or the step of another job.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submission.c - prints what the Slurm plugin needs of a config */
+/* submission.c - prints the keys of a config that the Slurm plugin needs */
 #include "config.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ static void check_equal(struct printer *p, const char *key, long wanted,
                        has);
 }
 
-/* The same for what the file says of a node, and the job has in total. */
+/* The same for sizes that the file has per node, and the job in total. */
 static void check_total(struct printer *p, const char *key, long wanted,
                         long has, const char *what)
 {
@@ -130,8 +130,8 @@ static void check_total(struct printer *p, const char *key, long wanted,
                        wanted, what, wanted * nodes, nodes, p->job, has);
 }
 
-/* Says what sbatch or salloc is not asked for. It gets one node for sure. The
- * rest it has nevertheless where jobs get whole nodes, as on many clusters.
+/* Names the sizes that sbatch or salloc is not asked for. The job gets one node
+ * for sure, and the rest only where jobs get whole nodes, as on many clusters.
  */
 static void check_open(struct printer *p)
 {

@@ -15,12 +15,9 @@ exceptions() {
     cat <<'EOF'
 runtime/comm
 runtime/comm/compat/gloo/common
-runtime/conf
-runtime/conf/keys
 runtime/model
 runtime/model/families
 runtime/ops/cuda
-runtime/slurm
 EOF
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter_rules.c - rules of section adapter: LoRA beside frozen weights */
+/* adapter_rules.c - rules of section adapter: LoRA on frozen weights */
 #include "config.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static bool has_file(const char *dir, const char *name)
 static char *base_of(const char *dir)
 {
     char path[PATH_MAX];
-    struct dt_error late; /* who reads the adapter says what is wrong */
+    struct dt_error late; /* the reader of the adapter reports it */
     snprintf(path, sizeof(path), "%s/" FILE_NAME, dir);
     char *text = dt_file_read(path, MAX_BYTES, &late);
     json_t *root = text ? dt_json_parse(path, text, &late) : NULL;
@@ -81,7 +81,7 @@ void dt_conf_derive_adapter(struct dt_conf_draft *draft)
         conf->adapter.type = DT_CONF_ADAPTER_LORA;
 }
 
-/* What the file of an adapter says must not be said again. */
+/* Keys that the file of an adapter has must not be given again. */
 static void check_path(struct dt_conf_draft *draft)
 {
     static const char *const there[] = {

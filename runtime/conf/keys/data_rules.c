@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_rules.c - rules of section data: kinds of files, and what they allow */
+/* data_rules.c - rules of section data: kinds of files, and keys for each */
 #include "config.h"
 
 #include <string.h>
 
 #include "conf/keys/draft.h"
 
-/* What is known of the files without looking at them. */
+/* Facts about the files that their names tell. */
 static enum dt_kind kind_asked(enum dt_kind_asked asked)
 {
     return asked == DT_ASKED_TOKENS  ? DT_KIND_TOKENS

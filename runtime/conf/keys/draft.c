@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draft.c - problems of a draft in file order, and what its file gives */
+/* draft.c - problems of a draft in file order, and the keys of its file */
 #include "config.h"
 
 #include <stdarg.h>

@@ -44,7 +44,7 @@ void dt_conf_note(struct dt_conf_notes *notes, struct dt_conf_place place,
                   const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Adds what an error says, or that memory is out (EX_OSERR). Returns -1. */
+/* Adds the text of an error, or "out of memory" (EX_OSERR). Returns -1. */
 int dt_conf_note_error(struct dt_conf_notes *notes, struct dt_conf_place place,
                        const char *key, const struct dt_error *err);
 

@@ -103,7 +103,7 @@ enum dt_conf_strategy {
     DT_CONF_ZERO3,
     DT_CONF_BY_DEEPSPEED, /* only while a file is read */
 };
-enum { /* distributed.shard_group, beside numbers of ranks */
+enum { /* distributed.shard_group, if it is no number of ranks */
        DT_CONF_GROUP_AUTO = 0,
        DT_CONF_GROUP_NODE = -1,
        DT_CONF_GROUP_WORLD = -2,
@@ -246,7 +246,7 @@ struct dt_conf_rewards {
 
 /* Members are named like the keys and come from their definitions. Strings are
  * NUL-terminated and owned by the configuration; NULL means not given. Paths
- * are absolute. If the ratio beside a number of steps is above 0, the number is
+ * are absolute. A ratio above 0 decides the number of steps of its key:
  * ceil(ratio * all steps), set by dt_conf_resolve_steps.
  */
 struct dt_conf {

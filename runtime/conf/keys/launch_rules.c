@@ -298,7 +298,7 @@ const char *dt_conf_lint_variable(const char *name, const char *value,
     return NULL;
 }
 
-/* Whether a shell would expand what is written, and we do not. */
+/* Whether a shell would expand the text, and we do not. */
 static bool wants_expansion(const char *value)
 {
     if (strncmp(value, "~/", 2) == 0)

@@ -277,9 +277,9 @@ void dt_conf_reward_help(const struct dt_conf_key *key, char *buffer,
     }
 }
 
-/* --- what a key expects --- */
+/* --- the values that a key takes --- */
 
-/* Appends to the text in buffer; cuts what does not fit. */
+/* Appends to the text in buffer; cuts the rest. */
 #define APPEND(buffer, bytes, ...)                                             \
     snprintf((buffer) + strlen(buffer), (bytes)-strlen(buffer), __VA_ARGS__)
 

@@ -47,7 +47,7 @@ enum dt_conf_type {
 struct dt_conf_word {
     const char *name;
     long value;        /* for DT_CONF_SET an offset in struct dt_conf */
-    const char *waits; /* not supported yet: what this word needs */
+    const char *waits; /* not supported yet: the need of this word */
 };
 
 struct dt_conf_key {
@@ -114,7 +114,7 @@ bool dt_conf_is_used(const struct dt_conf *conf, const struct dt_conf_key *key);
  */
 void dt_conf_users(const struct dt_conf_key *key, char *buffer, size_t bytes);
 
-/* Writes what the key expects: "an integer from 1 to 64". */
+/* Writes the values that the key takes: "an integer from 1 to 64". */
 void dt_conf_key_expects(const struct dt_conf_key *key, char *buffer,
                          size_t bytes);
 
