@@ -328,20 +328,14 @@ static int start_door(struct choice *c, struct dt_error *err)
 static int exchange(struct choice *c, struct dt_error *err)
 {
     const struct dt_comm_world *world = c->world;
-    void *data;
-    size_t bytes;
     bool opens = world->rank == 0 || world->rank == c->other;
     if (list_own(&c->own, err) < 0 || (opens && open_door(c, err) < 0) ||
         world->fence(world->ctx, c->options->timeout_ms, err) < 0 ||
         dt_token_fetch(world, c->options->secret, c->token, err) < 0 ||
-        (opens && start_door(c, err) < 0) ||
-        world->get(world->ctx, c->target, hosts_key, &data, &bytes, err) < 0)
+        (opens && start_door(c, err) < 0))
         return -1;
-    memset(&c->theirs, 0, sizeof(c->theirs));
-    memcpy(&c->theirs, data,
-           bytes < sizeof(c->theirs) ? bytes : sizeof(c->theirs));
-    free(data);
-    return 0;
+    return dt_comm_fetch(world, c->target, hosts_key, &c->theirs,
+                         sizeof(c->theirs), err);
 }
 
 /* Is there a route to the target at `at`, from an address that its host does

@@ -33,7 +33,7 @@ typedef uint64_t dt_ticket_t;
 
 /* How a backend meets its peers before it has a network. All ranks pass the
  * same size and hosts. The functions are those of launch.h with `ctx` as
- * launch; the layers below launch do not know it.
+ * launch: comm is below launch and does not include it.
  */
 struct dt_comm_world {
     int rank, size;
@@ -54,8 +54,8 @@ struct dt_comm_options {
     const char *interface; /* NULL: the one that reaches rank 0 */
     int timeout_ms;
     int outage_ms;      /* 0: 15 s; never more than timeout_ms */
-    const char *secret; /* what all ranks know and no other user, besides what
-                           `world` brings; NULL: nothing */
+    const char *secret; /* known to all ranks and to no other user; mixed with
+                           the token that `world` brings; NULL: nothing */
     /* Prints a line for the user, from any thread; NULL: nobody does. */
     void (*warn)(const char *line);
     bool deterministic;       /* NCCL adds in one order, by rings */
@@ -74,7 +74,8 @@ struct dt_comm *dt_comm_create(const char *backend,
                                struct dt_error *err);
 
 /* Leaves in order; takes less than a second whatever the others do, and NCCL
- * six at most. What has not been waited for may be dropped. NULL is fine.
+ * six at most. Operations that nobody has waited for may be dropped. NULL is
+ * fine.
  */
 void dt_comm_destroy(struct dt_comm *comm);
 
@@ -107,11 +108,11 @@ const char *dt_comm_backend(const struct dt_comm *comm);
  */
 const char *dt_comm_host(const struct dt_comm *comm, int rank);
 
-/* v = op over ranks of v, in place. `wire` is what travels: DT_F32, or DT_BF16
- * for half the bytes (each contribution is rounded once, sums are made in
- * fp32, the result is rounded once; in a gloo world of more than 16 ranks, sums
- * also travel in fp32). v is DT_F32 or DT_BF16 (wire DT_BF16), or
- * DT_F64 for the few scalars of a step (wire is not looked at).
+/* v = op over ranks of v, in place. `wire` is the type that travels: DT_F32, or
+ * DT_BF16 for half the bytes (each contribution is rounded once, sums are made
+ * in fp32, the result is rounded once; in a gloo world of more than 16 ranks,
+ * sums also travel in fp32). v is DT_F32 or DT_BF16 (wire DT_BF16), or DT_F64
+ * for the few scalars of a step (wire is ignored).
  */
 int dt_comm_all_reduce(struct dt_comm *comm, struct dt_view v,
                        enum dt_reduce op, enum dt_dtype wire,
@@ -126,7 +127,8 @@ int dt_comm_reduce_scatter(struct dt_comm *comm, struct dt_view v,
 
 enum { DT_INT8_BLOCK = 128 }; /* elements with one scale */
 
-/* What the noise of rounding to 8 bits depends on, beside ranks of `comm`. */
+/* The noise of rounding to 8 bits depends on this and on the ranks of `comm`.
+ */
 struct dt_noise {
     uint64_t seed, step; /* step < 2^32 */
     uint64_t first;      /* number of the first element of v, among all that are
@@ -157,18 +159,17 @@ int dt_comm_all_gather_bf16(struct dt_comm *comm, struct dt_view v,
 int dt_comm_broadcast(struct dt_comm *comm, struct dt_view v, int root,
                       dt_ticket_t *ticket, struct dt_error *err);
 
-/* What options.stream does from here on comes after operation `ticket` and all
- * before it; on the cpu, where there is no stream, returns when they are done.
- * -1: EX_UNAVAILABLE with the operation, its size, and the rank and host of the
+/* Later work in options.stream comes after operation `ticket` and all before
+ * it; on the cpu, where there is no stream, returns when they are done. -1:
+ * EX_UNAVAILABLE with the operation, its size, and the rank and host of the
  * peer that was lost or did not answer within the time-out.
  */
 int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
                  struct dt_error *err);
 
-/* dt_event_wait for an event of options.stream that may stand behind
- * operations: fails as they do if a peer is lost or late. What a rank waits for
- * besides has to be waited for with this, or a lost peer means waiting for
- * ever.
+/* dt_event_wait for an event of options.stream that may come after operations:
+ * fails as they do if a peer is lost or late. Every other wait for the stream
+ * must use this too: after the loss of a peer, it would last for ever.
  */
 int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
                        struct dt_event *event, struct dt_error *err);
@@ -182,13 +183,13 @@ int dt_comm_barrier(struct dt_comm *comm, struct dt_error *err);
 int dt_comm_reduce_scalars(struct dt_comm *comm, double *values, size_t count,
                            enum dt_reduce op, struct dt_error *err);
 
-/* Before the memory of views of earlier operations is freed: lets go of what
- * the world and its groups have kept about it, such as leave for the network to
- * read it. What was started has been waited for. NULL is fine.
+/* Before the memory of views of earlier operations is freed: drops all that the
+ * world and its groups have kept about it, such as permission for the network
+ * to read it. The operations have been waited for. NULL is fine.
  */
 void dt_comm_forget_memory(struct dt_comm *comm);
 
-/* What connects the ranks: "gloo", or why there is nothing. */
+/* The library that connects the ranks: "gloo", or why there is none. */
 const char *dt_comm_library(void);
 
 #endif /* DT_COMM_COMM_H */

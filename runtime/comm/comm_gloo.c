@@ -191,7 +191,7 @@ static int run_op(struct dt_messages *m, const struct dt_op *op,
                                   : kinds[op->kind].small(m, op, err);
 }
 
-/* What a trace says of an operation. */
+/* An operation, as it appears in a trace. */
 static struct dt_span_detail span_detail(const struct gloo *g,
                                          const struct dt_op *op)
 {

@@ -64,7 +64,7 @@ int dt_messages_post(struct dt_messages *messages, const struct dt_op *op,
                      struct dt_error *err);
 
 /* Waits for one message, or for all that are not finished. -1: EX_UNAVAILABLE:
- * a rank is lost, or one that is waited for did not answer in time.
+ * a rank is lost, or an awaited one did not answer in time.
  */
 int dt_messages_finish(struct dt_messages *messages, size_t id,
                        struct dt_error *err);
@@ -99,7 +99,7 @@ void dt_reduce_widen(float *out, const uint16_t *in, size_t count);
  */
 struct dt_queue;
 
-/* What the thread does; all get the `ctx` of dt_queue_create. */
+/* The work of the thread; all functions get the `ctx` of dt_queue_create. */
 struct dt_queue_calls {
     /* one operation */
     int (*run)(void *ctx, const struct dt_op *op, struct dt_error *err);
@@ -113,8 +113,8 @@ struct dt_queue_calls {
 struct dt_queue *dt_queue_create(const struct dt_queue_calls *calls, void *ctx,
                                  struct dt_error *err);
 
-/* Waits for the operation that is running, if any, and ends the thread; what
- * has not begun is dropped. NULL is fine.
+/* Waits for the operation that is running, if any, and ends the thread;
+ * operations that have not begun are dropped. NULL is fine.
  */
 void dt_queue_destroy(struct dt_queue *queue);
 
@@ -163,7 +163,7 @@ int dt_direct_all_reduce(struct dt_messages *messages, const struct dt_op *op,
 int dt_pipeline_run(struct dt_messages *messages, const struct dt_op *op,
                     struct dt_error *err);
 
-/* int8.c: reduce_scatter_int8, which sends 8 bits. */
+/* int8.c: reduce_scatter_int8, with 8 bits on the wire. */
 int dt_scatter_int8(struct dt_messages *messages, const struct dt_op *op,
                     struct dt_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm_impl.h - what a backend of comm has to provide (private to comm/) */
+/* comm_impl.h - the interface of the backends of comm (private to comm/) */
 #ifndef DT_COMM_COMM_IMPL_H
 #define DT_COMM_COMM_IMPL_H
 
@@ -44,10 +44,10 @@ static inline size_t dt_op_part_first(size_t count, int size, int part)
     return count / n * p + (p < longer ? p : longer);
 }
 
-/* Start queues `op` behind the ones before it and returns at once; an
- * all-reduce of F64 comes as DT_OP_SCALARS where views are the host's
- * (wait_event is NULL). Wait as in comm.h; destroy gets NULL, or from
- * dt_comm_abandon the reason.
+/* Start queues `op` after the ones before it and returns at once; an all-reduce
+ * of F64 comes as DT_OP_SCALARS where views are the host's (wait_event is
+ * NULL). Wait as in comm.h; destroy gets NULL, or from dt_comm_abandon the
+ * reason.
  */
 struct dt_comm_backend {
     const char *name;
@@ -74,7 +74,7 @@ struct dt_comm {
     struct dt_comm *world;         /* of a group; NULL: this is one */
     int *ranks;                    /* (size) of a group, in the world */
     void *own;                     /* the backend's */
-    uint64_t runs; /* of a world: operations that were waited for at once */
+    uint64_t runs; /* of a world: operations waited for at once */
 };
 
 /* The rank in the world of a rank of `comm`. */
@@ -114,7 +114,7 @@ static inline size_t dt_int8_bytes(size_t count)
 void dt_int8_pack(void *out, const float *x, size_t count, size_t from,
                   int rank, const struct dt_noise *noise);
 
-/* acc(count) += what was packed, or = if `first`. */
+/* acc(count) += the packed elements, or = if `first`. */
 void dt_int8_add(float *acc, const void *packed, size_t count, bool first);
 
 #endif /* DT_COMM_COMM_IMPL_H */

@@ -78,7 +78,7 @@ static int swap_parts(struct dt_nccl_queue *queue, const struct dt_op *op,
     return 0;
 }
 
-/* Cuts the elements into what staging holds: an all-reduce into runs of
+/* Cuts the elements into pieces that staging holds: an all-reduce into runs of
  * neighbors, which are cut into parts; a reduce-scatter into the same slice of
  * each part.
  */
@@ -107,7 +107,7 @@ static int reduce_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
     return 0;
 }
 
-/* Gathers what was rounded before. */
+/* Gathers fp32 that was rounded to bf16 before. */
 static int gather_bf16(struct dt_nccl_queue *queue, const struct dt_op *op,
                        struct dt_error *err)
 {
@@ -207,7 +207,8 @@ enum {
     LEAVE_MS = 5000, /* for NCCL to close, when nothing is queued */
 };
 
-/* Begins operation started + 1: it comes after what is in the compute stream.
+/* Begins operation started + 1, which waits for all work now in the compute
+ * stream.
  */
 static int begin_operation(struct dt_nccl_queue *queue, const struct dt_op *op,
                            struct dt_error *err)
@@ -400,7 +401,7 @@ static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
     free(queue);
 }
 
-/* What NCCL reads from the environment, unless the user has said otherwise. */
+/* Sets the variables that NCCL reads, unless the user has. */
 static void set_variables(const struct dt_comm_options *options)
 {
     char name[64];
@@ -413,7 +414,7 @@ static void set_variables(const struct dt_comm_options *options)
     }
 }
 
-/* What the other ranks have to know of this one; a failure is part of it. */
+/* The facts about this rank that the others need; a failure is one of them. */
 static void find_facts(struct dt_nccl_facts *facts)
 {
     struct cudaDeviceProp properties;
@@ -534,8 +535,8 @@ static int join_world(struct dt_nccl_queue *queue,
     return rc;
 }
 
-/* What is not done by then will be stopped by force, and uses no memory after
- * that.
+/* Operations that are not done by then will be stopped by force, and use no
+ * memory after that.
  */
 static void nccl_forget(struct dt_comm *comm)
 {

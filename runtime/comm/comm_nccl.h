@@ -3,11 +3,11 @@
  * comm_nccl.h - operations queued to a stream of NCCL, and the host that
  * watches them (private to comm/)
  *
- * NCCL waits forever for a peer that is gone: the operation stays in the stream
- * and nothing says so. So the host never waits for the GPU alone: it looks at
- * the events of the stream, at what NCCL says, and at the connections between
- * the processes (peers.h), until one of them decides. One thread does all that,
- * the one that calls comm.
+ * NCCL waits forever for a peer that is gone: the operation stays in the
+ * stream, and no error is reported. So the host never waits for the GPU alone:
+ * it looks at the events of the stream, at the state of NCCL, and at the
+ * connections between the processes (peers.h), until one of them decides. One
+ * thread does all that, the one that calls comm.
  */
 #ifndef DT_COMM_COMM_NCCL_H
 #define DT_COMM_COMM_NCCL_H
@@ -58,10 +58,10 @@ int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err);
 struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
                                int id_count, struct dt_error *err);
 
-/* Begins to make a communicator of some ranks of `nccl`: those that call it
- * with the same color (0 or more), in the order of their keys; all ranks of
- * `nccl` call it. The call is through when it is for `nccl`, and then for the
- * new one. NULL and err: EX_UNAVAILABLE before NCCL 2.18.
+/* Begins to make a communicator of some ranks of `nccl`: of those with the same
+ * color (0 or more), in the order of their keys; all ranks of `nccl` call it.
+ * The call is through when it is for `nccl`, and then for the new one. NULL and
+ * err: EX_UNAVAILABLE before NCCL 2.18.
  */
 struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
                               int rank, int size, struct dt_error *err);
@@ -70,9 +70,9 @@ struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
 int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err);
 
 /* Ends the communicator in a thread of its own: in order, or else by force,
- * which frees the stream of what runs there. True if that is over within
- * `timeout_ms`; otherwise the thread is left behind, and what NCCL uses must
- * not be freed. NULL is fine.
+ * which removes its operations from the stream. True if that is over within
+ * `timeout_ms`; otherwise the thread goes on alone, and memory that NCCL uses
+ * must not be freed. NULL is fine.
  */
 bool dt_nccl_destroy(struct dt_nccl *nccl, bool in_order, int timeout_ms);
 
@@ -106,7 +106,7 @@ int dt_nccl_broadcast(struct dt_nccl *nccl, void *data, size_t bytes, int root,
 int dt_nccl_swap(struct dt_nccl *nccl, void *to, const void *from,
                  size_t part_bytes, cudaStream_t stream, struct dt_error *err);
 
-/* --- nccl_bootstrap.c: what ranks tell each other before they connect --- */
+/* --- nccl_bootstrap.c: facts that ranks exchange before they connect --- */
 
 enum {
     DT_NCCL_RANKS_PER_ID = 128, /* that connect to one root, at most */
@@ -130,7 +130,7 @@ struct dt_nccl_facts {
 int dt_nccl_id_count(int size, bool many_ids);
 int dt_nccl_root(int size, int id_count, int i);
 
-/* Fills what the environment says. */
+/* Fills in the members that come from the environment. */
 void dt_nccl_facts_init(struct dt_nccl_facts *facts);
 
 /* Exchanges facts, and the ids of those who make them, with one fence. Returns
@@ -201,8 +201,7 @@ static inline bool dt_nccl_queue_has_failed(const struct dt_nccl_queue *queue)
 int dt_nccl_check_cuda(cudaError_t rc, const char *call, struct dt_error *err);
 
 /* Ends the queue after an error: tells the other ranks, names the operation,
- * stops NCCL. `err` is what went wrong, and gets the words for the caller.
- * Always -1.
+ * stops NCCL. `err` is the error, and gets the words for the caller. Always -1.
  */
 int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err);
 
@@ -212,8 +211,8 @@ int dt_nccl_queue_fail(struct dt_nccl_queue *queue, struct dt_error *err);
 int dt_nccl_queue_watch(struct dt_nccl_queue *queue, struct dt_error *err);
 
 /* Waits until the last call for `nccl` is through, so that the next one may be
- * made. `rc` is what it returned, with err if that was -1. -1: the queue has
- * failed.
+ * made. `rc` is the result of that call, with err if it was -1. -1: the queue
+ * has failed.
  */
 int dt_nccl_queue_wait_call(struct dt_nccl_queue *queue, struct dt_nccl *nccl,
                             int rc, struct dt_error *err);
@@ -226,8 +225,8 @@ bool dt_nccl_queue_end(struct dt_nccl_queue *queue, bool in_order,
 int dt_nccl_queue_finish(struct dt_nccl_queue *queue, uint64_t n,
                          struct dt_error *err);
 
-/* Waits for what is queued, and not for peers that are late: true if all
- * was done within `timeout_ms`.
+/* Waits for all queued operations, but not for peers that are late: true if all
+ * were done within `timeout_ms`.
  */
 bool dt_nccl_queue_drain(struct dt_nccl_queue *queue, int timeout_ms);
 

@@ -26,8 +26,8 @@ static int neighbor(const struct dt_op *op, int i)
     return (op->on->rank + i) % op->on->size;
 }
 
-/* Sends the `bytes` bytes of `mine` to all others, and waits until what rank r
- * has sent is at workspace + bytes * r.
+/* Sends the `bytes` bytes of `mine` to all others, and waits until those of
+ * rank r are at workspace + bytes * r.
  */
 static int exchange(struct dt_messages *m, const struct dt_op *op, void *mine,
                     size_t bytes, char *workspace, struct dt_error *err)
@@ -161,8 +161,8 @@ int dt_direct_all_gather(struct dt_messages *m, const struct dt_op *op,
     return dt_messages_finish_all(m, err);
 }
 
-/* What is small, or has one receiver, goes there at once. Otherwise the root
- * hands each rank its part, and all pass their parts on.
+/* A small view, or one with a single receiver, is sent as a whole. Otherwise
+ * the root hands each rank its part, and all pass their parts on.
  */
 int dt_direct_broadcast(struct dt_messages *m, const struct dt_op *op,
                         struct dt_error *err)
@@ -193,8 +193,8 @@ int dt_direct_broadcast(struct dt_messages *m, const struct dt_op *op,
  *
  * Step s posts the messages of chunk s, adds chunk s - (WINDOW - 1) of this
  * rank's own part, and takes the results of chunk s - (2 * WINDOW - 1) of all
- * the other parts. A rank only ever waits for what the others have posted in
- * steps before its own, so nobody waits in a circle.
+ * the other parts. A rank only ever waits for messages that the others have
+ * posted in steps before its own, so nobody waits in a circle.
  */
 
 enum {
@@ -204,7 +204,7 @@ enum {
     DEPTH = 2 * WINDOW,
 };
 
-/* What a message carries. */
+/* The content of a message. */
 enum role {
     TO_OWNER,   /* a contribution of this rank */
     FROM_RANK,  /* a contribution to this rank's part */

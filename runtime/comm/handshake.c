@@ -42,7 +42,7 @@ static int64_t get_rank(const uint8_t *from)
     return le32toh(word);
 }
 
-/* What a side proves with that it knows the token. */
+/* The proof of one side that it knows the token. */
 static void prove(const struct dt_handshake *h, enum part part,
                   uint8_t proof[DT_SIPHASH_BYTES])
 {
@@ -175,12 +175,30 @@ const char *dt_handshake_error(int error)
                            : strerror(error);
 }
 
+int dt_comm_fetch(const struct dt_comm_world *world, int rank, const char *key,
+                  void *into, size_t bytes, struct dt_error *err)
+{
+    void *data;
+    size_t found;
+    if (world->get(world->ctx, rank, key, &data, &found, err) < 0)
+        return -1;
+    if (found == bytes)
+        memcpy(into, data, bytes);
+    free(data);
+    if (found != bytes)
+        return dt_error_set(err, EX_SOFTWARE,
+                            "rank %d has put %zu bytes as %s, not %zu: do all "
+                            "ranks run the same disttrain?",
+                            rank, found, key, bytes);
+    return 0;
+}
+
 static const char *const token_key = "dt.comm.token";
 
-/* What rank 0 says. */
+/* The message of rank 0 to all. */
 struct offer {
     uint8_t drawn[DT_SIPHASH_BYTES];
-    uint8_t mixed; /* whether it has a secret, which mpirun's ranks have not */
+    uint8_t mixed; /* whether it has a secret; ranks of mpirun have none */
 };
 
 int dt_token_offer(const struct dt_comm_world *world, const char *secret,
@@ -199,18 +217,8 @@ int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
                    struct dt_token *token, struct dt_error *err)
 {
     struct offer offer;
-    void *data;
-    size_t bytes;
-    if (world->get(world->ctx, 0, token_key, &data, &bytes, err) < 0)
+    if (dt_comm_fetch(world, 0, token_key, &offer, sizeof(offer), err) < 0)
         return -1;
-    if (bytes == sizeof(offer))
-        memcpy(&offer, data, bytes);
-    free(data);
-    if (bytes != sizeof(offer))
-        return dt_error_set(err, EX_SOFTWARE,
-                            "rank 0 has put %zu bytes as %s, not %zu: do all "
-                            "ranks run the same disttrain?",
-                            bytes, token_key, sizeof(offer));
     memcpy(token->key, offer.drawn, sizeof(offer.drawn));
     if (offer.mixed && !secret)
         return dt_error_set(err, EX_CONFIG,

@@ -148,7 +148,7 @@ struct segment {
     char *in;           /* sums of another rank */
 };
 
-/* What the segment has of part q of the view. */
+/* The elements of part q of the view in this segment. */
 static struct dt_view in_view(const struct log_rounds *x,
                               const struct segment *g, int q)
 {

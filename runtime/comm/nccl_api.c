@@ -21,7 +21,7 @@ enum {
 
 static const char *const library_name = "libnccl.so.2";
 
-/* What is needed of the library, by the name without "nccl". */
+/* Functions that NCCL must have, named without "nccl". */
 #define NEEDED(F)                                                              \
     F(GetVersion)                                                              \
     F(GetErrorString)                                                          \
@@ -41,7 +41,7 @@ static const char *const library_name = "libnccl.so.2";
     F(GroupStart)                                                              \
     F(GroupEnd)
 
-/* What may be missing: NULL then. */
+/* Functions that it may have; NULL if it has not. */
 #define WANTED(F)                                                              \
     F(CommInitRankScalable)                                                    \
     F(CommSplit)                                                               \
@@ -86,7 +86,7 @@ static int failed(struct dt_nccl *nccl, const char *call, ncclResult_t rc,
                         length > 0 ? more : "");
 }
 
-/* The call may go on behind the scenes: see dt_nccl_state. */
+/* The call may still be going on: see dt_nccl_state. */
 static int called(struct dt_nccl *nccl, const char *call, ncclResult_t rc,
                   struct dt_error *err)
 {

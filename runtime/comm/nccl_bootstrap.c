@@ -62,25 +62,6 @@ static int offer_ids(const struct dt_comm_world *world, int id_count,
     return 0;
 }
 
-/* Copies `bytes` bytes that `rank` has put. */
-static int get(const struct dt_comm_world *world, int rank, const char *key,
-               void *into, size_t bytes, struct dt_error *err)
-{
-    void *data;
-    size_t found;
-    if (world->get(world->ctx, rank, key, &data, &found, err) < 0)
-        return -1;
-    if (found == bytes)
-        memcpy(into, data, bytes);
-    free(data);
-    if (found != bytes)
-        return dt_error_set(err, EX_SOFTWARE,
-                            "rank %d has put %zu bytes as %s, not %zu: do all "
-                            "ranks run the same disttrain?",
-                            rank, found, key, bytes);
-    return 0;
-}
-
 /* The names of two hosts; world->host may write over the one before. */
 struct hosts {
     char a[256], b[256];
@@ -170,14 +151,14 @@ static int exchange(const struct dt_comm_world *world,
         world->fence(world->ctx, timeout_ms, err) < 0)
         return -1;
     for (int r = 0; r < world->size; r++)
-        if (get(world, r, facts_key, &all[r], sizeof(*all), err) < 0)
+        if (dt_comm_fetch(world, r, facts_key, &all[r], sizeof(*all), err) < 0)
             return -1;
     if (judge(world, all, err) < 0)
         return -1;
     for (int i = 0; i < id_count; i++) {
         key_of(key, "", i);
-        if (get(world, dt_nccl_root(world->size, id_count, i), key, &ids[i],
-                sizeof(ids[i]), err) < 0)
+        if (dt_comm_fetch(world, dt_nccl_root(world->size, id_count, i), key,
+                          &ids[i], sizeof(ids[i]), err) < 0)
             return -1;
     }
     return 0;

@@ -7,7 +7,7 @@
 
 enum {
     LOOK_MS = 50,   /* how often a waiting rank looks at all the others */
-    HEAR_MS = 1000, /* for the watch to hear what NCCL knows already */
+    HEAR_MS = 1000, /* for the watch to hear of a loss that NCCL knows */
     ABORT_MS = 500, /* for NCCL to let go of the GPU */
     SPIN_US = 200,  /* most calls are through by then */
 };
@@ -64,7 +64,8 @@ static int event_passed(cudaEvent_t event, struct dt_error *err)
     return dt_nccl_check_cuda(rc, "cudaEventQuery", err) < 0 ? -1 : 1;
 }
 
-/* Counts what has been done, and since when the next one could be. */
+/* Counts the finished operations, and notes since when the next one could run.
+ */
 static int count_finished(struct dt_nccl_queue *queue, struct dt_error *err)
 {
     int rc;
@@ -124,7 +125,7 @@ static int look_at_clock(struct dt_nccl_queue *queue, double now,
 }
 
 /* NCCL has failed, with the words in err: because a rank is lost, in most
- * cases. Then err becomes what the watch knows.
+ * cases. Then err becomes the error of the watch.
  */
 static int name_lost_rank(struct dt_nccl_queue *queue, struct dt_error *err)
 {
@@ -140,7 +141,7 @@ static int name_lost_rank(struct dt_nccl_queue *queue, struct dt_error *err)
     return -1;
 }
 
-/* What NCCL says of all communicators. */
+/* -1: one of the communicators has failed. */
 static int look_at_nccl(struct dt_nccl_queue *queue, struct dt_error *err)
 {
     int rc = dt_nccl_state(queue->nccl, err);

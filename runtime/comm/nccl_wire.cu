@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(BLOCK)
     store<W>(view + at, x, range.left(at));
 }
 
-/* The greater one; what is not a number stays, as on the cpu. */
+/* The greater one; a NaN stays, as on the cpu. */
 __device__ float greater(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -202,7 +202,7 @@ enum {
     MOST = 127,
 };
 
-/* What the random words depend on. */
+/* The random words depend on these. */
 struct Noise {
     uint32_t key[2], step, place;
     uint64_t first;

@@ -4,9 +4,9 @@
  * for comm/ only
  *
  * NCCL's own sums of bf16 are rounded at every hop. Here each rank sends part r
- * of its elements, rounded once, to rank r; that rank adds what it gets in the
- * order of ranks in fp32 and rounds the sum once. So the bits are those of the
- * backend gloo, whatever the topology.
+ * of its elements, rounded once, to rank r; that rank adds the contributions in
+ * the order of ranks in fp32 and rounds the sum once. So the bits are those of
+ * the backend gloo, whatever the topology.
  */
 #ifndef DT_COMM_NCCL_WIRE_H
 #define DT_COMM_NCCL_WIRE_H
@@ -19,8 +19,8 @@ extern "C" {
 
 /* The elements of a view that are sent at a time, `parts` parts of them:
  * element i of part p is first + p * stride + i in the view, and p * length + i
- * in bf16 staging memory (16-byte aligned). What would be at `end` or behind it
- * is not there; length is a multiple of 8.
+ * in bf16 staging memory (16-byte aligned). Elements at `end` or after it do
+ * not exist; length is a multiple of 8.
  */
 struct dt_wire {
     struct dt_view view; /* F32 or BF16 */
@@ -29,8 +29,8 @@ struct dt_wire {
     size_t length;
 };
 
-/* All queued to `stream`. narrow: staging = the view, rounded; 0 for what is
- * not there.
+/* All queued to `stream`. narrow: staging = the view, rounded; 0 for elements
+ * that do not exist.
  */
 void dt_wire_narrow(struct dt_stream *stream, const struct dt_wire *wire,
                     void *staging);

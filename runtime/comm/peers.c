@@ -87,7 +87,7 @@ enum {
     FAREWELL_MS = 300,  /* for last words to get out */
     OUTAGE_MS = 15000,  /* by default */
     CONNECT_MS = 60000, /* for a rank that has offered its address */
-    SPARE_FILES = 32,   /* for what else the process opens */
+    SPARE_FILES = 32,   /* for other files of the process */
 };
 
 static const uint64_t last_words_slot = UINT64_MAX;
@@ -114,7 +114,7 @@ static int peer_lost(const struct dt_peers *p, int peer, const char *why,
     return dt_peers_about(p, peer, err, ": %s", why);
 }
 
-/* The error that rank r has left behind: its own, or of a rank that it lost,
+/* The error in the last words of rank r: its own, or of a rank that it lost,
  * with the first who saw it.
  */
 static int relay_last_words(const struct dt_peers *p, int r,
@@ -135,7 +135,7 @@ static int relay_last_words(const struct dt_peers *p, int r,
     return -1;
 }
 
-/* The last words of a rank if there are any, otherwise what happened to the
+/* The last words of a rank if there are any, otherwise the state of the
  * connection.
  */
 int dt_peers_look(struct dt_peers *p, struct dt_error *err)
@@ -321,20 +321,6 @@ int dt_peers_connect(struct dt_peers *p, int peer,
                          last_words_slot, 0, sizeof(p->others[peer]), err);
 }
 
-/* Where rank r listens. */
-static int fetch_address(const struct dt_comm_world *world, int r,
-                         union dt_net_address *at, struct dt_error *err)
-{
-    void *data;
-    size_t bytes;
-    if (world->get(world->ctx, r, address_key, &data, &bytes, err) < 0)
-        return -1;
-    memset(at, 0, sizeof(*at));
-    memcpy(at, data, bytes < sizeof(*at) ? bytes : sizeof(*at));
-    free(data);
-    return 0;
-}
-
 /* Connects to the ranks of p->links. */
 static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
                          struct dt_error *err)
@@ -347,14 +333,15 @@ static int connect_links(struct dt_peers *p, const struct dt_comm_world *world,
         start_listening(p, err) < 0)
         return -1;
     for (int i = 0; i < p->links.count; i++)
-        if (fetch_address(world, p->links.peers[i], &at, err) < 0 ||
+        if (dt_comm_fetch(world, p->links.peers[i], address_key, &at,
+                          sizeof(at), err) < 0 ||
             dt_peers_connect(p, p->links.peers[i], &at, err) < 0)
             return -1;
     dt_peers_stop_listening(p);
     return 0;
 }
 
-/* Memory for what the ranks may say. */
+/* Memory for the last words of all ranks. */
 static int allocate(struct dt_peers *p, struct dt_error *err)
 {
     size_t n = (size_t)p->size;

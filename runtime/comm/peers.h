@@ -26,13 +26,13 @@
  * that would be W * W connections, it is connected to the ranks before and
  * after it by a power of two, around the world: collectives use these
  * (comm_gloo.h), and so does the news of a loss, which reaches every rank over
- * at most log2 W others. A group adds what it needs, by the same rule
- * (comm_gloo.c). So 128 nodes of 8 ranks, with a group for each node and each
- * rail, take 38 connections a rank.
+ * at most log2 W others. A group adds the connections that it lacks, by the
+ * same rule (comm_gloo.c). So 128 nodes of 8 ranks, with a group for each node
+ * and each rail, take 38 connections a rank.
  */
 
 enum {
-    DT_LINKS_ALL = 16, /* ranks of which each is connected to each */
+    DT_LINKS_ALL = 16, /* most ranks that are all connected to each other */
 };
 
 struct dt_links {
@@ -158,7 +158,7 @@ void dt_peers_leave(struct dt_peers *peers, const struct dt_error *why);
  * from 1, on every rank alike. All functions belong to the thread of the peers.
  */
 
-/* What a rank announces. */
+/* An announcement. */
 struct dt_arrival {
     uint64_t place; /* the operation in which it waits; 0: none yet */
     char what[56];  /* its description */
@@ -192,8 +192,8 @@ int dt_arrivals_open(struct dt_arrivals *arrivals, int rank,
 /* After the transport is closed; zeroed is fine. */
 void dt_arrivals_fini(struct dt_arrivals *arrivals);
 
-/* Reads what has been received. True if another rank waits in operation
- * `place` or a later one.
+/* Reads the announcements received so far. True if another rank waits in
+ * operation `place` or a later one.
  */
 bool dt_arrivals_receive(struct dt_arrivals *arrivals, uint64_t place);
 

@@ -32,6 +32,14 @@ struct dt_queue {
     struct dt_error failure;
 };
 
+/* The mutex is held. */
+static void fail(struct dt_queue *q, const struct dt_error *err)
+{
+    q->failed = true;
+    q->failure = *err;
+    pthread_cond_broadcast(&q->done);
+}
+
 /* Waits for work, for a while if there is something to do meanwhile. */
 static void queue_rest(struct dt_queue *q)
 {
@@ -47,11 +55,8 @@ static void queue_rest(struct dt_queue *q)
     pthread_mutex_unlock(&q->mutex);
     rc = q->calls.idle(q->ctx, &err);
     pthread_mutex_lock(&q->mutex);
-    if (rc < 0) {
-        q->failed = true;
-        q->failure = err;
-        pthread_cond_broadcast(&q->done);
-    }
+    if (rc < 0)
+        fail(q, &err);
 }
 
 /* Takes the next item; NULL when it is time to stop. */
@@ -83,10 +88,8 @@ static void *queue_main(void *arg)
         free(item);
         pthread_mutex_lock(&q->mutex);
         q->finished++;
-        if (rc < 0) {
-            q->failed = true;
-            q->failure = err;
-        }
+        if (rc < 0)
+            fail(q, &err);
         pthread_cond_broadcast(&q->done);
     }
     pthread_mutex_unlock(&q->mutex);

@@ -17,7 +17,7 @@
 
 enum {
     AT_ONCE = 32, /* accepted before guests are looked at again */
-    LISTENER = 0, /* places in the list of what is waited for */
+    LISTENER = 0, /* places in the list of polled files */
     WAKE = 1,
     FIRST_GUEST = 2,
 };
@@ -42,7 +42,7 @@ struct dt_rendezvous {
     struct dt_rendezvous_options options;
     bool runs;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards the next three */
     pthread_cond_t arrived;
     struct arrival *arrivals;
     size_t arrival_count;

@@ -16,44 +16,50 @@
 
 /* --- handshake.c: two ranks prove that they know the token of their run ---
  *
- *     who connects:  who he is and whom he looks for, a number drawn at random
- *     who listens:   another such number, and a hash of all that is above
+ *     who connects:  its rank and the one that it looks for, a random number
+ *     who listens:   another random number, and a hash of all that is above
  *     who connects:  a hash of the same
  *     who listens:   welcome
  *
  * The key of the hashes is the token, and each side has a word of its own in
- * them. So what one side has said proves nothing in the place of the other, and
- * what was said in one connection proves nothing in the next. No byte of the
- * token leaves the host, and no byte behind the handshake is read.
+ * them. So a message of one side proves nothing in the place of the other, and
+ * a message of one connection proves nothing in the next. No byte of the token
+ * leaves the host, and no byte after the handshake is read.
  *
  * A handshake neither blocks nor waits, so that one thread can have many.
  */
 
-/* The secret of a run, which all of its ranks know, and nobody else. Rank 0
+/* The secret of a run, known to all of its ranks and to nobody else. Rank 0
  * draws it, and the launcher brings it to the others, as it does addresses. A
- * PMIx server that listens on TCP believes who says that it is the user; so
- * what srun has put into the environment is mixed into it.
+ * PMIx server that listens on TCP believes anybody who claims to be the user;
+ * so a secret that srun has put into the environment is mixed into it.
  */
 struct dt_token {
     uint8_t key[DT_SIPHASH_BYTES];
 };
 
+/* Copies the `bytes` bytes that `rank` has put as `key` before the last fence.
+ * -1: an error of the launcher, or EX_SOFTWARE for another number of bytes.
+ */
+int dt_comm_fetch(const struct dt_comm_world *world, int rank, const char *key,
+                  void *into, size_t bytes, struct dt_error *err);
+
 /* Draws the token on rank 0, and offers it: all have it after the next fence.
- * -1: EX_OSERR, or what the launcher says.
+ * -1: EX_OSERR, or an error of the launcher.
  */
 int dt_token_offer(const struct dt_comm_world *world, const char *secret,
                    struct dt_error *err);
 
 /* Fetches the token, after a fence, and mixes `secret` into it, if rank 0 has
- * one (NULL: none). -1: what the launcher says; EX_SOFTWARE, that is no token;
- * EX_CONFIG, only rank 0 has a secret.
+ * one (NULL: none). -1: an error of the launcher; EX_SOFTWARE, that is no
+ * token; EX_CONFIG, only rank 0 has a secret.
  */
 int dt_token_fetch(const struct dt_comm_world *world, const char *secret,
                    struct dt_token *token, struct dt_error *err);
 
 enum {
     DT_HANDSHAKE_HELLO_BYTES = 32,
-    DT_HANDSHAKE_MOST_BYTES = 32, /* that one side says at once */
+    DT_HANDSHAKE_MOST_BYTES = 32, /* of one part of a handshake */
 };
 
 struct dt_handshake {
@@ -79,14 +85,14 @@ void dt_handshake_begin(struct dt_handshake *handshake,
 /* Continues with the socket as far as that goes. 1: both sides have proved that
  * they know the token, and handshake->peer is the other one; 0: more is to
  * come, see dt_handshake_sends; -1 and an errno: ECONNRESET if the other side
- * has gone, EPROTO if it does not know the token, or what the kernel says.
+ * has gone, EPROTO if it does not know the token, or one of the kernel.
  */
 int dt_handshake_continue(struct dt_handshake *handshake, int fd);
 
 /* Does it wait until it can send, and not until it can receive? */
 bool dt_handshake_sends(const struct dt_handshake *handshake);
 
-/* What such an errno means: "it does not know the token of this run". */
+/* Describes such an errno: "it does not know the token of this run". */
 const char *dt_handshake_error(int error);
 
 /* --- rendezvous.c: where a rank listens ---
@@ -114,7 +120,7 @@ struct dt_rendezvous *dt_rendezvous_listen(const union dt_net_address *at,
 /* The port. */
 unsigned dt_rendezvous_port(const struct dt_rendezvous *rendezvous);
 
-/* Who listens, and for what. */
+/* The rank that listens, and the connections that it expects. */
 struct dt_rendezvous_options {
     const struct dt_token *token;
     int rank, size;
@@ -134,7 +140,7 @@ int dt_rendezvous_start(struct dt_rendezvous *rendezvous,
 int dt_rendezvous_take(struct dt_rendezvous *rendezvous, int peer, int ms,
                        struct dt_error *err);
 
-/* Stops listening, and closes what was not taken; NULL is fine. */
+/* Stops listening, and closes connections that were not taken; NULL is fine. */
 void dt_rendezvous_close(struct dt_rendezvous *rendezvous);
 
 /* --- address.c: connections to where another rank listens ---
@@ -163,7 +169,7 @@ struct dt_reach_times {
 
 /* Connects to the first of addresses[count] at which the peer proves to be one,
  * in the order of the array. Returns its place, and the socket *fd, which does
- * not block and is the caller's. -1: EX_UNAVAILABLE, with what came from each.
+ * not block and is the caller's. -1: EX_UNAVAILABLE, with the answer of each.
  */
 int dt_reach_first(const struct dt_reach *who,
                    const union dt_net_address *addresses, int count,
@@ -191,10 +197,10 @@ struct dt_address_list {
     unsigned port; /* of the host's door, see below */
 };
 
-/* Fills the list with what other hosts may reach of the interfaces `all`: those
- * of the largest reach first, among them those of the interface `first` (NULL:
- * none is preferred). Addresses that name no interface of the other host, such
- * as fe80::1, are left out.
+/* Fills the list with those addresses of the interfaces `all` that other hosts
+ * may reach: the ones of the largest reach first, among them those of the
+ * interface `first` (NULL: none is preferred). Addresses that name no interface
+ * of the other host, such as fe80::1, are left out.
  */
 void dt_address_list(const struct ifaddrs *all, const char *first,
                      struct dt_address_list *list);

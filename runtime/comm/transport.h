@@ -45,8 +45,8 @@ struct dt_transport *dt_transport_create(int rank, int size, int outage_ms,
 int dt_transport_add(struct dt_transport *transport, int peer, int fd,
                      struct dt_error *err);
 
-/* Closes the connections; what was sent still arrives. After that no buffer is
- * read or written any more.
+/* Closes the connections; messages that were sent still arrive. After that no
+ * buffer is read or written any more.
  */
 void dt_transport_close(struct dt_transport *transport);
 

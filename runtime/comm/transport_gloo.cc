@@ -2,15 +2,15 @@
 /*
  * transport_gloo.cc - the connections of gloo, for callers in C
  *
- * Four things are worked around by deriving from gloo's classes. It takes who
- * connects first for a rank: so it gets connections that were made elsewhere,
- * and what it listens on is closed before anybody is heard. A connection
- * that breaks in the middle of a message does not wake the one who waits for
- * that message, and a wait that times out breaks all connections: so a buffer
- * waits on gloo's own condition variable, but in slices, and a time-out is no
- * failure. Gloo does not notice a host that goes silent: so the sockets are
- * taught to. And its thread polls without a pause while another one sends: so a
- * connection that is in use makes it sleep.
+ * Four things are worked around by deriving from gloo's classes. Gloo takes
+ * whoever connects first for a rank: so it gets connections that were made
+ * elsewhere, and the socket on which it listens is closed before anybody is
+ * heard. A connection that breaks in the middle of a message does not wake the
+ * one who waits for that message, and a wait that times out breaks all
+ * connections: so a buffer waits on gloo's own condition variable, but in
+ * slices, and a time-out is no failure. Gloo does not notice a host that goes
+ * silent: so the sockets are told to. And its thread polls without a pause
+ * while another one sends: so a connection that is in use makes it sleep.
  */
 #include "config.h"
 
@@ -45,7 +45,7 @@
 namespace tcp = gloo::transport::tcp;
 
 enum {
-    IN_USE_US = 50, /* about what a send to a socket takes */
+    IN_USE_US = 50, /* about as long as a send to a socket takes */
 };
 
 namespace

@@ -7,16 +7,8 @@
 
 enum { ALIGN = 256 };
 
-/* A buffer being divided into tensors. */
-struct arena {
-    struct dt_buffer *buf; /* NULL: only count */
-    enum dt_dtype compute;
-    size_t used, peak; /* bytes; SIZE_MAX once they overflow */
-};
-
-/* The next rows x cols elements. */
-static struct dt_view take_typed(struct arena *arena, enum dt_dtype dtype,
-                                 size_t rows, size_t cols)
+struct dt_view dt_arena_take(struct dt_arena *arena, enum dt_dtype dtype,
+                             size_t rows, size_t cols)
 {
     size_t count, bytes, first = arena->used;
     size_t size = dt_dtype_bytes(dtype);
@@ -30,23 +22,23 @@ static struct dt_view take_typed(struct arena *arena, enum dt_dtype dtype,
     return (struct dt_view){arena->buf, first / size, count, dtype};
 }
 
-static struct dt_view take_compute(struct arena *arena, size_t rows,
+static struct dt_view take_compute(struct dt_arena *arena, size_t rows,
                                    size_t cols)
 {
-    return take_typed(arena, arena->compute, rows, cols);
+    return dt_arena_take(arena, arena->compute, rows, cols);
 }
 
-static struct dt_norm take_norm(struct arena *arena,
+static struct dt_norm take_norm(struct dt_arena *arena,
                                 const struct dt_model_config *config, size_t N)
 {
     struct dt_norm norm = {.out = take_compute(arena, N, config->n_embd),
-                           .rstd = take_typed(arena, DT_F32, N, 1)};
+                           .rstd = dt_arena_take(arena, DT_F32, N, 1)};
     if (config->family->centered)
-        norm.mean = take_typed(arena, DT_F32, N, 1);
+        norm.mean = dt_arena_take(arena, DT_F32, N, 1);
     return norm;
 }
 
-static void take_block(struct arena *arena, struct dt_block *block,
+static void take_block(struct dt_arena *arena, struct dt_block *block,
                        const struct dt_acts *acts,
                        const struct dt_acts_for *plan, size_t N)
 {
@@ -56,15 +48,15 @@ static void take_block(struct arena *arena, struct dt_block *block,
     const struct dt_family *family = config->family;
     block->qkv = take_compute(arena, N, queries + 2 * keys);
     block->attention = take_compute(arena, N, queries);
-    block->lse = take_typed(arena, DT_F32, N, config->n_head);
+    block->lse = dt_arena_take(arena, DT_F32, N, config->n_head);
     block->x_mid = take_compute(arena, N, config->n_embd);
     block->fc = take_compute(
         arena, N, family->centered ? config->n_inner : 2 * config->n_inner);
     if (family->post_norm) {
         block->out = take_compute(arena, N, config->n_embd);
         block->proj = take_compute(arena, N, config->n_embd);
-        block->out_rstd = take_typed(arena, DT_F32, N, 1);
-        block->proj_rstd = take_typed(arena, DT_F32, N, 1);
+        block->out_rstd = dt_arena_take(arena, DT_F32, N, 1);
+        block->proj_rstd = dt_arena_take(arena, DT_F32, N, 1);
     }
     block->norm_1 = block->norm_2 = acts->norm;
     block->act = (struct dt_view){0};
@@ -77,7 +69,7 @@ static void take_block(struct arena *arena, struct dt_block *block,
     }
 }
 
-static void take_blocks(struct arena *arena, struct dt_block *blocks,
+static void take_blocks(struct dt_arena *arena, struct dt_block *blocks,
                         const struct dt_acts *acts,
                         const struct dt_acts_for *plan, size_t N)
 {
@@ -139,7 +131,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
     return most;
 }
 
-static void take_attention(struct arena *arena, struct dt_acts *acts,
+static void take_attention(struct dt_arena *arena, struct dt_acts *acts,
                            const struct dt_acts_for *plan, size_t N)
 {
     size_t NH = plan->config->n_head, NKV = plan->config->n_kv_head;
@@ -147,43 +139,43 @@ static void take_attention(struct arena *arena, struct dt_acts *acts,
     enum dt_head_norm norm = plan->config->family->head_norm;
     if (norm != DT_HEAD_NORM_NONE) {
         acts->heads = take_compute(arena, N, (NH + 2 * NKV) * HS);
-        acts->head_rstd = take_typed(arena, DT_F32, N,
-                                     norm == DT_HEAD_NORM_ALL ? 2 : NH + NKV);
+        acts->head_rstd = dt_arena_take(
+            arena, DT_F32, N, norm == DT_HEAD_NORM_ALL ? 2 : NH + NKV);
     }
     if (plan->options->train) {
         acts->d_attention = take_compute(arena, N, NH * HS);
         acts->d_qkv = take_compute(arena, N, (NH + 2 * NKV) * HS);
         acts->attention_workspace =
-            take_typed(arena, DT_F32, attention_workspace_of(plan), 1);
+            dt_arena_take(arena, DT_F32, attention_workspace_of(plan), 1);
     }
 }
 
-static void take_values(struct arena *arena, struct dt_acts *acts,
+static void take_values(struct dt_arena *arena, struct dt_acts *acts,
                         const struct dt_acts_for *plan, size_t N)
 {
     size_t C = plan->config->n_embd;
     acts->picked = take_compute(arena, N, C);
     acts->d_picked = take_compute(arena, N, C + 1);
-    acts->value = take_typed(arena, DT_F32, N, 1);
-    acts->collision = take_typed(arena, DT_F32, N, 1);
-    acts->lse = take_typed(arena, DT_F32, N, 1);
-    acts->weight = take_typed(arena, DT_F32, N, 1);
+    acts->value = dt_arena_take(arena, DT_F32, N, 1);
+    acts->collision = dt_arena_take(arena, DT_F32, N, 1);
+    acts->lse = dt_arena_take(arena, DT_F32, N, 1);
+    acts->weight = dt_arena_take(arena, DT_F32, N, 1);
     if (plan->options->entropies || plan->options->logits)
-        acts->entropy = take_typed(arena, DT_F32, N, 1);
+        acts->entropy = dt_arena_take(arena, DT_F32, N, 1);
     if (plan->options->entropies)
-        acts->entropy_weight = take_typed(arena, DT_F32, N, 1);
+        acts->entropy_weight = dt_arena_take(arena, DT_F32, N, 1);
     if (plan->options->logits) {
-        acts->mean = take_typed(arena, DT_F32, N, 1);
-        acts->likeliest = take_typed(arena, DT_F32, N, 1);
+        acts->mean = dt_arena_take(arena, DT_F32, N, 1);
+        acts->likeliest = dt_arena_take(arena, DT_F32, N, 1);
     }
     if (plan->config->value_head) {
-        acts->score = take_typed(arena, DT_F32, N, 1);
-        acts->score_weight = take_typed(arena, DT_F32, N, 1);
+        acts->score = dt_arena_take(arena, DT_F32, N, 1);
+        acts->score_weight = dt_arena_take(arena, DT_F32, N, 1);
     }
 }
 
 /* The workspace of the loss is that of the largest batch, as attention's is. */
-static void take_head(struct arena *arena, struct dt_acts *acts,
+static void take_head(struct dt_arena *arena, struct dt_acts *acts,
                       const struct dt_acts_for *plan, size_t N)
 {
     const struct dt_model_options *options = plan->options;
@@ -194,13 +186,13 @@ static void take_head(struct arena *arena, struct dt_acts *acts,
             count = plan->ops->loss_workspace(options->compute,
                                               options->B * options->T, C, V,
                                               options->whole_head);
-        acts->logits = take_typed(arena, DT_F32, count > V ? count : V, 1);
+        acts->logits = dt_arena_take(arena, DT_F32, count > V ? count : V, 1);
     }
     if (options->values)
         take_values(arena, acts, plan, N);
 }
 
-static void take_adapter(struct arena *arena, struct dt_acts *acts,
+static void take_adapter(struct dt_arena *arena, struct dt_acts *acts,
                          const struct dt_acts_for *plan, size_t N)
 {
     const struct dt_model_adapter *adapter = &plan->options->adapter;
@@ -208,7 +200,7 @@ static void take_adapter(struct arena *arena, struct dt_acts *acts,
     size_t widest = config->n_embd, heads = config->n_head * config->head_size;
     if (adapter->r == 0)
         return;
-    acts->low = take_typed(arena, DT_F32, N, adapter->r);
+    acts->low = dt_arena_take(arena, DT_F32, N, adapter->r);
     if (heads > widest)
         widest = heads;
     if (config->n_inner > widest)
@@ -231,7 +223,7 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
 {
     const struct dt_model_config *config = plan->config;
     bool train = plan->options->train;
-    struct arena arena = {.buf = buf, .compute = plan->options->compute};
+    struct dt_arena arena = {.buf = buf, .compute = plan->options->compute};
     size_t N, most, C = config->n_embd;
     if (__builtin_mul_overflow(plan->B, plan->T, &N) ||
         __builtin_mul_overflow(plan->options->B, plan->options->T, &most))
@@ -243,7 +235,7 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     if (train)
         acts->d_stream = take_compute(&arena, N, C);
     if (has_sums(plan))
-        acts->d_sums = take_typed(&arena, DT_F32, C, 1);
+        acts->d_sums = dt_arena_take(&arena, DT_F32, C, 1);
     take_adapter(&arena, acts, plan, N);
     take_blocks(&arena, blocks, acts, plan, N);
 

@@ -23,7 +23,7 @@ static struct dt_attention attention_of(const struct dt_model *m, size_t u)
 }
 
 /* The angles of block u: of a model with two lengths of documents both tables,
- * one behind the other.
+ * one after the other.
  */
 static struct dt_view angles_of(const struct dt_model *m, size_t u)
 {

@@ -18,7 +18,7 @@
 #include "model/model_adapter.h"
 #include "model/model_impl.h"
 
-/* --- the pairs of an adapter beside linear layers --- */
+/* --- the pairs of an adapter --- */
 
 /* Dropouts of adapters come after those of the model (model_impl.h). */
 enum { FIRST_PLACE = 1 << 15 };
@@ -168,8 +168,8 @@ static void linear_forward(const struct dt_model *m, size_t u,
     }
 }
 
-/* Where linear_backward puts the gradient of the bias behind `role`: absent if
- * it is the sum of d_stream, which norm_backward has left in d_sums.
+/* The place for the gradient of the bias that follows `role`: absent if it is
+ * the sum of d_stream, which norm_backward has left in d_sums.
  */
 static struct dt_view bias_grad(const struct dt_model *m, size_t u,
                                 enum dt_role role, struct dt_view dout,
@@ -196,8 +196,8 @@ static bool adds_residual(const struct dt_model *m)
                    .rate == 0;
 }
 
-/* sum(N, C) = base(N, C) + x(N, width) w + b, if adds_residual; else branch, or
- * `own` with norms behind it, is the layer's output.
+/* sum(N, C) = base(N, C) + x(N, width) w + b, if adds_residual; else the output
+ * of the layer is branch, or `own` if it is normed.
  */
 static void last_linear_forward(const struct dt_model *m, size_t u,
                                 enum dt_role role, struct dt_view sum,
@@ -298,8 +298,8 @@ void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       m->acts.branch, x, norm->mean, norm->rstd, accumulate);
 }
 
-/* The stream sum = x + dropout of branch, and its norm, if blocks norm what
- * they are given.
+/* The stream sum = x + dropout of branch, and its norm, if blocks norm their
+ * inputs.
  */
 static void residual_forward(struct dt_model *m, size_t u, enum dt_role role,
                              const struct dt_norm *norm, struct dt_view sum,
@@ -311,14 +311,14 @@ static void residual_forward(struct dt_model *m, size_t u, enum dt_role role,
         m->ops->combine(m->stream, sum, x, 1.0f, m->acts.branch, 1.0f);
 }
 
-/* What a branch of a block computes with: x, or its norm. */
+/* The input of a branch of a block: x, or its norm. */
 static struct dt_view branch_input(const struct dt_model *m,
                                    const struct dt_norm *norm, struct dt_view x)
 {
     return m->family->pre_norm ? norm->out : x;
 }
 
-/* branch from what a branch has computed: the norm of raw, with rstd(N), or a
+/* branch from `raw`, the output of the last layer: its norm, with rstd(N), or a
  * multiple.
  */
 static void branch_forward(const struct dt_model *m, size_t u,
@@ -440,7 +440,7 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
     branch_forward(m, u, DT_POST_2_W, b->proj, b->proj_rstd);
 }
 
-/* The gradient of what a branch has computed: d_stream, through dropout, a
+/* The gradient of the last layer of a branch: d_stream, through dropout, a
  * multiple, or the norm `role` of raw, with rstd.
  */
 static struct dt_view residual_backward(const struct dt_model *m, size_t u,
@@ -478,8 +478,8 @@ static void restore_norm(const struct dt_model *m, size_t u, enum dt_role role,
         norm_forward(m, u, role, norm, x);
 }
 
-/* Adds to d_stream what a branch's input contributes, whose gradient is in
- * branch.
+/* Adds to d_stream the gradient through the input of a branch; that of the
+ * input itself is in branch.
  */
 static void input_backward(struct dt_model *m, size_t u, enum dt_role role,
                            const struct dt_norm *norm, struct dt_view x,

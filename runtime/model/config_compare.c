@@ -24,7 +24,9 @@ static bool field_computes(const struct dt_field *field)
     return true;
 }
 
-/* What is not one of the fields, as a number, and in words if it has some. */
+/* A property that is none of the fields, as a number, and in words if it has
+ * some.
+ */
 struct trait {
     const char *key;
     double value;
@@ -102,8 +104,8 @@ static bool field_differs(const struct dt_field *field,
            dt_field_get(was, field) != dt_field_get(is, field);
 }
 
-/* What `field` differs by: the factor of longrope follows from two lengths,
- * unless the file has it.
+/* The field that makes `field` differ: the factor of longrope follows from two
+ * lengths, unless the file has it.
  */
 static const struct dt_field *find_cause(const struct dt_field *field,
                                          const struct dt_model_config *was,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_fields.c - keys of config.json: their values, ranges, and what is
- * wrong with them
+ * config_fields.c - keys of config.json: their values, their ranges, and
+ * messages about wrong ones
  */
 #include "config.h"
 
@@ -41,8 +41,8 @@ double dt_field_get(const struct dt_model_config *config,
     }
 }
 
-void dt_field_set(struct dt_model_config *config, const struct dt_field *field,
-                  double value)
+static void set_field(struct dt_model_config *config,
+                      const struct dt_field *field, double value)
 {
     void *at = (char *)config + field->offset;
     switch (field->type) {
@@ -116,7 +116,7 @@ void dt_config_parse_field(struct dt_model_config *config,
     if (!dt_field_of(field, config) || (!given && !field->required))
         return;
     if (fits && dt_field_in_range(field, number))
-        dt_field_set(config, field, number);
+        set_field(config, field, number);
     else
         dt_field_unexpected(field, prefix, dt_config_text(value, text),
                             problems);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_layers.c - reads in what layers of a model differ: windows, RoPE */
+/* config_layers.c - reads how layers of a model differ: windows, RoPE */
 #include "config.h"
 
 #include <stdio.h>

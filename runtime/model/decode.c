@@ -8,8 +8,6 @@
 #include "model/decode.h"
 #include "model/model_impl.h"
 
-enum { ALIGN = 256 };
-
 struct dt_decoder {
     struct dt_model *model;
     struct dt_decoder_options options;
@@ -18,12 +16,6 @@ struct dt_decoder {
     struct dt_view draws;      /* (rows) F64 */
     struct dt_view seen;       /* (rows, V / 32) I32, or absent */
     struct dt_view ids, logps; /* (rows) I32, F32 */
-};
-
-/* Where in the memory everything is, in bytes. */
-struct plan {
-    size_t logits, draws, seen, ids, logps, pool, end;
-    size_t words; /* of `seen`, in a row */
 };
 
 size_t dt_decoder_most_blocks(const struct dt_decoder_options *options)
@@ -54,43 +46,39 @@ size_t dt_decoder_block_bytes(const struct dt_model_config *config,
            config->head_size * dt_dtype_bytes(compute);
 }
 
-/* Takes `count` times `size` bytes from *used on, which becomes SIZE_MAX if it
- * overflows. Returns where they begin.
+/* Places the tensors of d after those of its model, or only counts if memory is
+ * NULL. Returns the bytes of both, SIZE_MAX if that overflows.
  */
-static size_t take(size_t *used, size_t count, size_t size)
+static size_t place_views(struct dt_decoder *d,
+                          const struct dt_model_config *config,
+                          const struct dt_ops *ops,
+                          const struct dt_decoder_options *options,
+                          struct dt_buffer *memory)
 {
-    size_t first = *used, bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) ||
-        __builtin_add_overflow(bytes, ALIGN - 1, &bytes) ||
-        __builtin_add_overflow(first, bytes / ALIGN * ALIGN, used))
-        *used = SIZE_MAX;
-    return first;
-}
-
-static struct plan plan_of(const struct dt_model_config *config,
-                           const struct dt_ops *ops,
-                           const struct dt_decoder_options *options)
-{
-    struct dt_model_options model = model_options(options, NULL);
-    size_t used = dt_model_memory_bytes(config, ops, &model);
-    size_t V = config->vocab_size, rows = options->rows;
-    struct plan plan = {.words = options->penalty ? (V + 31) / 32 : 0};
-    plan.logits = take(&used, rows, V * sizeof(float));
-    plan.draws = take(&used, rows, sizeof(double));
-    plan.seen = take(&used, rows, plan.words * sizeof(int32_t));
-    plan.ids = take(&used, rows, sizeof(int32_t));
-    plan.logps = take(&used, rows, sizeof(float));
-    plan.pool = take(&used, options->blocks,
-                     dt_decoder_block_bytes(config, options->compute));
-    plan.end = used;
-    return plan;
+    const struct dt_model_options model = model_options(options, NULL);
+    const size_t rows = options->rows, V = config->vocab_size;
+    const size_t block = dt_decoder_block_bytes(config, options->compute) /
+                         dt_dtype_bytes(options->compute);
+    struct dt_arena arena = {
+        .buf = memory, .used = dt_model_memory_bytes(config, ops, &model)};
+    d->logits = dt_arena_take(&arena, DT_F32, rows, V);
+    d->draws = dt_arena_take(&arena, DT_F64, rows, 1);
+    d->seen = dt_arena_take(&arena, DT_I32, rows,
+                            options->penalty ? (V + 31) / 32 : 0);
+    d->ids = dt_arena_take(&arena, DT_I32, rows, 1);
+    d->logps = dt_arena_take(&arena, DT_F32, rows, 1);
+    d->cache.blocks = dt_decoder_most_blocks(options);
+    d->cache.pool =
+        dt_arena_take(&arena, options->compute, options->blocks, block);
+    return arena.used;
 }
 
 size_t dt_decoder_bytes(const struct dt_model_config *config,
                         const struct dt_ops *ops,
                         const struct dt_decoder_options *options)
 {
-    return plan_of(config, ops, options).end;
+    struct dt_decoder none;
+    return place_views(&none, config, ops, options, NULL);
 }
 
 size_t dt_decoder_own_bytes(const struct dt_model_config *config,
@@ -101,39 +89,6 @@ size_t dt_decoder_own_bytes(const struct dt_model_config *config,
     size_t all = dt_model_activation_bytes(config, ops, &model);
     return all == SIZE_MAX ? all
                            : all - dt_model_memory_bytes(config, ops, &model);
-}
-
-/* `count` elements of the memory from byte `first` on */
-static struct dt_view view_at(struct dt_buffer *memory, size_t first,
-                              size_t count, enum dt_dtype dtype)
-{
-    return (struct dt_view){memory, first / dt_dtype_bytes(dtype), count,
-                            dtype};
-}
-
-static int place_views(struct dt_decoder *d, struct dt_buffer *memory,
-                       struct dt_error *err)
-{
-    const struct dt_model_config *config = &d->model->config;
-    const struct dt_decoder_options *options = &d->options;
-    struct plan plan = plan_of(config, d->model->ops, options);
-    size_t rows = options->rows, V = config->vocab_size;
-    size_t block = dt_decoder_block_bytes(config, options->compute) /
-                   dt_dtype_bytes(options->compute);
-    if (plan.end > memory->bytes)
-        return dt_error_set(err, EX_SOFTWARE,
-                            "a decoder of %zu rows takes %zu bytes, but %zu "
-                            "bytes are there: please report this",
-                            rows, plan.end, memory->bytes);
-    d->logits = view_at(memory, plan.logits, rows * V, DT_F32);
-    d->draws = view_at(memory, plan.draws, rows, DT_F64);
-    d->seen = view_at(memory, plan.seen, rows * plan.words, DT_I32);
-    d->ids = view_at(memory, plan.ids, rows, DT_I32);
-    d->logps = view_at(memory, plan.logps, rows, DT_F32);
-    d->cache.blocks = dt_decoder_most_blocks(options);
-    d->cache.pool =
-        view_at(memory, plan.pool, options->blocks * block, options->compute);
-    return 0;
 }
 
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
@@ -159,11 +114,15 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         return NULL;
     }
     d->model->cache = &d->cache;
-    if (place_views(d, memory, err) < 0) {
-        dt_decoder_destroy(d);
-        return NULL;
-    }
-    return d;
+    const size_t bytes = place_views(d, config, exec->ops, options, memory);
+    if (bytes <= memory->bytes)
+        return d;
+    dt_error_set(err, EX_SOFTWARE,
+                 "a decoder of %zu rows takes %zu bytes, but %zu bytes are "
+                 "there: please report this",
+                 options->rows, bytes, memory->bytes);
+    dt_decoder_destroy(d);
+    return NULL;
 }
 
 void dt_decoder_destroy(struct dt_decoder *d)

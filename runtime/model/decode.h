@@ -3,8 +3,8 @@
  * decode.h - a model that continues sequences, with a cache of blocks
  *
  * Keys and values are in blocks of DT_KV_BLOCK positions (ops.h); who has which
- * block, and when, is the caller's. What a decoder computes of a token depends
- * on the tokens before it alone, not on what else is in the batch.
+ * block, and when, is up to the caller. The values that a decoder computes for
+ * a token depend on the tokens before it alone, not on the rest of the batch.
  */
 #ifndef DT_MODEL_DECODE_H
 #define DT_MODEL_DECODE_H
@@ -23,8 +23,9 @@ struct dt_decoder_options {
     struct dt_model_adapter adapter; /* model.h */
 };
 
-/* Device bytes that a decoder needs of its caller's memory, that it allocates
- * beside it, and those of a block in that memory. SIZE_MAX if that overflows.
+/* Device bytes that a decoder needs of the memory of its caller, bytes that it
+ * allocates in addition, and those of a block in that memory. SIZE_MAX if that
+ * overflows.
  */
 size_t dt_decoder_bytes(const struct dt_model_config *config,
                         const struct dt_ops *ops,
@@ -38,8 +39,8 @@ size_t dt_decoder_block_bytes(const struct dt_model_config *config,
 /* Blocks of the longest sequence. */
 size_t dt_decoder_most_blocks(const struct dt_decoder_options *options);
 
-/* A decoder in `memory`, not owned, of which it needs dt_decoder_bytes and
- * keeps nothing from one sequence to the next but the cache. NULL and err:
+/* A decoder in `memory`, not owned, where it needs dt_decoder_bytes. From one
+ * sequence to the next it keeps nothing there but the cache. NULL and err:
  * EX_OSERR, or EX_SOFTWARE if the memory is smaller.
  */
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
@@ -63,8 +64,8 @@ size_t dt_decoder_place(const struct dt_model_config *config,
                         size_t count);
 
 /* Queues keys and values of prompts, one after another in ids(count);
- * doc_start(count) as in tensor/batch.h, places(count) as in ops.h. What is
- * between two prompts has the place -1. -1, here and below: the device failed,
+ * doc_start(count) as in tensor/tensor.h, places(count) as in ops.h. Tokens
+ * between two prompts have the place -1. -1, here and below: the device failed,
  * or EX_SOFTWARE, more tokens or rows than the options say.
  */
 int dt_decoder_prefill(struct dt_decoder *decoder, const int32_t *ids,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* family.c - all families, and what follows from their traits */
+/* family.c - all families, and values that follow from their traits */
 #include "config.h"
 
 #include <math.h>

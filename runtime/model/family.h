@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* family.h - what tells families apart (private to model/) */
+/* family.h - the traits of a family, and the keys of its config.json (private
+ * to model/)
+ */
 #ifndef DT_MODEL_FAMILY_H
 #define DT_MODEL_FAMILY_H
 
@@ -37,8 +39,6 @@ bool dt_field_of(const struct dt_field *field,
 /* The value of a field as a number; flags are 0 or 1. */
 double dt_field_get(const struct dt_model_config *config,
                     const struct dt_field *field);
-void dt_field_set(struct dt_model_config *config, const struct dt_field *field,
-                  double value);
 bool dt_field_in_range(const struct dt_field *field, double value);
 
 /* Adds "<prefix><key>: expected ..., got <got>" to problems. */
@@ -75,8 +75,8 @@ struct dt_family {
     bool centered;      /* LayerNorm, learned positions, an MLP without a gate:
                            GPT-2; all others have RMSNorm, RoPE and a gate */
     bool in_out;        /* files have matrices of blocks as (in, out) */
-    bool pre_norm;      /* of what attention and the MLP are given, ... */
-    bool post_norm;     /* ... and of what comes out of them */
+    bool pre_norm;      /* of the inputs of attention and the MLP, ... */
+    bool post_norm;     /* ... and of their outputs */
     bool shifted;       /* norms multiply by 1 + w */
     bool fused; /* files have q, k and v, and gate and up, in one tensor */
     bool scaled_embedding; /* by sqrt(C), rounded to the compute type */
@@ -84,8 +84,8 @@ struct dt_family {
     double query_scalar;   /* query_pre_attn_scalar */
     double attention_softcap, logits_softcap; /* of a file without the key */
     bool qkv_biased, mlp_biased; /* have biases, whatever the file says */
-    bool out_plain; /* the projection behind attention has no bias, even if q,
-                       k and v have one */
+    bool out_plain; /* the projection after attention has no bias, even if q, k
+                       and v have one */
     double dropout; /* of embeddings, attention and branches */
     enum dt_head_norm head_norm;
     const char *activation; /* the key of the activation, ... */
@@ -110,8 +110,8 @@ struct dt_family {
     size_t original;   /* original_max_position_embeddings; 0: those of
                           the model */
 
-    /* Reads in what else layers differ, before windows are read; NULL: in
-     * nothing. Adds problems.
+    /* Reads the other differences between layers, before windows are read;
+     * NULL: there are none. Adds problems.
      */
     void (*parse_layers)(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems);
@@ -148,15 +148,15 @@ void dt_config_parse_key(struct dt_model_config *config, const char *key,
 void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,
                            size_t *out, struct dt_error *problems);
 
-/* Reads what says how positions are rotated, in the spelling of transformers 4
- * or 5. Needs the fields of the file.
+/* Reads how positions are rotated, in the spelling of transformers 4 or 5.
+ * Needs the fields of the file.
  */
 void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems);
 
-/* Reads which layers have a window, and in what else they differ. Needs the
- * fields of the file. A family that does not say which layers have windows is a
- * problem, too.
+/* Reads which layers have a window, and the other differences between layers.
+ * Needs the fields of the file. A family that does not say which layers have
+ * windows is a problem, too.
  */
 void dt_config_parse_layers(struct dt_model_config *config, const json_t *root,
                             struct dt_error *problems);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instance.c - what a model holds: memory, weights, gradients, the current
- * batch
- */
+/* instance.c - a model's memory, weights, gradients and current batch */
 #include "config.h"
 
 #include <stdlib.h>
@@ -191,7 +189,9 @@ void dt_model_destroy(struct dt_model *m)
     free(m);
 }
 
-/* The adapter's copy of what a role of unit u is, in its layout; -1: none. */
+/* The index, in the adapter's layout, of its copy of a role of unit u; -1: it
+ * has none.
+ */
 static int copy_of(const struct dt_model *m, size_t u, enum dt_role role)
 {
     const struct dt_role_range range = m->roles[role];
@@ -298,7 +298,7 @@ size_t dt_model_host_bytes(const struct dt_model_config *config,
                : bytes;
 }
 
-/* Where the input of block u waits; NULL: it need not. */
+/* The place where the input of block u waits; NULL: it need not. */
 static void *waiting_place(const struct dt_model *m, size_t u)
 {
     if (!m->inputs_host || !m->train || u == 0 ||
@@ -307,22 +307,24 @@ static void *waiting_place(const struct dt_model *m, size_t u)
     return m->inputs_host + (u - 1) * input_bytes(&m->config, &m->options);
 }
 
-int dt_model_send_input(struct dt_model *m, size_t u, struct dt_error *err)
+static int move_input(struct dt_model *m, size_t u, bool back,
+                      struct dt_error *err)
 {
     void *there = waiting_place(m, u);
     if (!there)
         return 0;
     struct dt_view x = m->blocks[u - 1].x;
-    return m->exec.device->copy(m->stream, there, dt_view_data(x),
-                                dt_view_bytes(x), err);
+    void *here = dt_view_data(x);
+    return m->exec.device->copy(m->stream, back ? here : there,
+                                back ? there : here, dt_view_bytes(x), err);
+}
+
+int dt_model_send_input(struct dt_model *m, size_t u, struct dt_error *err)
+{
+    return move_input(m, u, false, err);
 }
 
 int dt_model_bring_input(struct dt_model *m, size_t u, struct dt_error *err)
 {
-    const void *there = waiting_place(m, u);
-    if (!there)
-        return 0;
-    struct dt_view x = m->blocks[u - 1].x;
-    return m->exec.device->copy(m->stream, dt_view_data(x), there,
-                                dt_view_bytes(x), err);
+    return move_input(m, u, true, err);
 }

@@ -19,7 +19,7 @@
 #include "tensor/layout.h"
 #include "tensor/tensor.h"
 
-struct dt_family; /* what tells its models apart: a file of families/ */
+struct dt_family; /* traits of its models: a file of families/ */
 
 enum dt_rope_scaling {
     DT_ROPE_DEFAULT,
@@ -64,8 +64,8 @@ struct dt_model_config {
     double initializer_range;
     bool tie_word_embeddings; /* the head is the token embedding */
     bool scores;     /* the head is one number for a sequence: a reward model */
-    bool value_head; /* beside the head over tokens, one like that of a reward
-                        model: a number for each position */
+    bool value_head; /* the model also has a head like that of a reward model: a
+                        number for each position */
     bool qkv_bias, out_bias, mlp_bias;
     enum dt_gate gate; /* of the MLP; not of GPT-2 */
 
@@ -129,7 +129,7 @@ static inline bool dt_model_two_lengths(const struct dt_model_config *config)
     return config->rope_scaling == DT_ROPE_LONGROPE;
 }
 
-/* The most positions that a decoder of the model has: angles of what is in the
+/* The most positions that a decoder of the model has: angles of keys in the
  * cache must not change when a sequence becomes long.
  */
 static inline size_t dt_model_room(const struct dt_model_config *config)
@@ -158,10 +158,10 @@ bool dt_model_learns_positions(const struct dt_model_config *config);
 int dt_model_check_scores(const struct dt_model_config *config,
                           struct dt_error *err);
 
-/* Reads config.json text (`name` for messages), in the spelling of
- * transformers 4 or 5. -1: EX_DATAERR, every problem of the file in err, with
- * key and what was expected; unknown architectures and mathematics are refused,
- * with the list of known ones. dt_model_config_fini in any case.
+/* Reads config.json text (`name` for messages), in the spelling of transformers
+ * 4 or 5. -1: EX_DATAERR, every problem of the file in err, with the key and
+ * the value that was expected; unknown architectures and mathematics are
+ * refused, with the list of known ones. dt_model_config_fini in any case.
  */
 int dt_model_config_parse(struct dt_model_config *config, const char *json,
                           const char *name, struct dt_error *err);
@@ -234,8 +234,8 @@ void dt_model_init_unit(const struct dt_model_config *config,
 
 /* --- training --- */
 
-/* What is trained beside frozen weights (model_adapter.h); r 0: nothing, the
- * weights themselves are.
+/* An adapter that is trained while the weights are frozen (model_adapter.h); r
+ * 0: there is none, and the weights are trained.
  */
 struct dt_model_adapter {
     size_t r;
@@ -267,8 +267,8 @@ struct dt_model_options {
     bool values;     /* the head computes values of picked tokens, not a loss */
     bool collisions; /* and of log-probabilities the collision, too */
     bool entropies;  /* and the entropy, which has a gradient */
-    bool logits;     /* and what logging.logits shows: the entropy, the mean of
-                        the logits, and whether the target has the largest */
+    bool logits;     /* and the values of logging.logits: the entropy, the mean
+                        of the logits, and whether the target has the largest */
     float temperature; /* divides the logits of log-probabilities; 0: none */
     size_t decode; /* > 0: a decoder's, of sequences of so many positions, and
                       without a loss */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_adapter.c - what an adapter trains: names, shapes, first values, and
+ * model_adapter.c - the tensors of an adapter: names, shapes, first values, and
  * PEFT's adapter_config.json
  */
 #include "config.h"
@@ -19,9 +19,8 @@
 
 enum { MAX_BYTES = 1 << 20, MAX_RANK = 1 << 16 };
 
-/* Keys that say nothing about what is computed, or what weights in a file do
- * not depend on any more. Others that are not read have to be null, false or
- * empty.
+/* Keys that do not change the computation, or that weights in a file no longer
+ * depend on. Others that are not read have to be null, false or empty.
  */
 static const char *const ignored[] = {
     "auto_mapping",      "revision",          "inference_mode",
@@ -371,7 +370,7 @@ static bool has_pair(const struct dt_adapter *adapter,
                                       : is_default(name);
 }
 
-/* --- what cannot be trained --- */
+/* --- modules that cannot be trained --- */
 
 /* Writes the ends of the names of linear layers: "q_proj, k_proj". */
 static void list_linear(const struct dt_layout *model, char *text, size_t room)
@@ -501,7 +500,7 @@ static int add_copy(struct dt_layout *layout, const struct dt_param *w,
     return dt_layout_add_param(layout, name, w->decay, w->ndim, w->shape, err);
 }
 
-/* Adds what the adapter has of unit u. */
+/* Adds the adapter's parameters of unit u. */
 static int add_unit(struct dt_layout *layout, const struct dt_adapter *adapter,
                     const struct dt_model_config *config,
                     const struct dt_layout *model, size_t u,

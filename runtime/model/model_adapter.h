@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_adapter.h - LoRA: what is trained beside frozen weights, as PEFT has it
+ * model_adapter.h - LoRA: tensors that are trained while weights are frozen, as
+ * PEFT has them
  *
- * Beside the weight w of a linear layer there is a pair A(r, in), B(out, r):
- * y = x w^T + scale (dropout(x) A^T) B^T (Hu et al., "LoRA", arXiv 2106.09685,
- * sec. 4.1). Modules that are saved are trained as a whole, in a copy. Both are
- * parameters of a layout of their own, with the units of the model's and the
- * names of adapter_model.safetensors: "base_model.model.<module>.lora_A.weight"
- * and so on.
+ * The weight w of a linear layer has a pair A(r, in), B(out, r): y = x w^T +
+ * scale (dropout(x) A^T) B^T (Hu et al., "LoRA", arXiv 2106.09685, sec. 4.1).
+ * Modules that are saved are trained as a whole, in a copy. Both are parameters
+ * of a layout of their own, with the units of the model's and the names of
+ * adapter_model.safetensors: "base_model.model.<module>.lora_A.weight" and so
+ * on.
  */
 #ifndef DT_MODEL_MODEL_ADAPTER_H
 #define DT_MODEL_MODEL_ADAPTER_H
@@ -43,11 +44,12 @@ int dt_adapter_add_name(struct dt_adapter_names *names, const char *text,
 void dt_adapter_clear_names(struct dt_adapter_names *names);
 void dt_adapter_fini(struct dt_adapter *adapter);
 
-/* What the product of a pair is multiplied by. */
+/* The factor of the product of a pair. */
 float dt_adapter_scale(const struct dt_adapter *adapter);
 
-/* Reads <dir>/adapter_config.json. What PEFT computes otherwise is refused by
- * the name of its key. -1: EX_NOINPUT, EX_DATAERR. dt_adapter_fini in any case.
+/* Reads <dir>/adapter_config.json. Options that make PEFT compute otherwise are
+ * refused by the name of their key. -1: EX_NOINPUT, EX_DATAERR. dt_adapter_fini
+ * in any case.
  */
 int dt_adapter_load(struct dt_adapter *adapter, const char *dir,
                     struct dt_error *err);
@@ -59,9 +61,9 @@ char *dt_adapter_format(const struct dt_adapter *adapter,
                         const struct dt_model_config *config,
                         const struct dt_layout *layout, struct dt_error *err);
 
-/* The layout of what is trained, finished for `world` ranks; `model` is that of
- * the frozen weights. NULL and err: EX_CONFIG, a name that fits no module, or
- * one that cannot be trained this way.
+/* The layout of the tensors that are trained, finished for `world` ranks;
+ * `model` is that of the frozen weights. NULL and err: EX_CONFIG, a name that
+ * fits no module, or one that cannot be trained this way.
  */
 struct dt_layout *dt_adapter_layout(const struct dt_adapter *adapter,
                                     const struct dt_model_config *config,
@@ -80,7 +82,7 @@ const char *dt_adapter_copied(const char *name);
 void dt_adapter_init_unit(const struct dt_layout *layout, size_t u,
                           struct dt_view weights, uint64_t seed);
 
-/* Of parameter i of the model: its pair and its copy in the adapter's layout,
+/* The pair and the copy of a parameter of the model, in the adapter's layout,
  * or -1.
  */
 struct dt_adapter_place {
@@ -97,7 +99,7 @@ struct dt_adapter_sizes {
     size_t R, C, OC;
 };
 
-/* Of one of rank r beside parameter `w` of a model. */
+/* Sizes of the pair of rank r for parameter `w` of a model. */
 struct dt_adapter_sizes dt_adapter_sizes_of(
     const struct dt_model_config *config, const struct dt_param *w, size_t r);
 

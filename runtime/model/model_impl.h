@@ -32,20 +32,20 @@ enum dt_role {
     DT_K_NORM,   /* (HS), or over all heads (NKV HS) */
     DT_OUT_W,    /* NH*HS to C */
     DT_OUT_B,    /* (C) */
-    DT_POST_1_W, /* (C), of the norm of what attention has computed */
+    DT_POST_1_W, /* (C), of the norm of the output of attention */
     DT_NORM_2_W, /* (C) */
     DT_NORM_2_B, /* (C) */
     DT_FC_W,     /* C to F */
     DT_FC_B,     /* (F) */
     DT_PROJ_W,   /* I to C */
     DT_PROJ_B,   /* (C) */
-    DT_POST_2_W, /* (C), of the norm of what the MLP has computed */
+    DT_POST_2_W, /* (C), of the norm of the output of the MLP */
 
     /* unit n_layer + 1 */
     DT_NORM_F_W, /* (C) */
     DT_NORM_F_B, /* (C) */
     DT_HEAD,     /* (V, C), if not tied to DT_WTE */
-    DT_SCORE,    /* (1, C), in place of DT_HEAD or beside it */
+    DT_SCORE,    /* (1, C), in place of DT_HEAD or with it */
 
     DT_ROLES
 };
@@ -99,7 +99,7 @@ struct dt_cache {
     const int32_t *table;     /* (B*T, blocks), with positions */
 };
 
-/* What batches have at most. */
+/* Limits of batches. */
 struct dt_inputs_limits {
     size_t B, N;    /* rows, unless they have no numbers; tokens */
     bool picks;     /* they have picked tokens */
@@ -139,8 +139,8 @@ int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
                    const struct dt_inputs_limits *limits, struct dt_error *err);
 void dt_inputs_fini(struct dt_inputs *inputs);
 
-/* Queues the copy of a batch, whose arrays may change afterwards, and of what
- * the cache says about it, unless it is NULL. If batch->rows is NULL, B limits
+/* Queues the copy of a batch, whose arrays may change afterwards, and of its
+ * places in the cache, unless that is NULL. If batch->rows is NULL, B limits
  * nothing. -1: the device failed, or EX_SOFTWARE, a batch beyond the limits.
  */
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
@@ -151,6 +151,17 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
  * Only what is expensive to recompute is saved for backward; norms and the
  * MLP's activation are recomputed unless options.save_activations.
  */
+
+/* A buffer that is divided into tensors. */
+struct dt_arena {
+    struct dt_buffer *buf; /* NULL: only count */
+    enum dt_dtype compute;
+    size_t used, peak; /* bytes; SIZE_MAX once they overflow */
+};
+
+/* The next rows x cols elements. */
+struct dt_view dt_arena_take(struct dt_arena *arena, enum dt_dtype dtype,
+                             size_t rows, size_t cols);
 
 /* Output and statistics of a norm. */
 struct dt_norm {
@@ -169,7 +180,7 @@ struct dt_block {
     struct dt_view lse;       /* (B, NH, T) F32 */
     struct dt_view x_mid;     /* (N, C) the stream between the two branches */
     struct dt_view fc;        /* (N, F) */
-    /* only with norms behind attention and MLP: what these have computed */
+    /* only with norms of the outputs of attention and MLP: these outputs */
     struct dt_view out, proj;           /* (N, C) */
     struct dt_view out_rstd, proj_rstd; /* (N) F32 */
     /* with save_activations the block's own, otherwise shared by all blocks */
@@ -208,7 +219,7 @@ struct dt_acts {
     struct dt_view mean, likeliest, score, score_weight; /* ... like these */
 };
 
-/* What sizes depend on. */
+/* The sizes of a plan depend on these. */
 struct dt_acts_for {
     const struct dt_model_config *config;
     const struct dt_ops *ops;
@@ -223,9 +234,9 @@ struct dt_acts_for {
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan);
 
-/* --- instance.c: what a model holds --- */
+/* --- instance.c: a model --- */
 
-/* What outputs of parts of a model are multiplied by; 1: they are not. */
+/* Factors of the outputs of parts of a model; 1: none. */
 struct dt_model_scales {
     float embedding;
     float branch; /* of attention and of the MLP, before the stream adds it */
@@ -274,7 +285,7 @@ struct dt_model_scales dt_model_scales_of(const struct dt_model_config *config,
                                           enum dt_dtype compute);
 float dt_model_attention_scale(const struct dt_model_config *config);
 
-/* What norms of the model compute with. */
+/* The constants of the norms of a model. */
 struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m);
 
 /* The dropouts of a model: the embedding, then three in each block u. */
@@ -291,8 +302,8 @@ struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
 
 /* --- attend.c --- */
 
-/* Queues what is between the matrices of attention in block u: from qkv, whose
- * heads are normed and rotated, to attention and lse.
+/* Queues the operations between the matrices of attention in block u: from qkv,
+ * whose heads are normed and rotated, to attention and lse.
  */
 void dt_attend_forward(struct dt_model *m, size_t u);
 
@@ -304,13 +315,14 @@ void dt_attend_backward(struct dt_model *m, size_t u, bool accumulate);
 /* --- block.c --- */
 
 /* Queues forward of block u, from the pair (x_mid, branch) of the unit below,
- * or the x that this has computed, to its own. With `recompute` only what its
- * backward pass needs, from the x that was saved up to act.
+ * or the x that this has computed, to its own. With `recompute`, queues only
+ * the part that its backward pass needs, from the x that was saved up to act.
  */
 void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
 
-/* Queues backward of block u, which recomputes what was not saved. d_stream is
- * the gradient of the block's output before, and of its x afterwards.
+/* Queues backward of block u, and recomputes tensors that were not saved.
+ * d_stream is the gradient of the block's output before, and of its x
+ * afterwards.
  */
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 

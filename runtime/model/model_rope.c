@@ -11,7 +11,7 @@
 #include "model/family.h"
 #include "model/model_impl.h"
 
-/* An object with keys of RoPE, and what stands before them in messages. */
+/* An object with keys of RoPE, and the prefix of its keys in messages. */
 struct rope_object {
     const json_t *json;
     const char *prefix;
@@ -64,8 +64,8 @@ static void parse_factors(float *factors, size_t count, const char *key,
         dt_config_unexpected(problems, rope->prefix, key, what, list);
 }
 
-/* What YaRN (Peng et al., eq. 22) and longrope (Ding et al., sec. 3.2) multiply
- * cosines and sines by, unless the file says.
+/* The factor of cosines and sines in YaRN (Peng et al., eq. 22) and longrope
+ * (Ding et al., sec. 3.2), unless the file has it.
  */
 static double attention_factor(const struct dt_model_config *config)
 {
@@ -80,15 +80,7 @@ static double attention_factor(const struct dt_model_config *config)
     return 0.1 * log_factor + 1;
 }
 
-/* Beside the object, as Phi-3 has it, it is read first. */
-static void parse_original(struct dt_model_config *config, const json_t *root,
-                           struct dt_error *problems)
-{
-    dt_config_parse_key(config, "original_max_position_embeddings", "", root,
-                        problems);
-}
-
-/* The fields of the scaling, and what follows from them. */
+/* The fields of the scaling, and values that follow from them. */
 static void parse_scaling(struct dt_model_config *config,
                           const struct rope_object *rope, const json_t *root,
                           struct dt_error *problems)
@@ -107,7 +99,9 @@ static void parse_scaling(struct dt_model_config *config,
                                   problems);
     if (original > 0)
         config->rope_original = original;
-    parse_original(config, root, problems);
+    /* Phi-3 has it in the file itself, which is read first */
+    dt_config_parse_key(config, "original_max_position_embeddings", "", root,
+                        problems);
     if (config->rope_scaling == DT_ROPE_LONGROPE) {
         parse_factors(config->rope_short, pairs, "short_factor", rope,
                       problems);

@@ -27,7 +27,7 @@ enum when {
     PRE_NORM,
     POST_NORM,
     PLAIN_NORM, /* the one before the MLP, of blocks without others ... */
-    INNER_NORM, /* ... and of blocks with norms behind attention and MLP */
+    INNER_NORM, /* ... and of blocks that norm outputs as well */
     UNTIED,
     SCORES
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemma2.c - norms before and behind attention and MLP, windows in every other
+ * gemma2.c - norms before and after attention and MLP, windows in every other
  * layer, softcaps of scores and logits
  */
 #include "config.h"

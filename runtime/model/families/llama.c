@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* llama.c - Llama 2 to 3.3 and what has their form; biases */
+/* llama.c - Llama 2 to 3.3 and models of their form; biases */
 #include "config.h"
 
 #include "model/families/family_rows.h"

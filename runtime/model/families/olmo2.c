@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * olmo2.c - norms behind attention and MLP alone, and over all heads of
- * queries and keys
+ * olmo2.c - norms after attention and MLP alone, and over all heads of queries
+ * and keys
  */
 #include "config.h"
 

@@ -105,6 +105,17 @@ void DT_CPU(tile_packed)(float *c, size_t c_stride, const float *a,
  */
 enum { DT_CPU_SMALL = 1 << 14, DT_CPU_SMALL_MATMUL = 1 << 17 };
 
+static inline size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* a / b, rounded up */
+static inline size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
 /* The data of v, which must hold `count` floats. */
 static inline float *dt_cpu_f32(struct dt_view v, size_t count)
 {

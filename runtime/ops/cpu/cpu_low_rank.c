@@ -19,11 +19,6 @@ enum { ROWS = 64, COLUMNS = 256, DEPTH = 64 };
 /* Columns of a gradient at a time, for one thread. */
 enum { STRIP = 96 };
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* --- products with a pair --- */
 
 /* out += l(N,R) w: columns first .. first + count - 1 of rows of `width`. */

@@ -342,16 +342,6 @@ static void attend_group(struct group *g, struct dt_view out,
     end_group(g, out);
 }
 
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* How a step is cut: each sequence into `slices`, each with `heads` heads of
  * keys and values; the queries of a head are divided over `cuts` of them.
  */

@@ -41,11 +41,6 @@ const char *DT_CPU(emulation)(enum dt_dtype type)
 #endif
 }
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static const char *element_at(const struct dt_cpu_matrix *m, enum dt_dtype type,
                               size_t i, size_t j)
 {

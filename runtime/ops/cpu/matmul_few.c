@@ -41,11 +41,6 @@ struct block {
     size_t stride; /* from one row of sums to the next */
 };
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* `count` elements, then 0; all is a constant at each call */
 INLINE dt_vec load(const void *from, enum dt_dtype type, bool all, size_t count)
 {
@@ -342,11 +337,6 @@ static void add_parts(const struct columns *c)
         }
     }
     write_block(&b);
-}
-
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
 }
 
 /* As many columns at a time as there is room for their sums: with one row of a,

@@ -46,11 +46,6 @@ struct share {
     _Alignas(64) float sum[CHUNK * DT_CPU_SOME_ROWS];
 };
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Word k of row i, of an operand whose rows are stored along k */
 static const char *word_at(const struct share *s, const struct dt_cpu_matrix *m,
                            size_t i, size_t k)

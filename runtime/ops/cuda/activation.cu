@@ -135,7 +135,9 @@ template <enum dt_gate GATE> __device__ static inline float gate_slope(float g)
     return GATE == DT_GATE_SILU ? 1.0f : TWO_U1 + 3.0f * TWO_U3 * g * g;
 }
 
-/* A row of x is g(I), then u(I). */
+/* out(I) = act(g) u of each row, where a row of x is g(I), then u(I). A warp
+ * has a tile of a row, a thread TILE_VECS vectors of it.
+ */
 template <typename X, int W, enum dt_gate GATE>
 __global__ static void __launch_bounds__(TILE_THREADS)
     glu_kernel(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
@@ -193,6 +195,9 @@ __device__ static inline void glu_gradient(X *to, unsigned I,
     store_floats<X, W>(to + I, g);
 }
 
+/* dx(2I) from dout(I) and x(2I), row by row: dg, then du. Nothing of the
+ * forward pass is kept; the logistic function is computed again.
+ */
 template <typename X, int W, enum dt_gate GATE>
 __global__ static void __launch_bounds__(TILE_THREADS)
     glu_backward_kernel(X *dx, const X *dout, const X *x, size_t N, unsigned I,

@@ -44,7 +44,7 @@ static bool same_shape(const struct dt_attention_shape *a,
            a->type == b->type;
 }
 
-/* What cuDNN is never asked for, in words; NULL: nothing of that. */
+/* The feature of the call that cuDNN never supports, in words; NULL: none. */
 static const char *refusal(const struct dt_attention *a, enum dt_dtype type)
 {
     if (type == DT_F32)

@@ -132,9 +132,7 @@ static tensor mask_bounds(graph *g, const struct dt_attention_shape *s,
     return x;
 }
 
-/* Masks the future, unless there are bounds for it, and what is beyond the
- * window, in the form that engines know.
- */
+/* Masks the future and all beyond the window, in the form that engines know. */
 static tensor mask_band(graph *g, const struct dt_attention_shape *s, tensor x,
                         tensor hidden)
 {

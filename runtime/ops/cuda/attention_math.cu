@@ -64,6 +64,10 @@ __device__ static inline float online_softmax(OnlineSoftmax &query,
     return rescale;
 }
 
+/* out = softmax(scale q k^T) v of a tile of queries, and lse, the logarithm of
+ * the sum in the softmax. Tiles of keys pass one by one; sums of earlier ones
+ * are rescaled whenever the maximum grows.
+ */
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)
     math_forward_kernel(X *out, float *lse, const X *qkv, Problem p)
@@ -137,6 +141,7 @@ void dt_cuda_attention_math_forward(struct dt_stream *stream,
     });
 }
 
+/* dq of a tile of queries = the sum of ds k over the keys that they see. */
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)
     backward_queries_kernel(X *dqkv, const X *dout, const float *lse,
@@ -180,7 +185,8 @@ __global__ void __launch_bounds__(THREADS)
                       p);
 }
 
-/* Loops over the queries that attend to the keys, of all heads that share them.
+/* dk = the sum of ds^T q and dv = the sum of p^T dout of a tile of keys, over
+ * the queries that see them, of all heads that share them.
  */
 template <typename X, int SLICE>
 __global__ void __launch_bounds__(THREADS)

@@ -296,6 +296,7 @@ __device__ static inline float online_softmax_row(float (&score)[N][4], int i,
     return rescale;
 }
 
+/* out and lse of a tile of queries, as in math_forward_kernel. */
 template <typename X, int D>
 __global__ void __launch_bounds__(MMA_THREADS)
     mma_forward_kernel(X *out, float *lse, const X *qkv, Problem p)
@@ -390,6 +391,7 @@ bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
     return done;
 }
 
+/* dq of a tile of queries, as in backward_queries_kernel. */
 template <typename X, int D>
 __global__ void __launch_bounds__(MMA_THREADS)
     mma_queries_kernel(X *dqkv, const X *dout, const float *lse,
@@ -442,6 +444,7 @@ __global__ void __launch_bounds__(MMA_THREADS)
     store_rows<X, D>(head_of(dqkv, at.b, at.head, p), own, sums, scale, p);
 }
 
+/* dk and dv of a tile of keys, as in backward_keys_kernel. */
 template <typename X, int D>
 __global__ void __launch_bounds__(MMA_THREADS)
     mma_keys_kernel(X *dqkv, const X *dout, const float *lse,

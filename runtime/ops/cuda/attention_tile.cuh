@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_tile.cuh - tiles of scores: what both passes of attention share
+ * attention_tile.cuh - tiles of scores, for both passes of attention
  *
  * A block owns a tile of queries (forward, dQ) or of keys (dK and dV) of one
  * head, and SLICE elements of the head in the sums; if there are several
  * slices, each computes the scores again. So every sum has one owner and one
  * order.
  *
- * The rows of a tile of scores are what the block owns; its columns are what it
- * loops over. A thread has EACH x EACH neighboring scores, and EACH rows of
- * the sums.
+ * The rows of a tile of scores are the block's own; its columns are those of
+ * the loop. A thread has EACH x EACH neighboring scores, and EACH rows of the
+ * sums.
  */
 #ifndef DT_OPS_CUDA_ATTENTION_TILE_CUH
 #define DT_OPS_CUDA_ATTENTION_TILE_CUH

@@ -109,8 +109,8 @@ __device__ void add_vec(RowStats &row, float (&x)[W], unsigned there)
     row.max = top;
 }
 
-/* A thread's part of x(V), from the last vector to the first: what was read
- * last is read first when it is replaced, and is still in a cache.
+/* A thread's part of x(V), from the last vector to the first: the vectors read
+ * last are replaced first, while a cache still holds them.
  */
 template <typename X, bool SMOOTH, bool RULED>
 __device__ RowStats read_row(const X *x, unsigned V, const LogitRule &rule)
@@ -211,8 +211,8 @@ template <typename X> __device__ void zero_row(X *x, unsigned columns)
         ((Vec<X, W> *)x)[i] = zero;
 }
 
-/* Copies x(columns) to shared memory. A thread reads what it has copied itself,
- * and so waits for no other.
+/* Copies x(columns) to shared memory. A thread reads only its own copies, and
+ * so waits for no other.
  */
 template <typename X>
 __device__ void hold_row(X *to, const X *x, unsigned columns)
@@ -308,8 +308,8 @@ template <typename X, bool HELD> auto loss_kernel_of(bool smooth, bool ruled)
 /* Bytes of the longest row that a block holds. */
 size_t most_held;
 
-/* As many as leave a multiprocessor the blocks that its threads allow, beside
- * loss_kernel's static shared memory.
+/* Finds most_held: as many bytes as leave a multiprocessor the blocks that its
+ * threads allow, besides the static shared memory of loss_kernel.
  */
 cudaError_t find_most_held()
 {
@@ -391,19 +391,12 @@ extern "C" void dt_cuda_linear_cross_entropy(
     const struct dt_logit_rule *rule, float smoothing, size_t N, size_t C,
     size_t V, bool accumulate)
 {
-    struct dt_cuda_head h = {};
+    dt_cuda_head h = head_of(stream, x, w, x.dtype, N, C, V);
     assert(rule->temperature == 1.0f);
     assert(step.count == DT_STEP_COUNT && targets.count == N);
 
-    h.stream = stream;
-    h.N = N;
-    h.C = C;
-    h.V = V;
-    h.x = x;
-    h.w = w;
     h.dx = dx;
     h.dw = dw;
-    h.precision = x.dtype;
     h.accumulate = accumulate;
     dt_cuda_head_begin(&h, workspace);
     for (size_t first = 0; first < N; first += h.rows) {

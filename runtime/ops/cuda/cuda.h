@@ -49,7 +49,9 @@ const char *dt_cuda_attention_try(bool gpu);
 
 extern const struct dt_ops dt_cuda_ops;
 
-/* What follows a matrix multiplication a b, in the same kernel if possible. */
+/* The operation after a matrix multiplication a b, in the same kernel if
+ * possible.
+ */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
     DT_EPILOGUE_BIAS,     /* + bias(N) X */
@@ -85,22 +87,6 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 /* The same, with the epilogue's GELU or sums in kernels of their own. */
 void dt_cuda_matmul_unfused(struct dt_stream *stream,
                             const struct dt_cuda_matmul *mm);
-
-enum dt_cuda_autotune { DT_AUTOTUNE_NEVER, DT_AUTOTUNE_LATER, DT_AUTOTUNE_NOW };
-
-/* May candidates be timed? Never in deterministic mode, nor once the process
- * has spent its time on it; later if the stream is being recorded.
- */
-enum dt_cuda_autotune dt_cuda_autotune_when(struct dt_stream *stream);
-
-/* Times `count` candidates, at least the first two and then as many as fit into
- * some milliseconds, and returns the index of the fastest. attempt(ctx, i)
- * queues the work of candidate i each time that it is called, or returns false
- * if it cannot. ms[count]: the time of each, INFINITY if it does not work, NAN
- * if it was not tried. Waits for the stream. -1: none worked.
- */
-int dt_cuda_autotune(struct dt_stream *stream, int count,
-                     bool (*attempt)(void *ctx, int i), void *ctx, float *ms);
 
 /* The words of $DISTTRAIN_AUTOTUNE. */
 enum dt_cuda_autotune_word {

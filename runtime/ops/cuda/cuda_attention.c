@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_attention.c - which implementation of attention is used
+ * cuda_attention.c - the choice between implementations of attention
  *
  * From fast to slow; each pass takes the first that supports it:
- * 1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout, no
- *    softcap, heads of a multiple of 8 up to what its engines support on the
- *    GPU (sm_90: 256), windows and bounds, sizes that were seen before the
- *    stream was recorded.
- * 2. Our own on tensor cores (attention_mma.cu): bf16 and fp16 with heads of a
- *    multiple of 8 up to 128, all masks, dropout.
- * 3. Our own in plain fp32 (attention_math.cu): everything; the reference.
+ *   1. cuDNN's fused kernels (attention_cudnn.c): bf16 and fp16, no dropout, no
+ *      softcap, heads of a multiple of 8 up to the limit of its engines on this
+ *      GPU (sm_90: 256), windows and bounds, sizes that were seen before the
+ *      stream was recorded.
+ *   2. Our own on tensor cores (attention_mma.cu): bf16 and fp16 with heads of
+ * a multiple of 8 up to 128, all masks, dropout.
+ *   3. Our own in plain fp32 (attention_math.cu): everything; the reference.
  * DT_ATTENTION_FLASH: anything except 1 is an error. DT_ATTENTION_MATH: 3. All
  * keep the same lse, so that forward and backward need not be by the same.
  *
- * cuDNN multiplies what it then masks; the others skip it by tiles. So where
- * positions attend to few neighbors on both sides, as in the windows of a
- * tower, 2 comes first.
+ * cuDNN computes the products that it then masks; the others skip them by
+ * tiles. So where positions attend to few neighbors on both sides, as in the
+ * windows of a tower, 2 comes first.
  *
- * What falls from 1 to 2 or 3 costs a step a fifth of its speed and more, so
- * the user hears of each shape once, and why.
+ * A shape that falls from 1 to 2 or 3 costs a step a fifth of its speed and
+ * more, so the user hears of each one once, and why.
  */
 #include "config.h"
 
@@ -44,7 +44,7 @@ static struct {
     size_t count;
 } cudnn;
 
-/* --- what the user hears --- */
+/* --- messages to the user --- */
 
 static const char *own_kernels(const char *why)
 {

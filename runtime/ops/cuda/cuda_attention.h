@@ -44,11 +44,13 @@ bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
 
 #ifdef HAVE_CUDNN
 
-/* cuDNN (attention_cudnn.c). -1: EX_UNAVAILABLE, what is missing. */
+/* cuDNN (attention_cudnn.c). -1: EX_UNAVAILABLE, with the part that is missing.
+ */
 int dt_cuda_attention_cudnn_open(struct dt_error *err);
 
 /* Whether it is there and makes a plan for the GPU that is in use; without a
- * `gpu`, whether its compiler is there. -1: EX_UNAVAILABLE, what is missing.
+ * `gpu`, whether its compiler is there. -1: EX_UNAVAILABLE, with the part that
+ * is missing.
  */
 int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err);
 

@@ -10,8 +10,7 @@
 #include "ops/cuda/cuda_head.h"
 #include "ops/workspace.h"
 
-/* A view reinterpreted as elements of `type`, of which it holds a whole number.
- */
+/* A view reinterpreted as a whole number of elements of `type`. */
 static struct dt_view view_as(struct dt_view v, enum dt_dtype type)
 {
     const size_t from = dt_dtype_bytes(v.dtype), to = dt_dtype_bytes(type);

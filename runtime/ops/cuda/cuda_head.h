@@ -53,6 +53,23 @@ void dt_cuda_head_backward(const struct dt_cuda_head *h, size_t first,
 #ifdef __cplusplus
 }
 
+/* The head of N rows, without gradients. */
+static inline dt_cuda_head head_of(struct dt_stream *stream, struct dt_view x,
+                                   struct dt_view w, enum dt_dtype precision,
+                                   size_t N, size_t C, size_t V)
+{
+    dt_cuda_head h = {};
+
+    h.stream = stream;
+    h.N = N;
+    h.C = C;
+    h.V = V;
+    h.x = x;
+    h.w = w;
+    h.precision = precision;
+    return h;
+}
+
 /* --- struct dt_logit_rule as kernels take it --- */
 
 /* z = scale l, or cap tanh(in l), both divided by the temperature already. */

@@ -119,8 +119,8 @@ static struct dt_cuda_matmul backward_matmul(struct dt_view dx,
     };
 }
 
-/* dx comes last: the next operation reads it, and the L2 cache still has what
- * was written last.
+/* dx comes last: the next operation reads it, and the L2 cache still has the
+ * latest writes.
  */
 void dt_cuda_linear_backward(struct dt_stream *stream, struct dt_view dx,
                              struct dt_view dw, struct dt_view db,

@@ -23,7 +23,7 @@ static struct dt_view low_of(const struct dt_low_rank *pair, size_t N)
     return low;
 }
 
-/* The columns of `pair` in rows of `width`, of which the last ends there. */
+/* The columns of `pair` in rows of `width`; the last one ends with the row. */
 static struct dt_view columns_of(struct dt_view wide,
                                  const struct dt_low_rank *pair, size_t N)
 {

@@ -6,7 +6,7 @@
  * one, and d = a b is d^T = b^T a^T. So `b` comes first, M and N are swapped,
  * and everything else stays, transposition included.
  *
- * A plan holds what the library needs to know about a shape, and the algorithm
+ * A plan holds the library's description of a shape, and the algorithm
  * (matmul_tune.c); it is made once.
  */
 #include "config.h"

@@ -123,8 +123,9 @@ int dt_cuda_dnn_open(struct dt_error *err)
 
 /* --- descriptors --- */
 
-bool dt_cuda_dnn_failed(struct dt_cuda_dnn_graph *g, const char *what,
-                        cudnnStatus_t status)
+/* Keeps the first failure, of the call `what`. Returns whether it is one. */
+static bool failed(struct dt_cuda_dnn_graph *g, const char *what,
+                   cudnnStatus_t status)
 {
     if (status == CUDNN_STATUS_SUCCESS)
         return false;
@@ -133,7 +134,6 @@ bool dt_cuda_dnn_failed(struct dt_cuda_dnn_graph *g, const char *what,
     return true;
 }
 
-/* A descriptor that the graph owns, or NULL. */
 cudnnBackendDescriptor_t dt_cuda_dnn_create(struct dt_cuda_dnn_graph *g,
                                             cudnnBackendDescriptorType_t kind)
 {
@@ -146,8 +146,8 @@ cudnnBackendDescriptor_t dt_cuda_dnn_create(struct dt_cuda_dnn_graph *g,
                  MOST_OWNED);
         return NULL;
     }
-    if (dt_cuda_dnn_failed(g, "cudnnBackendCreateDescriptor",
-                           dt_cuda_dnn.cudnnBackendCreateDescriptor(kind, &d)))
+    if (failed(g, "cudnnBackendCreateDescriptor",
+               dt_cuda_dnn.cudnnBackendCreateDescriptor(kind, &d)))
         return NULL;
     g->owned[g->owned_count++] = d;
     return d;
@@ -163,15 +163,13 @@ void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
     if (g->failure[0])
         return;
     snprintf(what, sizeof(what), "cudnnBackendSetAttribute(%d)", (int)name);
-    dt_cuda_dnn_failed(
-        g, what,
-        dt_cuda_dnn.cudnnBackendSetAttribute(d, name, type, count, value));
+    failed(g, what,
+           dt_cuda_dnn.cudnnBackendSetAttribute(d, name, type, count, value));
 }
 
-void dt_cuda_dnn_set_desc(struct dt_cuda_dnn_graph *g,
-                          cudnnBackendDescriptor_t d,
-                          cudnnBackendAttributeName_t name,
-                          cudnnBackendDescriptor_t value)
+static void set_desc(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
+                     cudnnBackendAttributeName_t name,
+                     cudnnBackendDescriptor_t value)
 {
     dt_cuda_dnn_set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
@@ -184,7 +182,7 @@ void dt_cuda_dnn_finalize(struct dt_cuda_dnn_graph *g,
     if (g->failure[0])
         return;
     snprintf(what, sizeof(what), "cudnnBackendFinalize(%s)", kind);
-    dt_cuda_dnn_failed(g, what, dt_cuda_dnn.cudnnBackendFinalize(d));
+    failed(g, what, dt_cuda_dnn.cudnnBackendFinalize(d));
 }
 
 /* --- plans --- */
@@ -205,7 +203,7 @@ static cudnnBackendDescriptor_t operation_graph(struct dt_cuda_dnn_graph *g)
     return all;
 }
 
-/* What cuDNN's heuristics propose, best first. Returns how many. */
+/* Proposals of cuDNN's heuristics, best first. Returns how many. */
 static size_t propose_configs(struct dt_cuda_dnn_graph *g,
                               cudnnBackendDescriptor_t all,
                               cudnnBackendHeurMode_t mode,
@@ -215,22 +213,20 @@ static size_t propose_configs(struct dt_cuda_dnn_graph *g,
         dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t count = 0;
 
-    dt_cuda_dnn_set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
+    set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
     dt_cuda_dnn_set(g, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE,
                     1, &mode);
     if (!dt_cuda_dnn.handle)
-        dt_cuda_dnn_set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
-                             dt_cuda_dnn.absent);
+        set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dt_cuda_dnn.absent);
     dt_cuda_dnn_finalize(g, heur, "ENGINEHEUR");
     for (size_t i = 0; i < MOST_CONFIGS; i++)
         configs[i] = dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (g->failure[0])
         return 0;
-    dt_cuda_dnn_failed(g, "cudnnBackendGetAttribute(ENGINEHEUR_RESULTS)",
-                       dt_cuda_dnn.cudnnBackendGetAttribute(
-                           heur, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                           CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &count,
-                           configs));
+    failed(g, "cudnnBackendGetAttribute(ENGINEHEUR_RESULTS)",
+           dt_cuda_dnn.cudnnBackendGetAttribute(
+               heur, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+               CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &count, configs));
     return count < MOST_CONFIGS ? (size_t)count : MOST_CONFIGS;
 }
 
@@ -266,21 +262,19 @@ static bool make_plan(struct dt_cuda_dnn_graph *g,
         dt_cuda_dnn_create(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t count = 0, bytes = 0;
 
-    dt_cuda_dnn_set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                         config);
+    set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     if (dt_cuda_dnn.handle)
         dt_cuda_dnn_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
                         CUDNN_TYPE_HANDLE, 1, &dt_cuda_dnn.handle);
     else
-        dt_cuda_dnn_set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-                             dt_cuda_dnn.absent);
+        set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                 dt_cuda_dnn.absent);
     dt_cuda_dnn_finalize(g, plan, "EXECUTION_PLAN");
     if (!g->failure[0])
-        dt_cuda_dnn_failed(
-            g, "cudnnBackendGetAttribute(EXECUTION_PLAN_WORKSPACE_SIZE)",
-            dt_cuda_dnn.cudnnBackendGetAttribute(
-                plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                CUDNN_TYPE_INT64, 1, &count, &bytes));
+        failed(g, "cudnnBackendGetAttribute(EXECUTION_PLAN_WORKSPACE_SIZE)",
+               dt_cuda_dnn.cudnnBackendGetAttribute(
+                   plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                   CUDNN_TYPE_INT64, 1, &count, &bytes));
     if (g->failure[0])
         return false;
     g->plan = plan;
@@ -331,8 +325,8 @@ void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
     cudnnBackendDescriptor_t pack;
     struct dt_cuda_dnn_graph run = {0};
 
-    dt_cuda_dnn_failed(&run, "cudnnSetStream",
-                       dt_cuda_dnn.cudnnSetStream(dt_cuda_dnn.handle, stream));
+    failed(&run, "cudnnSetStream",
+           dt_cuda_dnn.cudnnSetStream(dt_cuda_dnn.handle, stream));
     pack = dt_cuda_dnn_create(&run, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     dt_cuda_dnn_set(&run, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
                     CUDNN_TYPE_INT64, (int64_t)count, uids);
@@ -342,7 +336,7 @@ void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
                     CUDNN_TYPE_VOID_PTR, 1, &workspace);
     dt_cuda_dnn_finalize(&run, pack, "VARIANT_PACK");
     if (!run.failure[0])
-        dt_cuda_dnn_failed(
+        failed(
             &run, "cudnnBackendExecute",
             dt_cuda_dnn.cudnnBackendExecute(dt_cuda_dnn.handle, g->plan, pack));
     if (pack)
@@ -460,10 +454,10 @@ void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
                     1, &type);
     dt_cuda_dnn_finalize(g, how, "MATMUL");
     op = dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.desc);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.desc);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.desc);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
     add_operation(g, op, "OPERATION_MATMUL");
 }
 
@@ -482,9 +476,9 @@ void dt_cuda_dnn_reduce(struct dt_cuda_dnn_graph *g,
                     CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
     dt_cuda_dnn_finalize(g, how, "REDUCTION");
     node = dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.desc);
-    dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y.desc);
-    dt_cuda_dnn_set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
+    set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.desc);
+    set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y.desc);
+    set_desc(g, node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
     add_operation(g, node, "OPERATION_REDUCTION");
 }
 
@@ -495,8 +489,8 @@ void dt_cuda_dnn_reshape(struct dt_cuda_dnn_graph *g,
     cudnnBackendDescriptor_t op =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
 
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.desc);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.desc);
     add_operation(g, op, "OPERATION_RESHAPE");
 }
 
@@ -521,16 +515,13 @@ static void add_pointwise(struct dt_cuda_dnn_graph *g,
                         &axis);
     dt_cuda_dnn_finalize(g, how, "POINTWISE");
     op = dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                         how);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.desc);
-    dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.desc);
+    set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.desc);
     if (b)
-        dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-                             b->desc);
+        set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b->desc);
     if (t)
-        dt_cuda_dnn_set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
-                             t->desc);
+        set_desc(g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t->desc);
     add_operation(g, op, "OPERATION_POINTWISE");
 }
 

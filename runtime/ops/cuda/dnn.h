@@ -42,8 +42,8 @@ struct dt_cuda_dnn {
     DT_CUDNN_CALLS(DT_CUDNN_MEMBER)
 #undef DT_CUDNN_MEMBER
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t absent; /* in place of `handle`: a GPU that is
-                                        not here, of which tests make plans */
+    cudnnBackendDescriptor_t absent; /* in place of `handle`: an absent GPU, for
+                                        which tests make plans */
     char version[32];
 };
 extern struct dt_cuda_dnn dt_cuda_dnn;
@@ -63,23 +63,17 @@ struct dt_cuda_dnn_graph {
 /* A descriptor that the graph owns, or NULL. */
 cudnnBackendDescriptor_t dt_cuda_dnn_create(struct dt_cuda_dnn_graph *g,
                                             cudnnBackendDescriptorType_t kind);
-/* Sets `count` values of an attribute; or a descriptor. */
+/* Sets `count` values of an attribute. */
 void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
                      cudnnBackendAttributeName_t name,
                      cudnnBackendAttributeType_t type, int64_t count,
                      const void *value);
-void dt_cuda_dnn_set_desc(struct dt_cuda_dnn_graph *g,
-                          cudnnBackendDescriptor_t d,
-                          cudnnBackendAttributeName_t name,
-                          cudnnBackendDescriptor_t value);
 /* `kind` is for the text of a failure. */
 void dt_cuda_dnn_finalize(struct dt_cuda_dnn_graph *g,
                           cudnnBackendDescriptor_t d, const char *kind);
-/* Keeps the first failure, of the call `what`. Returns whether it is one. */
-bool dt_cuda_dnn_failed(struct dt_cuda_dnn_graph *g, const char *what,
-                        cudnnStatus_t status);
 
-/* Opens libcudnn.so.9, once. -1: EX_UNAVAILABLE, what is missing. */
+/* Opens libcudnn.so.9, once. -1: EX_UNAVAILABLE, with the part that is missing.
+ */
 int dt_cuda_dnn_load(struct dt_error *err);
 
 /* "cuDNN 9.19.0"; only after dt_cuda_dnn_load. */
@@ -195,7 +189,7 @@ enum dt_attention_uid {
     UID_COUNT
 };
 
-/* What a plan is for. */
+/* The operation and shape of a plan. */
 struct dt_attention_shape {
     int64_t B, T, NH, NKV, HS, window;
     bool first, last, backward; /* with such bounds */

@@ -13,6 +13,9 @@ extern "C" void dt_cuda_zero(struct dt_stream *stream, struct dt_view x)
             "cudaMemsetAsync");
 }
 
+/* to = from, rounded to the nearest if To is narrower; all loads of a thread
+ * come before its first store.
+ */
 template <typename To, typename From, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
     convert_kernel(To *to, const From *from, size_t vecs)
@@ -70,6 +73,7 @@ extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
         });
 }
 
+/* to += from */
 template <int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
     add_kernel(float *to, const float *from, size_t vecs)
@@ -105,7 +109,7 @@ extern "C" void dt_cuda_add(struct dt_stream *stream, struct dt_view out,
                from, x.count);
 }
 
-/* y may be NULL. */
+/* to = a x + b y, in fp32, rounded once; y may be NULL. */
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
     combine_kernel(X *to, const X *x, float a, const X *y, float b, size_t vecs)

@@ -26,6 +26,7 @@ template <typename X> struct Tables {
     Drops drops;
 };
 
+/* out(n) = wte(ids(n)) + wpe(positions(n)), then dropout */
 template <typename X, int W, bool DROP>
 __global__ static void __launch_bounds__(TILE_THREADS)
     embedding_kernel(Tables<X> a)

@@ -12,7 +12,7 @@
 
 enum { THREADS = 256, MOST_PARTS = 256 };
 
-/* What follows each other in a row: q, k, v. */
+/* The parts q, k, v of each row. */
 template <typename X> struct Heads {
     X *out;      /* of backward dqkv */
     const X *in; /* qkv */
@@ -41,6 +41,9 @@ __device__ static inline HeadPart part_of(const Heads<X> &h)
     return {p == 0 ? 0 : p == 1 ? h.q : h.q + h.k, p == 0 ? h.q : h.k};
 }
 
+/* out = w x rstd, with rstd = 1 / sqrt(mean(x^2) + eps) over all heads of q or
+ * of k; v is copied.
+ */
 template <typename X>
 __global__ static void __launch_bounds__(THREADS) heads_norm_kernel(Heads<X> h)
 {
@@ -68,7 +71,9 @@ __global__ static void __launch_bounds__(THREADS) heads_norm_kernel(Heads<X> h)
         h.rstd[2 * n + blockIdx.y] = rstd;
 }
 
-/* partial(gridDim.y, q + k): thread c has column c of some of the rows. */
+/* partial(gridDim.y, q + k) = sums of dy x rstd, which is dw; thread c has
+ * column c of some of the rows.
+ */
 template <typename X>
 __global__ static void __launch_bounds__(THREADS)
     heads_columns_kernel(Heads<X> h)
@@ -86,6 +91,7 @@ __global__ static void __launch_bounds__(THREADS)
     h.partial[(size_t)blockIdx.y * (h.q + h.k) + c] = sum;
 }
 
+/* dx = rstd (w dy - x rstd^2 mean(w dy x)), in the place of dy. */
 template <typename X>
 __global__ static void __launch_bounds__(THREADS)
     heads_norm_backward_kernel(Heads<X> h)

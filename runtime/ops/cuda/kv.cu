@@ -13,6 +13,9 @@
 
 #include "ops/cuda/rows.cuh"
 
+/* k and v of row n of qkv, copied to places(n); a negative place stores
+ * nothing.
+ */
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
     kv_store_kernel(X *k, X *v, const X *qkv, const int32_t *places, size_t N,
@@ -293,7 +296,10 @@ __device__ static inline void store_sum(const Decode<X> &a, size_t head,
     }
 }
 
-/* Block (row, head of keys, cut; part): H query heads */
+/* out = softmax(scale q k^T) v of one position, over the keys of its sequence
+ * so far. Block (row, head of keys, cut; part) has H query heads, and its warps
+ * take slots in turn.
+ */
 template <typename X, int W, int PER, int H>
 __global__ static void __launch_bounds__(WARPS *WARP)
     kv_attention_kernel(Decode<X> a)

@@ -127,6 +127,9 @@ __device__ Row row_of(const Sums &s, float z, unsigned V)
     return row;
 }
 
+/* logp = z(target) - log(sum of e^z) of a row, and the other values of Row from
+ * the same sums; 0 where there is no target.
+ */
 __global__ void __launch_bounds__(BLOCK)
     forward_kernel(Forward f, const float *logits)
 {
@@ -236,21 +239,6 @@ template <typename T> T *from(T *values, size_t n)
     return values ? values + n : values;
 }
 
-struct dt_cuda_head head_of(struct dt_stream *stream, struct dt_view x,
-                            struct dt_view w, size_t N, size_t C, size_t V)
-{
-    struct dt_cuda_head h = {};
-
-    h.stream = stream;
-    h.N = N;
-    h.C = C;
-    h.V = V;
-    h.x = x;
-    h.w = w;
-    h.precision = DT_F32;
-    return h;
-}
-
 } // namespace
 
 extern "C" void dt_cuda_linear_logprob_forward(
@@ -258,7 +246,7 @@ extern "C" void dt_cuda_linear_logprob_forward(
     struct dt_view w, struct dt_view targets, struct dt_view workspace,
     const struct dt_logit_rule *rule, size_t N, size_t C, size_t V)
 {
-    struct dt_cuda_head h = head_of(stream, x, w, N, C, V);
+    struct dt_cuda_head h = head_of(stream, x, w, DT_F32, N, C, V);
     assert(out->logp.count == N && out->lse.count == N);
     assert(targets.count == N && rule->temperature > 0.0f);
 
@@ -290,7 +278,7 @@ extern "C" void dt_cuda_linear_logprob_backward(
     const struct dt_logit_rule *rule, size_t N, size_t C, size_t V,
     bool accumulate)
 {
-    struct dt_cuda_head h = head_of(stream, x, w, N, C, V);
+    struct dt_cuda_head h = head_of(stream, x, w, DT_F32, N, C, V);
     assert(dx.count == N * C && dlogp.count == N && lse.count == N);
     assert(dentropy.count == 0 || entropy.count == N);
     assert(step.count == DT_STEP_COUNT && targets.count == N);

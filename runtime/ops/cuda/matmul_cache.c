@@ -4,11 +4,11 @@
  *
  * $XDG_CACHE_HOME/disttrain/matmul-HASH, by default in ~/.cache: one file for a
  * kind of GPU and a version of cuBLASLt, which its first line names; a line for
- * each shape. What it says is which of the candidates that the library offers
- * now is taken, so that nothing in it can make a product wrong. The first rank
- * of each node writes it: to a file beside it, which then takes its place.
- * Ranks that write at the same time may lose a line of each other, which the
- * next run finds out again.
+ * each shape. A line only picks one of the candidates that the library offers
+ * now, so nothing in the file can make a product wrong. The first rank of each
+ * node writes it: to a temporary file, which then takes its place. Ranks that
+ * write at the same time may lose a line of each other, which the next run
+ * finds out again.
  *
  * A process that has another user's home, as below sudo, leaves no file there.
  */
@@ -88,7 +88,7 @@ static bool is_own(const char *path)
     return stat(path, &st) == 0 && st.st_uid == geteuid();
 }
 
-/* Writes what all choices depend on. */
+/* Writes the facts on which all choices depend. */
 static bool describe(char *head, size_t bytes)
 {
     struct cudaDeviceProp gpu;
@@ -148,7 +148,7 @@ static const char *take_line(const char *text)
     return text;
 }
 
-/* Adds what is in the file and not known. False: it is damaged. */
+/* Adds the choices in the file that are not known yet. False: it is damaged. */
 static bool read_file(void)
 {
     struct dt_error err;
@@ -255,6 +255,6 @@ void dt_cuda_matmul_remember(const struct dt_matmul_key *key, int count,
         *old = line;
     else
         add_line(&line);
-    read_file(); /* what others have written meanwhile */
+    read_file(); /* for choices that others have written */
     write_file();
 }

@@ -7,7 +7,7 @@
 
 #include "ops/cuda/cuda.h"
 
-/* cuBLASLt has the first half of a stream's workspace, and what is ours is in
+/* cuBLASLt has the first half of a stream's workspace, and our own kernels have
  * the second.
  */
 enum { DT_MATMUL_WORKSPACE = DT_CUDA_WORKSPACE / 2 };

@@ -77,101 +77,7 @@ bool dt_cuda_autotune_asks(enum dt_cuda_autotune_word word)
     return bits & word;
 }
 
-/* --- timing --- */
-
-enum dt_cuda_autotune dt_cuda_autotune_when(struct dt_stream *stream)
-{
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-
-    if (dt_cuda_facts.deterministic || seconds_spent > PROCESS_SECONDS)
-        return DT_AUTOTUNE_NEVER;
-    cudaStreamIsCapturing(stream->cuda, &status);
-    return status == cudaStreamCaptureStatusNone ? DT_AUTOTUNE_NOW
-                                                 : DT_AUTOTUNE_LATER;
-}
-
-/* Candidates, and the events that time them. */
-struct timing {
-    struct dt_stream *stream;
-    bool (*attempt)(void *ctx, int i);
-    void *ctx;
-    cudaEvent_t started, ended;
-};
-
-/* Mean milliseconds of `count` runs; INFINITY if the candidate cannot run. */
-static float time_runs(const struct timing *t, int i, int count)
-{
-    float ms = 0.0f;
-    bool good = cudaEventRecord(t->started, t->stream->cuda) == cudaSuccess;
-
-    for (int run = 0; good && run < count; run++)
-        good = t->attempt(t->ctx, i);
-    if (!good || cudaEventRecord(t->ended, t->stream->cuda) != cudaSuccess ||
-        cudaEventSynchronize(t->ended) != cudaSuccess ||
-        cudaEventElapsedTime(&ms, t->started, t->ended) != cudaSuccess)
-        return INFINITY;
-    return ms / (float)count;
-}
-
-/* The first run loads kernels, and counts in no time. */
-static bool warm_up(const struct timing *t, int i)
-{
-    return t->attempt(t->ctx, i) &&
-           cudaStreamSynchronize(t->stream->cuda) == cudaSuccess;
-}
-
-/* Short runs are repeated for 0.2 ms. */
-static float time_candidate(const struct timing *t, int i)
-{
-    float ms = time_runs(t, i, 1);
-
-    if (ms > 0.1f)
-        return ms;
-    return time_runs(t, i, ms > 0.02f ? (int)(0.2f / ms) : 10);
-}
-
-/* The index of the fastest, -1: none worked. */
-static int time_candidates(const struct timing *t, int count, float *ms)
-{
-    const double begin = dt_clock_now();
-    double timed = 0.0;
-    int fastest = -1;
-
-    for (int i = 0; i < count; i++)
-        ms[i] = NAN;
-    for (int i = 0; i < count; i++) {
-        if (i >= MIN_CANDIDATES &&
-            (timed > CALL_SECONDS || dt_clock_now() - begin > CALL_LONGEST))
-            break;
-        ms[i] = INFINITY;
-        if (!warm_up(t, i))
-            continue;
-        const double start = dt_clock_now();
-        ms[i] = time_candidate(t, i);
-        timed += dt_clock_now() - start;
-        if (ms[i] < (fastest < 0 ? INFINITY : ms[fastest]))
-            fastest = i;
-    }
-    seconds_spent += dt_clock_now() - begin;
-    return fastest;
-}
-
-int dt_cuda_autotune(struct dt_stream *stream, int count,
-                     bool (*attempt)(void *ctx, int i), void *ctx, float *ms)
-{
-    struct timing t = {stream, attempt, ctx, NULL, NULL};
-    int fastest = -1;
-
-    if (cudaEventCreate(&t.started) != cudaSuccess)
-        return -1;
-    if (cudaEventCreate(&t.ended) == cudaSuccess &&
-        cudaStreamSynchronize(stream->cuda) == cudaSuccess)
-        fastest = time_candidates(&t, count, ms);
-    if (t.ended)
-        cudaEventDestroy(t.ended);
-    cudaEventDestroy(t.started);
-    return fastest;
-}
+/* --- candidates --- */
 
 enum { CANDIDATES = 16 };
 
@@ -223,25 +129,117 @@ static int find_candidates(const struct dt_matmul_plan *plan,
 
 /* --- timing --- */
 
-/* What is timed for a plan. */
+enum when { NEVER, LATER, NOW };
+
+/* May candidates be timed? Never in deterministic mode, nor once the process
+ * has spent its time on it; later if the stream is being recorded.
+ */
+static enum when when_to_tune(struct dt_stream *stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+    if (dt_cuda_facts.deterministic || seconds_spent > PROCESS_SECONDS)
+        return NEVER;
+    cudaStreamIsCapturing(stream->cuda, &status);
+    return status == cudaStreamCaptureStatusNone ? NOW : LATER;
+}
+
+/* The operands of a timed product, and the events that time it. */
 struct tuning {
     struct dt_stream *stream;
     struct dt_matmul_plan *plan;
     const struct dt_cuda_matmul *mm;
     const cublasLtMatmulHeuristicResult_t *found;
     int unfused; /* 1: candidate 0 is the unfused one, others follow it */
+    cudaEvent_t started, ended;
 };
 
-static bool run_candidate(void *ctx, int i)
+/* Queues candidate i; false if it cannot run. */
+static bool run_candidate(const struct tuning *t, int i)
 {
-    const struct tuning *tuning = ctx;
-
-    if (i >= tuning->unfused)
-        return dt_cuda_matmul_run(tuning->stream, tuning->plan, tuning->mm,
-                                  &tuning->found[i - tuning->unfused].algo) ==
+    if (i >= t->unfused)
+        return dt_cuda_matmul_run(t->stream, t->plan, t->mm,
+                                  &t->found[i - t->unfused].algo) ==
                CUBLAS_STATUS_SUCCESS;
-    dt_cuda_matmul_unfused(tuning->stream, tuning->mm);
+    dt_cuda_matmul_unfused(t->stream, t->mm);
     return true;
+}
+
+/* Mean milliseconds of `count` runs; INFINITY if the candidate cannot run. */
+static float time_runs(const struct tuning *t, int i, int count)
+{
+    float ms = 0.0f;
+    bool good = cudaEventRecord(t->started, t->stream->cuda) == cudaSuccess;
+
+    for (int run = 0; good && run < count; run++)
+        good = run_candidate(t, i);
+    if (!good || cudaEventRecord(t->ended, t->stream->cuda) != cudaSuccess ||
+        cudaEventSynchronize(t->ended) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, t->started, t->ended) != cudaSuccess)
+        return INFINITY;
+    return ms / (float)count;
+}
+
+/* The first run loads kernels, and counts in no time. */
+static bool warm_up(const struct tuning *t, int i)
+{
+    return run_candidate(t, i) &&
+           cudaStreamSynchronize(t->stream->cuda) == cudaSuccess;
+}
+
+/* Short runs are repeated for 0.2 ms. */
+static float time_candidate(const struct tuning *t, int i)
+{
+    float ms = time_runs(t, i, 1);
+
+    if (ms > 0.1f)
+        return ms;
+    return time_runs(t, i, ms > 0.02f ? (int)(0.2f / ms) : 10);
+}
+
+/* Times `count` candidates, at least the first two and then as many as fit into
+ * some milliseconds. Returns the index of the fastest; -1: none worked. ms: the
+ * time of each, INFINITY if it does not work, NAN if it was not tried.
+ */
+static int time_candidates(const struct tuning *t, int count, float *ms)
+{
+    const double begin = dt_clock_now();
+    double timed = 0.0;
+    int fastest = -1;
+
+    for (int i = 0; i < count; i++)
+        ms[i] = NAN;
+    for (int i = 0; i < count; i++) {
+        if (i >= MIN_CANDIDATES &&
+            (timed > CALL_SECONDS || dt_clock_now() - begin > CALL_LONGEST))
+            break;
+        ms[i] = INFINITY;
+        if (!warm_up(t, i))
+            continue;
+        const double start = dt_clock_now();
+        ms[i] = time_candidate(t, i);
+        timed += dt_clock_now() - start;
+        if (ms[i] < (fastest < 0 ? INFINITY : ms[fastest]))
+            fastest = i;
+    }
+    seconds_spent += dt_clock_now() - begin;
+    return fastest;
+}
+
+/* The same with events; waits for the stream. */
+static int autotune(struct tuning *t, int count, float *ms)
+{
+    int fastest = -1;
+
+    if (cudaEventCreate(&t->started) != cudaSuccess)
+        return -1;
+    if (cudaEventCreate(&t->ended) == cudaSuccess &&
+        cudaStreamSynchronize(t->stream->cuda) == cudaSuccess)
+        fastest = time_candidates(t, count, ms);
+    if (t->ended)
+        cudaEventDestroy(t->ended);
+    cudaEventDestroy(t->started);
+    return fastest;
 }
 
 /* One line on stderr for DISTTRAIN_AUTOTUNE=log, of every rank: it is for those
@@ -283,15 +281,20 @@ static void tune_plan(struct dt_stream *stream, struct dt_matmul_plan *plan,
 {
     const struct dt_matmul_key *key = &plan->key;
     bool fused = dt_cuda_autotune_asks(DT_AUTOTUNE_LIBRARY);
-    struct tuning tuning = {stream, plan, mm, found,
-                            (key->gelu || key->sum) && !fused};
+    struct tuning tuning = {
+        .stream = stream,
+        .plan = plan,
+        .mm = mm,
+        .found = found,
+        .unfused = (key->gelu || key->sum) && !fused,
+    };
     float ms[CANDIDATES + 1];
     int all = tuning.unfused + count;
     int fastest;
 
     if (tuning.unfused) /* its matmul is tuned on its own */
         dt_cuda_matmul_unfused(stream, mm);
-    fastest = dt_cuda_autotune(stream, all, run_candidate, &tuning, ms);
+    fastest = autotune(&tuning, all, ms);
     if (fastest < 0)
         return;
     apply(plan, found, fastest - tuning.unfused);
@@ -348,7 +351,7 @@ void dt_cuda_matmul_choose(struct dt_stream *stream,
                            const struct dt_cuda_matmul *mm)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    enum dt_cuda_autotune when = dt_cuda_autotune_when(stream);
+    enum when when = when_to_tune(stream);
     int count, choice;
 
     if ((plan->key.gelu || plan->key.sum) &&
@@ -359,8 +362,7 @@ void dt_cuda_matmul_choose(struct dt_stream *stream,
     }
     if (reads_d(mm) && follow_twin(plan))
         return;
-    if (plan->state == DT_MATMUL_GUESSED &&
-        (when == DT_AUTOTUNE_LATER || reads_d(mm)))
+    if (plan->state == DT_MATMUL_GUESSED && (when == LATER || reads_d(mm)))
         return;
     count = find_candidates(plan, found);
     guess(plan, found, count);
@@ -368,8 +370,8 @@ void dt_cuda_matmul_choose(struct dt_stream *stream,
         return;
     if (dt_cuda_matmul_recall(&plan->key, count, &choice))
         apply(plan, found, choice);
-    else if (reads_d(mm) || when == DT_AUTOTUNE_LATER)
+    else if (reads_d(mm) || when == LATER)
         plan->state = DT_MATMUL_GUESSED;
-    else if (when == DT_AUTOTUNE_NOW)
+    else if (when == NOW)
         tune_plan(stream, plan, mm, found, count);
 }

@@ -85,7 +85,10 @@ __device__ static inline void norm_vec(const float (&x)[W], const Norm<X> &a,
     store_floats<X, W>(a.out + n * a.C + c, y);
 }
 
-/* A row stays in registers of THREADS threads: a warp, or a block. */
+/* out = w (x - mean) rstd + b, where rstd = 1 / sqrt(mean((x - mean)^2) + eps);
+ * RMSNorm without mean and b. A row stays in registers of THREADS threads: a
+ * warp, or a block.
+ */
 template <typename X, int THREADS, enum kind KIND>
 __global__ static void __launch_bounds__(THREADS < 128 ? 128 : THREADS)
     norm_kernel(Norm<X> a)
@@ -148,7 +151,7 @@ __global__ static void __launch_bounds__(THREADS < 128 ? 128 : THREADS)
     }
 }
 
-/* Block n reads row n once more for every sum. */
+/* The same of long rows: block n reads row n once more for every sum. */
 template <typename X, int W, enum kind KIND>
 __global__ static void __launch_bounds__(LONG_THREADS) norm_long(Norm<X> a)
 {
@@ -301,7 +304,7 @@ template <typename X> struct NormGrad {
     unsigned C, columns; /* columns: of partial */
 };
 
-/* What is summed over rows; the value is how many sums there are. */
+/* The sums over rows that a kernel makes; the value is their number. */
 enum { RMS = 1, LAYER = 2, LAYER_AND_DX = 3 };
 
 /* Sums of a and b over the threads of a row. */
@@ -401,9 +404,9 @@ template <typename X, int THREADS, int PER, int KIND> struct RowSlice {
     }
 };
 
-/* to(C) = the sums of all warps, each of which had whole rows, in their order.
- * Whole vectors at a time: single elements, W apart,
- * would conflict in the banks of shared memory.
+/* to(C) = the sums of all warps, which had whole rows each, in their order.
+ * Whole vectors at a time: single elements, W apart, would conflict in the
+ * banks of shared memory.
  */
 template <int PER, int W, typename Column>
 __device__ static inline void add_warps(float *to, const float (&sums)[PER][W],

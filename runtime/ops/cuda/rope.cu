@@ -166,6 +166,10 @@ __device__ static inline void rope_head(const Rope<X> &a,
     }
 }
 
+/* Pairs (a, b) of each head of q and k, half a head apart, become (a cos - b
+ * sin, b cos + a sin) by the angle of their position, after the norm if there
+ * is one. A group of lanes has HEADS heads of a row.
+ */
 template <typename X, int W, int PER, bool NORM>
 __global__ static void __launch_bounds__(TILE_THREADS) rope_kernel(Rope<X> a)
 {

@@ -130,7 +130,7 @@ __device__ static inline Tile this_tile(unsigned per_row)
 }
 
 /* Blocks of TILE_THREADS for a tensor without rows; each thread has TILE_VECS
- * vectors, TILE_THREADS apart, the first of which is flat_first().
+ * vectors, TILE_THREADS apart, from flat_first() on.
  */
 static inline unsigned flat_blocks(size_t vecs)
 {

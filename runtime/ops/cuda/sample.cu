@@ -92,7 +92,7 @@ __device__ float least_kept(const Row &row, const Sample &a)
 }
 
 /* The range in which the sum of all sums(BLOCK) before it and in it exceeds
- * this share of all, and what of the share is left there. By one thread.
+ * this share of all, and the rest of the share there. By one thread.
  */
 __device__ void find_range(const float *sums, double share, unsigned &range,
                            double &rest)
@@ -166,6 +166,10 @@ __device__ void penalize(const Row &row, const int32_t *seen, float penalty)
     }
 }
 
+/* A token of row b: weights are e^((logit - max) / temperature), those that the
+ * limits keep share the range [0, 1) in the order of tokens, and the draw falls
+ * into one of them; or the likeliest token. logp is that among all weights. No draw (-1): no token.
+ */
 __global__ void __launch_bounds__(BLOCK) sample_kernel(Sample a)
 {
     __shared__ float shared[WARP];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.h - what gloo's header of this name says about sizes, for packages
- * that come without it (Debian's: other headers of theirs include it)
+ * memory.h - the sizes of the classes in gloo's header of this name, for
+ * packages that come without it (Debian's: other headers of theirs include it)
  *
  * Found only if there is no such file among the system's headers. The objects
  * are made and used inside libgloo alone; here they only take up room in the
