@@ -13,6 +13,8 @@
 #include "conf/keys/schema.h"
 #include "conf/tree.h"
 
+enum { DT_CONF_SWITCHES_MAX = 16 };
+
 struct dt_conf_reader {
     struct dt_conf_draft draft;
     void *values;          /* where keys store their values: conf, or a struct
@@ -22,6 +24,7 @@ struct dt_conf_reader {
     char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
+    struct dt_conf_place off_at[DT_CONF_SWITCHES_MAX]; /* by switch: false */
     int *overridden; /* by row: the number of the last override; 0: none
                       */
 };
@@ -143,10 +146,13 @@ char *dt_conf_path(const char *directory, const char *text,
 /* --- names --- */
 
 /* An alias that sets a key only if it has a certain value, as `mode: eval`. If
- * `when` is NULL, that value is true, and false sets nothing.
+ * `when` is NULL, that value is true. Then false sets nothing, and must not
+ * stand beside the value elsewhere; `off` is a warning that the key, left out,
+ * does not have the value `agrees`, which false means to other trainers.
  */
 struct dt_conf_switch {
     const char *alias, *when, *path, *value;
+    const char *agrees, *off;
 };
 extern const struct dt_conf_switch dt_conf_switches[];
 

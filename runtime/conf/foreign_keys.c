@@ -18,22 +18,35 @@
 #define NONE KEYS(NULL)
 
 /* clang-format off */
+#define SWITCH(alias, path, value) {alias, NULL, path, value, NULL, NULL}
+
+/* Other trainers compute in fp32 then. */
+#define NOT_FP32 "fp32", "false, but precision.compute is left out, and auto " \
+    "is bf16 on GPUs: write fp32 or bf16"
+
 const struct dt_conf_switch dt_conf_switches[] = {
-    {"use_ddp", NULL, "distributed.strategy", "ddp"},
-    {"bf16", NULL, "precision.compute", "bf16"},
-    {"fp16", NULL, "precision.compute", "fp16"},
-    {"use_mixed_precision", NULL, "precision.compute", "bf16"},
-    {"mode", "eval", "training.eval_only", "true"},
+    SWITCH("use_ddp", "distributed.strategy", "ddp"),
+    {"bf16", NULL, "precision.compute", "bf16", NOT_FP32},
+    {"fp16", NULL, "precision.compute", "fp16", NOT_FP32},
+    {"use_mixed_precision", NULL, "precision.compute", "bf16", NOT_FP32},
+    {"mode", "eval", "training.eval_only", "true", NULL, NULL},
     /* DeepSpeed's Adam uses decoupled weight decay by default. */
-    {"optimizer.type", "Adam", "optimizer.name", "adamw"},
-    {"completion_only_loss", NULL, "data.loss_on", "completion"},
-    {"assistant_only_loss", NULL, "data.loss_on", "assistant"},
-    {"train_on_inputs", NULL, "data.loss_on", "full"},
-    {"use_peft", NULL, "adapter.type", "lora"},
-    {"disable_tqdm", NULL, "logging.progress", "off"},
-    {"precompute_ref_log_probs", NULL, "dpo.reference.mode", "precompute"},
+    {"optimizer.type", "Adam", "optimizer.name", "adamw", NULL, NULL},
+    {"completion_only_loss", NULL, "data.loss_on", "completion", "full",
+     "false, but data.loss_on is left out, and auto trains on completions "
+     "alone: write full"},
+    SWITCH("assistant_only_loss", "data.loss_on", "assistant"),
+    {"train_on_inputs", NULL, "data.loss_on", "full", "assistant",
+     "false, but data.loss_on is left out, and auto trains on all tokens of "
+     "conversations: write assistant"},
+    SWITCH("use_peft", "adapter.type", "lora"),
+    SWITCH("disable_tqdm", "logging.progress", "off"),
+    SWITCH("precompute_ref_log_probs", "dpo.reference.mode", "precompute"),
     {0},
 };
+
+_Static_assert(sizeof(dt_conf_switches) / sizeof(dt_conf_switches[0]) <=
+                   DT_CONF_SWITCHES_MAX + 1, "a place for each");
 
 const struct dt_conf_later dt_conf_laters[] = {
     {"data", "a hub client (nothing is downloaded: give files)",

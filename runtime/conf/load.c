@@ -34,16 +34,55 @@ static void take_meant(struct dt_conf_reader *reader, const char *path,
     free(meant.text);
 }
 
-/* Stores the value that a switch such as `bf16: true` stands for. */
+/* Stores the value that a switch such as `bf16: true` stands for, or keeps the
+ * place of false.
+ */
 static void take_switch(struct dt_conf_reader *reader,
                         const struct dt_conf_switch *s,
                         const struct dt_tree *node)
 {
     bool on = true;
     const struct dt_conf_key key = {.path = s->alias, .type = DT_CONF_BOOL};
-    if (!dt_conf_is_null(node) && !dt_conf_is_empty(node) &&
-        (s->when || (dt_conf_bool(reader, &key, node, &on) == 0 && on)))
+    if (dt_conf_is_null(node) || dt_conf_is_empty(node) ||
+        (!s->when && dt_conf_bool(reader, &key, node, &on) < 0))
+        return;
+    if (on)
         take_meant(reader, s->path, s->value, node);
+    else if (reader->off_at[s - dt_conf_switches].line == 0)
+        reader->off_at[s - dt_conf_switches] = node->place;
+}
+
+/* Whether the algorithm has no use for what a switch is about. */
+static bool is_of_others(const struct dt_conf *conf,
+                         const struct dt_conf_switch *s)
+{
+    return conf->algorithm != DT_CONF_SFT &&
+           strcmp(s->path, "data.loss_on") == 0;
+}
+
+/* Says where false would be read differently than it is meant. */
+static void check_switches(struct dt_conf_reader *reader)
+{
+    const struct dt_conf *conf = reader->draft.conf;
+    for (size_t i = 0; dt_conf_switches[i].alias; i++) {
+        const struct dt_conf_switch *s = &dt_conf_switches[i];
+        const struct dt_conf_place at = reader->off_at[i];
+        const int row = dt_conf_key_find(s->path);
+        if (at.line == 0 || reader->draft.failed[row] ||
+            dt_conf_is_overridden(reader, row, at))
+            continue;
+        char *now = dt_conf_value_text(&reader->draft, &dt_conf_keys[row]);
+        if (now && dt_conf_given(conf, s->path) && strcmp(now, s->value) == 0)
+            dt_conf_note(
+                &reader->draft.problems, at, s->alias,
+                "false here, but %s is %s in %s: remove one of them", s->path,
+                now,
+                dt_conf_where(&reader->draft.problems, conf->place[row], at));
+        else if (now && s->off && !dt_conf_given(conf, s->path) &&
+                 strcmp(now, s->agrees) != 0 && !is_of_others(conf, s))
+            dt_conf_note(&reader->draft.warnings, at, s->alias, "%s", s->off);
+        free(now);
+    }
 }
 
 /* Takes a key of another trainer. */
@@ -361,6 +400,8 @@ static void read_tree(struct dt_conf_reader *reader, struct dt_tree *tree)
     if (reader->draft.problems.out_of_memory)
         return;
     dt_conf_derive(&reader->draft);
+    if (reader->draft.conf->trains)
+        check_switches(reader);
     dt_conf_check(&reader->draft);
     if (dt_conf_fingerprint(reader->draft.conf) < 0)
         reader->draft.problems.out_of_memory = true;

@@ -52,10 +52,8 @@ static void every_spelling_of_the_guides_sets_its_key(void **state)
         {"packing_strategy: bfd_split\n", DATA(packing), DT_PACK_BFD_SPLIT},
         {"training: {packing: BFD}\n", DATA(packing), DT_PACK_BFD},
         {"completion_only_loss: true\n", DATA(loss_on), DT_LOSS_COMPLETION},
-        {"completion_only_loss: false\n", DATA(loss_on), DT_LOSS_AUTO},
         {"assistant_only_loss: true\n", DATA(loss_on), DT_LOSS_ASSISTANT},
         {"training: {train_on_inputs: true}\n", DATA(loss_on), DT_LOSS_FULL},
-        {"train_on_inputs: false\n", DATA(loss_on), DT_LOSS_AUTO},
         {"truncation_mode: keep_end\n", DATA(truncation), 1},
         {"chat_template_path: qwen2.5\n", DATA(chat_template),
          DT_CONF_CHAT_QWEN25},
@@ -346,6 +344,34 @@ static void a_pattern_or_directory_without_files_is_refused(void **state)
     rmdir("saved");
 }
 
+/* False sets nothing, and is not always what other trainers do then. */
+static void false_is_not_read_as_something_else(void **state)
+{
+    static const struct {
+        const char *text, *warned;
+    } rows[] = {
+        {"completion_only_loss: false\n",
+         "t.yaml:5:23: completion_only_loss: false, but data.loss_on is left "
+         "out, and auto trains on completions alone: write full\n"},
+        {"train_on_inputs: false\n",
+         "t.yaml:5:18: train_on_inputs: false, but data.loss_on is left out, "
+         "and auto trains on all tokens of conversations: write assistant\n"},
+        {"completion_only_loss: false\nassistant_only_loss: true\n", ""},
+        {"bf16: false\n",
+         "t.yaml:5:7: bf16: false, but precision.compute is left out, and auto "
+         "is bf16 on GPUs: write fp32 or bf16\n"},
+        {"bf16: false\nfp16: true\n", ""},
+        {"bf16: false\nrun.device: cpu\n", ""},
+        {"assistant_only_loss: false\n", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), LINES "%s", rows[i].text);
+        dt_conf_destroy(load_good(text, rows[i].warned));
+    }
+}
+
 static const struct broken mistakes[] = {
     {LEAST "packing: maybe\n",
      "t.yaml:5:10: data.packing: expected one of none, false, bfd, true, "
@@ -362,6 +388,9 @@ static const struct broken mistakes[] = {
     {LEAST "data: {format: messages}\ncompletion_only_loss: true\n",
      "t.yaml:6:23: data.loss_on: E112 completion: data.format messages has no "
      "completions\n"},
+    {LEAST "train_on_inputs: false\ndata.loss_on: full\n",
+     "t.yaml:5:18: train_on_inputs: false here, but data.loss_on is full in "
+     "line 6: remove one of them\n"},
     {LEAST "completion_only_loss: true\nassistant_only_loss: true\n",
      "t.yaml:6:22: data.loss_on: assistant here (assistant_only_loss), but "
      "completion in line 5\n"},
@@ -393,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_left_out_have_their_defaults),
         cmocka_unit_test(every_spelling_of_the_guides_sets_its_key),
+        cmocka_unit_test(false_is_not_read_as_something_else),
         cmocka_unit_test(workers_and_padding_have_several_spellings),
         cmocka_unit_test(columns_may_have_other_names),
         cmocka_unit_test(a_file_counts_once_or_by_its_weight),
