@@ -57,7 +57,8 @@ traces() {
     [[ $output != *root* ]]
     ((${#lines[@]} == 6))
     [[ $(sort -u <<<"$output" | wc -l) == 3 ]]
-    run -0 dt_run --user nobody srun id -un
+    # Quiet: where the nodes of the last job are not free yet, srun says so.
+    run -0 dt_run --user nobody srun -Q id -un
     [[ $output == nobody ]]
 }
 
