@@ -9,23 +9,6 @@
 #include "loss/loss.h"
 #include "loss/grpo_loss.h"
 
-const char *const dt_grpo_metric_names[DT_GRPO_METRICS] = {
-    [DT_GRPO_KL] = "kl",
-    [DT_GRPO_ENTROPY] = "entropy",
-    [DT_GRPO_CLIP_LOW_MEAN] = "clip_ratio/low_mean",
-    [DT_GRPO_CLIP_LOW_MIN] = "clip_ratio/low_min",
-    [DT_GRPO_CLIP_HIGH_MEAN] = "clip_ratio/high_mean",
-    [DT_GRPO_CLIP_HIGH_MAX] = "clip_ratio/high_max",
-    [DT_GRPO_CLIP_REGION_MEAN] = "clip_ratio/region_mean",
-    [DT_GRPO_CISPO_CLIP_RATIO] = "cispo_clip_ratio",
-    [DT_GRPO_RATIO_ERROR_MAX] = "ratio_error_max",
-    [DT_GRPO_SAMPLING_DIFF_MEAN] = "sampling/sampling_logp_difference/mean",
-    [DT_GRPO_SAMPLING_DIFF_MAX] = "sampling/sampling_logp_difference/max",
-    [DT_GRPO_SAMPLING_RATIO_MIN] = "sampling/importance_sampling_ratio/min",
-    [DT_GRPO_SAMPLING_RATIO_MEAN] = "sampling/importance_sampling_ratio/mean",
-    [DT_GRPO_SAMPLING_RATIO_MAX] = "sampling/importance_sampling_ratio/max",
-};
-
 struct dt_grpo_options dt_grpo_options(const struct dt_conf *conf)
 {
     const struct dt_conf_grpo *grpo = &conf->grpo;

@@ -88,7 +88,6 @@ enum dt_grpo_metric {
     DT_GRPO_SAMPLING_RATIO_MAX,  /* largest */
     DT_GRPO_METRICS
 };
-extern const char *const dt_grpo_metric_names[DT_GRPO_METRICS];
 
 /* Sums over completions. A rank adds those of its own, and ranks those of each
  * other in the order of their numbers.

@@ -20,15 +20,6 @@ struct slope {
     double loss, a, d, token;
 };
 
-const char *const dt_dpo_metric_names[DT_DPO_METRICS] = {
-    [DT_DPO_REWARDS_CHOSEN] = "rewards/chosen",
-    [DT_DPO_REWARDS_REJECTED] = "rewards/rejected",
-    [DT_DPO_REWARDS_ACCURACIES] = "rewards/accuracies",
-    [DT_DPO_REWARDS_MARGINS] = "rewards/margins",
-    [DT_DPO_LOGPS_CHOSEN] = "logps/chosen",
-    [DT_DPO_LOGPS_REJECTED] = "logps/rejected",
-};
-
 static double sig(double x)
 {
     return x >= 0.0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x));
@@ -397,12 +388,6 @@ void dt_dpo_token_weights(const struct dt_dpo_options *options,
 }
 
 /* --- reward models --- */
-
-const char *const dt_rm_metric_names[DT_RM_METRICS] = {
-    [DT_RM_ACCURACY] = "accuracy",     [DT_RM_MARGIN] = "margin",
-    [DT_RM_MIN_REWARD] = "min_reward", [DT_RM_MEAN_REWARD] = "mean_reward",
-    [DT_RM_MAX_REWARD] = "max_reward",
-};
 
 struct dt_rm_result dt_rm_loss(double chosen, double rejected, double margin,
                                double center_rewards_coefficient)

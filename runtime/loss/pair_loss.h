@@ -86,7 +86,6 @@ enum dt_dpo_metric {
     DT_DPO_LOGPS_REJECTED,
     DT_DPO_METRICS
 };
-extern const char *const dt_dpo_metric_names[DT_DPO_METRICS];
 
 /* The loss of a pair, and its derivatives: by logp of each side, and in
  * addition by the log-probability of every chosen token.
@@ -130,7 +129,6 @@ enum dt_rm_metric {
     DT_RM_MAX_REWARD,  /* maximum */
     DT_RM_METRICS
 };
-extern const char *const dt_rm_metric_names[DT_RM_METRICS];
 
 /* The loss of a pair, and its derivatives by the score of each side. */
 struct dt_rm_result {

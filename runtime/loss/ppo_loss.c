@@ -11,17 +11,6 @@
 
 /* --- losses --- */
 
-const char *const dt_ppo_metric_names[DT_PPO_METRICS] = {
-    [DT_PPO_APPROXKL] = "policy/approxkl_avg",
-    [DT_PPO_CLIPFRAC] = "policy/clipfrac_avg",
-    [DT_PPO_POLICY_LOSS] = "loss/policy_avg",
-    [DT_PPO_VALUE_LOSS] = "loss/value_avg",
-    [DT_PPO_VALUE_CLIPFRAC] = "val/clipfrac_avg",
-    [DT_PPO_ENTROPY] = "policy/entropy_avg",
-    [DT_PPO_RATIO] = "val/ratio",
-    [DT_PPO_RATIO_VAR] = "val/ratio_var",
-};
-
 struct dt_ppo_options dt_ppo_options(const struct dt_conf *conf)
 {
     return (struct dt_ppo_options){

@@ -44,7 +44,6 @@ enum dt_ppo_metric {
     DT_PPO_RATIO_VAR, /* with n - 1 */
     DT_PPO_METRICS
 };
-extern const char *const dt_ppo_metric_names[DT_PPO_METRICS];
 
 /* Sums over tokens, which ranks add in the order of their numbers. The policy
  * and the critic may see the same tokens at different times.

@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "algo/algo.h"
 #include "loss/pair_loss.h"
+#include "run/algo_table.h"
 #include "tests/parity/stored.h"
 
 enum { MAX_TOKENS = 16 };
@@ -133,8 +135,8 @@ static void check_run(const json_t *run, const json_t *pairs)
     }
     stored_check(run, "loss", loss / (double)count, stored_number(run, "loss"));
     for (size_t m = 0; m < DT_DPO_METRICS && json_object_size(metrics); m++)
-        stored_check(run, dt_dpo_metric_names[m], sums[m] / (double)count,
-                     stored_number(metrics, dt_dpo_metric_names[m]));
+        stored_check(run, dt_algo_dpo.metrics[m].name, sums[m] / (double)count,
+                     stored_number(metrics, dt_algo_dpo.metrics[m].name));
 }
 
 static void dpo_losses_are_those_of_trl(void **state)
@@ -179,8 +181,8 @@ static void check_rewards(const json_t *run)
     }
     stored_check(run, "loss", loss, stored_number(run, "loss"));
     for (size_t m = 0; m < DT_RM_METRICS; m++)
-        stored_check(run, dt_rm_metric_names[m], all[m],
-                     stored_number(metrics, dt_rm_metric_names[m]));
+        stored_check(run, dt_algo_rm.metrics[m].name, all[m],
+                     stored_number(metrics, dt_algo_rm.metrics[m].name));
 }
 
 static void reward_losses_are_those_of_trl(void **state)
