@@ -129,6 +129,19 @@ int dt_map_init(struct dt_map *map, const char *path, struct dt_error *err)
     return 0;
 }
 
+int dt_file_fill(int fd, void *into, size_t bytes, size_t *count)
+{
+    for (*count = 0; *count < bytes;) {
+        const ssize_t n = read(fd, (char *)into + *count, bytes - *count);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        if (n == 0)
+            break;
+        *count += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
                  struct dt_error *err)
 {
@@ -136,18 +149,11 @@ int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
     int fd = open_regular(path, &st, err);
     if (fd < 0)
         return -1;
-    ssize_t n;
-    for (*count = 0; *count < bytes; *count += (size_t)n) {
-        n = read(fd, (char *)head + *count, bytes - *count);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            break;
-        n = n < 0 ? 0 : n;
-    }
-    int cause = errno;
+    int bad = dt_file_fill(fd, head, bytes, count);
     close(fd);
-    if (*count < bytes && n < 0)
+    if (bad)
         return dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path,
-                            strerror(cause));
+                            strerror(bad));
     return 0;
 }
 
@@ -294,21 +300,17 @@ int dt_file_remove_tree(const char *path, struct dt_error *err)
     return 0;
 }
 
-/* Writes all bytes and closes fd. 0, or an errno. */
-static int write_all(int fd, const char *text, size_t bytes)
+int dt_file_write(int fd, const void *data, size_t bytes)
 {
-    ssize_t n = 0;
-    while (bytes > 0 && (n >= 0 || errno == EINTR)) {
-        n = write(fd, text, bytes);
-        if (n > 0) {
-            text += n;
-            bytes -= (size_t)n;
-        }
+    const char *from = data;
+    while (bytes > 0) {
+        const ssize_t n = write(fd, from, bytes);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        from += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
     }
-    int bad = bytes > 0 ? errno : 0;
-    if (close(fd) < 0 && !bad)
-        bad = errno;
-    return bad;
+    return 0;
 }
 
 int dt_file_replace(const char *path, const char *text, size_t bytes,
@@ -323,7 +325,9 @@ int dt_file_replace(const char *path, const char *text, size_t bytes,
     if (fd < 0)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
                             temporary, strerror(errno));
-    int bad = write_all(fd, text, bytes);
+    int bad = dt_file_write(fd, text, bytes);
+    if (close(fd) < 0 && !bad)
+        bad = errno;
     if (bad)
         dt_error_set(err, EX_IOERR, "%s: cannot write: %s", temporary,
                      strerror(bad));

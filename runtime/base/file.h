@@ -59,6 +59,14 @@ char *dt_file_read(const char *path, size_t max_bytes, struct dt_error *err);
 int dt_file_peek(const char *path, void *head, size_t bytes, size_t *count,
                  struct dt_error *err);
 
+/* Writes all `bytes` to fd. 0, or an errno. */
+int dt_file_write(int fd, const void *data, size_t bytes);
+
+/* Reads `bytes` bytes of fd, or all *count < bytes that are left. 0, or an
+ * errno.
+ */
+int dt_file_fill(int fd, void *into, size_t bytes, size_t *count);
+
 /* Writes `bytes` of text to `path`, whose readers see all of it or the content
  * from before: to path.new, which is renamed. It is not synced to disk. -1:
  * EX_CANTCREAT, EX_IOERR; `path` is as before.

@@ -34,6 +34,12 @@ enum {
     .std = {0.26862954, 0.26130258, 0.27577711}
 #define HALF .mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}
 
+#define CENTER_OF_224                                                          \
+    {                                                                          \
+        .kind = DT_IMAGE_SHORTEST, .filter = DT_IMAGE_BICUBIC, .height = 224,  \
+        .width = 224, .crop_height = 224, .crop_width = 224, CLIP              \
+    }
+
 /* Classes of image processors. */
 struct type {
     const char *names[2]; /* up to ImageProcessor */
@@ -45,25 +51,8 @@ struct type {
 };
 
 static const struct type types[] = {
-    {.names = {"CLIP"},
-     .crops = true,
-     .usual = {.kind = DT_IMAGE_SHORTEST,
-               .filter = DT_IMAGE_BICUBIC,
-               .height = 224,
-               .width = 224,
-               .crop_height = 224,
-               .crop_width = 224,
-               CLIP}},
-    {.names = {"Llava"},
-     .crops = true,
-     .pads = true,
-     .usual = {.kind = DT_IMAGE_SHORTEST,
-               .filter = DT_IMAGE_BICUBIC,
-               .height = 224,
-               .width = 224,
-               .crop_height = 224,
-               .crop_width = 224,
-               CLIP}},
+    {.names = {"CLIP"}, .crops = true, .usual = CENTER_OF_224},
+    {.names = {"Llava"}, .crops = true, .pads = true, .usual = CENTER_OF_224},
     {.names = {"Siglip"},
      .crops = true,
      .usual = {.kind = DT_IMAGE_FIXED,

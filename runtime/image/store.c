@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,31 +18,21 @@ int dt_image_read(struct dt_image_file *file, int fd, const char *path,
                   const struct dt_image_limits *limits, struct dt_error *err)
 {
     struct stat st;
-    size_t count = 0;
-    ssize_t n = 0;
-    int rc = -1;
+    int bad, rc = -1;
     *file = (struct dt_image_file){0};
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         dt_error_set(err, EX_NOINPUT, "%s: not a regular file", path);
-    } else if ((uint64_t)st.st_size > limits->bytes) {
+    else if ((uint64_t)st.st_size > limits->bytes)
         dt_error_set(err, EX_DATAERR,
                      "%s: an image of %llu bytes: at most %zu are read", path,
                      (unsigned long long)st.st_size, limits->bytes);
-    } else if (!(file->data = malloc((size_t)st.st_size + 1))) {
+    else if (!(file->data = malloc((size_t)st.st_size + 1)))
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    } else {
-        while (count < (size_t)st.st_size &&
-               ((n = read(fd, file->data + count, (size_t)st.st_size - count)) >
-                    0 ||
-                (n < 0 && errno == EINTR)))
-            count += n < 0 ? 0 : (size_t)n;
-        if (n < 0)
-            dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path,
-                         strerror(errno));
-        else
-            rc = 0;
-        file->bytes = count; /* fewer, if it was cut short meanwhile */
-    }
+    else if ((bad = dt_file_fill(fd, file->data, (size_t)st.st_size,
+                                 &file->bytes))) /* fewer, if cut meanwhile */
+        dt_error_set(err, EX_IOERR, "%s: cannot read: %s", path, strerror(bad));
+    else
+        rc = 0;
     close(fd);
     if (rc < 0) {
         free(file->data);
@@ -66,50 +55,23 @@ static int store_path(char path[PATH_MAX], const char *dir, const char *name,
     return 0;
 }
 
-static int write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        if (dt_fault("image.write")) {
-            errno = ENOSPC;
-            return -1;
-        }
-        const ssize_t n = write(fd, data, bytes);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        data += n < 0 ? 0 : n;
-        bytes -= n < 0 ? 0 : (size_t)n;
-    }
-    return 0;
-}
-
-/* Creates a file next to `path`. Processes of other nodes may have this one's
- * number, and one that was killed may have left its file.
- */
-static int create(char temporary[PATH_MAX], const char *path)
-{
-    int fd = -1;
-    for (unsigned i = 0; fd < 0 && i < 1000; i++) {
-        if (snprintf(temporary, PATH_MAX, "%s.%lx.%u", path,
-                     (unsigned long)getpid(), i) >= PATH_MAX) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-        if (fd < 0 && errno != EEXIST)
-            return -1;
-    }
-    return fd;
-}
+/* Readable by all who may enter the store. */
+enum { MODE = 0444 };
 
 static int write_file(const char *path, const void *data, size_t bytes,
                       struct dt_error *err)
 {
     char temporary[PATH_MAX];
-    const int fd = create(temporary, path);
+    int fd = -1, bad = ENAMETOOLONG;
+    if (snprintf(temporary, PATH_MAX, "%s.XXXXXX", path) < PATH_MAX &&
+        (fd = mkstemp(temporary)) < 0)
+        bad = errno;
     if (fd < 0)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
-                            temporary, strerror(errno));
-    int bad = write_all(fd, data, bytes) < 0 ? errno : 0;
+                            temporary, strerror(bad));
+    bad = dt_fault("image.write") ? ENOSPC : dt_file_write(fd, data, bytes);
+    if (!bad && fchmod(fd, MODE) < 0)
+        bad = errno;
     if (close(fd) < 0 && !bad)
         bad = errno;
     if (!bad && rename(temporary, path) < 0)
