@@ -155,7 +155,7 @@ def short(x):
     return float(f"{x:.8g}")
 
 
-def train(model, docs):
+def train(model, docs, mean_loss=mean_loss):
     params = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in params if p.ndim > 1],

@@ -54,15 +54,15 @@ from transformers.models.smolvlm.modeling_smolvlm import (
     SmolVLMVisionEmbeddings)
 
 import vision_formulas
-from make_family_reference import hashes, project, short
+from make_family_reference import (
+    BETAS, EPS, LR, MAX_NORM, STEPS, WEIGHT_DECAY, hashes, project, short, train)
 from vision_models import (
     IMAGE, PAD, TEXT_IDS, V, VARIANTS, VIDEO, as_picture, create, documents,
     image_bytes, image_processor, is_qwen, keywords, merged_order, named,
     normalised, part_of, patch_shape, processor, sizes_of)
 
 HERE = pathlib.Path(__file__).resolve().parent
-NEW, STEPS = 20, 5
-LR, BETAS, EPS, WEIGHT_DECAY, MAX_NORM = 2e-3, (0.9, 0.99), 1e-8, 0.01, 1.0
+NEW = 20
 
 
 def logits_of(model, doc, salt=0):
@@ -260,25 +260,6 @@ def check_parts(model, docs):
 # --- what is stored ---
 
 
-def train(model, docs):
-    params = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(
-        [{"params": [p for p in params if p.ndim > 1],
-          "weight_decay": WEIGHT_DECAY},
-         {"params": [p for p in params if p.ndim == 1], "weight_decay": 0.0}],
-        lr=LR, betas=BETAS, eps=EPS)
-    losses, norms = [], []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = mean_loss(model, docs)
-        loss.backward()
-        norms.append(short(torch.nn.utils.clip_grad_norm_(
-            params, MAX_NORM).item()))
-        optimizer.step()
-        losses.append(short(loss.item()))
-    return losses, norms
-
-
 def greedy(model, doc):
     """Without a cache; the difference of the two best must not be luck, and the
     best no placeholder, so that it makes no difference if those are masked."""
@@ -377,7 +358,7 @@ def make(name, kind, changes):
     off = check(model, docs, result)
     result["greedy"] = greedy(model, docs[0])
     result["decays"] = decay_exceptions(model)
-    result["losses"], result["norms"] = train(model, docs)
+    result["losses"], result["norms"] = train(model, docs, mean_loss)
     print(f"{name}: loss {result['loss']:.4g} to {result['losses'][-1]:.4g}, "
           f"bf16 {result['bf16'][0]:.2g} {result['bf16'][1]:.2g}, formulas "
           f"{' '.join(f'{x:.1e}' for x in off)}", flush=True)
