@@ -342,7 +342,7 @@ static void activation_forward(const struct dt_model *m, size_t u)
         m->ops->glu_forward(m->stream, b->act, b->fc, m->config.gate, m->N,
                             m->config.n_inner);
     else
-        m->ops->gelu_forward(m->stream, b->act, b->fc);
+        m->ops->activation_forward(m->stream, b->act, b->fc, DT_GELU_TANH);
 }
 
 /* fc and its activation. GELU is fused only if the result is saved: a fused
@@ -354,10 +354,10 @@ static void mlp_up(const struct dt_model *m, size_t u)
     size_t C = m->config.n_embd, I = m->config.n_inner;
     if (!is_gated(m) && m->options.save_activations &&
         !has_pair(m, u, DT_FC_W)) {
-        m->ops->linear_gelu_forward(m->stream, b->act, b->fc, b->norm_2.out,
-                                    dt_model_weight(m, u, DT_FC_W),
-                                    dt_model_weight(m, u, DT_FC_W + 1),
-                                    weight_order(m), m->N, C, I);
+        m->ops->linear_activation_forward(
+            m->stream, b->act, b->fc, b->norm_2.out,
+            dt_model_weight(m, u, DT_FC_W), dt_model_weight(m, u, DT_FC_W + 1),
+            weight_order(m), DT_GELU_TANH, m->N, C, I);
         return;
     }
     linear_forward(m, u, DT_FC_W, b->fc, branch_input(m, &b->norm_2, b->x_mid),
@@ -384,14 +384,15 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
     if (has_pair(m, u, DT_PROJ_W)) {
         linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
                         accumulate);
-        m->ops->gelu_backward(m->stream, a->d_act, a->d_act, b->fc);
+        m->ops->activation_backward(m->stream, a->d_act, a->d_act, b->fc,
+                                    DT_GELU_TANH);
         return a->d_act;
     }
-    m->ops->linear_gelu_backward(
+    m->ops->linear_activation_backward(
         m->stream, a->d_act, dt_model_grad(m, u, DT_PROJ_W),
         bias_grad(m, u, DT_PROJ_W, d_out, accumulate), d_out, b->act, b->fc,
-        dt_model_weight(m, u, DT_PROJ_W), weight_order(m), m->N, I, C,
-        accumulate);
+        dt_model_weight(m, u, DT_PROJ_W), weight_order(m), DT_GELU_TANH, m->N,
+        I, C, accumulate);
     return a->d_act;
 }
 

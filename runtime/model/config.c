@@ -91,9 +91,9 @@ static void parse_activation(struct dt_model_config *config, const json_t *root,
     const char *name = json_string_value(act);
     config->gate = family->gate;
     if (act && is_named(name, gelu))
-        config->gate = family->centered ? family->gate : DT_GATE_GELU;
+        config->gate = family->centered ? family->gate : DT_GELU_TANH;
     else if (act && !family->centered && is_named(name, silu))
-        config->gate = DT_GATE_SILU;
+        config->gate = DT_SILU;
     else if (act)
         dt_config_unexpected(
             problems, "", family->activation,

@@ -46,7 +46,7 @@ static void list_traits(const struct dt_model_config *c,
 {
     static const char *const heads[] = {"a head over tokens", "a score"};
     static const char *const gates[] = {
-        [DT_GATE_SILU] = "silu", [DT_GATE_GELU] = "gelu_pytorch_tanh"};
+        [DT_SILU] = "silu", [DT_GELU_TANH] = "gelu_pytorch_tanh"};
     const bool factors = c->rope_scaling == DT_ROPE_LONGROPE;
     const struct trait all[TRAITS] = {
         {"model_type", digest(c->family->type, strlen(c->family->type)),

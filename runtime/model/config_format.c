@@ -166,8 +166,7 @@ static int add_scores(json_t *root, const struct dt_model_config *config)
 static json_t *build_config(const struct dt_model_config *config)
 {
     const struct dt_family *family = config->family;
-    const char *gate =
-        config->gate == DT_GATE_SILU ? "silu" : "gelu_pytorch_tanh";
+    const char *gate = config->gate == DT_SILU ? "silu" : "gelu_pytorch_tanh";
     json_t *root =
         json_pack("{s:[s], s:s, s:s}", "architectures", architecture_of(config),
                   "model_type", family->type, family->activation,

@@ -88,14 +88,14 @@ struct dt_family {
                        and v have one */
     double dropout; /* of embeddings, attention and branches */
     enum dt_head_norm head_norm;
-    const char *activation; /* the key of the activation, ... */
-    enum dt_gate gate;      /* ... and its default */
-    bool tied;              /* tie_word_embeddings */
-    double norm_epsilon;    /* rms_norm_eps, layer_norm_epsilon */
-    double theta;           /* rope_theta */
-    double local_theta;     /* of layers with a window, or 0: the same */
-    bool rotates_part;      /* partial_rotary_factor counts */
-    bool longrope;          /* is the only scaling, also called su or yarn */
+    const char *activation;  /* the key of the activation, ... */
+    enum dt_activation gate; /* ... and its default */
+    bool tied;               /* tie_word_embeddings */
+    double norm_epsilon;     /* rms_norm_eps, layer_norm_epsilon */
+    double theta;            /* rope_theta */
+    double local_theta;      /* of layers with a window, or 0: the same */
+    bool rotates_part;       /* partial_rotary_factor counts */
+    bool longrope;           /* is the only scaling, also called su or yarn */
     enum dt_windows windows;
     size_t windows_number;   /* the default of ... */
     const char *windows_key; /* ... this key, or NULL; >= 1 with EXCEPT */

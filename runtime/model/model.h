@@ -67,7 +67,7 @@ struct dt_model_config {
     bool value_head; /* the model also has a head like that of a reward model: a
                         number for each position */
     bool qkv_bias, out_bias, mlp_bias;
-    enum dt_gate gate; /* of the MLP; not of GPT-2 */
+    enum dt_activation gate; /* of the MLP; not of GPT-2 */
 
     /* positions; not of GPT-2, which learns them */
     double rope_theta;

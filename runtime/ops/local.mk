@@ -11,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
+	runtime/ops/normal.h \
 	runtime/ops/ops.h \
 	runtime/ops/workspace.c \
 	runtime/ops/workspace.h \

@@ -42,10 +42,13 @@ enum dt_weight_order {
     DT_WEIGHT_OUT_IN, /* w(OC, C), y = x w^T: Linear and tied embeddings */
 };
 
-/* The activation of a gated MLP. */
-enum dt_gate {
-    DT_GATE_SILU, /* g / (1 + exp(-g)) */
-    DT_GATE_GELU, /* the tanh approximation of gelu_forward */
+/* The activation of an MLP. */
+enum dt_activation {
+    DT_SILU,       /* x / (1 + exp(-x)) */
+    DT_GELU_TANH,  /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
+                      gelu_new (Hendrycks, Gimpel, "GELUs", sec. 2) */
+    DT_GELU_ERF,   /* x/2 (1 + erf(x / sqrt 2)), which that approximates */
+    DT_QUICK_GELU, /* x / (1 + exp(-1.702 x)), and so does this */
 };
 
 /* Dropout: an element is kept with probability 1 - rate and divided by it. The
@@ -358,29 +361,34 @@ struct dt_ops {
                              struct dt_view dout, size_t N, size_t C,
                              const struct dt_dropout *dropout);
 
-    /* linear_forward into pre(N,OC), and gelu of it into out(N,OC) */
-    void (*linear_gelu_forward)(struct dt_stream *stream, struct dt_view out,
-                                struct dt_view pre, struct dt_view x,
-                                struct dt_view w, struct dt_view b,
-                                enum dt_weight_order order, size_t N, size_t C,
-                                size_t OC);
-    /* linear_backward of a layer with x(N,C) = gelu(pre(N,C)), except that it
-     * computes dpre(N,C) = dx * gelu'(pre) instead of dx. dpre may be pre; x
+    /* linear_forward into pre(N,OC), and its activation into out(N,OC) */
+    void (*linear_activation_forward)(struct dt_stream *stream,
+                                      struct dt_view out, struct dt_view pre,
+                                      struct dt_view x, struct dt_view w,
+                                      struct dt_view b,
+                                      enum dt_weight_order order,
+                                      enum dt_activation activation, size_t N,
+                                      size_t C, size_t OC);
+    /* linear_backward of a layer with x(N,C) = act(pre(N,C)), except that it
+     * computes dpre(N,C) = dx * act'(pre) instead of dx. dpre may be pre; x
      * may be overwritten.
      */
-    void (*linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
-                                 struct dt_view dw, struct dt_view db,
-                                 struct dt_view dout, struct dt_view x,
-                                 struct dt_view pre, struct dt_view w,
-                                 enum dt_weight_order order, size_t N, size_t C,
-                                 size_t OC, bool accumulate);
+    void (*linear_activation_backward)(struct dt_stream *stream,
+                                       struct dt_view dpre, struct dt_view dw,
+                                       struct dt_view db, struct dt_view dout,
+                                       struct dt_view x, struct dt_view pre,
+                                       struct dt_view w,
+                                       enum dt_weight_order order,
+                                       enum dt_activation activation, size_t N,
+                                       size_t C, size_t OC, bool accumulate);
 
-    /* tanh approximation, GPT-2's gelu_new (Hendrycks, Gimpel, sec. 2) */
-    void (*gelu_forward)(struct dt_stream *stream, struct dt_view out,
-                         struct dt_view x);
-    /* dx = dout * gelu'(x); dx may be dout or x */
-    void (*gelu_backward)(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dout, struct dt_view x);
+    /* out = act(x), element by element */
+    void (*activation_forward)(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view x, enum dt_activation activation);
+    /* dx = dout * act'(x); dx may be dout or x */
+    void (*activation_backward)(struct dt_stream *stream, struct dt_view dx,
+                                struct dt_view dout, struct dt_view x,
+                                enum dt_activation activation);
 
     /* out(N,width) += the pair's product with x(N,C), in the pair's columns. A
      * row of fewer than few_rows has the bits that it has alone.
@@ -396,15 +404,15 @@ struct dt_ops {
                               bool accumulate);
 
     /* x(N,2I) is the gate g and the input u of each row, side by side:
-     * out(N,I) = gate(g) * u (Shazeer, "GLU variants", eq. 5 and 6).
+     * out(N,I) = act(g) * u (Shazeer, "GLU variants", eq. 5 and 6).
      */
     void (*glu_forward)(struct dt_stream *stream, struct dt_view out,
-                        struct dt_view x, enum dt_gate gate, size_t N,
-                        size_t I);
+                        struct dt_view x, enum dt_activation activation,
+                        size_t N, size_t I);
     /* dx(N,2I) from dout(N,I) and x(N,2I); dx may be x */
     void (*glu_backward)(struct dt_stream *stream, struct dt_view dx,
                          struct dt_view dout, struct dt_view x,
-                         enum dt_gate gate, size_t N, size_t I);
+                         enum dt_activation activation, size_t N, size_t I);
 
     /* out = qkv(N, (NH + 2 NKV) HS) with RMSNorm over all heads of q and over
      * all of k; v is copied. Keeps rstd(N, 2), of q and of k.

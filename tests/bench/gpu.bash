@@ -164,7 +164,7 @@ attention is slower than with cuDNN => a shape fell back to our own kernels, for
 model.attention: flash (needs|does not support) => cuDNN was asked for and cannot do it: run tests/gpu/test_cudnn, which needs no GPU, and see why
 StreamCapture|cudaStreamEndCapture|cannot be recorded as a graph => a call is illegal in a recording. Whole runs: DISTTRAIN_CUDA_GRAPHS=0 goes on without. Which: unit 0 is CUB, blocks cuDNN and cuBLASLt, the head copies; `test_ops cuda math small` leaves cuDNN out
 other bits when it is (only recorded|replayed) => the recording is wrong, not the numbers: `test_ops cuda only=NAME` of that case, then the same with math
-linear_gelu_(forward|backward): .* by the CPU => fp32 only, off by about 1e-4: an approximate tanh in the library's GELU; then the library must not compute it in fp32
+linear_activation_(forward|backward): .* by the CPU => fp32 only, off by about 1e-4: an approximate tanh in the library's GELU; then the library must not compute it in fp32
 attention_(forward|backward): .* (nan|-nan).* by the CPU => NaN of attention: does `test_ops cuda math only=attention` pass? Then it is cuDNN, and model.attention: math helps
 "loss": *null|the run diverged => not finite: model.attention: math, then DISTTRAIN_CUDA_GRAPHS=0, then precision.compute: fp32, until it is
 out of memory|what would fit: => memory: a smaller per_device_batch_size, or model.gradient_checkpointing; compare nvidia-smi with the plan in the banner

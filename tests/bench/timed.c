@@ -135,31 +135,37 @@ static void linear_backward(struct dt_stream *stream, struct dt_view dx,
              updated(dw, accumulate) + updated(db, accumulate));
 }
 
-static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
-                                struct dt_view pre, struct dt_view x,
-                                struct dt_view w, struct dt_view b,
-                                enum dt_weight_order order, size_t N, size_t C,
-                                size_t OC)
+static void linear_activation_forward(struct dt_stream *stream,
+                                      struct dt_view out, struct dt_view pre,
+                                      struct dt_view x, struct dt_view w,
+                                      struct dt_view b,
+                                      enum dt_weight_order order,
+                                      enum dt_activation activation, size_t N,
+                                      size_t C, size_t OC)
 {
     double start = dt_clock_now();
 
-    inner.ops->linear_gelu_forward(stream, out, pre, x, w, b, order, N, C, OC);
-    note("linear + gelu forward", start, 2.0 * (double)(N * C * OC),
+    inner.ops->linear_activation_forward(stream, out, pre, x, w, b, order,
+                                         activation, N, C, OC);
+    note("linear + activation forward", start, 2.0 * (double)(N * C * OC),
          bytes(x) + bytes(w) + bytes(b) + bytes(pre) + bytes(out));
 }
 
-static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
-                                 struct dt_view dw, struct dt_view db,
-                                 struct dt_view dout, struct dt_view x,
-                                 struct dt_view pre, struct dt_view w,
-                                 enum dt_weight_order order, size_t N, size_t C,
-                                 size_t OC, bool accumulate)
+static void linear_activation_backward(struct dt_stream *stream,
+                                       struct dt_view dpre, struct dt_view dw,
+                                       struct dt_view db, struct dt_view dout,
+                                       struct dt_view x, struct dt_view pre,
+                                       struct dt_view w,
+                                       enum dt_weight_order order,
+                                       enum dt_activation activation, size_t N,
+                                       size_t C, size_t OC, bool accumulate)
 {
     double start = dt_clock_now();
 
-    inner.ops->linear_gelu_backward(stream, dpre, dw, db, dout, x, pre, w,
-                                    order, N, C, OC, accumulate);
-    note("linear + gelu backward", start, 4.0 * (double)(N * C * OC),
+    inner.ops->linear_activation_backward(stream, dpre, dw, db, dout, x, pre, w,
+                                          order, activation, N, C, OC,
+                                          accumulate);
+    note("linear + activation backward", start, 4.0 * (double)(N * C * OC),
          bytes(dout) + bytes(x) + bytes(pre) + bytes(w) + bytes(dpre) +
              updated(dw, accumulate) + updated(db, accumulate));
 }
@@ -214,31 +220,32 @@ static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
     note("dropout backward", start, 0.0, 2.0 * bytes(dx));
 }
 
-static void gelu_forward(struct dt_stream *stream, struct dt_view out,
-                         struct dt_view x)
+static void activation_forward(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view x, enum dt_activation activation)
 {
     double start = dt_clock_now();
 
-    inner.ops->gelu_forward(stream, out, x);
-    note("gelu forward", start, 0.0, 2.0 * bytes(x));
+    inner.ops->activation_forward(stream, out, x, activation);
+    note("activation forward", start, 0.0, 2.0 * bytes(x));
 }
 
 static void glu_forward(struct dt_stream *stream, struct dt_view out,
-                        struct dt_view x, enum dt_gate gate, size_t N, size_t I)
+                        struct dt_view x, enum dt_activation activation,
+                        size_t N, size_t I)
 {
     double start = dt_clock_now();
 
-    inner.ops->glu_forward(stream, out, x, gate, N, I);
+    inner.ops->glu_forward(stream, out, x, activation, N, I);
     note("gate forward", start, 0.0, 1.5 * bytes(x));
 }
 
 static void glu_backward(struct dt_stream *stream, struct dt_view dx,
                          struct dt_view dout, struct dt_view x,
-                         enum dt_gate gate, size_t N, size_t I)
+                         enum dt_activation activation, size_t N, size_t I)
 {
     double start = dt_clock_now();
 
-    inner.ops->glu_backward(stream, dx, dout, x, gate, N, I);
+    inner.ops->glu_backward(stream, dx, dout, x, activation, N, I);
     note("gate backward", start, 0.0, 2.5 * bytes(x));
 }
 
@@ -429,13 +436,13 @@ struct dt_ops timed_ops(const struct dt_exec *exec)
     if (ops.linear_add_forward)
         ops.linear_add_forward = linear_add_forward;
     ops.linear_backward = linear_backward;
-    ops.linear_gelu_forward = linear_gelu_forward;
-    ops.linear_gelu_backward = linear_gelu_backward;
+    ops.linear_activation_forward = linear_activation_forward;
+    ops.linear_activation_backward = linear_activation_backward;
     ops.norm_forward = norm_forward;
     ops.residual_norm_forward = residual_norm_forward;
     ops.norm_backward = norm_backward;
     ops.dropout_backward = dropout_backward;
-    ops.gelu_forward = gelu_forward;
+    ops.activation_forward = activation_forward;
     ops.glu_forward = glu_forward;
     ops.glu_backward = glu_backward;
     ops.rope_forward = rope_forward;

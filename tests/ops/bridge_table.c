@@ -173,56 +173,63 @@ static void dropout_backward(struct dt_stream *stream, struct dt_view dx,
     CALL(dropout_backward, 0.0, at(dx), at(dout), N, C, dropout_at(dropout));
 }
 
-static void linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
-                                struct dt_view pre, struct dt_view x,
-                                struct dt_view w, struct dt_view b,
-                                enum dt_weight_order order, size_t N, size_t C,
-                                size_t OC)
+static void linear_activation_forward(struct dt_stream *stream,
+                                      struct dt_view out, struct dt_view pre,
+                                      struct dt_view x, struct dt_view w,
+                                      struct dt_view b,
+                                      enum dt_weight_order order,
+                                      enum dt_activation activation, size_t N,
+                                      size_t C, size_t OC)
 {
     (void)stream;
-    CALL(linear_gelu_forward, inner(x.dtype), at(out), at(pre), at(x), at(w),
-         at(b), order, N, C, OC);
+    CALL(linear_activation_forward, inner(x.dtype), at(out), at(pre), at(x),
+         at(w), at(b), order, activation, N, C, OC);
 }
 
-static void linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
-                                 struct dt_view dw, struct dt_view db,
-                                 struct dt_view dout, struct dt_view x,
-                                 struct dt_view pre, struct dt_view w,
-                                 enum dt_weight_order order, size_t N, size_t C,
-                                 size_t OC, bool accumulate)
+static void linear_activation_backward(struct dt_stream *stream,
+                                       struct dt_view dpre, struct dt_view dw,
+                                       struct dt_view db, struct dt_view dout,
+                                       struct dt_view x, struct dt_view pre,
+                                       struct dt_view w,
+                                       enum dt_weight_order order,
+                                       enum dt_activation activation, size_t N,
+                                       size_t C, size_t OC, bool accumulate)
 {
     (void)stream;
-    CALL(linear_gelu_backward, inner(x.dtype), at(dpre), at(dw), at(db),
-         at(dout), at_lost(x), at(pre), at(w), order, N, C, OC, accumulate);
+    CALL(linear_activation_backward, inner(x.dtype), at(dpre), at(dw), at(db),
+         at(dout), at_lost(x), at(pre), at(w), order, activation, N, C, OC,
+         accumulate);
 }
 
-static void gelu_forward(struct dt_stream *stream, struct dt_view out,
-                         struct dt_view x)
+static void activation_forward(struct dt_stream *stream, struct dt_view out,
+                               struct dt_view x, enum dt_activation activation)
 {
     (void)stream;
-    CALL(gelu_forward, 0.0, at(out), at(x));
+    CALL(activation_forward, 0.0, at(out), at(x), activation);
 }
 
-static void gelu_backward(struct dt_stream *stream, struct dt_view dx,
-                          struct dt_view dout, struct dt_view x)
+static void activation_backward(struct dt_stream *stream, struct dt_view dx,
+                                struct dt_view dout, struct dt_view x,
+                                enum dt_activation activation)
 {
     (void)stream;
-    CALL(gelu_backward, 0.0, at(dx), at(dout), at(x));
+    CALL(activation_backward, 0.0, at(dx), at(dout), at(x), activation);
 }
 
 static void glu_forward(struct dt_stream *stream, struct dt_view out,
-                        struct dt_view x, enum dt_gate gate, size_t N, size_t I)
+                        struct dt_view x, enum dt_activation activation,
+                        size_t N, size_t I)
 {
     (void)stream;
-    CALL(glu_forward, 0.0, at(out), at(x), gate, N, I);
+    CALL(glu_forward, 0.0, at(out), at(x), activation, N, I);
 }
 
 static void glu_backward(struct dt_stream *stream, struct dt_view dx,
                          struct dt_view dout, struct dt_view x,
-                         enum dt_gate gate, size_t N, size_t I)
+                         enum dt_activation activation, size_t N, size_t I)
 {
     (void)stream;
-    CALL(glu_backward, 0.0, at(dx), at(dout), at(x), gate, N, I);
+    CALL(glu_backward, 0.0, at(dx), at(dout), at(x), activation, N, I);
 }
 
 static void heads_norm_forward(struct dt_stream *stream, struct dt_view out,
@@ -452,10 +459,10 @@ struct dt_ops bridge_table = {
     .residual_norm_forward = residual_norm_forward,
     .norm_backward = bridge_norm_backward,
     .dropout_backward = dropout_backward,
-    .linear_gelu_forward = linear_gelu_forward,
-    .linear_gelu_backward = linear_gelu_backward,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
+    .linear_activation_forward = linear_activation_forward,
+    .linear_activation_backward = linear_activation_backward,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
     .low_rank_forward = bridge_low_rank_forward,
     .low_rank_backward = bridge_low_rank_backward,
     .glu_forward = glu_forward,

@@ -25,10 +25,11 @@ static void linear(enum dt_dtype type, enum dt_weight_order order, size_t N,
     if (ops->linear_add_forward) /* the CPU has none */
         ops->linear_add_forward(NULL, pre, out, x, w, b, order, N, C, OC);
     ops->linear_backward(NULL, dx, dw, db, out, x, w, order, N, C, OC, true);
-    ops->linear_gelu_forward(NULL, out, pre, x, w, b, order, N, C, OC);
-    ops->gelu_forward(NULL, act, x);
-    ops->linear_gelu_backward(NULL, x, dw, db, out, act, x, w, order, N, C, OC,
-                              false);
+    ops->linear_activation_forward(NULL, out, pre, x, w, b, order, DT_GELU_TANH,
+                                   N, C, OC);
+    ops->activation_forward(NULL, act, x, DT_GELU_TANH);
+    ops->linear_activation_backward(NULL, x, dw, db, out, act, x, w, order,
+                                    DT_GELU_TANH, N, C, OC, false);
 }
 
 void test_large_linear(void **state)
@@ -112,10 +113,10 @@ static void activations(enum dt_dtype type, size_t N, size_t I)
     struct dt_view dout = tensor_of(type, N * I);
     struct dt_view half = dt_view_slice(x, 0, N * I);
 
-    ops->glu_forward(NULL, out, x, DT_GATE_SILU, N, I);
-    ops->glu_backward(NULL, x, dout, x, DT_GATE_GELU, N, I);
+    ops->glu_forward(NULL, out, x, DT_SILU, N, I);
+    ops->glu_backward(NULL, x, dout, x, DT_GELU_TANH, N, I);
     ops->combine(NULL, out, out, 0.5f, dout, 2.0f);
-    ops->gelu_forward(NULL, out, half);
+    ops->activation_forward(NULL, out, half, DT_GELU_TANH);
 }
 
 void test_large_activation(void **state)

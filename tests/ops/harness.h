@@ -119,6 +119,9 @@ void look_ahead(struct dt_attention *a, enum ahead ahead);
  */
 void check_threads(void (*run)(void **state), void **state);
 
+/* act(x) in double precision. */
+double reference_activation(enum dt_activation activation, double x);
+
 /* The sum of a[i] * b[i]. */
 double dot(const double *a, const double *b, size_t count);
 
@@ -129,14 +132,15 @@ void test_linear(void **state);
 void test_linear_blocks(void **state);
 void test_linear_few_rows(void **state);
 void test_linear_some_rows(void **state);
-void test_linear_gelu(void **state);
+void test_linear_activation(void **state);
 void test_low_rank(void **state);
 void test_low_rank_few_rows(void **state);
 void test_frozen(void **state);
 void test_onednn(void **state);
 void test_onednn_threads(void **state);
 void test_norm(void **state);
-void test_gelu(void **state);
+void test_activation(void **state);
+void test_gelu_digits(void **state);
 void test_glu(void **state);
 void test_rope(void **state);
 void test_heads_norm(void **state);

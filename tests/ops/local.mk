@@ -17,7 +17,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_kv.c \
 	tests/ops/case_large.c \
 	tests/ops/case_linear.c \
-	tests/ops/case_linear_gelu.c \
+	tests/ops/case_linear_activation.c \
 	tests/ops/case_logprob.c \
 	tests/ops/case_loss.c \
 	tests/ops/case_low_rank.c \

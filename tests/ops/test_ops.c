@@ -32,12 +32,13 @@ static const struct {
     {"linear, several blocks", test_linear_blocks, true},
     {"linear, few rows", test_linear_few_rows, false},
     {"linear, some rows", test_linear_some_rows, false},
-    {"linear with gelu", test_linear_gelu, true},
+    {"linear with activation", test_linear_activation, true},
     {"norm", test_norm, false},
     {"low_rank", test_low_rank, true},
     {"low_rank_few_rows", test_low_rank_few_rows, false},
     {"frozen", test_frozen, false},
-    {"gelu", test_gelu, false},
+    {"activation", test_activation, false},
+    {"gelu keeps its digits", test_gelu_digits, false},
     {"glu", test_glu, false},
     {"rope", test_rope, false},
     {"heads_norm", test_heads_norm, false},
@@ -128,8 +129,9 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->linear_forward && o->linear_backward);
         assert_true(o->norm_forward && o->residual_norm_forward);
         assert_true(o->norm_backward && o->dropout_backward);
-        assert_true(o->linear_gelu_forward && o->linear_gelu_backward);
-        assert_true(o->gelu_forward && o->gelu_backward);
+        assert_true(o->linear_activation_forward &&
+                    o->linear_activation_backward);
+        assert_true(o->activation_forward && o->activation_backward);
         assert_true(o->low_rank_forward && o->low_rank_backward);
         assert_true(o->glu_forward && o->glu_backward);
         assert_true(o->heads_norm_forward && o->heads_norm_backward);

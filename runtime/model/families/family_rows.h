@@ -16,15 +16,16 @@
     .causal = name "ForCausalLM", .scores = name "ForSequenceClassification",  \
     .base = name "Model"
 
-#define DT_SILU .activation = "hidden_act", .gate = DT_GATE_SILU
+#define DT_GATED_BY_SILU .activation = "hidden_act", .gate = DT_SILU
 
 #define DT_LLAMA_LIKE                                                          \
-    .pre_norm = true, DT_SILU, .norm_epsilon = 1e-6, .theta = 1e4, .pad = -1
+    .pre_norm = true, DT_GATED_BY_SILU, .norm_epsilon = 1e-6, .theta = 1e4,    \
+    .pad = -1
 
 #define DT_GEMMA_LIKE                                                          \
     .pre_norm = true, .post_norm = true, .shifted = true,                      \
     .scaled_embedding = true, .activation = "hidden_activation",               \
-    .gate = DT_GATE_GELU, .tied = true, .norm_epsilon = 1e-6, .n_kv_head = 4,  \
+    .gate = DT_GELU_TANH, .tied = true, .norm_epsilon = 1e-6, .n_kv_head = 4,  \
     .head_size = 256, .query_scalar = 256, .window = 4096,                     \
     .needs_window = true, .pad = 0
 

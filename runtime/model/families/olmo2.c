@@ -10,7 +10,7 @@
 const struct dt_family dt_family_olmo2 = {
     .type = "olmo2",
     DT_CLASSES("Olmo2"),
-    DT_SILU,
+    DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS),
     .post_norm = true,
     .head_norm = DT_HEAD_NORM_ALL,

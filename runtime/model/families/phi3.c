@@ -10,7 +10,7 @@
 const struct dt_family dt_family_phi3 = {
     .type = "phi3",
     DT_CLASSES("Phi3"),
-    DT_SILU,
+    DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS,
                         DT_REAL("resid_pdrop", resid_dropout, 0, 0.99)),
     .pre_norm = true,

@@ -46,7 +46,7 @@ static int smollm3_format_layers(json_t *root,
 const struct dt_family dt_family_smollm3 = {
     .type = "smollm3",
     DT_CLASSES("SmolLM3"),
-    DT_SILU,
+    DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS, DT_MLP_BIAS),
     .pre_norm = true,
     .tied = true,

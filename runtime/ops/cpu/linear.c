@@ -126,28 +126,32 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
 }
 
-void DT_CPU(linear_gelu_forward)(struct dt_stream *stream, struct dt_view out,
-                                 struct dt_view pre, struct dt_view x,
-                                 struct dt_view w, struct dt_view b,
-                                 enum dt_weight_order order, size_t N, size_t C,
-                                 size_t OC)
+void DT_CPU(linear_activation_forward)(struct dt_stream *stream,
+                                       struct dt_view out, struct dt_view pre,
+                                       struct dt_view x, struct dt_view w,
+                                       struct dt_view b,
+                                       enum dt_weight_order order,
+                                       enum dt_activation activation, size_t N,
+                                       size_t C, size_t OC)
 {
     DT_CPU(linear_forward)(stream, pre, x, w, b, order, N, C, OC);
-    DT_CPU(gelu_forward)(stream, out, pre);
+    DT_CPU(activation_forward)(stream, out, pre, activation);
 }
 
 /* dpre may be pre, so dx goes to x, which is not needed after dw. */
-void DT_CPU(linear_gelu_backward)(struct dt_stream *stream, struct dt_view dpre,
-                                  struct dt_view dw, struct dt_view db,
-                                  struct dt_view dout, struct dt_view x,
-                                  struct dt_view pre, struct dt_view w,
-                                  enum dt_weight_order order, size_t N,
-                                  size_t C, size_t OC, bool accumulate)
+void DT_CPU(linear_activation_backward)(struct dt_stream *stream,
+                                        struct dt_view dpre, struct dt_view dw,
+                                        struct dt_view db, struct dt_view dout,
+                                        struct dt_view x, struct dt_view pre,
+                                        struct dt_view w,
+                                        enum dt_weight_order order,
+                                        enum dt_activation activation, size_t N,
+                                        size_t C, size_t OC, bool accumulate)
 {
     if (dw.count != 0)
         weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
     input_backward(x, dout, w, order, N, C, OC);
-    DT_CPU(gelu_backward)(stream, dpre, x, pre);
+    DT_CPU(activation_backward)(stream, dpre, x, pre, activation);
 }

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * activation.cu - GELU by the tanh approximation, and the gated MLP's
- * activations
+ * activation.cu - activations of MLPs, alone and as gates
  *
- * With u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) is the logistic
- * function s = 1 / (1 + e), e = exp(-2u): one exp and one division.
- *   gelu(x) = x s,  gelu'(x) = s + x s (e s) 2 u'(x), e s being 1 - s
- * Gated, with t = g (SiLU) or 2u of g (GELU), s = 1 / (1 + e), e = exp(-t):
- *   out = g s u,  dg = dout u s (1 + g e s t'(g)),  du = dout g s
+ * All but one are x s, where s = 1 / (1 + e) is the logistic function of t(x),
+ * e = exp(-t): one exp and one division. t is x (SiLU), 1.702 x (quick GELU),
+ * or 2u, u = sqrt(2/pi) (x + 0.044715 x^3), 0.5 (1 + tanh u) being s:
+ *   (x s)' = s + x s (e s) t'(x), e s being 1 - s
+ * GELU itself is x P, P the normal distribution function, whose derivative is
+ * its density p:
+ *   (x P)' = P + x p
+ * Gated: out = act(g) u,  dg = dout u act'(g),  du = dout act(g)
  */
 #include "config.h"
 
 #include "ops/cuda/rows.cuh"
+#include "ops/normal.h"
 
 static constexpr float TWO_U1 = 1.59576912f;   /* 2 sqrt(2/pi) */
 static constexpr float TWO_U3 = 0.0713548163f; /* 2 sqrt(2/pi) 0.044715 */
+static constexpr float QUICK = 1.702f;
 
 /* exp(x) and 1 / x, as exact as results of type X need. */
 template <typename X> __device__ static inline float exp_for(float x)
@@ -38,23 +42,86 @@ template <typename X> __device__ static inline float logistic(float x, float &e)
     return inverse_for<X>(1.0f + e);
 }
 
-struct Gelu {
+/* t, and its derivative */
+template <enum dt_activation ACT>
+__device__ static inline float logistic_argument(float x)
+{
+    return ACT == DT_SILU         ? x
+           : ACT == DT_QUICK_GELU ? QUICK * x
+                                  : x * (TWO_U1 + TWO_U3 * x * x);
+}
+template <enum dt_activation ACT>
+__device__ static inline float argument_slope(float x)
+{
+    return ACT == DT_SILU         ? 1.0f
+           : ACT == DT_QUICK_GELU ? QUICK
+                                  : TWO_U1 + 3.0f * TWO_U3 * x * x;
+}
+
+/* act(x) / x */
+template <typename X, enum dt_activation ACT>
+__device__ static inline float share_of(float x)
+{
+    if constexpr (ACT == DT_GELU_ERF)
+        return dt_normal(x, exp_for<X>(-0.5f * x * x));
+    else
+        return logistic<X>(logistic_argument<ACT>(x));
+}
+
+/* act'(x), and act(x) / x */
+template <typename X, enum dt_activation ACT>
+__device__ static inline float slope_of(float x, float &share)
+{
+    if constexpr (ACT == DT_GELU_ERF) {
+        const float e = exp_for<X>(-0.5f * x * x);
+        share = dt_normal(x, e);
+        return share + x * (DT_NORMAL_DENSITY * e);
+    } else {
+        float e, s = logistic<X>(logistic_argument<ACT>(x), e);
+        share = s;
+        return s + x * s * (e * s) * argument_slope<ACT>(x);
+    }
+}
+
+template <enum dt_activation ACT> struct Activate {
     static constexpr bool TWO = false; /* inputs */
     template <typename X> __device__ static float apply(float, float x)
     {
-        return x * logistic<X>(x * (TWO_U1 + TWO_U3 * x * x));
+        return x * share_of<X, ACT>(x);
     }
 };
 
-struct GeluBackward {
+template <enum dt_activation ACT> struct ActivateBackward {
     static constexpr bool TWO = true;
     template <typename X> __device__ static float apply(float d, float x)
     {
-        float e, s = logistic<X>(x * (TWO_U1 + TWO_U3 * x * x), e);
-        float slope = TWO_U1 + 3.0f * TWO_U3 * x * x;
-        return d * (s + x * s * (e * s) * slope);
+        float share;
+        return d * slope_of<X, ACT>(x, share);
     }
 };
+
+/* Calls f with an activation that is a constant. */
+template <enum dt_activation ACT> struct Chosen {
+    static constexpr enum dt_activation value = ACT;
+};
+template <typename F>
+static inline void with_activation(enum dt_activation activation, F f)
+{
+    switch (activation) {
+    case DT_SILU:
+        f(Chosen<DT_SILU>());
+        break;
+    case DT_GELU_TANH:
+        f(Chosen<DT_GELU_TANH>());
+        break;
+    case DT_GELU_ERF:
+        f(Chosen<DT_GELU_ERF>());
+        break;
+    case DT_QUICK_GELU:
+        f(Chosen<DT_QUICK_GELU>());
+        break;
+    }
+}
 
 /* out = F(d, x) element by element; d only if F takes it */
 template <typename X, int W, typename F>
@@ -109,36 +176,33 @@ static void launch_map(struct dt_stream *stream, struct dt_view out,
     });
 }
 
-extern "C" void dt_cuda_gelu_forward(struct dt_stream *stream,
-                                     struct dt_view out, struct dt_view x)
+extern "C" void dt_cuda_activation_forward(struct dt_stream *stream,
+                                           struct dt_view out, struct dt_view x,
+                                           enum dt_activation activation)
 {
     assert(out.count == x.count);
-    launch_map<Gelu>(stream, out, {}, x);
+    with_activation(activation, [&](auto chosen) {
+        launch_map<Activate<decltype(chosen)::value>>(stream, out, {}, x);
+    });
 }
 
-extern "C" void dt_cuda_gelu_backward(struct dt_stream *stream,
-                                      struct dt_view dx, struct dt_view dout,
-                                      struct dt_view x)
+extern "C" void dt_cuda_activation_backward(struct dt_stream *stream,
+                                            struct dt_view dx,
+                                            struct dt_view dout,
+                                            struct dt_view x,
+                                            enum dt_activation activation)
 {
     assert(dx.count == x.count && dout.count == x.count);
-    launch_map<GeluBackward>(stream, dx, dout, x);
-}
-
-/* t of a gate, and its derivative */
-template <enum dt_gate GATE>
-__device__ static inline float gate_argument(float g)
-{
-    return GATE == DT_GATE_SILU ? g : g * (TWO_U1 + TWO_U3 * g * g);
-}
-template <enum dt_gate GATE> __device__ static inline float gate_slope(float g)
-{
-    return GATE == DT_GATE_SILU ? 1.0f : TWO_U1 + 3.0f * TWO_U3 * g * g;
+    with_activation(activation, [&](auto chosen) {
+        launch_map<ActivateBackward<decltype(chosen)::value>>(stream, dx, dout,
+                                                              x);
+    });
 }
 
 /* out(I) = act(g) u of each row, where a row of x is g(I), then u(I). A warp
  * has a tile of a row, a thread TILE_VECS vectors of it.
  */
-template <typename X, int W, enum dt_gate GATE>
+template <typename X, int W, enum dt_activation ACT>
 __global__ static void __launch_bounds__(TILE_THREADS)
     glu_kernel(X *out, const X *x, size_t N, unsigned I, unsigned per_row)
 {
@@ -164,7 +228,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
             to_floats<X, W>(u, us[i]);
 #pragma unroll
             for (int j = 0; j < W; j++)
-                g[j] = g[j] * logistic<X>(gate_argument<GATE>(g[j])) * u[j];
+                g[j] = g[j] * share_of<X, ACT>(g[j]) * u[j];
             store_floats<X, W>(out + tile.n * I + v * W, g);
         }
     }
@@ -173,7 +237,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 /* Half as many vectors at a time: three inputs and two outputs. */
 enum { BACKWARD_VECS = TILE_VECS / 2 };
 
-template <typename X, int W, enum dt_gate GATE>
+template <typename X, int W, enum dt_activation ACT>
 __device__ static inline void glu_gradient(X *to, unsigned I,
                                            const Vec<X, W> &ds,
                                            const Vec<X, W> &gs,
@@ -186,10 +250,9 @@ __device__ static inline void glu_gradient(X *to, unsigned I,
     to_floats<X, W>(u, us);
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        float e, s = logistic<X>(gate_argument<GATE>(g[j]), e);
-        float slope = gate_slope<GATE>(g[j]);
-        u[j] = d[j] * u[j] * (s + g[j] * s * (e * s) * slope);
-        g[j] = d[j] * g[j] * s;
+        float share, slope = slope_of<X, ACT>(g[j], share);
+        u[j] = d[j] * u[j] * slope;
+        g[j] = d[j] * g[j] * share;
     }
     store_floats<X, W>(to, u);
     store_floats<X, W>(to + I, g);
@@ -198,7 +261,7 @@ __device__ static inline void glu_gradient(X *to, unsigned I,
 /* dx(2I) from dout(I) and x(2I), row by row: dg, then du. Nothing of the
  * forward pass is kept; the logistic function is computed again.
  */
-template <typename X, int W, enum dt_gate GATE>
+template <typename X, int W, enum dt_activation ACT>
 __global__ static void __launch_bounds__(TILE_THREADS)
     glu_backward_kernel(X *dx, const X *dout, const X *x, size_t N, unsigned I,
                         unsigned per_row)
@@ -223,14 +286,14 @@ __global__ static void __launch_bounds__(TILE_THREADS)
         for (int i = 0; i < BACKWARD_VECS; i++) {
             unsigned v = first + i * WARP;
             if (v < vecs)
-                glu_gradient<X, W, GATE>(dx + tile.n * 2 * I + v * W, I, ds[i],
-                                         gs[i], us[i]);
+                glu_gradient<X, W, ACT>(dx + tile.n * 2 * I + v * W, I, ds[i],
+                                        gs[i], us[i]);
         }
     }
 }
 
 /* Backward: dx(N,2I), and out is dout(N,I); forward: no dx. */
-template <enum dt_gate GATE>
+template <enum dt_activation ACT>
 static void launch_glu(struct dt_stream *stream, struct dt_view dx,
                        struct dt_view out, struct dt_view x, size_t N, size_t I)
 {
@@ -247,10 +310,10 @@ static void launch_glu(struct dt_stream *stream, struct dt_view dx,
                 const unsigned blocks = tile_blocks(N, I / W);
                 const unsigned per_row = tiles_of_row(I / W);
                 if (grad)
-                    launch(stream, glu_backward_kernel<X, W, GATE>, blocks,
+                    launch(stream, glu_backward_kernel<X, W, ACT>, blocks,
                            TILE_THREADS, grad, to, in, N, (unsigned)I, per_row);
                 else
-                    launch(stream, glu_kernel<X, W, GATE>, blocks, TILE_THREADS,
+                    launch(stream, glu_kernel<X, W, ACT>, blocks, TILE_THREADS,
                            to, in, N, (unsigned)I, per_row);
             });
     });
@@ -258,22 +321,22 @@ static void launch_glu(struct dt_stream *stream, struct dt_view dx,
 
 extern "C" void dt_cuda_glu_forward(struct dt_stream *stream,
                                     struct dt_view out, struct dt_view x,
-                                    enum dt_gate gate, size_t N, size_t I)
+                                    enum dt_activation activation, size_t N,
+                                    size_t I)
 {
-    if (gate == DT_GATE_SILU)
-        launch_glu<DT_GATE_SILU>(stream, {}, out, x, N, I);
-    else
-        launch_glu<DT_GATE_GELU>(stream, {}, out, x, N, I);
+    with_activation(activation, [&](auto chosen) {
+        launch_glu<decltype(chosen)::value>(stream, {}, out, x, N, I);
+    });
 }
 
 extern "C" void dt_cuda_glu_backward(struct dt_stream *stream,
                                      struct dt_view dx, struct dt_view dout,
-                                     struct dt_view x, enum dt_gate gate,
-                                     size_t N, size_t I)
+                                     struct dt_view x,
+                                     enum dt_activation activation, size_t N,
+                                     size_t I)
 {
     assert(dx.count == x.count);
-    if (gate == DT_GATE_SILU)
-        launch_glu<DT_GATE_SILU>(stream, dx, dout, x, N, I);
-    else
-        launch_glu<DT_GATE_GELU>(stream, dx, dout, x, N, I);
+    with_activation(activation, [&](auto chosen) {
+        launch_glu<decltype(chosen)::value>(stream, dx, dout, x, N, I);
+    });
 }

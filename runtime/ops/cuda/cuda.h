@@ -54,12 +54,12 @@ extern const struct dt_ops dt_cuda_ops;
  */
 enum dt_cuda_epilogue {
     DT_EPILOGUE_NONE,
-    DT_EPILOGUE_BIAS,     /* + bias(N) X */
-    DT_EPILOGUE_GELU_AUX, /* aux(M,N) = a b (+ bias); d = gelu(aux) */
-    DT_EPILOGUE_DGELU,    /* d = a b * gelu'(aux(M,N)); d may be aux if a
+    DT_EPILOGUE_BIAS,       /* + bias(N) X */
+    DT_EPILOGUE_ACTIVATION, /* aux(M,N) = a b (+ bias); d = act(aux) */
+    DT_EPILOGUE_SLOPE,      /* d = a b * act'(aux(M,N)); d may be aux if a
                              is not transposed */
-    DT_EPILOGUE_SUM_A,    /* bias(M) F32 = or += sum over k of a, with ta */
-    DT_EPILOGUE_SUM_B,    /* bias(N) F32 = or += sum over k of b, without tb */
+    DT_EPILOGUE_SUM_A,      /* bias(M) F32 = or += sum over k of a, with ta */
+    DT_EPILOGUE_SUM_B, /* bias(N) F32 = or += sum over k of b, without tb */
 };
 
 /* ta: a is (K,M), else (M,K); tb: b is (N,K), else (K,N). lda, ldb, ldd are row
@@ -75,7 +75,8 @@ struct dt_cuda_matmul {
     float scale; /* 0: 1 */
     bool accumulate;
     enum dt_cuda_epilogue epilogue;
-    struct dt_view bias, aux; /* count 0: none */
+    enum dt_activation activation; /* of DT_EPILOGUE_ACTIVATION, _SLOPE */
+    struct dt_view bias, aux;      /* count 0: none */
 };
 
 /* d(M,N) = scale a b (+ c), or += with `accumulate`, row-major, computed in
@@ -84,7 +85,7 @@ struct dt_cuda_matmul {
  */
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm);
 
-/* The same, with the epilogue's GELU or sums in kernels of their own. */
+/* The same, with the epilogue's activation or sums in kernels of their own. */
 void dt_cuda_matmul_unfused(struct dt_stream *stream,
                             const struct dt_cuda_matmul *mm);
 
@@ -136,10 +137,10 @@ DT_CUDA_OP(norm_forward);
 DT_CUDA_OP(residual_norm_forward);
 DT_CUDA_OP(norm_backward);
 DT_CUDA_OP(dropout_backward);
-DT_CUDA_OP(linear_gelu_forward);
-DT_CUDA_OP(linear_gelu_backward);
-DT_CUDA_OP(gelu_forward);
-DT_CUDA_OP(gelu_backward);
+DT_CUDA_OP(linear_activation_forward);
+DT_CUDA_OP(linear_activation_backward);
+DT_CUDA_OP(activation_forward);
+DT_CUDA_OP(activation_backward);
 DT_CUDA_OP(low_rank_forward);
 DT_CUDA_OP(low_rank_backward);
 DT_CUDA_OP(glu_forward);

@@ -51,16 +51,19 @@ void dt_cuda_linear_add_forward(struct dt_stream *stream, struct dt_view sum,
     dt_cuda_matmul(stream, &mm);
 }
 
-void dt_cuda_linear_gelu_forward(struct dt_stream *stream, struct dt_view out,
-                                 struct dt_view pre, struct dt_view x,
-                                 struct dt_view w, struct dt_view b,
-                                 enum dt_weight_order order, size_t N, size_t C,
-                                 size_t OC)
+void dt_cuda_linear_activation_forward(struct dt_stream *stream,
+                                       struct dt_view out, struct dt_view pre,
+                                       struct dt_view x, struct dt_view w,
+                                       struct dt_view b,
+                                       enum dt_weight_order order,
+                                       enum dt_activation activation, size_t N,
+                                       size_t C, size_t OC)
 {
     struct dt_cuda_matmul mm = forward_matmul(out, x, w, b, order, N, C, OC);
 
     assert(pre.count == N * OC && pre.dtype == out.dtype);
-    mm.epilogue = DT_EPILOGUE_GELU_AUX;
+    mm.epilogue = DT_EPILOGUE_ACTIVATION;
+    mm.activation = activation;
     mm.aux = pre;
     dt_cuda_matmul(stream, &mm);
 }
@@ -134,17 +137,20 @@ void dt_cuda_linear_backward(struct dt_stream *stream, struct dt_view dx,
     dt_cuda_matmul(stream, &mm);
 }
 
-void dt_cuda_linear_gelu_backward(struct dt_stream *stream, struct dt_view dpre,
-                                  struct dt_view dw, struct dt_view db,
-                                  struct dt_view dout, struct dt_view x,
-                                  struct dt_view pre, struct dt_view w,
-                                  enum dt_weight_order order, size_t N,
-                                  size_t C, size_t OC, bool accumulate)
+void dt_cuda_linear_activation_backward(struct dt_stream *stream,
+                                        struct dt_view dpre, struct dt_view dw,
+                                        struct dt_view db, struct dt_view dout,
+                                        struct dt_view x, struct dt_view pre,
+                                        struct dt_view w,
+                                        enum dt_weight_order order,
+                                        enum dt_activation activation, size_t N,
+                                        size_t C, size_t OC, bool accumulate)
 {
     struct dt_cuda_matmul mm = backward_matmul(dpre, dout, w, order, N, C, OC);
 
     assert(pre.count == N * C && pre.dtype == dpre.dtype);
-    mm.epilogue = DT_EPILOGUE_DGELU;
+    mm.epilogue = DT_EPILOGUE_SLOPE;
+    mm.activation = activation;
     mm.aux = pre;
     weight_backward(stream, dw, db, dout, x, order, N, C, OC, accumulate);
     dt_cuda_matmul(stream, &mm);

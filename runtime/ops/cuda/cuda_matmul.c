@@ -89,9 +89,9 @@ static uint8_t alignment_of(struct dt_view v)
     return (uint8_t)(address & -address);
 }
 
-static bool is_gelu(enum dt_cuda_epilogue epilogue)
+static bool is_activation(enum dt_cuda_epilogue epilogue)
 {
-    return epilogue == DT_EPILOGUE_GELU_AUX || epilogue == DT_EPILOGUE_DGELU;
+    return epilogue == DT_EPILOGUE_ACTIVATION || epilogue == DT_EPILOGUE_SLOPE;
 }
 
 static bool is_sum(enum dt_cuda_epilogue epilogue)
@@ -99,18 +99,19 @@ static bool is_sum(enum dt_cuda_epilogue epilogue)
     return epilogue == DT_EPILOGUE_SUM_A || epilogue == DT_EPILOGUE_SUM_B;
 }
 
-/* The library applies GELU only to rows that it can read 16 bytes at a time
- * (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is a multiple of 8), does not promise
- * that aux may be d, nor that its tanh is exact to more than 16 bits. Its sums
- * over k have the type of d, and need operands in this order.
+/* The library has no activation but GELU by tanh. It applies that only to rows
+ * that it can read 16 bytes at a time (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD is
+ * a multiple of 8), does not promise that aux may be d, nor that its tanh is
+ * exact to more than 16 bits. Its sums over k have the type of d, and need
+ * operands in this order.
  */
 static bool epilogue_fits(const struct dt_cuda_matmul *mm)
 {
     switch (mm->epilogue) {
-    case DT_EPILOGUE_GELU_AUX:
-    case DT_EPILOGUE_DGELU:
-        return mm->d.dtype != DT_F32 && mm->N % 8 == 0 &&
-               alignment_of(mm->aux) == ALIGNMENT &&
+    case DT_EPILOGUE_ACTIVATION:
+    case DT_EPILOGUE_SLOPE:
+        return mm->activation == DT_GELU_TANH && mm->d.dtype != DT_F32 &&
+               mm->N % 8 == 0 && alignment_of(mm->aux) == ALIGNMENT &&
                alignment_of(mm->d) == ALIGNMENT &&
                dt_view_data(mm->d) != dt_view_data(mm->aux);
     case DT_EPILOGUE_SUM_A:
@@ -141,7 +142,7 @@ static struct dt_matmul_key key_of(const struct dt_cuda_matmul *mm)
     key.bias = mm->bias.count > 0;
     key.accumulate = mm->accumulate;
     key.adds = mm->c.count > 0;
-    key.gelu = is_gelu(mm->epilogue);
+    key.activation = is_activation(mm->epilogue);
     key.sum = is_sum(mm->epilogue);
     key.fits = epilogue_fits(mm);
     key.align_a = alignment_of(mm->a);
@@ -154,10 +155,10 @@ static struct dt_matmul_key key_of(const struct dt_cuda_matmul *mm)
 static cublasLtEpilogue_t epilogue_of(const struct dt_matmul_key *key)
 {
     switch ((enum dt_cuda_epilogue)key->epilogue) {
-    case DT_EPILOGUE_GELU_AUX:
+    case DT_EPILOGUE_ACTIVATION:
         return key->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
                          : CUBLASLT_EPILOGUE_GELU_AUX;
-    case DT_EPILOGUE_DGELU:
+    case DT_EPILOGUE_SLOPE:
         return CUBLASLT_EPILOGUE_DGELU;
     case DT_EPILOGUE_BIAS:
         return CUBLASLT_EPILOGUE_BIAS;
@@ -195,7 +196,7 @@ static bool describe_plan(struct dt_matmul_plan *plan)
                          CUDA_R_32F) &&
            DESCRIBE(plan, TRANSA, b) && DESCRIBE(plan, TRANSB, a) &&
            DESCRIBE(plan, EPILOGUE, epilogue) &&
-           (!k->gelu || DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride)) &&
+           (!k->activation || DESCRIBE(plan, EPILOGUE_AUX_LD, aux_stride)) &&
            create_layout(&plan->a, k, k->type, k->ta ? k->K : k->M,
                          k->ta ? k->M : k->K, k->lda) &&
            create_layout(&plan->b, k, k->type, k->tb ? k->N : k->K,
@@ -253,7 +254,7 @@ static bool set_pointers(struct dt_matmul_plan *plan,
                          const struct dt_cuda_matmul *mm)
 {
     const void *bias = mm->bias.count > 0 ? dt_view_data(mm->bias) : NULL;
-    const void *aux = plan->key.gelu ? dt_view_data(mm->aux) : NULL;
+    const void *aux = plan->key.activation ? dt_view_data(mm->aux) : NULL;
 
     return (!bias || DESCRIBE(plan, BIAS_POINTER, bias)) &&
            (!aux || DESCRIBE(plan, EPILOGUE_AUX_POINTER, aux));
@@ -318,7 +319,7 @@ static void check_operands(const struct dt_stream *stream,
     assert(mm->bias.count == 0 ||
            mm->bias.count ==
                (mm->epilogue == DT_EPILOGUE_SUM_A ? mm->M : mm->N));
-    assert(!is_gelu(mm->epilogue) ||
+    assert(!is_activation(mm->epilogue) ||
            (mm->d.dtype == mm->a.dtype && !mm->accumulate &&
             (mm->ldd == 0 || mm->ldd == mm->N)));
 }
@@ -347,7 +348,7 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
     if (!plan->unfused) {
         status = dt_cuda_matmul_run(stream, plan, &prepared, &plan->algo);
         plan->unfused = status != CUBLAS_STATUS_SUCCESS &&
-                        (plan->key.gelu || plan->key.sum);
+                        (plan->key.activation || plan->key.sum);
         if (!plan->unfused)
             dt_cuda_matmul_check(status, "cublasLtMatmul", &plan->key);
     }
@@ -358,10 +359,10 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
                               mm->bias.count, true);
 }
 
-/* d = a b * gelu'(aux) where d is aux: a b goes to the second half of the
+/* d = a b * act'(aux) where d is aux: a b goes to the second half of the
  * workspace first, some rows at a time.
  */
-static void dgelu_in_place(struct dt_stream *stream,
+static void slope_in_place(struct dt_stream *stream,
                            const struct dt_cuda_matmul *mm)
 {
     const size_t half = stream->workspace_bytes / 2;
@@ -383,7 +384,7 @@ static void dgelu_in_place(struct dt_stream *stream,
             dt_view_slice(mm->a, first * stride, (count - 1) * stride + mm->K);
         part.d = (struct dt_view){&rows_buf, 0, count * mm->N, mm->d.dtype};
         dt_cuda_matmul(stream, &part);
-        dt_cuda_gelu_backward(stream, at, part.d, at);
+        dt_cuda_activation_backward(stream, at, part.d, at, mm->activation);
     }
 }
 
@@ -395,21 +396,22 @@ void dt_cuda_matmul_unfused(struct dt_stream *stream,
     plain.epilogue = DT_EPILOGUE_NONE;
     plain.bias.count = plain.aux.count = 0;
     switch (mm->epilogue) {
-    case DT_EPILOGUE_GELU_AUX:
+    case DT_EPILOGUE_ACTIVATION:
         plain.bias = mm->bias;
         if (mm->bias.count > 0)
             plain.epilogue = DT_EPILOGUE_BIAS;
         plain.d = mm->aux;
         dt_cuda_matmul(stream, &plain);
-        dt_cuda_gelu_forward(stream, mm->d, mm->aux);
+        dt_cuda_activation_forward(stream, mm->d, mm->aux, mm->activation);
         break;
-    case DT_EPILOGUE_DGELU:
+    case DT_EPILOGUE_SLOPE:
         if (dt_view_data(mm->d) == dt_view_data(mm->aux)) {
-            dgelu_in_place(stream, &plain);
+            slope_in_place(stream, &plain);
             break;
         }
         dt_cuda_matmul(stream, &plain);
-        dt_cuda_gelu_backward(stream, mm->d, mm->d, mm->aux);
+        dt_cuda_activation_backward(stream, mm->d, mm->d, mm->aux,
+                                    mm->activation);
         break;
     case DT_EPILOGUE_SUM_A:
         assert(mm->ta && (mm->lda == 0 || mm->lda == mm->M));

@@ -194,7 +194,7 @@ bool dt_cuda_matmul_recall(const struct dt_matmul_key *key, int count,
     const struct line *line = is_open() ? find_line(&want) : NULL;
 
     if (!line || line->numbers[COUNT] != (uint64_t)count ||
-        (line->numbers[CHOICE] == 0 && !key->gelu && !key->sum))
+        (line->numbers[CHOICE] == 0 && !key->activation && !key->sum))
         return false;
     *choice = (int)line->numbers[CHOICE] - 1;
     return true;

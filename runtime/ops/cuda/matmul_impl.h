@@ -16,8 +16,8 @@ enum { DT_MATMUL_WORKSPACE = DT_CUDA_WORKSPACE / 2 };
 struct dt_matmul_key {
     size_t M, N, K, lda, ldb, ldd;
     uint8_t ta, tb, type, out, epilogue, bias, accumulate, adds;
-    uint8_t gelu, sum; /* kind of the epilogue, if it can be unfused */
-    uint8_t fits;      /* the library takes the epilogue's operands */
+    uint8_t activation, sum; /* kind of the epilogue, if it can be unfused */
+    uint8_t fits;            /* the library takes the epilogue's operands */
     uint8_t align_a, align_b, align_c, align_d;
 };
 

@@ -119,7 +119,7 @@ static int find_candidates(const struct dt_matmul_plan *plan,
                 found[usable++] = found[i];
         if (status == CUBLAS_STATUS_SUCCESS && usable == 0)
             status = CUBLAS_STATUS_NOT_SUPPORTED;
-        if (!key->gelu && !key->sum)
+        if (!key->activation && !key->sum)
             dt_cuda_matmul_check(status, "cublasLtMatmulAlgoGetHeuristic", key);
     }
 #undef PREFER
@@ -286,7 +286,7 @@ static void tune_plan(struct dt_stream *stream, struct dt_matmul_plan *plan,
         .plan = plan,
         .mm = mm,
         .found = found,
-        .unfused = (key->gelu || key->sum) && !fused,
+        .unfused = (key->activation || key->sum) && !fused,
     };
     float ms[CANDIDATES + 1];
     int all = tuning.unfused + count;
@@ -334,7 +334,7 @@ static bool follow_twin(struct dt_matmul_plan *plan)
 static void guess(struct dt_matmul_plan *plan,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
-    bool optional = plan->key.gelu || plan->key.sum;
+    bool optional = plan->key.activation || plan->key.sum;
 
     plan->state =
         count > 0 || optional ? DT_MATMUL_CHOSEN : DT_MATMUL_IMPOSSIBLE;
@@ -354,7 +354,7 @@ void dt_cuda_matmul_choose(struct dt_stream *stream,
     enum when when = when_to_tune(stream);
     int count, choice;
 
-    if ((plan->key.gelu || plan->key.sum) &&
+    if ((plan->key.activation || plan->key.sum) &&
         dt_cuda_autotune_asks(DT_AUTOTUNE_APART)) {
         plan->state = DT_MATMUL_CHOSEN;
         plan->unfused = true;

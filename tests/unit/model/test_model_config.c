@@ -440,7 +440,7 @@ static void models_that_compute_differently_are_told_apart(void **state)
     ALIKE(full.bits[0], 3); /* without a window */
     TELLS(unrotated.bits[0], 3);
     TELLS(rotary_factor, 0.5);
-    TELLS(gate, DT_GATE_GELU);
+    TELLS(gate, DT_GELU_TANH);
     a.window = 100;
     TELLS(full.bits[0], 3);
     a.rope_scaling = DT_ROPE_LONGROPE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_linear_gelu.c - linear layers before and behind GELU */
+/* case_linear_activation.c - linear layers before and behind an activation */
 #include "config.h"
 
 #include <math.h>
@@ -9,22 +9,16 @@
 struct layer {
     size_t N, C, OC;
     enum dt_weight_order order;
+    enum dt_activation activation;
     bool bias, accumulate, in_place;
 };
-
-static double gelu(double x)
-{
-    double u = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
-
-    return 0.5 * x * (1.0 + tanh(u));
-}
 
 static size_t weight_at(const struct layer *l, size_t c, size_t o)
 {
     return l->order == DT_WEIGHT_IN_OUT ? c * l->OC + o : o * l->C + c;
 }
 
-/* out = gelu of pre: the linear layer, which is rounded for it on some devices.
+/* out = act(pre): the linear layer, which is rounded for it on some devices.
  */
 static void forward_case(enum dt_dtype type, const struct layer *l)
 {
@@ -40,9 +34,10 @@ static void forward_case(enum dt_dtype type, const struct layer *l)
             sum += element(x, i / OC * C + c) *
                    element(w, weight_at(l, c, i % OC));
         want_pre[i] = sum;
-        want[i] = gelu(sum);
+        want[i] = reference_activation(l->activation, sum);
     }
-    ops->linear_gelu_forward(NULL, out, pre, x, w, b, l->order, N, C, OC);
+    ops->linear_activation_forward(NULL, out, pre, x, w, b, l->order,
+                                   l->activation, N, C, OC);
     check_close("pre", pre, want_pre, 1e-6);
     check_close("out", out, want, 2e-6 + rounding(type));
 }
@@ -50,7 +45,7 @@ static void forward_case(enum dt_dtype type, const struct layer *l)
 /* What the gradients are taken of, as a function of pre. */
 struct backward {
     const struct layer *layer;
-    double *pre, *d_act; /* (N,C), that of the gradient of gelu(pre) */
+    double *pre, *d_act; /* (N,C), that of the gradient of act(pre) */
 };
 
 static double backward_loss(void *context)
@@ -59,7 +54,8 @@ static double backward_loss(void *context)
     double sum = 0.0;
 
     for (size_t i = 0; i < b->layer->N * b->layer->C; i++)
-        sum += gelu(b->pre[i]) * b->d_act[i];
+        sum +=
+            reference_activation(b->layer->activation, b->pre[i]) * b->d_act[i];
     return sum;
 }
 
@@ -90,23 +86,29 @@ static void backward_case(enum dt_dtype type, const struct layer *l)
     double *want_dw = l->accumulate ? doubles(dw) : zeros(C * OC);
     double *want_db = l->accumulate && l->bias ? doubles(db) : zeros(OC);
 
-    ops->gelu_forward(NULL, x, pre);
+    ops->activation_forward(NULL, x, pre, l->activation);
     reference_backward(l, dout, x, w, b.d_act, want_dw, want_db);
-    ops->linear_gelu_backward(NULL, dpre, dw, db, dout, x, pre, w, l->order, N,
-                              C, OC, l->accumulate);
+    ops->linear_activation_backward(NULL, dpre, dw, db, dout, x, pre, w,
+                                    l->order, l->activation, N, C, OC,
+                                    l->accumulate);
     check_gradient("dpre", dpre, b.pre, backward_loss, &b, NULL);
     check_close("dw", dw, want_dw, 1e-6);
     check_close("db", db, want_db, 1e-6);
 }
 
-void test_linear_gelu(void **state)
+void test_linear_activation(void **state)
 {
     const struct layer LAYERS[] = {
-        {1, 1, 1, DT_WEIGHT_IN_OUT, true, false, false},
-        {7, 5, 3, DT_WEIGHT_OUT_IN, true, true, true},
-        {16, 64, 32, DT_WEIGHT_IN_OUT, true, false, true},
-        {33, 24, 72, DT_WEIGHT_OUT_IN, false, true, false},
-        {19, 67, 35, DT_WEIGHT_IN_OUT, false, false, true},
+        {1, 1, 1, DT_WEIGHT_IN_OUT, DT_GELU_TANH, true, false, false},
+        {7, 5, 3, DT_WEIGHT_OUT_IN, DT_GELU_TANH, true, true, true},
+        {16, 64, 32, DT_WEIGHT_IN_OUT, DT_GELU_TANH, true, false, true},
+        {33, 24, 72, DT_WEIGHT_OUT_IN, DT_GELU_TANH, false, true, false},
+        {19, 67, 35, DT_WEIGHT_IN_OUT, DT_GELU_TANH, false, false, true},
+        /* those that no library has, where it would take GELU by tanh */
+        {16, 64, 32, DT_WEIGHT_IN_OUT, DT_GELU_ERF, true, false, false},
+        {7, 5, 3, DT_WEIGHT_OUT_IN, DT_GELU_ERF, false, true, true},
+        {16, 64, 32, DT_WEIGHT_OUT_IN, DT_QUICK_GELU, true, false, true},
+        {33, 24, 72, DT_WEIGHT_IN_OUT, DT_SILU, false, true, false},
     };
     (void)state;
 
