@@ -51,7 +51,7 @@ static void take_block(struct dt_arena *arena, struct dt_block *block,
     block->lse = dt_arena_take(arena, DT_F32, N, config->n_head);
     block->x_mid = take_compute(arena, N, config->n_embd);
     block->fc = take_compute(
-        arena, N, family->centered ? config->n_inner : 2 * config->n_inner);
+        arena, N, family->gated ? 2 * config->n_inner : config->n_inner);
     if (family->post_norm) {
         block->out = take_compute(arena, N, config->n_embd);
         block->proj = take_compute(arena, N, config->n_embd);

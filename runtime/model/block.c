@@ -124,12 +124,12 @@ static struct dt_view slice_rows(const struct dt_model *m, struct dt_view v,
 
 static bool is_gated(const struct dt_model *m)
 {
-    return !m->family->centered;
+    return m->family->gated;
 }
 
 static enum dt_weight_order weight_order(const struct dt_model *m)
 {
-    return is_gated(m) ? DT_WEIGHT_OUT_IN : DT_WEIGHT_IN_OUT;
+    return m->family->in_out ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
 }
 
 /* Widths of fc, of all heads of q, and of all heads of q, k and v. */

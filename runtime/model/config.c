@@ -91,13 +91,13 @@ static void parse_activation(struct dt_model_config *config, const json_t *root,
     const char *name = json_string_value(act);
     config->gate = family->gate;
     if (act && is_named(name, gelu))
-        config->gate = family->centered ? family->gate : DT_GELU_TANH;
-    else if (act && !family->centered && is_named(name, silu))
+        config->gate = family->gated ? DT_GELU_TANH : family->gate;
+    else if (act && family->gated && is_named(name, silu))
         config->gate = DT_SILU;
     else if (act)
         dt_config_unexpected(
             problems, "", family->activation,
-            family->centered ? "gelu_new" : "silu or gelu_pytorch_tanh", act);
+            family->gated ? "silu or gelu_pytorch_tanh" : "gelu_new", act);
 }
 
 static void parse_mathematics(struct dt_model_config *config,
@@ -161,9 +161,9 @@ static void parse_padding(struct dt_model_config *config, const json_t *root,
     config->pad = parse_id(config, "pad_token_id", value, problems);
     if (!value && own < V)
         config->pad = own;
-    config->padding_row = config->family->centered ? -1
-                          : id < 0 && id >= -V     ? (int32_t)(V + id)
-                                                   : config->pad;
+    config->padding_row = config->family->pads_nothing ? -1
+                          : id < 0 && id >= -V         ? (int32_t)(V + id)
+                                                       : config->pad;
 }
 
 static void parse_ids(struct dt_model_config *config, const json_t *root,
@@ -280,7 +280,7 @@ static void parse_object(struct dt_model_config *config, const json_t *root,
                   root, problems);
     parse_softcap(config, AT(logits_softcap), &config->logits_softcap, root,
                   problems);
-    if (!config->family->centered)
+    if (!config->family->learns_positions)
         dt_config_parse_rope(config, root, problems);
     dt_config_parse_layers(config, root, problems);
     parse_ids(config, root, problems);

@@ -170,7 +170,7 @@ static json_t *build_config(const struct dt_model_config *config)
     json_t *root =
         json_pack("{s:[s], s:s, s:s}", "architectures", architecture_of(config),
                   "model_type", family->type, family->activation,
-                  family->centered ? "gelu_new" : gate);
+                  family->gated ? gate : "gelu_new");
     int result = 0;
     for (const struct dt_field *field = config->family->fields; field->key;
          field++) {

@@ -32,7 +32,7 @@ bool dt_model_in_out(const struct dt_model_config *config)
 
 bool dt_model_learns_positions(const struct dt_model_config *config)
 {
-    return config->family->centered;
+    return config->family->learns_positions;
 }
 
 const char *dt_model_config_key(const struct dt_model_config *config,

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "model/model.h"
+#include "model/model_impl.h"
 
 enum dt_field_type {
     DT_FIELD_COUNT, /* size_t */
@@ -45,6 +45,47 @@ bool dt_field_in_range(const struct dt_field *field, double value);
 void dt_field_unexpected(const struct dt_field *field, const char *prefix,
                          const char *got, struct dt_error *problems);
 
+/* Lengths of parameters, see ops.h. */
+enum dt_length {
+    DT_NONE,
+    DT_ONE,
+    DT_V,
+    DT_P,
+    DT_C,
+    DT_I,
+    DT_2I,
+    DT_HS,
+    DT_QUERIES, /* NH HS */
+    DT_KEYS,    /* NKV HS */
+    DT_Q        /* of all heads of q, k and v */
+};
+
+/* When a parameter exists. */
+enum dt_when {
+    DT_ALWAYS,
+    DT_QKV_BIASED,
+    DT_OUT_BIASED,
+    DT_MLP_BIASED,
+    DT_NORM_EACH, /* over a head */
+    DT_NORM_ALL,  /* over all heads */
+    DT_APART,     /* tensors that other families have fused */
+    DT_FUSED,
+    DT_PRE_NORM,
+    DT_POST_NORM,
+    DT_PLAIN_NORM, /* the one before the MLP, of blocks without others ... */
+    DT_INNER_NORM, /* ... and of blocks that norm outputs as well */
+    DT_UNTIED,
+    DT_SCORED
+};
+
+/* A parameter of each unit of a kind. */
+struct dt_param_row {
+    enum dt_role role;
+    const char *name;          /* in files; of a block after family->block */
+    enum dt_length rows, cols; /* cols DT_NONE: a vector */
+    enum dt_when when;
+};
+
 /* Norms of queries and keys before they are rotated. */
 enum dt_head_norm {
     DT_HEAD_NORM_NONE,
@@ -72,12 +113,17 @@ struct dt_family {
                                       ends them */
     const char *unused; /* a key that transformers ignores although it seems to
                            change the mathematics, or NULL: null alone */
-    bool centered;      /* LayerNorm, learned positions, an MLP without a gate:
-                           GPT-2; all others have RMSNorm, RoPE and a gate */
-    bool in_out;        /* files have matrices of blocks as (in, out) */
-    bool pre_norm;      /* of the inputs of attention and the MLP, ... */
-    bool post_norm;     /* ... and of their outputs */
-    bool shifted;       /* norms multiply by 1 + w */
+    const struct dt_param_row *params; /* of its units in the order of the
+                                          layout: a row without a name ends
+                                          embedding, block and head */
+    const char *block;     /* names of block l begin with it and "l." */
+    bool centered;         /* norms are LayerNorm with a bias, not RMSNorm */
+    bool gated;            /* the MLP has a gate */
+    bool learns_positions; /* as an embedding, in place of RoPE */
+    bool in_out;           /* files have matrices of blocks as (in, out) */
+    bool pre_norm;         /* of the inputs of attention and the MLP, ... */
+    bool post_norm;        /* ... and of their outputs */
+    bool shifted;          /* norms multiply by 1 + w */
     bool fused; /* files have q, k and v, and gate and up, in one tensor */
     bool scaled_embedding; /* by sqrt(C), rounded to the compute type */
     bool multipliers;      /* embedding_multiplier and others count */
@@ -107,6 +153,7 @@ struct dt_family {
     size_t n_kv_head;  /* num_key_value_heads; 0: as many as n_head */
     size_t head_size;  /* head_dim; 0: n_embd / n_head */
     int32_t pad;       /* pad_token_id, -1: none */
+    bool pads_nothing; /* the token embedding has no row of padding */
     size_t original;   /* original_max_position_embeddings; 0: those of
                           the model */
 

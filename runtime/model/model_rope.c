@@ -227,7 +227,7 @@ void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
 
 size_t dt_rope_tables(const struct dt_model_config *config)
 {
-    if (config->family->centered)
+    if (config->family->learns_positions)
         return 0;
     return config->rope_local_theta > 0 || dt_model_two_lengths(config) ? 2 : 1;
 }

@@ -10,13 +10,57 @@
 
 #include "model/family.h"
 
+/* --- parameters --- */
+
+static const struct dt_param_row llama_params[] = {
+    {DT_WTE, "model.embed_tokens.weight", DT_V, DT_C, DT_ALWAYS},
+    {0},
+    {DT_NORM_1_W, "input_layernorm.weight", DT_C, DT_NONE, DT_PRE_NORM},
+    {DT_QKV_W, "self_attn.q_proj.weight", DT_QUERIES, DT_C, DT_APART},
+    {DT_QKV_W, "self_attn.k_proj.weight", DT_KEYS, DT_C, DT_APART},
+    {DT_QKV_W, "self_attn.v_proj.weight", DT_KEYS, DT_C, DT_APART},
+    {DT_QKV_W, "self_attn.qkv_proj.weight", DT_Q, DT_C, DT_FUSED},
+    {DT_QKV_B, "self_attn.q_proj.bias", DT_QUERIES, DT_NONE, DT_QKV_BIASED},
+    {DT_QKV_B, "self_attn.k_proj.bias", DT_KEYS, DT_NONE, DT_QKV_BIASED},
+    {DT_QKV_B, "self_attn.v_proj.bias", DT_KEYS, DT_NONE, DT_QKV_BIASED},
+    {DT_Q_NORM, "self_attn.q_norm.weight", DT_HS, DT_NONE, DT_NORM_EACH},
+    {DT_K_NORM, "self_attn.k_norm.weight", DT_HS, DT_NONE, DT_NORM_EACH},
+    {DT_Q_NORM, "self_attn.q_norm.weight", DT_QUERIES, DT_NONE, DT_NORM_ALL},
+    {DT_K_NORM, "self_attn.k_norm.weight", DT_KEYS, DT_NONE, DT_NORM_ALL},
+    {DT_OUT_W, "self_attn.o_proj.weight", DT_C, DT_QUERIES, DT_ALWAYS},
+    {DT_OUT_B, "self_attn.o_proj.bias", DT_C, DT_NONE, DT_OUT_BIASED},
+    {DT_POST_1_W, "post_attention_layernorm.weight", DT_C, DT_NONE,
+     DT_POST_NORM},
+    {DT_NORM_2_W, "post_attention_layernorm.weight", DT_C, DT_NONE,
+     DT_PLAIN_NORM},
+    {DT_NORM_2_W, "pre_feedforward_layernorm.weight", DT_C, DT_NONE,
+     DT_INNER_NORM},
+    {DT_FC_W, "mlp.gate_proj.weight", DT_I, DT_C, DT_APART},
+    {DT_FC_W, "mlp.up_proj.weight", DT_I, DT_C, DT_APART},
+    {DT_FC_W, "mlp.gate_up_proj.weight", DT_2I, DT_C, DT_FUSED},
+    {DT_FC_B, "mlp.gate_proj.bias", DT_I, DT_NONE, DT_MLP_BIASED},
+    {DT_FC_B, "mlp.up_proj.bias", DT_I, DT_NONE, DT_MLP_BIASED},
+    {DT_PROJ_W, "mlp.down_proj.weight", DT_C, DT_I, DT_ALWAYS},
+    {DT_PROJ_B, "mlp.down_proj.bias", DT_C, DT_NONE, DT_MLP_BIASED},
+    {DT_POST_2_W, "post_feedforward_layernorm.weight", DT_C, DT_NONE,
+     DT_POST_NORM},
+    {0},
+    {DT_NORM_F_W, "model.norm.weight", DT_C, DT_NONE, DT_ALWAYS},
+    {DT_HEAD, "lm_head.weight", DT_V, DT_C, DT_UNTIED},
+    {DT_SCORE, "score.weight", DT_ONE, DT_C, DT_SCORED},
+    {0},
+};
+
 /* --- traits --- */
 
 #define DT_CLASSES(name)                                                       \
     .causal = name "ForCausalLM", .scores = name "ForSequenceClassification",  \
     .base = name "Model"
 
-#define DT_GATED_BY_SILU .activation = "hidden_act", .gate = DT_SILU
+/* Parameters of Llama, whose MLP has a gate */
+#define DT_GATED .params = llama_params, .block = "model.layers.", .gated = true
+
+#define DT_GATED_BY_SILU DT_GATED, .activation = "hidden_act", .gate = DT_SILU
 
 #define DT_LLAMA_LIKE                                                          \
     .pre_norm = true, DT_GATED_BY_SILU, .norm_epsilon = 1e-6, .theta = 1e4,    \
@@ -24,7 +68,7 @@
 
 #define DT_GEMMA_LIKE                                                          \
     .pre_norm = true, .post_norm = true, .shifted = true,                      \
-    .scaled_embedding = true, .activation = "hidden_activation",               \
+    .scaled_embedding = true, DT_GATED, .activation = "hidden_activation",     \
     .gate = DT_GELU_TANH, .tied = true, .norm_epsilon = 1e-6, .n_kv_head = 4,  \
     .head_size = 256, .query_scalar = 256, .window = 4096,                     \
     .needs_window = true, .pad = 0
