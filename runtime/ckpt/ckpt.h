@@ -33,7 +33,7 @@
 struct dt_ckpt_tensor {
     const char *name;
     int ndim;
-    size_t shape[4];
+    size_t shape[5];
     struct dt_view view; /* count == product of shape, or less to read a part */
     enum dt_dtype stored; /* to write: that of the view, or both are floats */
     bool finite;  /* to read: NaN or infinity in a float tensor is an error */

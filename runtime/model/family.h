@@ -48,6 +48,7 @@ void dt_field_unexpected(const struct dt_field *field, const char *prefix,
 /* Lengths of parameters, see ops.h. */
 enum dt_length {
     DT_NONE,
+    DT_DECAYED, /* none, but weight decay applies, as in transformers */
     DT_ONE,
     DT_V,
     DT_P,
@@ -57,7 +58,12 @@ enum dt_length {
     DT_HS,
     DT_QUERIES, /* NH HS */
     DT_KEYS,    /* NKV HS */
-    DT_Q        /* of all heads of q, k and v */
+    DT_Q,       /* of all heads of q, k and v */
+    /* of towers: */
+    DT_PATCH,  /* a row of pixels, in the shape of a convolution */
+    DT_MERGED, /* what a feature is made of */
+    DT_INNER,  /* of the projector */
+    DT_TEXT    /* C of the text */
 };
 
 /* When a parameter exists. */
@@ -75,14 +81,16 @@ enum dt_when {
     DT_PLAIN_NORM, /* the one before the MLP, of blocks without others ... */
     DT_INNER_NORM, /* ... and of blocks that norm outputs as well */
     DT_UNTIED,
-    DT_SCORED
+    DT_SCORED,
+    DT_CLASSED, /* there is a row that is no patch */
+    DT_MERGE_BIASED
 };
 
 /* A parameter of each unit of a kind. */
 struct dt_param_row {
     enum dt_role role;
     const char *name;          /* in files; of a block after family->block */
-    enum dt_length rows, cols; /* cols DT_NONE: a vector */
+    enum dt_length rows, cols; /* cols DT_NONE or DT_DECAYED: a vector */
     enum dt_when when;
 };
 
@@ -115,7 +123,8 @@ struct dt_family {
                            change the mathematics, or NULL: null alone */
     const struct dt_param_row *params; /* of its units in the order of the
                                           layout: a row without a name ends
-                                          embedding, block and head */
+                                          embedding, block and head, of a
+                                          tower what follows blocks */
     const char *block;     /* names of block l begin with it and "l." */
     bool centered;         /* norms are LayerNorm with a bias, not RMSNorm */
     bool gated;            /* the MLP has a gate */
@@ -165,6 +174,39 @@ struct dt_family {
     /* Writes that; NULL: nothing. -1: out of memory. */
     int (*format_layers)(json_t *root, const struct dt_model_config *config);
 };
+
+/* What begins the names of parameters in files, of each part: a release of
+ * transformers has its own.
+ */
+struct dt_part_names {
+    const char *vision, *projector;
+    const char *trunk; /* in place of "model." of the language model */
+    const char *head;  /* before "lm_head." */
+};
+
+enum { DT_SPELLINGS = 3 };
+
+/* A family of models with a tower. */
+struct dt_vision_family {
+    const char *type;   /* model_type in config.json */
+    const char *causal; /* its class */
+    const struct dt_part_names names[DT_SPELLINGS]; /* first those of the
+                                                       layout; rest: may be
+                                                       without a vision */
+    const struct dt_param_row *projector; /* its parameters; a row without a
+                                             name ends them */
+    bool scales_features; /* a multiplier of embeddings applies to features,
+                             too */
+    /* Reads what is not of the language model from the object `root` of
+     * config.json: `vision`, which is zero but for its family, and of `text`
+     * what only this family has. Adds problems.
+     */
+    void (*parse)(struct dt_vision_config *vision, struct dt_model_config *text,
+                  const json_t *root, struct dt_error *problems);
+};
+
+/* All of them, by name; NULL ends them. */
+extern const struct dt_vision_family *const dt_vision_families[];
 
 /* All families, by name; NULL ends them. */
 extern const struct dt_family *const dt_families[];

@@ -166,7 +166,7 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
     m->config.text = NULL;
     if (adapts)
         dt_adapter_find(options->adapter.layout, layout, adapted);
-    dt_params_find(config, m->roles);
+    dt_params_find(config, NULL, m->roles);
     if (allocate_model(m, err) < 0) {
         dt_model_destroy(m);
         return NULL;

@@ -6,6 +6,11 @@
  * MLP. Units: 0 the embedding, 1..n_layer the blocks, n_layer + 1 the final
  * norm and head. Weights are stored as Hugging Face stores them, under its
  * names, so a checkpoint is a copy.
+ *
+ * A model of images and text is two of these. The units of a tower come before
+ * those of the text: its embedding of patches, its blocks, a unit for what
+ * follows them, and the projector, which makes features as wide as the text's
+ * embeddings. They are added to the stream at the tokens of the pictures.
  */
 #ifndef DT_MODEL_MODEL_H
 #define DT_MODEL_MODEL_H
@@ -19,7 +24,9 @@
 #include "tensor/layout.h"
 #include "tensor/tensor.h"
 
-struct dt_family; /* traits of its models: a file of families/ */
+struct dt_family;        /* traits of its models: a file of families/ */
+struct dt_vision_family; /* of models with a tower: a file of vision/ */
+struct dt_vision_config;
 
 enum dt_rope_scaling {
     DT_ROPE_DEFAULT,
@@ -101,9 +108,55 @@ struct dt_model_config {
                             input, as the padding_idx of PyTorch; -1: none */
     int32_t eos[DT_MODEL_MAX_EOS];
     size_t eos_count;
+    struct dt_vision_config *vision; /* the tower in front; NULL: none; owned */
     char *text; /* the config.json it was read from, or NULL: unknown keys are
                    written back as they were; owned */
 };
+
+/* Outputs of blocks that features are made of, side by side. */
+enum { DT_VISION_MAX_TAPS = 8 };
+
+/* The half of a model that reads pictures. */
+struct dt_vision_config {
+    const struct dt_vision_family *family;
+    struct dt_model_config tower; /* n_layer: of the blocks that are computed;
+                                     vocab_size 0: there is no head;
+                                     n_positions: learned ones of a picture */
+    size_t patch, frames; /* a row of pixels has 3 frames patch patch values */
+    size_t grid;          /* pictures have grid x grid patches; 0: any number */
+    bool class_first;     /* a row that is no patch begins each picture, ... */
+    bool class_kept;      /* ... and becomes a feature */
+    size_t merge;         /* merge x merge patches become one feature */
+    size_t window; /* features on the side of a window of blocks that are not
+                      in tower.full; 0: there are no windows */
+    size_t taps[DT_VISION_MAX_TAPS]; /* these blocks, rising; 0: the embedding
+                                      */
+    size_t tap_count;
+    size_t inner; /* width between the matrices of the projector; 0: it is one
+                     matrix */
+    enum dt_activation activation; /* between them */
+    bool projector_bias;
+    int32_t token; /* id of the placeholder of a feature */
+};
+
+/* Values of a row of pixels. */
+static inline size_t dt_vision_row(const struct dt_vision_config *vision)
+{
+    return 3 * vision->frames * vision->patch * vision->patch;
+}
+
+/* Width of what one feature is made of. */
+static inline size_t dt_vision_merged(const struct dt_vision_config *vision)
+{
+    return vision->tap_count * vision->merge * vision->merge *
+           vision->tower.n_embd;
+}
+
+/* Units in front of the text's embedding. */
+static inline size_t dt_model_first_unit(const struct dt_model_config *config)
+{
+    return config->vision ? config->vision->tower.n_layer + 3 : 0;
+}
 
 /* Whether the last unit computes with the token embedding. */
 static inline bool dt_model_tied(const struct dt_model_config *config)
@@ -246,9 +299,10 @@ struct dt_model_adapter {
 };
 
 struct dt_model_options {
-    size_t B, T;           /* largest batch */
-    enum dt_dtype compute; /* of weights and activations */
-    bool train;            /* with backward passes */
+    size_t B, T;              /* largest batch, ... */
+    size_t patches, pictures; /* ... and the most that its pictures have */
+    enum dt_dtype compute;    /* of weights and activations */
+    bool train;               /* with backward passes */
     bool documents;        /* plan for batches with doc_start; not a promise */
     bool recompute;        /* save only the input of each block and recompute
                               the block in its backward pass: the same bits */

@@ -19,11 +19,16 @@
  * those of the others (out, in).
  */
 enum dt_role {
-    /* unit 0 */
-    DT_WTE, /* (V, C) */
-    DT_WPE, /* (P, C), learned positions */
+    /* the embedding */
+    DT_WTE,      /* (V, C) */
+    DT_WPE,      /* (P, C), learned positions */
+    DT_PATCH_W,  /* pixels of a patch to C */
+    DT_PATCH_B,  /* (C) */
+    DT_CLASS,    /* (C), the row that is no patch */
+    DT_NORM_0_W, /* (C), of the norm of the embedding */
+    DT_NORM_0_B, /* (C) */
 
-    /* units 1 .. n_layer */
+    /* a block */
     DT_NORM_1_W, /* (C) */
     DT_NORM_1_B, /* (C) */
     DT_QKV_W,    /* C to Q */
@@ -41,11 +46,19 @@ enum dt_role {
     DT_PROJ_B,   /* (C) */
     DT_POST_2_W, /* (C), of the norm of the output of the MLP */
 
-    /* unit n_layer + 1 */
+    /* what follows the blocks */
     DT_NORM_F_W, /* (C) */
     DT_NORM_F_B, /* (C) */
     DT_HEAD,     /* (V, C), if not tied to DT_WTE */
     DT_SCORE,    /* (1, C), in place of DT_HEAD or with it */
+
+    /* the projector; M is the width of what a feature is made of */
+    DT_MERGE_NORM_W, /* (C), before patches become one feature */
+    DT_MERGE_NORM_B, /* (C) */
+    DT_MERGE_1_W,    /* M to the inner width, or to the text's C */
+    DT_MERGE_1_B,
+    DT_MERGE_2_W, /* the inner width to the text's C */
+    DT_MERGE_2_B,
 
     DT_ROLES
 };
@@ -55,8 +68,9 @@ struct dt_role_range {
     size_t first, count;
 };
 
-/* Finds the range of every role. */
+/* Finds the range of every role; `vision`: config is that of its tower. */
 void dt_params_find(const struct dt_model_config *config,
+                    const struct dt_vision_config *vision,
                     struct dt_role_range ranges[DT_ROLES]);
 
 /* The place of a role of unit u; count 0 if there is none. */

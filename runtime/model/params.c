@@ -11,11 +11,27 @@
 #include "model/family.h"
 #include "model/model_impl.h"
 
-static size_t param_length(const struct dt_model_config *config,
-                           enum dt_length length)
+/* A model or its tower, and what surrounds its parameters in a layout. */
+struct source {
+    const struct dt_model_config *config;
+    const struct dt_vision_config *vision; /* of the tower and the projector */
+    size_t text;                           /* C of the language model */
+    const char *prefix; /* of names; NULL: those of a language model, ... */
+    const struct dt_part_names *names; /* which begin so; NULL: as they are */
+};
+
+/* Values in a row of pixels; 0 of a text model. */
+static size_t row_of(const struct source *from)
 {
-    size_t queries = config->n_head * config->head_size;
-    size_t keys = config->n_kv_head * config->head_size;
+    return from->vision ? dt_vision_row(from->vision) : 0;
+}
+
+static size_t param_length(const struct source *from, enum dt_length length)
+{
+    const struct dt_model_config *config = from->config;
+    const size_t queries = config->n_head * config->head_size;
+    const size_t keys = config->n_kv_head * config->head_size;
+    const size_t inner = from->vision ? from->vision->inner : 0;
     const size_t lengths[] = {
         [DT_ONE] = 1,
         [DT_V] = config->vocab_size,
@@ -27,14 +43,19 @@ static size_t param_length(const struct dt_model_config *config,
         [DT_QUERIES] = queries,
         [DT_KEYS] = keys,
         [DT_Q] = queries + 2 * keys,
+        [DT_PATCH] = row_of(from),
+        [DT_MERGED] = from->vision ? dt_vision_merged(from->vision) : 0,
+        [DT_INNER] = inner,
+        [DT_TEXT] = from->text,
     };
     return lengths[length];
 }
 
-static bool param_exists(const struct dt_model_config *config,
-                         enum dt_when when)
+static bool param_exists(const struct source *from, enum dt_when when)
 {
+    const struct dt_model_config *config = from->config;
     const struct dt_family *family = config->family;
+    const struct dt_vision_config *vision = from->vision;
     const bool there[] = {
         [DT_ALWAYS] = true,
         [DT_QKV_BIASED] = config->qkv_bias,
@@ -50,25 +71,65 @@ static bool param_exists(const struct dt_model_config *config,
         [DT_INNER_NORM] = family->pre_norm && family->post_norm,
         [DT_UNTIED] = !config->tie_word_embeddings && !config->scores,
         [DT_SCORED] = config->scores || config->value_head,
+        [DT_CLASSED] = vision && vision->class_first,
+        [DT_MERGE_BIASED] = vision && vision->projector_bias,
     };
     return there[when];
 }
 
-/* Adds a parameter, joined to the previous one if they share a role. Weight
- * decay applies to matrices: everything except biases and norms.
+/* The shape of a parameter. Returns the number of dimensions: a matrix that
+ * multiplies patches is stored as the weight of a convolution.
  */
-static int add_param(struct dt_layout *layout,
-                     const struct dt_model_config *config, const char *prefix,
-                     const struct dt_param_row *param, bool joined,
-                     struct dt_error *err)
+static int param_shape(const struct source *from,
+                       const struct dt_param_row *param,
+                       size_t shape[DT_PARAM_MAX_DIMS])
 {
-    char name[96];
-    const size_t shape[] = {param_length(config, param->rows),
-                            param_length(config, param->cols)};
-    bool matrix = param->cols != DT_NONE;
-    snprintf(name, sizeof(name), "%s%s", prefix, param->name);
-    if (dt_layout_add_param(layout, name, matrix, matrix ? 2 : 1, shape, err) <
-        0)
+    const struct dt_vision_config *vision = from->vision;
+    int ndim = 0;
+    shape[ndim++] = param_length(from, param->rows);
+    if (param->cols == DT_PATCH) {
+        shape[ndim++] = 3;
+        if (vision->frames > 1)
+            shape[ndim++] = vision->frames;
+        shape[ndim++] = vision->patch;
+        shape[ndim++] = vision->patch;
+    } else if (param->cols > DT_DECAYED) {
+        shape[ndim++] = param_length(from, param->cols);
+    }
+    return ndim;
+}
+
+/* "<block><own>" as files have it. */
+static void print_name(char *name, size_t room, const struct source *from,
+                       const char *block, const char *own)
+{
+    static const char trunk[] = "model.";
+    char plain[96];
+    snprintf(plain, sizeof(plain), "%s%s", block, own);
+    if (from->prefix)
+        snprintf(name, room, "%s%s", from->prefix, plain);
+    else if (!from->names)
+        snprintf(name, room, "%s", plain);
+    else if (strncmp(plain, trunk, strlen(trunk)) == 0)
+        snprintf(name, room, "%s%s", from->names->trunk, plain + strlen(trunk));
+    else
+        snprintf(name, room, "%s%s", from->names->head, plain);
+}
+
+/* Adds a parameter, joined to the previous one if they share a role. Weight
+ * decay applies to matrices: everything except biases and norms, unless the
+ * family says so.
+ */
+static int add_param(struct dt_layout *layout, const struct source *from,
+                     const char *block, const struct dt_param_row *param,
+                     bool joined, struct dt_error *err)
+{
+    char name[128];
+    size_t shape[DT_PARAM_MAX_DIMS];
+    const int ndim = param_shape(from, param, shape);
+    print_name(name, sizeof(name), from, block, param->name);
+    const bool decays = ndim > 1 || param->cols == DT_DECAYED;
+    if (dt_layout_add_param(layout, name, decays, ndim, shape, err) < 0)
         return -1;
     if (joined)
         dt_layout_join(layout);
@@ -76,17 +137,17 @@ static int add_param(struct dt_layout *layout,
 }
 
 /* Opens a unit and adds the parameters of `params` up to its end. */
-static int add_unit(struct dt_layout *layout,
-                    const struct dt_model_config *config, const char *prefix,
-                    const struct dt_param_row *params, struct dt_error *err)
+static int add_unit(struct dt_layout *layout, const struct source *from,
+                    const char *block, const struct dt_param_row *params,
+                    struct dt_error *err)
 {
     enum dt_role last = DT_ROLES;
     if (dt_layout_add_unit(layout, err) < 0)
         return -1;
     for (const struct dt_param_row *p = params; p->name; p++) {
-        if (!param_exists(config, p->when))
+        if (!param_exists(from, p->when))
             continue;
-        if (add_param(layout, config, prefix, p, last == p->role, err) < 0)
+        if (add_param(layout, from, block, p, last == p->role, err) < 0)
             return -1;
         last = p->role;
     }
@@ -101,46 +162,84 @@ static const struct dt_param_row *next_unit(const struct dt_param_row *params)
     return params + 1;
 }
 
+/* Adds the units of a model or of a tower. */
+static int add_units(struct dt_layout *layout, const struct source *from,
+                     struct dt_error *err)
+{
+    const struct dt_param_row *embedding = from->config->family->params;
+    const struct dt_param_row *block = next_unit(embedding);
+    if (add_unit(layout, from, "", embedding, err) < 0)
+        return -1;
+    for (size_t l = 0; l < from->config->n_layer; l++) {
+        char name[40];
+        snprintf(name, sizeof(name), "%s%zu.", from->config->family->block, l);
+        if (add_unit(layout, from, name, block, err) < 0)
+            return -1;
+    }
+    return add_unit(layout, from, "", next_unit(block), err);
+}
+
+/* Adds the tower and the projector. */
+static int add_vision(struct dt_layout *layout,
+                      const struct dt_model_config *config,
+                      struct dt_error *err)
+{
+    const struct dt_vision_config *vision = config->vision;
+    const struct dt_part_names *names = &vision->family->names[0];
+    const struct source tower = {&vision->tower, vision, config->n_embd,
+                                 names->vision, NULL};
+    const struct source projector = {&vision->tower, vision, config->n_embd,
+                                     names->projector, NULL};
+    return add_units(layout, &tower, err) < 0 ||
+                   add_unit(layout, &projector, "", vision->family->projector,
+                            err) < 0
+               ? -1
+               : 0;
+}
+
 struct dt_layout *dt_model_layout(const struct dt_model_config *config,
                                   int world, struct dt_error *err)
 {
-    const struct dt_param_row *embedding = config->family->params;
-    const struct dt_param_row *block = next_unit(embedding),
-                              *head = next_unit(block);
+    const struct source text = {
+        config, NULL, config->n_embd, NULL,
+        config->vision ? &config->vision->family->names[0] : NULL};
     struct dt_layout *layout = dt_layout_create(err);
-    if (!layout || add_unit(layout, config, "", embedding, err) < 0)
-        goto error;
-    for (size_t l = 0; l < config->n_layer; l++) {
-        char prefix[40];
-        snprintf(prefix, sizeof(prefix), "%s%zu.", config->family->block, l);
-        if (add_unit(layout, config, prefix, block, err) < 0)
-            goto error;
+    if (!layout || (config->vision && add_vision(layout, config, err) < 0) ||
+        add_units(layout, &text, err) < 0) {
+        dt_layout_destroy(layout);
+        return NULL;
     }
-    if (add_unit(layout, config, "", head, err) < 0)
-        goto error;
     layout->tied = dt_model_tied(config);
     layout->stored_rows = config->stored_vocab;
     dt_layout_finish(layout, world);
     return layout;
-error:
-    dt_layout_destroy(layout);
-    return NULL;
+}
+
+/* Finds the ranges of the roles of a unit. */
+static void find_unit(const struct source *from,
+                      const struct dt_param_row *params,
+                      struct dt_role_range ranges[DT_ROLES])
+{
+    size_t i = 0; /* in the unit */
+    for (const struct dt_param_row *p = params; p->name; p++)
+        if (param_exists(from, p->when)) {
+            if (ranges[p->role].count++ == 0)
+                ranges[p->role].first = i;
+            i++;
+        }
 }
 
 void dt_params_find(const struct dt_model_config *config,
+                    const struct dt_vision_config *vision,
                     struct dt_role_range ranges[DT_ROLES])
 {
+    const struct source from = {config, vision, 0, NULL, NULL};
     const struct dt_param_row *params = config->family->params;
     memset(ranges, 0, DT_ROLES * sizeof(*ranges));
-    for (int unit = 0; unit < 3; unit++, params = next_unit(params)) {
-        size_t i = 0; /* in the unit */
-        for (const struct dt_param_row *p = params; p->name; p++)
-            if (param_exists(config, p->when)) {
-                if (ranges[p->role].count++ == 0)
-                    ranges[p->role].first = i;
-                i++;
-            }
-    }
+    for (int unit = 0; unit < 3; unit++, params = next_unit(params))
+        find_unit(&from, params, ranges);
+    if (vision)
+        find_unit(&from, vision->family->projector, ranges);
 }
 
 struct dt_view dt_params_view(const struct dt_layout *layout,
@@ -160,22 +259,26 @@ void dt_model_init_unit(const struct dt_model_config *config,
 {
     const struct dt_unit *unit = &layout->units[u];
     uint64_t first = 0; /* elements before the parameter, without padding */
-    const float one = config->family->shifted ? 0.0f : 1.0f;
+    const size_t text = dt_model_first_unit(config);
+    const struct dt_model_config *own =
+        u < text ? &config->vision->tower : config;
+    const float one = own->family->shifted ? 0.0f : 1.0f;
     for (size_t i = 0; i < unit->first_param; i++)
         first += layout->params[i].count;
     for (size_t i = 0; i < unit->param_count; i++) {
         const struct dt_param *param = &layout->params[unit->first_param + i];
         float *w = dt_view_f32(
             dt_view_slice(weights, param->offset - unit->offset, param->count));
-        double std = config->initializer_range;
+        double std = own->initializer_range;
         /* GPT-2: the residual stream has 2 n_layer such summands */
         if (dt_str_ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
         float constant = dt_str_ends_with(param->name, ".weight") ? one : 0.0f;
-        size_t row = param->ndim == 2 ? param->shape[1] : param->count;
+        const size_t row =
+            param->ndim > 1 ? param->count / param->shape[0] : param->count;
 #pragma omp parallel for
         for (size_t j = 0; j < param->count; j += row) {
-            if (param->ndim == 2)
+            if (param->ndim > 1)
                 dt_rng_normals(w + j, row, (float)std, seed, DT_RNG_INIT,
                                first + j);
             else
@@ -184,7 +287,7 @@ void dt_model_init_unit(const struct dt_model_config *config,
         }
         first += param->count;
     }
-    if (u == 0 && config->padding_row >= 0) {
+    if (u == text && config->padding_row >= 0) {
         const size_t row = config->n_embd;
         const size_t at = (size_t)config->padding_row * row;
         memset(dt_view_f32(dt_view_slice(weights, at, row)), 0,

@@ -19,7 +19,7 @@
 #include "tensor/tensor.h"
 
 enum {
-    DT_PARAM_MAX_DIMS = 4,
+    DT_PARAM_MAX_DIMS = 5,
     DT_LAYOUT_ALIGN = 128, /* elements, times world: a unit */
     DT_PARAM_ALIGN = 16,   /* elements: a parameter, 64 bytes of fp32 */
 };
