@@ -49,11 +49,13 @@ double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T)
  */
 static struct dt_unit_seconds embedding_seconds(
     const struct dt_model_config *config, const struct dt_layout *layout,
-    const struct dt_model_options *options, const struct dt_rates *rates)
+    size_t u, const struct dt_model_options *options,
+    const struct dt_rates *rates)
 {
     double rows = (double)(options->B * options->T) * (double)config->n_embd;
     double element = (double)dt_dtype_bytes(options->compute);
-    double clear = layout->tied ? 0 : (double)layout->units[0].count;
+    double clear =
+        dt_layout_is_tied(layout, u) ? 0 : (double)layout->units[u].count;
     double memory = rates->of[DT_RATE_MEMORY];
     return (struct dt_unit_seconds){
         .forward = 2 * rows * element / memory,
@@ -72,7 +74,7 @@ void dt_cost_units(const struct dt_model_config *config,
     double blocks = dt_rates_blocks(rates, options->compute);
     double head = dt_rates_head(rates, options->compute);
     const bool frozen = options->adapter.r > 0;
-    seconds[0] = embedding_seconds(config, layout, options, rates);
+    seconds[0] = embedding_seconds(config, layout, 0, options, rates);
     for (size_t u = 1; u < last; u++) {
         double pass = dt_cost_block(config, layout, u, B, T) / blocks;
         seconds[u].forward = pass;

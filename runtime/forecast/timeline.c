@@ -33,14 +33,11 @@ static size_t last_unit(const struct dt_clock *clock)
 
 static void forward(struct dt_clock *clock, size_t u)
 {
-    size_t last = last_unit(clock);
+    const size_t next = dt_layout_next(clock->layout, u + 1);
     dt_clock_need(clock, u);
-    if (u < last)
-        dt_clock_fetch_share(clock, u + 1);
-    if (u + 1 < last)
-        dt_clock_fetch_share(clock, u + 2);
-    if (u < last)
-        dt_clock_prefetch(clock, u, u + 1);
+    dt_clock_fetch_share(clock, next);
+    dt_clock_fetch_share(clock, dt_layout_next(clock->layout, next + 1));
+    dt_clock_prefetch(clock, u, next);
     dt_clock_take(clock, u);
     clock->earlier = clock->free[DT_ON_DEVICE];
     dt_clock_compute(clock, clock->options->units[u].forward);
@@ -75,24 +72,25 @@ static void take_sum(struct dt_clock *clock, struct dt_timeline_sum *sum)
 
 static void prepare_grads(struct dt_clock *clock, size_t u)
 {
-    if (clock->kept.grads_pass_slots)
+    if (clock->kept.grads_pass_slots && clock->layout->units[u].count > 0)
         take_sum(clock, &clock->sums[clock->grads_slots.of[u]]);
 }
 
 static void backward(struct dt_clock *clock, size_t u)
 {
-    if (u == 0) {
-        if (!clock->layout->tied)
-            prepare_grads(clock, 0);
-    } else {
+    const struct dt_layout *layout = clock->layout;
+    const bool reads = layout->units[u].kind != DT_UNIT_EMBEDDING;
+    if (reads)
         dt_clock_need(clock, u);
-        if (u > 1)
-            dt_clock_prefetch(clock, u, u - 1);
+    dt_clock_prefetch(
+        clock, u,
+        dt_layout_before(layout, u, clock->options->parallel->lowest));
+    if (!dt_layout_is_tied(layout, u))
         prepare_grads(clock, u);
-        if (dt_clock_uses_embedding(clock, u))
-            prepare_grads(clock, 0);
+    if (u == last_unit(clock) && dt_layout_is_tied(layout, layout->tied_unit))
+        prepare_grads(clock, layout->tied_unit);
+    if (reads)
         dt_clock_take(clock, u);
-    }
     clock->earlier = clock->free[DT_ON_DEVICE];
     dt_clock_compute(clock, clock->options->units[u].backward);
 }
@@ -100,7 +98,7 @@ static void backward(struct dt_clock *clock, size_t u)
 static void add_to_bucket(struct dt_clock *clock, size_t u)
 {
     clock->bucket += clock->layout->units[u].count;
-    if (u > 0 &&
+    if (u > dt_layout_next(clock->layout, 0) &&
         clock->bucket * sizeof(float) < clock->options->parallel->bucket_bytes)
         return;
     clock->reduced = dt_clock_sum_all(clock, clock->bucket);
@@ -110,6 +108,8 @@ static void add_to_bucket(struct dt_clock *clock, size_t u)
 static void ready(struct dt_clock *clock, size_t u)
 {
     size_t count = clock->layout->units[u].count;
+    if (count == 0)
+        return;
     if (clock->kept.grads_pass_slots) {
         struct dt_timeline_sum *sum = &clock->sums[clock->grads_slots.of[u]];
         *sum = (struct dt_timeline_sum){.unit = u,
@@ -146,7 +146,7 @@ static void take_step(struct dt_clock *clock)
         clock->final = a + 1 == count;
         for (size_t u = 0; u + 1 < units; u++)
             forward(clock, u);
-        for (size_t u = units; u-- > 0;) {
+        for (size_t u = units; u-- > clock->options->parallel->lowest;) {
             backward(clock, u);
             if (trained)
                 ready(clock, u);
@@ -175,8 +175,8 @@ static int begin(struct dt_clock *clock, struct dt_error *err)
     clock->share = 1.0 / size;
     clock->own = 1.0 / world;
     clock->shares = calloc(units, sizeof(*clock->shares));
-    clock->places = calloc(units, sizeof(*clock->places));
-    clock->sums = calloc(units, sizeof(*clock->sums));
+    clock->places = calloc(DT_SLOT_BLOCKS + units, sizeof(*clock->places));
+    clock->sums = calloc(DT_SLOT_BLOCKS + units, sizeof(*clock->sums));
     clock->updated = calloc(units, sizeof(*clock->updated));
     if (!clock->places || !clock->sums || !clock->updated || !clock->shares)
         return dt_error_set(err, EX_OSERR, "out of memory");

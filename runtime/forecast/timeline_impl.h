@@ -64,8 +64,8 @@ struct dt_clock {
                           that it updates if it does not update all */
 
     struct dt_slots weights_slots, grads_slots; /* if not whole */
-    struct dt_timeline_place *places; /* (unit_count) or one for each slot */
-    struct dt_timeline_sum *sums;     /* one for each slot */
+    struct dt_timeline_place *places;           /* one for each unit, or slot */
+    struct dt_timeline_sum *sums;               /* one for each slot */
     struct dt_timeline_place *shares; /* (unit_count) of a group's weights */
     double *updated; /* (unit_count) when the weights of a unit are new */
     uint64_t version;
@@ -117,10 +117,8 @@ double dt_clock_sum_all(struct dt_clock *clock, size_t count);
 /* Brings sums of `count` gradients together. Returns when they are there. */
 double dt_clock_gather_sums(struct dt_clock *clock, size_t count);
 
-/* Whether weights are whole; whether unit u computes with those of unit 0, too.
- */
+/* Whether weights are whole. */
 bool dt_clock_keeps_weights(const struct dt_clock *clock);
-bool dt_clock_uses_embedding(const struct dt_clock *clock, size_t u);
 
 /* As dt_weights_need, _prefetch and _take in parallel/parallel_impl.h; a share
  * of a group's weights, which is brought together once a step; and the weights

@@ -163,15 +163,22 @@ static void update_unit(struct dt_clock *clock, struct tiles *tiles,
 
 /* --- a step --- */
 
+static bool is_empty(const struct dt_clock *clock, size_t u)
+{
+    return clock->layout->units[u].count == 0;
+}
+
 /* As dt_weights_publish. */
 static void publish(struct dt_clock *clock, size_t u)
 {
     const struct dt_offload *offload = &clock->options->parallel->offload;
+    if (is_empty(clock, u))
+        return;
     clock->updated[u] = clock->free[DT_ON_DEVICE];
     if (clock->kept.weights == DT_WHOLE && clock->kept.state != DT_WHOLE) {
         clock->places[u].ready = dt_clock_gather(clock, u, 0);
         clock->places[u].on_the_way = true;
-    } else if (u < DT_UNITS_AHEAD && u + 1 < clock->layout->unit_count &&
+    } else if (u < clock->weights_slots.ahead &&
                offload->state == DT_TIER_DEVICE) {
         dt_clock_send_ahead(clock, u);
     }
@@ -254,7 +261,8 @@ static void fill_own_part(struct dt_clock *clock, size_t u)
 void dt_clock_fetch_share(struct dt_clock *clock, size_t u)
 {
     struct dt_timeline_place *place = &clock->shares[u];
-    if (clock->kept.weights != DT_SHARE || place->version == clock->version)
+    if (u >= clock->layout->unit_count || clock->kept.weights != DT_SHARE ||
+        place->version == clock->version)
         return;
     place->version = clock->version;
     place->ready = dt_clock_gather_share(clock, u, 0);
@@ -272,10 +280,10 @@ static double gather_shares(struct dt_clock *clock, size_t u)
     return dt_clock_gather_group(clock, u, 0);
 }
 
-static void fill_slot(struct dt_clock *clock, size_t u)
+void dt_clock_need(struct dt_clock *clock, size_t u)
 {
     struct dt_timeline_place *place = place_of(clock, u);
-    if (dt_clock_keeps_weights(clock) ||
+    if (is_empty(clock, u) || dt_clock_keeps_weights(clock) ||
         (place->unit == u && place->version == clock->version))
         return;
     if (place->on_the_way)
@@ -296,31 +304,19 @@ void dt_clock_send_ahead(struct dt_clock *clock, size_t u)
     if (clock->kept.weights == DT_SHARE)
         dt_clock_fetch_share(clock, u);
     else
-        fill_slot(clock, u);
-}
-
-bool dt_clock_uses_embedding(const struct dt_clock *clock, size_t u)
-{
-    return clock->layout->tied && u == clock->layout->unit_count - 1;
-}
-
-void dt_clock_need(struct dt_clock *clock, size_t u)
-{
-    fill_slot(clock, u);
-    if (dt_clock_uses_embedding(clock, u))
-        fill_slot(clock, 0);
+        dt_clock_need(clock, u);
 }
 
 void dt_clock_prefetch(struct dt_clock *clock, size_t u, size_t next)
 {
-    if (!dt_clock_keeps_weights(clock) &&
-        place_of(clock, u) != place_of(clock, next))
-        dt_clock_need(clock, next);
+    if (next >= clock->layout->unit_count || dt_clock_keeps_weights(clock) ||
+        (!is_empty(clock, u) && place_of(clock, u) == place_of(clock, next)))
+        return;
+    dt_clock_need(clock, next);
 }
 
 void dt_clock_take(struct dt_clock *clock, size_t u)
 {
-    if (dt_clock_uses_embedding(clock, u))
-        take_weights(clock, 0);
-    take_weights(clock, u);
+    if (!is_empty(clock, u))
+        take_weights(clock, u);
 }

@@ -349,8 +349,7 @@ static bool fits_any(const char *name, const struct dt_adapter_names *ends)
 static bool is_linear(const struct dt_layout *model, size_t i)
 {
     const struct dt_param *param = &model->params[i];
-    return param->ndim == 2 && param->unit > 0 &&
-           param->unit + 1 < model->unit_count;
+    return param->ndim == 2 && model->units[param->unit].kind == DT_UNIT_BLOCK;
 }
 
 static bool is_default(const char *name)
@@ -424,14 +423,15 @@ static int check_target(const struct dt_layout *model, const char *end,
 static const char *unfit_copy(const struct dt_layout *model, size_t i)
 {
     const struct dt_param *param = &model->params[i];
+    const size_t first = model->units[param->unit].first_param;
     const bool next_joined =
         i + 1 < model->param_count && model->params[i + 1].joined;
     if (param->joined || next_joined)
         return "is multiplied together with its neighbors: name it in "
                "target_modules";
-    if (i == 0 && model->tied)
+    if (dt_layout_is_tied(model, param->unit) && i == first)
         return "is the head, too (tie_word_embeddings)";
-    if (param->unit == 0 && i > 0)
+    if (model->units[param->unit].kind == DT_UNIT_EMBEDDING && i > first)
         return "learned positions stay as they are";
     return NULL;
 }
@@ -507,7 +507,7 @@ static int add_unit(struct dt_layout *layout, const struct dt_adapter *adapter,
                     struct dt_error *err)
 {
     const struct dt_unit *unit = &model->units[u];
-    if (dt_layout_add_unit(layout, err) < 0)
+    if (dt_layout_add_unit(layout, unit->kind, unit->part, err) < 0)
         return -1;
     for (size_t i = unit->first_param;
          i < unit->first_param + unit->param_count; i++) {

@@ -138,11 +138,12 @@ static int add_param(struct dt_layout *layout, const struct source *from,
 
 /* Opens a unit and adds the parameters of `params` up to its end. */
 static int add_unit(struct dt_layout *layout, const struct source *from,
+                    enum dt_unit_kind kind, enum dt_model_part part,
                     const char *block, const struct dt_param_row *params,
                     struct dt_error *err)
 {
     enum dt_role last = DT_ROLES;
-    if (dt_layout_add_unit(layout, err) < 0)
+    if (dt_layout_add_unit(layout, kind, part, err) < 0)
         return -1;
     for (const struct dt_param_row *p = params; p->name; p++) {
         if (!param_exists(from, p->when))
@@ -162,21 +163,25 @@ static const struct dt_param_row *next_unit(const struct dt_param_row *params)
     return params + 1;
 }
 
-/* Adds the units of a model or of a tower. */
+/* Adds the units of a model or of a tower, which has no tokens to look up. */
 static int add_units(struct dt_layout *layout, const struct source *from,
                      struct dt_error *err)
 {
     const struct dt_param_row *embedding = from->config->family->params;
     const struct dt_param_row *block = next_unit(embedding);
-    if (add_unit(layout, from, "", embedding, err) < 0)
+    const enum dt_model_part part =
+        from->vision ? DT_PART_VISION : DT_PART_LANGUAGE;
+    if (add_unit(layout, from, from->vision ? DT_UNIT_EDGE : DT_UNIT_EMBEDDING,
+                 part, "", embedding, err) < 0)
         return -1;
     for (size_t l = 0; l < from->config->n_layer; l++) {
         char name[40];
         snprintf(name, sizeof(name), "%s%zu.", from->config->family->block, l);
-        if (add_unit(layout, from, name, block, err) < 0)
+        if (add_unit(layout, from, DT_UNIT_BLOCK, part, name, block, err) < 0)
             return -1;
     }
-    return add_unit(layout, from, "", next_unit(block), err);
+    return add_unit(layout, from, DT_UNIT_EDGE, part, "", next_unit(block),
+                    err);
 }
 
 /* Adds the tower and the projector. */
@@ -191,8 +196,8 @@ static int add_vision(struct dt_layout *layout,
     const struct source projector = {&vision->tower, vision, config->n_embd,
                                      names->projector, NULL};
     return add_units(layout, &tower, err) < 0 ||
-                   add_unit(layout, &projector, "", vision->family->projector,
-                            err) < 0
+                   add_unit(layout, &projector, DT_UNIT_EDGE, DT_PART_PROJECTOR,
+                            "", vision->family->projector, err) < 0
                ? -1
                : 0;
 }
@@ -209,7 +214,8 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
         dt_layout_destroy(layout);
         return NULL;
     }
-    layout->tied = dt_model_tied(config);
+    if (dt_model_tied(config))
+        layout->tied_unit = dt_model_first_unit(config);
     layout->stored_rows = config->stored_vocab;
     dt_layout_finish(layout, world);
     return layout;

@@ -100,6 +100,7 @@ struct dt_parallel *dt_parallel_create(
     p->kept = dt_kept_of(options, world);
     p->world = (size_t)world;
     p->last = layout->unit_count - 1;
+    p->first_unit = dt_layout_next(layout, 0);
     p->version = 1;
     if (dt_levels_init(&p->levels, comm, options, err) == 0 &&
         allocate_weights(p, &sizes, err) == 0 &&

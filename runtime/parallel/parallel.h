@@ -12,8 +12,15 @@
  *
  * A rank owns one part of every unit (dt_parallel_index). A slot holds a unit
  * only for the time of its pass: weights are gathered before it, gradients
- * summed into the owners' parts after it. Slots have fixed addresses: block u
- * always uses slot u mod k, so graphs stay valid.
+ * summed into the owners' parts after it. Slots have fixed addresses, so graphs
+ * stay valid: blocks of all parts of the model take turns with k slots; the
+ * edges of the language share one, large as they are, and all other edges
+ * share another, so that neighbors have different ones; a unit to which the
+ * head is tied has one of its own, as the head needs both (struct dt_slots).
+ *
+ * Empty units of a layout (layout.h) have no slot, and nothing is done for
+ * them. So one engine may have the trained units of a model and another one its
+ * frozen ones: every call is made for both, in the same order on all ranks.
  *
  * Where ranks come in groups, those of a node, sums are made in the group
  * first; each rank's share of them is then summed over groups, so few bytes go
@@ -32,7 +39,7 @@
  * after the model's work of that unit is queued:
  *
  *   begin; forward(u) for u = 0 .. n-2; backward(u) and ready(u) for u = n-1 ..
- *   0, where the last unit's forward pass belongs to backward(n-1)
+ *   options.lowest, where the last unit's forward pass belongs to backward(n-1)
  *
  * and of a step, after its last micro-batch: finish; then update_begin, and an
  * AdamW of each update that update_next gives, until there is none. Work is
@@ -104,6 +111,8 @@ struct dt_parallel_options {
                                 this size */
     size_t prefetch;         /* zero3: slots for blocks, at least 2 */
     enum dt_when when;
+    size_t lowest; /* backward passes end at this unit: the first that is
+                      trained, whichever engine has it */
     /* Sums over ranks are made in groups of this many ranks, then over groups.
      * It divides the world; 0 or the world: in one level.
      */
@@ -160,14 +169,22 @@ struct dt_kept {
 /* Of options in a world of this size. */
 struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world);
 
-/* Slots that units share: one for the first and the last unit (two if they are
- * tied, as both are then in use at once), the others for blocks in turn.
- */
+/* Slots that units share: those below, then the slots of blocks. */
+enum dt_slot {
+    DT_SLOT_TIED,     /* of the unit to which the head is tied */
+    DT_SLOT_LANGUAGE, /* of other edges of the language */
+    DT_SLOT_EDGES,    /* of those of a tower, and of the projector */
+    DT_SLOT_BLOCKS,   /* the first of these */
+};
+
 struct dt_slots {
     size_t count;
-    size_t *of;      /* (unit_count) the slot of a unit */
+    size_t *of;      /* (unit_count) the slot of a unit; of an empty one unused
+                      */
     size_t *first;   /* (count) elements before a slot */
     size_t elements; /* of all slots */
+    size_t ahead;    /* the units before this one have different slots: their
+                        weights move before the next step */
 };
 
 /* `blocks`: how many blocks have a slot at once. -1: EX_OSERR; dt_slots_fini in
@@ -179,8 +196,8 @@ void dt_slots_fini(struct dt_slots *slots);
 
 enum {
     DT_GRADS_BLOCKS = 2, /* blocks with a slot for gradients */
-    DT_UNITS_AHEAD = 3,  /* units whose weights move before the next step: the
-                            first one, and the two blocks that have slots */
+    DT_UNITS_AHEAD = 3,  /* units whose weights move before the next step, at
+                            most: an edge, and two blocks that have slots */
 };
 
 /* The elements of each buffer of a rank; 0: none. */
@@ -198,6 +215,12 @@ struct dt_sizes {
     struct dt_tiles_options state_tiles;   /* arrays: 0: none */
     struct dt_tiles_options weights_tiles; /* arrays: 0: none */
 };
+
+/* The unit before u whose weights the backward pass needs next; DT_NO_UNIT:
+ * there is none down to `lowest`.
+ */
+size_t dt_layout_before(const struct dt_layout *layout, size_t u,
+                        size_t lowest);
 
 /* Of a strategy in a world of this size. */
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
@@ -231,8 +254,8 @@ bool dt_parallel_begin(struct dt_parallel *parallel, size_t a, size_t count);
 
 /* The weights of unit u are there for its forward pass (in an evaluation of the
  * last unit too), or, with a place for its gradients, for its backward pass.
- * Unit 0 is an embedding, which does not need its weights to go back. The next
- * unit is on its way.
+ * An embedding does not need its weights to go back. The next unit is on its
+ * way.
  */
 int dt_parallel_forward(struct dt_parallel *parallel, size_t u,
                         struct dt_error *err);
@@ -313,8 +336,9 @@ int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
                        struct dt_error *err);
 
 /* All of unit u on every rank, to be saved: in the compute type, or in fp32 if
- * `master`. Valid until the next call of any function. The gradients of the
- * last step are lost, as their memory is used.
+ * `master`; a view without buffer if it is empty. Valid until the next call of
+ * any function. The gradients of the last step are lost, as their memory is
+ * used.
  */
 int dt_parallel_gather(struct dt_parallel *parallel, size_t u, bool master,
                        struct dt_view *unit, struct dt_error *err);

@@ -14,6 +14,11 @@ static bool keeps_weights(const struct dt_parallel *p)
     return p->kept.weights == DT_WHOLE;
 }
 
+static bool is_empty(const struct dt_parallel *p, size_t u)
+{
+    return p->layout->units[u].count == 0;
+}
+
 static struct dt_place *place_of(const struct dt_parallel *p, size_t u)
 {
     return &p->places[keeps_weights(p) ? u : p->weights_slots.of[u]];
@@ -30,6 +35,8 @@ static int wait_place(struct dt_parallel *p, struct dt_place *place,
 
 int dt_weights_take(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
+    if (is_empty(p, u))
+        return 0;
     return wait_place(p, place_of(p, u), err);
 }
 
@@ -47,7 +54,8 @@ static int start_gather(struct dt_parallel *p, size_t u, struct dt_error *err)
 static int fetch_share(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_place *place = &p->share_places[u];
-    if (p->kept.weights != DT_SHARE || place->version == p->version)
+    if (u > p->last || p->kept.weights != DT_SHARE ||
+        place->version == p->version)
         return 0;
     place->version = p->version;
     place->on_the_way = true;
@@ -89,7 +97,8 @@ static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
 int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_place *place = place_of(p, u);
-    if (keeps_weights(p) || (place->unit == u && place->version == p->version))
+    if (is_empty(p, u) || keeps_weights(p) ||
+        (place->unit == u && place->version == p->version))
         return 0;
     if (dt_weights_take(p, u, err) < 0)
         return -1;
@@ -105,14 +114,16 @@ int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err)
 int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,
                         struct dt_error *err)
 {
-    if (keeps_weights(p) || place_of(p, u) == place_of(p, next))
+    if (next > p->last || keeps_weights(p) ||
+        (!is_empty(p, u) && place_of(p, u) == place_of(p, next)))
         return 0;
     return dt_weights_need(p, next, err);
 }
 
 int dt_weights_expect(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    const struct dt_place *place = p->weights_tiles ? place_of(p, u) : NULL;
+    const struct dt_place *place =
+        p->weights_tiles && u <= p->last ? place_of(p, u) : NULL;
     if (!place || (place->unit == u && place->version == p->version))
         return 0;
     return dt_tiles_expect(p->weights_tiles, dt_part_first(p, u),
@@ -121,27 +132,30 @@ int dt_weights_expect(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 int dt_parallel_forward(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
+    const size_t next = dt_layout_next(p->layout, u + 1);
+    const size_t after = dt_layout_next(p->layout, next + 1);
     /* shares go one unit ahead of the gather that needs them */
-    if (dt_weights_need(p, u, err) < 0 ||
-        (u < p->last && fetch_share(p, u + 1, err) < 0) ||
-        (u + 1 < p->last && fetch_share(p, u + 2, err) < 0) ||
-        (u < p->last && dt_weights_prefetch(p, u, u + 1, err) < 0) ||
-        (u + 1 < p->last && dt_weights_expect(p, u + 2, err) < 0))
+    if (dt_weights_need(p, u, err) < 0 || fetch_share(p, next, err) < 0 ||
+        fetch_share(p, after, err) < 0 ||
+        dt_weights_prefetch(p, u, next, err) < 0 ||
+        dt_weights_expect(p, after, err) < 0)
         return -1;
     return dt_weights_take(p, u, err);
 }
 
 /* Whether the weights of the updated unit u can be on their way before the next
  * pass begins: those of the first units, which need no slot that another of
- * them has, and no tile.
+ * them has (struct dt_slots), and no tile.
  */
 static bool goes_ahead(const struct dt_parallel *p, size_t u)
 {
-    return u < DT_UNITS_AHEAD && u < p->last && p->tile == 0;
+    return u < p->weights_slots.ahead && p->tile == 0;
 }
 
 int dt_weights_publish(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
+    if (is_empty(p, u))
+        return 0;
     if (keeps_weights(p))
         return p->kept.state == DT_OWN ? start_gather(p, u, err) : 0;
     if (!goes_ahead(p, u))
@@ -191,6 +205,8 @@ int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     if (u == 0)
         p->version++;
+    if (is_empty(p, u))
+        return 0;
     for (enum dt_owned kind = 0; kind < DT_OWNED_GRADS; kind++)
         if (gather_kind(p, kind, u, err) < 0)
             return -1;
@@ -216,6 +232,9 @@ static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
 int dt_parallel_gather(struct dt_parallel *p, size_t u, bool master,
                        struct dt_view *unit, struct dt_error *err)
 {
+    *unit = (struct dt_view){.dtype = p->options.compute};
+    if (is_empty(p, u))
+        return 0;
     if (!master || p->options.compute == DT_F32) {
         *unit = dt_unit_weights(p, u);
         if (dt_weights_need(p, u, err) < 0)

@@ -50,6 +50,7 @@ struct dt_parallel {
     struct dt_kept kept;
     struct dt_levels levels;
     size_t world, last; /* the last unit */
+    size_t first_unit;  /* the first one that is not empty */
 
     struct dt_buffer *weights_buf, *shares_buf, *master_buf, *grads_buf;
     struct dt_buffer *slots_buf, *m_buf, *v_buf;
@@ -161,9 +162,10 @@ int dt_levels_sum(struct dt_parallel *p, struct dt_view whole, size_t first,
 /* --- parallel_gather.c --- */
 
 /* Starts to fill the slot of unit u unless it is filled; the same for the unit
- * after u, unless both have the same slot; waits until unit u is there. A tied
- * head finds unit 0 where the forward pass left it, as no other unit has its
- * slot. -1: as dt_parallel_forward.
+ * after u, unless both have the same slot or there is none; waits until unit u
+ * is there. Nothing of an empty unit. A tied head finds the other unit where
+ * the forward pass left it, as no other one has its slot. -1: as
+ * dt_parallel_forward.
  */
 int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err);
 int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,

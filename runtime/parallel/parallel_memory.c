@@ -47,51 +47,79 @@ struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world)
 
 /* --- slots --- */
 
-/* Slots for the first and the last unit. */
-static size_t outer_slots(const struct dt_layout *layout)
+static bool is_block(const struct dt_unit *unit)
 {
-    return layout->tied ? 2 : 1;
+    return unit->kind == DT_UNIT_BLOCK && unit->count > 0;
 }
 
-static size_t slot_count(const struct dt_layout *layout, size_t blocks)
+/* The slot of unit u, which is not empty and comes after so many blocks. */
+static size_t slot_of(const struct dt_layout *layout, size_t blocks, size_t u,
+                      size_t block)
 {
-    size_t inner = layout->unit_count - 2;
-    return outer_slots(layout) + (inner < blocks ? inner : blocks);
-}
-
-static size_t slot_of(const struct dt_layout *layout, size_t blocks, size_t u)
-{
-    size_t outer = outer_slots(layout);
-    if (u == 0)
-        return 0;
-    if (u + 1 == layout->unit_count)
-        return outer - 1;
-    return outer + (u - 1) % blocks;
+    const struct dt_unit *unit = &layout->units[u];
+    if (dt_layout_is_tied(layout, u))
+        return DT_SLOT_TIED;
+    if (unit->kind == DT_UNIT_BLOCK)
+        return DT_SLOT_BLOCKS + block % blocks;
+    return unit->part == DT_PART_LANGUAGE ? DT_SLOT_LANGUAGE : DT_SLOT_EDGES;
 }
 
 /* A slot is as large as the largest of its units. */
 static size_t slot_elements(const struct dt_layout *layout, size_t blocks,
                             size_t slot)
 {
-    size_t most = 0;
-    for (size_t u = 0; u < layout->unit_count; u++)
-        if (slot_of(layout, blocks, u) == slot && layout->units[u].count > most)
-            most = layout->units[u].count;
+    size_t most = 0, block = 0;
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        const struct dt_unit *unit = &layout->units[u];
+        if (unit->count > most && slot_of(layout, blocks, u, block) == slot)
+            most = unit->count;
+        block += is_block(unit);
+    }
     return most;
+}
+
+/* Slots for blocks: no more than there are blocks. */
+static size_t block_slots(const struct dt_layout *layout, size_t blocks)
+{
+    size_t count = 0;
+    for (size_t u = 0; u < layout->unit_count; u++)
+        count += is_block(&layout->units[u]);
+    return count < blocks ? count : blocks;
 }
 
 static size_t all_slots(const struct dt_layout *layout, size_t blocks)
 {
+    const size_t turns = block_slots(layout, blocks);
     size_t sum = 0;
-    for (size_t i = 0; i < slot_count(layout, blocks); i++)
-        sum += slot_elements(layout, blocks, i);
+    for (size_t i = 0; i < DT_SLOT_BLOCKS + turns; i++)
+        sum += slot_elements(layout, turns, i);
     return sum;
+}
+
+/* The first unit that is none of those which go ahead. */
+static size_t end_of_ahead(const struct dt_layout *layout,
+                           const struct dt_slots *slots)
+{
+    size_t seen[DT_UNITS_AHEAD], count = 0, u = 0;
+    for (; u + 1 < layout->unit_count; u++) {
+        if (layout->units[u].count == 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            if (seen[i] == slots->of[u])
+                return u;
+        if (count == DT_UNITS_AHEAD)
+            return u;
+        seen[count++] = slots->of[u];
+    }
+    return u;
 }
 
 int dt_slots_init(struct dt_slots *slots, const struct dt_layout *layout,
                   size_t blocks, struct dt_error *err)
 {
-    size_t count = slot_count(layout, blocks);
+    const size_t turns = block_slots(layout, blocks);
+    const size_t count = DT_SLOT_BLOCKS + turns;
+    size_t block = 0;
     *slots = (struct dt_slots){
         .count = count,
         .of = calloc(layout->unit_count, sizeof(*slots->of)),
@@ -99,12 +127,16 @@ int dt_slots_init(struct dt_slots *slots, const struct dt_layout *layout,
     };
     if (!slots->of || !slots->first)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    for (size_t u = 0; u < layout->unit_count; u++)
-        slots->of[u] = slot_of(layout, blocks, u);
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        if (layout->units[u].count > 0)
+            slots->of[u] = slot_of(layout, turns, u, block);
+        block += is_block(&layout->units[u]);
+    }
     for (size_t i = 0; i < count; i++) {
         slots->first[i] = slots->elements;
-        slots->elements += slot_elements(layout, blocks, i);
+        slots->elements += slot_elements(layout, turns, i);
     }
+    slots->ahead = end_of_ahead(layout, slots);
     return 0;
 }
 
@@ -112,6 +144,15 @@ void dt_slots_fini(struct dt_slots *slots)
 {
     free(slots->of);
     free(slots->first);
+}
+
+size_t dt_layout_before(const struct dt_layout *layout, size_t u, size_t lowest)
+{
+    while (u-- > lowest)
+        if (layout->units[u].count > 0 &&
+            layout->units[u].kind != DT_UNIT_EMBEDDING)
+            return u;
+    return DT_NO_UNIT;
 }
 
 /* --- buffers --- */

@@ -77,7 +77,7 @@ static void zero_padding(struct dt_parallel *p, size_t u)
 
 static int prepare_grads(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    if (!p->kept.grads_pass_slots)
+    if (!p->kept.grads_pass_slots || p->layout->units[u].count == 0)
         return 0;
     if (take_sum(p, &p->sums[p->grads_slots.of[u]], err) < 0)
         return -1;
@@ -87,16 +87,21 @@ static int prepare_grads(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 int dt_parallel_backward(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
-    bool tied = p->layout->tied;
-    if (u == 0) /* if tied, the last unit has put its share there already */
-        return tied ? 0 : prepare_grads(p, 0, err);
-    if (dt_weights_need(p, u, err) < 0 ||
-        (u > 1 && dt_weights_prefetch(p, u, u - 1, err) < 0) ||
-        (u > 2 && dt_weights_expect(p, u - 2, err) < 0) ||
-        prepare_grads(p, u, err) < 0 ||
-        (tied && u == p->last && prepare_grads(p, 0, err) < 0))
+    const struct dt_layout *layout = p->layout;
+    const size_t next = dt_layout_before(layout, u, p->options.lowest);
+    const size_t after = dt_layout_before(layout, next, p->options.lowest);
+    const size_t tied = layout->tied_unit;
+    const bool reads = layout->units[u].kind != DT_UNIT_EMBEDDING;
+    const bool shares = u == p->last && dt_layout_is_tied(layout, tied);
+    /* the head has put its share into the place of the other unit already */
+    const bool prepared = dt_layout_is_tied(layout, u);
+    if ((reads && dt_weights_need(p, u, err) < 0) ||
+        dt_weights_prefetch(p, u, next, err) < 0 ||
+        dt_weights_expect(p, after, err) < 0 ||
+        (!prepared && prepare_grads(p, u, err) < 0) ||
+        (shares && prepare_grads(p, tied, err) < 0))
         return -1;
-    return dt_weights_take(p, u, err);
+    return reads ? dt_weights_take(p, u, err) : 0;
 }
 
 static int start_bucket(struct dt_parallel *p, struct dt_error *err)
@@ -115,7 +120,8 @@ static int add_to_bucket(struct dt_parallel *p, size_t u, struct dt_error *err)
     assert(p->count == 0 || unit->offset + unit->count == p->begin);
     p->begin = unit->offset;
     p->count += unit->count;
-    if (u == 0 || p->count * sizeof(float) >= p->options.bucket_bytes)
+    if (u == p->first_unit ||
+        p->count * sizeof(float) >= p->options.bucket_bytes)
         return start_bucket(p, err);
     return 0;
 }
@@ -135,6 +141,8 @@ static int start_sum(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 int dt_parallel_ready(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
+    if (p->layout->units[u].count == 0)
+        return 0;
     if (p->kept.grads_pass_slots)
         return start_sum(p, u, err);
     if (!p->final)

@@ -17,10 +17,22 @@ const char *dt_dtype_name(enum dt_dtype dtype)
     return names[dtype];
 }
 
+const char *dt_model_part_name(enum dt_model_part part)
+{
+    static const char *const names[] = {
+        [DT_PART_LANGUAGE] = "language",
+        [DT_PART_PROJECTOR] = "projector",
+        [DT_PART_VISION] = "vision",
+    };
+    return names[part];
+}
+
 struct dt_layout *dt_layout_create(struct dt_error *err)
 {
     struct dt_layout *layout = calloc(1, sizeof(*layout));
-    if (!layout)
+    if (layout)
+        layout->tied_unit = DT_NO_UNIT;
+    else
         dt_error_set(err, EX_OSERR, "out of memory");
     return layout;
 }
@@ -36,13 +48,15 @@ void dt_layout_destroy(struct dt_layout *layout)
     free(layout);
 }
 
-int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err)
+int dt_layout_add_unit(struct dt_layout *layout, enum dt_unit_kind kind,
+                       enum dt_model_part part, struct dt_error *err)
 {
     size_t n = layout->unit_count;
     struct dt_unit *units = reallocarray(layout->units, n + 1, sizeof(*units));
     if (!units)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    units[n] = (struct dt_unit){.first_param = layout->param_count};
+    units[n] = (struct dt_unit){
+        .kind = kind, .part = part, .first_param = layout->param_count};
     layout->units = units;
     layout->unit_count = n + 1;
     return 0;
@@ -97,12 +111,46 @@ void dt_layout_finish(struct dt_layout *layout, int world)
             offset += param->count;
             layout->param_total += param->count;
         }
-        /* one without parameters is padding: no collective is empty */
-        unit->count =
-            round_up(offset - unit->offset + !unit->param_count, align);
+        unit->count = round_up(offset - unit->offset, align);
         offset = unit->offset + unit->count;
     }
     layout->count = offset;
+}
+
+/* Adds a copy of unit u, with its parameters or empty. */
+static int add_copy(struct dt_layout *layout, const struct dt_layout *from,
+                    size_t u, bool there, struct dt_error *err)
+{
+    const struct dt_unit *unit = &from->units[u];
+    if (dt_layout_add_unit(layout, unit->kind, unit->part, err) < 0)
+        return -1;
+    for (size_t i = 0; there && i < unit->param_count; i++) {
+        const struct dt_param *param = &from->params[unit->first_param + i];
+        if (dt_layout_add_param(layout, param->name, param->decay, param->ndim,
+                                param->shape, err) < 0)
+            return -1;
+        if (param->joined)
+            dt_layout_join(layout);
+    }
+    return 0;
+}
+
+struct dt_layout *dt_layout_of_parts(const struct dt_layout *layout,
+                                     const bool parts[DT_PARTS], int world,
+                                     struct dt_error *err)
+{
+    struct dt_layout *own = dt_layout_create(err);
+    for (size_t u = 0; own && u < layout->unit_count; u++)
+        if (add_copy(own, layout, u, parts[layout->units[u].part], err) < 0) {
+            dt_layout_destroy(own);
+            return NULL;
+        }
+    if (!own)
+        return NULL;
+    own->tied_unit = layout->tied_unit;
+    own->stored_rows = layout->stored_rows;
+    dt_layout_finish(own, world);
+    return own;
 }
 
 struct dt_view dt_layout_param(const struct dt_layout *layout,
@@ -174,14 +222,38 @@ size_t dt_layout_largest(const struct dt_layout *layout)
 size_t dt_layout_largest_block(const struct dt_layout *layout)
 {
     size_t most = 0;
-    for (size_t u = 1; u + 1 < layout->unit_count; u++) {
+    for (size_t u = 0; u < layout->unit_count; u++) {
         const struct dt_unit *unit = &layout->units[u];
         size_t sum = 0;
-        for (size_t i = 0; i < unit->param_count; i++)
+        for (size_t i = 0; unit->kind == DT_UNIT_BLOCK && i < unit->param_count;
+             i++)
             sum += layout->params[unit->first_param + i].count;
         most = sum > most ? sum : most;
     }
     return most;
+}
+
+size_t dt_layout_next(const struct dt_layout *layout, size_t u)
+{
+    while (u < layout->unit_count && layout->units[u].count == 0)
+        u++;
+    return u;
+}
+
+bool dt_layout_is_tied(const struct dt_layout *layout, size_t u)
+{
+    return u != DT_NO_UNIT && u == layout->tied_unit &&
+           layout->units[u].count > 0 &&
+           layout->units[layout->unit_count - 1].count > 0;
+}
+
+size_t dt_layout_embedding(const struct dt_layout *layout)
+{
+    size_t u = 0;
+    while (layout->units[u].kind != DT_UNIT_EMBEDDING ||
+           layout->units[u].part != DT_PART_LANGUAGE)
+        u++;
+    return layout->units[u].first_param;
 }
 
 int dt_layout_find(const struct dt_layout *layout, const char *name)

@@ -8,15 +8,22 @@
  * all-gather. A model declares named ranges; optim updates ranges; parallel
  * reduces ranges; ckpt stores ranges. Every offset comes from here. Padding
  * stays zero in every buffer.
+ *
+ * Layouts with the same units may divide the parameters of a model: those that
+ * are trained, and those that are only read. A unit without parameters is empty
+ * (count 0): it has no place in a buffer, and nothing moves for it.
  */
 #ifndef DT_TENSOR_LAYOUT_H
 #define DT_TENSOR_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "tensor/tensor.h"
+
+#define DT_NO_UNIT SIZE_MAX
 
 enum {
     DT_PARAM_MAX_DIMS = 5,
@@ -35,7 +42,24 @@ struct dt_param {
     bool joined; /* begins where the previous one ends */
 };
 
+/* How a unit is used, which decides when its weights are needed. */
+enum dt_unit_kind {
+    DT_UNIT_BLOCK,     /* one of a run of blocks */
+    DT_UNIT_EMBEDDING, /* looks up rows by token: goes back without weights */
+    DT_UNIT_EDGE,      /* any other: a head, a projector, a tower's ends */
+};
+
+/* Parts of a model, which are trained or frozen as a whole. */
+enum dt_model_part {
+    DT_PART_LANGUAGE, /* all of a model of text */
+    DT_PART_PROJECTOR,
+    DT_PART_VISION, /* the tower */
+    DT_PARTS
+};
+
 struct dt_unit {
+    enum dt_unit_kind kind;
+    enum dt_model_part part;
     size_t first_param, param_count;
     size_t offset; /* elements from the start of the flat buffer */
     size_t count;  /* with padding */
@@ -48,8 +72,9 @@ struct dt_layout {
     size_t unit_count;
     size_t count;       /* elements of a flat buffer, padding included */
     size_t param_total; /* elements of all parameters, without padding */
-    bool tied;          /* the last unit computes with unit 0's weights too */
-    size_t stored_rows; /* of the first parameter and of a head over tokens, in
+    size_t tied_unit;   /* the last unit computes with this one's weights, too;
+                           DT_NO_UNIT: with its own alone */
+    size_t stored_rows; /* of the token embedding and of a head over tokens, in
                            files where they are fewer; 0: none */
 };
 
@@ -65,8 +90,12 @@ struct dt_places {
 struct dt_layout *dt_layout_create(struct dt_error *err);
 void dt_layout_destroy(struct dt_layout *layout); /* NULL is fine */
 
+/* "language", "projector", "vision" */
+const char *dt_model_part_name(enum dt_model_part part);
+
 /* Opens the next unit; parameters added from now on belong to it. */
-int dt_layout_add_unit(struct dt_layout *layout, struct dt_error *err);
+int dt_layout_add_unit(struct dt_layout *layout, enum dt_unit_kind kind,
+                       enum dt_model_part part, struct dt_error *err);
 
 /* Adds a parameter to the open unit; `name` is copied. Returns its index, or -1
  * and err if its size overflows or memory is out.
@@ -81,6 +110,14 @@ void dt_layout_join(struct dt_layout *layout);
 
 /* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
 void dt_layout_finish(struct dt_layout *layout, int world);
+
+/* The layout of the units of these parts, finished for `world` ranks; the units
+ * of others are empty. A unit that is there has its parameters where the same
+ * unit of `layout` has them. NULL and err: EX_OSERR.
+ */
+struct dt_layout *dt_layout_of_parts(const struct dt_layout *layout,
+                                     const bool parts[DT_PARTS], int world,
+                                     struct dt_error *err);
 
 /* The places of units in a flat buffer; the type of those in `places`. */
 static inline struct dt_places dt_places_flat(struct dt_view flat)
@@ -121,10 +158,20 @@ struct dt_view dt_layout_params(const struct dt_layout *layout,
 /* Elements of the largest unit. */
 size_t dt_layout_largest(const struct dt_layout *layout);
 
-/* Elements of the parameters of the largest unit but the first and the last
- * one; 0: there is none.
- */
+/* Elements of the parameters of the largest block; 0: there is none. */
 size_t dt_layout_largest_block(const struct dt_layout *layout);
+
+/* The first unit from u on that is not empty; unit_count: there is none. */
+size_t dt_layout_next(const struct dt_layout *layout, size_t u);
+
+/* Whether the last unit computes with unit u, too, and both are in this layout.
+ */
+bool dt_layout_is_tied(const struct dt_layout *layout, size_t u);
+
+/* The index of the token embedding, the first parameter of the language's
+ * embedding; the layout has it.
+ */
+size_t dt_layout_embedding(const struct dt_layout *layout);
 
 /* Index of the parameter called `name`, or -1. */
 int dt_layout_find(const struct dt_layout *layout, const char *name);

@@ -229,8 +229,16 @@ static bool is_buffer(const char *name)
     return false;
 }
 
+/* Whether the head is the token embedding. */
+static bool is_tied(const struct dt_layout *layout)
+{
+    return dt_layout_is_tied(layout, layout->tied_unit);
+}
+
 static void match_names(struct dt_weights *m)
 {
+    const size_t embedding =
+        is_tied(m->layout) ? dt_layout_embedding(m->layout) : 0;
     for (size_t t = 0; t < dt_safetensors_count(m->st); t++) {
         const char *name = dt_safetensors_name(m->st, t);
         int i = find_param(m->layout, name);
@@ -242,8 +250,8 @@ static void match_names(struct dt_weights *m)
             m->unexpected[m->unexpected_count++] = name;
     }
     /* either name of tied weights will do */
-    if (m->tied_head && m->layout->tied && !m->sources[0]) {
-        m->sources[0] = HEAD;
+    if (m->tied_head && is_tied(m->layout) && !m->sources[embedding]) {
+        m->sources[embedding] = HEAD;
         m->tied_head = false;
     }
     for (size_t i = 0; i < m->layout->param_count; i++) {
@@ -267,9 +275,12 @@ static bool is_grown(struct dt_weights *w, size_t i)
 {
     const struct dt_param *param = &w->layout->params[i];
     const size_t shape[] = {w->layout->stored_rows, param->shape[1]};
-    if (w->layout->stored_rows == 0 || w->grown_count == GROWN_MAX ||
-        (i > 0 && strcmp(param->name, HEAD) != 0) || param->ndim != 2 ||
-        param->shape[0] != w->layout->params[0].shape[0] ||
+    if (w->layout->stored_rows == 0 || w->grown_count == GROWN_MAX)
+        return false;
+    const size_t embedding = dt_layout_embedding(w->layout);
+    if ((i != embedding && strcmp(param->name, HEAD) != 0) ||
+        param->ndim != 2 ||
+        param->shape[0] != w->layout->params[embedding].shape[0] ||
         dt_safetensors_check(w->st, w->sources[i], 2, shape, DT_F32, NULL) < 0)
         return false;
     w->grown[w->grown_count++] = (struct grown){.param = i};
@@ -471,9 +482,10 @@ struct dt_weights *dt_weights_open_valued(const char *dir,
 
 int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
 {
-    int equal = w->tied_head && w->layout->tied
-                    ? dt_safetensors_equal(w->st, HEAD, w->sources[0], err)
-                    : 1;
+    if (!w->tied_head || !is_tied(w->layout))
+        return 0;
+    const size_t embedding = dt_layout_embedding(w->layout);
+    int equal = dt_safetensors_equal(w->st, HEAD, w->sources[embedding], err);
     if (equal == 0)
         return dt_error_set(err, EX_DATAERR,
                             "%s: " HEAD
@@ -481,7 +493,7 @@ int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
                             "write \"tie_word_embeddings\": false there if the "
                             "model has a head of its own, or save the model "
                             "without " HEAD " if its head is its embedding",
-                            w->dir, w->layout->params[0].name);
+                            w->dir, w->layout->params[embedding].name);
     return equal < 0 ? -1 : 0;
 }
 
@@ -563,11 +575,12 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     struct dt_safetensors *st = dt_safetensors_open_model(dir, err);
     if (!st)
         return -1;
+    const size_t embedding = dt_layout_embedding(layout);
     bool found = false;
     for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
         const char *name = dt_safetensors_name(st, t);
-        if ((find_param(layout, name) != 0 &&
-             !(layout->tied && !strcmp(name, HEAD))) ||
+        if ((find_param(layout, name) != (int)embedding &&
+             !(is_tied(layout) && !strcmp(name, HEAD))) ||
             dt_safetensors_dtype(st, name, dtype) < 0)
             continue;
         if (*dtype == DT_F64)
@@ -578,5 +591,5 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     return found ? 0
                  : dt_error_set(err, EX_DATAERR,
                                 "%s: no tensor %s of F32, BF16, F16 or F64",
-                                dir, layout->params[0].name);
+                                dir, layout->params[embedding].name);
 }

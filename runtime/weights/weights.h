@@ -59,8 +59,8 @@ struct dt_weights *dt_weights_open_adapter(const char *dir,
                                            const struct dt_layout *layout,
                                            struct dt_error *err);
 
-/* Checks that a head that the layout ties to the embedding, the first
- * parameter, equals it. -1: EX_DATAERR, EX_IOERR.
+/* Checks that a head that the layout ties to the embedding equals it. -1:
+ * EX_DATAERR, EX_IOERR.
  */
 int dt_weights_check_head(const struct dt_weights *weights,
                           struct dt_error *err);

@@ -26,6 +26,8 @@ static int load_unit(struct learner *l, struct dt_parallel *parallel,
     struct dt_range part = dt_layout_part(
         layout, u, dt_parallel_index(parallel), dt_comm_size(l->comm));
     struct dt_view to = dt_parallel_part(parallel, DT_OWNED_MASTER, u);
+    if (part.count == 0)
+        return 0;
     struct dt_buffer *here = dt_buffer_create(
         &dt_cpu, part.count * sizeof(float), "a test", &l->err);
     struct dt_view view = {here, 0, part.count, to.dtype};

@@ -236,6 +236,7 @@ EXTRA_DIST += \
 	tests/unit/sysfs.h \
 	tests/unit/tensor_read.h \
 	tests/unit/train/adapter_scene.h \
+	tests/unit/tower.h \
 	tests/unit/turned_clock.h \
 	# End of tests/unit
 

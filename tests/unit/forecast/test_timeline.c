@@ -20,13 +20,23 @@ enum { UNIT = 5120, UNIT_BYTES = 4 * UNIT, MOST_UNITS = 64 };
 
 static struct dt_error err;
 
+/* Opens unit u of so many: an embedding, blocks, and a head. */
+static void add_unit(struct dt_layout *layout, size_t u, size_t units)
+{
+    const enum dt_unit_kind kind = u == 0           ? DT_UNIT_EMBEDDING
+                                   : u + 1 == units ? DT_UNIT_EDGE
+                                                    : DT_UNIT_BLOCK;
+    assert_int_equal(dt_layout_add_unit(layout, kind, DT_PART_LANGUAGE, &err),
+                     0);
+}
+
 /* Units of UNIT elements, of one matrix each. */
 static struct dt_layout *layout_of(size_t units, int world)
 {
     const size_t shape = UNIT;
     struct dt_layout *layout = dt_layout_create(&err);
     for (size_t u = 0; u < units; u++) {
-        assert_int_equal(dt_layout_add_unit(layout, &err), 0);
+        add_unit(layout, u, units);
         assert_true(dt_layout_add_param(layout, "w", true, 1, &shape, &err) >=
                     0);
     }
@@ -241,7 +251,7 @@ static void hybrid_sharding_leaves_a_node_once_a_step(void **state)
     struct dt_layout *layout = dt_layout_create(&err);
     for (size_t u = 0; u < 20; u++) {
         const size_t shape = 4096;
-        assert_int_equal(dt_layout_add_unit(layout, &err), 0);
+        add_unit(layout, u, 20);
         dt_layout_add_param(layout, "w", true, 1, &shape, &err);
     }
     dt_layout_finish(layout, 32);

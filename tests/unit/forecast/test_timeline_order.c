@@ -16,6 +16,7 @@
 #include "forecast/timeline.h"
 #include "parallel/parallel.h"
 #include "tests/unit/model.h"
+#include "tests/unit/tower.h"
 
 static struct dt_error err;
 
@@ -76,7 +77,7 @@ static int record_wait(struct dt_comm *comm, dt_ticket_t ticket,
 
 enum { MOST_UNITS = 64, RANKS = 4, STEPS = 4 }; /* as many as the clock takes */
 
-/* What train/step.c does. */
+/* What train/step.c does, or with frozen weights its passes. */
 static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
                         size_t units, size_t micro_batches)
 {
@@ -87,11 +88,14 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
         dt_parallel_begin(p, a, micro_batches);
         for (size_t u = 0; u + 1 < units; u++)
             assert_int_equal(dt_parallel_forward(p, u, &err), 0);
-        for (size_t u = units; u-- > 0;) {
+        for (size_t u = units; u-- > parallel.lowest;) {
             assert_int_equal(dt_parallel_backward(p, u, &err), 0);
-            assert_int_equal(dt_parallel_ready(p, u, &err), 0);
+            if (parallel.use == DT_TRAINED)
+                assert_int_equal(dt_parallel_ready(p, u, &err), 0);
         }
     }
+    if (parallel.use != DT_TRAINED)
+        return;
     assert_int_equal(dt_parallel_finish(p, &err), 0);
     assert_int_equal(dt_comm_reduce_scalars(comm, &norm, 1, DT_SUM, &err), 0);
     assert_int_equal(dt_parallel_update_begin(p, (struct dt_view){0}, &err), 0);
@@ -164,31 +168,63 @@ static void compare_orders(const struct dt_layout *layout, size_t micro_batches)
     assert_int_equal(clock.count, engine.count);
 }
 
+/* Settings by number: strategies, slots, buckets, micro-batches and groups. */
+enum { SETTINGS = 4 * 2 * 2 * 3 };
+
+static size_t choose_settings(int i)
+{
+    parallel.group = i / 16 > 0 ? 2 : 0;
+    parallel.hybrid = i / 16 == 2 && i % 4 != DT_DDP;
+    parallel.strategy = (enum dt_strategy)(i % 4);
+    parallel.prefetch = i / 4 % 2 ? 3 : 2;
+    parallel.bucket_bytes = i / 4 % 2 ? 60000 : 1;
+    return i / 8 % 2 ? 3 : 1;
+}
+
 /* Of a tied and an untied model, whose units have different sizes. */
 static void collectives_are_those_of_the_engine_in_its_order(void **state)
 {
     static const char *const models[] = {
         "{" GPT2 "}", OTHER("llama", "\"tie_word_embeddings\": false")};
     (void)state;
-    for (int i = 0; i < 2 * 4 * 2 * 2 * 3; i++) {
+    for (int i = 0; i < 2 * SETTINGS; i++) {
         struct dt_model_config config = {0};
         parse(&config, models[i % 2]);
         struct dt_layout *layout = dt_model_layout(&config, RANKS, &err);
         assert_non_null(layout);
-        parallel.group = i / 32 > 0 ? 2 : 0;
-        parallel.hybrid = i / 32 == 2 && i / 2 % 4 != DT_DDP;
-        parallel.strategy = (enum dt_strategy)(i / 2 % 4);
-        parallel.prefetch = i / 8 % 2 ? 3 : 2;
-        parallel.bucket_bytes = i / 8 % 2 ? 60000 : 1;
-        compare_orders(layout, i / 16 % 2 ? 3 : 1);
+        compare_orders(layout, choose_settings(i / 2));
         dt_layout_destroy(layout);
         dt_model_config_fini(&config);
+    }
+}
+
+/* Of a model with a tower, whatever is trained, and of what is not. */
+static void parts_of_a_model_move_as_the_clock_says(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * SETTINGS * TOWER_ALL; i++) {
+        const int choice = i % TOWER_ALL + 1, rest = TOWER_ALL - choice;
+        struct dt_layout *layout = tower_layout(RANKS, i / TOWER_ALL % 2);
+        struct dt_layout *trained = tower_share(layout, RANKS, choice);
+        struct dt_layout *frozen = tower_share(layout, RANKS, rest);
+        const size_t micro_batches = choose_settings(i / TOWER_ALL / 2);
+        parallel.lowest = dt_layout_next(trained, 0);
+        compare_orders(trained, micro_batches);
+        parallel.use = DT_FROZEN;
+        if (rest != TOWER_NONE)
+            compare_orders(frozen, micro_batches);
+        parallel.use = DT_TRAINED;
+        parallel.lowest = 0;
+        dt_layout_destroy(frozen);
+        dt_layout_destroy(trained);
+        dt_layout_destroy(layout);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_a_model_move_as_the_clock_says),
         cmocka_unit_test(collectives_are_those_of_the_engine_in_its_order),
     };
     return cmocka_run_group_tests_name("timeline_order", tests, NULL, NULL);

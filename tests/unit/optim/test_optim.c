@@ -26,7 +26,8 @@ static struct dt_layout *two_params(void)
 {
     struct dt_layout *layout = dt_layout_create(NULL);
     assert_non_null(layout);
-    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE, NULL), 0);
     assert_int_equal(
         dt_layout_add_param(layout, "w", true, 2, (size_t[]){1, 1}, NULL), 0);
     assert_int_equal(

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "parallel/parallel.h"
 #include "tests/unit/drive.h"
+#include "tests/unit/tower.h"
 #include "tests/unit/world.h"
 #include "tests/families.h"
 
@@ -400,6 +401,38 @@ static void a_hybrid_needs_what_its_formula_says(void **state)
     }
 }
 
+/* With two slots for blocks; the padded units of a tower, a projector and a
+ * text, of which three sizes of edges share a slot.
+ */
+static void slots_are_shared_by_units_that_are_not_neighbors(void **state)
+{
+    (void)state;
+    for (int choice = TOWER_NONE + 1; choice <= TOWER_ALL; choice++)
+        for (int tied = 0; tied < 2; tied++) {
+            const bool language = choice >> DT_PART_LANGUAGE & 1;
+            const bool projector = choice >> DT_PART_PROJECTOR & 1;
+            const bool vision = choice >> DT_PART_VISION & 1;
+            struct dt_layout *all = tower_layout(2, tied);
+            struct dt_layout *some = tower_share(all, 2, choice);
+            const struct dt_unit *units = all->units;
+            const size_t text = units[TOWER_TEXT].count;
+            size_t most =
+                projector ? units[TOWER_PROJECTOR].count : units[0].count;
+            most = projector || vision ? most : 0;
+            if (language)
+                most += text + (tied ? units[TOWER_UNITS - 1].count : 0);
+            most += 2 * (language ? units[TOWER_UNITS - 2].count
+                         : vision ? units[1].count
+                                  : 0);
+            const struct dt_parallel_options options = {
+                .strategy = DT_ZERO3, .compute = DT_F32, .prefetch = 2};
+            assert_int_equal(dt_parallel_plan(some, 2, &options).weights,
+                             most * sizeof(float));
+            dt_layout_destroy(some);
+            dt_layout_destroy(all);
+        }
+}
+
 static void parts_tile_a_unit(void **state)
 {
     (void)state;
@@ -424,6 +457,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_tile_a_unit),
+        cmocka_unit_test(slots_are_shared_by_units_that_are_not_neighbors),
         cmocka_unit_test(the_plan_is_what_create_allocates),
         cmocka_unit_test(the_plan_of_groups_is_what_create_allocates),
         cmocka_unit_test(frozen_weights_need_no_more_than_weights),

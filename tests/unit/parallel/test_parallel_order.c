@@ -15,6 +15,7 @@
 #include "comm/comm_impl.h"
 #include "parallel/parallel_impl.h"
 #include "tests/unit/model.h"
+#include "tests/unit/tower.h"
 
 enum { RANKS = 4, GROUP = 2, MOST = 4096 };
 
@@ -86,30 +87,35 @@ static void expect_weights(const struct dt_parallel *p, size_t u,
                      u);
 }
 
-static void run_micro_batch(struct dt_parallel *p, bool tied)
+static void run_micro_batch(struct dt_parallel *p)
 {
-    size_t last = p->layout->unit_count - 1;
+    const struct dt_layout *layout = p->layout;
+    size_t last = layout->unit_count - 1;
     dt_parallel_begin(p, 0, 1);
     for (size_t u = 0; u < last; u++) {
         assert_int_equal(dt_parallel_forward(p, u, &err), 0);
         expect_weights(p, u, "forward");
     }
-    for (size_t u = last + 1; u-- > 0;) {
+    for (size_t u = last + 1; u-- > p->options.lowest;) {
         assert_int_equal(dt_parallel_backward(p, u, &err), 0);
-        if (u > 0) /* an embedding goes back without its weights */
+        if (layout->units[u].kind != DT_UNIT_EMBEDDING)
             expect_weights(p, u, "backward");
-        if (u == last && tied)
-            expect_weights(p, 0, "the tied head");
-        assert_int_equal(dt_parallel_ready(p, u, &err), 0);
+        if (u == last && layout->tied_unit != DT_NO_UNIT)
+            expect_weights(p, layout->tied_unit, "the tied head");
+        if (p->options.use == DT_TRAINED)
+            assert_int_equal(dt_parallel_ready(p, u, &err), 0);
     }
-    assert_int_equal(dt_parallel_finish(p, &err), 0);
+    if (p->options.use == DT_TRAINED)
+        assert_int_equal(dt_parallel_finish(p, &err), 0);
 }
 
-static void run_step(struct dt_parallel *p, bool tied)
+static void run_step(struct dt_parallel *p)
 {
     struct dt_update update;
     int rc;
-    run_micro_batch(p, tied);
+    run_micro_batch(p);
+    if (p->options.use != DT_TRAINED)
+        return;
     assert_int_equal(dt_parallel_update_begin(p, (struct dt_view){0}, &err), 0);
     while ((rc = dt_parallel_update_next(p, &update, &err)) == 1)
         ;
@@ -117,13 +123,10 @@ static void run_step(struct dt_parallel *p, bool tied)
 }
 
 /* Two steps of one rank; what it asked for is in *network. */
-static void run_rank(struct late_network *network, int rank, const char *model,
-                     const struct dt_parallel_options *options)
+static void run_layout(struct late_network *network, int rank,
+                       const struct dt_layout *layout,
+                       const struct dt_parallel_options *options)
 {
-    struct dt_model_config config = {0};
-    parse(&config, model);
-    struct dt_layout *layout = dt_model_layout(&config, RANKS, &err);
-    assert_non_null(layout);
     *network = (struct late_network){
         .comm = {.backend = &late, .rank = rank, .size = RANKS}};
     const struct dt_exec exec = dt_exec_cpu();
@@ -131,11 +134,39 @@ static void run_rank(struct late_network *network, int rank, const char *model,
         dt_parallel_create(layout, &network->comm, &exec, options, &err);
     assert_non_null(p);
     for (int step = 0; step < 2; step++)
-        run_step(p, layout->tied);
+        run_step(p);
     dt_parallel_destroy(p);
     dt_comm_destroy(&network->comm); /* and its groups */
+}
+
+/* The same of a model. */
+static void run_rank(struct late_network *network, int rank, const char *model,
+                     const struct dt_parallel_options *options)
+{
+    struct dt_model_config config = {0};
+    parse(&config, model);
+    struct dt_layout *layout = dt_model_layout(&config, RANKS, &err);
+    assert_non_null(layout);
+    run_layout(network, rank, layout, options);
     dt_layout_destroy(layout);
     dt_model_config_fini(&config);
+}
+
+/* Options by number: strategies, groups and slots. */
+enum { OPTIONS = 4 * 3 * 2 };
+
+static struct dt_parallel_options options_of(int i)
+{
+    const int groups = i / 4 % 3;
+    return (struct dt_parallel_options){
+        .strategy = (enum dt_strategy)(i % 4),
+        .compute = DT_F32,
+        .wire = DT_F32,
+        .prefetch = i / 12 ? 3 : 2,
+        .bucket_bytes = 1,
+        .group = groups > 0 ? GROUP : 0,
+        .hybrid = groups == 2 && i % 4 != DT_DDP,
+    };
 }
 
 static void weights_are_waited_for_before_they_are_read(void **state)
@@ -144,18 +175,35 @@ static void weights_are_waited_for_before_they_are_read(void **state)
         "{" GPT2 "}", OTHER("llama", "\"tie_word_embeddings\": false")};
     static struct late_network network;
     (void)state;
-    for (int i = 0; i < 2 * 4 * 3 * 2; i++) {
-        int groups = i / 8 % 3;
-        const struct dt_parallel_options options = {
-            .strategy = (enum dt_strategy)(i / 2 % 4),
-            .compute = DT_F32,
-            .wire = DT_F32,
-            .prefetch = i / 24 ? 3 : 2,
-            .bucket_bytes = 1,
-            .group = groups > 0 ? GROUP : 0,
-            .hybrid = groups == 2 && i / 2 % 4 != DT_DDP,
-        };
+    for (int i = 0; i < 2 * OPTIONS; i++) {
+        const struct dt_parallel_options options = options_of(i / 2);
         run_rank(&network, 1, models[i % 2], &options);
+    }
+}
+
+/* The frozen units that the backward pass comes to, too. What one engine lacks
+ * is never moved.
+ */
+static void parts_of_a_model_are_waited_for_and_others_not_moved(void **state)
+{
+    static struct late_network network;
+    (void)state;
+    for (int i = 0; i < 2 * OPTIONS * TOWER_ALL; i++) {
+        struct dt_parallel_options options = options_of(i / TOWER_ALL / 2);
+        const int choice = i % TOWER_ALL + 1, rest = TOWER_ALL - choice;
+        struct dt_layout *all = tower_layout(RANKS, i / TOWER_ALL % 2);
+        struct dt_layout *trained = tower_share(all, RANKS, choice);
+        struct dt_layout *frozen = tower_share(all, RANKS, rest);
+        options.lowest = dt_layout_next(trained, 0);
+        run_layout(&network, 1, trained, &options);
+        for (size_t k = 0; k < network.started; k++)
+            assert_true(network.ops[k].view.count > 0);
+        options.use = DT_FROZEN;
+        if (rest != TOWER_NONE)
+            run_layout(&network, 1, frozen, &options);
+        dt_layout_destroy(frozen);
+        dt_layout_destroy(trained);
+        dt_layout_destroy(all);
     }
 }
 
@@ -190,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_waited_for_before_they_are_read),
+        cmocka_unit_test(parts_of_a_model_are_waited_for_and_others_not_moved),
         cmocka_unit_test(ranks_of_a_group_round_with_noise_of_their_own),
     };
     return cmocka_run_group_tests_name("parallel order", tests, NULL, NULL);

@@ -11,17 +11,20 @@
 #include <cmocka.h>
 
 #include "tensor/layout.h"
+#include "tests/unit/tower.h"
 
 static struct dt_layout *two_units(int world)
 {
     struct dt_layout *layout = dt_layout_create(NULL);
     assert_non_null(layout);
-    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE, NULL), 0);
     assert_int_equal(
         dt_layout_add_param(layout, "wte", true, 2, (size_t[]){5, 3}, NULL), 0);
     assert_int_equal(
         dt_layout_add_param(layout, "wpe", true, 1, (size_t[]){4}, NULL), 1);
-    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE, NULL), 0);
     assert_int_equal(
         dt_layout_add_param(layout, "ln_f", false, 1, (size_t[]){257}, NULL),
         2);
@@ -55,6 +58,69 @@ static void parameters_are_aligned_and_units_padded(void **state)
     dt_layout_destroy(NULL);
 }
 
+/* Parts have the units of the whole, their parameters at the same elements of
+ * a unit, and nothing of others.
+ */
+static void a_layout_divides_into_layouts_of_its_parts(void **state)
+{
+    (void)state;
+    struct dt_layout *all = tower_layout(3, true);
+    for (int choice = TOWER_NONE; choice <= TOWER_ALL; choice++) {
+        struct dt_layout *some = tower_share(all, 3, choice);
+        size_t offset = 0, params = 0;
+        assert_int_equal(some->unit_count, TOWER_UNITS);
+        for (size_t u = 0; u < TOWER_UNITS; u++) {
+            const struct dt_unit *unit = &some->units[u], *own = &all->units[u];
+            const bool there = choice >> own->part & 1;
+            assert_int_equal(unit->kind, own->kind);
+            assert_int_equal(unit->part, own->part);
+            assert_int_equal(unit->offset, offset);
+            assert_int_equal(unit->count, there ? own->count : 0);
+            assert_int_equal(unit->param_count, there);
+            if (there)
+                assert_string_equal(some->params[params].name,
+                                    all->params[u].name);
+            offset += unit->count;
+            params += there;
+        }
+        assert_int_equal(some->count, offset);
+        assert_int_equal(some->param_count, params);
+        assert_int_equal(dt_layout_is_tied(some, TOWER_TEXT),
+                         choice >> DT_PART_LANGUAGE & 1);
+        dt_layout_destroy(some);
+    }
+    dt_layout_destroy(all);
+}
+
+static void empty_units_are_passed_over(void **state)
+{
+    (void)state;
+    struct dt_layout *all = tower_layout(1, false);
+    struct dt_layout *some =
+        tower_share(all, 1, 1 << DT_PART_PROJECTOR | 1 << DT_PART_LANGUAGE);
+    assert_int_equal(dt_layout_next(some, 0), TOWER_PROJECTOR);
+    assert_int_equal(dt_layout_next(some, TOWER_TEXT), TOWER_TEXT);
+    assert_int_equal(dt_layout_next(some, TOWER_UNITS), TOWER_UNITS);
+    assert_int_equal(dt_layout_embedding(some), 1);
+    assert_int_equal(dt_layout_largest_block(some), 3000);
+    assert_false(dt_layout_is_tied(some, some->tied_unit));
+    dt_layout_destroy(some);
+    some = tower_share(all, 1, TOWER_NONE);
+    assert_int_equal(dt_layout_next(some, 0), TOWER_UNITS);
+    assert_int_equal(dt_layout_largest_block(some), 0);
+    assert_int_equal(some->count, 0);
+    dt_layout_destroy(some);
+    dt_layout_destroy(all);
+}
+
+static void parts_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(dt_model_part_name(DT_PART_LANGUAGE), "language");
+    assert_string_equal(dt_model_part_name(DT_PART_PROJECTOR), "projector");
+    assert_string_equal(dt_model_part_name(DT_PART_VISION), "vision");
+}
+
 static void a_parameter_view_points_at_its_elements(void **state)
 {
     (void)state;
@@ -78,7 +144,8 @@ static void joined_parameters_form_one_view(void **state)
     struct dt_buffer *buf;
     struct dt_view qkv;
     (void)state;
-    assert_int_equal(dt_layout_add_unit(layout, NULL), 0);
+    assert_int_equal(
+        dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE, NULL), 0);
     for (int i = 0; i < 4; i++) {
         static const char *const names[] = {"norm", "q", "k", "v"};
         const size_t shape[] = {5, 3};
@@ -106,7 +173,8 @@ static void too_many_elements_are_refused(void **state)
     struct dt_error err;
     (void)state;
     struct dt_layout *layout = dt_layout_create(&err);
-    assert_int_equal(dt_layout_add_unit(layout, &err), 0);
+    assert_int_equal(
+        dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE, &err), 0);
     assert_int_equal(dt_layout_add_param(layout, "huge", true, 2,
                                          (size_t[]){SIZE_MAX, 2}, &err),
                      -1);
@@ -136,6 +204,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_data_type_has_its_name),
+        cmocka_unit_test(a_layout_divides_into_layouts_of_its_parts),
+        cmocka_unit_test(empty_units_are_passed_over),
+        cmocka_unit_test(parts_have_names),
         cmocka_unit_test(parameters_are_aligned_and_units_padded),
         cmocka_unit_test(a_parameter_view_points_at_its_elements),
         cmocka_unit_test(joined_parameters_form_one_view),

@@ -27,6 +27,8 @@ static float *copy_all(struct dt_parallel *parallel,
         struct dt_view unit;
         if (dt_parallel_gather(parallel, u, false, &unit, &err) < 0)
             exit(1);
+        if (unit.count == 0)
+            continue;
         memcpy((char *)all +
                    layout->units[u].offset * dt_dtype_bytes(unit.dtype),
                dt_view_data(unit), unit.count * dt_dtype_bytes(unit.dtype));

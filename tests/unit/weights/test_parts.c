@@ -32,9 +32,12 @@ static struct dt_layout *make_layout(int world)
     static const size_t large[] = {500, 600}, small[] = {7, 11};
     struct dt_error err;
     struct dt_layout *layout = dt_layout_create(&err);
-    must(layout && dt_layout_add_unit(layout, &err) == 0 &&
+    must(layout &&
+             dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE,
+                                &err) == 0 &&
              dt_layout_add_param(layout, "large", true, 2, large, &err) == 0 &&
-             dt_layout_add_unit(layout, &err) == 0 &&
+             dt_layout_add_unit(layout, DT_UNIT_BLOCK, DT_PART_LANGUAGE,
+                                &err) == 0 &&
              dt_layout_add_param(layout, "small", true, 2, small, &err) == 1,
          &err);
     dt_layout_finish(layout, world);

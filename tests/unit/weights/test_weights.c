@@ -282,7 +282,7 @@ static void llama_weights_load_by_their_own_names(void **state)
     struct sample s = {.layout = dt_layout_create(&err)};
     char text[DT_ERROR_TEXT_BYTES];
     (void)state;
-    dt_layout_add_unit(s.layout, &err);
+    dt_layout_add_unit(s.layout, DT_UNIT_EMBEDDING, DT_PART_LANGUAGE, &err);
     for (size_t i = 0; i < 4; i++)
         dt_layout_add_param(s.layout, names[i], true, 1, (size_t[]){4}, &err);
     dt_layout_finish(s.layout, 1);
