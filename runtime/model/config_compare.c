@@ -45,14 +45,12 @@ static void list_traits(const struct dt_model_config *c,
                         struct trait traits[TRAITS])
 {
     static const char *const heads[] = {"a head over tokens", "a score"};
-    static const char *const gates[] = {
-        [DT_SILU] = "silu", [DT_GELU_TANH] = "gelu_pytorch_tanh"};
     const bool factors = c->rope_scaling == DT_ROPE_LONGROPE;
     const struct trait all[TRAITS] = {
         {"model_type", digest(c->family->type, strlen(c->family->type)),
          c->family->type},
         {"architectures", c->scores, heads[c->scores]},
-        {c->family->activation, c->gate, gates[c->gate]},
+        {c->family->activation, c->gate, dt_activation_name(c->gate)},
         {"rope_scaling.rope_type", c->rope_scaling,
          dt_rope_scaling_name(c->rope_scaling)},
         {"rope_scaling.short_factor",

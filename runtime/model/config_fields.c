@@ -113,7 +113,8 @@ void dt_config_parse_field(struct dt_model_config *config,
                                                : json_is_boolean(value);
     double number = field->type == DT_FIELD_FLAG ? json_is_true(value)
                                                  : json_number_value(value);
-    if (!dt_field_of(field, config) || (!given && !field->required))
+    const bool missing = field->required && dt_field_get(config, field) == 0;
+    if (!dt_field_of(field, config) || (!given && !missing))
         return;
     if (fits && dt_field_in_range(field, number))
         set_field(config, field, number);
@@ -130,6 +131,68 @@ void dt_config_parse_key(struct dt_model_config *config, const char *key,
          field++)
         if (!strcmp(field->key, key))
             dt_config_parse_field(config, field, prefix, object, problems);
+}
+
+void dt_config_parse_size(const json_t *object, const char *prefix,
+                          const char *key, size_t max, size_t *out,
+                          struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(object, key);
+    const json_int_t number = json_integer_value(value);
+    char what[64];
+    snprintf(what, sizeof(what), "an integer from 1 to %zu", max);
+    if (value && number >= 1 && number <= (json_int_t)max)
+        *out = (size_t)number;
+    else if (value)
+        dt_config_unexpected(problems, prefix, key, what, value);
+}
+
+void dt_config_parse_flag(const json_t *object, const char *key, bool *out,
+                          struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(object, key);
+    if (value && !json_is_boolean(value))
+        dt_config_unexpected(problems, "", key, "true or false", value);
+    else if (value)
+        *out = json_is_true(value);
+}
+
+/* Names of activations in transformers. */
+static const struct {
+    const char *name;
+    enum dt_activation activation;
+} activations[] = {
+    {"silu", DT_SILU},
+    {"swish", DT_SILU},
+    {"gelu_pytorch_tanh", DT_GELU_TANH},
+    {"gelu_new", DT_GELU_TANH},
+    {"gelu", DT_GELU_ERF},
+    {"quick_gelu", DT_QUICK_GELU},
+};
+
+const char *dt_activation_name(enum dt_activation activation)
+{
+    size_t i = 0;
+    while (activations[i].activation != activation)
+        i++;
+    return activations[i].name;
+}
+
+void dt_config_parse_activation(const json_t *object, const char *key,
+                                enum dt_activation *out,
+                                struct dt_error *problems)
+{
+    const json_t *value = json_object_get(object, key);
+    const char *name = json_string_value(value);
+    size_t i = 0, count = sizeof(activations) / sizeof(*activations);
+    while (i < count && (!name || strcmp(name, activations[i].name) != 0))
+        i++;
+    if (i < count)
+        *out = activations[i].activation;
+    else if (value)
+        dt_config_unexpected(problems, "", key,
+                             "silu, gelu, gelu_pytorch_tanh or quick_gelu",
+                             value);
 }
 
 void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,

@@ -166,11 +166,10 @@ static int add_scores(json_t *root, const struct dt_model_config *config)
 static json_t *build_config(const struct dt_model_config *config)
 {
     const struct dt_family *family = config->family;
-    const char *gate = config->gate == DT_SILU ? "silu" : "gelu_pytorch_tanh";
     json_t *root =
         json_pack("{s:[s], s:s, s:s}", "architectures", architecture_of(config),
                   "model_type", family->type, family->activation,
-                  family->gated ? gate : "gelu_new");
+                  dt_activation_name(config->gate));
     int result = 0;
     for (const struct dt_field *field = config->family->fields; field->key;
          field++) {

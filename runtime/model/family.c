@@ -3,14 +3,16 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/family.h"
 #include "model/model_impl.h"
 #include "tensor/half.h"
 
-/* The files of families/, and dt_families */
+/* The files of families/ and vision/, dt_families and dt_vision_families */
 #include "model/families.inc"
+#include "model/vision.inc"
 
 const char *dt_model_family_name(const struct dt_family *family)
 {
@@ -21,6 +23,14 @@ const struct dt_family *dt_model_family_find(const char *name)
 {
     const struct dt_family *const *family = dt_families;
     while (*family && strcmp(name, (*family)->type) != 0)
+        family++;
+    return *family;
+}
+
+const struct dt_vision_family *dt_vision_family_find(const char *name)
+{
+    const struct dt_vision_family *const *family = dt_vision_families;
+    while (*family && (!name || strcmp(name, (*family)->type) != 0))
         family++;
     return *family;
 }

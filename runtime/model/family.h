@@ -111,6 +111,11 @@ enum dt_windows {
     DT_WINDOWS_PARSED, /* all but those that parse_layers adds to full */
 };
 
+/* Sizes of a class of transformers. */
+struct dt_sizes {
+    size_t vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
+};
+
 /* The defaults are those of transformers, for keys that a file lacks. */
 struct dt_family {
     const char *type;                   /* model_type in config.json */
@@ -129,11 +134,13 @@ struct dt_family {
     bool centered;         /* norms are LayerNorm with a bias, not RMSNorm */
     bool gated;            /* the MLP has a gate */
     bool learns_positions; /* as an embedding, in place of RoPE */
-    bool in_out;           /* files have matrices of blocks as (in, out) */
-    bool pre_norm;         /* of the inputs of attention and the MLP, ... */
-    bool post_norm;        /* ... and of their outputs */
-    bool shifted;          /* norms multiply by 1 + w */
-    bool fused; /* files have q, k and v, and gate and up, in one tensor */
+    bool axial; /* half of the pairs turn by the place down, half by that across
+                   a picture, with the same frequencies */
+    bool in_out;    /* files have matrices of blocks as (in, out) */
+    bool pre_norm;  /* of the inputs of attention and the MLP, ... */
+    bool post_norm; /* ... and of their outputs */
+    bool shifted;   /* norms multiply by 1 + w */
+    bool fused;     /* files have q, k and v, and gate and up, in one tensor */
     bool scaled_embedding; /* by sqrt(C), rounded to the compute type */
     bool multipliers;      /* embedding_multiplier and others count */
     double query_scalar;   /* query_pre_attn_scalar */
@@ -165,6 +172,14 @@ struct dt_family {
     bool pads_nothing; /* the token embedding has no row of padding */
     size_t original;   /* original_max_position_embeddings; 0: those of
                           the model */
+    struct dt_sizes sizes; /* for keys that a part of a file lacks: of a model
+                              by itself they are required */
+    bool sections; /* mrope_section says which pairs turn by which place */
+    bool scales_features; /* the multiplier of embeddings applies to features
+                             of pictures, too */
+    const char *const *carried; /* of a tower, what begins the names of tensors
+                                   that nothing is computed with; NULL ends
+                                   them */
 
     /* Reads the other differences between layers, before windows are read;
      * NULL: there are none. Adds problems.
@@ -175,34 +190,50 @@ struct dt_family {
     int (*format_layers)(json_t *root, const struct dt_model_config *config);
 };
 
-/* What begins the names of parameters in files, of each part: a release of
- * transformers has its own.
- */
-struct dt_part_names {
-    const char *vision, *projector;
-    const char *trunk; /* in place of "model." of the language model */
-    const char *head;  /* before "lm_head." */
+/* What reads pictures: blocks as of a family, after an embedding of patches. */
+struct dt_tower_traits {
+    struct dt_family family; /* its type is model_type in vision_config */
+    const char *channels;    /* the key of the number of colors, which is 3 */
+    bool class_first;        /* a row that is no patch begins each picture */
+    size_t image;            /* image_size; 0: pictures have any size */
+    size_t patch;            /* patch_size */
+    size_t frames;           /* temporal_patch_size, if it has that key */
 };
 
-enum { DT_SPELLINGS = 3 };
+enum { DT_SPELLINGS = 4 };
 
 /* A family of models with a tower. */
 struct dt_vision_family {
-    const char *type;   /* model_type in config.json */
-    const char *causal; /* its class */
-    const struct dt_part_names names[DT_SPELLINGS]; /* first those of the
-                                                       layout; rest: may be
-                                                       without a vision */
+    const char *type;             /* model_type in config.json */
+    const char *causal, *base;    /* its classes: with a head, and without */
+    const struct dt_family *text; /* of its language model; NULL: any that has
+                                     RoPE, llama without a model_type */
+    const struct dt_tower_traits *const
+        *towers; /* by model_type in vision_config,
+             which counts if there are several;
+             first the default; NULL ends them
+             */
+    /* What begins names in files, of each part (enum dt_names): first what new
+     * files get. Releases of transformers differ; NULL ends them.
+     */
+    const char *const names[DT_NAMES][DT_SPELLINGS];
+    const char *const memory[DT_NAMES];   /* in the program: transformers 5 */
     const struct dt_param_row *projector; /* its parameters; a row without a
                                              name ends them */
-    bool scales_features; /* a multiplier of embeddings applies to features,
-                             too */
-    /* Reads what is not of the language model from the object `root` of
-     * config.json: `vision`, which is zero but for its family, and of `text`
-     * what only this family has. Adds problems.
+    bool ties_root; /* tie_word_embeddings of text_config does not count */
+    size_t token;   /* image_token_id, or ... */
+    const char *token_index; /* ... an older key for it, or NULL */
+    /* The learned position of the i-th of `grid` patches of an axis, as code of
+     * transformers rounds it; NULL: i.
      */
-    void (*parse)(struct dt_vision_config *vision, struct dt_model_config *text,
-                  const json_t *root, struct dt_error *problems);
+    size_t (*place)(size_t grid, size_t i);
+    /* Reads what is neither of the language model nor of the blocks of the
+     * tower, which are known, from the object `root` of config.json and from
+     * its vision_config. Adds problems.
+     */
+    void (*parse)(struct dt_vision_config *vision,
+                  const struct dt_model_config *text, const json_t *root,
+                  const json_t *tower, struct dt_error *problems);
 };
 
 /* All of them, by name; NULL ends them. */
@@ -232,6 +263,56 @@ void dt_config_parse_field(struct dt_model_config *config,
 void dt_config_parse_key(struct dt_model_config *config, const char *key,
                          const char *prefix, const json_t *object,
                          struct dt_error *problems);
+
+/* Reads an integer from 1 to `max` from <prefix><key>. If it is missing or
+ * null, *out is unchanged.
+ */
+void dt_config_parse_size(const json_t *object, const char *prefix,
+                          const char *key, size_t max, size_t *out,
+                          struct dt_error *problems);
+
+/* "silu", "gelu_pytorch_tanh", ...: in config.json. */
+const char *dt_activation_name(enum dt_activation activation);
+
+/* Reads an activation by its name in transformers. If it is missing, *out is
+ * unchanged; null is refused.
+ */
+void dt_config_parse_activation(const json_t *object, const char *key,
+                                enum dt_activation *out,
+                                struct dt_error *problems);
+
+/* Reads true or false. If it is missing or null, *out is unchanged. */
+void dt_config_parse_flag(const json_t *object, const char *key, bool *out,
+                          struct dt_error *problems);
+
+/* Refuses values of keys of any object that no switch has. */
+void dt_config_check_only(const json_t *object, struct dt_error *problems);
+
+/* Adds the ids of tokens to config, which has a family and vocab_size. */
+void dt_config_parse_ids(struct dt_model_config *config, const json_t *object,
+                         struct dt_error *problems);
+
+/* Fills config, which is zero but for its family, from the object of its keys;
+ * `part`: it is a part of a file, and sizes may be missing. Adds problems.
+ */
+void dt_config_parse_model(struct dt_model_config *config, const json_t *object,
+                           bool part, struct dt_error *problems);
+
+/* Adds problems between several fields. Fields with a problem of their own are
+ * 0.
+ */
+void dt_config_check_relations(const struct dt_model_config *config,
+                               struct dt_error *problems);
+
+/* The family of models with a tower of that name, or NULL. */
+const struct dt_vision_family *dt_vision_family_find(const char *name);
+
+/* Fills config, which is zero, and its vision, from a config.json of
+ * `family`. Adds problems; EX_OSERR: out of memory.
+ */
+void dt_config_parse_vision(struct dt_model_config *config,
+                            const struct dt_vision_family *family,
+                            const json_t *root, struct dt_error *problems);
 
 /* Reads an integer >= min. If it is missing or null, *out is unchanged. */
 void dt_config_parse_count(const json_t *root, const char *key, json_int_t min,

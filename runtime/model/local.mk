@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/config_fields.c \
 	runtime/model/config_format.c \
 	runtime/model/config_layers.c \
+	runtime/model/config_model.c \
+	runtime/model/config_vision.c \
 	runtime/model/decode.c \
 	runtime/model/decode.h \
 	runtime/model/family.c \
@@ -23,14 +25,26 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/transformer.c \
 	# End of runtime/model
 
-# The files of families/ as one source with a list of them, anew when a file
-# comes or goes
-EXTRA_DIST += runtime/model/families runtime/model/families.awk
-CLEANFILES += runtime/model/families.inc
-runtime/model/family.$(OBJEXT): runtime/model/families.inc
+# The files of families/, and of vision/, as one source with a list of them,
+# anew when a file comes or goes
+EXTRA_DIST += runtime/model/families runtime/model/vision \
+	runtime/model/families.awk
+CLEANFILES += runtime/model/families.inc runtime/model/vision.inc
+runtime/model/family.$(OBJEXT): runtime/model/families.inc \
+	runtime/model/vision.inc
 runtime/model/families.inc: $(srcdir)/runtime/model/families \
 		runtime/model/families.awk
 	$(AM_V_GEN)$(MKDIR_P) runtime/model && \
 	(cd $(srcdir)/runtime/model/families && ls *.c) | LC_ALL=C sort | \
-		$(AWK) -f $(srcdir)/runtime/model/families.awk >$@.tmp && \
+		$(AWK) -v folder=families -v type=dt_family -v kind=dt_family \
+			-v list=dt_families \
+			-f $(srcdir)/runtime/model/families.awk >$@.tmp && \
+		mv $@.tmp $@
+runtime/model/vision.inc: $(srcdir)/runtime/model/vision \
+		runtime/model/families.awk
+	$(AM_V_GEN)$(MKDIR_P) runtime/model && \
+	(cd $(srcdir)/runtime/model/vision && ls *.c) | LC_ALL=C sort | \
+		$(AWK) -v folder=vision -v type=dt_vision_family \
+			-v kind=dt_vision -v list=dt_vision_families \
+			-f $(srcdir)/runtime/model/families.awk >$@.tmp && \
 		mv $@.tmp $@

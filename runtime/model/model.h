@@ -92,6 +92,9 @@ struct dt_model_config {
     float rope_short[DT_MAX_HEAD_SIZE / 2]; /* divisors of longrope, of short */
     float rope_long[DT_MAX_HEAD_SIZE / 2];  /* and of long documents */
     struct dt_layers unrotated;             /* layers without RoPE */
+    size_t rope_section[3]; /* pairs of a head that the place of a token in
+                               text, down and across a picture turn; all 0: its
+                               position turns all */
 
     /* attention; ignored by families that lack them, as the scales are */
     size_t window;         /* sliding window of attention, 0: none, ... */
@@ -116,28 +119,51 @@ struct dt_model_config {
 /* Outputs of blocks that features are made of, side by side. */
 enum { DT_VISION_MAX_TAPS = 8 };
 
+/* The parts of a model whose names in files begin alike. */
+enum dt_names {
+    DT_NAMES_VISION,
+    DT_NAMES_PROJECTOR,
+    DT_NAMES_TRUNK, /* in place of "model." of the language model */
+    DT_NAMES_HEAD,  /* before "lm_head." of that */
+    DT_NAMES
+};
+
 /* The half of a model that reads pictures. */
 struct dt_vision_config {
     const struct dt_vision_family *family;
     struct dt_model_config tower; /* n_layer: of the blocks that are computed;
                                      vocab_size 0: there is no head;
-                                     n_positions: learned ones of a picture */
+                                     n_positions: learned ones of a picture, 0:
+                                     none */
+    size_t layers; /* blocks that files have: those from tower.n_layer on are
+                      carried from file to file */
     size_t patch, frames; /* a row of pixels has 3 frames patch patch values */
     size_t grid;          /* pictures have grid x grid patches; 0: any number */
     bool class_first;     /* a row that is no patch begins each picture, ... */
     bool class_kept;      /* ... and becomes a feature */
-    size_t merge;         /* merge x merge patches become one feature */
+    bool patch_dropped; /* the first patch becomes none, as in transformers with
+                           the strategy "default" and no such row */
+    size_t merge;       /* merge x merge patches become one feature */
     size_t window; /* features on the side of a window of blocks that are not
                       in tower.full; 0: there are no windows */
-    size_t taps[DT_VISION_MAX_TAPS]; /* these blocks, rising; 0: the embedding
-                                      */
+    size_t taps[DT_VISION_MAX_TAPS]; /* these blocks, in the order of features'
+                                        columns; 0: the embedding */
     size_t tap_count;
     size_t inner; /* width between the matrices of the projector; 0: it is one
                      matrix */
     enum dt_activation activation; /* between them */
     bool projector_bias;
-    int32_t token; /* id of the placeholder of a feature */
+    int32_t token;               /* id of the placeholder of a feature */
+    const char *names[DT_NAMES]; /* what begins names in its files; static */
 };
+
+/* Features of a picture of so many patches. */
+static inline size_t dt_vision_features(const struct dt_vision_config *vision,
+                                        size_t height, size_t width)
+{
+    return height * width / (vision->merge * vision->merge) +
+           vision->class_kept - vision->patch_dropped;
+}
 
 /* Values of a row of pixels. */
 static inline size_t dt_vision_row(const struct dt_vision_config *vision)

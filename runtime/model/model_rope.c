@@ -28,9 +28,19 @@ static bool parse_type(struct dt_model_config *config,
     if (old)
         type = json_object_get(rope->json, "type");
     const char *name = type ? json_string_value(type) : "default";
-    bool longrope = config->family->longrope;
+    const bool longrope = config->family->longrope;
+    const bool axial = config->family->axial;
+    if (axial && name && !strcmp(name, type ? "axial" : "default"))
+        return true;
+    if (config->family->sections && name && !strcmp(name, "mrope"))
+        name = "default";
     if (longrope && name && (!strcmp(name, "su") || !strcmp(name, "yarn")))
         name = "longrope";
+    if (axial) {
+        dt_config_unexpected(problems, rope->prefix, "rope_type", "axial",
+                             type);
+        return false;
+    }
     for (int s = 0; s < DT_ROPE_SCALINGS; s++) {
         const char *word = dt_rope_scaling_name(s);
         if (longrope && s != DT_ROPE_DEFAULT && s != DT_ROPE_LONGROPE)
@@ -209,6 +219,33 @@ static struct rope_object find_local(struct dt_model_config *config,
     return (struct rope_object){full, "rope_parameters.full_attention."};
 }
 
+/* mrope_section: the pairs that turn with time, rows and columns. */
+static void parse_sections(struct dt_model_config *config,
+                           const struct rope_object *rope,
+                           struct dt_error *problems)
+{
+    static const size_t usual[] = {16, 24, 24};
+    const char *key = "mrope_section";
+    const json_t *list = dt_config_value(rope->json, key);
+    const size_t pairs = dt_model_rotary(config) / 2;
+    size_t sum = 0;
+    bool fits = !list || json_array_size(list) == 3;
+    char what[64];
+    for (size_t a = 0; a < 3 && fits; a++) {
+        const json_t *item = json_array_get(list, a);
+        const json_int_t n =
+            item ? json_integer_value(item) : (json_int_t)usual[a];
+        fits =
+            n >= 0 && n <= DT_MAX_HEAD_SIZE && (!item || json_is_integer(item));
+        config->rope_section[a] = (size_t)n;
+        sum += (size_t)n;
+    }
+    snprintf(what, sizeof(what), "three integers whose sum is %zu, half a head",
+             pairs);
+    if (!fits || sum != pairs)
+        dt_config_unexpected(problems, rope->prefix, key, what, list);
+}
+
 void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
                           struct dt_error *problems)
 {
@@ -217,6 +254,8 @@ void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
     rope = config->rope_local_theta > 0 ? find_local(config, root, problems)
                                         : find_object(root, problems);
     parse_rotary(config, &rope, root, problems);
+    if (config->family->sections)
+        parse_sections(config, &rope, problems);
     if (!rope.json)
         return;
     parse_theta(config, &rope, problems);

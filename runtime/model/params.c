@@ -16,8 +16,9 @@ struct source {
     const struct dt_model_config *config;
     const struct dt_vision_config *vision; /* of the tower and the projector */
     size_t text;                           /* C of the language model */
-    const char *prefix; /* of names; NULL: those of a language model, ... */
-    const struct dt_part_names *names; /* which begin so; NULL: as they are */
+    const char
+        *trunk; /* begins names in place of "model."; NULL: as they are */
+    const char *other; /* ... and the others */
 };
 
 /* Values in a row of pixels; 0 of a text model. */
@@ -106,14 +107,10 @@ static void print_name(char *name, size_t room, const struct source *from,
     static const char trunk[] = "model.";
     char plain[96];
     snprintf(plain, sizeof(plain), "%s%s", block, own);
-    if (from->prefix)
-        snprintf(name, room, "%s%s", from->prefix, plain);
-    else if (!from->names)
-        snprintf(name, room, "%s", plain);
-    else if (strncmp(plain, trunk, strlen(trunk)) == 0)
-        snprintf(name, room, "%s%s", from->names->trunk, plain + strlen(trunk));
+    if (from->trunk && !strncmp(plain, trunk, strlen(trunk)))
+        snprintf(name, room, "%s%s", from->trunk, plain + strlen(trunk));
     else
-        snprintf(name, room, "%s%s", from->names->head, plain);
+        snprintf(name, room, "%s%s", from->other, plain);
 }
 
 /* Adds a parameter, joined to the previous one if they share a role. Weight
@@ -190,11 +187,10 @@ static int add_vision(struct dt_layout *layout,
                       struct dt_error *err)
 {
     const struct dt_vision_config *vision = config->vision;
-    const struct dt_part_names *names = &vision->family->names[0];
-    const struct source tower = {&vision->tower, vision, config->n_embd,
-                                 names->vision, NULL};
+    const struct source tower = {&vision->tower, vision, config->n_embd, NULL,
+                                 vision->names[DT_NAMES_VISION]};
     const struct source projector = {&vision->tower, vision, config->n_embd,
-                                     names->projector, NULL};
+                                     NULL, vision->names[DT_NAMES_PROJECTOR]};
     return add_units(layout, &tower, err) < 0 ||
                    add_unit(layout, &projector, DT_UNIT_EDGE, DT_PART_PROJECTOR,
                             "", vision->family->projector, err) < 0
@@ -205,11 +201,12 @@ static int add_vision(struct dt_layout *layout,
 struct dt_layout *dt_model_layout(const struct dt_model_config *config,
                                   int world, struct dt_error *err)
 {
-    const struct source text = {
-        config, NULL, config->n_embd, NULL,
-        config->vision ? &config->vision->family->names[0] : NULL};
+    const struct dt_vision_config *vision = config->vision;
+    const struct source text = {config, NULL, config->n_embd,
+                                vision ? vision->names[DT_NAMES_TRUNK] : NULL,
+                                vision ? vision->names[DT_NAMES_HEAD] : ""};
     struct dt_layout *layout = dt_layout_create(err);
-    if (!layout || (config->vision && add_vision(layout, config, err) < 0) ||
+    if (!layout || (vision && add_vision(layout, config, err) < 0) ||
         add_units(layout, &text, err) < 0) {
         dt_layout_destroy(layout);
         return NULL;
@@ -239,7 +236,7 @@ void dt_params_find(const struct dt_model_config *config,
                     const struct dt_vision_config *vision,
                     struct dt_role_range ranges[DT_ROLES])
 {
-    const struct source from = {config, vision, 0, NULL, NULL};
+    const struct source from = {config, vision, 0, NULL, ""};
     const struct dt_param_row *params = config->family->params;
     memset(ranges, 0, DT_ROLES * sizeof(*ranges));
     for (int unit = 0; unit < 3; unit++, params = next_unit(params))
@@ -279,12 +276,15 @@ void dt_model_init_unit(const struct dt_model_config *config,
         /* GPT-2: the residual stream has 2 n_layer such summands */
         if (dt_str_ends_with(param->name, "c_proj.weight"))
             std /= sqrt(2.0 * (double)config->n_layer);
-        float constant = dt_str_ends_with(param->name, ".weight") ? one : 0.0f;
+        const bool weight = dt_str_ends_with(param->name, ".weight");
+        const bool bias = dt_str_ends_with(param->name, ".bias");
+        const bool drawn = param->ndim > 1 || (!weight && !bias);
+        const float constant = weight ? one : 0.0f;
         const size_t row =
             param->ndim > 1 ? param->count / param->shape[0] : param->count;
 #pragma omp parallel for
         for (size_t j = 0; j < param->count; j += row) {
-            if (param->ndim > 1)
+            if (drawn)
                 dt_rng_normals(w + j, row, (float)std, seed, DT_RNG_INIT,
                                first + j);
             else

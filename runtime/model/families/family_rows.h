@@ -73,6 +73,11 @@ static const struct dt_param_row llama_params[] = {
     .head_size = 256, .query_scalar = 256, .window = 4096,                     \
     .needs_window = true, .pad = 0
 
+/* Of its class: vocab_size, max_position_embeddings, hidden_size,
+ * num_hidden_layers, num_attention_heads, intermediate_size
+ */
+#define DT_SIZES(...) .sizes = {__VA_ARGS__}
+
 #define DT_QWEN_WINDOWS                                                        \
     .windows = DT_WINDOWS_LATE, .windows_number = 28,                          \
     .windows_key = "max_window_layers", .asks_window = true,                   \

@@ -14,6 +14,7 @@ const struct dt_family dt_family_gemma2 = {
     .fields =
         DT_FIELDS(DT_ROTARY_FIELDS, DT_GEMMA_FIELDS,
                   DT_REAL("attn_logit_softcapping", attention_softcap, 0, 1e9)),
+    DT_SIZES(256000, 8192, 2304, 26, 8, 9216),
     .attention_softcap = 50,
     .logits_softcap = 30,
     .windows = DT_WINDOWS_EXCEPT,

@@ -15,6 +15,7 @@ const struct dt_family dt_family_gemma3_text = {
     .base = "Gemma3TextModel",
     DT_GEMMA_LIKE,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_GEMMA_FIELDS),
+    DT_SIZES(262208, 131072, 2304, 26, 8, 9216),
     .unused = "attn_logit_softcapping",
     .head_norm = DT_HEAD_NORM_EACH,
     .windows = DT_WINDOWS_EXCEPT,

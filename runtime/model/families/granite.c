@@ -18,6 +18,8 @@ const struct dt_family dt_family_granite = {
         DT_REAL("residual_multiplier", residual_multiplier, 1e-6, 1e6),
         DT_REAL("attention_multiplier", attention_multiplier, 1e-6, 1e6),
         DT_REAL("logits_scaling", logits_scaling, 1e-6, 1e6)),
+    DT_SIZES(32000, 2048, 4096, 32, 32, 11008),
     .multipliers = true,
+    .scales_features = true,
     .windows = DT_WINDOWS_NONE,
 };

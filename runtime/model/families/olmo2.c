@@ -12,6 +12,7 @@ const struct dt_family dt_family_olmo2 = {
     DT_CLASSES("Olmo2"),
     DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS),
+    DT_SIZES(50304, 2048, 4096, 32, 32, 11008),
     .post_norm = true,
     .head_norm = DT_HEAD_NORM_ALL,
     .norm_epsilon = 1e-5,

@@ -13,6 +13,7 @@ const struct dt_family dt_family_phi3 = {
     DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS,
                         DT_REAL("resid_pdrop", resid_dropout, 0, 0.99)),
+    DT_SIZES(32064, 4096, 3072, 32, 32, 8192),
     .pre_norm = true,
     .fused = true,
     .norm_epsilon = 1e-5,

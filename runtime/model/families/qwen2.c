@@ -10,6 +10,7 @@ const struct dt_family dt_family_qwen2 = {
     DT_LLAMA_LIKE,
     DT_QWEN_WINDOWS,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS),
+    DT_SIZES(151936, 32768, 4096, 32, 32, 22016),
     .qkv_biased = true,
     .out_plain = true,
     .n_kv_head = 32,

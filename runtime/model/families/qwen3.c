@@ -10,6 +10,7 @@ const struct dt_family dt_family_qwen3 = {
     DT_LLAMA_LIKE,
     DT_QWEN_WINDOWS,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS),
+    DT_SIZES(151936, 32768, 4096, 32, 32, 22016),
     .head_norm = DT_HEAD_NORM_EACH,
     .n_kv_head = 32,
     .head_size = 128,

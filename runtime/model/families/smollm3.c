@@ -48,6 +48,7 @@ const struct dt_family dt_family_smollm3 = {
     DT_CLASSES("SmolLM3"),
     DT_GATED_BY_SILU,
     .fields = DT_FIELDS(DT_ROTARY_FIELDS, DT_ATTENTION_BIAS, DT_MLP_BIAS),
+    DT_SIZES(128256, 32768, 2048, 36, 16, 11008),
     .pre_norm = true,
     .tied = true,
     .norm_epsilon = 1e-6,

@@ -22,7 +22,7 @@ static const struct {
     {"[]", "c: expected a JSON object"},
 #define FAMILIES                                                               \
     "gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, " \
-    "qwen3, smollm3"
+    "qwen3, smollm3, idefics3, llava, qwen2_5_vl, qwen2_vl, smolvlm"
     {"{" SIZES "}", "c: model_type: expected one of " FAMILIES ", got nothing"},
     {"{\"model_type\": \"qwen2_moe\", " SIZES "}",
      "c: model_type: expected one of " FAMILIES ", got \"qwen2_moe\""},
@@ -62,7 +62,8 @@ static const struct {
     {OPTIONAL("\"tie_word_embeddings\": 1"),
      "c: tie_word_embeddings: expected true or false, got 1"},
     {OPTIONAL("\"activation_function\": \"relu\""),
-     "c: activation_function: expected gelu_new, got \"relu\""},
+     "c: activation_function: expected silu, gelu, gelu_pytorch_tanh or "
+     "quick_gelu, got \"relu\""},
     {OPTIONAL("\"scale_attn_weights\": false"),
      "c: scale_attn_weights: expected true, got false"},
     {OPTIONAL("\"reorder_and_upcast_attn\": true"),
@@ -78,8 +79,9 @@ static const struct {
     {OPTIONAL("\"eos_token_id\": [\"x\"], \"bos_token_id\": 0.5"),
      "c: bos_token_id: expected a token id, got 0.5; "
      "eos_token_id: expected a token id, got \"x\""},
-    {LLAMA("\"hidden_act\": \"gelu\""),
-     "c: hidden_act: expected silu or gelu_pytorch_tanh, got \"gelu\""},
+    {LLAMA("\"hidden_act\": \"relu2\""),
+     "c: hidden_act: expected silu, gelu, gelu_pytorch_tanh or quick_gelu, "
+     "got \"relu2\""},
     {LLAMA("\"quantization_config\": {\"bits\": 4}"),
      "c: quantization_config: expected null, got {\"bits\":4}"},
     {LLAMA("\"num_key_value_heads\": 3"),
