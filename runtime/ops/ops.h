@@ -112,11 +112,15 @@ struct dt_norm_rule {
 
 /* Norm and rotation of the heads of q and k before attention. The first R
  * elements of a head are rotated, an even number; fewer than all only without
- * norms.
+ * norms. Pair j of row n has the angle of column j of the table at position
+ * positions(axis(j), n). Text has one axis; images have two, rows and columns
+ * of patches (columns of the table may repeat), and text with images three
+ * (Wang et al., Qwen2-VL, arXiv 2409.12191, sec. 2.1).
  */
 struct dt_rope {
     size_t NH, NKV, HS, R;
-    struct dt_view positions;      /* (N) I32, < P */
+    struct dt_view positions;      /* (A, N) I32, < P */
+    struct dt_view axis;           /* (R/2) I32, < A; count 0: all 0 */
     struct dt_view table;          /* (P, R) F32: R/2 cosines, R/2 sines */
     struct dt_view q_norm, k_norm; /* (HS) X, weights of RMSNorm over a head
                                       before it is rotated; count 0: none */

@@ -34,6 +34,7 @@ static const struct dt_rope *rope_at(const struct dt_rope *rope)
 
     there = *rope;
     there.positions = at(rope->positions);
+    there.axis = at(rope->axis);
     there.table = at(rope->table);
     there.q_norm = at(rope->q_norm);
     there.k_norm = at(rope->k_norm);

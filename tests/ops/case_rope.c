@@ -12,7 +12,7 @@ struct rope {
     size_t N, NH, NKV, HS, R;
     bool norms;
     double shift;
-    const int32_t *position;
+    const int32_t *position, *axis; /* NULL: all 0 */
     double *table, *qkv, *q_norm, *k_norm, *dout;
     double *out, *rstd;
 };
@@ -21,18 +21,20 @@ struct rope {
 static void reference_head(const struct rope *r, double *out, double *rstd,
                            const double *x, const double *weight, size_t n)
 {
-    const double *angle = r->table + (size_t)r->position[n] * r->R;
     const size_t half = r->R / 2;
 
     *rstd = weight ? 1.0 / sqrt(dot(x, x, r->HS) / (double)r->HS + EPS) : 1.0;
     for (size_t j = 0; j < half; j++) {
+        const size_t axis = r->axis ? (size_t)r->axis[j] : 0;
+        const double *angle =
+            r->table + (size_t)r->position[axis * r->N + n] * r->R + j;
         double a = x[j], b = x[half + j];
         if (weight) {
             a *= *rstd * (weight[j] + r->shift);
             b *= *rstd * (weight[half + j] + r->shift);
         }
-        out[j] = a * angle[j] - b * angle[half + j];
-        out[half + j] = b * angle[j] + a * angle[half + j];
+        out[j] = a * angle[0] - b * angle[half];
+        out[half + j] = b * angle[0] + a * angle[half];
     }
     for (size_t j = r->R; j < r->HS; j++)
         out[j] = x[j];
@@ -81,6 +83,7 @@ struct sizes {
     size_t N, NH, NKV, HS, R;
     bool norms, accumulate;
     double shift;
+    size_t axes; /* 0: one row of positions, without a table of axes */
 };
 
 static void rope_case(enum dt_dtype type, struct sizes z)
@@ -93,7 +96,9 @@ static void rope_case(enum dt_dtype type, struct sizes z)
                            .NKV = z.NKV,
                            .HS = z.HS,
                            .R = z.R,
-                           .positions = tensor_ids(z.N, P),
+                           .positions =
+                               tensor_ids(z.axes ? z.axes * z.N : z.N, P),
+                           .axis = tensor_ids(z.axes ? z.R / 2 : 0, z.axes),
                            .table = tensor(P * z.R),
                            .q_norm = tensor_of(type, z.norms ? z.HS : 0),
                            .k_norm = tensor_of(type, z.norms ? z.HS : 0),
@@ -106,6 +111,7 @@ static void rope_case(enum dt_dtype type, struct sizes z)
                      .norms = z.norms,
                      .shift = z.shift,
                      .position = dt_view_i32(args.positions),
+                     .axis = z.axes ? dt_view_i32(args.axis) : NULL,
                      .table = doubles(args.table),
                      .qkv = doubles(qkv),
                      .q_norm = doubles(args.q_norm),
@@ -131,23 +137,71 @@ static void rope_case(enum dt_dtype type, struct sizes z)
 void test_rope(void **state)
 {
     const struct sizes SIZES[] = {
-        {1, 1, 1, 2, 2, false, false, 0.0},
-        {7, 6, 2, 10, 10, false, false, 0.0},
-        {3, 4, 4, 64, 64, false, true, 0.0},
-        {1, 1, 1, 2, 2, true, false, 0.0},
-        {5, 6, 3, 34, 34, true, true, 0.0},
-        {70, 4, 1, 128, 128, true, false, 0.0},
-        {7, 6, 3, 32, 32, true, true, 1.0},
+        {1, 1, 1, 2, 2, false, false, 0.0, 0},
+        {7, 6, 2, 10, 10, false, false, 0.0, 0},
+        {3, 4, 4, 64, 64, false, true, 0.0, 0},
+        {1, 1, 1, 2, 2, true, false, 0.0, 0},
+        {5, 6, 3, 34, 34, true, true, 0.0, 0},
+        {70, 4, 1, 128, 128, true, false, 0.0, 0},
+        {7, 6, 3, 32, 32, true, true, 1.0, 0},
         /* a part of a head */
-        {5, 6, 2, 10, 4, false, false, 0.0},
-        {9, 4, 2, 64, 48, false, false, 0.0},
-        {3, 4, 4, 36, 32, false, true, 0.0},
+        {5, 6, 2, 10, 4, false, false, 0.0, 0},
+        {9, 4, 2, 64, 48, false, false, 0.0, 0},
+        {3, 4, 4, 36, 32, false, true, 0.0, 0},
+        /* several axes */
+        {1, 1, 1, 2, 2, false, false, 0.0, 1},
+        {7, 6, 2, 10, 10, false, false, 0.0, 2},
+        {9, 4, 4, 72, 72, false, false, 0.0, 2},
+        {5, 2, 2, 80, 80, false, true, 0.0, 2},
+        {6, 4, 2, 128, 128, false, false, 0.0, 3},
+        {33, 8, 2, 128, 128, true, true, 0.0, 3},
+        {5, 6, 3, 34, 34, true, false, 1.0, 3},
+        {9, 4, 2, 64, 48, false, false, 0.0, 3},
     };
     (void)state;
 
     for (size_t i = 0; i < TYPE_COUNT; i++) {
         for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
             rope_case(TYPES[i], SIZES[j]);
+    }
+}
+
+/* Equal positions on all axes give the bits of one axis: text in a model that
+ * reads images, too.
+ */
+static void equal_axes_case(enum dt_dtype type, size_t HS, bool norms)
+{
+    enum { N = 13, NH = 4, NKV = 2, P = 50, AXES = 3 };
+    const size_t heads = NH + NKV, count = N * (heads + NKV) * HS;
+    struct dt_view qkv = tensor_of(type, count), out = tensor_of(type, count);
+    struct dt_view plain = tensor_of(type, count);
+    struct dt_view rstd = tensor(norms ? N * heads : 0);
+    struct dt_rope args = {.NH = NH,
+                           .NKV = NKV,
+                           .HS = HS,
+                           .R = HS,
+                           .positions = tensor_ids(AXES * N, P),
+                           .table = tensor(P * HS),
+                           .q_norm = tensor_of(type, norms ? HS : 0),
+                           .k_norm = tensor_of(type, norms ? HS : 0),
+                           .norm = {(float)EPS, 0.0f}};
+
+    for (size_t i = N; i < AXES * N; i++)
+        dt_view_i32(args.positions)[i] = dt_view_i32(args.positions)[i % N];
+    ops->rope_forward(NULL, plain, rstd, qkv, N, &args);
+    args.axis = tensor_ids(HS / 2, AXES);
+    ops->rope_forward(NULL, out, rstd, qkv, N, &args);
+    assert_memory_equal(dt_view_data(out), dt_view_data(plain),
+                        dt_view_bytes(out));
+}
+
+void test_rope_equal_axes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        equal_axes_case(TYPES[i], 64, false);
+        equal_axes_case(TYPES[i], 128, true);
+        equal_axes_case(TYPES[i], 34, true);
     }
 }
 

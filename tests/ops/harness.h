@@ -143,6 +143,7 @@ void test_activation(void **state);
 void test_gelu_digits(void **state);
 void test_glu(void **state);
 void test_rope(void **state);
+void test_rope_equal_axes(void **state);
 void test_heads_norm(void **state);
 void test_attention(void **state);
 void test_attention_dropout(void **state);

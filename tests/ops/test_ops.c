@@ -41,6 +41,7 @@ static const struct {
     {"gelu keeps its digits", test_gelu_digits, false},
     {"glu", test_glu, false},
     {"rope", test_rope, false},
+    {"rope of equal axes", test_rope_equal_axes, false},
     {"heads_norm", test_heads_norm, false},
     {"attention", test_attention, false},
     {"attention with dropout", test_attention_dropout, false},

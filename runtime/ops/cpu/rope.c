@@ -24,10 +24,35 @@ static size_t rotated_heads(const struct dt_rope *r)
     return r->NH + r->NKV;
 }
 
-/* Cosines of the position of row n, then sines. */
-static const float *angles_of(const struct dt_rope *r, size_t n)
+/* Cosines of row n, then sines: in the table, or gathered into buffer(R) by the
+ * axes of the pairs.
+ */
+static const float *angles_of(const struct dt_rope *r, float *buffer, size_t n,
+                              size_t N)
 {
-    return dt_view_f32(r->table) + (size_t)dt_view_i32(r->positions)[n] * r->R;
+    const float *table = dt_view_f32(r->table);
+    const int32_t *position = dt_view_i32(r->positions) + n;
+    const size_t half = r->R / 2;
+
+    if (r->axis.count == 0)
+        return table + (size_t)*position * r->R;
+    for (size_t j = 0; j < half; j++) {
+        const size_t axis = (size_t)dt_view_i32(r->axis)[j];
+        const float *from = table + (size_t)position[axis * N] * r->R;
+        buffer[j] = from[j];
+        buffer[half + j] = from[half + j];
+    }
+    return buffer;
+}
+
+static void check_rope(const struct dt_rope *r, size_t N)
+{
+    assert(r->R % 2 == 0 && r->R <= r->HS && r->HS <= DT_MAX_HEAD_SIZE);
+    assert(r->axis.count == 0 || r->axis.count == r->R / 2);
+    assert(r->positions.count >= N);
+    assert(N == 0 || r->positions.count % N == 0);
+    (void)r;
+    (void)N;
 }
 
 /* The weight of the norm of head h; absent without a norm. */
@@ -68,10 +93,12 @@ static float norm_head(float *restrict x, struct dt_view weight,
 }
 
 static void rope_row(struct dt_view out, struct dt_view rstd,
-                     struct dt_view qkv, size_t n, const struct dt_rope *r)
+                     struct dt_view qkv, size_t n, size_t N,
+                     const struct dt_rope *r)
 {
     const size_t width = (rotated_heads(r) + r->NKV) * r->HS;
-    float x[DT_CPU_BLOCK];
+    float x[DT_CPU_BLOCK], buffer[DT_MAX_HEAD_SIZE];
+    const float *angles = angles_of(r, buffer, n, N);
 
     for (size_t h = 0; h < rotated_heads(r) + r->NKV; h++) {
         size_t at = n * width + h * r->HS;
@@ -81,7 +108,7 @@ static void rope_row(struct dt_view out, struct dt_view rstd,
             if (norm_of(r, h).count != 0)
                 dt_view_f32(rstd)[n * rotated_heads(r) + h] =
                     norm_head(x, norm_of(r, h), r->norm, r->HS);
-            rotate_head(x, angles_of(r, n), 1.0f, r->R);
+            rotate_head(x, angles, 1.0f, r->R);
         }
         dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(out), out.dtype, at), x,
                       out.dtype, r->HS);
@@ -93,14 +120,13 @@ void DT_CPU(rope_forward)(struct dt_stream *stream, struct dt_view out,
                           const struct dt_rope *rope)
 {
     (void)stream;
-    assert(rope->R % 2 == 0 && rope->R <= rope->HS);
-    assert(rope->HS <= DT_MAX_HEAD_SIZE);
+    check_rope(rope, N);
     assert(qkv.count == N * (rotated_heads(rope) + rope->NKV) * rope->HS);
-    assert(out.count == qkv.count && rope->positions.count == N);
+    assert(out.count == qkv.count);
 
 #pragma omp parallel for schedule(static) if (qkv.count > DT_CPU_SMALL)
     for (size_t n = 0; n < N; n++)
-        rope_row(out, rstd, qkv, n, rope);
+        rope_row(out, rstd, qkv, n, N, rope);
 }
 
 /* dy becomes dx; dw += dy x rstd */
@@ -125,6 +151,7 @@ static void norm_head_backward(float *restrict dy, float *restrict dw,
 struct backward_args {
     struct dt_view dqkv, qkv, rstd;
     const struct dt_rope *r;
+    size_t N;
 };
 
 /* dw: of q_norm, then of k_norm, HS each */
@@ -133,14 +160,15 @@ static void rope_row_backward(const struct backward_args *g, float *dw,
 {
     const struct dt_rope *r = g->r;
     const size_t width = (rotated_heads(r) + r->NKV) * r->HS;
-    float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK];
+    float grad[DT_CPU_BLOCK], input[DT_CPU_BLOCK], buffer[DT_MAX_HEAD_SIZE];
+    const float *angles = angles_of(r, buffer, n, g->N);
 
     for (size_t h = 0; h < rotated_heads(r); h++) {
         size_t at = n * width + h * r->HS;
         struct dt_view weight = norm_of(r, h);
         float *dy = dt_cpu_place(grad, g->dqkv, at);
         dt_cpu_read(grad, g->dqkv, at, r->HS);
-        rotate_head(dy, angles_of(r, n), -1.0f, r->R);
+        rotate_head(dy, angles, -1.0f, r->R);
         if (weight.count != 0)
             norm_head_backward(
                 dy, h < r->NH ? dw : dw + r->HS,
@@ -169,11 +197,11 @@ void DT_CPU(rope_backward)(struct dt_stream *stream, struct dt_view dqkv,
                            struct dt_view qkv, struct dt_view rstd, size_t N,
                            const struct dt_rope *rope, bool accumulate)
 {
-    const struct backward_args g = {dqkv, qkv, rstd, rope};
+    const struct backward_args g = {dqkv, qkv, rstd, rope, N};
     const size_t HS = rope->HS;
     float parts[PARTS * 2 * DT_MAX_HEAD_SIZE];
     (void)stream;
-    assert(rope->R % 2 == 0 && rope->R <= HS && HS <= DT_MAX_HEAD_SIZE);
+    check_rope(rope, N);
     assert(dqkv.count == N * (rotated_heads(rope) + rope->NKV) * HS);
 
 #pragma omp parallel for schedule(static) if (dqkv.count > DT_CPU_SMALL)

@@ -21,8 +21,9 @@ enum { AHEAD = 4, GRAD_BLOCKS = 2 };
 template <typename X> struct Rope {
     X *out;
     const X *in;
-    float *rstd; /* (N, NH + NKV) */
-    const int32_t *positions;
+    float *rstd;              /* (N, NH + NKV) */
+    const int32_t *positions; /* (axes, N) */
+    const int32_t *axis;      /* (R / 2), NULL: all 0 */
     const float *table;
     const X *q_norm, *k_norm; /* NULL for none */
     float eps, shift, sign;   /* sign -1: backward */
@@ -91,6 +92,21 @@ __device__ static inline void rotate_pairs(float (&a)[W], float (&b)[W],
     }
 }
 
+/* Those of W pairs from pair j on, which may have an axis each. */
+template <typename X, int W>
+__device__ static inline void gather_angles(float (&cosine)[W],
+                                            float (&sine)[W], const Rope<X> &a,
+                                            size_t n, unsigned j)
+{
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        const int32_t *row = a.positions + (size_t)a.axis[j + i] * a.N;
+        const float *from = a.table + (size_t)row[n] * a.R + j + i;
+        cosine[i] = from[0];
+        sine[i] = from[a.R / 2];
+    }
+}
+
 template <typename X, int W, int PER>
 __device__ static inline void load_angles(float (&cosine)[PER][W],
                                           float (&sine)[PER][W],
@@ -100,9 +116,14 @@ __device__ static inline void load_angles(float (&cosine)[PER][W],
     const float *table = a.table + (size_t)a.positions[at.n] * a.R;
 #pragma unroll
     for (int p = 0; p < PER; p++) {
-        if (at.element(p) < a.R / 2) {
-            load_floats<float, W>(cosine[p], table + at.element(p));
-            load_floats<float, W>(sine[p], table + a.R / 2 + at.element(p));
+        const unsigned j = at.element(p);
+        if (j >= a.R / 2)
+            continue;
+        if (a.axis) {
+            gather_angles<X, W>(cosine[p], sine[p], a, at.n, j);
+        } else {
+            load_floats<float, W>(cosine[p], table + j);
+            load_floats<float, W>(sine[p], table + a.R / 2 + j);
         }
     }
 }
@@ -366,7 +387,10 @@ template <typename X> static Rope<X> rope_of(const struct dt_rope *r, size_t N)
 
     assert(r->R % 2 == 0 && r->R <= r->HS && r->HS <= DT_MAX_HEAD_SIZE);
     assert(r->R == r->HS || (!r->q_norm.count && !r->k_norm.count));
-    assert(r->positions.count == N);
+    assert(r->axis.count == 0 || r->axis.count == r->R / 2);
+    assert(r->positions.count >= N);
+    assert(N == 0 || r->positions.count % N == 0);
+    a.axis = data_of<const int32_t>(r->axis);
     a.positions = data_of<const int32_t>(r->positions);
     a.table = data_of<const float>(r->table);
     a.q_norm = data_of<const X>(r->q_norm);
