@@ -264,16 +264,17 @@ struct dt_ops {
     const char *(*notice)(void);
 
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[positions(N)], wpe may be absent;
-     * then dropout of element t*C + c.
+     * then dropout of element t*C + c. At id -1 there are zeros in place of a
+     * row of wte.
      */
     void (*embedding_forward)(struct dt_stream *stream, struct dt_view out,
                               struct dt_view ids, struct dt_view positions,
                               struct dt_view wte, struct dt_view wpe, size_t N,
                               size_t C, const struct dt_dropout *dropout);
-    /* dwte(V,C) += dout(N,C) at ids (always adds), but nothing at the id
-     * `skip`, -1: none; dwpe(P,C) = or += the sum of dout at positions. dout is
-     * that before dropout: see dropout_backward. Deterministic for any number
-     * of threads.
+    /* dwte(V,C) += dout(N,C) at ids (always adds), but nothing at id -1 and at
+     * the id `skip`, -1: no other; dwpe(P,C) = or += the sum of dout at
+     * positions. dout is that before dropout: see dropout_backward.
+     * Deterministic for any number of threads.
      */
     void (*embedding_backward)(struct dt_stream *stream, struct dt_view dwte,
                                struct dt_view dwpe, struct dt_view dout,
@@ -282,7 +283,8 @@ struct dt_ops {
                                bool accumulate);
 
     /* out(N,C) = 0, except out[rows(m)] = x[m] for each row m of x(M,C): the
-     * gradient of embedding_forward as a choice of rows, which all differ.
+     * gradient of embedding_forward as a choice of rows, which all differ. A
+     * row -1 is dropped.
      */
     void (*scatter_rows)(struct dt_stream *stream, struct dt_view out,
                          struct dt_view x, struct dt_view rows, size_t N,

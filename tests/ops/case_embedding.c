@@ -52,6 +52,7 @@ struct sizes {
     size_t B, T, C, V, P; /* P = 0: no positions */
     double rate;
     int32_t skip;
+    size_t gap; /* every gap-th id is -1; 0: none, 1: all */
 };
 
 static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
@@ -68,14 +69,19 @@ static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
     double *factors = dropout_factors(&dropout, z.B, z.T * C);
     double *position = accumulate ? doubles(dwpe) : zeros(z.P * C);
 
+    for (size_t n = 0; z.gap > 0 && n < N; n += z.gap)
+        dt_view_i32(ids)[n] = -1;
     ops->embedding_forward(NULL, out, ids, positions, wte, wpe, N, C, &dropout);
     ops->embedding_backward(NULL, dwte, dwpe, dout, ids, positions, z.skip, N,
                             C, accumulate);
     for (size_t i = 0; i < N * C; i++) {
         const int32_t id = dt_view_i32(ids)[i / C];
-        size_t n = i / C, v = (size_t)id * C + i % C;
-        want[i] = element(wte, v);
-        token[v] += id == z.skip ? 0.0 : element(dout, i);
+        size_t n = i / C;
+        if (id >= 0) {
+            size_t v = (size_t)id * C + i % C;
+            want[i] = element(wte, v);
+            token[v] += id == z.skip ? 0.0 : element(dout, i);
+        }
         if (z.P != 0) {
             size_t p = (size_t)dt_view_i32(positions)[n] * C + i % C;
             want[i] += element(wpe, p);
@@ -90,23 +96,34 @@ static void embedding_case(enum dt_dtype type, struct sizes z, bool accumulate)
 
 void test_embedding(void **state)
 {
-    (void)state;
-    for (size_t i = 0; i < TYPE_COUNT; i++) {
-        embedding_case(TYPES[i], (struct sizes){1, 1, 1, 1, 1, 0.0, -1}, false);
-        embedding_case(TYPES[i], (struct sizes){3, 5, 7, 4, 5, 0.5, 2}, false);
-        embedding_case(TYPES[i], (struct sizes){2, 9, 33, 257, 16, 0.0, -1},
-                       true);
-        embedding_case(TYPES[i], (struct sizes){2, 9, 130, 5, 0, 0.1, 4},
-                       false);
-        embedding_case(TYPES[i], (struct sizes){1, 3, 2050, 5, 4, 0.1, -1},
-                       true);
+    const struct {
+        struct sizes sizes;
+        bool accumulate;
+    } CASES[] = {
+        {{1, 1, 1, 1, 1, 0.0, -1, 0}, false},
+        {{3, 5, 7, 4, 5, 0.5, 2, 0}, false},
+        {{2, 9, 33, 257, 16, 0.0, -1, 0}, true},
+        {{2, 9, 130, 5, 0, 0.1, 4, 0}, false},
+        {{1, 3, 2050, 5, 4, 0.1, -1, 0}, true},
         /* runs that begin, go on and end in other pieces */
-        embedding_case(TYPES[i], (struct sizes){3, 70, 136, 4, 70, 0.1, 0},
-                       true);
-        embedding_case(TYPES[i], (struct sizes){1, 400, 33, 2, 90, 0.0, 1},
-                       false);
-        embedding_case(TYPES[i], (struct sizes){2, 49, 1032, 40, 1, 0.0, 39},
-                       true);
+        {{3, 70, 136, 4, 70, 0.1, 0, 0}, true},
+        {{1, 400, 33, 2, 90, 0.0, 1, 0}, false},
+        {{2, 49, 1032, 40, 1, 0.0, 39, 0}, true},
+        /* rows without an embedding: all, some, most of many */
+        {{1, 1, 1, 1, 1, 0.0, -1, 1}, false},
+        {{2, 9, 33, 3, 7, 0.1, -1, 1}, true},
+        {{1, 400, 33, 4, 90, 0.0, 3, 2}, true},
+        {{3, 70, 136, 8, 0, 0.1, -1, 3}, false},
+        {{1, 97, 136, 7, 0, 0.0, -1, 3}, false},
+        /* one vector, as that of a class */
+        {{1, 197, 64, 1, 0, 0.0, -1, 2}, false},
+        {{2, 65, 24, 1, 3, 0.0, -1, 0}, true},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        for (size_t j = 0; j < sizeof(CASES) / sizeof(CASES[0]); j++)
+            embedding_case(TYPES[i], CASES[j].sizes, CASES[j].accumulate);
     }
 }
 

@@ -7,7 +7,9 @@
 #include "harness.h"
 #include "model/model.h"
 
-static void scatter_case(enum dt_dtype type, size_t N, size_t C, size_t M)
+/* Every gap-th row of x is dropped; 0: none. */
+static void scatter_case(enum dt_dtype type, size_t N, size_t C, size_t M,
+                         size_t gap)
 {
     struct dt_view out = tensor_of(type, N * C), x = tensor_of(type, M * C);
     struct dt_view rows = tensor_ids(M, 1);
@@ -15,8 +17,9 @@ static void scatter_case(enum dt_dtype type, size_t N, size_t C, size_t M)
 
     for (size_t m = 0; m < M; m++) { /* from the last row on, every second */
         size_t n = N - 1 - 2 * m;
-        dt_view_i32(rows)[m] = (int32_t)n;
-        for (size_t c = 0; c < C; c++)
+        const bool dropped = gap > 0 && m % gap == 0;
+        dt_view_i32(rows)[m] = dropped ? -1 : (int32_t)n;
+        for (size_t c = 0; c < C && !dropped; c++)
             want[n * C + c] = element(x, m * C + c);
     }
     ops->scatter_rows(NULL, out, x, rows, N, C, M);
@@ -27,11 +30,13 @@ void test_scatter_rows(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TYPE_COUNT; i++) {
-        scatter_case(TYPES[i], 1, 1, 1);
-        scatter_case(TYPES[i], 7, 3, 4);
-        scatter_case(TYPES[i], 40, 264, 20);
-        scatter_case(TYPES[i], 5, 2051, 2);
-        scatter_case(TYPES[i], 3, 8, 0);
+        scatter_case(TYPES[i], 1, 1, 1, 0);
+        scatter_case(TYPES[i], 7, 3, 4, 0);
+        scatter_case(TYPES[i], 40, 264, 20, 0);
+        scatter_case(TYPES[i], 5, 2051, 2, 0);
+        scatter_case(TYPES[i], 3, 8, 0, 0);
+        scatter_case(TYPES[i], 40, 264, 20, 3);
+        scatter_case(TYPES[i], 5, 7, 2, 1);
     }
 }
 

@@ -23,10 +23,13 @@ void DT_CPU(embedding_forward)(struct dt_stream *stream, struct dt_view out,
         for (size_t c = 0; c < C; c += DT_CPU_BLOCK) {
             float token[DT_CPU_BLOCK], place[DT_CPU_BLOCK], sum[DT_CPU_BLOCK];
             size_t count = dt_cpu_block(c, C), at = n * C + c;
-            const float *a =
-                dt_cpu_read(token, wte, (size_t)id[n] * C + c, count);
             float *to = dt_cpu_place(sum, out, at);
-            memcpy(to, a, count * sizeof(*to));
+            if (id[n] < 0)
+                memset(to, 0, count * sizeof(*to));
+            else
+                memcpy(to,
+                       dt_cpu_read(token, wte, (size_t)id[n] * C + c, count),
+                       count * sizeof(*to));
             if (position) {
                 const float *b =
                     dt_cpu_read(place, wpe, (size_t)position[n] * C + c, count);
@@ -57,6 +60,12 @@ struct sums {
     int32_t skip;
 };
 
+/* Whether row n adds to an embedding. */
+static bool has_token(const struct sums *s, size_t n)
+{
+    return s->id[n] >= 0 && s->id[n] != s->skip;
+}
+
 /* Adds the columns [first, first + count) of all rows of dout. */
 static void add_columns(const struct sums *s, struct dt_view dout, size_t N,
                         size_t C, size_t first, size_t count)
@@ -64,8 +73,10 @@ static void add_columns(const struct sums *s, struct dt_view dout, size_t N,
     float grad[DT_CPU_BLOCK];
 
     for (size_t n = 0; n < N; n++) {
+        if (!s->position && !has_token(s, n))
+            continue;
         const float *g = dt_cpu_read(grad, dout, n * C + first, count);
-        if (s->id[n] != s->skip)
+        if (has_token(s, n))
             add_to(s->token + (size_t)s->id[n] * C + first, g, count);
         if (s->position)
             add_to(s->position + (size_t)s->place[n] * C + first, g, count);
@@ -113,7 +124,9 @@ void DT_CPU(scatter_rows)(struct dt_stream *stream, struct dt_view out,
     assert(out.dtype == x.dtype);
 
     DT_CPU(zero)(stream, out);
-    for (size_t m = 0; m < M; m++)
-        memcpy(to + (size_t)dt_view_i32(rows)[m] * bytes, from + m * bytes,
-               bytes);
+    for (size_t m = 0; m < M; m++) {
+        const int32_t row = dt_view_i32(rows)[m];
+        if (row >= 0)
+            memcpy(to + (size_t)row * bytes, from + m * bytes, bytes);
+    }
 }

@@ -38,7 +38,8 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 
     if (tile.first >= vecs)
         return;
-    const X *from = a.wte + (size_t)a.ids[tile.n] * a.C;
+    const int32_t id = a.ids[tile.n];
+    const X *from = id >= 0 ? a.wte + (size_t)id * a.C : nullptr;
     const X *at = a.wpe ? a.wpe + (size_t)a.positions[tile.n] * a.C : nullptr;
     if constexpr (DROP)
         row = drop_row(a.drops, tile.n, a.C);
@@ -46,7 +47,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned v = tile.first + i * WARP;
         if (v < vecs) {
-            token[i] = load_vec<X, W>(from + v * W);
+            token[i] = from ? load_vec<X, W>(from + v * W) : Vec<X, W>{};
             if (at)
                 position[i] = load_vec<X, W>(at + v * W);
         }
@@ -106,7 +107,7 @@ extern "C" void dt_cuda_embedding_forward(
 
 /* --- rows by number --- */
 
-/* out[rows(m)] = x[m] */
+/* out[rows(m)] = x[m], but nothing at row -1 */
 template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
     scatter_kernel(X *out, const X *x, const int32_t *rows, size_t M,
@@ -114,7 +115,7 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 {
     const Tile tile = this_tile(per_row);
 
-    if (tile.n >= M)
+    if (tile.n >= M || rows[tile.n] < 0)
         return;
     const X *from = x + tile.n * vecs * W;
     X *to = out + (size_t)rows[tile.n] * vecs * W;
@@ -158,8 +159,12 @@ extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
 static constexpr size_t SLAB = 1 << 18;
 enum { PIECE = 32, PIECE_THREADS = 128, ADDERS = 8 };
 
+/* The key of rows that add to no row of the table. */
+static constexpr uint32_t NOWHERE = UINT32_MAX;
+
 /* table(rows, C) += dout at keys; see the head of this file. Sums of the key
- * `skip` are made like others, but not added.
+ * `skip` are made like others, but not added. NOWHERE comes last, so that its
+ * pieces need not be read.
  */
 struct Scatter {
     float *table;
@@ -185,7 +190,7 @@ __device__ static inline void end_run(const Scatter &a, const float (&sum)[W],
                                       uint32_t key, bool begun, bool ended,
                                       unsigned c)
 {
-    if (begun && ended && key == a.skip)
+    if (begun && ended && (key == a.skip || key == NOWHERE))
         return;
     if (begun && ended) {
         float before[W];
@@ -216,7 +221,7 @@ __global__ static void __launch_bounds__(PIECE_THREADS)
     uint32_t key = a.keys[first];
     float sum[W] = {};
 
-    if (c >= a.C)
+    if (c >= a.C || key == NOWHERE)
         return;
     for (unsigned i = first; i < end; i += AHEAD) {
         Vec<X, W> rows[AHEAD];
@@ -271,7 +276,7 @@ __global__ static void __launch_bounds__(ADDERS *WARP)
     float *to = a.table + (size_t)key * a.C + c;
     float sum[W] = {}, total[W] = {};
 
-    if (!goes_on || !begins || key == a.skip)
+    if (!goes_on || !begins || key == a.skip || key == NOWHERE)
         return;
     if (warp == 0 && c < a.C)
         load_floats<float, W>(total, to);
@@ -371,7 +376,9 @@ static void add_slab(struct dt_stream *stream, const Scatter &a, const X *dout)
     }
 }
 
-/* table(., C) F32 += dout(N,C) at keys(N), except at the key `skip`. */
+/* table(., C) F32 += dout(N,C) at keys(N), except at the keys `skip` and -1,
+ * whose bits are above all others.
+ */
 static void scatter_add(struct dt_stream *stream, struct dt_view table,
                         struct dt_view dout, struct dt_view keys, int32_t skip,
                         size_t N, size_t C)
@@ -379,7 +386,7 @@ static void scatter_add(struct dt_stream *stream, struct dt_view table,
     const size_t rows = table.count / C;
     int bits = 1;
 
-    while (bits < 31 && rows > (size_t)1 << bits)
+    while (bits < 31 && rows >= (size_t)1 << bits)
         bits++;
     for (size_t first = 0; first < N; first += SLAB) {
         Scatter a = {};
