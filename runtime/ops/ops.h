@@ -317,7 +317,8 @@ struct dt_ops {
                                enum dt_weight_order order, size_t N, size_t C,
                                size_t OC);
     /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout.
-     * Both may be absent: of frozen weights here and below.
+     * dx may be absent: nothing before the layer is trained. So may the others:
+     * of frozen weights here and below.
      */
     void (*linear_backward)(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dw, struct dt_view db,
@@ -402,7 +403,9 @@ struct dt_ops {
     void (*low_rank_forward)(struct dt_stream *stream, struct dt_view out,
                              struct dt_view x, const struct dt_low_rank *pair,
                              size_t N);
-    /* dx(N,C) += its gradient by dout(N,width); da(R,C), db(OC,R) = or += */
+    /* dx(N,C) += its gradient by dout(N,width), unless it is absent; da(R,C),
+     * db(OC,R) = or +=
+     */
     void (*low_rank_backward)(struct dt_stream *stream, struct dt_view dx,
                               struct dt_view da, struct dt_view db,
                               struct dt_view dout, struct dt_view x,

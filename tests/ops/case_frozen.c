@@ -36,9 +36,14 @@ static void frozen_linear(enum dt_dtype type)
     struct dt_view dout = tensor_of(type, N * OC);
     struct dt_view dx = tensor_of(type, N * C), own = tensor_of(type, N * C);
     struct dt_view db = tensor(OC), own_db = tensor(OC);
+    struct dt_view dw = tensor(C * OC), own_dw = tensor(C * OC);
 
-    ops->linear_backward(NULL, dx, tensor(C * OC), db, dout, x, w,
+    ops->linear_backward(NULL, dx, dw, db, dout, x, w, DT_WEIGHT_OUT_IN, N, C,
+                         OC, false);
+    ops->linear_backward(NULL, NONE, own_dw, own_db, dout, x, w,
                          DT_WEIGHT_OUT_IN, N, C, OC, false);
+    check_same("dw of a layer whose input has no gradient", own_dw, dw);
+    check_same("db of such a layer", own_db, db);
     ops->linear_backward(NULL, own, NONE, NONE, dout, x, w, DT_WEIGHT_OUT_IN, N,
                          C, OC, false);
     check_same("dx of a linear layer", own, dx);

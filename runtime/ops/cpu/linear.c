@@ -119,7 +119,8 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
 {
     (void)stream;
 
-    input_backward(dx, dout, w, order, N, C, OC);
+    if (dx.count != 0)
+        input_backward(dx, dout, w, order, N, C, OC);
     if (dw.count != 0)
         weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)

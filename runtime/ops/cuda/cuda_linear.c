@@ -131,9 +131,12 @@ void dt_cuda_linear_backward(struct dt_stream *stream, struct dt_view dx,
                              struct dt_view w, enum dt_weight_order order,
                              size_t N, size_t C, size_t OC, bool accumulate)
 {
-    struct dt_cuda_matmul mm = backward_matmul(dx, dout, w, order, N, C, OC);
+    struct dt_cuda_matmul mm;
 
     weight_backward(stream, dw, db, dout, x, order, N, C, OC, accumulate);
+    if (dx.count == 0)
+        return;
+    mm = backward_matmul(dx, dout, w, order, N, C, OC);
     dt_cuda_matmul(stream, &mm);
 }
 
