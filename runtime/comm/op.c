@@ -24,8 +24,8 @@ const char *dt_op_name(enum dt_op_kind kind)
 }
 
 static const char *const dtype_names[] = {
-    [DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F16] = "fp16",
-    [DT_I32] = "i32", [DT_I64] = "i64",   [DT_F64] = "f64",
+    [DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F16] = "fp16", [DT_I32] = "i32",
+    [DT_I64] = "i64", [DT_F64] = "f64",   [DT_U8] = "u8",
 };
 
 static void describe(const struct dt_op *op, char *text, size_t bytes)

@@ -34,6 +34,7 @@ cpu_kernels = \
 	runtime/ops/cpu/matmul_few.c \
 	runtime/ops/cpu/matmul_rows.c \
 	runtime/ops/cpu/norm.c \
+	runtime/ops/cpu/patch.c \
 	runtime/ops/cpu/rope.c \
 	runtime/ops/cpu/sample.c \
 	runtime/ops/cpu/tile.c \
@@ -105,6 +106,7 @@ cuda_sources += \
 	runtime/ops/cuda/matmul_tune.c \
 	runtime/ops/cuda/norm.cu \
 	runtime/ops/cuda/parts.cuh \
+	runtime/ops/cuda/patch.cu \
 	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/sample.cu \

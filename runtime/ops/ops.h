@@ -290,6 +290,16 @@ struct dt_ops {
                          struct dt_view x, struct dt_view rows, size_t N,
                          size_t C, size_t M);
 
+    /* out(M,F) = the row rows(m) of pixels(P,W) U8 for each row m, as a tower's
+     * input: each byte is looked up in table(3,256) F32 by its color, rounded,
+     * and repeated for each frame. A row of pixels is (3, W/3), one color after
+     * another, a row of out (3, frames, W/3), so that F = frames W. rows may be
+     * absent: row m is m; a row -1 gives zeros.
+     */
+    void (*patch_rows)(struct dt_stream *stream, struct dt_view out,
+                       struct dt_view pixels, struct dt_view rows,
+                       struct dt_view table, size_t frames, size_t M, size_t W);
+
     /* linear_forward of fewer rows than this give each row the bits that it
      * has alone; 0: they do not.
      */

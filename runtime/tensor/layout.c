@@ -13,6 +13,7 @@ const char *dt_dtype_name(enum dt_dtype dtype)
     static const char *const names[] = {
         [DT_F32] = "F32", [DT_BF16] = "BF16", [DT_F16] = "F16",
         [DT_I32] = "I32", [DT_I64] = "I64",   [DT_F64] = "F64",
+        [DT_U8] = "U8",
     };
     return names[dtype];
 }

@@ -26,12 +26,15 @@ enum dt_dtype {
     DT_I32,
     DT_I64,
     DT_F64,
+    DT_U8,
 };
 
 /* Size of one element in bytes. */
 static inline size_t dt_dtype_bytes(enum dt_dtype dtype)
 {
     switch (dtype) {
+    case DT_U8:
+        return 1;
     case DT_BF16:
     case DT_F16:
         return 2;
@@ -43,7 +46,8 @@ static inline size_t dt_dtype_bytes(enum dt_dtype dtype)
     }
 }
 
-/* The name safetensors uses: "F32", "BF16", "F16", "I32", "I64", "F64". */
+/* The name safetensors uses: "F32", "BF16", "F16", "I32", "I64", "F64", "U8".
+ */
 const char *dt_dtype_name(enum dt_dtype dtype);
 
 struct dt_view {

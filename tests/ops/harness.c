@@ -65,6 +65,8 @@ double element(struct dt_view v, size_t i)
         return (double)dt_bf16_to_f32(((const uint16_t *)data)[i]);
     if (v.dtype == DT_F16)
         return (double)dt_f16_to_f32(((const uint16_t *)data)[i]);
+    if (v.dtype == DT_U8)
+        return (double)((const uint8_t *)data)[i];
     if (v.dtype == DT_I32)
         return (double)dt_view_i32(v)[i];
     if (v.dtype == DT_I64)
@@ -119,6 +121,16 @@ struct dt_view tensor_ids(size_t count, size_t V)
 
     for (size_t i = 0; i < count; i++)
         dt_view_i32(v)[i] = (int32_t)(uniform() * (double)V);
+    return v;
+}
+
+struct dt_view tensor_pixels(size_t count)
+{
+    struct dt_view v = guarded(count, DT_U8);
+    uint8_t *pixels = dt_view_data(v);
+
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = (uint8_t)(uniform() * 256.0);
     return v;
 }
 

@@ -31,6 +31,7 @@ enum { GUARD = 64 };                 /* elements */
 struct dt_view tensor(size_t count); /* F32, random in [-1, 1) */
 struct dt_view tensor_of(enum dt_dtype type, size_t count); /* likewise */
 struct dt_view tensor_ids(size_t count, size_t V); /* random in 0..V-1 */
+struct dt_view tensor_pixels(size_t count);        /* U8, random */
 struct dt_view tensor_rows(size_t B); /* I64, numbers that need 64 bits */
 struct dt_view tensor_bounds(size_t count, const int64_t *bounds); /* I64 */
 struct dt_view tensor_draws(size_t B);         /* F64, random in [0, 1) */
@@ -165,6 +166,7 @@ void test_logprob_of_cross_entropy(void **state);
 void test_logprob_extremes(void **state);
 void test_logprob_without_targets(void **state);
 void test_scatter_rows(void **state);
+void test_patch_rows(void **state);
 void test_score(void **state);
 void test_zero(void **state);
 void test_convert(void **state);

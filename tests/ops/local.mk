@@ -22,6 +22,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_loss.c \
 	tests/ops/case_low_rank.c \
 	tests/ops/case_norm.c \
+	tests/ops/case_patch.c \
 	tests/ops/case_rope.c \
 	tests/ops/case_sample.c \
 	tests/ops/case_score.c \

@@ -34,11 +34,12 @@ static struct dt_layout *two_units(int world)
 
 static void each_data_type_has_its_name(void **state)
 {
-    static const char *const names[] = {"F32", "BF16", "F16",
-                                        "I32", "I64",  "F64"};
+    static const char *const names[] = {"F32", "BF16", "F16", "I32",
+                                        "I64", "F64",  "U8"};
     (void)state;
-    for (enum dt_dtype dtype = DT_F32; dtype <= DT_F64; dtype++)
+    for (enum dt_dtype dtype = DT_F32; dtype <= DT_U8; dtype++)
         assert_string_equal(dt_dtype_name(dtype), names[dtype]);
+    assert_int_equal(dt_dtype_bytes(DT_U8), 1);
 }
 
 static void parameters_are_aligned_and_units_padded(void **state)
