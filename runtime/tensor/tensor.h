@@ -162,9 +162,19 @@ struct dt_batch_sample {
                    or one more, which is then there: that of the last token */
 };
 
+/* A grid of patches that a vision tower sees by itself: an image, or a tile of
+ * one. Its tokens are neighbors in one row and in one document.
+ */
+struct dt_batch_picture {
+    uint32_t height, width; /* patches */
+    size_t first;           /* position n of (B, T) of its first token */
+    size_t tokens;
+};
+
 struct dt_batch {
     size_t B, T;              /* rows, positions in a row */
-    const int32_t *inputs;    /* (B, T) token ids */
+    const int32_t *inputs;    /* (B, T) token ids; -1 at the tokens of pictures,
+                                 which have no embedding */
     const int32_t *targets;   /* (B, T) next token ids, or DT_IGNORE */
     const int32_t *doc_start; /* (B, T) where in the row each position's
                                  document begins: attention sees nothing before
@@ -182,6 +192,11 @@ struct dt_batch {
                               different: a model computes values of them; NULL:
                               none */
     size_t picked_count;
+    /* in the order of `first`; NULL: none */
+    const struct dt_batch_picture *pictures;
+    size_t picture_count;
+    const uint8_t *pixels; /* the patches of all pictures, one after another, as
+                              dt_image_rows makes them */
 };
 
 #ifdef __cplusplus
