@@ -290,6 +290,14 @@ struct dt_ops {
                          struct dt_view x, struct dt_view rows, size_t N,
                          size_t C, size_t M);
 
+    /* out(N,C)[rows(m)] += x[m] for each row m of x(M,C), rounded once: rows
+     * differ, but any may be -1, which is dropped. Its gradient by x is
+     * embedding_forward of the rows of dout.
+     */
+    void (*add_rows)(struct dt_stream *stream, struct dt_view out,
+                     struct dt_view x, struct dt_view rows, size_t N, size_t C,
+                     size_t M);
+
     /* out(M,F) = the row rows(m) of pixels(P,W) U8 for each row m, as a tower's
      * input: each byte is looked up in table(3,256) F32 by its color, rounded,
      * and repeated for each frame. A row of pixels is (3, W/3), one color after

@@ -123,6 +123,14 @@ static void scatter_rows(struct dt_stream *stream, struct dt_view out,
     CALL(scatter_rows, 0.0, at(out), at(x), at(rows), N, C, M);
 }
 
+static void add_rows(struct dt_stream *stream, struct dt_view out,
+                     struct dt_view x, struct dt_view rows, size_t N, size_t C,
+                     size_t M)
+{
+    (void)stream;
+    CALL(add_rows, 0.0, at(out), at(x), at(rows), N, C, M);
+}
+
 static void patch_rows(struct dt_stream *stream, struct dt_view out,
                        struct dt_view pixels, struct dt_view rows,
                        struct dt_view table, size_t frames, size_t M, size_t W)
@@ -462,6 +470,7 @@ struct dt_ops bridge_table = {
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .scatter_rows = scatter_rows,
+    .add_rows = add_rows,
     .patch_rows = patch_rows,
     .linear_forward = linear_forward,
     .linear_add_forward = bridge_linear_add_forward,

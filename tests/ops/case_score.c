@@ -40,6 +40,47 @@ void test_scatter_rows(void **state)
     }
 }
 
+/* Features at the tokens of pictures, and their gradient back; every gap-th
+ * row of x is dropped, 0: none.
+ */
+static void add_case(enum dt_dtype type, size_t N, size_t C, size_t M,
+                     size_t gap)
+{
+    const struct dt_view none = {0};
+    const struct dt_dropout keep = {0};
+    struct dt_view out = tensor_of(type, N * C), x = tensor_of(type, M * C);
+    struct dt_view rows = tensor_ids(M, 1), dx = tensor_of(type, M * C);
+    struct dt_view dout = tensor_of(type, N * C);
+    double *want = doubles(out), *want_dx = zeros(M * C);
+
+    for (size_t m = 0; m < M; m++) { /* from the last row on, every second */
+        const size_t n = N - 1 - 2 * m;
+        const bool dropped = gap > 0 && m % gap == 0;
+        dt_view_i32(rows)[m] = dropped ? -1 : (int32_t)n;
+        for (size_t c = 0; c < C && !dropped; c++) {
+            want[n * C + c] += element(x, m * C + c);
+            want_dx[m * C + c] = element(dout, n * C + c);
+        }
+    }
+    ops->add_rows(NULL, out, x, rows, N, C, M);
+    check_close("out", out, want, 1e-7);
+    ops->embedding_forward(NULL, dx, rows, none, dout, none, M, C, &keep);
+    check_close("dx", dx, want_dx, 0.0);
+}
+
+void test_add_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        add_case(TYPES[i], 1, 1, 1, 0);
+        add_case(TYPES[i], 7, 3, 4, 0);
+        add_case(TYPES[i], 40, 264, 20, 3);
+        add_case(TYPES[i], 5, 2051, 2, 0);
+        add_case(TYPES[i], 300, 64, 130, 2);
+        add_case(TYPES[i], 5, 8, 2, 1);
+    }
+}
+
 struct scored {
     size_t C, M;
     double *x, *w, *dscores;

@@ -166,6 +166,7 @@ void test_logprob_of_cross_entropy(void **state);
 void test_logprob_extremes(void **state);
 void test_logprob_without_targets(void **state);
 void test_scatter_rows(void **state);
+void test_add_rows(void **state);
 void test_patch_rows(void **state);
 void test_score(void **state);
 void test_zero(void **state);

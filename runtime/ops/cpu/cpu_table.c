@@ -17,6 +17,7 @@ const struct dt_ops DT_CPU(ops) = {
     .embedding_forward = DT_CPU(embedding_forward),
     .embedding_backward = DT_CPU(embedding_backward),
     .scatter_rows = DT_CPU(scatter_rows),
+    .add_rows = DT_CPU(add_rows),
     .patch_rows = DT_CPU(patch_rows),
     .few_rows = DT_CPU_FEW_ROWS,
     .some_rows = DT_CPU_SOME_ROWS,

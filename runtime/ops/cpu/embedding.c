@@ -130,3 +130,25 @@ void DT_CPU(scatter_rows)(struct dt_stream *stream, struct dt_view out,
             memcpy(to + (size_t)row * bytes, from + m * bytes, bytes);
     }
 }
+
+void DT_CPU(add_rows)(struct dt_stream *stream, struct dt_view out,
+                      struct dt_view x, struct dt_view rows, size_t N, size_t C,
+                      size_t M)
+{
+    (void)stream;
+    assert(out.count == N * C && x.count == M * C && rows.count == M);
+    assert(out.dtype == x.dtype);
+
+#pragma omp parallel for schedule(static) if (x.count > DT_CPU_SMALL)
+    for (size_t m = 0; m < M; m++) {
+        const int32_t row = dt_view_i32(rows)[m];
+        for (size_t c = 0; c < C && row >= 0; c += DT_CPU_BLOCK) {
+            float sum[DT_CPU_BLOCK], added[DT_CPU_BLOCK];
+            const size_t count = dt_cpu_block(c, C), at = (size_t)row * C + c;
+            float *to = dt_cpu_place(sum, out, at);
+            dt_cpu_read(sum, out, at, count);
+            add_to(to, dt_cpu_read(added, x, m * C + c, count), count);
+            dt_cpu_write(out, at, to, count);
+        }
+    }
+}

@@ -67,6 +67,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(embedding_forward),
     SLOT(embedding_backward),
     SLOT(scatter_rows),
+    SLOT(add_rows),
     SLOT(patch_rows),
     SLOT(linear_forward),
     SLOT(linear_add_forward),

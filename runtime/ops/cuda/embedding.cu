@@ -107,8 +107,8 @@ extern "C" void dt_cuda_embedding_forward(
 
 /* --- rows by number --- */
 
-/* out[rows(m)] = x[m], but nothing at row -1 */
-template <typename X, int W>
+/* out[rows(m)] = x[m], or += with ADD, but nothing at row -1 */
+template <typename X, int W, bool ADD>
 __global__ static void __launch_bounds__(TILE_THREADS)
     scatter_kernel(X *out, const X *x, const int32_t *rows, size_t M,
                    unsigned vecs, unsigned per_row)
@@ -122,19 +122,29 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 #pragma unroll
     for (int i = 0; i < TILE_VECS; i++) {
         unsigned v = tile.first + i * WARP;
-        if (v < vecs)
+        if (v >= vecs)
+            continue;
+        if constexpr (ADD) {
+            float sum[W], added[W];
+            load_floats<X, W>(sum, to + v * W);
+            load_floats<X, W>(added, from + v * W);
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                sum[j] += added[j];
+            store_floats<X, W>(to + v * W, sum);
+        } else {
             store_vec<X, W>(to + v * W, load_vec<X, W>(from + v * W));
+        }
     }
 }
 
-extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
-                                     struct dt_view out, struct dt_view x,
-                                     struct dt_view rows, size_t N, size_t C,
-                                     size_t M)
+template <bool ADD>
+static void launch_scatter(struct dt_stream *stream, struct dt_view out,
+                           struct dt_view x, struct dt_view rows, size_t N,
+                           size_t C, size_t M)
 {
     assert(out.count == N * C && x.count == M * C && rows.count == M);
     assert(out.dtype == x.dtype && C <= INT32_MAX);
-    dt_cuda_zero(stream, out);
     if (x.count == 0)
         return;
     with_type(x.dtype, [&](auto zero) {
@@ -144,11 +154,27 @@ extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
         with_width<X>(
             aligned(C, wide<X>(), sizeof(X), to, from), [&](auto width) {
                 constexpr int W = decltype(width)::value;
-                launch(stream, scatter_kernel<X, W>, tile_blocks(M, C / W),
+                launch(stream, scatter_kernel<X, W, ADD>, tile_blocks(M, C / W),
                        TILE_THREADS, to, from, data_of<const int32_t>(rows), M,
                        (unsigned)(C / W), tiles_of_row(C / W));
             });
     });
+}
+
+extern "C" void dt_cuda_scatter_rows(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view x,
+                                     struct dt_view rows, size_t N, size_t C,
+                                     size_t M)
+{
+    dt_cuda_zero(stream, out);
+    launch_scatter<false>(stream, out, x, rows, N, C, M);
+}
+
+extern "C" void dt_cuda_add_rows(struct dt_stream *stream, struct dt_view out,
+                                 struct dt_view x, struct dt_view rows,
+                                 size_t N, size_t C, size_t M)
+{
+    launch_scatter<true>(stream, out, x, rows, N, C, M);
 }
 
 /* --- backward --- */
