@@ -180,7 +180,7 @@ static void take_head(struct dt_arena *arena, struct dt_acts *acts,
 {
     const struct dt_model_options *options = plan->options;
     size_t C = plan->config->n_embd, V = plan->config->vocab_size;
-    if (!plan->config->scores) {
+    if (V > 0 && !plan->config->scores) {
         size_t count = 0;
         if (!options->decode)
             count = plan->ops->loss_workspace(options->compute,

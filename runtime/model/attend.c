@@ -8,6 +8,8 @@
 static struct dt_attention attention_of(const struct dt_model *m, size_t u)
 {
     const struct dt_model_config *c = &m->config;
+    const struct dt_inputs *inputs = &m->inputs;
+    const bool near = dt_model_window(c, u) > 0 && inputs->near_first.count > 0;
     return (struct dt_attention){
         .B = m->B,
         .T = m->T,
@@ -17,7 +19,8 @@ static struct dt_attention attention_of(const struct dt_model *m, size_t u)
         .window = dt_model_window(c, u),
         .scale = dt_model_attention_scale(c),
         .softcap = (float)c->attention_softcap,
-        .first = m->inputs.doc_start,
+        .first = near ? inputs->near_first : inputs->first,
+        .last = near ? inputs->near_last : inputs->last,
         .dropout = dt_model_dropout(m, c->attn_dropout, u, DT_PLACE_ATTENTION),
     };
 }
@@ -35,6 +38,12 @@ static struct dt_view angles_of(const struct dt_model *m, size_t u)
                          half);
 }
 
+/* Which row of positions turns each pair; absent: there is one. */
+static struct dt_view axes_of(const struct dt_model *m)
+{
+    return m->axes_buf ? dt_view_of(m->axes_buf, DT_I32) : (struct dt_view){0};
+}
+
 /* With norms of each head. */
 static struct dt_rope rope_of(const struct dt_model *m, size_t u)
 {
@@ -45,6 +54,7 @@ static struct dt_rope rope_of(const struct dt_model *m, size_t u)
         .HS = c->head_size,
         .R = dt_model_rotary(c),
         .positions = m->inputs.positions,
+        .axis = axes_of(m),
         .table = angles_of(m, u),
         .norm = dt_model_norm_rule(m),
     };
@@ -158,8 +168,8 @@ static void attention_forward(const struct dt_model *m, size_t u,
         m->ops->kv_store(m->stream, &kv, qkv, m->inputs.places, m->N);
     }
     if (m->cache && m->cache->positions)
-        m->ops->kv_attention(m->stream, b->attention, qkv, m->inputs.positions,
-                             &kv);
+        m->ops->kv_attention(m->stream, b->attention, qkv,
+                             dt_view_slice(m->inputs.positions, 0, m->N), &kv);
     else
         m->ops->attention_forward(m->stream, b->attention, b->lse, qkv,
                                   &attention);

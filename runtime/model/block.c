@@ -28,7 +28,7 @@ static struct dt_role_range params_of(const struct dt_model *m, size_t u,
                                       enum dt_role role)
 {
     struct dt_role_range range = m->roles[role];
-    range.first += m->layout->units[u].first_param;
+    range.first += m->layout->units[m->first_unit + u].first_param;
     return range;
 }
 
@@ -93,8 +93,8 @@ static void low_rank_forward(const struct dt_model *m, size_t u,
 /* Adds to dx, and computes the gradients of the pairs. */
 static void low_rank_backward(const struct dt_model *m, size_t u,
                               enum dt_role role, struct dt_view dx,
-                              struct dt_view dout, struct dt_view x, size_t OC,
-                              bool accumulate)
+                              struct dt_view dout, struct dt_view x, size_t N,
+                              size_t OC, bool accumulate)
 {
     const struct dt_layout *layout = m->options.adapter.layout;
     const struct dt_role_range range = params_of(m, u, role);
@@ -108,7 +108,7 @@ static void low_rank_backward(const struct dt_model *m, size_t u,
             m->ops->low_rank_backward(
                 m->stream, dx, dt_layout_params(layout, &m->grads, a, 1),
                 dt_layout_params(layout, &m->grads, a + 1, 1), dout, x, &pair,
-                m->N, accumulate);
+                N, accumulate);
         }
         first += dt_adapter_sizes_of(&m->config, &m->layout->params[i], 1).OC;
     }
@@ -150,15 +150,13 @@ static size_t qkv_width(const struct dt_model *m)
 
 /* --- linear layers and norms; a bias is the role after its weight --- */
 
-/* out(N, OC) = x(N, C) w + b */
-static void linear_forward(const struct dt_model *m, size_t u,
-                           enum dt_role role, struct dt_view out,
-                           struct dt_view x, size_t C, size_t OC)
+void dt_linear_forward(const struct dt_model *m, size_t u, enum dt_role role,
+                       struct dt_view out, struct dt_view x, size_t N, size_t C,
+                       size_t OC)
 {
     const bool exact = m->options.exact_rows;
-    for (size_t n = 0, rows; n < m->N; n += rows) {
-        const size_t left = m->N - n;
-        rows = exact ? dt_ops_exact_rows(m->ops, x.dtype, left) : left;
+    for (size_t n = 0, rows; n < N; n += rows) {
+        rows = exact ? dt_ops_exact_rows(m->ops, x.dtype, N - n) : N - n;
         const struct dt_view to = dt_view_slice(out, n * OC, rows * OC);
         const struct dt_view from = dt_view_slice(x, n * C, rows * C);
         m->ops->linear_forward(m->stream, to, from, dt_model_weight(m, u, role),
@@ -166,6 +164,13 @@ static void linear_forward(const struct dt_model *m, size_t u,
                                rows, C, OC);
         low_rank_forward(m, u, role, to, from, rows, OC);
     }
+}
+
+static void linear_forward(const struct dt_model *m, size_t u,
+                           enum dt_role role, struct dt_view out,
+                           struct dt_view x, size_t C, size_t OC)
+{
+    dt_linear_forward(m, u, role, out, x, m->N, C, OC);
 }
 
 /* The place for the gradient of the bias that follows `role`: absent if it is
@@ -216,17 +221,24 @@ static void last_linear_forward(const struct dt_model *m, size_t u,
     low_rank_forward(m, u, role, sum, x, m->N, C);
 }
 
-/* dx(N, C) and the gradients of w and b from dout(N, OC) */
+void dt_linear_backward(const struct dt_model *m, size_t u, enum dt_role role,
+                        struct dt_view dx, struct dt_view dout,
+                        struct dt_view x, size_t N, size_t C, size_t OC,
+                        bool accumulate)
+{
+    m->ops->linear_backward(m->stream, dx, dt_model_grad(m, u, role),
+                            bias_grad(m, u, role, dout, accumulate), dout, x,
+                            dt_model_weight(m, u, role), weight_order(m), N, C,
+                            OC, accumulate);
+    low_rank_backward(m, u, role, dx, dout, x, N, OC, accumulate);
+}
+
 static void linear_backward(const struct dt_model *m, size_t u,
                             enum dt_role role, struct dt_view dx,
                             struct dt_view dout, struct dt_view x, size_t C,
                             size_t OC, bool accumulate)
 {
-    m->ops->linear_backward(m->stream, dx, dt_model_grad(m, u, role),
-                            bias_grad(m, u, role, dout, accumulate), dout, x,
-                            dt_model_weight(m, u, role), weight_order(m), m->N,
-                            C, OC, accumulate);
-    low_rank_backward(m, u, role, dx, dout, x, OC, accumulate);
+    dt_linear_backward(m, u, role, dx, dout, x, m->N, C, OC, accumulate);
 }
 
 /* Only LayerNorm has a bias. */
@@ -249,10 +261,22 @@ static void norm_rows_forward(const struct dt_model *m, size_t u,
                          dt_model_norm_rule(m), count, m->config.n_embd);
 }
 
-static void norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
-                         const struct dt_norm *norm, struct dt_view x)
+void dt_norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
+                     const struct dt_norm *norm, struct dt_view x)
 {
     norm_rows_forward(m, u, role, norm, x, 0, m->N);
+}
+
+struct dt_view dt_block_output(struct dt_model *m, size_t u)
+{
+    const bool last = u == m->config.n_layer;
+    if (u == 0)
+        return m->blocks[0].x;
+    if (adds_residual(m))
+        return last ? m->acts.top : m->blocks[u].x;
+    m->ops->combine(m->stream, m->acts.top, m->blocks[u - 1].x_mid, 1.0f,
+                    m->acts.branch, 1.0f);
+    return m->acts.top;
 }
 
 void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
@@ -327,7 +351,7 @@ static void branch_forward(const struct dt_model *m, size_t u,
 {
     const struct dt_norm post = {.out = m->acts.branch, .rstd = rstd};
     if (m->family->post_norm)
-        norm_forward(m, u, role, &post, raw);
+        dt_norm_forward(m, u, role, &post, raw);
     if (m->scales.branch != 1.0f)
         m->ops->combine(m->stream, post.out, post.out, m->scales.branch,
                         (struct dt_view){0}, 0.0f);
@@ -342,7 +366,7 @@ static void activation_forward(const struct dt_model *m, size_t u)
         m->ops->glu_forward(m->stream, b->act, b->fc, m->config.gate, m->N,
                             m->config.n_inner);
     else
-        m->ops->activation_forward(m->stream, b->act, b->fc, DT_GELU_TANH);
+        m->ops->activation_forward(m->stream, b->act, b->fc, m->config.gate);
 }
 
 /* fc and its activation. GELU is fused only if the result is saved: a fused
@@ -357,7 +381,7 @@ static void mlp_up(const struct dt_model *m, size_t u)
         m->ops->linear_activation_forward(
             m->stream, b->act, b->fc, b->norm_2.out,
             dt_model_weight(m, u, DT_FC_W), dt_model_weight(m, u, DT_FC_W + 1),
-            weight_order(m), DT_GELU_TANH, m->N, C, I);
+            weight_order(m), m->config.gate, m->N, C, I);
         return;
     }
     linear_forward(m, u, DT_FC_W, b->fc, branch_input(m, &b->norm_2, b->x_mid),
@@ -385,13 +409,13 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
         linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
                         accumulate);
         m->ops->activation_backward(m->stream, a->d_act, a->d_act, b->fc,
-                                    DT_GELU_TANH);
+                                    m->config.gate);
         return a->d_act;
     }
     m->ops->linear_activation_backward(
         m->stream, a->d_act, dt_model_grad(m, u, DT_PROJ_W),
         bias_grad(m, u, DT_PROJ_W, d_out, accumulate), d_out, b->act, b->fc,
-        dt_model_weight(m, u, DT_PROJ_W), weight_order(m), DT_GELU_TANH, m->N,
+        dt_model_weight(m, u, DT_PROJ_W), weight_order(m), m->config.gate, m->N,
         I, C, accumulate);
     return a->d_act;
 }
@@ -425,7 +449,7 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute)
         residual_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x, b[-1].x_mid,
                          &below);
     else if (m->family->pre_norm)
-        norm_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x);
+        dt_norm_forward(m, u, DT_NORM_1_W, &b->norm_1, b->x);
 
     attention_branch(m, u);
 
@@ -476,7 +500,7 @@ static void restore_norm(const struct dt_model *m, size_t u, enum dt_role role,
                          const struct dt_norm *norm, struct dt_view x)
 {
     if (m->family->pre_norm && !m->options.save_activations)
-        norm_forward(m, u, role, norm, x);
+        dt_norm_forward(m, u, role, norm, x);
 }
 
 /* Adds to d_stream the gradient through the input of a branch; that of the

@@ -111,6 +111,8 @@ static bool parse_text(struct dt_model_config *config,
         return false;
     if (own)
         take_root(config, family, root, problems);
+    config->logits_softcap = 0; /* what transformers does to logits it does in */
+    config->logits_scaling = 1; /* the class of the language model by itself */
     return true;
 }
 

@@ -87,15 +87,18 @@ static float round_to(double x, enum dt_dtype type)
 struct dt_model_scales dt_model_scales_of(const struct dt_model_config *config,
                                           enum dt_dtype compute)
 {
-    struct dt_model_scales scales = {1.0f, 1.0f, 1.0f};
-    if (config->family->scaled_embedding)
+    const struct dt_family *family = config->family;
+    struct dt_model_scales scales = {.embedding = 1.0f,
+                                     .features = family->scales_features,
+                                     .branch = 1.0f,
+                                     .logits = 1.0f};
+    if (family->scaled_embedding)
         scales.embedding = round_to(sqrt((double)config->n_embd), compute);
-    if (config->family->multipliers)
-        scales = (struct dt_model_scales){
-            (float)config->embedding_multiplier,
-            (float)config->residual_multiplier,
-            (float)(1.0 / config->logits_scaling),
-        };
+    if (family->multipliers) {
+        scales.embedding = (float)config->embedding_multiplier;
+        scales.branch = (float)config->residual_multiplier;
+        scales.logits = (float)(1.0 / config->logits_scaling);
+    }
     return scales;
 }
 

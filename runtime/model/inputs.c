@@ -6,85 +6,121 @@
 
 #include "model/model_impl.h"
 
-enum { ALIGN = 256, ARRAYS = 5, PICKED = 2 }; /* arrays of N I32 */
+enum { ALIGN = 256, ARRAYS = 4, PICKED = 2 }; /* arrays of N I32 */
 
-static size_t align_bytes(size_t bytes)
+/* --- arrays on the device --- */
+
+size_t dt_staged_bytes(size_t bytes)
 {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+int dt_staged_init(struct dt_staged *staged, const struct dt_exec *exec,
+                   size_t bytes, const char *what, struct dt_error *err)
+{
+    *staged = (struct dt_staged){.exec = *exec, .bytes = bytes};
+    staged->buf = dt_buffer_create(exec->device, bytes, what, err);
+    if (!staged->buf)
+        return -1;
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++)
+        if (exec->device->allocate_staging(bytes, &staged->slots[i].data, err) <
+                0 ||
+            exec->device->event_create(&staged->slots[i].copied, err) < 0)
+            return dt_error_prefix(err, "%s", what);
+    return 0;
+}
+
+void dt_staged_fini(struct dt_staged *staged)
+{
+    for (size_t i = 0; i < DT_MODEL_BATCHES; i++) {
+        if (staged->slots[i].copied)
+            staged->exec.device->event_destroy(staged->slots[i].copied);
+        if (staged->slots[i].data)
+            staged->exec.device->release_staging(staged->slots[i].data,
+                                                 staged->bytes);
+    }
+    dt_buffer_destroy(staged->buf);
+}
+
+int dt_staged_begin(struct dt_staged *staged, struct dt_upload *upload,
+                    struct dt_error *err)
+{
+    const size_t slot = staged->uploads % DT_MODEL_BATCHES;
+    *upload = (struct dt_upload){staged->buf, staged->slots[slot].data, 0};
+    return dt_event_wait(staged->exec.device, staged->slots[slot].copied, err);
+}
+
+void *dt_upload_reserve(struct dt_upload *upload, size_t count,
+                        enum dt_dtype dtype, struct dt_view *view)
+{
+    const size_t size = dt_dtype_bytes(dtype);
+    void *here = upload->host + upload->used;
+    *view = (struct dt_view){0};
+    if (count == 0)
+        return NULL;
+    *view = (struct dt_view){upload->buf, upload->used / size, count, dtype};
+    upload->used += dt_staged_bytes(count * size);
+    return here;
+}
+
+struct dt_view dt_upload_copy(struct dt_upload *upload, const void *data,
+                              size_t count, enum dt_dtype dtype)
+{
+    struct dt_view view = {0};
+    if (data && count > 0)
+        memcpy(dt_upload_reserve(upload, count, dtype, &view), data,
+               count * dt_dtype_bytes(dtype));
+    return view;
+}
+
+int dt_staged_finish(struct dt_staged *staged, const struct dt_upload *upload,
+                     struct dt_error *err)
+{
+    const struct dt_device *device = staged->exec.device;
+    const size_t slot = staged->uploads++ % DT_MODEL_BATCHES;
+    if (device->copy(staged->exec.stream, staged->buf->data, upload->host,
+                     upload->used, err) < 0)
+        return -1;
+    return device->event_record(staged->slots[slot].copied, staged->exec.stream,
+                                err);
+}
+
+/* --- a batch --- */
+
 size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
 {
-    return align_bytes(limits->B * sizeof(int64_t)) +
-           (limits->picks ? ARRAYS + PICKED : ARRAYS) *
-               align_bytes(limits->N * sizeof(int32_t)) +
-           align_bytes(limits->table * sizeof(int32_t));
+    const size_t arrays = ARRAYS + limits->axes + (limits->picks ? PICKED : 0);
+    return dt_staged_bytes(limits->B * sizeof(int64_t)) +
+           arrays * dt_staged_bytes(limits->N * sizeof(int32_t)) +
+           dt_staged_bytes(limits->table * sizeof(int32_t));
 }
 
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
                    const struct dt_inputs_limits *limits, struct dt_error *err)
 {
-    *inputs = (struct dt_inputs){
-        .exec = *exec, .limits = *limits, .bytes = dt_inputs_bytes(limits)};
-    inputs->buf = dt_buffer_create(exec->device, inputs->bytes, "batches", err);
-    if (!inputs->buf)
-        return -1;
-    for (size_t i = 0; i < DT_MODEL_BATCHES; i++)
-        if (exec->device->allocate_staging(inputs->bytes,
-                                           &inputs->staging[i].data, err) < 0 ||
-            exec->device->event_create(&inputs->staging[i].copied, err) < 0)
-            return dt_error_prefix(err, "batches");
-    return 0;
+    *inputs = (struct dt_inputs){.limits = *limits};
+    return dt_staged_init(&inputs->staged, exec, dt_inputs_bytes(limits),
+                          "batches", err);
 }
 
 void dt_inputs_fini(struct dt_inputs *inputs)
 {
-    for (size_t i = 0; i < DT_MODEL_BATCHES; i++) {
-        if (inputs->staging[i].copied)
-            inputs->exec.device->event_destroy(inputs->staging[i].copied);
-        if (inputs->staging[i].data)
-            inputs->exec.device->release_staging(inputs->staging[i].data,
-                                                 inputs->bytes);
-    }
-    dt_buffer_destroy(inputs->buf);
-}
-
-/* A batch being assembled in staging memory; offsets on the device are equal.
- */
-struct upload {
-    struct dt_inputs *inputs;
-    char *host;
-    size_t used; /* bytes */
-};
-
-/* Appends an array, unless it is NULL. Returns its view on the device. */
-static struct dt_view append_array(struct upload *upload, const void *data,
-                                   size_t count, enum dt_dtype dtype)
-{
-    size_t size = dt_dtype_bytes(dtype);
-    struct dt_view v = {upload->inputs->buf, upload->used / size, count, dtype};
-    if (!data)
-        return (struct dt_view){0};
-    if ((const char *)data != upload->host + upload->used)
-        memcpy(upload->host + upload->used, data, count * size);
-    upload->used += align_bytes(count * size);
-    return v;
+    dt_staged_fini(&inputs->staged);
 }
 
 /* The picked tokens, and the targets of these. They come last: recorded graphs
  * have the addresses of all other arrays, which depend on B and T alone, while
  * the number of picked tokens is each batch's own.
  */
-static void append_picked(struct upload *upload, const struct dt_batch *batch)
+static void append_picked(struct dt_inputs *inputs, struct dt_upload *upload,
+                          const struct dt_batch *batch)
 {
-    struct dt_inputs *inputs = upload->inputs;
-    size_t count = batch->picked_count;
-    inputs->picked = append_array(upload, batch->picked, count, DT_I32);
-    int32_t *targets = (int32_t *)(upload->host + upload->used);
+    const size_t count = batch->picked_count;
+    inputs->picked = dt_upload_copy(upload, batch->picked, count, DT_I32);
+    int32_t *targets =
+        dt_upload_reserve(upload, count, DT_I32, &inputs->picked_targets);
     for (size_t i = 0; i < count; i++)
         targets[i] = batch->targets[batch->picked[i]];
-    inputs->picked_targets =
-        append_array(upload, count > 0 ? targets : NULL, count, DT_I32);
 }
 
 /* Positions count from the start of a document. */
@@ -93,6 +129,49 @@ static void set_positions(int32_t *positions, const struct dt_batch *batch)
     for (size_t n = 0; n < batch->B * batch->T; n++) {
         int32_t t = (int32_t)(n % batch->T);
         positions[n] = t - (batch->doc_start ? batch->doc_start[n] : 0);
+    }
+}
+
+/* The tokens of a picture have the place at which it begins, and add to it how
+ * far down and across they are; the text goes on behind its longer side (Wang
+ * et al., "Qwen2-VL", arXiv 2409.12191, sec. 2.1). Returns the next place.
+ */
+static int32_t place_picture(int32_t *positions, size_t N, int32_t at,
+                             const struct dt_batch_picture *picture,
+                             size_t merge)
+{
+    const size_t height = picture->height / merge;
+    const size_t width = picture->width / merge;
+    for (size_t i = 0; i < picture->tokens; i++) {
+        const size_t n = picture->first + i;
+        positions[n] = at;
+        positions[N + n] = at + (int32_t)(i / width);
+        positions[2 * N + n] = at + (int32_t)(i % width);
+    }
+    return at + (int32_t)(height > width ? height : width);
+}
+
+/* Positions (3, N) on three axes. */
+static void set_axes(int32_t *positions, const struct dt_batch *batch,
+                     size_t merge)
+{
+    const size_t N = batch->B * batch->T;
+    const struct dt_batch_picture *next = batch->pictures;
+    const struct dt_batch_picture *end = next + batch->picture_count;
+    int32_t at = 0;
+    for (size_t n = 0; n < N;) {
+        const int32_t t = (int32_t)(n % batch->T);
+        if (t == (batch->doc_start ? batch->doc_start[n] : 0))
+            at = 0;
+        if (next < end && next->first == n) {
+            at = place_picture(positions, N, at, next, merge);
+            n += next++->tokens;
+            continue;
+        }
+        for (size_t axis = 0; axis < 3; axis++)
+            positions[axis * N + n] = at;
+        at++;
+        n++;
     }
 }
 
@@ -116,15 +195,14 @@ static size_t table_count(const struct dt_cache *cache, size_t N)
     return cache && cache->table ? N * cache->blocks : 0;
 }
 
-static void append_cache(struct upload *upload, const struct dt_cache *cache,
-                         size_t N)
+static void append_cache(struct dt_inputs *inputs, struct dt_upload *upload,
+                         const struct dt_cache *cache, size_t N)
 {
-    struct dt_inputs *inputs = upload->inputs;
-    size_t count = table_count(cache, N);
+    const size_t count = table_count(cache, N);
     inputs->places =
-        append_array(upload, cache ? cache->places : NULL, N, DT_I32);
+        dt_upload_copy(upload, cache ? cache->places : NULL, N, DT_I32);
     inputs->table =
-        append_array(upload, count > 0 ? cache->table : NULL, count, DT_I32);
+        dt_upload_copy(upload, cache ? cache->table : NULL, count, DT_I32);
 }
 
 static int check_limits(const struct dt_inputs *inputs,
@@ -151,34 +229,42 @@ static int check_limits(const struct dt_inputs *inputs,
     return 0;
 }
 
+/* The positions of a batch, unless a cache has them. */
+static void append_positions(struct dt_inputs *inputs, struct dt_upload *upload,
+                             const struct dt_batch *batch,
+                             const struct dt_cache *cache)
+{
+    const struct dt_inputs_limits *limits = &inputs->limits;
+    const size_t N = batch->B * batch->T;
+    int32_t *own =
+        dt_upload_reserve(upload, limits->axes * N, DT_I32, &inputs->positions);
+    if (cache && cache->positions) {
+        for (size_t axis = 0; axis < limits->axes; axis++)
+            memcpy(own + axis * N, cache->positions, N * sizeof(*own));
+        return;
+    }
+    if (limits->axes > 1)
+        set_axes(own, batch, limits->merge);
+    else
+        set_positions(own, batch);
+    if (limits->longest > 0)
+        move_long_documents(own, N, limits->longest, limits->angles);
+}
+
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err)
 {
-    const struct dt_device *device = inputs->exec.device;
-    size_t slot = inputs->uploads++ % DT_MODEL_BATCHES, N = batch->B * batch->T;
-    struct upload upload = {inputs, inputs->staging[slot].data, 0};
-    const int32_t *positions = cache ? cache->positions : NULL;
+    const size_t N = batch->B * batch->T;
+    struct dt_upload upload;
     if (check_limits(inputs, batch, cache, err) < 0 ||
-        dt_event_wait(device, inputs->staging[slot].copied, err) < 0)
+        dt_staged_begin(&inputs->staged, &upload, err) < 0)
         return -1;
-    inputs->rows = append_array(&upload, batch->rows, batch->B, DT_I64);
-    inputs->ids = append_array(&upload, batch->inputs, N, DT_I32);
-    inputs->targets = append_array(&upload, batch->targets, N, DT_I32);
-    inputs->doc_start = append_array(&upload, batch->doc_start, N, DT_I32);
-    append_cache(&upload, cache, N);
-    if (!positions) {
-        int32_t *own = (int32_t *)(upload.host + upload.used);
-        set_positions(own, batch);
-        if (inputs->limits.longest > 0)
-            move_long_documents(own, N, inputs->limits.longest,
-                                inputs->limits.angles);
-        positions = own;
-    }
-    inputs->positions = append_array(&upload, positions, N, DT_I32);
-    append_picked(&upload, batch);
-    if (device->copy(inputs->exec.stream, inputs->buf->data, upload.host,
-                     upload.used, err) < 0)
-        return -1;
-    return device->event_record(inputs->staging[slot].copied,
-                                inputs->exec.stream, err);
+    inputs->rows = dt_upload_copy(&upload, batch->rows, batch->B, DT_I64);
+    inputs->ids = dt_upload_copy(&upload, batch->inputs, N, DT_I32);
+    inputs->targets = dt_upload_copy(&upload, batch->targets, N, DT_I32);
+    inputs->first = dt_upload_copy(&upload, batch->doc_start, N, DT_I32);
+    append_cache(inputs, &upload, cache, N);
+    append_positions(inputs, &upload, batch, cache);
+    append_picked(inputs, &upload, batch);
+    return dt_staged_finish(&inputs->staged, &upload, err);
 }

@@ -42,6 +42,8 @@ static struct dt_inputs_limits limits_of(const struct dt_model_config *config,
         .table = options->table,
         .longest = dt_model_two_lengths(config) ? config->rope_original : 0,
         .angles = rope_rows(options),
+        .axes = dt_rope_axes(config),
+        .merge = config->vision ? config->vision->merge : 1,
     };
 }
 
@@ -53,6 +55,13 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
     size_t bytes = dt_model_memory_bytes(config, ops, options);
     size_t angles = dt_rope_tables(config) * rope_count(config, options);
     size_t others = dt_inputs_bytes(&limits) + angles * sizeof(float);
+    if (config->vision) {
+        const struct dt_tower_for tower = {config->vision, options,
+                                           config->n_embd};
+        if (__builtin_add_overflow(others, dt_tower_bytes(&tower, ops),
+                                   &others))
+            return SIZE_MAX;
+    }
     if (bytes == SIZE_MAX || __builtin_add_overflow(bytes, others, &bytes))
         return SIZE_MAX;
     return bytes;
@@ -74,6 +83,30 @@ static int plan_acts(struct dt_model *m, size_t B, size_t T,
     return 0;
 }
 
+/* Copies `count` elements of 4 bytes to a buffer of the device. */
+static int upload_constants(struct dt_model *m, struct dt_buffer **buf,
+                            const void *data, size_t count, const char *what,
+                            struct dt_error *err)
+{
+    *buf = dt_buffer_create(m->exec.device, count * sizeof(float), what, err);
+    if (!*buf)
+        return -1;
+    return m->exec.device->copy(m->stream, (*buf)->data, data,
+                                count * sizeof(float), err);
+}
+
+/* Which axis of positions turns each pair of a head. */
+static int upload_axes(struct dt_model *m, struct dt_error *err)
+{
+    int32_t axes[DT_MAX_HEAD_SIZE / 2];
+    const size_t pairs = dt_model_rotary(&m->config) / 2;
+    if (dt_rope_axes(&m->config) == 1)
+        return 0;
+    for (size_t j = 0; j < pairs; j++)
+        axes[j] = (int32_t)dt_rope_axis(&m->config, j);
+    return upload_constants(m, &m->axes_buf, axes, pairs, "axes", err);
+}
+
 /* Computes the tables of RoPE's angles and copies them to the device. */
 static int upload_rope(struct dt_model *m, struct dt_error *err)
 {
@@ -81,20 +114,16 @@ static int upload_rope(struct dt_model *m, struct dt_error *err)
     size_t tables = dt_rope_tables(&m->config);
     if (tables * count == 0)
         return 0;
-    m->rope_buf = dt_buffer_create(
-        m->exec.device, tables * count * sizeof(float), "angles", err);
-    if (!m->rope_buf)
-        return -1;
     float *angles = malloc(tables * count * sizeof(*angles));
     if (!angles)
         return dt_error_set(err, EX_OSERR, "out of memory");
     for (size_t i = 0; i < tables; i++)
         dt_rope_table(&m->config, i, angles + i * count,
                       rope_rows(&m->options));
-    int result = m->exec.device->copy(m->stream, m->rope_buf->data, angles,
-                                      tables * count * sizeof(*angles), err);
+    int result = upload_constants(m, &m->rope_buf, angles, tables * count,
+                                  "angles", err);
     free(angles);
-    return result;
+    return result < 0 ? -1 : upload_axes(m, err);
 }
 
 static int allocate_host(struct dt_model *m, struct dt_error *err)
@@ -113,10 +142,7 @@ static int allocate_host(struct dt_model *m, struct dt_error *err)
 static int allocate_model(struct dt_model *m, struct dt_error *err)
 {
     const struct dt_model_options *options = &m->options;
-    struct dt_inputs_limits limits = limits_of(&m->config, options);
     size_t bytes = dt_model_memory_bytes(&m->config, m->ops, options);
-    if (dt_inputs_init(&m->inputs, &m->exec, &limits, err) < 0)
-        return -1;
     m->buf = options->memory
                  ? options->memory
                  : dt_buffer_create(m->exec.device, bytes, "activations", err);
@@ -128,13 +154,11 @@ static int allocate_model(struct dt_model *m, struct dt_error *err)
     return upload_rope(m, err);
 }
 
-struct dt_model *dt_model_create(const struct dt_model_config *config,
-                                 const struct dt_layout *layout,
-                                 const struct dt_exec *exec,
-                                 struct dt_places weights,
-                                 struct dt_places grads,
-                                 const struct dt_model_options *options,
-                                 struct dt_error *err)
+struct dt_model *dt_model_create_part(
+    const struct dt_model_config *config, const struct dt_vision_config *vision,
+    const struct dt_layout *layout, const struct dt_exec *exec,
+    struct dt_places weights, struct dt_places grads,
+    const struct dt_model_options *options, struct dt_error *err)
 {
     const bool adapts = options->adapter.r > 0;
     struct dt_model *m = calloc(1, sizeof(*m));
@@ -162,12 +186,37 @@ struct dt_model *dt_model_create(const struct dt_model_config *config,
                            .trained = options->adapter.weights,
                            .adapter_on = adapts,
                            .adapted = adapted,
-                           .blocks = blocks};
+                           .blocks = blocks,
+                           .first_unit = dt_model_first_unit(config)};
     m->config.text = NULL;
     if (adapts)
         dt_adapter_find(options->adapter.layout, layout, adapted);
-    dt_params_find(config, NULL, m->roles);
+    dt_params_find(config, vision, m->roles);
     if (allocate_model(m, err) < 0) {
+        dt_model_destroy(m);
+        return NULL;
+    }
+    return m;
+}
+
+struct dt_model *dt_model_create(const struct dt_model_config *config,
+                                 const struct dt_layout *layout,
+                                 const struct dt_exec *exec,
+                                 struct dt_places weights,
+                                 struct dt_places grads,
+                                 const struct dt_model_options *options,
+                                 struct dt_error *err)
+{
+    const struct dt_inputs_limits limits = limits_of(config, options);
+    const struct dt_tower_for tower = {config->vision, options, config->n_embd};
+    struct dt_model *m = dt_model_create_part(config, NULL, layout, exec,
+                                              weights, grads, options, err);
+    if (!m)
+        return NULL;
+    if (config->vision)
+        m->tower = dt_tower_create(&tower, layout, exec, weights, grads, err);
+    if ((config->vision && !m->tower) ||
+        dt_inputs_init(&m->inputs, exec, &limits, err) < 0) {
         dt_model_destroy(m);
         return NULL;
     }
@@ -178,11 +227,13 @@ void dt_model_destroy(struct dt_model *m)
 {
     if (!m)
         return;
+    dt_tower_destroy(m->tower);
     dt_inputs_fini(&m->inputs);
     if (m->inputs_host)
         m->exec.device->release_staging(m->inputs_host, m->inputs_host_bytes);
     if (!m->options.memory)
         dt_buffer_destroy(m->buf);
+    dt_buffer_destroy(m->axes_buf);
     dt_buffer_destroy(m->rope_buf);
     free(m->adapted);
     free(m->blocks);
@@ -197,7 +248,9 @@ static int copy_of(const struct dt_model *m, size_t u, enum dt_role role)
     const struct dt_role_range range = m->roles[role];
     if (!m->adapted || range.count != 1)
         return -1;
-    return m->adapted[m->layout->units[u].first_param + range.first].copy;
+    return m
+        ->adapted[m->layout->units[m->first_unit + u].first_param + range.first]
+        .copy;
 }
 
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
@@ -207,7 +260,8 @@ struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
     if (copy >= 0)
         return dt_layout_params(m->options.adapter.layout, &m->trained,
                                 (size_t)copy, 1);
-    return dt_params_view(m->layout, &m->weights, u, m->roles[role]);
+    return dt_params_view(m->layout, &m->weights, m->first_unit + u,
+                          m->roles[role]);
 }
 
 /* Frozen weights have none. */
@@ -220,7 +274,15 @@ struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                                 (size_t)copy, 1);
     if (m->adapted)
         return (struct dt_view){0};
-    return dt_params_view(m->layout, &m->grads, u, m->roles[role]);
+    return dt_params_view(m->layout, &m->grads, m->first_unit + u,
+                          m->roles[role]);
+}
+
+struct dt_view dt_model_unit_grads(const struct dt_model *m, size_t u)
+{
+    const struct dt_layout *layout =
+        m->adapted ? m->options.adapter.layout : m->layout;
+    return dt_layout_unit(layout, &m->grads, m->first_unit + u);
 }
 
 struct dt_buffer *dt_model_memory(const struct dt_model *m)
@@ -231,6 +293,8 @@ struct dt_buffer *dt_model_memory(const struct dt_model *m)
 void dt_model_use(struct dt_model *m, struct dt_places weights)
 {
     m->weights = weights;
+    if (m->tower)
+        dt_model_use(m->tower->model, weights);
 }
 
 void dt_model_use_adapter(struct dt_model *m, const struct dt_places *weights)
@@ -238,6 +302,8 @@ void dt_model_use_adapter(struct dt_model *m, const struct dt_places *weights)
     m->adapter_on = weights;
     if (weights)
         m->trained = *weights;
+    if (m->tower)
+        dt_model_use_adapter(m->tower->model, weights);
 }
 
 struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m)
@@ -258,15 +324,25 @@ struct dt_dropout dt_model_dropout(const struct dt_model *m, double rate,
     };
 }
 
+int dt_model_bind_rows(struct dt_model *m, size_t B, size_t T, bool train,
+                       struct dt_error *err)
+{
+    if (plan_acts(m, B, T, err) < 0)
+        return -1;
+    m->B = B;
+    m->T = T;
+    m->N = B * T;
+    m->train = train;
+    return 0;
+}
+
 int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
                   struct dt_error *err)
 {
-    if (plan_acts(m, batch->B, batch->T, err) < 0)
+    if (dt_model_bind_rows(m, batch->B, batch->T, train, err) < 0)
         return -1;
-    m->B = batch->B;
-    m->T = batch->T;
-    m->N = batch->B * batch->T;
-    m->train = train;
+    if (m->tower && dt_tower_bind(m->tower, batch, train, err) < 0)
+        return -1;
     return dt_inputs_upload(&m->inputs, batch, m->cache, err);
 }
 
@@ -298,7 +374,7 @@ size_t dt_model_host_bytes(const struct dt_model_config *config,
                : bytes;
 }
 
-/* The place where the input of block u waits; NULL: it need not. */
+/* The place where the input of block u of the text waits; NULL: it need not. */
 static void *waiting_place(const struct dt_model *m, size_t u)
 {
     if (!m->inputs_host || !m->train || u == 0 ||
@@ -310,7 +386,9 @@ static void *waiting_place(const struct dt_model *m, size_t u)
 static int move_input(struct dt_model *m, size_t u, bool back,
                       struct dt_error *err)
 {
-    void *there = waiting_place(m, u);
+    void *there = NULL;
+    if (u >= m->first_unit)
+        there = waiting_place(m, u -= m->first_unit);
     if (!there)
         return 0;
     struct dt_view x = m->blocks[u - 1].x;

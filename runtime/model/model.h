@@ -74,7 +74,7 @@ struct dt_model_config {
     bool value_head; /* the model also has a head like that of a reward model: a
                         number for each position */
     bool qkv_bias, out_bias, mlp_bias;
-    enum dt_activation gate; /* of the MLP; not of GPT-2 */
+    enum dt_activation gate; /* of the MLP */
 
     /* positions; not of GPT-2, which learns them */
     double rope_theta;
@@ -327,6 +327,9 @@ struct dt_model_adapter {
 struct dt_model_options {
     size_t B, T;              /* largest batch, ... */
     size_t patches, pictures; /* ... and the most that its pictures have */
+    const float *colors;      /* (3, 256) what the bytes of a color become, of a
+                                 model      with a tower; dt_image_table */
+    size_t lowest;            /* the lowest unit that is trained */
     enum dt_dtype compute;    /* of weights and activations */
     bool train;               /* with backward passes */
     bool documents;        /* plan for batches with doc_start; not a promise */

@@ -92,6 +92,12 @@ size_t dt_rope_tables(const struct dt_model_config *config);
 double dt_rope_frequency(const struct dt_model_config *config, size_t table,
                          size_t j);
 
+/* Rows of positions: each turns some pairs of a head. */
+size_t dt_rope_axes(const struct dt_model_config *config);
+
+/* The row that turns pair j. */
+size_t dt_rope_axis(const struct dt_model_config *config, size_t j);
+
 /* angles(positions, R): R/2 cosines and R/2 sines of each position. */
 void dt_rope_table(const struct dt_model_config *config, size_t table,
                    float *angles, size_t positions);
@@ -101,6 +107,51 @@ void dt_rope_table(const struct dt_model_config *config, size_t table,
  * A batch is uploaded in one copy, from staging memory that is filled while the
  * copy of the previous batch may still run.
  */
+
+/* Arrays on the device, and staging memory for the next ones. */
+struct dt_staged {
+    struct dt_exec exec;
+    size_t bytes;
+    struct dt_buffer *buf; /* on the device */
+    struct {
+        void *data;
+        struct dt_event *copied; /* then data may be overwritten */
+    } slots[DT_MODEL_BATCHES];
+    unsigned uploads;
+};
+
+/* Bytes of an array of so many bytes in one of these. */
+size_t dt_staged_bytes(size_t bytes);
+
+/* Allocates `bytes`. -1: EX_OSERR; dt_staged_fini in any case. */
+int dt_staged_init(struct dt_staged *staged, const struct dt_exec *exec,
+                   size_t bytes, const char *what, struct dt_error *err);
+void dt_staged_fini(struct dt_staged *staged);
+
+/* Arrays being assembled in staging memory; offsets on the device are equal. */
+struct dt_upload {
+    struct dt_buffer *buf;
+    char *host;
+    size_t used; /* bytes */
+};
+
+/* Waits for staging memory. -1, here and below: the device failed. */
+int dt_staged_begin(struct dt_staged *staged, struct dt_upload *upload,
+                    struct dt_error *err);
+
+/* The memory of the next array, which the caller fills, and its view on the
+ * device. NULL, and an absent view, if count is 0.
+ */
+void *dt_upload_reserve(struct dt_upload *upload, size_t count,
+                        enum dt_dtype dtype, struct dt_view *view);
+
+/* The same, filled with data, unless that is NULL: then it is absent. */
+struct dt_view dt_upload_copy(struct dt_upload *upload, const void *data,
+                              size_t count, enum dt_dtype dtype);
+
+/* Queues the copy of all arrays. */
+int dt_staged_finish(struct dt_staged *staged, const struct dt_upload *upload,
+                     struct dt_error *err);
 
 /* A decoder's cache of keys and values, and where in it those of a batch are.
  */
@@ -121,27 +172,25 @@ struct dt_inputs_limits {
     size_t longest; /* longer documents have the second table of RoPE's angles,
                        if this is not 0 */
     size_t angles;  /* rows of the first */
+    size_t axes;    /* rows of positions */
+    size_t merge;   /* patches on the side of a feature, with several axes */
 };
 
 struct dt_inputs {
-    struct dt_exec exec;
     struct dt_inputs_limits limits;
-    size_t bytes;
-    struct dt_buffer *buf; /* on the device */
-    struct {
-        void *data;
-        struct dt_event *copied; /* then data may be overwritten */
-    } staging[DT_MODEL_BATCHES];
-    unsigned uploads;
+    struct dt_staged staged;
 
     /* the current batch, on the device */
     struct dt_view ids, targets; /* (N) I32 */
-    struct dt_view doc_start;    /* (N) I32, or absent */
-    struct dt_view positions;    /* (N) I32, within a document, and rows of the
-                                    tables of angles */
-    struct dt_view places;       /* (N) I32, in the cache, or absent */
-    struct dt_view table;        /* (N, blocks) I32, or absent */
-    struct dt_view rows;         /* (B) I64, or absent */
+    struct dt_view first, last;  /* (N) I32, bounds of attention, or absent: of
+                                    text the start of the document alone */
+    struct dt_view near_first, near_last; /* (N) I32, those of blocks with
+                                             windows, if they are others */
+    struct dt_view positions; /* (axes, N) I32, within a document, and rows of
+                                 the tables of angles */
+    struct dt_view places;    /* (N) I32, in the cache, or absent */
+    struct dt_view table;     /* (N, blocks) I32, or absent */
+    struct dt_view rows;      /* (B) I64, or absent */
     struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
 };
 
@@ -159,6 +208,69 @@ void dt_inputs_fini(struct dt_inputs *inputs);
  */
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err);
+
+/* --- pictures.c: the pictures of a batch on the device ---
+ *
+ * Letters: P patches; N rows of the tower, which are these and those of
+ * classes; M features; g patches of a feature.
+ */
+
+struct dt_pictures_size {
+    size_t patches, pictures;
+    size_t rows, features;
+    size_t tile; /* a picture has the bits that it has alone if attention cuts
+                    sums here; 0: it need not */
+};
+
+struct dt_pictures {
+    const struct dt_vision_config *vision;
+    struct dt_pictures_size most;
+    struct dt_staged staged;
+
+    /* the current batch */
+    struct dt_pictures_size size;
+    struct dt_view pixels;    /* (P, row) U8 */
+    struct dt_view cells;     /* (N) I32, the patch of a row; P: the class */
+    struct dt_view cell_rows; /* (P) I32, the row of a patch */
+    struct dt_view classes; /* (N) I32, 0 in rows of the class, else -1; absent
+                               without any */
+    struct dt_view sources; /* (M g) I32, the rows of features; absent if they
+                               are all rows in order */
+    struct dt_view slots;   /* (taps, M g) I32, where those of a tap go; absent
+                               if there is one */
+    struct dt_view tokens;  /* (M) I32, positions of features in (B, T) */
+};
+
+/* Whether features are made of other rows than all in their order. */
+static inline bool dt_pictures_gather(const struct dt_vision_config *vision,
+                                      const struct dt_pictures_size *size)
+{
+    return vision->class_first || vision->patch_dropped ||
+           vision->tap_count > 1 || size->tile > 0;
+}
+
+/* The most rows of such pictures. */
+struct dt_pictures_size dt_pictures_most(const struct dt_vision_config *vision,
+                                         size_t patches, size_t pictures,
+                                         size_t tile);
+
+/* Device bytes for such pictures. */
+size_t dt_pictures_bytes(const struct dt_vision_config *vision,
+                         const struct dt_pictures_size *size);
+
+/* Allocates memory for them. -1: EX_OSERR; dt_pictures_fini in any case. */
+int dt_pictures_init(struct dt_pictures *pictures,
+                     const struct dt_vision_config *vision,
+                     const struct dt_exec *exec,
+                     const struct dt_pictures_size *most, struct dt_error *err);
+void dt_pictures_fini(struct dt_pictures *pictures);
+
+/* Queues the copy of the pictures of a batch, and sets positions and bounds of
+ * `inputs`, the tower's. -1: the device failed, or EX_SOFTWARE, pictures beyond
+ * the limits or that the tower cannot read.
+ */
+int dt_pictures_upload(struct dt_pictures *pictures, struct dt_inputs *inputs,
+                       const struct dt_batch *batch, struct dt_error *err);
 
 /* --- acts.c: where activations lie in one buffer ---
  *
@@ -253,7 +365,8 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
 /* Factors of the outputs of parts of a model; 1: none. */
 struct dt_model_scales {
     float embedding;
-    float branch; /* of attention and of the MLP, before the stream adds it */
+    bool features; /* that factor is of features, too */
+    float branch;  /* of attention and of the MLP, before the stream adds it */
     float logits;
 };
 
@@ -272,13 +385,17 @@ struct dt_model {
     struct dt_adapter_place *adapted; /* (layout->param_count); NULL: none */
     struct dt_role_range roles[DT_ROLES];
     struct dt_buffer
-        *rope_buf;         /* tables(positions, R) F32 of angles, or NULL */
-    struct dt_buffer *buf; /* of the activations */
-    char *inputs_host;     /* staging memory: inputs of blocks */
+        *rope_buf; /* tables(positions, R) F32 of angles, or NULL */
+    struct dt_buffer *axes_buf; /* (R/2) I32, of positions with several axes */
+    struct dt_buffer *buf;      /* of the activations */
+    char *inputs_host;          /* staging memory: inputs of blocks */
     size_t inputs_host_bytes;
     struct dt_acts acts;
     struct dt_block *blocks;      /* (n_layer) */
     const struct dt_cache *cache; /* NULL: none */
+
+    size_t first_unit;      /* of the layout: those of a tower come before */
+    struct dt_tower *tower; /* NULL: there is none */
 
     /* the current batch */
     size_t B, T, N;
@@ -286,11 +403,29 @@ struct dt_model {
     struct dt_inputs inputs;
 };
 
+/* A model of units u = 0 .. n_layer + 1 without a tower in front; `vision`: it
+ * is the tower of that, without inputs. As dt_model_create.
+ */
+struct dt_model *dt_model_create_part(
+    const struct dt_model_config *config, const struct dt_vision_config *vision,
+    const struct dt_layout *layout, const struct dt_exec *exec,
+    struct dt_places weights, struct dt_places grads,
+    const struct dt_model_options *options, struct dt_error *err);
+
+/* Plans activations of a batch of this size. -1: EX_SOFTWARE, it is larger than
+ * the largest one.
+ */
+int dt_model_bind_rows(struct dt_model *m, size_t B, size_t T, bool train,
+                       struct dt_error *err);
+
 /* The weight or gradient of a role in unit u; absent if the unit has none. */
 struct dt_view dt_model_weight(const struct dt_model *m, size_t u,
                                enum dt_role role);
 struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
                              enum dt_role role);
+
+/* All gradients of unit u; count 0: it is frozen. */
+struct dt_view dt_model_unit_grads(const struct dt_model *m, size_t u);
 
 /* family.c: the scales of a model that computes in this type, and the factor of
  * the scores of attention.
@@ -340,6 +475,26 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
  */
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 
+/* The residual stream behind block u, computed if the block has left a pair. */
+struct dt_view dt_block_output(struct dt_model *m, size_t u);
+
+/* out(N, OC) = x(N, C) w + b, with the pairs of an adapter */
+void dt_linear_forward(const struct dt_model *m, size_t u, enum dt_role role,
+                       struct dt_view out, struct dt_view x, size_t N, size_t C,
+                       size_t OC);
+
+/* dx(N, C), unless it is absent, and the gradients of w and b and of pairs,
+ * from dout(N, OC)
+ */
+void dt_linear_backward(const struct dt_model *m, size_t u, enum dt_role role,
+                        struct dt_view dx, struct dt_view dout,
+                        struct dt_view x, size_t N, size_t C, size_t OC,
+                        bool accumulate);
+
+/* norm->out and its statistics from x(N, C) */
+void dt_norm_forward(const struct dt_model *m, size_t u, enum dt_role role,
+                     const struct dt_norm *norm, struct dt_view x);
+
 /* For `count` rows from `first`: sum = x + dropout of branch, unless the layer
  * that computed branch has added x; then the norm of sum, with the weight
  * `role` of unit u, into `norm`.
@@ -356,6 +511,76 @@ void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
 void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
                       const struct dt_norm *norm, struct dt_view x,
                       bool accumulate);
+
+/* --- tower.c: the units in front of a language model --- */
+
+/* Activations of these units besides those of blocks; letters as in struct
+ * dt_pictures, K is the width of what a feature is made of.
+ */
+struct dt_tower_acts {
+    struct dt_view patches; /* (P, row) */
+    struct dt_view cells;   /* (P + 1, C) their products, and the class; in
+                               backward, their gradients */
+    struct dt_view
+        embedded;          /* (N, C) if the embedding is normed, before that */
+    struct dt_norm norm_0; /* of it, without an output */
+    struct dt_view tap;    /* (M g, C) a workspace for rows of a tap */
+    struct dt_view merged; /* (M, K) what features are made of */
+    struct dt_norm merge_norm;        /* of that, if it is normed */
+    struct dt_view hidden, act;       /* (M, inner) */
+    struct dt_view features;          /* (M, width) */
+    struct dt_view d_features;        /* (M, width) */
+    struct dt_view d_act;             /* (M, inner) */
+    struct dt_view d_input, d_merged; /* (M, K), through the norm and before */
+};
+
+/* What a tower depends on. */
+struct dt_tower_for {
+    const struct dt_vision_config *vision;
+    const struct dt_model_options *options; /* of the whole model */
+    size_t width;                           /* C of the text */
+};
+
+struct dt_tower {
+    struct dt_vision_config config;
+    struct dt_model_options options;
+    const struct dt_vision_config *vision; /* these, ... */
+    struct dt_tower_for plan;              /* ... and these */
+    struct dt_model *model; /* the embedding, blocks and what follows */
+    struct dt_pictures pictures;
+    struct dt_buffer *colors; /* (3, 256) F32 */
+    struct dt_buffer *buf;    /* of the activations */
+    struct dt_tower_acts acts;
+};
+
+/* Device bytes of one, SIZE_MAX if that overflows. */
+size_t dt_tower_bytes(const struct dt_tower_for *tower,
+                      const struct dt_ops *ops);
+
+/* As dt_model_create. */
+struct dt_tower *dt_tower_create(const struct dt_tower_for *tower,
+                                 const struct dt_layout *layout,
+                                 const struct dt_exec *exec,
+                                 struct dt_places weights,
+                                 struct dt_places grads, struct dt_error *err);
+void dt_tower_destroy(struct dt_tower *t); /* NULL is fine */
+
+/* Makes the pictures of a batch the current ones; as dt_model_bind. */
+int dt_tower_bind(struct dt_tower *t, const struct dt_batch *batch, bool train,
+                  struct dt_error *err);
+
+/* Queue the passes of unit u of the tower: nothing but gradients of 0 where the
+ * batch has no picture.
+ */
+void dt_tower_forward(struct dt_tower *t, size_t u);
+void dt_tower_backward(struct dt_tower *t, size_t u, bool accumulate);
+
+/* x(N, C) of the text += the features at their tokens */
+void dt_tower_add_features(const struct dt_tower *t, struct dt_view x,
+                           size_t N);
+
+/* Takes the gradients of features from d(N, C), that of x. */
+void dt_tower_take_gradients(const struct dt_tower *t, struct dt_view d);
 
 /* --- transformer.c --- */
 

@@ -316,10 +316,30 @@ static double scale_yarn(const struct dt_model_config *config, double inverse,
     return inverse * (ramp / config->rope_factor + 1 - ramp);
 }
 
+size_t dt_rope_axes(const struct dt_model_config *config)
+{
+    const size_t *section = config->rope_section;
+    return config->family->axial                      ? 2
+           : section[0] + section[1] + section[2] > 0 ? 3
+                                                      : 1;
+}
+
+size_t dt_rope_axis(const struct dt_model_config *config, size_t j)
+{
+    if (config->family->axial)
+        return j >= dt_model_rotary(config) / 4;
+    size_t axis = 0, end = config->rope_section[0];
+    while (j >= end && axis < 2)
+        end += config->rope_section[++axis];
+    return axis;
+}
+
 double dt_rope_frequency(const struct dt_model_config *config, size_t table,
                          size_t j)
 {
-    double exponent = -2.0 * (double)j / (double)dt_model_rotary(config);
+    const size_t R = dt_model_rotary(config);
+    const size_t turned = config->family->axial ? R / 2 : R;
+    double exponent = -2.0 * (double)(j % (turned / 2)) / (double)turned;
     double plain = pow(config->rope_theta, exponent);
     if (table == 1 && config->rope_local_theta > 0)
         return pow(config->rope_local_theta, exponent);

@@ -83,15 +83,24 @@ static void embedding_forward(struct dt_model *m)
         m->stream, m->blocks[0].x, m->inputs.ids, m->inputs.positions,
         dt_model_weight(m, 0, DT_WTE), dt_model_weight(m, 0, DT_WPE), m->N,
         m->config.n_embd, &dropout);
-    scale(m, m->blocks[0].x, m->scales.embedding);
+    if (!m->tower) {
+        scale(m, m->blocks[0].x, m->scales.embedding);
+        return;
+    }
+    const bool after = m->scales.features;
+    scale(m, m->blocks[0].x, after ? 1.0f : m->scales.embedding);
+    dt_tower_add_features(m->tower, m->blocks[0].x, m->N);
+    scale(m, m->blocks[0].x, after ? m->scales.embedding : 1.0f);
 }
 
 void dt_model_forward(struct dt_model *m, size_t u)
 {
-    if (u == 0)
+    if (u < m->first_unit)
+        dt_tower_forward(m->tower, u);
+    else if (u == m->first_unit)
         embedding_forward(m);
     else
-        dt_block_forward(m, u, false);
+        dt_block_forward(m, u - m->first_unit, false);
 }
 
 /* The output of the last block and its norm, for `count` rows from `first`. */
@@ -284,14 +293,21 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
 {
     struct dt_view d_stream = m->acts.d_stream;
     struct dt_view dwte = dt_model_grad(m, 0, DT_WTE);
-    if (dwte.count == 0)
+    if (dwte.count == 0 && !m->tower)
         return;
     struct dt_dropout dropout =
         dt_model_dropout(m, m->config.embd_dropout, 0, DT_PLACE_EMBEDDING);
     if (dropout.rate > 0)
         m->ops->dropout_backward(m->stream, d_stream, d_stream, m->N,
                                  m->config.n_embd, &dropout);
+    const bool after = m->tower && m->scales.features;
+    if (m->tower && !after)
+        dt_tower_take_gradients(m->tower, d_stream);
     scale(m, d_stream, m->scales.embedding);
+    if (after)
+        dt_tower_take_gradients(m->tower, d_stream);
+    if (dwte.count == 0)
+        return;
     if (!dt_model_tied(&m->config) && !accumulate)
         m->ops->zero(m->stream, dwte);
     m->ops->embedding_backward(m->stream, dwte, dt_model_grad(m, 0, DT_WPE),
@@ -302,8 +318,10 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
 
 void dt_model_backward(struct dt_model *m, size_t u, bool accumulate)
 {
-    if (u == 0)
+    if (u < m->first_unit)
+        dt_tower_backward(m->tower, u, accumulate);
+    else if (u == m->first_unit)
         embedding_backward(m, accumulate);
     else
-        dt_block_backward(m, u, accumulate);
+        dt_block_backward(m, u - m->first_unit, accumulate);
 }

@@ -21,6 +21,7 @@ check_PROGRAMS += \
 	tests/parity/test_template_parity \
 	tests/parity/test_tokenizer_parity \
 	tests/parity/test_value_head \
+	tests/parity/test_vision \
 	tests/parity/test_zero \
 	# End of tests/parity
 
@@ -32,6 +33,8 @@ tests_parity_libparity_a_SOURCES = \
 	tests/parity/learner.c \
 	tests/parity/learner.h \
 	tests/parity/logits.h \
+	tests/parity/picture_variant.c \
+	tests/parity/picture_variant.h \
 	tests/parity/reference.c \
 	tests/parity/reference.h \
 	tests/parity/rows.c \

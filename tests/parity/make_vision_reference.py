@@ -30,9 +30,9 @@
 #             for their quotient is rounded down
 # Byte c of patch r of picture i is element r x width + c of the hashes of
 # "image i", plus 1, times 128, rounded down; patches are numbered from left to
-# right and top to bottom, bytes of a patch as the weight's: channels, frames,
-# rows, columns. The frames of a patch differ. What a byte becomes is the
-# processor's mean and deviation. Weights are hashes of the parameters' names as
+# right and top to bottom, bytes of a patch as the weight's without frames, which
+# are equal: channels, rows, columns. What a byte becomes is the processor's mean
+# and deviation. Weights are hashes of the parameters' names as
 # the hub's files have them. vision_formulas.py computes all of it again, but
 # the logits of gemma2, and gradients by differences. Made with transformers
 # 5.24, torch 2.15, torchvision 0.29.2 and num2words 0.5.
@@ -131,8 +131,8 @@ class Formulas:
         self.uneven, self.table = [], None
         m = getattr(self.config.vision_config, "spatial_merge_size", 1)
         sizes = sizes_of(self.config)
-        width = int(np.prod(patch_shape(self.config)))
-        self.rows = [normalised(self.config, image_bytes(i, s, width)).astype(
+        shape = patch_shape(self.config)
+        self.rows = [normalised(self.config, image_bytes(i, s, shape)).astype(
             float) for i, s in enumerate(sizes)]
         self.sizes = sizes
         self.where = []
@@ -222,7 +222,7 @@ def check_processor(model):
     config, shape = model.config, patch_shape(model.config)
     still = (shape[0], 1, *shape[2:])
     for i, size in enumerate(sizes_of(config)[:2]):
-        raw = image_bytes(i, size, int(np.prod(still)))
+        raw = image_bytes(i, size, still)
         picture = as_picture(raw, size, still).transpose(1, 2, 0)
         more = {} if is_qwen(config) or config.model_type == "llava" else {
             "do_image_splitting": False, "do_resize": False}

@@ -171,11 +171,14 @@ def documents(config):
     return result
 
 
-def image_bytes(number, size, width):
-    """Bytes of a row for each patch, from left to right and top to bottom."""
-    count = size[0] * size[1]
-    x = hashes(f"image {number}", count * width).double().numpy()
-    return np.floor((x + 1) * 128).astype(np.uint8).reshape(count, width)
+def image_bytes(number, size, shape):
+    """Bytes of a row for each patch, from left to right and top to bottom. All
+    frames of an image are the same."""
+    count, (channels, frames, high, wide) = size[0] * size[1], shape
+    x = hashes(f"image {number}", count * channels * high * wide)
+    still = np.floor((x.double().numpy() + 1) * 128).astype(np.uint8)
+    return still.reshape(count, channels, 1, high, wide).repeat(
+        frames, 2).reshape(count, -1)
 
 
 # --- bytes to what models take ---
@@ -224,8 +227,7 @@ def keywords(config, doc, salt=0):
     """Arguments of the model beside the ids."""
     sizes, shape = sizes_of(config), patch_shape(config)
     kinds = (doc.ids == IMAGE).int()[None]
-    rows = [normalised(config, image_bytes(i + salt, sizes[i],
-                                           int(np.prod(shape))))
+    rows = [normalised(config, image_bytes(i + salt, sizes[i], shape))
             for i in doc.images]
     if is_qwen(config):
         if not rows:

@@ -53,6 +53,7 @@ const struct dt_family dt_family_gpt2 = {
     .qkv_biased = true,
     .mlp_biased = true,
     .activation = "activation_function",
+    .gate = DT_GELU_TANH,
     .tied = true,
     .norm_epsilon = 1e-5,
     .dropout = 0.1,

@@ -84,7 +84,7 @@ static void a_batch_is_copied_before_its_staging_memory_is_used_again(void **s)
 {
     struct dt_device device = dt_cpu;
     const struct dt_exec exec = {&device, dt_ops_cpu(), NULL};
-    const struct dt_inputs_limits limits = {.B = 1, .N = TOKENS};
+    const struct dt_inputs_limits limits = {.B = 1, .N = TOKENS, .axes = 1};
     struct dt_inputs inputs = {0};
     struct dt_error err;
     (void)s;
@@ -118,7 +118,7 @@ static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
                                         0, 1, 0, 1,   2,   0,   1};
     const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
     const struct dt_inputs_limits limits = {
-        .B = 2, .N = N, .longest = LONGEST, .angles = ANGLES};
+        .axes = 1, .B = 2, .N = N, .longest = LONGEST, .angles = ANGLES};
     const struct dt_batch batch = {.B = 2,
                                    .T = N / 2,
                                    .inputs = ids,
@@ -129,7 +129,7 @@ static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
     (void)s;
     assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
     assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
-    const int32_t *positions = inputs.buf->data;
+    const int32_t *positions = inputs.staged.buf->data;
     assert_memory_equal(positions + inputs.positions.offset, expected,
                         sizeof(expected));
     dt_inputs_fini(&inputs);
@@ -144,7 +144,8 @@ static void picked_tokens_move_no_other_array(void **s)
     static const size_t counts[] = {0, 1, 63, 64, 65, 128, 129, 511, 512};
     static int32_t ids[T], picks[T];
     const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
-    const struct dt_inputs_limits limits = {.B = 1, .N = T, .picks = true};
+    const struct dt_inputs_limits limits = {
+        .B = 1, .N = T, .picks = true, .axes = 1};
     const int64_t rows[] = {7};
     struct dt_inputs inputs = {0};
     struct dt_error err;
@@ -162,7 +163,7 @@ static void picked_tokens_move_no_other_array(void **s)
                                        .rows = rows,
                                        .picked = count > 0 ? picks : NULL,
                                        .picked_count = count};
-        const int32_t *data = inputs.buf->data;
+        const int32_t *data = inputs.staged.buf->data;
         const struct dt_inputs before = inputs;
         assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
         assert_int_equal(inputs.picked.count, count);
@@ -175,7 +176,7 @@ static void picked_tokens_move_no_other_array(void **s)
         assert_int_equal(inputs.rows.offset, before.rows.offset);
         assert_int_equal(inputs.ids.offset, before.ids.offset);
         assert_int_equal(inputs.targets.offset, before.targets.offset);
-        assert_int_equal(inputs.doc_start.offset, before.doc_start.offset);
+        assert_int_equal(inputs.first.offset, before.first.offset);
         assert_int_equal(inputs.positions.offset, before.positions.offset);
     }
     dt_inputs_fini(&inputs);

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pictures.c - where the patches of a batch go, and its upload
+ *
+ * All that a tower needs to know of the order of its rows is decided here, on
+ * the host, from the sizes of pictures: which row is which patch, where it
+ * stands in its picture, whom it sees, and which rows become the feature of
+ * which token. The tower itself only gathers rows.
+ *
+ * Rows of a picture: that of the class, if there is one; then its patches,
+ * window by window where there are windows, in each the patches of a feature
+ * one after another.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "model/family.h"
+#include "model/model_impl.h"
+
+struct dt_pictures_size dt_pictures_most(const struct dt_vision_config *vision,
+                                         size_t patches, size_t pictures,
+                                         size_t tile)
+{
+    const size_t others = (tile > 0 ? tile - 1 : 0) + vision->class_first;
+    return (struct dt_pictures_size){
+        .patches = patches,
+        .pictures = pictures,
+        .rows = patches + pictures * others,
+        .features = patches / (vision->merge * vision->merge) +
+                    (vision->class_kept ? pictures : 0),
+        .tile = tile,
+    };
+}
+
+/* The arrays of I32 of so many pictures. */
+enum array {
+    CELLS,      /* (N) the patch of a row; that of the class is after them */
+    CELL_ROWS,  /* (patches) the row of a patch */
+    CLASSES,    /* (N) 0 in rows of the class, else -1 */
+    PLACES,     /* (2, N) down and across; of learned positions (N) */
+    FIRST,      /* (N) bounds of attention: the picture, ... */
+    LAST,       /* (N) */
+    NEAR_FIRST, /* (N) ... and the window */
+    NEAR_LAST,  /* (N) */
+    SOURCES,    /* (Mg) rows that features are made of */
+    SLOTS,      /* (taps, Mg) where they go */
+    TOKENS,     /* (M) positions of features in (B, T) of the text */
+    ARRAYS
+};
+
+/* Elements of each array; 0: the tower needs none. */
+static void count_arrays(const struct dt_vision_config *v,
+                         const struct dt_pictures_size *size,
+                         size_t counts[ARRAYS])
+{
+    const size_t N = size->rows;
+    const size_t M = size->features;
+    const size_t parts = M * v->merge * v->merge;
+    const bool gathers = dt_pictures_gather(v, size);
+    const size_t all[ARRAYS] = {
+        [CELLS] = N,
+        [CELL_ROWS] = size->patches,
+        [CLASSES] = v->class_first ? N : 0,
+        [PLACES] = v->tower.family->learns_positions ? N : 2 * N,
+        [FIRST] = N,
+        [LAST] = N,
+        [NEAR_FIRST] = v->window > 0 ? N : 0,
+        [NEAR_LAST] = v->window > 0 ? N : 0,
+        [SOURCES] = gathers ? parts : 0,
+        [SLOTS] = v->tap_count > 1 ? v->tap_count * parts : 0,
+        [TOKENS] = M,
+    };
+    memcpy(counts, all, sizeof(all));
+}
+
+size_t dt_pictures_bytes(const struct dt_vision_config *vision,
+                         const struct dt_pictures_size *size)
+{
+    const size_t row = 3 * vision->patch * vision->patch;
+    size_t counts[ARRAYS], bytes = dt_staged_bytes(size->patches * row);
+    count_arrays(vision, size, counts);
+    for (int i = 0; i < ARRAYS; i++)
+        bytes += dt_staged_bytes(counts[i] * sizeof(int32_t));
+    return bytes + dt_staged_bytes(sizeof(int64_t));
+}
+
+int dt_pictures_init(struct dt_pictures *pictures,
+                     const struct dt_vision_config *vision,
+                     const struct dt_exec *exec,
+                     const struct dt_pictures_size *most, struct dt_error *err)
+{
+    *pictures = (struct dt_pictures){.vision = vision, .most = *most};
+    return dt_staged_init(&pictures->staged, exec,
+                          dt_pictures_bytes(vision, most), "pictures", err);
+}
+
+void dt_pictures_fini(struct dt_pictures *pictures)
+{
+    dt_staged_fini(&pictures->staged);
+}
+
+/* --- the maps --- */
+
+/* Arrays being filled, and how far they are. */
+struct maps {
+    const struct dt_vision_config *v;
+    int32_t *of[ARRAYS]; /* NULL: not needed */
+    size_t N, parts;     /* of all pictures: rows, and parts of features */
+    size_t cells, tile;  /* patches; of attention, 0: any */
+    size_t cell, row, part, feature; /* so far */
+};
+
+static void set(const struct maps *maps, enum array array, size_t i,
+                size_t value)
+{
+    if (maps->of[array])
+        maps->of[array][i] = (int32_t)value;
+}
+
+/* The row of patch `cell`, `y` down and `x` across; cell == maps->cells: of the
+ * class.
+ */
+static void add_row(struct maps *maps, size_t cell, size_t y, size_t x)
+{
+    const struct dt_vision_config *v = maps->v;
+    const bool class = cell == maps->cells;
+    const size_t n = maps->row++;
+    size_t (*const id)(size_t, size_t) = v->family->place;
+    set(maps, CELLS, n, cell);
+    if (maps->of[CLASSES])
+        maps->of[CLASSES][n] = class ? 0 : -1;
+    if (!class)
+        set(maps, CELL_ROWS, cell, n);
+    if (!v->tower.family->learns_positions) {
+        set(maps, PLACES, n, y);
+        set(maps, PLACES, maps->N + n, x);
+        return;
+    }
+    y = id ? id(v->grid, y) : y;
+    x = id ? id(v->grid, x) : x;
+    set(maps, PLACES, n, class ? 0 : v->class_first + y * v->grid + x);
+}
+
+/* A part of a feature: the row that was added last. */
+static void add_part(struct maps *maps)
+{
+    const size_t taps = maps->v->tap_count, i = maps->part++;
+    set(maps, SOURCES, i, maps->row - 1);
+    for (size_t k = 0; k < taps; k++)
+        set(maps, SLOTS, k * maps->parts + i, i * taps + k);
+}
+
+/* The rows of a feature, `y` down and `x` across of `width` features. */
+static void add_feature(struct maps *maps, size_t y, size_t x, size_t width,
+                        size_t token)
+{
+    const size_t m = maps->v->merge, first = (y * width + x) * m * m;
+    const bool dropped = maps->v->patch_dropped && y == 0 && x == 0;
+    for (size_t i = 0; i < m * m; i++) {
+        add_row(maps, maps->cell + first + i, y * m + i / m, x * m + i % m);
+        if (!dropped)
+            add_part(maps);
+    }
+    if (!dropped)
+        set(maps, TOKENS, maps->feature++, token);
+}
+
+/* Lets the rows from `first` on see each other and no others. */
+static void bound(const struct maps *maps, enum array from, enum array to,
+                  size_t first)
+{
+    for (size_t n = first; n < maps->row; n++) {
+        set(maps, from, n, first);
+        set(maps, to, n, maps->row - 1);
+    }
+}
+
+/* The features of a window of side `side` that begins at (top, left). */
+static void add_window(struct maps *maps, size_t top, size_t left, size_t side,
+                       const struct dt_batch_picture *picture, size_t token)
+{
+    const size_t height = picture->height / maps->v->merge;
+    const size_t width = picture->width / maps->v->merge;
+    const size_t first = maps->row;
+    for (size_t y = top; y < top + side && y < height; y++)
+        for (size_t x = left; x < left + side && x < width; x++)
+            add_feature(maps, y, x, width, token + y * width + x);
+    bound(maps, NEAR_FIRST, NEAR_LAST, first);
+}
+
+/* A row that is none of a picture. */
+static void add_filler(struct maps *maps)
+{
+    const size_t n = maps->row++;
+    maps->of[CELLS][n] = -1;
+    if (maps->of[CLASSES])
+        maps->of[CLASSES][n] = -1;
+    set(maps, PLACES, n, 0);
+    if (!maps->v->tower.family->learns_positions)
+        set(maps, PLACES, maps->N + n, 0);
+    bound(maps, FIRST, LAST, n);
+    bound(maps, NEAR_FIRST, NEAR_LAST, n);
+}
+
+/* The row at which a picture of `rows` rows begins behind `used` ones: where
+ * its sums in attention are cut as if it were alone.
+ */
+static size_t start_of(size_t used, size_t rows, size_t tile)
+{
+    const size_t over = tile > 0 ? used % tile : 0;
+    return over == 0 || over + rows <= tile ? used : used + tile - over;
+}
+
+static size_t rows_of(const struct dt_vision_config *v,
+                      const struct dt_batch_picture *picture)
+{
+    return (size_t)picture->height * picture->width + v->class_first;
+}
+
+static void add_picture(struct maps *maps,
+                        const struct dt_batch_picture *picture)
+{
+    const size_t start =
+        start_of(maps->row, rows_of(maps->v, picture), maps->tile);
+    while (maps->row < start)
+        add_filler(maps);
+
+    const struct dt_vision_config *v = maps->v;
+    const size_t height = picture->height / v->merge;
+    const size_t width = picture->width / v->merge;
+    const size_t longer = height > width ? height : width;
+    const size_t side = v->window > 0 ? v->window : longer;
+    const size_t first = maps->row;
+    size_t token = picture->first;
+    if (v->class_first)
+        add_row(maps, maps->cells, 0, 0);
+    if (v->class_kept) {
+        add_part(maps);
+        set(maps, TOKENS, maps->feature++, token++);
+    }
+    token -= v->patch_dropped; /* the patch before the first token */
+    for (size_t y = 0; y < height; y += side)
+        for (size_t x = 0; x < width; x += side)
+            add_window(maps, y, x, side, picture, token);
+    bound(maps, FIRST, LAST, first);
+    maps->cell += (size_t)picture->height * picture->width;
+}
+
+/* --- the upload --- */
+
+/* Checks that the tower can read a picture. */
+static int check_picture(const struct dt_vision_config *v,
+                         const struct dt_batch_picture *p, struct dt_error *err)
+{
+    const size_t m = v->merge, h = p->height, w = p->width;
+    const bool fits = v->grid > 0 ? h == v->grid && w == v->grid
+                                  : h > 0 && w > 0 && h % m == 0 && w % m == 0;
+    if (fits && p->tokens == dt_vision_features(v, h, w))
+        return 0;
+    return dt_error_set(err, EX_SOFTWARE,
+                        "a picture has %zu x %zu patches and %zu tokens, which "
+                        "the vision tower cannot read: please report this",
+                        h, w, p->tokens);
+}
+
+static int count_pictures(struct dt_pictures *pictures,
+                          const struct dt_batch *batch, struct dt_error *err)
+{
+    const struct dt_pictures_size *most = &pictures->most;
+    struct dt_pictures_size size = {.pictures = batch->picture_count,
+                                    .tile = most->tile};
+    for (size_t i = 0; i < batch->picture_count; i++) {
+        const struct dt_batch_picture *picture = &batch->pictures[i];
+        if (check_picture(pictures->vision, picture, err) < 0)
+            return -1;
+        const size_t rows = rows_of(pictures->vision, picture);
+        size.patches += (size_t)picture->height * picture->width;
+        size.features += picture->tokens;
+        size.rows = start_of(size.rows, rows, size.tile) + rows;
+    }
+    if (size.patches > most->patches || size.pictures > most->pictures)
+        return dt_error_set(
+            err, EX_SOFTWARE,
+            "a batch has %zu pictures of %zu patches, but there is memory for "
+            "%zu of %zu: please report this",
+            size.pictures, size.patches, most->pictures, most->patches);
+    pictures->size = size;
+    return 0;
+}
+
+/* The view of each array, to whom it belongs. */
+static void share_views(struct dt_pictures *pictures, struct dt_inputs *inputs,
+                        const struct dt_view views[ARRAYS])
+{
+    pictures->cells = views[CELLS];
+    pictures->cell_rows = views[CELL_ROWS];
+    pictures->classes = views[CLASSES];
+    pictures->sources = views[SOURCES];
+    pictures->slots = views[SLOTS];
+    pictures->tokens = views[TOKENS];
+    inputs->positions = views[PLACES];
+    inputs->first = views[FIRST];
+    inputs->last = views[LAST];
+    inputs->near_first = views[NEAR_FIRST];
+    inputs->near_last = views[NEAR_LAST];
+}
+
+int dt_pictures_upload(struct dt_pictures *pictures, struct dt_inputs *inputs,
+                       const struct dt_batch *batch, struct dt_error *err)
+{
+    const struct dt_vision_config *v = pictures->vision;
+    const size_t row = 3 * v->patch * v->patch;
+    const int64_t number = batch->rows ? batch->rows[0] : 0;
+    struct dt_view views[ARRAYS];
+    struct dt_upload upload;
+    size_t counts[ARRAYS];
+    if (count_pictures(pictures, batch, err) < 0 ||
+        dt_staged_begin(&pictures->staged, &upload, err) < 0)
+        return -1;
+    count_arrays(v, &pictures->size, counts);
+    struct maps maps = {
+        .v = v,
+        .N = pictures->size.rows,
+        .tile = pictures->size.tile,
+        .cells = pictures->size.patches,
+        .parts = pictures->size.features * v->merge * v->merge,
+    };
+    inputs->rows = dt_upload_copy(&upload, &number, 1, DT_I64);
+    pictures->pixels = dt_upload_copy(&upload, batch->pixels,
+                                      pictures->size.patches * row, DT_U8);
+    for (int i = 0; i < ARRAYS; i++)
+        maps.of[i] = dt_upload_reserve(&upload, counts[i], DT_I32, &views[i]);
+    for (size_t i = 0; i < batch->picture_count; i++)
+        add_picture(&maps, &batch->pictures[i]);
+    share_views(pictures, inputs, views);
+    return dt_staged_finish(&pictures->staged, &upload, err);
+}
