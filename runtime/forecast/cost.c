@@ -6,6 +6,13 @@
 
 #include "forecast/cost.h"
 
+bool dt_cost_is_block(const struct dt_model_config *config,
+                      const struct dt_layout *layout, size_t u)
+{
+    return u >= dt_model_first_unit(config) &&
+           layout->units[u].kind == DT_UNIT_BLOCK;
+}
+
 double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u)
 {
     const struct dt_unit *unit = &layout->units[u];
@@ -18,11 +25,17 @@ double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u)
     return sum;
 }
 
+/* The window of block u of the text, which may come after a tower. */
+static double window_of(const struct dt_model_config *config, size_t u)
+{
+    return (double)dt_model_window(config, u - dt_model_first_unit(config));
+}
+
 /* Tokens that a token looks at, itself included, on average. */
 static double tokens_seen(const struct dt_model_config *config, size_t u,
                           size_t T)
 {
-    double all = (double)T, window = (double)dt_model_window(config, u);
+    double all = (double)T, window = window_of(config, u);
     if (window == 0 || window >= all)
         return (all + 1) / 2;
     return window - window * (window - 1) / (2 * all);
@@ -64,28 +77,48 @@ static struct dt_unit_seconds embedding_seconds(
     };
 }
 
+/* Seconds of a pass through block u, or through its weights alone. */
+static struct dt_unit_seconds block_passes(
+    const struct dt_model_config *config, const struct dt_layout *layout,
+    size_t u, const struct dt_model_options *options, double rate, bool frozen)
+{
+    const size_t B = options->B, T = options->T;
+    const double pass = dt_cost_block(config, layout, u, B, T) / rate;
+    struct dt_unit_seconds seconds = {
+        .forward = pass, .backward = (options->recompute ? 3 : 2) * pass};
+    if (frozen)
+        seconds.backward -=
+            2 * dt_cost_matrix_elements(layout, u) * (double)(B * T) / rate;
+    return seconds;
+}
+
 void dt_cost_units(const struct dt_model_config *config,
                    const struct dt_layout *layout,
+                   const struct dt_layout *trained,
                    const struct dt_model_options *options,
                    const struct dt_rates *rates,
                    struct dt_unit_seconds *seconds)
 {
-    size_t last = layout->unit_count - 1, B = options->B, T = options->T;
-    double blocks = dt_rates_blocks(rates, options->compute);
-    double head = dt_rates_head(rates, options->compute);
-    const bool frozen = options->adapter.r > 0;
-    seconds[0] = embedding_seconds(config, layout, 0, options, rates);
-    for (size_t u = 1; u < last; u++) {
-        double pass = dt_cost_block(config, layout, u, B, T) / blocks;
-        seconds[u].forward = pass;
-        seconds[u].backward = (options->recompute ? 3 : 2) * pass;
-        if (frozen)
-            seconds[u].backward -= 2 * dt_cost_matrix_elements(layout, u) *
-                                   (double)(B * T) / blocks;
+    const size_t last = layout->unit_count - 1;
+    const double blocks = dt_rates_blocks(rates, options->compute);
+    const double head = dt_rates_head(rates, options->compute);
+    for (size_t u = 0; u <= last; u++) {
+        const bool frozen =
+            options->adapter.r > 0 || trained->units[u].count == 0;
+        seconds[u] = (struct dt_unit_seconds){0};
+        if (u < dt_model_first_unit(config))
+            continue;
+        if (layout->units[u].kind == DT_UNIT_EMBEDDING)
+            seconds[u] = embedding_seconds(config, layout, u, options, rates);
+        else if (dt_cost_is_block(config, layout, u))
+            seconds[u] =
+                block_passes(config, layout, u, options, blocks, frozen);
+        else
+            seconds[u].backward = dt_cost_head(config, options->B, options->T) *
+                                  (frozen ? 2.0 / 3 : 1) / head;
+        if (u < options->lowest)
+            seconds[u].backward = 0;
     }
-    seconds[last].forward = 0;
-    seconds[last].backward =
-        dt_cost_head(config, B, T) * (frozen ? 2.0 / 3 : 1) / head;
 }
 
 /* --- completing prompts --- */
@@ -102,7 +135,7 @@ static double tokens_seen_next(const struct dt_model_config *config, size_t u,
                                const struct dt_rollout_work *work)
 {
     double all = (double)work->prompt + ((double)work->tokens + 1) / 2;
-    const double window = (double)dt_model_window(config, u);
+    const double window = window_of(config, u);
     return window > 0 ? fmin(all, window) : all;
 }
 
@@ -143,8 +176,10 @@ static double step_seconds(const struct dt_model_config *config,
                            const struct dt_rollout_work *work, size_t rows)
 {
     double seconds = head_seconds(config, rates, work, (double)rows);
-    for (size_t u = 1; u + 1 < layout->unit_count; u++)
-        seconds += block_seconds(config, layout, u, rates, work, (double)rows);
+    for (size_t u = 0; u < layout->unit_count; u++)
+        if (dt_cost_is_block(config, layout, u))
+            seconds +=
+                block_seconds(config, layout, u, rates, work, (double)rows);
     return seconds;
 }
 
@@ -161,9 +196,10 @@ struct dt_rollout_seconds dt_rollout_cost(const struct dt_model_config *config,
     if (sequences % work->slots > 0)
         seconds.decode +=
             tokens * step_seconds(config, layout, rates, work, work->last_rows);
-    for (size_t u = 1; u + 1 < layout->unit_count; u++)
-        seconds.prefill +=
-            dt_cost_block(config, layout, u, work->prompts, work->padded) /
-            dt_rates_blocks(rates, work->compute);
+    for (size_t u = 0; u < layout->unit_count; u++)
+        if (dt_cost_is_block(config, layout, u))
+            seconds.prefill +=
+                dt_cost_block(config, layout, u, work->prompts, work->padded) /
+                dt_rates_blocks(rates, work->compute);
     return seconds;
 }

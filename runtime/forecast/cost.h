@@ -7,6 +7,10 @@
 #include "forecast/timeline.h"
 #include "model/model.h"
 
+/* Whether unit u is a block of the text, which may come after a tower. */
+bool dt_cost_is_block(const struct dt_model_config *config,
+                      const struct dt_layout *layout, size_t u);
+
 /* Elements of all matrices of unit u. */
 double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u);
 
@@ -22,12 +26,14 @@ double dt_cost_block(const struct dt_model_config *config,
 /* Operations of the head and its gradients. */
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T);
 
-/* Fills seconds(unit_count) of one micro-batch. With an adapter the frozen
- * weights have no gradients; the few operations of the adapter itself are left
+/* Fills seconds(unit_count) of one micro-batch of text; those of a tower and a
+ * projector stay 0. Frozen weights have no gradients: those of units that
+ * `trained` lacks, or with an adapter all, whose own few operations are left
  * out.
  */
 void dt_cost_units(const struct dt_model_config *config,
                    const struct dt_layout *layout,
+                   const struct dt_layout *trained,
                    const struct dt_model_options *options,
                    const struct dt_rates *rates,
                    struct dt_unit_seconds *seconds);

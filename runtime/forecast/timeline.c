@@ -40,7 +40,8 @@ static void forward(struct dt_clock *clock, size_t u)
     dt_clock_prefetch(clock, u, next);
     dt_clock_take(clock, u);
     clock->earlier = clock->free[DT_ON_DEVICE];
-    dt_clock_compute(clock, clock->options->units[u].forward);
+    if (clock->layout->units[u].count > 0)
+        dt_clock_compute(clock, clock->options->units[u].forward);
 }
 
 /* --- gradients --- */
@@ -92,7 +93,8 @@ static void backward(struct dt_clock *clock, size_t u)
     if (reads)
         dt_clock_take(clock, u);
     clock->earlier = clock->free[DT_ON_DEVICE];
-    dt_clock_compute(clock, clock->options->units[u].backward);
+    if (clock->layout->units[u].count > 0)
+        dt_clock_compute(clock, clock->options->units[u].backward);
 }
 
 static void add_to_bucket(struct dt_clock *clock, size_t u)

@@ -59,7 +59,8 @@ struct dt_timeline_options {
     const struct dt_layout *layout; /* finished for `world` */
     const struct dt_parallel_options *parallel;
     const struct dt_rates *rates;
-    const struct dt_unit_seconds *units; /* (unit_count) */
+    const struct dt_unit_seconds *units; /* (unit_count); those of empty units
+                                            do not count here */
     size_t micro_batches;
     int world, node_size; /* node_size divides world */
     bool rings; /* NCCL: gathers and sums of fp32 go around a ring; else

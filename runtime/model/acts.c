@@ -73,18 +73,21 @@ static void take_blocks(struct dt_arena *arena, struct dt_block *blocks,
                         const struct dt_acts *acts,
                         const struct dt_acts_for *plan, size_t N)
 {
+    const size_t first = dt_acts_first_kept(plan->config, plan->options);
     bool train = plan->options->train;
     bool own_tensors = train && !plan->options->recompute;
     struct dt_block block = {0};
     struct dt_view turns[2]; /* the x of the last two blocks */
     for (size_t l = 0; l < plan->config->n_layer; l++) {
-        if (l == 0 || own_tensors)
+        const bool kept = train && l >= first;
+        if (l == 0 || (own_tensors && l > first))
             take_block(arena, &block, acts, plan, N);
-        if (train && plan->options->offload && l >= 2)
+        if (!kept)
+            block.x = block.x_mid;
+        else if (plan->options->offload && l >= first + 2)
             block.x = turns[l % 2];
-        else if (l == 0 || train)
-            block.x = train ? take_compute(arena, N, plan->config->n_embd)
-                            : block.x_mid;
+        else
+            block.x = take_compute(arena, N, plan->config->n_embd);
         turns[l % 2] = block.x;
         if (blocks)
             blocks[l] = block;

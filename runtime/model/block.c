@@ -97,6 +97,7 @@ static void low_rank_backward(const struct dt_model *m, size_t u,
                               size_t OC, bool accumulate)
 {
     const struct dt_layout *layout = m->options.adapter.layout;
+    const struct dt_places *grads = &m->options.adapter.grads;
     const struct dt_role_range range = params_of(m, u, role);
     size_t first = 0;
     if (!has_pair(m, u, role))
@@ -105,10 +106,10 @@ static void low_rank_backward(const struct dt_model *m, size_t u,
         if (m->adapted[i].a >= 0) {
             const struct dt_low_rank pair = pair_of(m, i, OC, first);
             const size_t a = (size_t)m->adapted[i].a;
-            m->ops->low_rank_backward(
-                m->stream, dx, dt_layout_params(layout, &m->grads, a, 1),
-                dt_layout_params(layout, &m->grads, a + 1, 1), dout, x, &pair,
-                N, accumulate);
+            m->ops->low_rank_backward(m->stream, dx,
+                                      dt_layout_params(layout, grads, a, 1),
+                                      dt_layout_params(layout, grads, a + 1, 1),
+                                      dout, x, &pair, N, accumulate);
         }
         first += dt_adapter_sizes_of(&m->config, &m->layout->params[i], 1).OC;
     }

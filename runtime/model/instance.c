@@ -67,6 +67,15 @@ size_t dt_model_activation_bytes(const struct dt_model_config *config,
     return bytes;
 }
 
+static bool trains_all(const struct dt_model *m)
+{
+    size_t u = 0;
+    while (u < m->layout->unit_count &&
+           (m->layout->units[u].count == 0 || dt_places_have(&m->grads, u)))
+        u++;
+    return u == m->layout->unit_count;
+}
+
 /* Assigns memory to the activations of a batch of this size. */
 static int plan_acts(struct dt_model *m, size_t B, size_t T,
                      struct dt_error *err)
@@ -80,6 +89,8 @@ static int plan_acts(struct dt_model *m, size_t B, size_t T,
             "%zu bytes are there, planned for %zu x %zu tokens: please report "
             "this",
             B, T, bytes, m->buf->bytes, m->options.B, m->options.T);
+    if (!trains_all(m)) /* a frozen norm does not sum for biases below it */
+        m->acts.d_sums = (struct dt_view){0};
     return 0;
 }
 
@@ -270,9 +281,9 @@ struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
 {
     const int copy = copy_of(m, u, role);
     if (copy >= 0)
-        return dt_layout_params(m->options.adapter.layout, &m->grads,
-                                (size_t)copy, 1);
-    if (m->adapted)
+        return dt_layout_params(m->options.adapter.layout,
+                                &m->options.adapter.grads, (size_t)copy, 1);
+    if (!dt_places_have(&m->grads, m->first_unit + u))
         return (struct dt_view){0};
     return dt_params_view(m->layout, &m->grads, m->first_unit + u,
                           m->roles[role]);
@@ -280,9 +291,13 @@ struct dt_view dt_model_grad(const struct dt_model *m, size_t u,
 
 struct dt_view dt_model_unit_grads(const struct dt_model *m, size_t u)
 {
-    const struct dt_layout *layout =
-        m->adapted ? m->options.adapter.layout : m->layout;
-    return dt_layout_unit(layout, &m->grads, m->first_unit + u);
+    const struct dt_model_adapter *adapter = &m->options.adapter;
+    u += m->first_unit;
+    if (m->adapted)
+        return dt_layout_unit(adapter->layout, &adapter->grads, u);
+    return dt_places_have(&m->grads, u)
+               ? dt_layout_unit(m->layout, &m->grads, u)
+               : (struct dt_view){0};
 }
 
 struct dt_buffer *dt_model_memory(const struct dt_model *m)
@@ -363,24 +378,34 @@ static size_t input_bytes(const struct dt_model_config *config,
            dt_dtype_bytes(options->compute);
 }
 
+/* Blocks that go back. */
+static size_t kept_blocks(const struct dt_model_config *config,
+                          const struct dt_model_options *options)
+{
+    const size_t first = dt_acts_first_kept(config, options);
+    return first < config->n_layer ? config->n_layer - first : 0;
+}
+
 size_t dt_model_host_bytes(const struct dt_model_config *config,
                            const struct dt_model_options *options)
 {
     size_t bytes, one = input_bytes(config, options);
-    if (!options->train || !options->offload || config->n_layer <= PLACES)
+    size_t kept = kept_blocks(config, options);
+    if (!options->train || !options->offload || kept <= PLACES)
         return 0;
-    return __builtin_mul_overflow(one, config->n_layer - PLACES, &bytes)
-               ? SIZE_MAX
-               : bytes;
+    return __builtin_mul_overflow(one, kept - PLACES, &bytes) ? SIZE_MAX
+                                                              : bytes;
 }
 
 /* The place where the input of block u of the text waits; NULL: it need not. */
 static void *waiting_place(const struct dt_model *m, size_t u)
 {
-    if (!m->inputs_host || !m->train || u == 0 ||
+    const size_t first = dt_acts_first_kept(&m->config, &m->options);
+    if (!m->inputs_host || !m->train || u < first + 1 ||
         u + PLACES > m->config.n_layer)
         return NULL;
-    return m->inputs_host + (u - 1) * input_bytes(&m->config, &m->options);
+    return m->inputs_host +
+           (u - 1 - first) * input_bytes(&m->config, &m->options);
 }
 
 static int move_input(struct dt_model *m, size_t u, bool back,

@@ -322,6 +322,7 @@ struct dt_model_adapter {
     double dropout;
     const struct dt_layout *layout; /* not owned; for dt_model_create */
     struct dt_places weights;       /* of type compute; also */
+    struct dt_places grads;         /* fp32, absent without `train`; also */
 };
 
 struct dt_model_options {
@@ -329,9 +330,10 @@ struct dt_model_options {
     size_t patches, pictures; /* ... and the most that its pictures have */
     const float *colors;      /* (3, 256) what the bytes of a color become, of a
                                  model      with a tower; dt_image_table */
-    size_t lowest;            /* the lowest unit that is trained */
     enum dt_dtype compute;    /* of weights and activations */
-    bool train;               /* with backward passes */
+    bool train;               /* with backward passes, ... */
+    size_t lowest;            /* ... which end at this unit, the first that is
+                                 trained: nothing of those before it is kept */
     bool documents;        /* plan for batches with doc_start; not a promise */
     bool recompute;        /* save only the input of each block and recompute
                               the block in its backward pass: the same bits */
@@ -364,10 +366,9 @@ struct dt_model_options {
 struct dt_model;
 
 /* A model bound to the places (not owned) of its weights, of type compute, and
- * of its gradients, or of its adapter's, fp32, absent without `train`, on
- * exec->device. The weights
- * of a unit need to be there while its work runs, and the gradients from then
- * on until they are used. NULL and err.
+ * of its gradients, fp32, absent of frozen units and without `train`, on
+ * exec->device. The weights of a unit need to be there while its work runs, and
+ * the gradients from then on until they are used. NULL and err.
  */
 struct dt_model *dt_model_create(const struct dt_model_config *config,
                                  const struct dt_layout *layout,
@@ -421,9 +422,10 @@ void dt_model_forward(struct dt_model *model, size_t u);
 void dt_model_loss_and_backward(struct dt_model *model, struct dt_view step,
                                 bool accumulate);
 
-/* Queues the backward pass of unit u < unit_count - 1; units in order ..., 1,
- * 0. Afterwards the gradients of unit u are final for this micro-batch (with a
- * tied head those of unit 0 are final after u = 0, including the head's share).
+/* Queues the backward pass of unit u < unit_count - 1; units in order ...,
+ * options.lowest. Afterwards the gradients of unit u are final for this
+ * micro-batch (with a tied head those of unit 0 are final after u = 0,
+ * including the head's share).
  */
 void dt_model_backward(struct dt_model *model, size_t u, bool accumulate);
 

@@ -297,7 +297,8 @@ struct dt_norm {
 
 /* The saved tensors of a block. Without a backward pass all blocks share the
  * same memory; with options.recompute they share all of it except x, and with
- * options.offload every other block shares that.
+ * options.offload every other block shares that. Those below options.lowest
+ * have no backward pass.
  */
 struct dt_block {
     struct dt_view x;         /* (N, C) the residual stream at the input */
@@ -352,6 +353,16 @@ struct dt_acts_for {
     const struct dt_model_options *options;
     size_t B, T; /* of the batch */
 };
+
+/* Index of the first block that goes back, of a text behind the units of a
+ * tower; those before it share all memory, as without a backward pass.
+ */
+static inline size_t dt_acts_first_kept(const struct dt_model_config *config,
+                                        const struct dt_model_options *options)
+{
+    const size_t embedding = dt_model_first_unit(config);
+    return options->lowest > embedding ? options->lowest - embedding - 1 : 0;
+}
 
 /* Plans activations in buf. buf and blocks(n_layer) may be NULL, to count only.
  * Returns the bytes that they take, SIZE_MAX if that overflows: for no batch of

@@ -128,6 +128,7 @@ static struct dt_model_options options_of(const struct dt_tower_for *tower,
         .T = most_of(tower, ops).rows,
         .compute = options->compute,
         .train = trains,
+        .lowest = options->lowest,
         .documents = true,
         .recompute = options->recompute,
         .save_activations = options->save_activations,
@@ -496,8 +497,9 @@ void dt_tower_backward(struct dt_tower *t, size_t u, bool accumulate)
 {
     struct dt_model *m = t->model;
     if (m->N == 0) {
-        if (!accumulate)
-            m->ops->zero(m->stream, dt_model_unit_grads(m, u));
+        const struct dt_view grads = dt_model_unit_grads(m, u);
+        if (!accumulate && grads.count > 0)
+            m->ops->zero(m->stream, grads);
         return;
     }
     if (u == 0)

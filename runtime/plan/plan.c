@@ -44,10 +44,10 @@ static size_t reference_bytes(const struct dt_spec *spec, enum dt_dtype compute)
     const struct dt_parallel_options options =
         dt_spec_reference_options(spec, compute);
     if (!dt_spec_needs_reference(spec) ||
-        (spec->learner.frozen && !spec->learner.adapter_start))
+        (dt_learner_adapts(&spec->learner) && !spec->learner.adapter_start))
         return 0;
     struct dt_parallel_bytes bytes =
-        dt_parallel_plan(spec->learner.layout, spec->world, &options);
+        dt_parallel_plan(dt_spec_reference_layout(spec), spec->world, &options);
     return bytes.weights + bytes.master;
 }
 

@@ -22,8 +22,9 @@ double dt_forward_seconds(const struct dt_learner_spec *learner,
     const struct dt_model_config *config = &learner->config;
     const struct dt_layout *layout = dt_learner_model_layout(learner);
     double operations = 0, head = 0;
-    for (size_t u = 1; u + 1 < layout->unit_count; u++)
-        operations += rows * dt_cost_block(config, layout, u, 1, T);
+    for (size_t u = 0; u < layout->unit_count; u++)
+        if (dt_cost_is_block(config, layout, u))
+            operations += rows * dt_cost_block(config, layout, u, 1, T);
     if (!config->scores) /* a third of the cost with gradients */
         head = dt_cost_head(config, 1, 1) / 3 * values;
     return operations / dt_rates_blocks(rates, compute) +
@@ -216,8 +217,9 @@ static void fill_units(const struct dt_spec *spec,
     struct dt_model_options options = *model;
     options.B = shape.rows;
     options.T = shape.T;
-    dt_cost_units(&learner->config, dt_learner_model_layout(learner), &options,
-                  rates, units);
+    options.lowest = dt_learner_lowest(learner);
+    dt_cost_units(&learner->config, dt_learner_model_layout(learner),
+                  learner->layout, &options, rates, units);
     if (learner != &spec->learner)
         return;
     if (shape.values > 0) /* logits of values are computed twice */
@@ -241,8 +243,8 @@ static void add_step(struct dt_timeline *to, const struct dt_timeline *from)
         to->busy[i] += from->busy[i];
 }
 
-/* Times the passes through frozen weights. The rest of the step is then the
- * sums and updates of the adapter.
+/* Times the passes through frozen weights. The rest of the step is then that of
+ * the trained ones.
  */
 static int time_frozen(const struct dt_learner_spec *learner,
                        const struct dt_timeline_options *like,
@@ -251,7 +253,7 @@ static int time_frozen(const struct dt_learner_spec *learner,
                        struct dt_error *err)
 {
     const struct dt_parallel_options frozen =
-        dt_learner_frozen_options(parallel);
+        dt_learner_frozen_options(learner, parallel);
     struct dt_timeline_options options = *like;
     struct dt_timeline own;
     options.layout = learner->frozen;
@@ -259,7 +261,9 @@ static int time_frozen(const struct dt_learner_spec *learner,
     if (dt_timeline_make(&options, &own, err) < 0)
         return -1;
     add_step(step, &own);
-    memset(units, 0, learner->layout->unit_count * sizeof(*units));
+    for (size_t u = 0; u < learner->frozen->unit_count; u++)
+        if (learner->frozen->units[u].count > 0)
+            units[u] = (struct dt_unit_seconds){0};
     return 0;
 }
 

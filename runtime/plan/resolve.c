@@ -181,9 +181,10 @@ static int add_model(struct dt_spec *spec,
         s->reward_bytes +=
             layout->count * dt_dtype_bytes(compute) +
             dt_scorer_bytes(&config, spec->exec.ops, compute, longest);
-        for (size_t u = 1; u + 1 < layout->unit_count; u++)
-            s->reward_operations +=
-                dt_cost_block(&config, layout, u, 1, longest);
+        for (size_t u = 0; u < layout->unit_count; u++)
+            if (dt_cost_is_block(&config, layout, u))
+                s->reward_operations +=
+                    dt_cost_block(&config, layout, u, 1, longest);
     }
     dt_layout_destroy(layout);
     dt_model_config_fini(&config);
@@ -215,7 +216,7 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         B = 1;
         T = (spec->tokens + step - 1) / step * step;
     }
-    return (struct dt_model_options){
+    const struct dt_model_options options = {
         .B = B,
         .T = T,
         .compute = dt_run_dtype(conf->precision.compute),
@@ -234,8 +235,8 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         .entropies = spec->algo->advantages,
         .temperature =
             spec->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
-        .adapter = dt_learner_model_adapter(&spec->learner),
     };
+    return dt_learner_model_options(&spec->learner, &options);
 }
 
 /* Resolves batch, model and layout: everything that does not depend on data. */
@@ -274,7 +275,8 @@ static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
     spec->learner.layout =
         dt_model_layout(&spec->learner.config, spec->world, err);
     if (!spec->learner.layout ||
-        dt_spec_adapter_resolve(spec, &spec->learner, err) < 0)
+        dt_spec_adapter_resolve(spec, &spec->learner, err) < 0 ||
+        dt_learner_divide(&spec->learner, spec->world, err) < 0)
         return -1;
     return dt_spec_critic_resolve(spec, err);
 }

@@ -81,7 +81,8 @@ int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err)
     critic->layout = dt_model_layout(&critic->config, spec->world, err);
     if (!critic->layout)
         return -1;
-    return dt_spec_adapter_resolve(spec, critic, err) < 0
+    return dt_spec_adapter_resolve(spec, critic, err) < 0 ||
+                   dt_learner_divide(critic, spec->world, err) < 0
                ? dt_error_prefix(err, "the critic")
                : 0;
 }
@@ -89,9 +90,9 @@ int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err)
 struct dt_model_options dt_spec_critic_options(
     const struct dt_spec *spec, const struct dt_model_options *options)
 {
-    struct dt_model_options own = *options;
+    struct dt_model_options own =
+        dt_learner_model_options(&spec->critic, options);
     own.collisions = own.entropies = false;
-    own.adapter = dt_learner_model_adapter(&spec->critic);
     return own;
 }
 

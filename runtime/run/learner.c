@@ -2,6 +2,7 @@
 /* learner.c - creates a learner, and ends its steps */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/span.h"
@@ -10,6 +11,7 @@
 void dt_learner_spec_fini(struct dt_learner_spec *spec)
 {
     dt_adapter_fini(&spec->adapter);
+    dt_layout_destroy(spec->whole);
     dt_layout_destroy(spec->frozen);
     dt_layout_destroy(spec->layout);
     dt_model_config_fini(&spec->config);
@@ -99,7 +101,7 @@ static int create_engines(struct dt_learner *learner,
     const struct dt_parallel_options trained =
         dt_learner_trained_options(learner->spec, parallel);
     const struct dt_parallel_options frozen =
-        dt_learner_frozen_options(parallel);
+        dt_learner_frozen_options(learner->spec, parallel);
     learner->parallel = dt_parallel_create(learner->spec->layout, learner->comm,
                                            learner->exec, &trained, err);
     if (!learner->parallel)
@@ -111,6 +113,45 @@ static int create_engines(struct dt_learner *learner,
     return learner->frozen ? 0 : -1;
 }
 
+/* The places of the model's units, which are in both engines. */
+static int find_places(struct dt_learner *learner, struct dt_error *err)
+{
+    const struct dt_layout *layout = learner->spec->layout;
+    const struct dt_places grads = dt_parallel_grads(learner->parallel);
+    if (!learner->spec->whole)
+        return 0;
+    learner->weights_at =
+        calloc(layout->unit_count, sizeof(*learner->weights_at));
+    learner->grads_at = calloc(layout->unit_count, sizeof(*learner->grads_at));
+    if (!learner->weights_at || !learner->grads_at)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    dt_learner_weights_with(learner, learner->parallel, learner->weights_at);
+    for (size_t u = 0; u < layout->unit_count; u++)
+        learner->grads_at[u] = dt_layout_unit(layout, &grads, u);
+    return 0;
+}
+
+static int create_model(struct dt_learner *learner,
+                        const struct dt_model_options *options,
+                        struct dt_error *err)
+{
+    const struct dt_learner_spec *spec = learner->spec;
+    struct dt_model_options own = dt_learner_model_options(spec, options);
+    struct dt_places grads = dt_parallel_grads(learner->parallel);
+    if (dt_learner_adapts(spec)) {
+        own.adapter.weights = dt_parallel_weights(learner->parallel);
+        own.adapter.grads = grads;
+        grads = (struct dt_places){0};
+    } else if (learner->grads_at) {
+        grads = (struct dt_places){.flat = {.dtype = DT_F32},
+                                   .units = learner->grads_at};
+    }
+    learner->model = dt_model_create(
+        &spec->config, dt_learner_model_layout(spec), learner->exec,
+        dt_learner_weights(learner), grads, &own, err);
+    return learner->model ? 0 : -1;
+}
+
 int dt_learner_init(struct dt_learner *learner,
                     const struct dt_learner_spec *spec,
                     const struct dt_exec *exec, struct dt_comm *comm,
@@ -118,20 +159,13 @@ int dt_learner_init(struct dt_learner *learner,
                     const struct dt_parallel_options *parallel,
                     const struct dt_optim_options *optim, struct dt_error *err)
 {
-    struct dt_model_options own = *options;
     learner->spec = spec;
     learner->exec = exec;
     learner->comm = comm;
     learner->compute = options->compute;
-    if (create_engines(learner, parallel, err) < 0)
-        return -1;
-    if (spec->frozen)
-        own.adapter.weights = dt_parallel_weights(learner->parallel);
-    learner->model =
-        dt_model_create(&spec->config, dt_learner_model_layout(spec), exec,
-                        dt_parallel_weights(dt_learner_model_engine(learner)),
-                        dt_parallel_grads(learner->parallel), &own, err);
-    if (!learner->model)
+    if (create_engines(learner, parallel, err) < 0 ||
+        find_places(learner, err) < 0 ||
+        create_model(learner, options, err) < 0)
         return -1;
     learner->optim = dt_optim_create(spec->layout, exec, optim, err);
     if (!learner->optim || allocate_steps(learner, err) < 0 ||
@@ -153,11 +187,14 @@ void dt_learner_fini(struct dt_learner *learner)
     dt_model_destroy(learner->model);
     dt_parallel_destroy(learner->frozen);
     dt_parallel_destroy(learner->parallel);
+    free(learner->weights_at);
+    free(learner->grads_at);
 }
 
 size_t dt_learner_unit_elements(const struct dt_learner *learner)
 {
-    return dt_layout_largest(learner->spec->layout);
+    const struct dt_learner_spec *spec = learner->spec;
+    return dt_layout_largest(spec->whole ? spec->whole : spec->layout);
 }
 
 /* --- the end of a step --- */

@@ -35,9 +35,14 @@ struct dt_learner_spec {
     const char *folder; /* of its files in a checkpoint; "": no folder */
     const char *start;  /* directory of its first weights; NULL: random */
     struct dt_model_config config;
+    bool freezes[DT_PARTS];    /* parts whose weights are only read */
+    double rates[DT_PARTS];    /* as dt_optim_options */
     struct dt_layout *layout;  /* of the trained weights; NULL: no such model */
     struct dt_layout *frozen;  /* of weights that are only read; NULL: none */
-    struct dt_adapter adapter; /* on top of frozen weights */
+    struct dt_layout *whole;   /* of the model's weights, if some are trained
+                                  and some frozen; NULL: all are in one of the
+                                  two */
+    struct dt_adapter adapter; /* on top of frozen weights; r 0: none */
     const char *adapter_start; /* directory of its first weights; NULL: random
                                 */
 };
@@ -49,6 +54,9 @@ struct dt_learner {
     struct dt_parallel *parallel; /* holds weights, gradients and moments */
     struct dt_parallel *frozen;   /* holds frozen weights; NULL: there are none
                                    */
+    struct dt_view *weights_at;   /* (unit_count) of the model, in both; NULL:
+                                     they are in one */
+    struct dt_view *grads_at;     /* the same */
     enum dt_dtype compute;        /* of the model's weights */
     struct dt_model *model;
     struct dt_optim *optim;
@@ -69,11 +77,34 @@ struct dt_learner {
 /* Frees the config, the layouts and the adapter. */
 void dt_learner_spec_fini(struct dt_learner_spec *spec);
 
-/* The layout of the model's weights, trained or frozen. */
+/* Divides the layout of a model by what the spec freezes. An adapter leaves it
+ * as it is: with one all of the model is frozen. -1: EX_CONFIG, nothing would
+ * be trained; EX_OSERR.
+ */
+int dt_learner_divide(struct dt_learner_spec *spec, int world,
+                      struct dt_error *err);
+
+/* The layout of the model's weights, trained and frozen. */
 static inline const struct dt_layout *dt_learner_model_layout(
     const struct dt_learner_spec *spec)
 {
+    if (spec->whole)
+        return spec->whole;
     return spec->frozen ? spec->frozen : spec->layout;
+}
+
+/* Whether an adapter is trained. */
+static inline bool dt_learner_adapts(const struct dt_learner_spec *spec)
+{
+    return spec->adapter.r > 0;
+}
+
+/* The lowest unit that is trained, at which backward passes end; 0 of a model
+ * that is not there.
+ */
+static inline size_t dt_learner_lowest(const struct dt_learner_spec *spec)
+{
+    return spec->layout ? dt_layout_next(spec->layout, 0) : 0;
 }
 
 /* How ranks share trained and frozen weights, given how they would share a
@@ -84,11 +115,14 @@ struct dt_parallel_options dt_learner_trained_options(
     const struct dt_learner_spec *spec,
     const struct dt_parallel_options *parallel);
 struct dt_parallel_options dt_learner_frozen_options(
+    const struct dt_learner_spec *spec,
     const struct dt_parallel_options *parallel);
 
-/* Its adapter for the options of its model, without weights. */
-struct dt_model_adapter dt_learner_model_adapter(
-    const struct dt_learner_spec *spec);
+/* The options of its model, from those of all models of a run: what of it is
+ * trained, without the places of an adapter.
+ */
+struct dt_model_options dt_learner_model_options(
+    const struct dt_learner_spec *spec, const struct dt_model_options *options);
 
 /* Bytes that a rank then holds of both. */
 struct dt_parallel_bytes dt_learner_bytes(
@@ -97,12 +131,23 @@ struct dt_parallel_bytes dt_learner_bytes(
 
 /* --- with its memory --- */
 
-/* The engine that has the model's weights. */
-static inline struct dt_parallel *dt_learner_model_engine(
-    const struct dt_learner *learner)
-{
-    return learner->frozen ? learner->frozen : learner->parallel;
-}
+/* Where the model's weights are, fixed until dt_learner_fini. `trained`, of the
+ * same layout, may take the place of the trained ones: views(unit_count) is
+ * then the caller's, and has to stay.
+ */
+struct dt_places dt_learner_weights(const struct dt_learner *learner);
+struct dt_places dt_learner_weights_with(const struct dt_learner *learner,
+                                         const struct dt_parallel *trained,
+                                         struct dt_view *views);
+
+/* Whether each rank has all weights of the model at any time. */
+bool dt_learner_has_weights(const struct dt_learner *learner);
+
+/* As dt_parallel_gather, of a unit of the model; frozen ones have the compute
+ * type in any case.
+ */
+int dt_learner_gather(struct dt_learner *learner, size_t u, bool master,
+                      struct dt_view *unit, struct dt_error *err);
 
 /* Makes the weights of unit u available for its pass, as dt_parallel_forward
  * and dt_parallel_backward do.
@@ -159,6 +204,7 @@ int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
 struct dt_frozen {
     const struct dt_model_config *config;
     const struct dt_layout *layout;
+    const struct dt_layout *model;    /* of `weights`, with the same units */
     const struct dt_weights *weights; /* NULL: they are random */
     bool new_head;                    /* weights lack score.weight, which ends
                                          the last unit and is random */
@@ -172,7 +218,7 @@ struct dt_frozen {
 int dt_frozen_load(struct dt_parallel *parallel, const struct dt_frozen *from,
                    int world, struct dt_error *err);
 
-/* Elements of the largest unit. */
+/* Elements of the largest unit, of what is trained or saved. */
 size_t dt_learner_unit_elements(const struct dt_learner *learner);
 
 /* Sums the scalars `step` (DT_STEP_SUMS) over ranks, in stream order. -1: a

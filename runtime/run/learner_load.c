@@ -35,6 +35,17 @@ static int check_moments(const char *dir, const struct dt_parts *parts,
 
 /* --- weights that are only read --- */
 
+/* Elements of unit u of a layout, as elements of another one that has all of
+ * the same unit.
+ */
+static struct dt_range range_in(const struct dt_layout *model,
+                                const struct dt_layout *layout, size_t u,
+                                struct dt_range part)
+{
+    part.first += model->units[u].offset - layout->units[u].offset;
+    return part;
+}
+
 /* The range of unit u of random weights into `to`; the unit goes to `unit`. */
 static void make_frozen(const struct dt_frozen *from, size_t u,
                         struct dt_range part, struct dt_view unit,
@@ -42,7 +53,7 @@ static void make_frozen(const struct dt_frozen *from, size_t u,
 {
     const struct dt_exec host = dt_exec_cpu();
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
-    dt_model_init_unit(from->config, from->layout, u, unit, from->seed);
+    dt_model_init_unit(from->config, from->model, u, unit, from->seed);
     unit = dt_view_slice(unit, part.first - from->layout->units[u].offset,
                          part.count);
     if (to.dtype == DT_F32)
@@ -59,6 +70,7 @@ static int read_frozen(const struct dt_frozen *from, size_t u,
     memset(dt_view_data(to), 0, to.count * dt_dtype_bytes(to.dtype));
     if (!from->weights || is_new)
         make_frozen(from, u, part, unit, to);
+    part = range_in(from->model, from->layout, u, part);
     return from->weights ? dt_weights_read(from->weights, part, to, err) : 0;
 }
 
@@ -70,7 +82,9 @@ int dt_frozen_load(struct dt_parallel *parallel, const struct dt_frozen *from,
     struct dt_buffer *room =
         dt_buffer_create(&dt_cpu, 2 * most * sizeof(float), "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < layout->unit_count && result == 0; u++) {
+    for (size_t u = dt_layout_next(layout, 0);
+         u < layout->unit_count && result == 0;
+         u = dt_layout_next(layout, u + 1)) {
         const struct dt_range range =
             dt_layout_part(layout, u, dt_parallel_index(parallel), world);
         struct dt_view part = dt_parallel_part(parallel, DT_OWNED_MASTER, u);
@@ -92,8 +106,8 @@ int dt_frozen_load(struct dt_parallel *parallel, const struct dt_frozen *from,
 /* --- trained weights, and the state of their optimizer --- */
 
 struct source {
-    struct dt_weights
-        *frozen; /* of a model with an adapter; NULL: there is none */
+    struct dt_weights *frozen;  /* weights that are only read; NULL: there are
+                                   none, or random ones */
     struct dt_weights *weights; /* trained ones; NULL: not needed */
     struct dt_parts *parts;     /* of the optimizer; NULL: a new run */
     bool master;                /* parts have the fp32 weights */
@@ -109,22 +123,28 @@ static void close_source(struct source *source)
     dt_parts_close(source->parts);
 }
 
-/* Opens a model with a value head, which only a checkpoint needs to have. */
-static int open_valued(const struct dt_layout *layout, const char *dir,
-                       const char *start, struct source *source,
-                       struct dt_error *err)
+/* Opens the model that a learner starts from, whose heads may be missing; with
+ * `saved` one that has all of them. NULL and err.
+ */
+static struct dt_weights *open_model(const struct dt_learner_spec *spec,
+                                     const char *dir, bool saved,
+                                     bool *new_head, struct dt_error *err)
 {
-    bool scores;
-    source->weights =
-        dt_weights_open_valued(dir ? dir : start, layout, &scores, err);
-    source->new_head = !scores;
-    if (!source->weights)
-        return -1;
-    return scores || !dir ? 0
-                          : dt_error_set(err, EX_DATAERR,
-                                         "%s: has no " DT_VALUE_HEAD_FILE
-                                         ", the critic's head",
-                                         dir);
+    const struct dt_layout *layout = dt_learner_model_layout(spec);
+    bool scores = true;
+    struct dt_weights *weights =
+        spec->config.value_head
+            ? dt_weights_open_valued(dir, layout, &scores, err)
+        : spec->config.scores && !saved
+            ? dt_weights_open_trunk(dir, layout, &scores, err)
+            : dt_weights_open(dir, layout, err);
+    *new_head = weights && !scores;
+    if (!*new_head || !saved)
+        return weights;
+    dt_error_set(err, EX_DATAERR,
+                 "%s: has no " DT_VALUE_HEAD_FILE ", the critic's head", dir);
+    dt_weights_close(weights);
+    return NULL;
 }
 
 /* The optimizer's files of a checkpoint. */
@@ -143,13 +163,8 @@ static int open_parts(const struct dt_layout *layout, const char *dir,
 static int open_adapter(const struct dt_learner *learner, const char *dir,
                         struct source *source, struct dt_error *err)
 {
-    bool scores = true;
-    source->frozen =
-        learner->spec->config.scores
-            ? dt_weights_open_trunk(learner->spec->start, learner->spec->frozen,
-                                    &scores, err)
-            : dt_weights_open(learner->spec->start, learner->spec->frozen, err);
-    source->new_head = !scores;
+    source->frozen = open_model(learner->spec, learner->spec->start, false,
+                                &source->new_head, err);
     if (!source->frozen)
         return -1;
     if (!dir)
@@ -157,6 +172,42 @@ static int open_adapter(const struct dt_learner *learner, const char *dir,
     if (!dir || source->master)
         return 0;
     source->weights = dt_weights_open_adapter(dir, learner->spec->layout, err);
+    return source->weights ? 0 : -1;
+}
+
+/* The directory of frozen weights: a checkpoint in `dir` has them, too, but if
+ * they were rounded for it the run has to begin again with its first ones.
+ * NULL: they are random. -1: EX_DATAERR, EX_NOINPUT.
+ */
+static int find_frozen(const struct dt_learner *learner, const char *dir,
+                       const char **found, struct dt_error *err)
+{
+    enum dt_dtype stored;
+    *found = learner->spec->start;
+    if (!dir)
+        return 0;
+    if (dt_weights_dtype(dir, learner->spec->whole, &stored, err) < 0)
+        return -1;
+    if (stored == DT_F32 || stored == learner->compute)
+        *found = dir;
+    return 0;
+}
+
+/* Opens a model of which some parts are frozen. */
+static int open_divided(const struct dt_learner *learner, const char *dir,
+                        struct source *source, struct dt_error *err)
+{
+    const struct dt_learner_spec *spec = learner->spec;
+    const char *frozen;
+    if (find_frozen(learner, dir, &frozen, err) < 0)
+        return -1;
+    if (frozen && !(source->frozen = open_model(spec, frozen, frozen == dir,
+                                                &source->new_head, err)))
+        return -1;
+    if (source->master || (!dir && !spec->start))
+        return 0;
+    source->weights =
+        open_model(spec, dir ? dir : spec->start, dir, &source->new_head, err);
     return source->weights ? 0 : -1;
 }
 
@@ -171,19 +222,14 @@ static int open_source(const struct dt_learner *learner, const char *dir,
     *source = (struct source){0};
     if (dir && open_parts(layout, dir, source, err) < 0)
         return -1;
-    if (learner->spec->frozen)
+    if (dt_learner_adapts(learner->spec))
         return open_adapter(learner, dir, source, err);
+    if (learner->spec->frozen)
+        return open_divided(learner, dir, source, err);
     if (source->master || (!dir && !start))
         return 0;
-    if (learner->spec->config.value_head) {
-        return open_valued(layout, dir, start, source, err);
-    } else if (dir || !learner->spec->config.scores) {
-        source->weights = dt_weights_open(dir ? dir : start, layout, err);
-    } else {
-        bool scores;
-        source->weights = dt_weights_open_trunk(start, layout, &scores, err);
-        source->new_head = !scores;
-    }
+    source->weights = open_model(learner->spec, dir ? dir : start, dir,
+                                 &source->new_head, err);
     return source->weights ? 0 : -1;
 }
 
@@ -268,26 +314,29 @@ static int read_part(const struct dt_learner *learner,
                      struct dt_view unit, struct dt_view to,
                      struct dt_error *err)
 {
-    struct dt_range part = dt_layout_part(learner->spec->layout, u,
-                                          dt_parallel_index(learner->parallel),
-                                          dt_comm_size(learner->comm));
+    const struct dt_layout *layout = learner->spec->layout;
+    const bool adapts = dt_learner_adapts(learner->spec);
+    const struct dt_layout *model =
+        adapts ? layout : dt_learner_model_layout(learner->spec);
+    const struct dt_range part =
+        dt_layout_part(layout, u, dt_parallel_index(learner->parallel),
+                       dt_comm_size(learner->comm));
+    const struct dt_range there = range_in(model, layout, u, part);
     if (kind != DT_OWNED_MASTER || source->master)
         return dt_parts_read(source->parts, kind, part, to, err);
-    bool is_new = !source->frozen && source->new_head &&
-                  u + 1 == learner->spec->layout->unit_count;
+    bool is_new = !adapts && source->new_head && u + 1 == layout->unit_count;
     if (source->weights && !is_new)
-        return dt_weights_read(source->weights, part, to, err);
+        return dt_weights_read(source->weights, there, to, err);
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
-    if (!source->frozen)
-        dt_model_init_unit(&learner->spec->config, learner->spec->layout, u,
-                           unit, source->seed);
+    if (!adapts)
+        dt_model_init_unit(&learner->spec->config, model, u, unit,
+                           source->seed);
     else if (make_adapter(learner, source, u, unit, err) < 0)
         return -1;
     memcpy(dt_view_data(to),
-           dt_view_f32(unit) +
-               (part.first - learner->spec->layout->units[u].offset),
+           dt_view_f32(unit) + (part.first - layout->units[u].offset),
            part.count * sizeof(float));
-    return is_new ? dt_weights_read(source->weights, part, to, err) : 0;
+    return is_new ? dt_weights_read(source->weights, there, to, err) : 0;
 }
 
 /* Loads one kind of this rank's part of unit u. `room`: two units in host
@@ -315,13 +364,15 @@ static int load_part(struct dt_learner *learner, const struct source *source,
 static int load_parts(struct dt_learner *learner, const struct source *source,
                       struct dt_error *err)
 {
-    size_t units = learner->spec->layout->unit_count;
+    const struct dt_layout *layout = learner->spec->layout;
+    size_t units = layout->unit_count;
     size_t elements = 2 * dt_learner_unit_elements(learner);
     enum dt_owned end = source->parts ? DT_OWNED_GRADS : DT_OWNED_M;
     struct dt_buffer *room =
         dt_buffer_create(&dt_cpu, elements * sizeof(float), "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < units && result == 0; u++)
+    for (size_t u = dt_layout_next(layout, 0); u < units && result == 0;
+         u = dt_layout_next(layout, u + 1))
         for (enum dt_owned kind = 0; kind < end && result == 0; kind++)
             result = load_part(learner, source, kind, u, room, err);
     dt_buffer_destroy(room);
@@ -336,10 +387,15 @@ int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
     struct source source;
     int result = open_source(learner, dir, &source, err);
     source.seed = seed;
-    if (result == 0 && source.frozen) {
-        const struct dt_frozen from = {&learner->spec->config,
-                                       learner->spec->frozen, source.frozen,
-                                       source.new_head, seed};
+    if (result == 0 && learner->frozen) {
+        const struct dt_frozen from = {
+            .config = &learner->spec->config,
+            .layout = learner->spec->frozen,
+            .model = dt_learner_model_layout(learner->spec),
+            .weights = source.frozen,
+            .new_head = source.new_head,
+            .seed = seed,
+        };
         result = dt_frozen_load(learner->frozen, &from,
                                 dt_comm_size(learner->comm), err);
     }

@@ -15,6 +15,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/learner.c \
 	runtime/run/learner.h \
 	runtime/run/learner_load.c \
+	runtime/run/learner_parts.c \
 	runtime/run/numerics.c \
 	runtime/run/numerics.h \
 	runtime/run/passes.c \

@@ -175,7 +175,7 @@ int dt_run_queue_passes(struct dt_run *run, struct dt_learner *learner,
             queue_forward(&unit, shape, err) < 0 ||
             dt_model_send_input(learner->model, unit.u, err) < 0)
             return -1;
-    for (unit.u = count; unit.u-- > 0;)
+    for (unit.u = count; unit.u-- > dt_learner_lowest(learner->spec);)
         if (dt_learner_backward(learner, unit.u, err) < 0 ||
             dt_model_bring_input(learner->model, unit.u, err) < 0 ||
             queue_backward(run, &unit, shape, batch, metrics, err) < 0 ||

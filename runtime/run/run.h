@@ -63,6 +63,7 @@ struct dt_ppo {
 struct dt_reference {
     struct dt_parallel *parallel; /* holds its weights, or NULL */
     struct dt_graphs *graphs;
+    struct dt_view *weights_at; /* (unit_count) and frozen ones of the model */
     bool bare; /* it is the model without its adapter: no weights */
     /* Of the training and the held-out pairs, if they were computed before:
      * dt_dpo_sum of both sides, (pairs, 2) F32, by the number of the pair.

@@ -345,6 +345,13 @@ bool dt_spec_needs_reference(const struct dt_spec *spec)
            spec->algo->needs_reference(&spec->conf);
 }
 
+const struct dt_layout *dt_spec_reference_layout(const struct dt_spec *spec)
+{
+    const struct dt_learner_spec *learner = &spec->learner;
+    return learner->whole && spec->conf.model.reference_path ? learner->whole
+                                                             : learner->layout;
+}
+
 struct dt_parallel_options dt_spec_reference_options(const struct dt_spec *spec,
                                                      enum dt_dtype compute)
 {

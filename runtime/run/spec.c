@@ -142,18 +142,48 @@ static double attention(const struct dt_model_config *config, size_t T)
     return 12 * reach * (double)(config->n_head * config->head_size);
 }
 
+/* Parameters of unit u. */
+static double unit_params(const struct dt_layout *layout, size_t u)
+{
+    const struct dt_unit *unit = &layout->units[u];
+    double sum = 0;
+    for (size_t i = 0; i < unit->param_count; i++)
+        sum += (double)layout->params[unit->first_param + i].count;
+    return sum;
+}
+
+/* Those of frozen weights. An embedding is either looked up or the head. */
+static double frozen_flops(const struct dt_learner_spec *learner)
+{
+    const struct dt_layout *frozen = learner->frozen;
+    double flops = 0;
+    for (size_t u = 0; frozen && u < frozen->unit_count; u++) {
+        const bool goes_back = u >= dt_learner_lowest(learner) ||
+                               frozen->units[u].kind == DT_UNIT_EMBEDDING;
+        flops += (goes_back ? 4 : 2) * unit_params(frozen, u);
+    }
+    return flops;
+}
+
+/* Whether the token embedding is frozen. */
+static bool freezes_embedding(const struct dt_learner_spec *learner)
+{
+    const struct dt_layout *frozen = learner->frozen;
+    const struct dt_layout *model = dt_learner_model_layout(learner);
+    const struct dt_param *embedding =
+        &model->params[dt_layout_embedding(model)];
+    return frozen && frozen->units[embedding->unit].count > 0;
+}
+
 double dt_flops_per_token(const struct dt_spec *spec)
 {
     const struct dt_learner_spec *learner = &spec->learner;
     const struct dt_model_config *config = &learner->config;
-    const double trained = (double)learner->layout->param_total;
-    double flops = 6 * trained;
+    double flops =
+        6 * (double)learner->layout->param_total + frozen_flops(learner);
     if (spec->algo->advantages)
         return NAN;
-    if (learner->frozen)
-        flops += 4 * ((double)learner->frozen->param_total - looked_up(config));
-    else
-        flops -= 6 * looked_up(config);
+    flops -= (freezes_embedding(learner) ? 4 : 6) * looked_up(config);
     if (dt_run_is_stream(&spec->conf))
         flops += attention(config, spec->T);
     return flops;

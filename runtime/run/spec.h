@@ -128,6 +128,10 @@ size_t dt_spec_critic_memory(const struct dt_spec *spec,
  * algorithm would follow the model.
  */
 bool dt_spec_needs_reference(const struct dt_spec *spec);
+
+/* The layout of its weights: those that are trained, or all of another model.
+ */
+const struct dt_layout *dt_spec_reference_layout(const struct dt_spec *spec);
 static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
     const struct dt_conf *conf)
 {
@@ -139,14 +143,15 @@ static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
 
 /* Model FLOPs utilization, as in Chowdhery et al., "PaLM", arXiv 2204.02311,
  * appendix B: tokens per second times the work of a token, over the peaks of
- * all devices. A frozen weight has no gradient: 4 in place of 6 operations.
- * Recomputing, reference models and sampling do not count.
+ * all devices. A frozen weight has no gradient: 4 in place of 6 operations, or
+ * 2 where nothing goes back. Recomputing, reference models and sampling do not
+ * count.
  */
 
-/* 6 N of the trained weights, 4 N of frozen ones; N excludes embeddings that
- * are only looked up. Of rows that are one document of T tokens also 12 x heads
- * x head size x T for each layer, where T is at most the window. NaN: the run
- * samples, so that its tokens are not those of its work.
+/* 6 N of the trained weights, 4 N or 2 N of frozen ones; N excludes embeddings
+ * that are only looked up. Of rows that are one document of T tokens also 12 x
+ * heads x head size x T for each layer, where T is at most the window. NaN: the
+ * run samples, so that its tokens are not those of its work.
  */
 double dt_flops_per_token(const struct dt_spec *spec);
 

@@ -16,12 +16,11 @@
 static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
                          struct dt_places *places, struct dt_error *err)
 {
-    const struct dt_learner *learner = &run->learner;
+    struct dt_learner *learner = &run->learner;
     const struct dt_layout *layout = dt_learner_model_layout(learner->spec);
-    struct dt_parallel *engine = dt_learner_model_engine(learner);
     *buf = NULL;
-    *places = dt_parallel_weights(engine);
-    if (!places->units)
+    *places = dt_learner_weights(learner);
+    if (dt_learner_has_weights(learner))
         return 0;
     *buf = dt_buffer_create(run->spec.exec.device,
                             layout->count * dt_dtype_bytes(learner->compute),
@@ -31,7 +30,9 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
     *places = dt_places_flat(dt_view_of(*buf, learner->compute));
     for (size_t u = 0; u < layout->unit_count; u++) {
         struct dt_view from, to = dt_layout_unit(layout, places, u);
-        if (dt_parallel_gather(engine, u, false, &from, err) < 0 ||
+        if (to.count == 0)
+            continue;
+        if (dt_learner_gather(learner, u, false, &from, err) < 0 ||
             run->spec.exec.device->copy(
                 run->spec.exec.stream, dt_view_data(to), dt_view_data(from),
                 to.count * dt_dtype_bytes(to.dtype), err) < 0)

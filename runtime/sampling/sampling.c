@@ -316,12 +316,12 @@ static struct dt_rollout *create_rollout(
 {
     const struct dt_learner *learner = &run->learner;
     struct dt_rollout_options own = *options;
-    if (learner->spec->frozen)
+    if (dt_learner_adapts(learner->spec))
         own.adapter.weights = dt_parallel_weights(learner->parallel);
-    return dt_rollout_create(
-        &learner->spec->config, dt_learner_model_layout(learner->spec),
-        &run->spec.exec, dt_parallel_weights(dt_learner_model_engine(learner)),
-        dt_model_memory(learner->model), &own, err);
+    return dt_rollout_create(&learner->spec->config,
+                             dt_learner_model_layout(learner->spec),
+                             &run->spec.exec, dt_learner_weights(learner),
+                             dt_model_memory(learner->model), &own, err);
 }
 
 static int create_rollouts(struct dt_run *run, struct dt_error *err)

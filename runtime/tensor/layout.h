@@ -83,7 +83,8 @@ struct dt_layout {
  */
 struct dt_places {
     struct dt_view flat;
-    const struct dt_view *units; /* (unit_count); NULL: in flat */
+    const struct dt_view *units; /* (unit_count), count 0: of a unit that is
+                                    not there; NULL: in flat */
 };
 
 /* An empty layout, or NULL and err. */
@@ -123,6 +124,12 @@ struct dt_layout *dt_layout_of_parts(const struct dt_layout *layout,
 static inline struct dt_places dt_places_flat(struct dt_view flat)
 {
     return (struct dt_places){.flat = flat};
+}
+
+/* Whether unit u has a place there. */
+static inline bool dt_places_have(const struct dt_places *places, size_t u)
+{
+    return (places->units ? places->units[u] : places->flat).count > 0;
 }
 
 /* Unit u as a whole, padding included. */

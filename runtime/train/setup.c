@@ -199,7 +199,7 @@ static void print_banner(struct dt_run *run)
         dt_str_plural((uint64_t)run->total_steps));
     const struct dt_parallel_options parallel =
         dt_spec_parallel_options(spec, run->learner.compute);
-    if (spec->learner.frozen)
+    if (dt_learner_adapts(&spec->learner))
         dt_report_note(run->report,
                        "lora: %zu parameters are trained, those of %s are "
                        "frozen",

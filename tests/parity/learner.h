@@ -3,11 +3,16 @@
 #ifndef TESTS_PARITY_LEARNER_H
 #define TESTS_PARITY_LEARNER_H
 
-#include "model/model_adapter.h"
-#include "model/model.h"
-#include "optim/optim.h"
-#include "parallel/parallel.h"
+#include "run/learner.h"
 #include "tests/parity/reference.h"
+
+/* Which parts the units of a model of two blocks are given. */
+enum learner_split {
+    LEARNER_WHOLE,  /* language all */
+    LEARNER_INSIDE, /* language; vision; projector; language */
+    LEARNER_BELOW,  /* vision; vision; projector; language */
+    LEARNER_SPLITS
+};
 
 struct learner_options {
     enum dt_dtype compute;
@@ -15,6 +20,9 @@ struct learner_options {
     double max_norm;
     struct dt_parallel_options parallel; /* except for compute */
     bool adapts;                         /* trains adapters/<name> */
+    enum learner_split split;
+    bool freezes[DT_PARTS];
+    bool recompute;
 };
 
 struct learner {
@@ -22,17 +30,20 @@ struct learner {
     struct learner_options options;
     struct dt_exec exec;
     struct dt_comm *comm; /* owned */
-    struct dt_layout *layout;
+    struct dt_learner_spec spec;
+    struct dt_learner own;
+    const struct dt_layout *layout; /* of what is trained */
     struct dt_parallel *parallel;
-    struct dt_layout *frozen_layout; /* of the model, beside an adapter */
-    struct dt_parallel *frozen;
-    struct dt_adapter adapter;
-    struct dt_model *model;
-    struct dt_optim *optim;
-    struct dt_buffer *step_buf;
     struct dt_view step;
+    char start[4096], adapter_start[4096];
     struct dt_error err;
 };
+
+/* Sets l->spec from reference and options, for a world of this size. -1: err;
+ * learner_forget in any case.
+ */
+int learner_describe(struct learner *l, int world);
+void learner_forget(struct learner *l);
 
 /* The stored weights of the reference, in a world of `comm`, which it takes;
  * NULL: a world of one. Does not assert, as ranks are threads. -1: err is set.

@@ -177,7 +177,7 @@ static void adapters_can_be_off_or_merged(void **state)
     open_learner(&adapter, &r, true);
     const double bare = evaluate(&model, &rows);
     const double with = evaluate(&adapter, &rows);
-    dt_model_use_adapter(adapter.model, NULL);
+    dt_model_use_adapter(adapter.own.model, NULL);
     assert_true(evaluate(&adapter, &rows) == bare);
     assert_true(fabs(with / bare - 1) > 1e-5);
 

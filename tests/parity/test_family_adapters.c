@@ -118,10 +118,11 @@ static void open_pair(struct pair *p, const char *name)
         .adapter = {.r = p->adapter.r,
                     .scale = dt_adapter_scale(&p->adapter),
                     .layout = p->trained,
-                    .weights = dt_places_flat(p->weights)},
+                    .weights = dt_places_flat(p->weights),
+                    .grads = dt_places_flat(p->grads)},
     };
     p->model = dt_model_create(&p->v.config, p->layout, subject_exec(),
-                               dt_places_flat(frozen), dt_places_flat(p->grads),
+                               dt_places_flat(frozen), (struct dt_places){0},
                                &options, &p->err);
     if (!p->model)
         fail_msg("%s", p->err.text);

@@ -99,23 +99,11 @@ static void *share(size_t bytes)
 /* Elements of what is trained. */
 static size_t count_trained(const struct trial *t, int world)
 {
-    const struct reference *r = t->reference;
-    struct dt_layout *layout = dt_model_layout(&r->config, world, NULL);
-    struct dt_layout *trained = layout;
-    struct dt_adapter adapter = {0};
-    struct dt_error err;
-    assert_non_null(layout);
-    if (t->options.adapts) {
-        assert_int_equal(
-            dt_adapter_load(&adapter, reference_adapter(r->name), &err), 0);
-        trained = dt_adapter_layout(&adapter, &r->config, layout, world, &err);
-        assert_non_null(trained);
-    }
-    size_t count = trained->count;
-    if (trained != layout)
-        dt_layout_destroy(trained);
-    dt_layout_destroy(layout);
-    dt_adapter_fini(&adapter);
+    struct learner l = {.reference = t->reference, .options = t->options};
+    if (learner_describe(&l, world) < 0)
+        fail_msg("%s", l.err.text);
+    size_t count = l.spec.layout->count;
+    learner_forget(&l);
     return count;
 }
 

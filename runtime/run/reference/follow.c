@@ -51,6 +51,8 @@ static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
     struct dt_view there = dt_parallel_part(reference, DT_OWNED_MASTER, u);
     struct dt_view from =
         dt_parallel_part(run->learner.parallel, DT_OWNED_MASTER, u);
+    if (from.count == 0) /* of a frozen part */
+        return 0;
     struct dt_view both = dt_view_of(room, DT_F32);
     struct dt_view to = dt_view_slice(both, 0, there.count);
     struct dt_view model = dt_view_slice(both, there.count, there.count);
@@ -103,7 +105,9 @@ static int load_parts(struct dt_run *run, const struct dt_parts *parts,
         &dt_cpu, dt_learner_unit_elements(&run->learner) * sizeof(float),
         "a unit", err);
     int result = room ? 0 : -1;
-    for (size_t u = 0; u < layout->unit_count && result == 0; u++) {
+    for (size_t u = dt_layout_next(layout, 0);
+         u < layout->unit_count && result == 0;
+         u = dt_layout_next(layout, u + 1)) {
         struct dt_range part = dt_layout_part(
             layout, u, dt_parallel_index(reference), run->spec.world);
         struct dt_view here =

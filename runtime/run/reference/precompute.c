@@ -75,8 +75,9 @@ static int make_key(const struct dt_run *run, uint64_t *key,
 {
     const struct dt_spec *spec = &run->spec;
     const struct dt_conf *conf = &spec->conf;
-    const char *dir =
-        spec->learner.frozen ? spec->learner.start : dt_run_reference_dir(run);
+    const char *dir = dt_learner_adapts(&spec->learner)
+                          ? spec->learner.start
+                          : dt_run_reference_dir(run);
     const struct dt_model_config *config = &spec->learner.config;
     const uint64_t shape = dt_model_config_hash(config);
     const double numbers[] = {

@@ -7,9 +7,12 @@
  * model's own pass overwrites later. Ranks share these weights as they share
  * the model's: with zero3 a unit is gathered for its pass only. If an adapter
  * is trained, the reference is the adapter that the run starts from, or the
- * model without one.
+ * model without one. Frozen parts of the model are the reference's, too, unless
+ * that is another model.
  */
 #include "config.h"
+
+#include <stdlib.h>
 
 #include "base/span.h"
 #include "run/learner.h"
@@ -21,7 +24,7 @@
 const char *dt_run_reference_dir(const struct dt_run *run)
 {
     const struct dt_conf *conf = &run->spec.conf;
-    if (run->spec.learner.frozen)
+    if (dt_learner_adapts(&run->spec.learner))
         return run->spec.learner.adapter_start;
     if (conf->model.reference_path)
         return conf->model.reference_path;
@@ -67,11 +70,12 @@ static struct dt_weights *open_weights(const struct dt_run *run,
 {
     const struct dt_learner_spec *model = &run->spec.learner;
     bool scores;
-    if (model->frozen)
+    const struct dt_layout *layout = dt_learner_model_layout(model);
+    if (dt_learner_adapts(model))
         return dt_weights_open_adapter(dir, model->layout, err);
     return model->config.value_head
-               ? dt_weights_open_trunk(dir, model->layout, &scores, err)
-               : dt_weights_open(dir, model->layout, err);
+               ? dt_weights_open_trunk(dir, layout, &scores, err)
+               : dt_weights_open(dir, layout, err);
 }
 
 int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
@@ -79,26 +83,34 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
     const struct dt_spec *spec = &run->spec;
     const struct dt_parallel_options options =
         dt_spec_reference_options(spec, run->learner.compute);
+    const struct dt_layout *layout = dt_spec_reference_layout(spec);
     const char *dir = dt_run_reference_dir(run);
     struct dt_weights *weights = NULL;
     if (!dt_spec_needs_reference(spec))
         return 0;
-    run->reference.bare = spec->learner.frozen && !dir;
+    run->reference.bare = dt_learner_adapts(&spec->learner) && !dir;
     if (run->reference.bare)
         return 0;
     if (check_config(run, err) < 0)
         return -1;
-    run->reference.parallel = dt_parallel_create(
-        spec->learner.layout, run->comm, &spec->exec, &options, err);
+    run->reference.parallel =
+        dt_parallel_create(layout, run->comm, &spec->exec, &options, err);
     run->reference.graphs =
-        dt_graphs_create(&spec->exec, spec->learner.layout->unit_count, err);
+        dt_graphs_create(&spec->exec, layout->unit_count, err);
+    run->reference.weights_at =
+        calloc(layout->unit_count, sizeof(*run->reference.weights_at));
     if (!run->reference.parallel || !run->reference.graphs)
         return -1;
+    if (!run->reference.weights_at)
+        return dt_error_set(err, EX_OSERR, "out of memory");
     if (dir && !(weights = open_weights(run, dir, err)))
         return dt_error_prefix(err, "the reference");
     const struct dt_frozen from = {
         .config = &spec->learner.config,
-        .layout = spec->learner.layout,
+        .layout = layout,
+        .model = dt_learner_adapts(&spec->learner)
+                     ? layout
+                     : dt_learner_model_layout(&spec->learner),
         .weights = weights,
         .seed = spec->conf.run.seed,
     };
@@ -114,6 +126,8 @@ void dt_run_reference_fini(struct dt_run *run)
 {
     dt_graphs_destroy(run->reference.graphs);
     dt_parallel_destroy(run->reference.parallel);
+    free(run->reference.weights_at);
+    run->reference.weights_at = NULL;
     run->reference.graphs = NULL;
     run->reference.parallel = NULL;
     run->reference.bare = false;
@@ -136,12 +150,20 @@ static void unit_forward(void *ctx)
     dt_model_forward(unit->model, unit->u);
 }
 
-/* Makes the weights of unit u available: the reference's, and with an adapter
- * the frozen ones.
+/* Whether the reference has parts of its own alone, and computes with the
+ * frozen ones of the model.
  */
+static bool shares_frozen(const struct dt_run *run)
+{
+    const struct dt_spec *spec = &run->spec;
+    return spec->learner.frozen &&
+           dt_spec_reference_layout(spec) == spec->learner.layout;
+}
+
+/* Makes the weights of unit u available: the reference's, and frozen ones. */
 static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
 {
-    if (run->learner.frozen &&
+    if (shares_frozen(run) &&
         dt_parallel_forward(run->learner.frozen, u, err) < 0)
         return -1;
     return run->reference.bare
@@ -169,19 +191,30 @@ static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
     return take_unit(run, last, err);
 }
 
+/* Lets the model compute with another adapter, or its own; NULL: with none. */
+static void use_adapter(struct dt_run *run, const struct dt_parallel *parallel)
+{
+    struct dt_places places = {0};
+    if (parallel)
+        places = dt_parallel_weights(parallel);
+    dt_model_use_adapter(run->learner.model, parallel ? &places : NULL);
+}
+
 /* Lets the model compute with the weights of the reference, or its own. */
 static void use_weights(struct dt_run *run, bool reference)
 {
     const struct dt_learner *learner = &run->learner;
-    const struct dt_parallel *parallel =
-        reference ? run->reference.parallel : learner->parallel;
-    struct dt_places places = {0};
-    if (parallel)
-        places = dt_parallel_weights(parallel);
-    if (learner->spec->frozen)
-        dt_model_use_adapter(learner->model, parallel ? &places : NULL);
+    const struct dt_parallel *parallel = run->reference.parallel;
+    if (dt_learner_adapts(learner->spec))
+        use_adapter(run, reference ? parallel : learner->parallel);
+    else if (!reference)
+        dt_model_use(learner->model, dt_learner_weights(learner));
+    else if (shares_frozen(run))
+        dt_model_use(learner->model,
+                     dt_learner_weights_with(learner, parallel,
+                                             run->reference.weights_at));
     else
-        dt_model_use(learner->model, places);
+        dt_model_use(learner->model, dt_parallel_weights(parallel));
 }
 
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,

@@ -102,7 +102,7 @@ static int check_adapters(const struct dt_run *run, const char *dir,
 {
     if (check_adapter(&run->learner, dir, changes, err) < 0)
         return -1;
-    return run->spec.critic.frozen
+    return dt_learner_adapts(&run->spec.critic)
                ? check_adapter(&run->critic, dir, changes, err)
                : 0;
 }
@@ -110,7 +110,7 @@ static int check_adapters(const struct dt_run *run, const char *dir,
 static int check_model(const struct dt_run *run, const char *dir,
                        struct changes *changes, struct dt_error *err)
 {
-    if (run->spec.learner.frozen)
+    if (dt_learner_adapts(&run->spec.learner))
         return check_adapters(run, dir, changes, err);
     struct dt_model_config saved = {0};
     int rc = dt_model_config_load(&saved, dir, err);

@@ -26,7 +26,7 @@
 enum dt_dtype dt_run_stored_type(const struct dt_run *run)
 {
     int wanted = run->spec.conf.checkpoint.save_dtype;
-    if (wanted == DT_CONF_AUTO_DTYPE && run->spec.learner.frozen)
+    if (wanted == DT_CONF_AUTO_DTYPE && dt_learner_adapts(&run->spec.learner))
         return DT_F32; /* as PEFT saves adapters */
     return wanted == DT_CONF_AUTO_DTYPE ? run->learner.compute
                                         : dt_run_dtype(wanted);
@@ -76,18 +76,36 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     return dt_run_wait(fetch->run, err);
 }
 
+/* The layout of what the model's files have: the model, or an adapter. */
+static const struct dt_layout *saved_layout(const struct dt_learner *learner)
+{
+    return dt_learner_adapts(learner->spec)
+               ? learner->spec->layout
+               : dt_learner_model_layout(learner->spec);
+}
+
+/* All of unit u of that; frozen weights are saved as the passes read them. */
+static int gather_unit(struct fetch *fetch, size_t u, struct dt_view *unit,
+                       struct dt_error *err)
+{
+    struct dt_learner *learner = fetch->learner;
+    return dt_learner_adapts(learner->spec)
+               ? dt_parallel_gather(learner->parallel, u, fetch->master, unit,
+                                    err)
+               : dt_learner_gather(learner, u, fetch->master, unit, err);
+}
+
 /* Makes a parameter visible to the host. All ranks call it in the same order.
  */
 static int bring_param(struct fetch *fetch, const struct dt_param *param,
                        struct dt_view *view, struct dt_error *err)
 {
-    const struct dt_layout *layout = fetch->learner->spec->layout;
+    const struct dt_layout *layout = saved_layout(fetch->learner);
     struct dt_view unit;
     if (fetch->lost)
         return -1;
     if (param->unit != fetch->unit &&
-        (dt_parallel_gather(fetch->learner->parallel, param->unit,
-                            fetch->master, &unit, err) < 0 ||
+        (gather_unit(fetch, param->unit, &unit, err) < 0 ||
          bring_unit(fetch, unit, &fetch->view, err) < 0)) {
         fetch->lost = true;
         return -1;
@@ -103,7 +121,7 @@ static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
                        struct dt_view *view, struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    const struct dt_layout *layout = fetch->learner->spec->layout;
+    const struct dt_layout *layout = saved_layout(fetch->learner);
     return bring_param(fetch, &layout->params[tensor - fetch->tensors], view,
                        err);
 }
@@ -126,7 +144,7 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
 static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
                           int result, struct dt_error *err)
 {
-    const struct dt_layout *layout = fetch->learner->spec->layout;
+    const struct dt_layout *layout = saved_layout(fetch->learner);
     const size_t last = layout->param_count - 1;
     const struct dt_param *param = &layout->params[last];
     struct dt_ckpt_tensor tensor = dt_weights_tensor(layout, last, param->name);
@@ -144,7 +162,7 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
 static char *describe(const struct dt_learner *learner, enum dt_dtype stored,
                       struct dt_error *err)
 {
-    return learner->spec->frozen
+    return dt_learner_adapts(learner->spec)
                ? dt_adapter_format(&learner->spec->adapter,
                                    &learner->spec->config,
                                    learner->spec->layout, err)
@@ -157,6 +175,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
 {
     struct dt_run *run = fetch->run;
     const struct dt_learner *learner = fetch->learner;
+    const struct dt_layout *layout = saved_layout(learner);
     const struct dt_conf *conf = &run->spec.conf;
     enum dt_dtype stored = dt_run_stored_type(run);
     char *config = describe(learner, stored, err);
@@ -164,10 +183,9 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     fetch->master = stored != learner->compute;
     const struct dt_weights_files files = {
         .config = config,
-        .adapter = learner->spec->frozen ? config : NULL,
-        .layout = learner->spec->layout,
-        .param_count = learner->spec->layout->param_count -
-                       learner->spec->config.value_head,
+        .adapter = dt_learner_adapts(learner->spec) ? config : NULL,
+        .layout = layout,
+        .param_count = layout->param_count - learner->spec->config.value_head,
         .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
@@ -272,14 +290,16 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {
     enum dt_dtype stored = dt_run_stored_type(run);
     size_t optim = stored == DT_F32 ? 2 : 3;
-    size_t parameters = 0;
+    size_t saved = 0, trained = 0;
     const struct dt_learner *learner;
     optim += dt_run_reference_follows(run);
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        parameters += learner->spec->layout->param_total;
-    return parameters *
-           (dt_dtype_bytes(stored) +
-            (dt_run_saves_model_alone(run) ? 0 : optim * sizeof(float)));
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        saved += saved_layout(learner)->param_total;
+        trained += learner->spec->layout->param_total;
+    }
+    if (dt_run_saves_model_alone(run))
+        optim = 0;
+    return saved * dt_dtype_bytes(stored) + trained * optim * sizeof(float);
 }
 
 /* Adds this rank's files of a learner. *lost: the other ranks must not wait for
