@@ -5,6 +5,7 @@ check_PROGRAMS += \
 	tests/parity/test_decay \
 	tests/parity/test_families \
 	tests/parity/test_family_adapters \
+	tests/parity/test_frozen_parts \
 	tests/parity/test_hybrid \
 	tests/parity/test_model_dropout \
 	tests/parity/test_model_gradients \

@@ -201,6 +201,8 @@ static void parts_of_a_model_are_waited_for_and_others_not_moved(void **state)
         options.use = DT_FROZEN;
         if (rest != TOWER_NONE)
             run_layout(&network, 1, frozen, &options);
+        if (rest != TOWER_NONE && options.strategy != DT_ZERO3)
+            assert_int_equal(network.started, 0);
         dt_layout_destroy(frozen);
         dt_layout_destroy(trained);
         dt_layout_destroy(all);
