@@ -10,6 +10,13 @@
  * tokens: the margin's bits, and the number of tokens of the chosen side. The
  * tokens of the chosen and of the rejected side follow, each after the prompt,
  * whose tokens do not have DT_TARGET_BIT.
+ *
+ * Where a data set may have images, each example begins with words about its
+ * own, and example_images.c writes and finds them: the number of images, then
+ * of each 8 words of the SHA-256 of its file, its height and width, the number
+ * of its pictures, and of each of these the index, among the tokens of the
+ * example, of its first token. The tokens follow; those of a picture are
+ * neighbors and all have the id of the placeholder.
  */
 #ifndef DT_DATA_EXAMPLE_H
 #define DT_DATA_EXAMPLE_H
@@ -20,6 +27,7 @@
 #include <string.h>
 
 #include "base/choices.h"
+#include "base/sha256.h"
 
 /* How lines of a file become examples. */
 struct dt_example_options {
@@ -86,5 +94,44 @@ static inline bool dt_pair_find(const uint32_t *example, size_t count,
         pair->tokens[DT_CHOSEN] + pair->count[DT_CHOSEN];
     return true;
 }
+
+/* An image of an example. A picture is what the tower sees at a time: the image
+ * or, of a processor of tiles, one of its tiles.
+ */
+struct dt_example_image {
+    uint8_t sha256[DT_SHA256_BYTES]; /* of its file in the store */
+    uint32_t height, width;          /* upright, in pixels */
+    uint32_t pictures;
+    const uint32_t *first; /* (pictures): indices of their first tokens */
+};
+
+/* The words that an example with these images begins with. */
+size_t dt_example_images_words(const struct dt_example_image *images,
+                               size_t count);
+
+/* Writes these words to the begin of an example, which has room for them. */
+void dt_example_images_write(uint32_t *example,
+                             const struct dt_example_image *images,
+                             size_t count);
+
+/* The parts of an example where a data set may have images. */
+struct dt_example_parts {
+    const uint32_t *tokens; /* with DT_TARGET_BIT */
+    size_t token_count;
+    size_t images;        /* left to read by dt_example_next_image */
+    const uint32_t *next; /* the words of the next of them */
+};
+
+/* Finds the parts of an example of `count` words. False: these are not the
+ * words of one; first tokens of pictures are among the tokens, in order.
+ */
+bool dt_example_find(const uint32_t *example, size_t count,
+                     struct dt_example_parts *parts);
+
+/* Reads the next image, in the order of tokens; image->first is valid as long
+ * as the example. False: there are no more.
+ */
+bool dt_example_next_image(struct dt_example_parts *parts,
+                           struct dt_example_image *image);
 
 #endif /* DT_DATA_EXAMPLE_H */

@@ -7,6 +7,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/dataset.c \
 	runtime/data/dataset.h \
 	runtime/data/example.h \
+	runtime/data/example_images.c \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
 	runtime/data/examples_make.c \

@@ -71,6 +71,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_cache \
 	tests/unit/data/test_cache_file \
 	tests/unit/data/test_dataset \
+	tests/unit/data/test_example_images \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
 	tests/unit/data/test_jsonl \
