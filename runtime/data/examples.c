@@ -70,7 +70,7 @@ static int find_format(struct dt_make *make, struct dt_error *err)
     if (dt_make_is_plain(make))
         return find_in_lines(make, &make->map, err);
     if (dt_lines_read(&first, make->path, &make->found, NULL, FIRST_LINES, NULL,
-                      err) < 0)
+                      NULL, err) < 0)
         return -1;
     int rc = find_in_lines(make, &first, err);
     dt_map_fini(&first);

@@ -594,7 +594,7 @@ static int make_of_rows(struct dt_make *make, struct dt_error *err)
     if (dt_make_is_plain(make))
         make->lines = make->map;
     else if (dt_lines_read(&make->lines, make->path, &make->found,
-                           make->parts_dir, 0, &stop, err) < 0)
+                           make->parts_dir, 0, NULL, &stop, err) < 0)
         return -1;
     int rc = make_cache(make, err);
     if (!dt_make_is_plain(make))

@@ -283,7 +283,8 @@ static int read_lines(struct reader *reader, const char *path,
     struct dt_prompts *p = reader->prompts;
     struct dt_map *lines = &p->files[p->file_count];
     if (dt_kind_find(path, DT_ASKED_LINES, found, err) < 0 ||
-        dt_lines_read(lines, path, found, NULL, 0, &reader->stop, err) < 0)
+        dt_lines_read(lines, path, found, NULL, 0, NULL, &reader->stop, err) <
+            0)
         return -1;
     p->file_count++;
     reader->most += dt_jsonl_count(lines->data, lines->bytes);

@@ -51,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pwrite(fd, data + 2, size - 2, 0) != (ssize_t)size - 2)
         abort();
     for (uint64_t most = 0; most < 2; most++) {
-        int rc = dt_lines_read(&lines, path, &found, NULL, most, NULL, &err);
+        int rc =
+            dt_lines_read(&lines, path, &found, NULL, most, NULL, NULL, &err);
         check(rc, &lines, &err, found.form);
         dt_map_fini(&lines);
     }

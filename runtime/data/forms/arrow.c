@@ -24,7 +24,7 @@ enum kind {
     ARROW_FLOAT,
     ARROW_TEXT,       /* offsets of `width` bytes, then text */
     ARROW_JSON,       /* likewise, JSON values as text */
-    ARROW_BYTES,      /* likewise, not read */
+    ARROW_BYTES,      /* likewise, any bytes */
     ARROW_FIXED,      /* `width` bytes, not read: dates, decimals */
     ARROW_LIST,       /* offsets of `width` bytes, one child */
     ARROW_FIXED_LIST, /* `width` items of one child each */
@@ -552,6 +552,14 @@ static void put_text(const struct field *field, uint64_t i,
         dt_line_out_string(out, text, count);
 }
 
+static int put_bytes(const struct field *field, uint64_t i,
+                     struct dt_line_out *out, struct dt_error *err)
+{
+    const uint64_t begin = offset_at(field, i);
+    return dt_row_json_bytes(out, field->data.at + begin,
+                             offset_at(field, i + 1) - begin, err);
+}
+
 static bool bit_at(const uint8_t *bits, uint64_t i)
 {
     return bits[i / 8] >> i % 8 & 1;
@@ -616,6 +624,10 @@ static int put_value(const struct arrow *arrow, size_t f, uint64_t i,
     case ARROW_JSON:
         put_text(field, i, out);
         break;
+    case ARROW_BYTES:
+        if (put_bytes(field, i, out, err) < 0)
+            return -1;
+        break;
     case ARROW_LIST:
         return put_items(arrow, f, offset_at(field, i), offset_at(field, i + 1),
                          out, err);
@@ -625,7 +637,7 @@ static int put_value(const struct arrow *arrow, size_t f, uint64_t i,
     case ARROW_STRUCT:
         return put_struct(arrow, f, i, out, err);
     default:
-        dt_row_json_other(out, "a column of dates, bytes or decimals");
+        dt_row_json_other(out, DT_ROW_NOT_READ);
     }
     return dt_line_out_check(out, err);
 }

@@ -39,7 +39,8 @@ int dt_read_plain(struct dt_bytes *bytes, struct dt_line_out *out,
 
 int dt_lines_read(struct dt_map *lines, const char *path,
                   const struct dt_found *found, const char *dir, uint64_t most,
-                  struct dt_stop *stop, struct dt_error *err)
+                  const struct dt_lines_keep *keep, struct dt_stop *stop,
+                  struct dt_error *err)
 {
     struct dt_line_out out = {0};
     struct dt_bytes bytes = {.path = path, .line = 1};
@@ -48,6 +49,7 @@ int dt_lines_read(struct dt_map *lines, const char *path,
     bytes.input = dt_input_open(path, found->codec, err);
     if (bytes.input && dt_line_out_init(&out, path, dir, most, err) == 0) {
         out.stop = stop;
+        out.keep = keep;
         if (readers[found->form](&bytes, &out, err) == 0)
             rc = dt_line_out_map(&out, lines, err);
     }

@@ -63,14 +63,30 @@ void dt_line_printable(const char *text, char *out, size_t size);
 /* Lists the keys of an object for a message: "a, b, c", or nothing. */
 void dt_line_keys(json_t *root, char *out, size_t size);
 
+enum { DT_LINES_NAME = 80 };
+
+/* What becomes of the bytes of a column, which JSON cannot hold. */
+struct dt_lines_keep {
+    /* Keeps bytes, and sets the name under which they are kept: the line gets
+     * {"image": name}. 1: they are not of the kind that is kept, as err says,
+     * and are not read; -1: another failure.
+     */
+    int (*keep)(void *ctx, const void *data, size_t bytes,
+                char name[DT_LINES_NAME], struct dt_error *err);
+    void *ctx;
+};
+
 /* Reads rows, at most `most` of them if that is not 0, into a file without a
  * name in `dir`, or in memory if dir is NULL, and maps it; release with
  * dt_map_fini. Lines are numbered as in messages, which have dt_kind_mark
- * before the number. -1: EX_NOINPUT, EX_IOERR; EX_DATAERR with the file and the
- * place in it; EX_CANTCREAT, EX_OSERR; as dt_stop_check, unless stop is NULL.
+ * before the number. Bytes of columns are not read if `keep` is NULL. -1:
+ * EX_NOINPUT, EX_IOERR; EX_DATAERR with the file and the
+ * place in it; EX_CANTCREAT, EX_OSERR; as keep; as dt_stop_check, unless stop
+ * is NULL.
  */
 int dt_lines_read(struct dt_map *lines, const char *path,
                   const struct dt_found *found, const char *dir, uint64_t most,
-                  struct dt_stop *stop, struct dt_error *err);
+                  const struct dt_lines_keep *keep, struct dt_stop *stop,
+                  struct dt_error *err);
 
 #endif /* DT_DATA_FORMS_FORMS_H */

@@ -35,10 +35,11 @@ struct dt_line_out {
     uint64_t line; /* number of the current line, from 1 */
     uint64_t most; /* limit of lines; 0: none */
     char *buffer;
-    size_t count;         /* bytes in it */
-    uint64_t bytes;       /* bytes written in all */
-    uint64_t began;       /* start of the current line */
-    struct dt_stop *stop; /* NULL: never stops */
+    size_t count;                     /* bytes in it */
+    uint64_t bytes;                   /* bytes written in all */
+    uint64_t began;                   /* start of the current line */
+    struct dt_stop *stop;             /* NULL: never stops */
+    const struct dt_lines_keep *keep; /* NULL: bytes are not read */
     bool failed;
     int cause; /* errno of the failure */
 };
@@ -96,6 +97,13 @@ void dt_row_json_text(struct dt_line_out *out, const char *text, size_t count);
  * readers of the line can tell it from text.
  */
 void dt_row_json_other(struct dt_line_out *out, const char *type);
+#define DT_ROW_NOT_READ "a column of dates, bytes or decimals"
+
+/* Keeps bytes and writes their name, or as above if they are not kept. -1: as
+ * out->keep, with the place in the file.
+ */
+int dt_row_json_bytes(struct dt_line_out *out, const void *data, size_t bytes,
+                      struct dt_error *err);
 
 /* ---- readers of rows: one function for each form of file ----
  *
@@ -234,8 +242,9 @@ enum dt_parquet_meaning {
     PARQUET_NUMBER,
     PARQUET_UNSIGNED,
     PARQUET_TEXT,
-    PARQUET_JSON,  /* a value of any type, as text */
-    PARQUET_OTHER, /* dates, bytes, decimals: not read */
+    PARQUET_JSON,   /* a value of any type, as text */
+    PARQUET_BINARY, /* bytes that are kept */
+    PARQUET_OTHER,  /* dates, decimals, other bytes: not read */
 };
 
 /* A node of the tree, in depth-first order: the children of node i begin at i +

@@ -439,9 +439,37 @@ void dt_row_json_text(struct dt_line_out *out, const char *text, size_t count)
     }
 }
 
+static void put_object(struct dt_line_out *out, const char *key,
+                       const char *text)
+{
+    dt_line_out_put(out, "{", 1);
+    dt_row_json_name(out, key, strlen(key), true);
+    dt_line_out_string(out, text, strlen(text));
+    dt_line_out_put(out, "}", 1);
+}
+
 void dt_row_json_other(struct dt_line_out *out, const char *type)
 {
-    dt_line_out_put(out, "{\"not read\":", 12);
-    dt_line_out_string(out, type, strlen(type));
-    dt_line_out_put(out, "}", 1);
+    put_object(out, "not read", type);
+}
+
+int dt_row_json_bytes(struct dt_line_out *out, const void *data, size_t bytes,
+                      struct dt_error *err)
+{
+    struct dt_error why;
+    char name[DT_LINES_NAME];
+    if (!out->keep) {
+        dt_row_json_other(out, DT_ROW_NOT_READ);
+        return 0;
+    }
+    int rc = out->keep->keep(out->keep->ctx, data, bytes, name, &why);
+    if (rc == 0)
+        put_object(out, "image", name);
+    else if (rc > 0)
+        dt_row_json_other(out, why.text);
+    else if (err)
+        *err = why;
+    return rc < 0
+               ? dt_error_prefix(err, "%s: row %" PRIu64, out->path, out->line)
+               : 0;
 }

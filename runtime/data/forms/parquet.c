@@ -102,6 +102,10 @@ static void set_meaning(struct dt_parquet_node *node, const struct element *e)
         node->meaning = PARQUET_OTHER;
     node->is_list = (e->converted >= 1 && e->converted <= 3) ||
                     e->logical == 2 || e->logical == 3; /* MAP, LIST */
+    if (node->type == PARQUET_BYTES && e->converted < 0 && e->logical < 0) {
+        node->meaning = PARQUET_BINARY;
+        return;
+    }
     bool text = node->meaning == PARQUET_TEXT || node->meaning == PARQUET_JSON;
     if (text != (node->type == PARQUET_BYTES) || node->type == PARQUET_INT96 ||
         node->type == PARQUET_FIXED_BYTES)
@@ -371,23 +375,40 @@ static void put_number(struct dt_line_out *out,
     }
 }
 
+/* Writes a value that is present. */
+static int put_value(struct dt_line_out *out,
+                     const struct dt_parquet_leaf *leaf, struct dt_error *err)
+{
+    const char *text = (const char *)leaf->value.bytes;
+    const size_t count = leaf->value.count;
+    switch (leaf->node->meaning) {
+    case PARQUET_TEXT:
+        dt_line_out_string(out, text, count);
+        return 0;
+    case PARQUET_JSON:
+        dt_row_json_text(out, text, count);
+        return 0;
+    case PARQUET_BINARY:
+        return dt_row_json_bytes(out, text, count, err);
+    case PARQUET_OTHER:
+        dt_row_json_other(out, DT_ROW_NOT_READ);
+        return 0;
+    default:
+        put_number(out, leaf);
+        return 0;
+    }
+}
+
 static int put_leaf(struct rows *rows, const struct dt_parquet_node *node,
                     struct dt_error *err)
 {
     struct dt_parquet_leaf *leaf = first_leaf(rows, node, err);
     if (!leaf)
         return -1;
-    const char *text = (const char *)leaf->value.bytes;
     if (leaf->def < node->def)
         dt_row_json_null(rows->out);
-    else if (node->meaning == PARQUET_OTHER)
-        dt_row_json_other(rows->out, "a column of dates, bytes or decimals");
-    else if (node->meaning == PARQUET_TEXT)
-        dt_line_out_string(rows->out, text, leaf->value.count);
-    else if (node->meaning == PARQUET_JSON)
-        dt_row_json_text(rows->out, text, leaf->value.count);
-    else
-        put_number(rows->out, leaf);
+    else if (put_value(rows->out, leaf, err) < 0)
+        return -1;
     leaf->loaded = false;
     return 0;
 }
@@ -522,9 +543,11 @@ int dt_read_parquet(struct dt_bytes *bytes, struct dt_line_out *out,
                                         bytes->path);
     }
     for (size_t i = 0; rc == 0 && i < rows.file.node_count; i++) {
-        const struct dt_parquet_node *node = &rows.file.nodes[i];
+        struct dt_parquet_node *node = &rows.file.nodes[i];
         if (node->children > 0)
             continue;
+        if (node->meaning == PARQUET_BINARY && !out->keep)
+            node->meaning = PARQUET_OTHER;
         rows.leaves[node->leaf].file = &rows.file;
         rows.leaves[node->leaf].node = node;
     }

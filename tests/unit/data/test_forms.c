@@ -223,7 +223,8 @@ static int read_lines(const char *name, const char *bytes, uint64_t most,
     struct dt_found found;
     return dt_kind_find(path, DT_ASKED_LINES, &found, err) < 0
                ? -1
-               : dt_lines_read(lines, path, &found, NULL, most, NULL, err);
+               : dt_lines_read(lines, path, &found, NULL, most, NULL, NULL,
+                               err);
 }
 
 static void rows_become_lines_with_the_numbers_of_the_file(void **state)
@@ -286,7 +287,8 @@ static void read_file(const char *name, struct dt_map *lines)
     struct dt_found found;
     struct dt_error err;
     if (dt_kind_find(source(name), DT_ASKED_AUTO, &found, &err) < 0 ||
-        dt_lines_read(lines, source(name), &found, NULL, 0, NULL, &err) < 0)
+        dt_lines_read(lines, source(name), &found, NULL, 0, NULL, NULL, &err) <
+            0)
         fail_msg("%s", err.text);
 }
 
@@ -388,13 +390,15 @@ static void damaged_columns_are_refused_or_read(void **state)
             const char *path = scratch_write("damaged", bytes, file.bytes);
             bytes[k] ^= 0x55;
             err.text[0] = '\0';
-            if (dt_lines_read(&lines, path, &found, NULL, 1000, NULL, &err) < 0)
+            if (dt_lines_read(&lines, path, &found, NULL, 1000, NULL, NULL,
+                              &err) < 0)
                 assert_true(err.text[0]);
             dt_map_fini(&lines);
         }
         for (size_t k = 8; k + 8 < file.bytes; k += 31) {
             const char *path = scratch_write("damaged", bytes, k);
-            if (dt_lines_read(&lines, path, &found, NULL, 0, NULL, &err) == 0 &&
+            if (dt_lines_read(&lines, path, &found, NULL, 0, NULL, NULL,
+                              &err) == 0 &&
                 found.form == DT_FORM_PARQUET)
                 fail_msg("%s: %zu bytes are enough", names[i], k);
             dt_map_fini(&lines);
