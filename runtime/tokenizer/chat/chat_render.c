@@ -553,6 +553,17 @@ static int copy_marks(struct search *s)
 
 /* --- all of it --- */
 
+/* A message of the user, of parts if the conversation's messages are. */
+static json_t *some_question(const struct dt_chat_input *input)
+{
+    const json_t *content =
+        json_object_get(json_array_get(input->messages, 0), "content");
+    return json_is_array(content)
+               ? json_pack("[{ss, s[{ss, ss}]}]", "role", "user", "content",
+                           "type", "text", "text", "x")
+               : json_pack("[{ss, ss}]", "role", "user", "content", "x");
+}
+
 /* Fills out->trained for the text out->whole of all messages: by the marks of
  * the template, else by comparing renderings.
  */
@@ -580,9 +591,8 @@ static int find_trained(const struct dt_chat *chat,
     while (!is_answer(&s, --last))
         continue;
     /* before the first message, the header is that of any other answer */
-    json_t *question =
-        first > 0 ? json_incref((json_t *)input->messages)
-                  : json_pack("[{ss, ss}]", "role", "user", "content", "x");
+    json_t *question = first > 0 ? json_incref((json_t *)input->messages)
+                                 : some_question(input);
     int rc = find_header(&s, question, first > 0 ? first : 1);
     if (rc == 0)
         rc = find_by_marks(&s, first, last);
