@@ -22,7 +22,7 @@ enum {
     SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a05) /* version 5 */
+#define MAGIC UINT64_C(0x534e4b5454440a06) /* version 6 */
 
 struct header {
     uint64_t magic, key, stamp;
@@ -101,10 +101,12 @@ static bool sizes_fit(const struct header *header, size_t bytes)
 static bool counts_fit(const struct header *header)
 {
     const struct dt_cache_counts *counts = &header->counts;
-    return counts->bad <= counts->lines && counts->seams <= counts->pairs &&
-           counts->pairs <= header->count &&
-           header->count == counts->lines - counts->bad &&
-           counts->targets <= header->token_count;
+    return counts->bad <= counts->lines &&
+           counts->dropped <= counts->lines - counts->bad &&
+           counts->seams <= counts->pairs && counts->pairs <= header->count &&
+           header->count == counts->lines - counts->bad - counts->dropped &&
+           counts->words <= header->token_count &&
+           counts->targets <= header->token_count - counts->words;
 }
 
 static bool offsets_fit(const struct dt_cache *cache)
@@ -383,10 +385,12 @@ static struct header sum_up(uint64_t key, uint64_t stamp,
         header.token_count += parts[i].token_count;
         header.counts.lines += counts->lines;
         header.counts.bad += counts->bad;
+        header.counts.dropped += counts->dropped;
         header.counts.pairs += counts->pairs;
         header.counts.seams += counts->seams;
         header.counts.renamed += counts->renamed;
         header.counts.targets += counts->targets;
+        header.counts.words += counts->words;
     }
     return header;
 }

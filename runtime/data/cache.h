@@ -21,10 +21,12 @@
 struct dt_cache_counts {
     uint64_t lines;   /* lines that are not blank */
     uint64_t bad;     /* bad lines, which are skipped */
+    uint64_t dropped; /* lines left out, as an image of theirs is bad */
     uint64_t pairs;   /* prompts with a completion */
     uint64_t seams;   /* pairs with a token that spans both */
     uint64_t renamed; /* messages with the role human or gpt */
     uint64_t targets; /* tokens with DT_TARGET_BIT */
+    uint64_t words;   /* of the tokens: words of examples that are not tokens */
 };
 
 /* Reading a row means checking whole blocks, so they are small. */

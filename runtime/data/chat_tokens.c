@@ -282,17 +282,48 @@ static bool is_plain(const struct dt_tokenizer *tokenizer, const json_t *value)
     return plain;
 }
 
+/* Renders a conversation, in which images become their texts. Sets *images to
+ * their number.
+ */
+static int render(struct dt_chat_coder *coder,
+                  const struct dt_chat_input *input, unsigned flags,
+                  struct dt_chat_text *text, size_t *images,
+                  struct dt_error *err)
+{
+    *images = 0;
+    if (dt_chat_render(coder->chat, input, flags, text, err) < 0)
+        return -1;
+    if (!coder->images)
+        return 0;
+    *images = dt_turns_images(input->messages, input->count);
+    return dt_images_expand(coder, *images, text, err);
+}
+
 static int encode_plain(struct dt_chat_coder *coder,
                         const struct dt_chat_input *input, unsigned flags,
                         struct dt_chat_text *text, struct dt_tokens *out,
                         struct dt_error *err)
 {
-    if (dt_chat_render(coder->chat, input, flags, text, err) < 0)
+    size_t images;
+    if (render(coder, input, flags, text, &images, err) < 0 ||
+        dt_encode(coder->encoder, text->whole.text, text->whole.bytes,
+                  DT_ENCODE_SPECIAL |
+                      (flags & DT_CHAT_TRAINED ? DT_ENCODE_OFFSETS : 0),
+                  out, err) < 0)
         return -1;
-    return dt_encode(coder->encoder, text->whole.text, text->whole.bytes,
-                     DT_ENCODE_SPECIAL |
-                         (flags & DT_CHAT_TRAINED ? DT_ENCODE_OFFSETS : 0),
-                     out, err);
+    return dt_images_repeat(coder, images, out, err);
+}
+
+/* Encodes a conversation with stand-ins. */
+static int encode_stand_ins(struct guard *g, const struct dt_chat_input *input,
+                            unsigned flags, struct dt_chat_text *text,
+                            struct dt_tokens *out)
+{
+    size_t images;
+    if (render(g->coder, input, flags, text, &images, g->err) < 0 ||
+        encode_guarded(g, text->whole.text, text->whole.bytes, out) < 0)
+        return -1;
+    return dt_images_repeat(g->coder, images, out, g->err);
 }
 
 /* Encodes a conversation, with control tokens in messages and tools as text. */
@@ -315,11 +346,8 @@ static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
                           "them here");
     if (rc == 0 && g->count == 0)
         rc = encode_plain(g->coder, input, flags, text, out, g->err);
-    else if (rc == 0) {
-        rc = dt_chat_render(g->coder->chat, &guarded, flags, text, g->err);
-        if (rc == 0)
-            rc = encode_guarded(g, text->whole.text, text->whole.bytes, out);
-    }
+    else if (rc == 0)
+        rc = encode_stand_ins(g, &guarded, flags, text, out);
     json_decref(messages);
     json_decref(tools);
     return rc;
@@ -330,6 +358,9 @@ int dt_chat_encode(struct dt_chat_coder *coder,
                    struct dt_chat_text *text, struct dt_tokens *out,
                    struct dt_error *err)
 {
+    if (coder->images && coder->parse_special &&
+        dt_images_check_texts(coder, input->messages, err) < 0)
+        return -1;
     if (coder->parse_special || (is_plain(coder->tokenizer, input->messages) &&
                                  is_plain(coder->tokenizer, input->tools)))
         return encode_plain(coder, input, flags, text, out, err);

@@ -13,6 +13,7 @@
 #include "data/cache.h"
 #include "data/example.h"
 #include "data/jsonl.h"
+#include "data/row_images.h"
 #include "tokenizer/chat/chat.h"
 #include "tokenizer/tokenizer.h"
 
@@ -74,6 +75,10 @@ struct dt_chat_coder {
     bool parse_special; /* text of messages that spells a control token becomes
                            it; else only the template's own does */
     struct dt_tokens part; /* scratch */
+    /* how images become text, and those of the row; NULL: there are none */
+    const struct dt_example_images *images;
+    const struct dt_row_images *row;
+    int32_t placeholder; /* its id */
 };
 
 /* Renders a conversation to *text and encodes it to *out; with DT_CHAT_TRAINED,
@@ -83,5 +88,42 @@ int dt_chat_encode(struct dt_chat_coder *coder,
                    const struct dt_chat_input *input, unsigned flags,
                    struct dt_chat_text *text, struct dt_tokens *out,
                    struct dt_error *err);
+
+/* ---- image_tokens.c: the tokens of images ---- */
+
+/* Refuses text of messages that would become an image. -1: EX_DATAERR with the
+ * number of the message.
+ */
+int dt_images_check_texts(const struct dt_chat_coder *coder,
+                          const json_t *messages, struct dt_error *err);
+
+/* Puts the texts of the first `count` images in the places of their marks in
+ * text->whole, and moves text->trained along. -1: EX_DATAERR, there are not as
+ * many marks; EX_OSERR.
+ */
+int dt_images_expand(const struct dt_chat_coder *coder, size_t count,
+                     struct dt_chat_text *text, struct dt_error *err);
+
+/* The same for a text of the row, which may end before the last image: returns
+ * the longer text, for free(), and sets *count to the marks. NULL and err:
+ * EX_DATAERR, more marks than images, or control tokens beside them that stay
+ * text; EX_OSERR.
+ */
+char *dt_images_expand_text(struct dt_chat_coder *coder, const char *text,
+                            size_t bytes, size_t *new_bytes, size_t *count,
+                            struct dt_error *err);
+
+/* Repeats the placeholder of each picture of the first `count` images. -1:
+ * EX_DATAERR, there are not as many placeholders as pictures; EX_OSERR.
+ */
+int dt_images_repeat(const struct dt_chat_coder *coder, size_t count,
+                     struct dt_tokens *tokens, struct dt_error *err);
+
+/* Finds the first token of each picture of all images of the row, for the words
+ * of the example: first (pictures), in order. Placeholders are no targets
+ * unless options say so. -1: EX_DATAERR, tokens and images differ.
+ */
+int dt_images_find(const struct dt_chat_coder *coder, uint32_t *tokens,
+                   size_t count, uint32_t *first, struct dt_error *err);
 
 #endif /* DT_DATA_DATA_IMPL_H */

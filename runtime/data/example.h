@@ -11,12 +11,12 @@
  * tokens of the chosen and of the rejected side follow, each after the prompt,
  * whose tokens do not have DT_TARGET_BIT.
  *
- * Where a data set may have images, each example begins with words about its
- * own, and example_images.c writes and finds them: the number of images, then
- * of each 8 words of the SHA-256 of its file, its height and width, the number
- * of its pictures, and of each of these the index, among the tokens of the
- * example, of its first token. The tokens follow; those of a picture are
- * neighbors and all have the id of the placeholder.
+ * Where options have images, each example that is no pair begins with words
+ * about its own, and example_images.c writes and finds them: the number of
+ * images, then of each 8 words of the SHA-256 of its file, its height and
+ * width, the number of its pictures, and of each of these the index, among the
+ * tokens of the example, of its first token. The tokens follow; those of a
+ * picture are neighbors and all have the id of the placeholder.
  */
 #ifndef DT_DATA_EXAMPLE_H
 #define DT_DATA_EXAMPLE_H
@@ -28,6 +28,20 @@
 
 #include "base/choices.h"
 #include "base/sha256.h"
+
+struct dt_image_processor;
+struct dt_image_text;
+
+/* How the images of lines become pictures of examples. */
+struct dt_example_images {
+    const struct dt_image_processor *processor;
+    const struct dt_image_text *text; /* as the model's family writes them */
+    const char *root;  /* directory of paths; NULL: paths are refused */
+    const char *store; /* directory, there already, that keeps the files */
+    bool drop; /* a line is left out and counted if an image of it is missing or
+                  bad; else it is a bad line */
+    bool train_on_image_tokens; /* placeholders may be targets, as in TRL */
+};
 
 /* How lines of a file become examples. */
 struct dt_example_options {
@@ -42,7 +56,10 @@ struct dt_example_options {
     const char *chat_template;  /* as in chat.h, or "none" */
     const char *chat_variables; /* JSON, as in chat.h */
     bool parse_special; /* text that spells a control token becomes it */
-    double bad_limit;   /* a larger share of bad lines is an error */
+    const struct dt_example_images *images; /* NULL: lines with images are bad,
+                                               and examples have no words for
+                                               them */
+    double bad_limit; /* a larger share of bad lines is an error */
     int threads;
     const char *cache_dir; /* NULL: .disttrain-cache next to the file */
     bool (*stop)(void);    /* true ends the reading; see dt_stop_check; may be

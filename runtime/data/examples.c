@@ -16,18 +16,19 @@
 #include "data/data_impl.h"
 #include "data/examples.h"
 #include "data/forms/forms.h"
+#include "data/image_text.h"
 
 enum {
-    FIRST_LINES = 100, /* looked at for the format */
-    CHAT_VERSION = 3,  /* of the text that chat templates make */
-    LINES_VERSION = 1, /* of the lines that readers of other forms make */
-    YOUNG_S = 2,       /* longer than the resolution of any file system */
+    FIRST_LINES = 100,  /* looked at for the format */
+    CHAT_VERSION = 3,   /* of the text that chat templates make */
+    LINES_VERSION = 1,  /* of the lines that readers of other forms make */
+    IMAGES_VERSION = 1, /* of the words and texts that images become */
+    YOUNG_S = 2,        /* longer than the resolution of any file system */
 };
 
 struct dt_examples {
     struct dt_cache cache;
     uint64_t key;
-    size_t words; /* of an example that are not tokens */
 };
 
 /* --- the content of the file --- */
@@ -187,6 +188,45 @@ static void hash_string(XXH3_state_t *state, const char *string)
     XXH3_64bits_update(state, "", 1);
 }
 
+/* Hashes everything that the pictures of an image depend on, and where its file
+ * is kept.
+ */
+static void hash_images(XXH3_state_t *state,
+                        const struct dt_example_images *images)
+{
+    const struct dt_image_processor *p = images->processor;
+    const struct dt_image_limits *l = &p->limits;
+    const uint64_t numbers[] = {
+        IMAGES_VERSION, images->train_on_image_tokens,
+        images->drop,   p->kind,
+        p->backend,     p->filter,
+        p->height,      p->width,
+        p->crop_height, p->crop_width,
+        p->pad,         p->min_pixels,
+        p->max_pixels,  p->longest,
+        p->tile,        p->split,
+        p->patch,       p->merge,
+        p->temporal,    p->tokens,
+        l->bytes,       l->side,
+        l->pixels,      l->aspect,
+        l->scans,       l->warnings,
+    };
+    const double reals[] = {p->mean[0], p->mean[1], p->mean[2], p->std[0],
+                            p->std[1],  p->std[2],  p->factor};
+    const struct dt_image_text *text = images->text;
+    XXH3_64bits_update(state, numbers, sizeof(numbers));
+    XXH3_64bits_update(state, reals, sizeof(reals));
+    XXH3_64bits_update(state, p->background, sizeof(p->background));
+    hash_string(state, text->mark);
+    hash_string(state, text->placeholder);
+    hash_string(state, text->before);
+    hash_string(state, text->after);
+    hash_string(state, text->whole);
+    hash_string(state, text->line ? "line" : "");
+    hash_string(state, images->root);
+    hash_string(state, images->store);
+}
+
 /* Hashes everything that the tokens depend on except the file. */
 static void hash_options(XXH3_state_t *state, const struct dt_make *make)
 {
@@ -222,6 +262,8 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
         const uint64_t limit = options->vocab_size;
         XXH3_64bits_update(state, &limit, sizeof(limit));
     }
+    if (options->images)
+        hash_images(state, options->images);
     if (make->chat) {
         const uint64_t chat[] = {CHAT_VERSION, dt_chat_hash(make->chat)};
         XXH3_64bits_update(state, chat, sizeof(chat));
@@ -369,8 +411,6 @@ struct dt_examples *dt_examples_open(const char *path,
         examples = NULL;
     } else {
         examples->key = make.key;
-        examples->words =
-            make.format == DT_FORMAT_PREFERENCE ? DT_PAIR_WORDS : 0;
     }
     dt_chat_destroy(make.chat);
     dt_map_fini(&make.map);
@@ -395,10 +435,14 @@ uint64_t dt_examples_bad_lines(const struct dt_examples *examples)
     return examples->cache.counts.bad;
 }
 
+uint64_t dt_examples_dropped(const struct dt_examples *examples)
+{
+    return examples->cache.counts.dropped;
+}
+
 uint64_t dt_examples_tokens(const struct dt_examples *examples)
 {
-    return examples->cache.token_count -
-           examples->cache.count * examples->words;
+    return examples->cache.token_count - examples->cache.counts.words;
 }
 
 uint64_t dt_examples_targets(const struct dt_examples *examples)

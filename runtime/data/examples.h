@@ -42,9 +42,12 @@ struct dt_examples *dt_examples_open(const char *path,
                                      bool *made, struct dt_error *err);
 void dt_examples_close(struct dt_examples *examples); /* NULL is fine */
 
-/* The number of examples, and of bad lines, which were skipped. */
+/* The number of examples, of bad lines, which were skipped, and of lines that
+ * were left out since an image of theirs is bad.
+ */
 size_t dt_examples_count(const struct dt_examples *examples);
 uint64_t dt_examples_bad_lines(const struct dt_examples *examples);
+uint64_t dt_examples_dropped(const struct dt_examples *examples);
 
 /* The number of tokens in all examples, how many of them are targets, and the
  * key of the cache.
@@ -53,9 +56,9 @@ uint64_t dt_examples_tokens(const struct dt_examples *examples);
 uint64_t dt_examples_targets(const struct dt_examples *examples);
 uint64_t dt_examples_hash(const struct dt_examples *examples);
 
-/* All tokens of example i < count, valid until close. They are in the mapped
- * cache, so read them in dt_guard_run after dt_examples_check, and check that
- * ids are in range.
+/* All words of example i < count, as example.h has them, valid until close.
+ * They are in the mapped cache, so read them in dt_guard_run after
+ * dt_examples_check, and check that ids are in range.
  */
 const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
                            size_t *count);

@@ -22,6 +22,7 @@
 #include "data/example.h"
 #include "data/forms/forms.h"
 #include "data/mask.h"
+#include "data/row_images.h"
 
 enum {
     PART_BYTES = 4 << 20, /* bytes of the file in one part, or more: */
@@ -111,9 +112,15 @@ static void report_cache(const struct dt_make *make,
     for (; note < end; note += strlen(note) + 1, told++)
         dt_make_note(make, "%s%s%s", make->path, dt_kind_mark(&make->found),
                      note);
-    if (cache->counts.bad > told)
+    if (cache->counts.bad + cache->counts.dropped > told)
         dt_make_note(make, "%s: %" PRIu64 " more bad lines", make->path,
-                     cache->counts.bad - told);
+                     cache->counts.bad + cache->counts.dropped - told);
+    if (cache->counts.dropped > 0)
+        dt_make_note(make,
+                     "%s: %" PRIu64 " of %" PRIu64
+                     " lines are left out, as an image of theirs is missing or "
+                     "bad (data.image_errors: drop)",
+                     make->path, cache->counts.dropped, cache->counts.lines);
     if (cache->counts.renamed > 0)
         dt_make_note(make,
                      "%s: %" PRIu64 " messages from human and gpt are treated "
@@ -168,13 +175,15 @@ static int end_example(struct draft *draft, struct dt_error *err)
     return 0;
 }
 
-/* Counts a bad line, and notes the first PART_NOTES of them with their causes.
+/* Counts a line that is bad, or is left out for a bad image, and notes the
+ * first PART_NOTES of them with their causes.
  */
-static int note_bad(struct draft *draft, uint64_t line,
+static int note_bad(struct draft *draft, uint64_t line, bool dropped,
                     const struct dt_error *what, struct dt_error *err)
 {
     char text[DT_ERROR_TEXT_BYTES + 32];
-    draft->counts.bad++;
+    draft->counts.bad += !dropped;
+    draft->counts.dropped += dropped;
     if (draft->note_count == PART_NOTES)
         return 0;
     size_t n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ": %s", line,
@@ -238,9 +247,27 @@ static int add_preference(struct draft *draft, const struct dt_make *make,
     return rc;
 }
 
-static void count_targets(struct draft *draft, size_t first)
+/* The words of the example from `first` on that are not tokens. */
+static size_t words_of(const struct dt_make *make, const struct draft *draft,
+                       size_t first)
 {
-    for (size_t i = first; i < draft->marked.count; i++)
+    const uint32_t *words = draft->marked.tokens + first;
+    struct dt_example_parts parts;
+    if (make->format == DT_FORMAT_PREFERENCE)
+        return DT_PAIR_WORDS;
+    if (!make->options->images)
+        return 0;
+    dt_example_find(words, draft->marked.count - first, &parts);
+    return (size_t)(parts.tokens - words);
+}
+
+/* Counts words and targets of the example from `first` on. */
+static void count_words(struct draft *draft, const struct dt_make *make,
+                        size_t first)
+{
+    const size_t words = words_of(make, draft, first);
+    draft->counts.words += words;
+    for (size_t i = first + words; i < draft->marked.count; i++)
         draft->counts.targets += (draft->marked.tokens[i] & DT_TARGET_BIT) != 0;
 }
 
@@ -258,12 +285,16 @@ static int draft_line(struct draft *draft, const struct dt_make *make,
                                                    length, &what);
     draft->counts.lines++;
     if (rc == 0) {
-        count_targets(draft, before + (pairs ? DT_PAIR_WORDS : 0));
+        count_words(draft, make, before);
         return end_example(draft, err);
     }
     draft->marked.count = before;
-    if (what.status == EX_DATAERR)
-        return note_bad(draft, number, &what, err);
+    /* EX_NOINPUT: an image is missing or bad */
+    if (what.status == EX_DATAERR || what.status == EX_NOINPUT)
+        return note_bad(draft, number,
+                        what.status == EX_NOINPUT && make->options->images &&
+                            make->options->images->drop,
+                        &what, err);
     *err = what;
     return dt_error_prefix(err, "%s%s%" PRIu64, make->path,
                            dt_kind_mark(&make->found), number);
@@ -279,7 +310,8 @@ static int draft_text(struct draft *draft, const struct dt_make *make,
                            &draft->marked, err) < 0)
         return dt_error_prefix(err, "%s", make->path);
     draft->counts.lines = 1;
-    draft->counts.targets = draft->marked.count;
+    draft->counts.words = part->begin == 0 && make->options->images;
+    draft->counts.targets = draft->marked.count - draft->counts.words;
     return end_example(draft, err);
 }
 
@@ -480,6 +512,11 @@ static void *work_thread(void *arg)
     struct dt_masker *masker =
         dt_masker_create(make->tokenizer, make->chat, &make->no_chat,
                          make->loss_on, make->options->parse_special, &err);
+    if (masker && make->options->images &&
+        dt_masker_use_images(masker, make->options->images, &err) < 0) {
+        dt_masker_destroy(masker);
+        masker = NULL;
+    }
     while (take_part(work, &i)) {
         int rc = masker ? open_part(work, masker, i, &err) : -1;
         report_part(work, i, rc, &err);
@@ -591,10 +628,13 @@ static int make_cache(struct dt_make *make, struct dt_error *err)
 static int make_of_rows(struct dt_make *make, struct dt_error *err)
 {
     struct dt_stop stop = {.asked = make->options->stop};
+    const struct dt_example_images *images = make->options->images;
+    const struct dt_lines_keep keep = dt_row_images_keep(images);
     if (dt_make_is_plain(make))
         make->lines = make->map;
     else if (dt_lines_read(&make->lines, make->path, &make->found,
-                           make->parts_dir, 0, NULL, &stop, err) < 0)
+                           make->parts_dir, 0, images ? &keep : NULL, &stop,
+                           err) < 0)
         return -1;
     int rc = make_cache(make, err);
     if (!dt_make_is_plain(make))

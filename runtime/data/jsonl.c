@@ -7,9 +7,11 @@
 
 #include <jansson.h>
 
-#include "data/turns.h"
 #include "data/forms/forms.h"
+#include "data/image_text.h"
 #include "data/jsonl.h"
+#include "data/row_images.h"
+#include "data/turns.h"
 
 enum {
     IGNORED = -100, /* the label of a token that is not a target */
@@ -209,23 +211,12 @@ static int read_alpaca(json_t *root, const struct dt_example_options *options,
     return rc < 0 ? -1 : read_pair(root, "instruction", name, record, err);
 }
 
-int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
-                  const struct dt_example_options *options, size_t vocab_size,
-                  struct dt_record *record, struct dt_error *err)
+/* Reads the fields of a format. */
+static int read_fields(json_t *root, const struct dt_example_options *options,
+                       size_t vocab_size, struct dt_record *record,
+                       struct dt_error *err)
 {
-    *record = (struct dt_record){.format = format};
-    json_t *root = dt_line_parse(line, length, err);
-    record->json = root;
-    if (!root)
-        return -1;
-    bool has_turns = format == DT_FORMAT_MESSAGES ||
-                     (format == DT_FORMAT_PROMPT_COMPLETION &&
-                      !json_is_string(json_object_get(
-                          root, dt_key_or(options->prompt_key, "prompt"))));
-    if ((has_turns ? dt_turns_add_options(&record->turns, root, err)
-                   : dt_turns_refuse_options(root, err)) < 0)
-        return -1;
-    switch (format) {
+    switch (record->format) {
     case DT_FORMAT_TEXT:
         return read_text(root, dt_key_or(options->text_key, "text"), record,
                          err);
@@ -247,9 +238,77 @@ int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
     }
 }
 
+/* --- images --- */
+
+/* Refuses images that nothing would read. A column of such a name beside a text
+ * or ids may be anything.
+ */
+static int refuse_images(const json_t *root, const struct dt_record *record,
+                         struct dt_error *err)
+{
+    static const char *const keys[] = {"images", "image"};
+    if (record->format == DT_FORMAT_TEXT || record->ids)
+        return 0;
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *value = dt_line_value(root, keys[i]);
+        if (value && !(json_is_array(value) && json_array_size(value) == 0))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: the model sees only text: leave it out, "
+                                "or train a model with a vision tower",
+                                keys[i]);
+    }
+    return 0;
+}
+
+/* Sets record->images. Texts have marks for images; ids have none. */
+static int read_images(const json_t *root,
+                       const struct dt_example_images *images,
+                       struct dt_record *record, struct dt_error *err)
+{
+    if (!images)
+        return refuse_images(root, record, err);
+    json_t *listed = dt_row_images_listed(root, err);
+    if (!listed)
+        return -1;
+    if (record->turns.count > 0) {
+        record->images = dt_turns_place_images(&record->turns, listed,
+                                               images->text->line, err);
+        json_decref(listed);
+        return record->images ? 0 : -1;
+    }
+    record->images = listed;
+    return record->ids && json_array_size(listed) > 0
+               ? dt_error_set(err, EX_DATAERR,
+                              "images beside input_ids: give messages or text")
+               : 0;
+}
+
+int dt_jsonl_read(const char *line, size_t length, enum dt_format format,
+                  const struct dt_example_options *options, size_t vocab_size,
+                  struct dt_record *record, struct dt_error *err)
+{
+    *record = (struct dt_record){.format = format};
+    record->turns.allow_images = options->images != NULL;
+    json_t *root = dt_line_parse(line, length, err);
+    record->json = root;
+    if (!root)
+        return -1;
+    bool has_turns = format == DT_FORMAT_MESSAGES ||
+                     (format == DT_FORMAT_PROMPT_COMPLETION &&
+                      !json_is_string(json_object_get(
+                          root, dt_key_or(options->prompt_key, "prompt"))));
+    if ((has_turns ? dt_turns_add_options(&record->turns, root, err)
+                   : dt_turns_refuse_options(root, err)) < 0)
+        return -1;
+    return read_fields(root, options, vocab_size, record, err) < 0
+               ? -1
+               : read_images(root, options->images, record, err);
+}
+
 void dt_record_fini(struct dt_record *record)
 {
     json_decref(record->json);
+    json_decref(record->images);
     dt_turns_fini(&record->turns);
     free(record->ids);
     free(record->targets);

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/error.h"
 #include "data/example.h"
 #include "data/turns.h"
@@ -45,7 +47,9 @@ struct dt_record {
     int32_t *ids;          /* TOKENS: the ids */
     bool *targets;         /* whether each id is a target */
     size_t id_count;
-    void *json; /* owns the strings */
+    json_t *images; /* values of images in their order, as in row_images.h; NULL
+                       if options have no images */
+    void *json;     /* owns the strings */
 };
 void dt_record_fini(struct dt_record *record); /* a zeroed one is fine */
 

@@ -11,6 +11,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/examples.c \
 	runtime/data/examples.h \
 	runtime/data/examples_make.c \
+	runtime/data/image_text.c \
+	runtime/data/image_text.h \
+	runtime/data/image_tokens.c \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
 	runtime/data/loader.c \
@@ -22,8 +25,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/preferences.h \
 	runtime/data/prompts.c \
 	runtime/data/prompts.h \
+	runtime/data/row_images.c \
+	runtime/data/row_images.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
+	runtime/data/turn_images.c \
 	runtime/data/turns.c \
 	runtime/data/turns.h \
 	# End of runtime/data

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/data_impl.h"
+#include "data/image_text.h"
 #include "data/mask.h"
 #include "data/example.h"
 
@@ -20,6 +21,9 @@ struct dt_masker {
     struct dt_chat_text chat_text;
     char *joined; /* prompt and completion as one text */
     size_t joined_capacity;
+    struct dt_row_images row; /* of the record */
+    uint32_t *first;          /* of its pictures */
+    size_t first_capacity;
 };
 
 struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
@@ -59,8 +63,27 @@ void dt_masker_destroy(struct dt_masker *masker)
     dt_tokens_fini(&masker->coder.part);
     dt_tokens_fini(&masker->other);
     dt_chat_text_fini(&masker->chat_text);
+    dt_row_images_fini(&masker->row);
+    free(masker->first);
     free(masker->joined);
     free(masker);
+}
+
+int dt_masker_use_images(struct dt_masker *masker,
+                         const struct dt_example_images *images,
+                         struct dt_error *err)
+{
+    struct dt_chat_coder *coder = &masker->coder;
+    const char *placeholder = images->text->placeholder;
+    coder->placeholder = dt_tokenizer_id(coder->tokenizer, placeholder);
+    if (coder->placeholder < 0)
+        return dt_error_set(err, EX_CONFIG,
+                            "the tokenizer has no token %s, which stands for "
+                            "an image: is it that of the model?",
+                            placeholder);
+    coder->images = images;
+    coder->row = &masker->row;
+    return 0;
 }
 
 /* Makes room for `more` tokens after those of out and returns their place. NULL
@@ -105,15 +128,64 @@ static int add_tokens(const struct dt_masker *masker,
     return 0;
 }
 
+/* --- images --- */
+
+/* Reads the images of a record, and makes room for their words. */
+static int begin_images(struct dt_masker *masker, const json_t *values,
+                        struct dt_marked *out, struct dt_error *err)
+{
+    struct dt_row_images *row = &masker->row;
+    if (dt_row_images_read(row, values, masker->coder.images, err) < 0)
+        return -1;
+    const size_t words = dt_example_images_words(row->images, row->count);
+    if (words > masker->first_capacity) { /* of which some are pictures */
+        free(masker->first);
+        masker->first_capacity = 0;
+        masker->first = calloc(words, sizeof(*masker->first));
+        if (!masker->first)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        masker->first_capacity = words;
+    }
+    if (!make_room(out, words, err))
+        return -1;
+    out->count += words;
+    return 0;
+}
+
+/* Finds the images in the tokens, and writes the words at `at`. */
+static int end_images(struct dt_masker *masker, size_t at,
+                      struct dt_marked *out, struct dt_error *err)
+{
+    struct dt_row_images *row = &masker->row;
+    const size_t words = dt_example_images_words(row->images, row->count);
+    uint32_t *first = masker->first, *example = out->tokens + at;
+    if (dt_images_find(&masker->coder, example + words, out->count - at - words,
+                       first, err) < 0)
+        return -1;
+    for (size_t i = 0; i < row->count; i++) {
+        row->images[i].first = first;
+        first += row->images[i].pictures;
+    }
+    dt_example_images_write(example, row->images, row->count);
+    return 0;
+}
+
 int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
                        bool first, bool last, struct dt_marked *out,
                        struct dt_error *err)
 {
-    unsigned flags = masker->special | (first ? DT_ENCODE_POST : 0);
-    if (dt_encode(masker->encoder, text, bytes, flags, &masker->tokens, err) <
-        0)
+    const unsigned flags = masker->special | (first ? DT_ENCODE_POST : 0);
+    const struct dt_chat_coder *coder = &masker->coder;
+    if (coder->images && first && begin_images(masker, NULL, out, err) < 0)
         return -1;
-    return add_tokens(masker, &masker->tokens, 0, last, out, err);
+    const size_t at = out->count;
+    if (dt_encode(masker->encoder, text, bytes, flags, &masker->tokens, err) <
+            0 ||
+        add_tokens(masker, &masker->tokens, 0, last, out, err) < 0)
+        return -1;
+    return coder->images ? dt_images_find(coder, out->tokens + at,
+                                          out->count - at, NULL, err)
+                         : 0;
 }
 
 /* Whether the tokens of `all` start with those of `first`. */
@@ -123,6 +195,22 @@ static bool begins_with(const struct dt_tokens *all,
     return first->count <= all->count &&
            (first->count == 0 || memcmp(all->ids, first->ids,
                                         first->count * sizeof(*all->ids)) == 0);
+}
+
+/* Encodes masker->joined, in which the marks of images become these. */
+static int encode_images(struct dt_masker *masker, size_t bytes,
+                         struct dt_tokens *out, struct dt_error *err)
+{
+    struct dt_chat_coder *coder = &masker->coder;
+    size_t images, longer_bytes;
+    char *longer = dt_images_expand_text(coder, masker->joined, bytes,
+                                         &longer_bytes, &images, err);
+    if (!longer)
+        return -1;
+    int rc = dt_encode(masker->encoder, longer, longer_bytes,
+                       DT_ENCODE_POST | DT_ENCODE_SPECIAL, out, err);
+    free(longer);
+    return rc < 0 ? -1 : dt_images_repeat(coder, images, out, err);
 }
 
 /* Encodes two texts as one. */
@@ -140,6 +228,8 @@ static int encode_joined(struct dt_masker *masker, const char *first,
     }
     memcpy(masker->joined, first, first_bytes);
     memcpy(masker->joined + first_bytes, second, bytes - first_bytes);
+    if (masker->coder.images && masker->row.count > 0)
+        return encode_images(masker, bytes, out, err);
     return dt_encode(masker->encoder, masker->joined, bytes,
                      DT_ENCODE_POST | masker->special, out, err);
 }
@@ -396,16 +486,36 @@ static int add_ids(const struct dt_record *record, struct dt_marked *out,
     return 0;
 }
 
-int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
-                  struct dt_marked *out, bool *seam, struct dt_error *err)
+static int add_text(struct dt_masker *masker, const char *text,
+                    struct dt_marked *out, struct dt_error *err)
 {
-    *seam = false;
+    return encode_joined(masker, text, strlen(text), "", &masker->tokens, err) <
+                   0
+               ? -1
+               : add_tokens(masker, &masker->tokens, 0, true, out, err);
+}
+
+static int add_fields(struct dt_masker *masker, const struct dt_record *record,
+                      struct dt_marked *out, bool *seam, struct dt_error *err)
+{
     if (record->ids)
         return add_ids(record, out, err);
     if (record->text)
-        return dt_masker_add_text(masker, record->text, strlen(record->text),
-                                  true, true, out, err);
+        return add_text(masker, record->text, out, err);
     if (record->prompt)
         return add_pair(masker, record, out, seam, err);
     return add_turns(masker, record, out, seam, err);
+}
+
+int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
+                  struct dt_marked *out, bool *seam, struct dt_error *err)
+{
+    const size_t at = out->count;
+    *seam = false;
+    if (!masker->coder.images)
+        return add_fields(masker, record, out, seam, err);
+    return begin_images(masker, record->images, out, err) < 0 ||
+                   add_fields(masker, record, out, seam, err) < 0
+               ? -1
+               : end_images(masker, at, out, err);
 }

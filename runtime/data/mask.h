@@ -33,9 +33,18 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
                                    struct dt_error *err);
 void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 
+/* Lets records have images, which options read: each example that is no pair
+ * begins with the words about its own. `images` must remain until the masker is
+ * destroyed. -1: EX_CONFIG, the tokenizer lacks the placeholder.
+ */
+int dt_masker_use_images(struct dt_masker *masker,
+                         const struct dt_example_images *images,
+                         struct dt_error *err);
+
 /* Appends the record's tokens to *out. *seam is set if a token spans the end of
  * the prompt and the start of the completion. -1: EX_DATAERR, the record is
- * bad; any other status has another cause.
+ * bad; EX_NOINPUT, an image of it is missing or bad; any other status has
+ * another cause.
  */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);

@@ -73,9 +73,9 @@ static const char *read_role(const json_t *json, size_t n,
 
 /* --- contents --- */
 
-/* Checks that parts are objects of the type text. */
+/* Checks that parts are objects of the type text or, if allowed, image. */
 static int check_parts(const json_t *parts, const char *key, size_t n,
-                       struct dt_error *err)
+                       bool images, struct dt_error *err)
 {
     const json_t *part;
     size_t i;
@@ -86,6 +86,8 @@ static int check_parts(const json_t *parts, const char *key, size_t n,
         if (is_word(type, "text") &&
             json_is_string(json_object_get(part, "text")))
             continue;
+        if (images && (is_word(type, "image") || is_word(type, "image_url")))
+            continue;
         if (!json_is_string(type) || is_word(type, "text"))
             return dt_error_set(err, EX_DATAERR,
                                 "message %zu: %s: part %zu: expected an object "
@@ -93,9 +95,9 @@ static int check_parts(const json_t *parts, const char *key, size_t n,
                                 n, key, i + 1);
         dt_line_printable(json_string_value(type), shown, sizeof(shown));
         return dt_error_set(err, EX_DATAERR,
-                            "message %zu: %s: a part of type %s: only text is "
+                            "message %zu: %s: a part of type %s: only text %s "
                             "trained on",
-                            n, key, shown);
+                            n, key, shown, images ? "and images are" : "is");
     }
     return 0;
 }
@@ -105,12 +107,13 @@ static bool has_calls(const json_t *message)
     return json_array_size(json_object_get(message, "tool_calls")) > 0;
 }
 
-static int check_content(const json_t *json, size_t n, struct dt_error *err)
+static int check_content(const json_t *json, size_t n, bool images,
+                         struct dt_error *err)
 {
     const char *key;
     const json_t *content = either_value(json, "content", "value", &key);
     if (json_is_array(content))
-        return check_parts(content, key, n, err);
+        return check_parts(content, key, n, images, err);
     if (json_is_string(content) || (!content && has_calls(json)))
         return 0;
     return dt_error_set(err, EX_DATAERR,
@@ -195,7 +198,7 @@ static int read_message(const json_t *json, size_t n, struct dt_turns *turns,
                             "message %zu: expected an object, got %s", n,
                             dt_line_kind(json));
     const char *role = read_role(json, n, turns, err);
-    if (!role || check_content(json, n, err) < 0 ||
+    if (!role || check_content(json, n, turns->allow_images, err) < 0 ||
         check_said(json, n, err) < 0)
         return -1;
     if (!turns->messages)

@@ -2,7 +2,8 @@
 /*
  * turns.h - reads the messages of a conversation from JSON
  *
- * A message has a role and, as its content, a string or parts of text; an
+ * A message has a role and, as its content, a string or parts of text, and of
+ * images where the model sees them; an
  * assistant's may have tool_calls instead. All other keys are kept for the
  * template, except those that are null.
  */
@@ -24,6 +25,7 @@ struct dt_turns {
     size_t renamed;    /* messages that had the role human or gpt */
     json_t *tools;     /* an array, or NULL */
     json_t *variables; /* for the template: an object, or NULL */
+    bool allow_images; /* set before messages are added: parts may be images */
 };
 void dt_turns_fini(struct dt_turns *turns); /* a zeroed one is fine */
 
@@ -58,6 +60,19 @@ int dt_turns_refuse_options(const json_t *line, struct dt_error *err);
 
 /* The same for "system" in a line with a prompt and a completion as text. */
 int dt_turns_refuse_system(const json_t *line, struct dt_error *err);
+
+/* The number of images in the first messages. */
+size_t dt_turns_images(const json_t *messages, size_t count);
+
+/* Makes parts of all contents, with a part {"type": "image"} for each image,
+ * and returns the images in the order of their parts, for json_decref: values
+ * of the parts and, where a part has none, the next one of `listed`, the line's
+ * own. line: the line break beside a marker belongs to the marker. NULL and
+ * err: EX_DATAERR, there are not as many places as images, both are named;
+ * EX_OSERR.
+ */
+json_t *dt_turns_place_images(struct dt_turns *turns, json_t *listed, bool line,
+                              struct dt_error *err);
 
 /* The role of message i. */
 const char *dt_turns_role(const struct dt_turns *turns, size_t i);

@@ -44,7 +44,8 @@ layers() {
             layer("image", "base")
             layer("data/forms", "base")
             layer("tokenizer/chat", "base template tokenizer")
-            layer("data", "base data/forms tensor tokenizer tokenizer/chat")
+            layer("data",
+                  "base data/forms image tensor tokenizer tokenizer/chat")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")

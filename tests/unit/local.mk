@@ -206,6 +206,7 @@ EXTRA_DIST += \
 	tests/unit/data/examples_file.h \
 	tests/unit/data/forms \
 	tests/unit/data/memory_pairs.h \
+	tests/unit/data/small_png.h \
 	tests/unit/dpo_run.h \
 	tests/unit/drive.h \
 	tests/unit/image/counts.txt \

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* image_tokens.c - images among the tokens of a row */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "data/data_impl.h"
+#include "data/image_text.h"
+
+/* --- text --- */
+
+static int check_text(const struct dt_chat_coder *coder, const json_t *text,
+                      size_t message, struct dt_error *err)
+{
+    const struct dt_image_text *of = coder->images->text;
+    const char *const names[] = {of->mark, of->placeholder};
+    for (size_t i = 0; json_is_string(text) && i < 2; i++)
+        if (memmem(json_string_value(text), json_string_length(text), names[i],
+                   strlen(names[i])))
+            return dt_error_set(err, EX_DATAERR,
+                                "message %zu: its text spells %s, which stands "
+                                "for an image, and the line has none for it: "
+                                "leave it out, or keep it as text "
+                                "(data.parse_special: false)",
+                                message + 1, names[i]);
+    return 0;
+}
+
+int dt_images_check_texts(const struct dt_chat_coder *coder,
+                          const json_t *messages, struct dt_error *err)
+{
+    const json_t *message, *part;
+    size_t i, k;
+    json_array_foreach(messages, i, message)
+    {
+        const json_t *content = json_object_get(message, "content");
+        if (check_text(coder, content, i, err) < 0)
+            return -1;
+        json_array_foreach(content, k, part)
+        {
+            if (check_text(coder, json_object_get(part, "text"), i, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Expands the first `count` marks; places (count). */
+static char *expand(const struct dt_chat_coder *coder, size_t count,
+                    const char *text, size_t bytes,
+                    struct dt_image_place **places, size_t *new_bytes,
+                    struct dt_error *err)
+{
+    *places = calloc(count + 1, sizeof(**places));
+    if (*places)
+        return dt_image_text_expand(coder->images->text, coder->row->plans,
+                                    count, text, bytes, *places, new_bytes,
+                                    err);
+    dt_error_set(err, EX_OSERR, "out of memory");
+    return NULL;
+}
+
+/* Where a byte of a text is after the marks became longer; from place *i on. */
+static size_t move(const struct dt_image_place *places, size_t count, size_t *i,
+                   size_t at)
+{
+    while (*i < count && places[*i].end <= at)
+        ++*i;
+    if (*i < count && places[*i].begin < at)
+        return places[*i].new_begin;
+    return *i == 0 ? at : at - places[*i - 1].end + places[*i - 1].new_end;
+}
+
+int dt_images_expand(const struct dt_chat_coder *coder, size_t count,
+                     struct dt_chat_text *text, struct dt_error *err)
+{
+    struct dt_template_text *whole = &text->whole;
+    const struct dt_image_text *of = coder->images->text;
+    struct dt_image_place *places;
+    const size_t marks = dt_image_text_marks(of, whole->text, whole->bytes);
+    size_t bytes, at = 0;
+    if (marks != count)
+        return dt_error_set(err, EX_DATAERR,
+                            "the chat template writes %zu %s for %zu image%s: "
+                            "expected one for each",
+                            marks, of->mark, count, dt_str_plural(count));
+    char *longer =
+        expand(coder, count, whole->text, whole->bytes, &places, &bytes, err);
+    if (longer) {
+        free(whole->text);
+        whole->text = longer;
+        whole->bytes = bytes;
+        whole->capacity = bytes + 1;
+    }
+    for (size_t i = 0; longer && i < text->trained_count; i++) {
+        struct dt_chat_span *span = &text->trained[i];
+        span->begin = move(places, count, &at, span->begin);
+        span->end = move(places, count, &at, span->end);
+    }
+    free(places);
+    return longer ? 0 : -1;
+}
+
+/* Checks that the bytes between the marks spell no control token: only a
+ * conversation has a way to keep those as text.
+ */
+static int check_between(struct dt_chat_coder *coder, const char *text,
+                         const struct dt_image_place *places, size_t count,
+                         size_t bytes, struct dt_error *err)
+{
+    size_t from = 0;
+    for (size_t i = 0; i <= count; i++) {
+        const size_t end = i < count ? places[i].begin : bytes;
+        if (dt_encode(coder->encoder, text + from, end - from,
+                      DT_ENCODE_SPECIAL, &coder->part, err) < 0)
+            return -1;
+        for (size_t k = 0; k < coder->part.count; k++)
+            if (dt_tokenizer_is_special(coder->tokenizer, coder->part.ids[k]))
+                return dt_error_set(err, EX_DATAERR,
+                                    "a text that spells control tokens beside "
+                                    "images: give it as messages, or let it "
+                                    "have them (data.parse_special)");
+        from = i < count ? places[i].end : end;
+    }
+    return 0;
+}
+
+char *dt_images_expand_text(struct dt_chat_coder *coder, const char *text,
+                            size_t bytes, size_t *new_bytes, size_t *count,
+                            struct dt_error *err)
+{
+    const struct dt_image_text *of = coder->images->text;
+    const size_t images = coder->row->count;
+    struct dt_image_place *places;
+    *count = dt_image_text_marks(of, text, bytes);
+    if (*count > images) {
+        dt_error_set(err, EX_DATAERR,
+                     "the text has %zu %s for %zu image%s: expected one for "
+                     "each",
+                     *count, of->mark, images, dt_str_plural(images));
+        return NULL;
+    }
+    char *longer = expand(coder, *count, text, bytes, &places, new_bytes, err);
+    if (longer && !coder->parse_special &&
+        check_between(coder, text, places, *count, bytes, err) < 0) {
+        free(longer);
+        longer = NULL;
+    }
+    free(places);
+    return longer;
+}
+
+/* --- tokens --- */
+
+/* Tokens of each picture of image i. */
+static size_t tokens_of(const struct dt_chat_coder *coder, size_t i)
+{
+    const struct dt_image_plan *plan = &coder->row->plans[i];
+    return plan->tokens / plan->tiles;
+}
+
+/* Goes over the pictures of images, one after another. */
+struct walk {
+    size_t image;   /* of the next picture */
+    size_t picture; /* in it */
+};
+
+static void next_picture(const struct dt_chat_coder *coder, struct walk *w)
+{
+    if (++w->picture == coder->row->images[w->image].pictures) {
+        w->picture = 0;
+        w->image++;
+    }
+}
+
+static int differ(const struct dt_chat_coder *coder, size_t images,
+                  struct dt_error *err)
+{
+    const char *placeholder = coder->images->text->placeholder;
+    if (images == 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "its text spells %s, which stands for an image, "
+                            "and the line has none: leave it out, or keep it "
+                            "as text (data.parse_special: false)",
+                            placeholder);
+    return dt_error_set(err, EX_DATAERR,
+                        "its text has not as many %s as the pictures of its "
+                        "%zu image%s: does it spell one, or not name one?",
+                        placeholder, images, dt_str_plural(images));
+}
+
+/* The number of tokens once placeholders are repeated; 0 and err. */
+static size_t repeated_count(const struct dt_chat_coder *coder, size_t images,
+                             const struct dt_tokens *tokens,
+                             struct dt_error *err)
+{
+    struct walk w = {0};
+    size_t all = tokens->count;
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (tokens->ids[i] != coder->placeholder)
+            continue;
+        if (w.image == images) {
+            differ(coder, images, err);
+            return 0;
+        }
+        all += tokens_of(coder, w.image) - 1;
+        next_picture(coder, &w);
+    }
+    if (w.image == images)
+        return all;
+    differ(coder, images, err);
+    return 0;
+}
+
+static int tokens_init(struct dt_tokens *tokens, size_t count, bool offsets,
+                       struct dt_error *err)
+{
+    *tokens = (struct dt_tokens){.count = count, .capacity = count};
+    tokens->ids = calloc(count, sizeof(*tokens->ids));
+    if (offsets) {
+        tokens->begin = calloc(count, sizeof(*tokens->begin));
+        tokens->end = calloc(count, sizeof(*tokens->end));
+    }
+    if (tokens->ids && (!offsets || (tokens->begin && tokens->end)))
+        return 0;
+    dt_tokens_fini(tokens);
+    return dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+int dt_images_repeat(const struct dt_chat_coder *coder, size_t count,
+                     struct dt_tokens *tokens, struct dt_error *err)
+{
+    struct walk w = {0};
+    struct dt_tokens longer;
+    size_t to = 0;
+    if (count == 0) /* dt_images_find refuses placeholders */
+        return 0;
+    const size_t all = repeated_count(coder, count, tokens, err);
+    if (all == 0 || tokens_init(&longer, all, tokens->begin, err) < 0)
+        return -1;
+    for (size_t i = 0; i < tokens->count; i++) {
+        size_t times = 1;
+        if (tokens->ids[i] == coder->placeholder) {
+            times = tokens_of(coder, w.image);
+            next_picture(coder, &w);
+        }
+        for (; times > 0; times--, to++) {
+            longer.ids[to] = tokens->ids[i];
+            if (tokens->begin) {
+                longer.begin[to] = tokens->begin[i];
+                longer.end[to] = tokens->end[i];
+            }
+        }
+    }
+    dt_tokens_fini(tokens);
+    *tokens = longer;
+    return 0;
+}
+
+int dt_images_find(const struct dt_chat_coder *coder, uint32_t *tokens,
+                   size_t count, uint32_t *first, struct dt_error *err)
+{
+    const size_t images = coder->row->count;
+    struct walk w = {0};
+    size_t left = 0; /* tokens of the picture */
+    for (size_t i = 0; i < count; i++) {
+        if ((tokens[i] & ~DT_TARGET_BIT) != (uint32_t)coder->placeholder) {
+            if (left > 0)
+                return differ(coder, images, err);
+            continue;
+        }
+        if (left == 0) {
+            if (w.image == images)
+                return differ(coder, images, err);
+            left = tokens_of(coder, w.image);
+            *first++ = (uint32_t)i;
+            next_picture(coder, &w);
+        }
+        left--;
+        if (!coder->images->train_on_image_tokens)
+            tokens[i] &= ~DT_TARGET_BIT;
+    }
+    return left == 0 && w.image == images ? 0 : differ(coder, images, err);
+}
