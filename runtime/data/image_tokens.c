@@ -87,6 +87,8 @@ int dt_images_expand(const struct dt_chat_coder *coder, size_t count,
                             "the chat template writes %zu %s for %zu image%s: "
                             "expected one for each",
                             marks, of->mark, count, dt_str_plural(count));
+    if (count == 0)
+        return 0;
     char *longer =
         expand(coder, count, whole->text, whole->bytes, &places, &bytes, err);
     if (longer) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "data/row_images.h"
 #include "image/store.h"
@@ -113,6 +114,18 @@ static int make_room(struct dt_row_images *row, size_t count,
     return 0;
 }
 
+/* Names the file of a value, if it has a name. */
+static int name_file(const json_t *value, struct dt_error *err)
+{
+    char shown[200];
+    const json_t *path = dt_line_value(value, "path");
+    const char *name = json_string_value(path ? path : value);
+    if (!name || strncasecmp(name, "data:", 5) == 0)
+        return -1;
+    dt_line_printable(name, shown, sizeof(shown));
+    return dt_error_prefix(err, "%s", shown);
+}
+
 /* Damaged data of a file are as bad as a file that is not there, and are told
  * from damaged data of the line.
  */
@@ -132,14 +145,17 @@ int dt_row_images_read(struct dt_row_images *row, const json_t *values,
     if (make_room(row, count, err) < 0)
         return -1;
     for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(values, i);
         struct dt_image_file file;
-        if (read_file(&file, json_array_get(values, i), options, err) < 0)
+        if (read_file(&file, value, options, err) < 0)
             return bad_image(i, err);
         int rc =
             keep_file(&file, options, &row->images[i], &row->plans[i], err);
         free(file.data);
-        if (rc < 0)
+        if (rc < 0) {
+            name_file(value, err);
             return bad_image(i, err);
+        }
     }
     row->count = count;
     return 0;

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/example.h"
+#include "data/image_text.h"
 #include "data/jsonl.h"
 #include "data/mask.h"
-#include "data/example.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,6 +22,46 @@ enum { STYLES = sizeof(styles) / sizeof(styles[0]) };
 static struct dt_tokenizer *tokenizer;
 static struct dt_masker *maskers[STYLES][2]; /* all; the assistant's as text */
 
+/* Lines with images, which are small and come from the line alone. */
+static const struct dt_image_text writing = {.mark = "[INST]",
+                                             .placeholder = "[INST]",
+                                             .before = "\n<think>",
+                                             .after = "</think>\n",
+                                             .line = true};
+static struct dt_image_processor processor = {.kind = DT_IMAGE_PIXELS,
+                                              .min_pixels = 1,
+                                              .max_pixels = 40,
+                                              .patch = 1,
+                                              .merge = 1,
+                                              .temporal = 1};
+static struct dt_example_images images = {.processor = &processor,
+                                          .text = &writing};
+static struct dt_masker *of_images[2];
+
+static void prepare_images(void)
+{
+    static const char jinja[] =
+        "{% for m in messages %}{{ m.role }}{% for p in m.content %}{{ '[INST]'"
+        " if p.type == 'image' else p.text }}{% endfor %}</s>{% endfor %}";
+    static char store[300];
+    struct dt_error err = {0};
+    struct dt_chat *chat =
+        dt_chat_create(scratch_write("parts.jinja", jinja, sizeof(jinja) - 1),
+                       NULL, tokenizer, &err);
+    snprintf(store, sizeof(store), "%s", scratch_path("store"));
+    dt_file_mkdirs(store, NULL);
+    processor.limits = dt_image_limits_usual;
+    images.store = store;
+    for (int i = 0; i < 2; i++) {
+        of_images[i] = dt_masker_create(
+            tokenizer, chat, &err, i ? DT_LOSS_ASSISTANT : DT_LOSS_COMPLETION,
+            i == 0, &err);
+        if (!of_images[i] ||
+            dt_masker_use_images(of_images[i], &images, &err) < 0)
+            abort();
+    }
+}
+
 static void prepare(void)
 {
     struct dt_error err = {0};
@@ -32,6 +73,7 @@ static void prepare(void)
         maskers[i][1] = dt_masker_create(tokenizer, chat, &err,
                                          DT_LOSS_ASSISTANT, false, &err);
     }
+    prepare_images();
 }
 
 /* An error is one line of text. */
@@ -121,6 +163,59 @@ static void read_line(const char *line, size_t length)
     }
 }
 
+/* Placeholders are tokens of pictures, all of them, and no targets. */
+static void check_images(const struct dt_marked *marked)
+{
+    const uint32_t placeholder =
+        (uint32_t)dt_tokenizer_id(tokenizer, writing.placeholder);
+    struct dt_example_parts parts;
+    struct dt_example_image image;
+    size_t found = 0, wanted = 0;
+    if (!dt_example_find(marked->tokens, marked->count, &parts))
+        abort();
+    check_ids(parts.tokens, parts.token_count);
+    for (size_t i = 0; i < parts.token_count; i++)
+        found += (parts.tokens[i] & ~DT_TARGET_BIT) == placeholder;
+    while (dt_example_next_image(&parts, &image)) {
+        struct dt_image_plan plan;
+        if (image.pictures != 1 ||
+            dt_image_plan(&plan, &processor, image.height, image.width, NULL) <
+                0 ||
+            plan.tokens > parts.token_count - image.first[0])
+            abort();
+        for (uint32_t i = 0; i < plan.tokens; i++)
+            if (parts.tokens[image.first[0] + i] != placeholder)
+                abort();
+        wanted += plan.tokens;
+    }
+    if (found != wanted)
+        abort();
+}
+
+static void read_images(const char *line, size_t length)
+{
+    const struct dt_example_options options = {.images = &images};
+    for (int i = DT_FORMAT_TEXT; i <= DT_FORMAT_TOKENIZED; i++) {
+        struct dt_record record;
+        struct dt_error err = {0};
+        int rc =
+            dt_jsonl_read(line, length, (enum dt_format)i, &options,
+                          dt_tokenizer_vocab_size(tokenizer), &record, &err);
+        if (rc < 0)
+            check_error(&err);
+        for (int k = 0; k < 2 && rc == 0; k++) {
+            struct dt_marked marked = {0};
+            bool seam;
+            if (dt_masker_add(of_images[k], &record, &marked, &seam, &err) < 0)
+                check_error(&err);
+            else
+                check_images(&marked);
+            free(marked.tokens);
+        }
+        dt_record_fini(&record);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *line, *text = (const char *)data;
@@ -131,6 +226,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((line = dt_jsonl_next(text, size, &at, &number, &length)) != NULL) {
         read_line(line, length);
         read_pair(line, length);
+        read_images(line, length);
     }
     struct dt_part *parts = calloc(size / 3 + 1, sizeof(*parts));
     size_t count = parts ? dt_jsonl_parts(text, size, 3, parts) : 0;

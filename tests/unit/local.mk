@@ -81,6 +81,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_pairs \
 	tests/unit/data/test_preference \
 	tests/unit/data/test_prompts \
+	tests/unit/data/test_row_images \
 	tests/unit/data/test_rows \
 	tests/unit/device/test_memory \
 	tests/unit/doctor/test_doctor_child \
@@ -205,6 +206,7 @@ EXTRA_DIST += \
 	tests/unit/count.h \
 	tests/unit/data/examples_file.h \
 	tests/unit/data/forms \
+	tests/unit/data/images_scene.h \
 	tests/unit/data/memory_pairs.h \
 	tests/unit/data/small_png.h \
 	tests/unit/dpo_run.h \

@@ -367,11 +367,70 @@ static void the_shards_of_a_saved_dataset_are_its_rows(void **state)
     dt_map_fini(&all);
 }
 
+/* Keeps bytes under a name that says how many there are. */
+static int keep_bytes(void *ctx, const void *data, size_t bytes,
+                      char name[DT_LINES_NAME], struct dt_error *err)
+{
+    const size_t *most = ctx;
+    (void)data;
+    snprintf(name, DT_LINES_NAME, "%zu", bytes);
+    if (bytes <= *most)
+        return 0;
+    dt_error_set(err, *most ? EX_DATAERR : EX_IOERR, "\"%zu\" are many", bytes);
+    return *most ? 1 : -1;
+}
+
+/* The value of a column of bytes in a row, as JSON; free() it. */
+static char *value_of(const char *file, int row, size_t most)
+{
+    const struct dt_lines_keep keep = {keep_bytes, &most};
+    struct dt_found found;
+    struct dt_map lines;
+    struct dt_error err;
+    size_t at = 0, n;
+    uint64_t number = 0;
+    assert_int_equal(dt_kind_find(source(file), DT_ASKED_AUTO, &found, &err),
+                     0);
+    if (dt_lines_read(&lines, source(file), &found, NULL, 0, &keep, NULL,
+                      &err) < 0)
+        return strdup(strstr(err.text, ": row"));
+    const char *line = NULL;
+    for (int i = 0; i <= row; i++)
+        line = dt_jsonl_next(lines.data, lines.bytes, &at, &number, &n);
+    json_t *json = json_loadb(line, n, JSON_DECODE_INT_AS_REAL, NULL);
+    char *value = json_dumps(json_object_get(json, "bytes"), JSON_ENCODE_ANY);
+    json_decref(json);
+    dt_map_fini(&lines);
+    return value;
+}
+
+static void expect_bytes(int row, size_t most, const char *wanted)
+{
+    static const char *const files[] = {"types.parquet", "types.arrow"};
+    for (int i = 0; i < (dt_codec_is_built(DT_CODEC_ZSTD) ? 2 : 1); i++) {
+        char *value = value_of(files[i], row, most);
+        assert_string_equal(value, wanted);
+        free(value);
+    }
+}
+
+/* The column has "\xff", null and "". */
+static void bytes_of_columns_are_kept_under_a_name(void **state)
+{
+    (void)state;
+    expect_bytes(0, 1, "{\"image\": \"1\"}");
+    expect_bytes(1, 1, "null");
+    expect_bytes(2, 1, "{\"image\": \"0\"}");
+    expect_bytes(0, 0, ": row 1: \"1\" are many");
+}
+
 /* A file of columns that is cut anywhere, or that has any byte changed, is an
  * error or rows, and never a crash.
  */
 static void damaged_columns_are_refused_or_read(void **state)
 {
+    size_t most = 1;
+    const struct dt_lines_keep keep = {keep_bytes, &most};
     static const char *const names[] = {"types.parquet", "types.arrow",
                                         "alpaca.v2.parquet", "ids.arrow",
                                         "json.arrow"};
@@ -390,7 +449,7 @@ static void damaged_columns_are_refused_or_read(void **state)
             const char *path = scratch_write("damaged", bytes, file.bytes);
             bytes[k] ^= 0x55;
             err.text[0] = '\0';
-            if (dt_lines_read(&lines, path, &found, NULL, 1000, NULL, NULL,
+            if (dt_lines_read(&lines, path, &found, NULL, 1000, &keep, NULL,
                               &err) < 0)
                 assert_true(err.text[0]);
             dt_map_fini(&lines);
@@ -567,6 +626,7 @@ int main(void)
         cmocka_unit_test(texts_of_a_json_column_are_values),
         cmocka_unit_test(tool_conversations_are_read_as_datasets_keeps_them),
         cmocka_unit_test(the_shards_of_a_saved_dataset_are_its_rows),
+        cmocka_unit_test(bytes_of_columns_are_kept_under_a_name),
         cmocka_unit_test(damaged_columns_are_refused_or_read),
         cmocka_unit_test(columns_that_are_not_read_are_refused_by_name),
         cmocka_unit_test(a_bad_row_is_named_by_its_line_or_row),

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the same rows in every form that data files have.
 
-Run in this folder; needs pandas, pyarrow, datasets 5 and zstandard. The tests
+Run in this folder; needs pandas, Pillow, pyarrow, datasets 5 and zstandard. The tests
 read what it wrote and compare the tokens with those of the .jsonl files.
 """
 
+import base64
 import gzip
 import io
 import json
@@ -14,6 +15,7 @@ import tempfile
 
 import datasets
 import pandas
+import PIL.Image
 import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
@@ -224,6 +226,48 @@ def write_tools():
                         name + ".arrow")
 
 
+def png(width, height, color):
+    out = io.BytesIO()
+    PIL.Image.new("RGB", (width, height), color).save(out, "png")
+    return out.getvalue()
+
+
+def write_images():
+    """The feature Image, and parts, which tables fill with null; as lines of
+    JSON the same images are data: URIs."""
+    red, blue = png(3, 2, "red"), png(2, 4, "blue")
+
+    def row(images, *parts):
+        content = [{"type": "text", "text": p} if p else
+                   {"type": "image", "text": None} for p in parts]
+        return {"images": images, "messages": [
+            {"role": "user", "content": content},
+            {"role": "assistant",
+             "content": [{"type": "text", "text": "ok"}]}]}
+
+    rows = [row([red], None, "a"), row([red, blue], "b", None, None),
+            row([], "c"), row([blue], None)]
+    features = datasets.Features({
+        "images": datasets.List(datasets.Image()),
+        "messages": datasets.List({
+            "role": datasets.Value("string"),
+            "content": datasets.List({"type": datasets.Value("string"),
+                                      "text": datasets.Value("string")})})})
+    data = datasets.Dataset.from_list(
+        [{**r, "images": [{"bytes": b, "path": None} for b in r["images"]]}
+         for r in rows], features=features)
+    data.to_parquet("images.parquet")
+    with tempfile.TemporaryDirectory() as cache:
+        data.save_to_disk(cache)
+        shutil.copy(cache + "/data-00000-of-00001.arrow", "images.arrow")
+    write("images.jsonl", lines(
+        {**r, "images": ["data:image/png;base64," + base64.b64encode(b).decode()
+                         for b in r["images"]]} for r in rows))
+    pyarrow.parquet.write_table(pyarrow.table({
+        "image": [red, b"no image", None], "prompt": ["<image>a", "b", "c"],
+        "completion": ["x", "y", "z"]}), "image.parquet")
+
+
 def write_refused():
     table = pyarrow.table({"text": ["a", "b"]})
     put = pyarrow.parquet.write_table
@@ -250,4 +294,5 @@ for name, rows in ("alpaca", ALPACA), ("chats", CHATS), ("ids", IDS):
 write_types()
 write_json()
 write_tools()
+write_images()
 write_refused()
