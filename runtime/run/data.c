@@ -192,11 +192,17 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
 {
     static const char *const templates[] = {
-        [DT_CONF_CHAT_AUTO] = "auto",       [DT_CONF_CHAT_NONE] = "none",
-        [DT_CONF_CHATML] = "chatml",        [DT_CONF_CHAT_QWEN25] = "qwen2.5",
-        [DT_CONF_CHAT_QWEN3] = "qwen3",     [DT_CONF_CHAT_LLAMA2] = "llama2",
-        [DT_CONF_CHAT_LLAMA3] = "llama3",   [DT_CONF_CHAT_LLAMA31] = "llama3.1",
+        [DT_CONF_CHAT_AUTO] = "auto",
+        [DT_CONF_CHAT_NONE] = "none",
+        [DT_CONF_CHATML] = "chatml",
+        [DT_CONF_CHAT_QWEN25] = "qwen2.5",
+        [DT_CONF_CHAT_QWEN3] = "qwen3",
+        [DT_CONF_CHAT_LLAMA2] = "llama2",
+        [DT_CONF_CHAT_LLAMA3] = "llama3",
+        [DT_CONF_CHAT_LLAMA31] = "llama3.1",
         [DT_CONF_CHAT_MISTRAL] = "mistral",
+        [DT_CONF_CHAT_LLAVA] = "llava",
+        [DT_CONF_CHAT_LLAVA_PLAIN] = "llava-plain",
     };
     return (struct dt_example_options){
         .format = conf->data.format,

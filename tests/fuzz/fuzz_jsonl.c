@@ -14,8 +14,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const styles[] = {"chatml", "qwen2.5",  "qwen3",  "llama2",
-                                     "llama3", "llama3.1", "mistral"};
+static const char *const styles[] = {"chatml",  "qwen2.5", "qwen3",
+                                     "llama2",  "llama3",  "llama3.1",
+                                     "mistral", "llava",   "llava-plain"};
 
 enum { STYLES = sizeof(styles) / sizeof(styles[0]) };
 

@@ -75,6 +75,8 @@ enum dt_conf_chat {
     DT_CONF_CHAT_LLAMA3,
     DT_CONF_CHAT_LLAMA31,
     DT_CONF_CHAT_MISTRAL,
+    DT_CONF_CHAT_LLAVA,
+    DT_CONF_CHAT_LLAVA_PLAIN,
     DT_CONF_CHAT_FILE, /* the path is in chat_template_path */
 };
 enum dt_conf_truncation {

@@ -19,7 +19,8 @@
  *
  * They render conversations without tools as the published templates of these
  * families do, and mark the assistant's text. With "training" qwen3 keeps the
- * reasoning of every answer, as in TRL.
+ * reasoning of every answer, as in TRL. LLaVA has two, of its own program: that
+ * of version 1.5 and, for its first stage, an image and its caption.
  */
 
 /* Made of chat/NAME.jinja: text_NAME. */
@@ -44,6 +45,8 @@ static const struct named all[] = {
     {"llama3", text_llama3, {LLAMA3_CONTROL}, false},
     {"llama3.1", text_llama3_1, {LLAMA3_CONTROL}, false},
     {"mistral", text_mistral, {NULL}, true},
+    {"llava", text_llava, {"<image>"}, true},
+    {"llava-plain", text_llava_plain, {"<image>"}, false},
 };
 
 /* The template with this name, or NULL. */

@@ -20,7 +20,7 @@
 /* The names of built-in templates, for a message: "chatml, qwen2.5, ...". */
 #define DT_CHAT_NAMES DT_CHAT_FIRST ", " DT_CHAT_OTHERS
 #define DT_CHAT_FIRST "chatml, qwen2.5, qwen3"
-#define DT_CHAT_OTHERS "llama2, llama3, llama3.1, mistral"
+#define DT_CHAT_OTHERS "llama2, llama3, llama3.1, mistral, llava, llava-plain"
 
 struct dt_chat; /* a template with its variables; read-only */
 

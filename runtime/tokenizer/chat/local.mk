@@ -12,6 +12,8 @@ chat_templates = \
 	$(srcdir)/runtime/tokenizer/chat/llama2.jinja \
 	$(srcdir)/runtime/tokenizer/chat/llama3.1.jinja \
 	$(srcdir)/runtime/tokenizer/chat/llama3.jinja \
+	$(srcdir)/runtime/tokenizer/chat/llava-plain.jinja \
+	$(srcdir)/runtime/tokenizer/chat/llava.jinja \
 	$(srcdir)/runtime/tokenizer/chat/mistral.jinja \
 	$(srcdir)/runtime/tokenizer/chat/qwen2.5.jinja \
 	$(srcdir)/runtime/tokenizer/chat/qwen3.jinja \

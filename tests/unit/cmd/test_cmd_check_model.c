@@ -173,7 +173,7 @@ static void conversations_without_a_chat_template_are_refused(void **state)
                 "the tokenizer has none: name a file with one "
                 "(data.chat_template, --chat-template), or one of chatml, "
                 "qwen2.5, qwen3, llama2, llama3, "
-                "llama3.1, mistral\n");
+                "llama3.1, mistral, llava, llava-plain\n");
     write_file("t.yaml",
                RUN_OF("path: ., init: random", ", chat_template: chatml"));
     assert_int_equal(check("t.yaml"), EX_OK);

@@ -378,7 +378,8 @@ static const struct broken mistakes[] = {
      "bfd_split, wrapped, got \"maybe\"\n"},
     {LEAST "chat_template_path: vicuna\n",
      "t.yaml:5:21: data.chat_template: expected a file or one of auto, none, "
-     "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, got "
+     "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, llava, "
+     "llava-plain, got "
      "\"vicuna\"\n"},
     {LEAST "chat_template_kwargs: 1\n",
      "t.yaml:5:23: data.chat_template_kwargs: expected a section, got 1\n"},

@@ -114,7 +114,7 @@ static void conversations_are_written_by_the_chat_template(void **state)
         refusal(line, &options, EX_CONFIG),
         "bad.jsonl:1: messages need a chat template, and data.chat_template is "
         "none; it may be auto, a file, or one of chatml, qwen2.5, qwen3, "
-        "llama2, llama3, llama3.1, mistral");
+        "llama2, llama3, llama3.1, mistral, llava, llava-plain");
 }
 
 /* "<|im_" and "end|>" are one token together. The prompt then ends before it,

@@ -378,6 +378,25 @@ static void the_text_around_an_image_is_part_of_the_text(void **state)
                         "<|image_pad|>");
 }
 
+/* As in LLaVA's two stages, from the lines of its files. */
+static void llava_has_templates_for_its_stages(void **state)
+{
+    struct dt_example_options options = with_images();
+    static const char line[] =
+        "{\"id\": \"1\", \"image\": \"a.png\", \"conversations\": ["
+        "{\"from\": \"human\", \"value\": \"k?\\n<image>\"}, "
+        "{\"from\": \"gpt\", \"value\": \"l\"}]}";
+    (void)state;
+    put_image("a.png", 1, 3);
+    options.loss_on = DT_LOSS_ASSISTANT;
+    options.chat_template = "llava-plain";
+    assert_string_equal(shown_line(line, &options), "Iii[l\n]");
+    options.chat_template = "llava";
+    const char *text = shown_line(line, &options);
+    assert_string_equal(strstr(text, "questions."),
+                        "questions. USER: Iii\nk? ASSISTANT: [l$]");
+}
+
 static void a_tokenizer_without_the_placeholder_is_refused(void **state)
 {
     static const struct dt_image_text other = {
@@ -649,6 +668,7 @@ int main(void)
         CASE(pairs_of_messages_train_the_completion),
         CASE(an_image_of_tiles_has_many_pictures),
         CASE(the_text_around_an_image_is_part_of_the_text),
+        CASE(llava_has_templates_for_its_stages),
         CASE(a_tokenizer_without_the_placeholder_is_refused),
         CASE(bad_images_are_named_with_their_line),
         CASE(links_out_of_the_root_are_refused),

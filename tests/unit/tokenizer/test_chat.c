@@ -194,12 +194,13 @@ static void files_and_names_are_templates(void **state)
         rendered("llama4", NULL, NULL, TURNS("u a"), 0),
         "no chat template 'llama4': expected a file (with a slash, or ending "
         "with .jinja) or one of chatml, qwen2.5, qwen3, llama2, llama3, "
-        "llama3.1, mistral");
+        "llama3.1, mistral, llava, llava-plain");
     assert_string_equal(
         made(NULL, TURNS("u a"), 0),
         "messages need a chat template, and the tokenizer has none: name a "
         "file with one (data.chat_template, --chat-template), or one of "
-        "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral");
+        "chatml, qwen2.5, qwen3, llama2, llama3, llama3.1, mistral, llava, "
+        "llava-plain");
 }
 
 static void variables_are_the_templates(void **state)
@@ -367,6 +368,31 @@ static void roles_out_of_turn_are_refused(void **state)
                         "<s>");
 }
 
+/* As LLaVA's conversation "v1" with a question of text, and its "plain". */
+static void conversations_of_llava_read_as_its_program_writes_them(void **state)
+{
+    const unsigned trained = DT_CHAT_TRAINED;
+    (void)state;
+    assert_string_equal(
+        rendered("llava", NULL, NULL,
+                 TURNS("s Be brief.", "u Why? ", "a So.", "u a", "a b"),
+                 trained),
+        "<s>Be brief. USER: Why? ASSISTANT: [So.</s>]USER: a ASSISTANT: "
+        "[b</s>]");
+    assert_string_equal(
+        rendered("llava", NULL, NULL, TURNS("u Why?"), DT_CHAT_PROMPT),
+        "<s>A chat between a curious user and an artificial intelligence "
+        "assistant. The assistant gives helpful, detailed, and polite answers "
+        "to the user's questions. USER: Why? ASSISTANT:");
+    assert_non_null(strstr(rendered("llava", NULL, NULL, TURNS("a a"), 0),
+                           "a message is of role assistant: user and "
+                           "assistant write in turns"));
+    assert_non_null(
+        strstr(rendered("llava-plain", NULL, NULL, TURNS("u a", "a b"), 0),
+               "expected an image of the user and its caption by the "
+               "assistant, without other messages"));
+}
+
 /* The field is taken as it is, and shown only in the last answer. */
 static void reasoning_since_the_last_question_is_shown(void **state)
 {
@@ -524,6 +550,8 @@ int main(void)
         cmocka_unit_test(templates_that_ignore_the_messages_are_refused),
         cmocka_unit_test(missing_end_tokens_are_refused),
         cmocka_unit_test(roles_out_of_turn_are_refused),
+        cmocka_unit_test(
+            conversations_of_llava_read_as_its_program_writes_them),
         cmocka_unit_test(reasoning_since_the_last_question_is_shown),
         cmocka_unit_test(answers_are_found_by_comparing_renderings),
         cmocka_unit_test(first_answers_are_found_by_the_header_of_others),
