@@ -29,6 +29,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/row_images.h \
 	runtime/data/rows.c \
 	runtime/data/rows.h \
+	runtime/data/rows_impl.h \
+	runtime/data/rows_read.c \
 	runtime/data/turn_images.c \
 	runtime/data/turns.c \
 	runtime/data/turns.h \

@@ -2,7 +2,6 @@
 /* rows.c - cuts token streams and examples into rows */
 #include "config.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,46 +10,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/example.h"
-#include "data/rows.h"
-#include "tensor/tensor.h"
-
-/* A document, or the part of a document that is in one row. */
-struct piece {
-    const uint32_t *tokens; /* with DT_TARGET_BIT */
-    size_t count;
-};
-
-/* A cache, by the address of its first token. */
-struct row_cache {
-    const uint32_t *first;
-    const struct dt_examples *examples;
-};
-
-struct dt_rows {
-    size_t T, count;
-    struct dt_rows_stats stats;
-    size_t vocab_size;
-
-    /* of a stream */
-    const struct dt_dataset *dataset;
-    size_t first;
-
-    /* of examples: row i has the pieces order[begin[i]] .. order[begin[i + 1] -
-     * 1], or piece i if begin is NULL; without order, pieces are in order. If
-     * wrapped, all pieces form one stream, in which piece order[i] starts at
-     * token begin[i].
-     */
-    struct row_cache *caches; /* in the order of addresses */
-    size_t cache_count;
-    struct piece *pieces;
-    size_t piece_count, piece_room;
-    size_t *order, *begin;
-    bool wrapped;
-
-    /* of pairs: row i is pairs[i], pieces 2 i and 2 i + 1; else NULL */
-    struct dt_row_pair *pairs;
-    size_t pair_room;
-};
+#include "data/rows_impl.h"
 
 /* Seeds of permutations, other than the numbers of epochs. Source i uses CHOICE
  * - 2 i, which never equals WRAP_ORDER.
@@ -254,30 +214,6 @@ static void add_guarded(void *ctx)
     }
 }
 
-static int lost_cache(struct dt_error *err)
-{
-    return dt_error_set(err, EX_IOERR,
-                        "data: a cache of tokens was cut short while it is "
-                        "read, or its disk fails");
-}
-
-/* Checks the blocks of their cache that contain these tokens, in dt_guard_run.
- * -1: EX_DATAERR, it is damaged.
- */
-static int check_tokens(const struct dt_rows *rows, const uint32_t *tokens,
-                        size_t count, struct dt_error *err)
-{
-    size_t low = 0, high = rows->cache_count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (rows->caches[middle].first <= tokens)
-            low = middle;
-        else
-            high = middle;
-    }
-    return dt_examples_check(rows->caches[low].examples, tokens, count, err);
-}
-
 /* Calls add() for the chosen examples of all sources, as many times as their
  * weights say. -1: that of add(); EX_IOERR, a cache was truncated.
  */
@@ -289,7 +225,7 @@ static int add_sources(struct dt_rows *rows,
     struct adding adding = {rows, sources, count, options, add, err, 0};
     if (!(rows->caches = calloc(count + 1, sizeof(*rows->caches))))
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    return dt_guard_run(add_guarded, &adding) < 0 ? lost_cache(err)
+    return dt_guard_run(add_guarded, &adding) < 0 ? dt_rows_lost(err)
                                                   : adding.result;
 }
 
@@ -394,175 +330,6 @@ struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows)
     return rows->stats;
 }
 
-/* --- read a row --- */
-
-/* Row i has the pieces *begin .. *end - 1 of order. */
-static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
-                       size_t *end)
-{
-    *begin = rows->begin ? rows->begin[i] : i;
-    *end = rows->begin ? rows->begin[i + 1] : i + 1;
-}
-
-static const struct piece *piece_at(const struct dt_rows *rows, size_t k)
-{
-    return &rows->pieces[rows->order ? rows->order[k] : k];
-}
-
-size_t dt_rows_length(const struct dt_rows *rows, size_t i)
-{
-    size_t begin, end, length = 0;
-    if (rows->dataset || rows->wrapped)
-        return rows->T;
-    row_pieces(rows, i, &begin, &end);
-    for (size_t k = begin; k < end; k++)
-        length += piece_at(rows, k)->count;
-    return length;
-}
-
-static int read_stream(const struct dt_rows *rows, size_t i,
-                       const struct dt_row *row, struct dt_error *err)
-{
-    size_t T = rows->T, at = rows->first + i * T;
-    if (dt_dataset_read(rows->dataset, at, T, row->inputs, err) < 0)
-        return -1;
-    return dt_dataset_read(rows->dataset, at + 1, T, row->targets, err);
-}
-
-/* The piece that holds token `at` of the wrapped stream. */
-static size_t find_piece(const struct dt_rows *rows, size_t at)
-{
-    size_t low = 0, high = rows->piece_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (rows->begin[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static int check_id(const struct dt_rows *rows, uint32_t token, int32_t *id,
-                    struct dt_error *err)
-{
-    *id = (int32_t)(token & ~DT_TARGET_BIT);
-    if ((size_t)*id < rows->vocab_size)
-        return 0;
-    return dt_error_set(err, EX_DATAERR,
-                        "data: token id %d, but the model's vocab_size is "
-                        "%zu: is this the tokenizer of the model?",
-                        *id, rows->vocab_size);
-}
-
-/* Checks at most `most` tokens of a piece, from token `inside` on. */
-static int check_rest(const struct dt_rows *rows, const struct piece *piece,
-                      size_t inside, size_t most, struct dt_error *err)
-{
-    const size_t left = piece->count - inside;
-    return check_tokens(rows, piece->tokens + inside, left < most ? left : most,
-                        err);
-}
-
-static int read_wrapped(const struct dt_rows *rows, size_t i,
-                        const struct dt_row *row, struct dt_error *err)
-{
-    size_t at = i * rows->T, k = find_piece(rows, at);
-    size_t inside = at - rows->begin[k];
-    for (size_t t = 0; t <= rows->T; t++, inside++) {
-        int32_t id;
-        for (; inside == piece_at(rows, k)->count; inside = 0)
-            k++;
-        const struct piece *piece = piece_at(rows, k);
-        if ((t == 0 || inside == 0) &&
-            check_rest(rows, piece, inside, rows->T + 1 - t, err) < 0)
-            return -1;
-        uint32_t token = piece->tokens[inside];
-        if (check_id(rows, token, &id, err) < 0)
-            return -1;
-        if (t < rows->T)
-            row->inputs[t] = id;
-        if (t > 0)
-            row->targets[t - 1] = token & DT_TARGET_BIT ? id : DT_IGNORE;
-    }
-    return 0;
-}
-
-static int read_pieces(const struct dt_rows *rows, size_t i,
-                       const struct dt_row *row, struct dt_error *err)
-{
-    size_t begin, end, t = 0;
-    row_pieces(rows, i, &begin, &end);
-    for (size_t k = begin; k < end; k++) {
-        const struct piece *piece = piece_at(rows, k);
-        size_t start = t;
-        if (check_tokens(rows, piece->tokens, piece->count, err) < 0)
-            return -1;
-        for (size_t n = 0; n < piece->count; n++, t++) {
-            uint32_t token = piece->tokens[n];
-            if (check_id(rows, token, &row->inputs[t], err) < 0)
-                return -1;
-            row->doc_start[t] = (int32_t)start;
-            row->targets[t] = DT_IGNORE;
-            if (n > 0 && token & DT_TARGET_BIT)
-                row->targets[t - 1] = row->inputs[t];
-        }
-    }
-    return 0;
-}
-
-bool dt_rows_shared(const struct dt_rows *rows)
-{
-    return rows->begin && !rows->wrapped;
-}
-
-/* Arguments of read_examples in dt_guard_run. */
-struct reading {
-    const struct dt_rows *rows;
-    size_t i;
-    const struct dt_row *row;
-    struct dt_error *err;
-    int result;
-};
-
-static void read_examples(void *ctx)
-{
-    struct reading *r = ctx;
-    r->result = (r->rows->wrapped ? read_wrapped : read_pieces)(r->rows, r->i,
-                                                                r->row, r->err);
-}
-
-void dt_row_pad(const struct dt_row *row, size_t at, size_t end)
-{
-    for (size_t t = at; t < end; t++) {
-        row->inputs[t] = 0;
-        row->targets[t] = DT_IGNORE;
-        row->doc_start[t] = (int32_t)t;
-    }
-}
-
-int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
-                 struct dt_row *row, struct dt_error *err)
-{
-    size_t used = dt_rows_length(rows, i);
-    bool one = rows->dataset || rows->wrapped; /* the row is one document */
-    assert(i < rows->count && used <= length);
-    struct reading reading = {rows, i, row, err, 0};
-    if (rows->dataset)
-        reading.result = read_stream(rows, i, row, err);
-    else if (dt_guard_run(read_examples, &reading) < 0)
-        return lost_cache(err);
-    if (reading.result < 0)
-        return -1;
-    for (size_t t = 0; t < used && one; t++)
-        row->doc_start[t] = 0;
-    dt_row_pad(row, used, length);
-    row->target_count = 0;
-    for (size_t t = 0; t < used; t++)
-        row->target_count += row->targets[t] != DT_IGNORE;
-    return 0;
-}
-
 /* --- preference pairs: both sides are documents of one row --- */
 
 /* Cuts a side to at most T tokens. Returns whether it was longer. */
@@ -619,7 +386,7 @@ static int add_pair(struct dt_rows *rows, const uint32_t *tokens, size_t count,
 {
     struct dt_pair pair;
     bool is_long = false, has_targets = true;
-    if (check_tokens(rows, tokens, count, err) < 0) /* the margin is in it */
+    if (dt_rows_check(rows, tokens, count, err) < 0) /* the margin is in it */
         return -1;
     if (!dt_pair_find(tokens, count, &pair))
         return dt_error_set(err, EX_DATAERR,
