@@ -21,6 +21,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
 	runtime/data/pack.c \
+	runtime/data/pictures.c \
+	runtime/data/pictures.h \
 	runtime/data/preferences.c \
 	runtime/data/preferences.h \
 	runtime/data/prompts.c \

@@ -23,6 +23,8 @@ void dt_rows_destroy(struct dt_rows *rows)
         return;
     free(rows->caches);
     free(rows->pieces);
+    free(rows->parts);
+    dt_image_spans_fini(&rows->spans);
     free(rows->order);
     free(rows->begin);
     free(rows->pairs);
@@ -75,48 +77,137 @@ static bool has_target(const uint32_t *tokens, size_t count)
     return false;
 }
 
+/* Makes room for one more piece. */
+static int grow_pieces(struct dt_rows *rows, struct dt_error *err)
+{
+    if (rows->piece_count < rows->piece_room)
+        return 0;
+    const size_t room = rows->piece_room ? rows->piece_room * 2 : 1024;
+    struct piece *pieces = reallocarray(rows->pieces, room, sizeof(*pieces));
+    if (!pieces)
+        return dt_error_set(err, EX_OSERR, "data: out of memory");
+    rows->pieces = pieces;
+    if (rows->images) {
+        struct dt_picture_part *parts =
+            reallocarray(rows->parts, room, sizeof(*parts));
+        if (!parts)
+            return dt_error_set(err, EX_OSERR, "data: out of memory");
+        rows->parts = parts;
+    }
+    rows->piece_room = room;
+    return 0;
+}
+
 static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
                      struct dt_error *err)
 {
-    if (rows->piece_count == rows->piece_room) {
-        size_t room = rows->piece_room ? rows->piece_room * 2 : 1024;
-        struct piece *pieces =
-            reallocarray(rows->pieces, room, sizeof(*pieces));
-        if (!pieces)
-            return dt_error_set(err, EX_OSERR, "data: out of memory");
-        rows->pieces = pieces;
-        rows->piece_room = room;
-    }
+    if (grow_pieces(rows, err) < 0)
+        return -1;
     rows->pieces[rows->piece_count++] = (struct piece){tokens, count};
     rows->stats.tokens += count;
     return 0;
 }
 
-static int add_example(struct dt_rows *rows, const uint32_t *tokens,
+/* An example while it is cut: its words, and its tokens among them. */
+struct cutting {
+    const uint32_t *words;
+    size_t count;
+    uint64_t number;
+    struct dt_example_parts parts;
+};
+
+/* Finds the tokens of an example and, in rows->spans, its images. */
+static int find_images(struct dt_rows *rows, struct cutting *example,
+                       struct dt_error *err)
+{
+    if (!rows->images) {
+        example->parts.tokens = example->words;
+        example->parts.token_count = example->count;
+        return 0;
+    }
+    if (dt_rows_check(rows, example->words, example->count, err) < 0)
+        return -1;
+    return dt_image_spans_find(&rows->spans, example->words, example->count,
+                               rows->images, &example->parts, err) < 0
+               ? dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
+                                 example->number + 1)
+               : 0;
+}
+
+/* Adds the tokens [begin, end) of an example as a piece. */
+static int add_part(struct dt_rows *rows, const struct cutting *example,
+                    size_t begin, size_t end, struct dt_error *err)
+{
+    if (add_piece(rows, example->parts.tokens + begin, end - begin, err) < 0)
+        return -1;
+    if (!rows->images)
+        return 0;
+    const struct dt_image_sums sums =
+        dt_image_spans_sum(&rows->spans, begin, end);
+    rows->parts[rows->piece_count - 1] = (struct dt_picture_part){
+        example->words, example->count, example->number,
+        begin,          end - begin,    sums};
+    rows->stats.images += sums.images;
+    rows->stats.pictures += sums.pictures;
+    rows->stats.patches += sums.patches;
+    return 0;
+}
+
+/* Adds an example in pieces of at most T tokens. An image that is longer is
+ * left out.
+ */
+static int add_split(struct dt_rows *rows, const struct cutting *example,
+                     struct dt_error *err)
+{
+    const size_t count = example->parts.token_count;
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        const size_t left = count - begin;
+        end = dt_image_spans_end(&rows->spans, begin,
+                                 left < rows->T ? count : begin + rows->T);
+        if (end == begin) {
+            end = dt_image_spans_begin(&rows->spans, begin + 1);
+            rows->stats.images_cut++;
+        } else if (add_part(rows, example, begin, end, err) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Cuts tokens [*begin, *end) to at most T. */
+static void cut_example(struct dt_rows *rows, bool keep_end, size_t *begin,
+                        size_t *end)
+{
+    if (keep_end)
+        *begin = dt_image_spans_begin(&rows->spans, *end - rows->T);
+    else
+        *end = dt_image_spans_end(&rows->spans, 0, rows->T);
+    rows->stats.truncated++;
+    rows->stats.images_cut +=
+        rows->spans.count -
+        dt_image_spans_sum(&rows->spans, *begin, *end).images;
+}
+
+static int add_example(struct dt_rows *rows, const uint32_t *words,
                        size_t count, uint64_t number,
                        const struct dt_rows_options *opt, struct dt_error *err)
 {
-    (void)number;
+    struct cutting example = {words, count, number, {0}};
+    size_t begin = 0;
+    if (find_images(rows, &example, err) < 0)
+        return -1;
+    size_t end = example.parts.token_count;
     rows->stats.examples++;
-    if (count > rows->T &&
-        (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD)) {
-        if (opt->keep_end)
-            tokens += count - rows->T;
-        count = rows->T;
-        rows->stats.truncated++;
-    }
-    if (!has_target(tokens, count)) {
+    if (end > rows->T &&
+        (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD))
+        cut_example(rows, opt->keep_end, &begin, &end);
+    if (!has_target(example.parts.tokens + begin, end - begin)) {
         rows->stats.dropped++;
         return 0;
     }
-    if (opt->packing != DT_PACK_BFD_SPLIT)
-        return add_piece(rows, tokens, count, err);
-    for (size_t i = 0; i < count; i += rows->T) {
-        size_t n = count - i < rows->T ? count - i : rows->T;
-        if (add_piece(rows, tokens + i, n, err) < 0)
-            return -1;
-    }
-    return 0;
+    if (opt->packing == DT_PACK_BFD_SPLIT)
+        return add_split(rows, &example, err);
+    return add_part(rows, &example, begin, end, err);
 }
 
 /* Adds the pieces of an example, if it has any. `number` counts the examples of
@@ -294,9 +385,16 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
+    if (options->images && options->packing == DT_PACK_WRAPPED) {
+        dt_error_set(err, EX_CONFIG,
+                     "data.packing: wrapped would cut images at the ends of "
+                     "rows: use bfd, bfd_split or none");
+        return NULL;
+    }
     struct dt_rows *rows = create_rows(options->T, err);
     if (!rows)
         return NULL;
+    rows->images = options->images;
     int result = add_sources(rows, sources, count, options, add_example, err);
     if (result == 0) {
         rows->vocab_size = options->vocab_size;

@@ -18,21 +18,23 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/examples.h"
+#include "data/pictures.h"
 
 struct dt_rows;
 
 /* A row of a batch: its values at each position, in arrays of the caller. */
 struct dt_row {
-    int32_t *inputs, *targets; /* token ids; a target may be DT_IGNORE */
-    int32_t *doc_start;        /* as in struct dt_batch */
-    size_t target_count;       /* targets that are not DT_IGNORE */
+    int32_t *inputs, *targets;    /* token ids; a target may be DT_IGNORE */
+    int32_t *doc_start;           /* as in struct dt_batch */
+    size_t target_count;          /* targets that are not DT_IGNORE */
+    struct dt_pictures *pictures; /* NULL where rows have none */
 };
 
 /* The rest of a row from a position on. */
 static inline struct dt_row dt_row_at(const struct dt_row *row, size_t at)
 {
     return (struct dt_row){row->inputs + at, row->targets + at,
-                           row->doc_start + at, 0};
+                           row->doc_start + at, 0, row->pictures};
 }
 
 /* Fills positions [at, end) with padding: documents of one token without a
@@ -69,11 +71,18 @@ struct dt_rows_options {
                           with one example */
     uint64_t seed;
     size_t vocab_size; /* of the model; larger ids are an error */
+    const struct dt_picture_options *images; /* outlive the rows; NULL:
+                                                  examples are without words
+                                                  about images */
 };
 
-/* Makes rows of the examples of all sources, which must outlive them. Release
- * with dt_rows_destroy. NULL and err: EX_OSERR; EX_DATAERR, no row is left;
- * EX_IOERR, a file was truncated.
+/* Makes rows of the examples of all sources, which must outlive them. An
+ * example that is too long is cut before the first image that would not be
+ * whole, or with keep_end after the last one; split, it continues with that
+ * image, and only one that is longer than a row is left out. Release with
+ * dt_rows_destroy. NULL and err: EX_OSERR; EX_DATAERR, no row is left, or the
+ * images of an example are not those that the processor makes; EX_IOERR, a file
+ * was truncated; EX_CONFIG, wrapped with images, which it would cut.
  */
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
@@ -84,8 +93,8 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
  * chosen one first. A side longer than T keeps its first T tokens, or its last
  * ones with keep_end. A pair with a side without a target is skipped: its
  * prompt alone fills T tokens. With drop_long, so is a pair with a longer side.
- * `packing` and `in_order` are not used. Results and errors as above; also
- * EX_DATAERR if an example is not a pair.
+ * `packing`, `in_order` and `images` are not used. Results and errors as above;
+ * also EX_DATAERR if an example is not a pair.
  */
 struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
                                  size_t count,
@@ -114,10 +123,13 @@ size_t dt_rows_max_length(const struct dt_rows *rows);
 struct dt_rows_stats {
     size_t examples; /* examples, counting copies */
     size_t truncated;
-    size_t dropped;  /* examples without a target after truncation, and with
-                        drop_long pairs that are too long */
-    uint64_t tokens; /* tokens in rows */
-    size_t tail;     /* tokens left at the end of a stream */
+    size_t dropped;    /* examples without a target after truncation, and with
+                          drop_long pairs that are too long */
+    uint64_t tokens;   /* tokens in rows */
+    size_t tail;       /* tokens left at the end of a stream */
+    size_t images;     /* images in rows */
+    size_t images_cut; /* images that truncation left out */
+    uint64_t pictures, patches; /* of the images in rows */
 };
 
 /* Returns the counts of these rows. */
@@ -130,9 +142,18 @@ bool dt_rows_shared(const struct dt_rows *rows);
 /* The length of row i without padding, <= T. */
 size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 
-/* Fills `length` >= dt_rows_length positions with row i and padding. -1:
- * EX_DATAERR, a token id that the model does not have; EX_IOERR, a file was
- * truncated.
+/* The images of rows; NULL: no row has any. */
+const struct dt_picture_options *dt_rows_images(const struct dt_rows *rows);
+
+/* The pictures of row i, and the patches of all of them. */
+size_t dt_rows_pictures(const struct dt_rows *rows, size_t i);
+size_t dt_rows_patches(const struct dt_rows *rows, size_t i);
+
+/* Fills `length` >= dt_rows_length positions with row i and padding. Where rows
+ * have images, appends those of this one to row->pictures, with room for as
+ * many images as pictures, whose first tokens count from the begin of the row;
+ * the inputs are -1 there. -1: EX_DATAERR, a token id that the model does not
+ * have, or an example that was changed; EX_IOERR, a file was truncated.
  */
 int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
                  struct dt_row *row, struct dt_error *err);

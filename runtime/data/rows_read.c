@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 #include "base/file.h"
 #include "data/rows_impl.h"
@@ -37,9 +38,15 @@ static void row_pieces(const struct dt_rows *rows, size_t i, size_t *begin,
     *end = rows->begin ? rows->begin[i + 1] : i + 1;
 }
 
+/* The piece at place k of order. */
+static size_t piece_number(const struct dt_rows *rows, size_t k)
+{
+    return rows->order ? rows->order[k] : k;
+}
+
 static const struct piece *piece_at(const struct dt_rows *rows, size_t k)
 {
-    return &rows->pieces[rows->order ? rows->order[k] : k];
+    return &rows->pieces[piece_number(rows, k)];
 }
 
 size_t dt_rows_length(const struct dt_rows *rows, size_t i)
@@ -51,6 +58,37 @@ size_t dt_rows_length(const struct dt_rows *rows, size_t i)
     for (size_t k = begin; k < end; k++)
         length += piece_at(rows, k)->count;
     return length;
+}
+
+const struct dt_picture_options *dt_rows_images(const struct dt_rows *rows)
+{
+    return rows->images;
+}
+
+/* Sums of the images of a row. */
+static struct dt_image_sums row_sums(const struct dt_rows *rows, size_t i)
+{
+    struct dt_image_sums sums = {0};
+    size_t begin, end;
+    if (!rows->images)
+        return sums;
+    row_pieces(rows, i, &begin, &end);
+    for (size_t k = begin; k < end; k++) {
+        const size_t piece = piece_number(rows, k);
+        sums.pictures += rows->parts[piece].sums.pictures;
+        sums.patches += rows->parts[piece].sums.patches;
+    }
+    return sums;
+}
+
+size_t dt_rows_pictures(const struct dt_rows *rows, size_t i)
+{
+    return row_sums(rows, i).pictures;
+}
+
+size_t dt_rows_patches(const struct dt_rows *rows, size_t i)
+{
+    return row_sums(rows, i).patches;
 }
 
 static int read_stream(const struct dt_rows *rows, size_t i,
@@ -121,25 +159,81 @@ static int read_wrapped(const struct dt_rows *rows, size_t i,
     return 0;
 }
 
+/* Reads tokens [n, end) of a piece into the row, whose position `start` is that
+ * of the piece. The first token of a piece is nobody's target.
+ */
+static int read_text(const struct dt_rows *rows, const struct piece *piece,
+                     size_t n, size_t end, const struct dt_row *row,
+                     size_t start, struct dt_error *err)
+{
+    for (size_t t = start + n; n < end; n++, t++) {
+        uint32_t token = piece->tokens[n];
+        if (check_id(rows, token, &row->inputs[t], err) < 0)
+            return -1;
+        row->doc_start[t] = (int32_t)start;
+        row->targets[t] = DT_IGNORE;
+        if (n > 0 && token & DT_TARGET_BIT)
+            row->targets[t - 1] = row->inputs[t];
+    }
+    return 0;
+}
+
+/* The same for tokens of a picture: the model need not know their id unless it
+ * learns to predict it.
+ */
+static int read_picture(const struct dt_rows *rows, const struct piece *piece,
+                        size_t n, size_t end, const struct dt_row *row,
+                        size_t start, struct dt_error *err)
+{
+    for (size_t t = start + n; n < end; n++, t++) {
+        uint32_t token = piece->tokens[n];
+        row->inputs[t] = -1;
+        row->doc_start[t] = (int32_t)start;
+        row->targets[t] = DT_IGNORE;
+        if (n > 0 && token & DT_TARGET_BIT &&
+            check_id(rows, token, &row->targets[t - 1], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Reads piece k of all into the row, from position `start` on. */
+static int read_piece(const struct dt_rows *rows, size_t k,
+                      const struct dt_row *row, size_t start,
+                      struct dt_error *err)
+{
+    const struct piece *piece = &rows->pieces[k];
+    struct dt_pictures none = {0},
+                       *found = rows->images ? row->pictures : &none;
+    size_t i = found->picture_count, n = 0;
+    if (dt_rows_check(rows, piece->tokens, piece->count, err) < 0)
+        return -1;
+    if (rows->images &&
+        dt_pictures_add(found, &rows->parts[k], rows->images, err) < 0)
+        return dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
+                               rows->parts[k].number + 1);
+    for (; i < found->picture_count; i++) {
+        struct dt_batch_picture *picture = &found->pictures[i];
+        const size_t first = picture->first, end = first + picture->tokens;
+        if (read_text(rows, piece, n, first, row, start, err) < 0 ||
+            read_picture(rows, piece, first, end, row, start, err) < 0)
+            return -1;
+        picture->first += start;
+        n = end;
+    }
+    return read_text(rows, piece, n, piece->count, row, start, err);
+}
+
 static int read_pieces(const struct dt_rows *rows, size_t i,
                        const struct dt_row *row, struct dt_error *err)
 {
-    size_t begin, end, t = 0;
+    size_t begin, end, start = 0;
     row_pieces(rows, i, &begin, &end);
     for (size_t k = begin; k < end; k++) {
-        const struct piece *piece = piece_at(rows, k);
-        size_t start = t;
-        if (dt_rows_check(rows, piece->tokens, piece->count, err) < 0)
+        const size_t piece = piece_number(rows, k);
+        if (read_piece(rows, piece, row, start, err) < 0)
             return -1;
-        for (size_t n = 0; n < piece->count; n++, t++) {
-            uint32_t token = piece->tokens[n];
-            if (check_id(rows, token, &row->inputs[t], err) < 0)
-                return -1;
-            row->doc_start[t] = (int32_t)start;
-            row->targets[t] = DT_IGNORE;
-            if (n > 0 && token & DT_TARGET_BIT)
-                row->targets[t - 1] = row->inputs[t];
-        }
+        start += rows->pieces[piece].count;
     }
     return 0;
 }
@@ -180,6 +274,7 @@ int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
     size_t used = dt_rows_length(rows, i);
     bool one = rows->dataset || rows->wrapped; /* the row is one document */
     assert(i < rows->count && used <= length);
+    assert(row->pictures || !rows->images);
     struct reading reading = {rows, i, row, err, 0};
     if (rows->dataset)
         reading.result = read_stream(rows, i, row, err);

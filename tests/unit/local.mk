@@ -74,6 +74,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_example_images \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
+	tests/unit/data/test_image_rows \
 	tests/unit/data/test_jsonl \
 	tests/unit/data/test_loader \
 	tests/unit/data/test_pair_batches \
@@ -207,6 +208,7 @@ EXTRA_DIST += \
 	tests/unit/data/examples_file.h \
 	tests/unit/data/forms \
 	tests/unit/data/images_scene.h \
+	tests/unit/data/memory_images.h \
 	tests/unit/data/memory_pairs.h \
 	tests/unit/data/small_png.h \
 	tests/unit/dpo_run.h \

@@ -180,7 +180,7 @@ static void a_cache_cut_short_in_use_is_noticed(void **state)
     struct dt_error err;
     char folder[512], file[1024];
     int32_t in[16], out[16], starts[16];
-    struct dt_row row = {in, out, starts, 0};
+    struct dt_row row = {in, out, starts, 0, NULL};
     (void)state;
     snprintf(folder, sizeof(folder), "%s", scratch_path("short"));
     options.cache_dir = folder;
@@ -224,7 +224,7 @@ static void damage_behind_an_open_cache_is_noticed_by_rows(void **state)
         const struct dt_rows_options row_options = {
             .T = 8, .packing = cases[i].packing, .end = 1.0, .vocab_size = 300};
         struct dt_error err = {0};
-        struct dt_row row = {in, out, starts, 0};
+        struct dt_row row = {in, out, starts, 0, NULL};
         char name[16];
         snprintf(name, sizeof(name), "damage-%d", i);
         snprintf(folder, sizeof(folder), "%s", scratch_path(name));

@@ -21,7 +21,7 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
                       const int32_t *doc_start)
 {
     int32_t in[64], out[64], from[64];
-    struct dt_row row = {in, out, from, 0};
+    struct dt_row row = {in, out, from, 0, NULL};
     assert_int_equal(dt_rows_length(rows, i), length);
     assert_int_equal(dt_rows_read(rows, i, length, &row, NULL), 0);
     assert_memory_equal(in, inputs, length * sizeof(*in));
@@ -161,7 +161,7 @@ static void pairs_that_cannot_be_learned_are_refused(void **state)
     struct dt_examples examples = long_pairs();
     struct dt_rows_options options = usual;
     int32_t in[9], out[9], from[9];
-    struct dt_row row = {in, out, from, 0};
+    struct dt_row row = {in, out, from, 0, NULL};
     struct dt_error err;
     (void)state;
     options.T = 2;

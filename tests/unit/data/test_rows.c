@@ -80,7 +80,7 @@ static void check_row(const struct dt_rows *rows, size_t i, size_t length,
                       const int32_t *doc_start)
 {
     int32_t in[MAX_TOKENS], out[MAX_TOKENS], from[MAX_TOKENS];
-    struct dt_row row = {in, out, from, 0};
+    struct dt_row row = {in, out, from, 0, NULL};
     size_t expected = 0;
     struct dt_error err;
     assert_int_equal(dt_rows_read(rows, i, length, &row, &err), 0);
@@ -228,7 +228,7 @@ static void wrapping_loses_nothing_but_the_end(void **state)
     struct dt_examples examples = make(4, (size_t[]){5, 2, 7, 3});
     struct dt_rows *rows = must_make(&examples, DT_PACK_WRAPPED, 4);
     int32_t in[4], out[4], doc_start[4], stream[17];
-    struct dt_row row = {in, out, doc_start, 0};
+    struct dt_row row = {in, out, doc_start, 0, NULL};
     size_t count = 0, n = 0;
     bool seen[4] = {false};
     (void)state;
@@ -305,7 +305,7 @@ static void a_weight_says_how_often_examples_are_used(void **state)
     assert_int_equal(dt_rows_count(rows), 20);
     for (size_t i = 0; i < 20; i++) {
         int32_t in[2], out[2], doc_start[2];
-        struct dt_row row = {in, out, doc_start, 0};
+        struct dt_row row = {in, out, doc_start, 0, NULL};
         dt_rows_read(rows, i, 2, &row, NULL);
         uses[in[0] / 100]++;
     }
@@ -322,7 +322,7 @@ static void a_weight_says_how_often_examples_are_used(void **state)
         assert_int_equal(dt_rows_count(rows), 16);
         for (size_t i = 0; i < 16; i++) {
             int32_t in[2], out[2], doc_start[2];
-            struct dt_row row = {in, out, doc_start, 0};
+            struct dt_row row = {in, out, doc_start, 0, NULL};
             dt_rows_read(rows, i, 2, &row, NULL);
             chosen[options.seed][i / 8] |= UINT64_C(1) << in[0] / 100;
         }
@@ -408,7 +408,7 @@ static void rows_that_cannot_be_learned_are_refused(void **state)
     struct dt_rows_options options = {.T = 4, .end = 1.0, .vocab_size = 3};
     struct dt_error err;
     int32_t in[4], out[4], doc_start[4];
-    struct dt_row row = {in, out, doc_start, 0};
+    struct dt_row row = {in, out, doc_start, 0, NULL};
     struct dt_rows *rows = dt_rows_of_examples(&source, 1, &options, NULL);
     (void)state;
     assert_int_equal(dt_rows_read(rows, 0, 4, &row, &err), -1);

@@ -13,7 +13,7 @@ struct row {
 static struct row read_row(const struct dt_rows *rows, size_t i)
 {
     struct row row = {0};
-    struct dt_row out = {row.inputs, row.targets, row.doc_start, 0};
+    struct dt_row out = {row.inputs, row.targets, row.doc_start, 0, NULL};
     struct dt_error err;
     if (dt_rows_read(rows, i, ROW, &out, &err) < 0)
         fail_msg("%s", err.text);

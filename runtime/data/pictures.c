@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pictures.c - finds images among tokens, and reads their pixels */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "data/pictures.h"
+#include "image/store.h"
+
+/* --- of an example --- */
+
+/* Plans an image and finds its span; *plan is that of all of its pictures. -1:
+ * EX_DATAERR, no image that the processor makes.
+ */
+static int find_span(struct dt_image_span *span, struct dt_image_plan *plan,
+                     const struct dt_example_image *image,
+                     const struct dt_image_processor *processor,
+                     struct dt_error *err)
+{
+    if (dt_image_plan(plan, processor, image->height, image->width, err) < 0)
+        return -1;
+    const uint32_t tokens = plan->tokens / plan->tiles;
+    bool fits = image->pictures == plan->tiles;
+    for (uint32_t p = 1; fits && p < plan->tiles; p++)
+        fits = image->first[p] - image->first[p - 1] >= tokens;
+    if (!fits)
+        return dt_error_set(err, EX_DATAERR,
+                            "an image of %" PRIu32 " x %" PRIu32 " pixels has "
+                            "other tokens than this image processor gives it: "
+                            "remove the cache",
+                            image->width, image->height);
+    *span = (struct dt_image_span){
+        .begin = image->first[0],
+        .end = (size_t)image->first[plan->tiles - 1] + tokens,
+        .pictures = plan->tiles,
+        .patches = plan->patches,
+    };
+    return 0;
+}
+
+static int add_span(struct dt_image_spans *spans, struct dt_image_span span,
+                    struct dt_error *err)
+{
+    if (spans->count == spans->room) {
+        const size_t room = spans->room ? 2 * spans->room : 8;
+        struct dt_image_span *at = reallocarray(spans->at, room, sizeof(*at));
+        if (!at)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+        spans->at = at;
+        spans->room = room;
+    }
+    spans->at[spans->count++] = span;
+    return 0;
+}
+
+static int refuse_words(struct dt_error *err)
+{
+    return dt_error_set(err, EX_DATAERR,
+                        "damaged: its images are not among its tokens: remove "
+                        "the cache");
+}
+
+int dt_image_spans_find(struct dt_image_spans *spans, const uint32_t *example,
+                        size_t count, const struct dt_picture_options *options,
+                        struct dt_example_parts *parts, struct dt_error *err)
+{
+    struct dt_example_image image;
+    struct dt_image_plan plan;
+    struct dt_image_span span;
+    size_t end = 0;
+    spans->count = 0;
+    if (!dt_example_find(example, count, parts))
+        return refuse_words(err);
+    struct dt_example_parts rest = *parts;
+    while (dt_example_next_image(&rest, &image)) {
+        if (find_span(&span, &plan, &image, options->processor, err) < 0)
+            return -1;
+        if (span.begin < end || span.end > parts->token_count)
+            return refuse_words(err);
+        if (add_span(spans, span, err) < 0)
+            return -1;
+        end = span.end;
+    }
+    return 0;
+}
+
+void dt_image_spans_fini(struct dt_image_spans *spans)
+{
+    free(spans->at);
+    *spans = (struct dt_image_spans){0};
+}
+
+size_t dt_image_spans_end(const struct dt_image_spans *spans, size_t begin,
+                          size_t limit)
+{
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->at[i].begin >= begin && spans->at[i].begin < limit &&
+            spans->at[i].end > limit)
+            return spans->at[i].begin;
+    return limit;
+}
+
+size_t dt_image_spans_begin(const struct dt_image_spans *spans, size_t least)
+{
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->at[i].begin < least && spans->at[i].end > least)
+            return spans->at[i].end;
+    return least;
+}
+
+struct dt_image_sums dt_image_spans_sum(const struct dt_image_spans *spans,
+                                        size_t begin, size_t end)
+{
+    struct dt_image_sums sums = {0};
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->at[i].begin >= begin && spans->at[i].end <= end) {
+            sums.images++;
+            sums.pictures += spans->at[i].pictures;
+            sums.patches += spans->at[i].patches;
+        }
+    return sums;
+}
+
+/* --- of a row --- */
+
+/* Appends an image, whose span and plan are these. */
+static void append(struct dt_pictures *found,
+                   const struct dt_picture_part *part,
+                   const struct dt_example_image *image,
+                   const struct dt_image_plan *plan)
+{
+    struct dt_picture_image *to = &found->images[found->image_count++];
+    to->number = part->number;
+    to->height = image->height;
+    to->width = image->width;
+    memcpy(to->sha256, image->sha256, sizeof(to->sha256));
+    for (uint32_t p = 0; p < plan->tiles; p++)
+        found->pictures[found->picture_count++] = (struct dt_batch_picture){
+            .height = plan->grid_height,
+            .width = plan->grid_width,
+            .first = image->first[p] - part->from,
+            .tokens = plan->tokens / plan->tiles,
+        };
+}
+
+/* The words of a mapped file may change, so what fits into the arrays is
+ * counted again.
+ */
+int dt_pictures_add(struct dt_pictures *found,
+                    const struct dt_picture_part *part,
+                    const struct dt_picture_options *options,
+                    struct dt_error *err)
+{
+    struct dt_example_parts parts;
+    struct dt_example_image image;
+    struct dt_image_plan plan;
+    struct dt_image_span span;
+    struct dt_image_sums left = part->sums;
+    bool same = dt_example_find(part->example, part->words, &parts);
+    while (same && dt_example_next_image(&parts, &image)) {
+        if (find_span(&span, &plan, &image, options->processor, err) < 0)
+            return -1;
+        if (span.begin < part->from || span.end > part->from + part->count)
+            continue;
+        same = left.images > 0 && left.pictures >= span.pictures &&
+               left.patches >= span.patches;
+        if (!same)
+            break;
+        append(found, part, &image, &plan);
+        left.images--;
+        left.pictures -= span.pictures;
+        left.patches -= span.patches;
+    }
+    return same && left.images == 0 && left.pictures == 0 && left.patches == 0
+               ? 0
+               : dt_error_set(err, EX_DATAERR, "changed while it is read");
+}
+
+static void write_name(char name[DT_SHA256_HEX],
+                       const uint8_t sha256[DT_SHA256_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < DT_SHA256_BYTES; i++) {
+        name[2 * i] = digits[sha256[i] >> 4];
+        name[2 * i + 1] = digits[sha256[i] & 15];
+    }
+    name[DT_SHA256_HEX - 1] = '\0';
+}
+
+/* Decodes an image of the store; its pixels are those that were planned. */
+static int decode(struct dt_image *to, const struct dt_picture_image *from,
+                  const struct dt_picture_options *options,
+                  struct dt_error *err)
+{
+    const struct dt_image_limits *limits = &options->processor->limits;
+    char name[DT_SHA256_HEX];
+    struct dt_image_file file;
+    write_name(name, from->sha256);
+    if (dt_image_store_get(&file, options->store, name, limits, err) < 0)
+        return -1;
+    int rc = dt_image_decode(to, file.data, file.bytes, limits, err);
+    free(file.data);
+    if (rc == 0 && (to->height != from->height || to->width != from->width)) {
+        rc = dt_error_set(err, EX_DATAERR,
+                          "%" PRIu32 " x %" PRIu32 " pixels, but its example "
+                          "says %" PRIu32 " x %" PRIu32 ": remove the cache",
+                          to->width, to->height, from->width, from->height);
+        dt_image_fini(to);
+    }
+    return rc < 0 ? dt_error_prefix(err, "%s: image %s", options->store, name)
+                  : 0;
+}
+
+/* Writes the rows of one image. Returns where those of the next begin, or NULL
+ * and err.
+ */
+static uint8_t *read_image(uint8_t *pixels, const struct dt_picture_image *from,
+                           const struct dt_picture_options *options,
+                           struct dt_error *err)
+{
+    const struct dt_image_processor *processor = options->processor;
+    struct dt_image_plan plan;
+    struct dt_image image;
+    if (dt_image_plan(&plan, processor, from->height, from->width, err) < 0 ||
+        decode(&image, from, options, err) < 0)
+        return NULL;
+    int rc = dt_image_rows(pixels, &plan, processor, &image, err);
+    dt_image_fini(&image);
+    return rc < 0 ? NULL
+                  : pixels + plan.patches * dt_image_row_bytes(processor);
+}
+
+int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
+                     const struct dt_picture_options *options,
+                     struct dt_error *err)
+{
+    for (size_t i = 0; i < found->image_count; i++) {
+        const struct dt_picture_image *image = &found->images[i];
+        pixels = read_image(pixels, image, options, err);
+        if (!pixels)
+            return dt_error_prefix(err, "data: example %" PRIu64,
+                                   image->number + 1);
+    }
+    return 0;
+}
