@@ -30,6 +30,8 @@ struct slot {
     struct dt_row row;           /* arrays of (B, T) */
     int64_t *rows;               /* (B) */
     struct dt_batch_pair *pairs; /* NULL: rows hold no pairs */
+    struct dt_pictures pictures; /* arrays are NULL: rows hold none */
+    uint8_t *pixels;
     size_t T;
     size_t pair_count;
     struct share share;
@@ -41,8 +43,9 @@ struct slot {
 struct dt_loader {
     const struct dt_rows *rows;
     struct dt_loader_options opt;
-    uint64_t samples;  /* in one epoch */
-    size_t B, T;       /* rows of a batch, and the length of the longest */
+    uint64_t samples; /* in one epoch */
+    size_t B, T;      /* rows of a batch, and the length of the longest */
+    struct dt_loader_most most;
     uint64_t position; /* global sample at which the next batch starts */
     uint64_t first;    /* global sample at which batch 0 starts */
     uint64_t total;    /* batches of the pass; UINT64_MAX: endless */
@@ -222,8 +225,11 @@ static int read_row(const struct dt_loader *l, struct slot *slot, uint64_t row,
                     size_t at, size_t length, struct dt_error *err)
 {
     struct dt_row part = dt_row_at(&slot->row, at);
+    size_t i = slot->pictures.picture_count;
     if (dt_rows_read(l->rows, row, length, &part, err) < 0)
         return -1;
+    for (; i < slot->pictures.picture_count; i++)
+        slot->pictures.pictures[i].first += at;
     slot->row.target_count += part.target_count;
     note_pair(l, slot, row, at);
     return 0;
@@ -270,11 +276,17 @@ static int join_rows(const struct dt_loader *l, struct slot *slot,
     return 0;
 }
 
-/* Fills a slot with the samples of its share. -1: as dt_rows_read. */
+/* Fills a slot with the samples of its share. -1: as dt_rows_read and
+ * dt_pictures_read.
+ */
 static int fill_slot(const struct dt_loader *l, struct slot *slot)
 {
     slot->row.target_count = slot->pair_count = 0;
-    return (l->opt.tokens > 0 ? join_rows : fill_rows)(l, slot, &slot->error);
+    slot->pictures.image_count = slot->pictures.picture_count = 0;
+    if ((l->opt.tokens > 0 ? join_rows : fill_rows)(l, slot, &slot->error) < 0)
+        return -1;
+    return dt_pictures_read(slot->pixels, &slot->pictures,
+                            dt_rows_images(l->rows), &slot->error);
 }
 
 /* --- the threads --- */
@@ -352,6 +364,9 @@ static void loader_free(struct dt_loader *l)
         free(l->slots[i].row.doc_start);
         free(l->slots[i].rows);
         free(l->slots[i].pairs);
+        free(l->slots[i].pictures.images);
+        free(l->slots[i].pictures.pictures);
+        free(l->slots[i].pixels);
     }
     free(l->begin);
     free(l->slots);
@@ -374,6 +389,37 @@ static bool slot_init(const struct dt_loader *l, struct slot *slot)
         slot->pairs = calloc(rank_samples(l), sizeof(*slot->pairs));
     return slot->row.inputs && slot->row.targets && slot->row.doc_start &&
            slot->rows && (slot->pairs || !has_pairs);
+}
+
+/* Allocates memory for the most images of a slot. False: out of memory. */
+static bool init_images(const struct dt_loader *l, struct slot *slot)
+{
+    const struct dt_picture_options *options = dt_rows_images(l->rows);
+    const size_t most = l->most.pictures + 1;
+    size_t bytes;
+    if (!options)
+        return true;
+    if (__builtin_mul_overflow(l->most.patches + 1,
+                               dt_image_row_bytes(options->processor), &bytes))
+        return false;
+    slot->row.pictures = &slot->pictures;
+    slot->pictures.images = calloc(most, sizeof(*slot->pictures.images));
+    slot->pictures.pictures = calloc(most, sizeof(*slot->pictures.pictures));
+    slot->pixels = malloc(bytes);
+    return slot->pictures.images && slot->pictures.pictures && slot->pixels;
+}
+
+static int allocate_images(struct dt_loader *l, struct dt_error *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < slot_count(l); i++)
+        ok = init_images(l, &l->slots[i]);
+    return ok ? 0
+              : dt_error_set(err, EX_OSERR,
+                             "data: out of memory for %zu batches of %zu "
+                             "patches of images: lower data.num_workers, "
+                             "data.prefetch_factor or the rows of a batch",
+                             slot_count(l), l->most.patches);
 }
 
 static int allocate_slots(struct dt_loader *l, struct dt_error *err)
@@ -427,6 +473,17 @@ static int plan_pass(struct dt_loader *l, struct dt_error *err)
     return 0;
 }
 
+/* Sets all sizes, and allocates memory for all batches. */
+static int prepare(struct dt_loader *l, struct dt_error *err)
+{
+    return size_batches(l, err) < 0 || plan_pass(l, err) < 0 ||
+                   allocate_slots(l, err) < 0 ||
+                   dt_loader_most(l->rows, &l->opt, &l->most, err) < 0 ||
+                   allocate_images(l, err) < 0
+               ? -1
+               : 0;
+}
+
 struct dt_loader *dt_loader_create(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,
                                    uint64_t position, struct dt_error *err)
@@ -440,9 +497,7 @@ struct dt_loader *dt_loader_create(const struct dt_rows *rows,
     l->opt = *options;
     l->position = l->first = position;
     init_sync(l);
-    int rc = size_batches(l, err) < 0 || plan_pass(l, err) < 0
-                 ? -1
-                 : allocate_slots(l, err);
+    int rc = prepare(l, err);
     if (rc == 0 && (rc = start_workers(l)) != 0)
         dt_error_set(err, EX_OSERR, "data: cannot start a thread: %s",
                      strerror(rc));
@@ -498,7 +553,10 @@ static struct dt_batch batch_of(const struct dt_loader *l,
                              .rows = slot->rows,
                              .target_count = slot->row.target_count,
                              .pairs = slot->pairs,
-                             .pair_count = slot->pair_count};
+                             .pair_count = slot->pair_count,
+                             .pictures = slot->pictures.pictures,
+                             .picture_count = slot->pictures.picture_count,
+                             .pixels = slot->pixels};
 }
 
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,

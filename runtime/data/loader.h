@@ -16,6 +16,14 @@
  * batches within the limit. All ranks have as many batches as the rank that
  * needs most; the others add empty ones, without targets. The lengths of rows
  * determine all of this, so ranks need not communicate.
+ *
+ * The thread that makes a batch reads its images from the store, decodes them
+ * and cuts them into patches, in each epoch again. What it makes is bytes, in
+ * memory that lives as long as the loader: for each of prefetch + 1 batches the
+ * most patches of a batch (dt_loader_most) times dt_image_row_bytes; besides
+ * that a thread has one file and its pixels at a time. Nothing else limits
+ * patches: a batch is cut by tokens, and an image has at most so many patches
+ * for a token as its processor says.
  */
 #ifndef DT_DATA_LOADER_H
 #define DT_DATA_LOADER_H
@@ -45,6 +53,20 @@ struct dt_loader_options {
     int timeout_ms;  /* how long dt_loader_next waits for a batch */
 };
 
+/* The most pictures and patches that a micro-batch can have, whatever the order
+ * of rows is. Without a limit of tokens some order has a batch with so many;
+ * with one it is an upper bound, of rows that may be there in part.
+ */
+struct dt_loader_most {
+    size_t pictures, patches;
+};
+
+/* Of options it reads B, tokens, accumulation, world and repeat. -1: EX_OSERR.
+ */
+int dt_loader_most(const struct dt_rows *rows,
+                   const struct dt_loader_options *options,
+                   struct dt_loader_most *most, struct dt_error *err);
+
 struct dt_loader;
 
 /* Starts the threads at global sample `position`. `rows` must outlive the
@@ -60,8 +82,8 @@ void dt_loader_destroy(struct dt_loader *loader);
 /* The next micro-batch of this rank: row i is global sample position + rank*B +
  * i, and position advances by world*B; with the limit by that times
  * accumulation after the last batch of a step. *batch is valid until the next
- * call. 1: a batch; 0: end of the pass; -1: the errors of dt_rows_read, or
- * EX_IOERR if no batch came within timeout_ms.
+ * call. 1: a batch; 0: end of the pass; -1: the errors of dt_rows_read and of
+ * dt_pictures_read, or EX_IOERR if no batch came within timeout_ms.
  */
 int dt_loader_next(struct dt_loader *loader, struct dt_batch *batch,
                    struct dt_error *err);

@@ -18,6 +18,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/jsonl.h \
 	runtime/data/loader.c \
 	runtime/data/loader.h \
+	runtime/data/loader_most.c \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
 	runtime/data/pack.c \

@@ -74,9 +74,11 @@ check_PROGRAMS += \
 	tests/unit/data/test_example_images \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
+	tests/unit/data/test_image_batches \
 	tests/unit/data/test_image_rows \
 	tests/unit/data/test_jsonl \
 	tests/unit/data/test_loader \
+	tests/unit/data/test_loader_most \
 	tests/unit/data/test_pair_batches \
 	tests/unit/data/test_pair_rows \
 	tests/unit/data/test_pairs \
