@@ -399,13 +399,13 @@ static bool init_images(const struct dt_loader *l, struct slot *slot)
     size_t bytes;
     if (!options)
         return true;
-    if (__builtin_mul_overflow(l->most.patches + 1,
+    if (__builtin_mul_overflow(l->most.patches,
                                dt_image_row_bytes(options->processor), &bytes))
         return false;
     slot->row.pictures = &slot->pictures;
     slot->pictures.images = calloc(most, sizeof(*slot->pictures.images));
     slot->pictures.pictures = calloc(most, sizeof(*slot->pictures.pictures));
-    slot->pixels = malloc(bytes);
+    slot->pixels = malloc(bytes + 1);
     return slot->pictures.images && slot->pictures.pictures && slot->pixels;
 }
 
