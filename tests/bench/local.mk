@@ -3,8 +3,8 @@
 # Benchmarks are made and run by hand: make tests/bench/ops and so on
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
-	tests/bench/image tests/bench/ops tests/bench/render \
-	tests/bench/swap tests/bench/tiles tests/bench/tokenize
+	tests/bench/image tests/bench/ops tests/bench/pictures \
+	tests/bench/render tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
 	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
@@ -45,6 +45,8 @@ EXTRA_DIST += \
 	tests/bench/lora.sh \
 	tests/bench/overhead.sh \
 	tests/bench/overlap.sh \
+	tests/bench/pictures.sh \
+	tests/bench/pictures_peer.py \
 	tests/bench/plan.sh \
 	tests/bench/plan_sampled.sh \
 	tests/bench/scale.sh \
