@@ -394,7 +394,7 @@ static bool slot_init(const struct dt_loader *l, struct slot *slot)
 /* Allocates memory for the most images of a slot. False: out of memory. */
 static bool init_images(const struct dt_loader *l, struct slot *slot)
 {
-    const struct dt_picture_options *options = dt_rows_images(l->rows);
+    const struct dt_example_images *options = dt_rows_images(l->rows);
     const size_t most = l->most.pictures + 1;
     size_t bytes;
     if (!options)

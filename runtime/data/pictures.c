@@ -62,7 +62,7 @@ static int refuse_words(struct dt_error *err)
 }
 
 int dt_image_spans_find(struct dt_image_spans *spans, const uint32_t *example,
-                        size_t count, const struct dt_picture_options *options,
+                        size_t count, const struct dt_example_images *options,
                         struct dt_example_parts *parts, struct dt_error *err)
 {
     struct dt_example_image image;
@@ -149,7 +149,7 @@ static void append(struct dt_pictures *found,
  */
 int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_picture_part *part,
-                    const struct dt_picture_options *options,
+                    const struct dt_example_images *options,
                     struct dt_error *err)
 {
     struct dt_example_parts parts;
@@ -190,8 +190,7 @@ static void write_name(char name[DT_SHA256_HEX],
 
 /* Decodes an image of the store; its pixels are those that were planned. */
 static int decode(struct dt_image *to, const struct dt_picture_image *from,
-                  const struct dt_picture_options *options,
-                  struct dt_error *err)
+                  const struct dt_example_images *options, struct dt_error *err)
 {
     const struct dt_image_limits *limits = &options->processor->limits;
     char name[DT_SHA256_HEX];
@@ -216,7 +215,7 @@ static int decode(struct dt_image *to, const struct dt_picture_image *from,
  * and err.
  */
 static uint8_t *read_image(uint8_t *pixels, const struct dt_picture_image *from,
-                           const struct dt_picture_options *options,
+                           const struct dt_example_images *options,
                            struct dt_error *err)
 {
     const struct dt_image_processor *processor = options->processor;
@@ -232,7 +231,7 @@ static uint8_t *read_image(uint8_t *pixels, const struct dt_picture_image *from,
 }
 
 int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
-                     const struct dt_picture_options *options,
+                     const struct dt_example_images *options,
                      struct dt_error *err)
 {
     for (size_t i = 0; i < found->image_count; i++) {

@@ -19,12 +19,6 @@
 #include "image/processor.h"
 #include "tensor/tensor.h"
 
-/* How images become pictures, and the store that has their files. */
-struct dt_picture_options {
-    const struct dt_image_processor *processor;
-    const char *store; /* as in image/store.h */
-};
-
 /* --- of an example --- */
 
 /* An image among the tokens of an example. */
@@ -44,7 +38,7 @@ struct dt_image_spans {
  * processor makes; EX_OSERR.
  */
 int dt_image_spans_find(struct dt_image_spans *spans, const uint32_t *example,
-                        size_t count, const struct dt_picture_options *options,
+                        size_t count, const struct dt_example_images *options,
                         struct dt_example_parts *parts, struct dt_error *err);
 void dt_image_spans_fini(struct dt_image_spans *spans); /* a zeroed one is fine
                                                          */
@@ -98,7 +92,7 @@ struct dt_picture_part {
  */
 int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_picture_part *part,
-                    const struct dt_picture_options *options,
+                    const struct dt_example_images *options,
                     struct dt_error *err);
 
 /* Reads all images from the store, decodes them and cuts them into rows of
@@ -107,7 +101,7 @@ int dt_pictures_add(struct dt_pictures *found,
  * number of the example and the file.
  */
 int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
-                     const struct dt_picture_options *options,
+                     const struct dt_example_images *options,
                      struct dt_error *err);
 
 #endif /* DT_DATA_PICTURES_H */

@@ -116,9 +116,11 @@ struct cutting {
     struct dt_example_parts parts;
 };
 
-/* Finds the tokens of an example and, in rows->spans, its images. */
+/* Finds the tokens of an example and, in rows->spans, its images. -1:
+ * EX_DATAERR, EX_OSERR; EX_CONFIG, wrapping would cut them.
+ */
 static int find_images(struct dt_rows *rows, struct cutting *example,
-                       struct dt_error *err)
+                       const struct dt_rows_options *opt, struct dt_error *err)
 {
     if (!rows->images) {
         example->parts.tokens = example->words;
@@ -127,11 +129,17 @@ static int find_images(struct dt_rows *rows, struct cutting *example,
     }
     if (dt_rows_check(rows, example->words, example->count, err) < 0)
         return -1;
-    return dt_image_spans_find(&rows->spans, example->words, example->count,
-                               rows->images, &example->parts, err) < 0
-               ? dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
-                                 example->number + 1)
-               : 0;
+    if (dt_image_spans_find(&rows->spans, example->words, example->count,
+                            rows->images, &example->parts, err) < 0)
+        return dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
+                               example->number + 1);
+    if (opt->packing != DT_PACK_WRAPPED || rows->spans.count == 0)
+        return 0;
+    return dt_error_set(err, EX_CONFIG,
+                        "data: example %" PRIu64 " has images, which "
+                        "data.packing: wrapped would cut at the ends of rows: "
+                        "use bfd, bfd_split or none",
+                        example->number + 1);
 }
 
 /* Adds the tokens [begin, end) of an example as a piece. */
@@ -188,26 +196,35 @@ static void cut_example(struct dt_rows *rows, bool keep_end, size_t *begin,
         dt_image_spans_sum(&rows->spans, *begin, *end).images;
 }
 
+/* Adds what is left of the tokens [begin, end) of an example, if they have a
+ * target.
+ */
+static int add_range(struct dt_rows *rows, const struct cutting *example,
+                     size_t begin, size_t end,
+                     const struct dt_rows_options *opt, struct dt_error *err)
+{
+    rows->stats.examples++;
+    if (end > rows->T &&
+        (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD))
+        cut_example(rows, opt->keep_end, &begin, &end);
+    if (!has_target(example->parts.tokens + begin, end - begin)) {
+        rows->stats.dropped++;
+        return 0;
+    }
+    if (opt->packing == DT_PACK_BFD_SPLIT)
+        return add_split(rows, example, err);
+    return add_part(rows, example, begin, end, err);
+}
+
 static int add_example(struct dt_rows *rows, const uint32_t *words,
                        size_t count, uint64_t number,
                        const struct dt_rows_options *opt, struct dt_error *err)
 {
     struct cutting example = {words, count, number, {0}};
-    size_t begin = 0;
-    if (find_images(rows, &example, err) < 0)
-        return -1;
-    size_t end = example.parts.token_count;
-    rows->stats.examples++;
-    if (end > rows->T &&
-        (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD))
-        cut_example(rows, opt->keep_end, &begin, &end);
-    if (!has_target(example.parts.tokens + begin, end - begin)) {
-        rows->stats.dropped++;
-        return 0;
-    }
-    if (opt->packing == DT_PACK_BFD_SPLIT)
-        return add_split(rows, &example, err);
-    return add_part(rows, &example, begin, end, err);
+    return find_images(rows, &example, opt, err) < 0
+               ? -1
+               : add_range(rows, &example, 0, example.parts.token_count, opt,
+                           err);
 }
 
 /* Adds the pieces of an example, if it has any. `number` counts the examples of
@@ -233,19 +250,24 @@ struct adding {
 /* Adds the only example of a text file. Its chosen range, and the fraction of
  * its weight, are counted in tokens rather than in examples.
  */
-static int add_text(const struct adding *a, const struct dt_rows_source *source)
+static int add_text(const struct adding *a, const struct dt_rows_source *source,
+                    uint64_t number)
 {
-    size_t all;
-    const uint32_t *tokens = dt_example(source->examples, 0, &all);
-    size_t first = (size_t)llround(a->options->begin * (double)all);
-    size_t n = (size_t)llround(a->options->end * (double)all) - first;
+    const struct dt_rows_options *opt = a->options;
+    struct cutting text = {.number = number};
+    text.words = dt_example(source->examples, 0, &text.count);
+    if (find_images(a->rows, &text, opt, a->err) < 0)
+        return -1;
+    const double all = (double)text.parts.token_count;
+    size_t first = (size_t)llround(opt->begin * all);
+    size_t n = (size_t)llround(opt->end * all) - first;
     double whole = floor(source->weight);
     size_t part = (size_t)llround((source->weight - whole) * (double)n);
     for (size_t i = 0; i < (size_t)whole; i++)
-        if (a->add(a->rows, tokens + first, n, 0, a->options, a->err) < 0)
+        if (add_range(a->rows, &text, first, first + n, opt, a->err) < 0)
             return -1;
     return part > 0
-               ? a->add(a->rows, tokens + first, part, 0, a->options, a->err)
+               ? add_range(a->rows, &text, first, first + part, opt, a->err)
                : 0;
 }
 
@@ -259,7 +281,7 @@ static int add_source(const struct adding *a,
     const struct dt_rows_options *opt = a->options;
     size_t all = dt_examples_count(source->examples);
     if (all == 1 && opt->packing == DT_PACK_WRAPPED)
-        return add_text(a, source);
+        return add_text(a, source, number);
     size_t first = (size_t)llround(opt->begin * (double)all);
     size_t n = (size_t)llround(opt->end * (double)all) - first;
     double whole = floor(source->weight);
@@ -385,12 +407,6 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
-    if (options->images && options->packing == DT_PACK_WRAPPED) {
-        dt_error_set(err, EX_CONFIG,
-                     "data.packing: wrapped would cut images at the ends of "
-                     "rows: use bfd, bfd_split or none");
-        return NULL;
-    }
     struct dt_rows *rows = create_rows(options->T, err);
     if (!rows)
         return NULL;

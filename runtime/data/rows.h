@@ -71,9 +71,10 @@ struct dt_rows_options {
                           with one example */
     uint64_t seed;
     size_t vocab_size; /* of the model; larger ids are an error */
-    const struct dt_picture_options *images; /* outlive the rows; NULL:
-                                                  examples are without words
-                                                  about images */
+    const struct dt_example_images *images; /* of the examples: their processor
+                                               and store, which outlive the
+                                               rows; NULL: examples are tokens
+                                               alone */
 };
 
 /* Makes rows of the examples of all sources, which must outlive them. An
@@ -82,7 +83,7 @@ struct dt_rows_options {
  * image, and only one that is longer than a row is left out. Release with
  * dt_rows_destroy. NULL and err: EX_OSERR; EX_DATAERR, no row is left, or the
  * images of an example are not those that the processor makes; EX_IOERR, a file
- * was truncated; EX_CONFIG, wrapped with images, which it would cut.
+ * was truncated; EX_CONFIG, an example to wrap has images, which would be cut.
  */
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     size_t count,
@@ -143,7 +144,7 @@ bool dt_rows_shared(const struct dt_rows *rows);
 size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 
 /* The images of rows; NULL: no row has any. */
-const struct dt_picture_options *dt_rows_images(const struct dt_rows *rows);
+const struct dt_example_images *dt_rows_images(const struct dt_rows *rows);
 
 /* The pictures of row i, and the patches of all of them. */
 size_t dt_rows_pictures(const struct dt_rows *rows, size_t i);

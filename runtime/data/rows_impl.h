@@ -35,9 +35,9 @@ struct dt_rows {
     size_t cache_count;
     struct piece *pieces;
     size_t piece_count, piece_room;
-    const struct dt_picture_options *images; /* NULL: no example has any */
-    struct dt_picture_part *parts; /* of each piece; NULL: no images */
-    struct dt_image_spans spans;   /* of the example that is added */
+    const struct dt_example_images *images; /* NULL: no example has any */
+    struct dt_picture_part *parts;          /* of each piece; NULL: no images */
+    struct dt_image_spans spans;            /* of the example that is added */
     size_t *order, *begin;
     bool wrapped;
 

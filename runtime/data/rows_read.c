@@ -60,7 +60,7 @@ size_t dt_rows_length(const struct dt_rows *rows, size_t i)
     return length;
 }
 
-const struct dt_picture_options *dt_rows_images(const struct dt_rows *rows)
+const struct dt_example_images *dt_rows_images(const struct dt_rows *rows)
 {
     return rows->images;
 }
@@ -70,7 +70,7 @@ static struct dt_image_sums row_sums(const struct dt_rows *rows, size_t i)
 {
     struct dt_image_sums sums = {0};
     size_t begin, end;
-    if (!rows->images)
+    if (!rows->images || rows->wrapped)
         return sums;
     row_pieces(rows, i, &begin, &end);
     for (size_t k = begin; k < end; k++) {

@@ -57,7 +57,7 @@ static void die(const char *what)
  * two tokens.
  */
 static void add_file(struct dt_examples *examples, const char *path,
-                     const struct dt_picture_options *options)
+                     const struct dt_example_images *options)
 {
     const struct dt_image_processor *processor = options->processor;
     uint32_t first[1024], n = 0;
@@ -117,7 +117,8 @@ int main(int argc, char **argv)
         .limits = &dt_image_limits_usual, .patch = 14, .pad = -1};
     if (dt_image_processor_load(&processor, argv[1], &of_model, &err) < 0)
         die(err.text);
-    const struct dt_picture_options images = {&processor, argv[2]};
+    const struct dt_example_images images = {.processor = &processor,
+                                             .store = argv[2]};
     const int batches = atoi(argv[5]);
     const struct dt_loader_options options = {
         .B = (size_t)atoi(argv[4]),

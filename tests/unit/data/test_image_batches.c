@@ -28,7 +28,7 @@ enum { FILES = sizeof(names) / sizeof(names[0]), EXAMPLES = 11 };
 
 static struct dt_image_processor pixels, tiles;
 static char store[600];
-static struct dt_picture_options options;
+static struct dt_example_images options;
 
 /* A file in the store. */
 static struct stored {

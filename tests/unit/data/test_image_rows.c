@@ -21,8 +21,8 @@ static struct dt_image_processor pixels;
  * has 5 of them.
  */
 static struct dt_image_processor tiles;
-static struct dt_picture_options of_pixels = {&pixels, "/store"};
-static struct dt_picture_options of_tiles = {&tiles, "/store"};
+static struct dt_example_images of_pixels = {.processor = &pixels};
+static struct dt_example_images of_tiles = {.processor = &tiles};
 
 static int setup(void **state)
 {
@@ -393,15 +393,33 @@ static void check_refused(const struct dt_examples *examples,
     assert_int_equal(err.status, status);
 }
 
+/* Texts alone may be wrapped, where other examples could have images. */
 static void wrapping_images_is_refused(void **state)
 {
     static struct dt_examples examples;
-    const struct dt_rows_options options = options_of(4, DT_PACK_WRAPPED);
+    struct dt_rows_options options = options_of(4, DT_PACK_WRAPPED);
+    struct seen seen;
     (void)state;
-    add_borders(&examples);
+    options.in_order = true;
+    examples.count = 0;
+    add_example(&examples, &pixels, (struct segment[]){{9, 0, 0, NULL}}, 1);
+    struct dt_rows *rows = make_rows(&examples, &options); /* of one text */
+    assert_int_equal(dt_rows_count(rows), 2);
+    read_row(&seen, rows, 1);
+    static const int32_t inputs[] = {5, 6, 7, 8}, targets[] = {6, 7, 8, 9};
+    assert_memory_equal(seen.inputs, inputs, sizeof(inputs));
+    assert_memory_equal(seen.targets, targets, sizeof(targets));
+    dt_rows_destroy(rows);
+    add_example(&examples, &pixels, (struct segment[]){{4, 0, 0, NULL}}, 1);
+    rows = make_rows(&examples, &options);
+    assert_int_equal(dt_rows_count(rows), 3);
+    assert_int_equal(dt_rows_pictures(rows, 2), 0);
+    dt_rows_destroy(rows);
+    add_example(&examples, &pixels,
+                (struct segment[]){{2, 4, 4, NULL}, {3, 0, 0, NULL}}, 2);
     check_refused(&examples, &options, EX_CONFIG,
-                  "data.packing: wrapped would cut images at the ends of rows: "
-                  "use bfd, bfd_split or none");
+                  "data: example 3 has images, which data.packing: wrapped "
+                  "would cut at the ends of rows: use bfd, bfd_split or none");
 }
 
 static void examples_of_other_images_are_refused(void **state)

@@ -15,7 +15,7 @@
 #include "tests/unit/data/memory_images.h"
 
 static struct dt_image_processor pixels;
-static struct dt_picture_options of_pixels = {&pixels, "/store"};
+static struct dt_example_images of_pixels = {.processor = &pixels};
 static const struct dt_rows_options long_rows = {
     .T = 30, .end = 1.0, .vocab_size = VOCAB, .images = &of_pixels};
 
