@@ -75,6 +75,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
 	tests/unit/data/test_image_batches \
+	tests/unit/data/test_image_lines \
 	tests/unit/data/test_image_rows \
 	tests/unit/data/test_jsonl \
 	tests/unit/data/test_loader \
