@@ -28,6 +28,7 @@ include runtime/model/local.mk
 include runtime/image/local.mk
 include runtime/data/forms/local.mk
 include runtime/data/local.mk
+include runtime/batch/local.mk
 include runtime/optim/local.mk
 include runtime/parallel/local.mk
 include runtime/ckpt/local.mk

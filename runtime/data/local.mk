@@ -16,24 +16,14 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/image_tokens.c \
 	runtime/data/jsonl.c \
 	runtime/data/jsonl.h \
-	runtime/data/loader.c \
-	runtime/data/loader.h \
-	runtime/data/loader_most.c \
 	runtime/data/mask.c \
 	runtime/data/mask.h \
-	runtime/data/pack.c \
-	runtime/data/pictures.c \
-	runtime/data/pictures.h \
 	runtime/data/preferences.c \
 	runtime/data/preferences.h \
 	runtime/data/prompts.c \
 	runtime/data/prompts.h \
 	runtime/data/row_images.c \
 	runtime/data/row_images.h \
-	runtime/data/rows.c \
-	runtime/data/rows.h \
-	runtime/data/rows_impl.h \
-	runtime/data/rows_read.c \
 	runtime/data/turn_images.c \
 	runtime/data/turns.c \
 	runtime/data/turns.h \

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "batch/rows.h"
 #include "conf/conf.h"
 #include "data/dataset.h"
 #include "data/prompts.h"
-#include "data/rows.h"
 #include "tokenizer/tokenizer.h"
 
 /* Zeroed before dt_run_data_open, except stop; released with dt_run_data_fini.

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
+#include "batch/loader.h"
 #include "ckpt/ckpt.h"
-#include "data/loader.h"
 #include "live/live.h"
 #include "loss/pair_loss.h"
 #include "loss/ppo_loss.h"

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "data/loader.h"
+#include "batch/loader.h"
 #include "image/store.h"
 
 /* Examples in memory instead of a cache. */

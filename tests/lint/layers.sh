@@ -44,8 +44,8 @@ layers() {
             layer("image", "base")
             layer("data/forms", "base")
             layer("tokenizer/chat", "base template tokenizer")
-            layer("data",
-                  "base data/forms image tensor tokenizer tokenizer/chat")
+            layer("data", "base data/forms image tokenizer tokenizer/chat")
+            layer("batch", "base data image tensor")
             layer("model", "base ops tensor")
             layer("optim", "base ops tensor")
             layer("parallel", "base comm ops tensor")
@@ -63,7 +63,7 @@ layers() {
             layer("reward", "base conf data model ops rollout tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
-            layer("run", "base ckpt comm conf data launch live loss model " \
+            layer("run", "base batch ckpt comm conf data launch live loss model " \
                 "ops optim parallel report reward rollout tensor tokenizer " \
                 "tokenizer/chat trace weights")
             layer("run/dir", "base run")

@@ -20,6 +20,14 @@ check_PROGRAMS += \
 	tests/unit/base/test_siphash \
 	tests/unit/base/test_span \
 	tests/unit/base/test_thread \
+	tests/unit/batch/test_image_batches \
+	tests/unit/batch/test_image_lines \
+	tests/unit/batch/test_image_rows \
+	tests/unit/batch/test_loader \
+	tests/unit/batch/test_loader_most \
+	tests/unit/batch/test_pair_batches \
+	tests/unit/batch/test_pair_rows \
+	tests/unit/batch/test_rows \
 	tests/unit/ckpt/test_ckpt \
 	tests/unit/ckpt/test_ckpt_dir \
 	tests/unit/ckpt/test_ckpt_disk \
@@ -74,19 +82,11 @@ check_PROGRAMS += \
 	tests/unit/data/test_example_images \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
-	tests/unit/data/test_image_batches \
-	tests/unit/data/test_image_lines \
-	tests/unit/data/test_image_rows \
 	tests/unit/data/test_jsonl \
-	tests/unit/data/test_loader \
-	tests/unit/data/test_loader_most \
-	tests/unit/data/test_pair_batches \
-	tests/unit/data/test_pair_rows \
 	tests/unit/data/test_pairs \
 	tests/unit/data/test_preference \
 	tests/unit/data/test_prompts \
 	tests/unit/data/test_row_images \
-	tests/unit/data/test_rows \
 	tests/unit/device/test_memory \
 	tests/unit/doctor/test_doctor_child \
 	tests/unit/doctor/test_doctor_node \
@@ -198,6 +198,8 @@ check_PROGRAMS += \
 
 EXTRA_DIST += \
 	tests/console \
+	tests/unit/batch/memory_images.h \
+	tests/unit/batch/memory_pairs.h \
 	tests/unit/bytes_tokenizer.h \
 	tests/unit/ckpt/ckpt_root.h \
 	tests/unit/cmd/generate_scene.h \
@@ -211,8 +213,6 @@ EXTRA_DIST += \
 	tests/unit/data/examples_file.h \
 	tests/unit/data/forms \
 	tests/unit/data/images_scene.h \
-	tests/unit/data/memory_images.h \
-	tests/unit/data/memory_pairs.h \
 	tests/unit/data/small_png.h \
 	tests/unit/dpo_run.h \
 	tests/unit/drive.h \

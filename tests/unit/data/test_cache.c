@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "data/rows.h"
+#include "batch/rows.h"
 #include "tests/unit/data/examples_file.h"
 
 /* Files of the folder; the path of one of them. */

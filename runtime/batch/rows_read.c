@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "base/file.h"
-#include "data/rows_impl.h"
+#include "batch/rows_impl.h"
 #include "tensor/tensor.h"
 
 int dt_rows_lost(struct dt_error *err)

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "data/loader.h"
-#include "tests/unit/data/memory_images.h"
+#include "batch/loader.h"
+#include "tests/unit/batch/memory_images.h"
 
 static struct dt_image_processor pixels;
 static struct dt_example_images of_pixels = {.processor = &pixels};

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "data/loader.h"
-#include "tests/unit/data/memory_pairs.h"
+#include "batch/loader.h"
+#include "tests/unit/batch/memory_pairs.h"
 
 static struct dt_loader *must_load(const struct dt_rows *rows,
                                    const struct dt_loader_options *options,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "data/rows.h"
+#include "batch/rows.h"
 
 /* Open bins by the space left: one queue for each amount of space, and a bit
  * set for each queue that is not empty.

@@ -7,8 +7,8 @@
  * or, with packing, shares a row with others. Each document in a row keeps its
  * last token, which has no target.
  */
-#ifndef DT_DATA_ROWS_H
-#define DT_DATA_ROWS_H
+#ifndef DT_BATCH_ROWS_H
+#define DT_BATCH_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +16,9 @@
 
 #include "base/choices.h"
 #include "base/error.h"
+#include "batch/pictures.h"
 #include "data/dataset.h"
 #include "data/examples.h"
-#include "data/pictures.h"
 
 struct dt_rows;
 
@@ -170,4 +170,4 @@ int dt_rows_read(const struct dt_rows *rows, size_t i, size_t length,
 size_t dt_pack_best_fit(const uint32_t *lengths, size_t count,
                         uint32_t capacity, size_t *order, size_t *begin);
 
-#endif /* DT_DATA_ROWS_H */
+#endif /* DT_BATCH_ROWS_H */

@@ -9,8 +9,8 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "batch/rows_impl.h"
 #include "data/example.h"
-#include "data/rows_impl.h"
 
 /* Seeds of permutations, other than the numbers of epochs. Source i uses CHOICE
  * - 2 i, which never equals WRAP_ORDER.

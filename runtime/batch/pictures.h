@@ -7,8 +7,8 @@
  * one of its last, with the text between tiles. A row holds all of a span or
  * nothing of it.
  */
-#ifndef DT_DATA_PICTURES_H
-#define DT_DATA_PICTURES_H
+#ifndef DT_BATCH_PICTURES_H
+#define DT_BATCH_PICTURES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -104,4 +104,4 @@ int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
                      const struct dt_example_images *options,
                      struct dt_error *err);
 
-#endif /* DT_DATA_PICTURES_H */
+#endif /* DT_BATCH_PICTURES_H */

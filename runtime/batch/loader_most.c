@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "data/loader.h"
+#include "batch/loader.h"
 
 /* A row with pictures, or many as it. */
 struct item {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_impl.h - rows as rows.c makes them and rows_read.c reads them */
-#ifndef DT_DATA_ROWS_IMPL_H
-#define DT_DATA_ROWS_IMPL_H
+#ifndef DT_BATCH_ROWS_IMPL_H
+#define DT_BATCH_ROWS_IMPL_H
 
-#include "data/rows.h"
+#include "batch/rows.h"
 
 /* A document, or the part of a document that is in one row. */
 struct piece {
@@ -55,4 +55,4 @@ int dt_rows_lost(struct dt_error *err);
 int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
                   size_t count, struct dt_error *err);
 
-#endif /* DT_DATA_ROWS_IMPL_H */
+#endif /* DT_BATCH_ROWS_IMPL_H */

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/span.h"
-#include "data/loader.h"
+#include "batch/loader.h"
 #include "tests/unit/scratch.h"
 
 enum {

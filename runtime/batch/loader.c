@@ -16,7 +16,7 @@
 #include "base/rng.h"
 #include "base/span.h"
 #include "base/thread.h"
-#include "data/loader.h"
+#include "batch/loader.h"
 
 /* The samples of one batch. */
 struct share {

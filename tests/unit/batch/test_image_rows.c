@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/data/memory_images.h"
+#include "tests/unit/batch/memory_images.h"
 
 enum { NO = DT_IGNORE, LONGEST = 40 };
 

@@ -3,8 +3,8 @@
 #ifndef DT_TESTS_UNIT_MEMORY_PAIRS_H
 #define DT_TESTS_UNIT_MEMORY_PAIRS_H
 
+#include "batch/rows.h"
 #include "data/example.h"
-#include "data/rows.h"
 
 /* Pairs in memory instead of a cache. Pair i has prompt tokens 1000 i + 1, ...,
  * then chosen ones 1000 i + 101, ..., or rejected ones 1000 i + 201, ...

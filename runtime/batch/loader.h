@@ -25,15 +25,15 @@
  * patches: a batch is cut by tokens, and an image has at most so many patches
  * for a token as its processor says.
  */
-#ifndef DT_DATA_LOADER_H
-#define DT_DATA_LOADER_H
+#ifndef DT_BATCH_LOADER_H
+#define DT_BATCH_LOADER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/rows.h"
+#include "batch/rows.h"
 #include "tensor/tensor.h"
 
 struct dt_loader_options {
@@ -105,4 +105,4 @@ uint64_t dt_loader_chosen_tokens(const struct dt_loader *loader,
  */
 bool dt_loader_step_ends(const struct dt_loader *loader);
 
-#endif /* DT_DATA_LOADER_H */
+#endif /* DT_BATCH_LOADER_H */

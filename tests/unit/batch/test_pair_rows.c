@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tensor/tensor.h"
-#include "tests/unit/data/memory_pairs.h"
+#include "tests/unit/batch/memory_pairs.h"
 
 enum { NO = DT_IGNORE };
 

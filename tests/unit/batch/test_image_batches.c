@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "data/loader.h"
+#include "batch/loader.h"
 #include "image/store.h"
-#include "tests/unit/data/memory_images.h"
+#include "tests/unit/batch/memory_images.h"
 #include "tests/unit/image/image_files.h"
 #include "tests/unit/scratch.h"
 

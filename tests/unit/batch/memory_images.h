@@ -3,8 +3,8 @@
 #ifndef DT_TESTS_UNIT_MEMORY_IMAGES_H
 #define DT_TESTS_UNIT_MEMORY_IMAGES_H
 
+#include "batch/rows.h"
 #include "data/example.h"
-#include "data/rows.h"
 
 /* Token t of example i is 1000 i + t + 1 and a target; tokens of pictures are
  * PLACEHOLDER and none.

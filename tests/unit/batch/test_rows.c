@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "data/loader.h"
-#include "data/rows.h"
+#include "batch/loader.h"
+#include "batch/rows.h"
 
 /* Examples in memory instead of a cache: example i has the tokens 100*i + 1,
  * 100*i + 2, ..., all of them targets but those in `masked`.

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/loader.h"
+#include "batch/loader.h"
 #include "tests/unit/data/images_scene.h"
 
 #define LINE(images, text)                                                     \

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "data/pictures.h"
+#include "batch/pictures.h"
 #include "image/store.h"
 
 /* --- of an example --- */
