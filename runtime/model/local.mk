@@ -22,8 +22,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/model_impl.h \
 	runtime/model/model_rope.c \
 	runtime/model/params.c \
-	runtime/model/pictures.c \
 	runtime/model/tower.c \
+	runtime/model/tower_rows.c \
 	runtime/model/transformer.c \
 	# End of runtime/model
 

@@ -209,7 +209,7 @@ void dt_inputs_fini(struct dt_inputs *inputs);
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err);
 
-/* --- pictures.c: the pictures of a batch on the device ---
+/* --- tower_rows.c: the pictures of a batch on the device ---
  *
  * Letters: P patches; N rows of the tower, which are these and those of
  * classes; M features; g patches of a feature.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pictures.c - where the patches of a batch go, and its upload
+ * tower_rows.c - where the patches of a batch go, and its upload
  *
  * All that a tower needs to know of the order of its rows is decided here, on
  * the host, from the sizes of pictures: which row is which patch, where it
