@@ -215,20 +215,20 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
  * classes; M features; g patches of a feature.
  */
 
-struct dt_pictures_size {
+struct dt_tower_size {
     size_t patches, pictures;
     size_t rows, features;
     size_t tile; /* a picture has the bits that it has alone if attention cuts
                     sums here; 0: it need not */
 };
 
-struct dt_pictures {
+struct dt_tower_rows {
     const struct dt_vision_config *vision;
-    struct dt_pictures_size most;
+    struct dt_tower_size most;
     struct dt_staged staged;
 
     /* the current batch */
-    struct dt_pictures_size size;
+    struct dt_tower_size size;
     struct dt_view pixels;    /* (P, row) U8 */
     struct dt_view cells;     /* (N) I32, the patch of a row; P: the class */
     struct dt_view cell_rows; /* (P) I32, the row of a patch */
@@ -242,35 +242,36 @@ struct dt_pictures {
 };
 
 /* Whether features are made of other rows than all in their order. */
-static inline bool dt_pictures_gather(const struct dt_vision_config *vision,
-                                      const struct dt_pictures_size *size)
+static inline bool dt_tower_rows_gather(const struct dt_vision_config *vision,
+                                        const struct dt_tower_size *size)
 {
     return vision->class_first || vision->patch_dropped ||
            vision->tap_count > 1 || size->tile > 0;
 }
 
 /* The most rows of such pictures. */
-struct dt_pictures_size dt_pictures_most(const struct dt_vision_config *vision,
-                                         size_t patches, size_t pictures,
-                                         size_t tile);
+struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
+                                        size_t patches, size_t pictures,
+                                        size_t tile);
 
 /* Device bytes for such pictures. */
-size_t dt_pictures_bytes(const struct dt_vision_config *vision,
-                         const struct dt_pictures_size *size);
+size_t dt_tower_rows_bytes(const struct dt_vision_config *vision,
+                           const struct dt_tower_size *size);
 
-/* Allocates memory for them. -1: EX_OSERR; dt_pictures_fini in any case. */
-int dt_pictures_init(struct dt_pictures *pictures,
-                     const struct dt_vision_config *vision,
-                     const struct dt_exec *exec,
-                     const struct dt_pictures_size *most, struct dt_error *err);
-void dt_pictures_fini(struct dt_pictures *pictures);
+/* Allocates memory for them. -1: EX_OSERR; dt_tower_rows_fini in any case. */
+int dt_tower_rows_init(struct dt_tower_rows *pictures,
+                       const struct dt_vision_config *vision,
+                       const struct dt_exec *exec,
+                       const struct dt_tower_size *most, struct dt_error *err);
+void dt_tower_rows_fini(struct dt_tower_rows *pictures);
 
 /* Queues the copy of the pictures of a batch, and sets positions and bounds of
  * `inputs`, the tower's. -1: the device failed, or EX_SOFTWARE, pictures beyond
  * the limits or that the tower cannot read.
  */
-int dt_pictures_upload(struct dt_pictures *pictures, struct dt_inputs *inputs,
-                       const struct dt_batch *batch, struct dt_error *err);
+int dt_tower_rows_upload(struct dt_tower_rows *pictures,
+                         struct dt_inputs *inputs, const struct dt_batch *batch,
+                         struct dt_error *err);
 
 /* --- acts.c: where activations lie in one buffer ---
  *
@@ -558,7 +559,7 @@ struct dt_tower {
     const struct dt_vision_config *vision; /* these, ... */
     struct dt_tower_for plan;              /* ... and these */
     struct dt_model *model; /* the embedding, blocks and what follows */
-    struct dt_pictures pictures;
+    struct dt_tower_rows pictures;
     struct dt_buffer *colors; /* (3, 256) F32 */
     struct dt_buffer *buf;    /* of the activations */
     struct dt_tower_acts acts;

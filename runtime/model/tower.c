@@ -45,7 +45,7 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct dt_vision_config *v,
-                             const struct dt_pictures_size *pictures)
+                             const struct dt_tower_size *pictures)
 {
     const size_t M = pictures->features;
     return (struct sizes){pictures->patches, pictures->rows, M,
@@ -65,7 +65,7 @@ static void take_statistics(struct dt_norm *norm, struct dt_arena *arena,
  */
 static size_t plan(struct dt_tower_acts *a, struct dt_buffer *buf,
                    const struct dt_tower_for *tower,
-                   const struct dt_pictures_size *pictures)
+                   const struct dt_tower_size *pictures)
 {
     const struct dt_vision_config *v = tower->vision;
     const struct sizes s = sizes_of(v, pictures);
@@ -81,7 +81,7 @@ static size_t plan(struct dt_tower_acts *a, struct dt_buffer *buf,
         a->embedded = dt_arena_take(&arena, X, s.N, C);
         take_statistics(&a->norm_0, &arena, v, s.N);
     }
-    if (dt_pictures_gather(v, pictures)) {
+    if (dt_tower_rows_gather(v, pictures)) {
         a->tap = dt_arena_take(&arena, X, s.parts, C);
         a->merged = dt_arena_take(&arena, X, s.M, K);
     }
@@ -109,11 +109,11 @@ static size_t tile_of(const struct dt_tower_for *tower,
 }
 
 /* The most that a batch has. */
-static struct dt_pictures_size most_of(const struct dt_tower_for *tower,
-                                       const struct dt_ops *ops)
+static struct dt_tower_size most_of(const struct dt_tower_for *tower,
+                                    const struct dt_ops *ops)
 {
-    return dt_pictures_most(tower->vision, tower->options->patches,
-                            tower->options->pictures, tile_of(tower, ops));
+    return dt_tower_rows_most(tower->vision, tower->options->patches,
+                              tower->options->pictures, tile_of(tower, ops));
 }
 
 /* What the blocks of a tower are for. Its rows are one row of a batch. */
@@ -143,12 +143,12 @@ size_t dt_tower_bytes(const struct dt_tower_for *tower,
                       const struct dt_ops *ops)
 {
     const struct dt_model_options options = options_of(tower, ops);
-    const struct dt_pictures_size most = most_of(tower, ops);
+    const struct dt_tower_size most = most_of(tower, ops);
     struct dt_tower_acts acts;
     const size_t blocks =
         dt_model_activation_bytes(&tower->vision->tower, ops, &options);
     const size_t others = plan(&acts, NULL, tower, &most) +
-                          dt_pictures_bytes(tower->vision, &most) +
+                          dt_tower_rows_bytes(tower->vision, &most) +
                           3 * 256 * sizeof(float);
     size_t bytes;
     return blocks == SIZE_MAX || __builtin_add_overflow(blocks, others, &bytes)
@@ -176,7 +176,7 @@ struct dt_tower *dt_tower_create(const struct dt_tower_for *tower,
                                  struct dt_places grads, struct dt_error *err)
 {
     const struct dt_model_options options = options_of(tower, exec->ops);
-    const struct dt_pictures_size most = most_of(tower, exec->ops);
+    const struct dt_tower_size most = most_of(tower, exec->ops);
     const size_t bytes = plan(&(struct dt_tower_acts){0}, NULL, tower, &most);
     struct dt_tower *t = calloc(1, sizeof(*t));
     if (!t) {
@@ -193,7 +193,7 @@ struct dt_tower *dt_tower_create(const struct dt_tower_for *tower,
         t->buf = dt_buffer_create(exec->device, bytes, "features", err);
     if (!t->model || !t->buf ||
         upload_colors(t, tower->options->colors, err) < 0 ||
-        dt_pictures_init(&t->pictures, t->vision, exec, &most, err) < 0) {
+        dt_tower_rows_init(&t->pictures, t->vision, exec, &most, err) < 0) {
         dt_tower_destroy(t);
         return NULL;
     }
@@ -204,7 +204,7 @@ void dt_tower_destroy(struct dt_tower *t)
 {
     if (!t)
         return;
-    dt_pictures_fini(&t->pictures);
+    dt_tower_rows_fini(&t->pictures);
     dt_buffer_destroy(t->colors);
     dt_buffer_destroy(t->buf);
     dt_model_destroy(t->model);
@@ -214,9 +214,9 @@ void dt_tower_destroy(struct dt_tower *t)
 int dt_tower_bind(struct dt_tower *t, const struct dt_batch *batch, bool train,
                   struct dt_error *err)
 {
-    struct dt_pictures *pictures = &t->pictures;
+    struct dt_tower_rows *pictures = &t->pictures;
     struct dt_model *m = t->model;
-    if (dt_pictures_upload(pictures, &m->inputs, batch, err) < 0)
+    if (dt_tower_rows_upload(pictures, &m->inputs, batch, err) < 0)
         return -1;
     plan(&t->acts, t->buf, &t->plan, &pictures->size);
     return dt_model_bind_rows(m, 1, pictures->size.rows, train, err);
@@ -343,7 +343,7 @@ static void tap_forward(struct dt_tower *t, size_t u, struct dt_view x)
     for (size_t k = 0; k < v->tap_count; k++) {
         if (!is_tap(t, u, k))
             continue;
-        if (!dt_pictures_gather(v, &t->pictures.size)) {
+        if (!dt_tower_rows_gather(v, &t->pictures.size)) {
             a->merged = x;
             return;
         }
@@ -366,7 +366,7 @@ static void tap_backward(const struct dt_tower *t, size_t u, struct dt_view d)
         struct dt_view d_tap = t->acts.d_merged;
         if (!is_tap(t, u, k))
             continue;
-        if (!dt_pictures_gather(v, &t->pictures.size)) {
+        if (!dt_tower_rows_gather(v, &t->pictures.size)) {
             m->ops->combine(m->stream, d, d, 1.0f, d_tap, 1.0f);
             return;
         }

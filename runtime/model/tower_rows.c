@@ -18,12 +18,12 @@
 #include "model/family.h"
 #include "model/model_impl.h"
 
-struct dt_pictures_size dt_pictures_most(const struct dt_vision_config *vision,
-                                         size_t patches, size_t pictures,
-                                         size_t tile)
+struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
+                                        size_t patches, size_t pictures,
+                                        size_t tile)
 {
     const size_t others = (tile > 0 ? tile - 1 : 0) + vision->class_first;
-    return (struct dt_pictures_size){
+    return (struct dt_tower_size){
         .patches = patches,
         .pictures = pictures,
         .rows = patches + pictures * others,
@@ -51,13 +51,13 @@ enum array {
 
 /* Elements of each array; 0: the tower needs none. */
 static void count_arrays(const struct dt_vision_config *v,
-                         const struct dt_pictures_size *size,
+                         const struct dt_tower_size *size,
                          size_t counts[ARRAYS])
 {
     const size_t N = size->rows;
     const size_t M = size->features;
     const size_t parts = M * v->merge * v->merge;
-    const bool gathers = dt_pictures_gather(v, size);
+    const bool gathers = dt_tower_rows_gather(v, size);
     const size_t all[ARRAYS] = {
         [CELLS] = N,
         [CELL_ROWS] = size->patches,
@@ -74,8 +74,8 @@ static void count_arrays(const struct dt_vision_config *v,
     memcpy(counts, all, sizeof(all));
 }
 
-size_t dt_pictures_bytes(const struct dt_vision_config *vision,
-                         const struct dt_pictures_size *size)
+size_t dt_tower_rows_bytes(const struct dt_vision_config *vision,
+                           const struct dt_tower_size *size)
 {
     const size_t row = 3 * vision->patch * vision->patch;
     size_t counts[ARRAYS], bytes = dt_staged_bytes(size->patches * row);
@@ -85,17 +85,17 @@ size_t dt_pictures_bytes(const struct dt_vision_config *vision,
     return bytes + dt_staged_bytes(sizeof(int64_t));
 }
 
-int dt_pictures_init(struct dt_pictures *pictures,
-                     const struct dt_vision_config *vision,
-                     const struct dt_exec *exec,
-                     const struct dt_pictures_size *most, struct dt_error *err)
+int dt_tower_rows_init(struct dt_tower_rows *pictures,
+                       const struct dt_vision_config *vision,
+                       const struct dt_exec *exec,
+                       const struct dt_tower_size *most, struct dt_error *err)
 {
-    *pictures = (struct dt_pictures){.vision = vision, .most = *most};
+    *pictures = (struct dt_tower_rows){.vision = vision, .most = *most};
     return dt_staged_init(&pictures->staged, exec,
-                          dt_pictures_bytes(vision, most), "pictures", err);
+                          dt_tower_rows_bytes(vision, most), "pictures", err);
 }
 
-void dt_pictures_fini(struct dt_pictures *pictures)
+void dt_tower_rows_fini(struct dt_tower_rows *pictures)
 {
     dt_staged_fini(&pictures->staged);
 }
@@ -264,12 +264,12 @@ static int check_picture(const struct dt_vision_config *v,
                         h, w, p->tokens);
 }
 
-static int count_pictures(struct dt_pictures *pictures,
+static int count_pictures(struct dt_tower_rows *pictures,
                           const struct dt_batch *batch, struct dt_error *err)
 {
-    const struct dt_pictures_size *most = &pictures->most;
-    struct dt_pictures_size size = {.pictures = batch->picture_count,
-                                    .tile = most->tile};
+    const struct dt_tower_size *most = &pictures->most;
+    struct dt_tower_size size = {.pictures = batch->picture_count,
+                                 .tile = most->tile};
     for (size_t i = 0; i < batch->picture_count; i++) {
         const struct dt_batch_picture *picture = &batch->pictures[i];
         if (check_picture(pictures->vision, picture, err) < 0)
@@ -290,7 +290,8 @@ static int count_pictures(struct dt_pictures *pictures,
 }
 
 /* The view of each array, to whom it belongs. */
-static void share_views(struct dt_pictures *pictures, struct dt_inputs *inputs,
+static void share_views(struct dt_tower_rows *pictures,
+                        struct dt_inputs *inputs,
                         const struct dt_view views[ARRAYS])
 {
     pictures->cells = views[CELLS];
@@ -306,8 +307,9 @@ static void share_views(struct dt_pictures *pictures, struct dt_inputs *inputs,
     inputs->near_last = views[NEAR_LAST];
 }
 
-int dt_pictures_upload(struct dt_pictures *pictures, struct dt_inputs *inputs,
-                       const struct dt_batch *batch, struct dt_error *err)
+int dt_tower_rows_upload(struct dt_tower_rows *pictures,
+                         struct dt_inputs *inputs, const struct dt_batch *batch,
+                         struct dt_error *err)
 {
     const struct dt_vision_config *v = pictures->vision;
     const size_t row = 3 * v->patch * v->patch;
