@@ -149,12 +149,19 @@ static int compute_reference(const struct dt_conf *conf)
     return dt_cmd_fail("prepare", &err);
 }
 
-/* Finds the model's vocabulary, which limits ids in the run, too. */
-static int find_vocabulary(const struct dt_conf *conf, size_t *vocab_size)
+/* Finds the model's vocabulary, which limits ids in the run, too, and how it
+ * sees images.
+ */
+static int find_model(const struct dt_conf *conf, size_t *vocab_size,
+                      struct dt_run_images *images)
 {
     struct dt_model_config config = {0};
     struct dt_error err;
     int rc = dt_run_model_config(conf, &config, &err);
+    if (rc == 0)
+        rc = dt_run_images_init(images, conf, &config, &err);
+    if (rc == 0)
+        rc = dt_run_images_make_store(images, &err);
     if (rc < 0)
         fprintf(stderr, "disttrain prepare: %s\n", err.text);
     else
@@ -177,11 +184,14 @@ static int prepare_config(struct request *request)
                request->config);
     } else {
         const struct dt_conf_list lists[] = {conf->data.train, conf->data.eval};
-        request->options = dt_run_example_options(conf);
-        request->options.threads = threads;
+        struct dt_run_images images = {0};
+        size_t vocab_size = 0;
         status = dt_cmd_check_training(request->config, conf);
         if (status == EX_OK)
-            status = find_vocabulary(conf, &request->options.vocab_size);
+            status = find_model(conf, &vocab_size, &images);
+        request->options = dt_run_example_options(conf, &images);
+        request->options.threads = threads;
+        request->options.vocab_size = vocab_size;
         if (status == EX_OK)
             status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
         if (status == EX_OK && request->reference)

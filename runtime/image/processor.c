@@ -443,6 +443,10 @@ static void read_counts(const struct type *type, const struct keys *image,
           options->patch);
     if (options->patch > 0)
         processor->patch = options->patch;
+    if (pixels)
+        agree(image, "merge_size", processor->merge, options->merge);
+    if (options->merge > 0)
+        processor->merge = options->merge;
     if (processor->patch > 0 && !pixels &&
         processor->patch > seen_side(processor))
         wrong(whole, "patch_size", "no more than the size of images");

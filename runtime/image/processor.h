@@ -55,6 +55,7 @@ struct dt_image_options {
     enum dt_image_backend backend;
     const struct dt_image_limits *limits;
     uint32_t patch;  /* of the tower; 0: as the processor says */
+    uint32_t merge;  /* side of the patches of a feature; 0: likewise */
     uint32_t tokens; /* features of a tile or of an image of one size; 0: as the
                         processor says */
     uint64_t min_pixels, max_pixels; /* 0: as the processor says */

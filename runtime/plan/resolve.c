@@ -153,7 +153,44 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
                "model.resize_embeddings: %zu tokens, %zu more than the model "
                "has; their rows are the mean of the others",
                config->vocab_size, config->vocab_size - config->stored_vocab);
+    if (dt_run_images_init(&spec->images, conf, config, err) < 0)
+        return -1;
     return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
+}
+
+/* Which parts of a model with a tower are trained, and at which rates. */
+static int choose_parts(struct dt_spec *spec, struct dt_error *err)
+{
+    const struct dt_conf *conf = &spec->conf;
+    const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
+    struct dt_learner_spec *learner = &spec->learner;
+    const bool language = conf->model.train_language == DT_CONF_AUTO_CHOICE
+                              ? !pretrains
+                              : conf->model.train_language;
+    if (!learner->config.vision && (pretrains || !language))
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: model.%s: the model has no projector and no "
+                            "tower, so nothing would be trained",
+                            conf->file, pretrains ? "stage" : "train_language");
+    if (!learner->config.vision || conf->adapter.type != DT_CONF_ADAPTER_NONE)
+        return 0;
+    learner->freezes[DT_PART_LANGUAGE] = !language;
+    learner->freezes[DT_PART_PROJECTOR] = !conf->model.train_projector;
+    learner->freezes[DT_PART_VISION] = !conf->model.train_vision;
+    if (!language && !conf->model.train_projector && !conf->model.train_vision)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: model.train_vision, train_projector and "
+                            "train_language are all false: nothing is trained",
+                            conf->file);
+    for (int part = 0; part < DT_PARTS; part++)
+        learner->rates[part] = 1;
+    if (conf->optimizer.projector_lr > 0)
+        learner->rates[DT_PART_PROJECTOR] =
+            conf->optimizer.projector_lr / conf->optimizer.lr;
+    if (conf->optimizer.vision_lr > 0)
+        learner->rates[DT_PART_VISION] =
+            conf->optimizer.vision_lr / conf->optimizer.lr;
+    return 0;
 }
 
 /* --- reward models --- */
@@ -216,7 +253,7 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         B = 1;
         T = (spec->tokens + step - 1) / step * step;
     }
-    const struct dt_model_options options = {
+    struct dt_model_options options = {
         .B = B,
         .T = T,
         .compute = dt_run_dtype(conf->precision.compute),
@@ -236,6 +273,11 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         .temperature =
             spec->algo->advantages ? (float)conf->rollout.temperature : 1.0f,
     };
+    if (spec->images.there) {
+        dt_run_images_bound(&spec->learner.config, B * T, &options.patches,
+                            &options.pictures);
+        options.colors = &spec->images.colors.of[0][0];
+    }
     return dt_learner_model_options(&spec->learner, &options);
 }
 
@@ -268,7 +310,7 @@ static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
                             conf->file);
     spec->learner.folder = "";
     spec->learner.start = conf->model.random_init ? NULL : conf->model.path;
-    if (choose_model(spec, err) < 0)
+    if (choose_model(spec, err) < 0 || choose_parts(spec, err) < 0)
         return -1;
     spec->learner.config.value_head =
         spec->algo->critic_loss && conf->ppo.critic_shares;

@@ -189,7 +189,19 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 
 /* --- examples --- */
 
-struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
+/* The template of a stage that trains a projector is plain, unless another is
+ * given.
+ */
+static int template_of(const struct dt_conf *conf)
+{
+    return conf->data.chat_template == DT_CONF_CHAT_AUTO &&
+                   conf->model.stage == DT_CONF_STAGE_PRETRAIN
+               ? DT_CONF_CHAT_LLAVA_PLAIN
+               : (int)conf->data.chat_template;
+}
+
+struct dt_example_options dt_run_example_options(
+    const struct dt_conf *conf, const struct dt_run_images *images)
 {
     static const char *const templates[] = {
         [DT_CONF_CHAT_AUTO] = "auto",
@@ -216,9 +228,10 @@ struct dt_example_options dt_run_example_options(const struct dt_conf *conf)
         .margin_key = conf->data.margin_column,
         .chat_template = conf->data.chat_template == DT_CONF_CHAT_FILE
                              ? conf->data.chat_template_path
-                             : templates[conf->data.chat_template],
+                             : templates[template_of(conf)],
         .chat_variables = conf->data.chat_template_kwargs,
         .parse_special = conf->data.parse_special,
+        .images = images && images->there ? &images->options : NULL,
         .bad_limit = conf->data.bad_lines,
         .threads = omp_get_max_threads(),
         .cache_dir = conf->data.cache_dir,
@@ -253,7 +266,8 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
                       const struct dt_conf_list *files, size_t vocab_size,
                       bool speaks, struct dt_error *err)
 {
-    struct dt_example_options options = dt_run_example_options(conf);
+    struct dt_example_options options =
+        dt_run_example_options(conf, data->images);
     options.vocab_size = vocab_size;
     for (size_t i = 0; i < files->count; i++) {
         struct display display = {files->text[i],
@@ -286,6 +300,8 @@ static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
     data->examples = calloc(count, sizeof(struct dt_examples *));
     if (!data->examples)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
+    if (data->images && dt_run_images_make_store(data->images, err) < 0)
+        return -1;
     if (open_files(data, conf, &conf->data.train, vocab_size, speaks, err) < 0)
         return -1;
     return open_files(data, conf, &conf->data.eval, vocab_size, speaks, err);
@@ -415,7 +431,7 @@ static struct dt_prompts *open_prompts(const struct prompt_source *source,
                                        struct dt_error *err)
 {
     struct dt_prompts_options options = {
-        .lines = dt_run_example_options(conf),
+        .lines = dt_run_example_options(conf, NULL),
         .max_length = (size_t)conf->data.max_prompt_length,
         .keep_end = conf->data.prompt_cut_left,
         .begin = source->begin,
@@ -484,6 +500,8 @@ static int open_examples(struct dt_run_data *data, const struct dt_conf *conf,
         .end = split ? 1.0 - conf->data.validation_split : 1.0,
         .seed = conf->run.data_seed,
         .vocab_size = vocab_size,
+        .images =
+            data->images && data->images->there ? &data->images->options : NULL,
     };
     if (options.T < 2)
         return dt_error_set(err, EX_CONFIG,
@@ -540,7 +558,7 @@ static int check_chat(const struct dt_run_data *data,
                       const struct dt_conf *conf, const char **key,
                       struct dt_error *err)
 {
-    struct dt_example_options options = dt_run_example_options(conf);
+    struct dt_example_options options = dt_run_example_options(conf, NULL);
     enum dt_format format;
     if (conf->data.kind != DT_KIND_LINES ||
         dt_examples_format(conf->data.train.text[0], &options, &format, NULL) <

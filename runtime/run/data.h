@@ -10,13 +10,17 @@
 #include "conf/conf.h"
 #include "data/dataset.h"
 #include "data/prompts.h"
+#include "run/images.h"
 #include "tokenizer/tokenizer.h"
 
-/* Zeroed before dt_run_data_open, except stop; released with dt_run_data_fini.
+/* Zeroed before dt_run_data_open, except stop and images; released with
+ * dt_run_data_fini.
  */
 struct dt_run_data {
     bool (*stop)(void); /* true ends the opening: EX_TEMPFAIL; may be NULL */
-    struct dt_tokenizer *tokenizer; /* NULL: streams need none */
+    const struct dt_run_images *images; /* how the model sees them; may be NULL,
+                                           and outlives the data */
+    struct dt_tokenizer *tokenizer;     /* NULL: streams need none */
     struct dt_dataset *stream, *eval_stream;
     struct dt_examples **examples; /* of data.train, then data.eval */
     size_t example_count;
@@ -64,8 +68,11 @@ size_t dt_run_prefetch(const struct dt_conf *conf);
 /* The tokenizer of the run: a directory, or "byte". */
 const char *dt_run_tokenizer_path(const struct dt_conf *conf);
 
-/* The options of conf's data section; note, progress and ctx stay NULL. */
-struct dt_example_options dt_run_example_options(const struct dt_conf *conf);
+/* The options of conf's data section; note, progress and ctx stay NULL.
+ * `images` may be NULL.
+ */
+struct dt_example_options dt_run_example_options(
+    const struct dt_conf *conf, const struct dt_run_images *images);
 
 /* The directory of the run's tokenizer.json, or of model.path; NULL: neither.
  */

@@ -12,6 +12,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/experience.h \
 	runtime/run/graphs.c \
 	runtime/run/graphs.h \
+	runtime/run/images.c \
+	runtime/run/images.h \
 	runtime/run/learner.c \
 	runtime/run/learner.h \
 	runtime/run/learner_load.c \

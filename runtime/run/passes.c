@@ -130,14 +130,27 @@ static void unit_backward(void *ctx)
         dt_model_backward(learner->model, unit->u, unit->accumulate);
 }
 
+/* Runs the work of a unit, or its recording. A tower, and the embedding that
+ * adds its features, have other sizes in each batch: they cannot be recorded.
+ */
+static int run_unit(struct unit *unit, const struct dt_graph_shape *shape,
+                    size_t piece, void (*work)(void *ctx), struct dt_error *err)
+{
+    const struct dt_model_config *config = &unit->learner->spec->config;
+    if (!config->vision || unit->u > dt_model_first_unit(config))
+        return dt_graphs_run(unit->learner->graphs, shape, piece, work, unit,
+                             err);
+    work(unit);
+    return 0;
+}
+
 static int queue_forward(struct unit *unit, const struct dt_graph_shape *shape,
                          struct dt_error *err)
 {
     struct dt_span span;
     dt_span_begin_number(&span, DT_SPAN_FORWARD, unit->u);
     (void)dt_fault("train.forward");
-    int rc = dt_graphs_run(unit->learner->graphs, shape, unit->u, unit_forward,
-                           unit, err);
+    int rc = run_unit(unit, shape, unit->u, unit_forward, err);
     dt_span_end(&span);
     return rc;
 }
@@ -157,8 +170,7 @@ static int queue_backward(struct dt_run *run, struct unit *unit,
     int rc = run->spec.algo->loss && last
                  ? dt_run_weigh(run, learner, batch, true, unit->accumulate,
                                 metrics, err)
-                 : dt_graphs_run(learner->graphs, shape, count + unit->u,
-                                 unit_backward, unit, err);
+                 : run_unit(unit, shape, count + unit->u, unit_backward, err);
     dt_span_end(&span);
     return rc;
 }

@@ -15,6 +15,7 @@
 #include "conf/conf.h"
 #include "ops/ops.h"
 #include "run/algo_table.h"
+#include "run/images.h"
 #include "run/learner.h"
 
 /* The nodes of a world; zeroed: one node. */
@@ -50,6 +51,7 @@ struct dt_spec {
                        sides have up to T tokens, a step has B * A */
     size_t eval_B;  /* rows of an evaluation */
     size_t tokens;  /* the most that a micro-batch of pairs has; 0: of rows */
+    struct dt_run_images images;    /* if its model has a tower */
     struct dt_learner_spec learner; /* the model that the algorithm trains */
     struct dt_learner_spec critic;  /* a second one; no layout: none */
     struct dt_sampling_spec sampling;

@@ -219,7 +219,7 @@ static int find_stops(struct dt_run *run, struct dt_error *err)
 static int32_t find_end(const struct dt_conf *conf,
                         const struct dt_tokenizer *tokenizer)
 {
-    const struct dt_example_options options = dt_run_example_options(conf);
+    const struct dt_example_options options = dt_run_example_options(conf, NULL);
     enum dt_format format;
     if (!tokenizer || conf->data.kind != DT_KIND_LINES ||
         dt_examples_format(conf->data.train.text[0], &options, &format, NULL) <

@@ -230,9 +230,12 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
         return -1;
     dt_live_phase(run->live, "preparing data");
     run->data.stop = run->stop;
-    return dt_run_data_open(&run->data, &spec->conf,
-                            spec->learner.config.vocab_size, spec->rank == 0,
-                            err);
+    run->data.images = &spec->images;
+    if (dt_run_data_open(&run->data, &spec->conf,
+                         spec->learner.config.vocab_size, spec->rank == 0,
+                         err) < 0)
+        return -1;
+    return dt_run_most_pictures(run, options, err);
 }
 
 /* Rank 0 goes first and makes the caches of the data. Any error it finds would

@@ -84,6 +84,9 @@ enum dt_conf_truncation {
     DT_CONF_KEEP_END,
     DT_CONF_DROP, /* of pairs: those that are too long are left out */
 };
+enum dt_conf_image_errors { DT_CONF_IMAGE_FAIL, DT_CONF_IMAGE_DROP };
+enum dt_conf_image_backend { DT_CONF_IMAGE_TORCHVISION, DT_CONF_IMAGE_PILLOW };
+enum dt_conf_stage { DT_CONF_STAGE_SFT, DT_CONF_STAGE_PRETRAIN };
 enum dt_conf_reference {
     DT_CONF_REFERENCE_LIVE,
     DT_CONF_REFERENCE_PRECOMPUTE,

@@ -76,6 +76,7 @@
 
 /* Users, by bits of enum dt_conf_algorithm */
 enum {
+    SFT = 1 << DT_CONF_SFT,
     RM = 1 << DT_CONF_RM,
     DPO = 1 << DT_CONF_DPO,
     PPO = 1 << DT_CONF_PPO,

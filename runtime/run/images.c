@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* images.c - the processor of a run's model, and where its images are */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/image_text.h"
+#include "run/images.h"
+
+/* The store is where the caches of tokens are: in data.cache_dir, or next to
+ * the first file.
+ */
+static int name_store(struct dt_run_images *images, const struct dt_conf *conf,
+                      struct dt_error *err)
+{
+    const char *first = conf->data.train.text[0];
+    const char *slash = strrchr(first, '/');
+    const int dir = slash ? (int)(slash + 1 - first) : 0;
+    int n = conf->data.cache_dir
+                ? snprintf(images->store, sizeof(images->store), "%s/images",
+                           conf->data.cache_dir)
+                : snprintf(images->store, sizeof(images->store),
+                           "%.*s.disttrain-cache/images", dir, first);
+    return n < (int)sizeof(images->store)
+               ? 0
+               : dt_error_set(err, EX_CONFIG, "%s: path too long", first);
+}
+
+/* Reads the processor, and checks that the tower can see what it makes. */
+static int load_processor(struct dt_run_images *images,
+                          const struct dt_conf *conf,
+                          const struct dt_vision_config *vision,
+                          struct dt_error *err)
+{
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    const size_t grid = vision->grid;
+    const struct dt_image_options options = {
+        .backend = conf->data.image_backend == DT_CONF_IMAGE_PILLOW
+                       ? DT_IMAGE_PILLOW
+                       : DT_IMAGE_TORCHVISION,
+        .limits = &dt_image_limits_usual,
+        .patch = (uint32_t)vision->patch,
+        .merge = (uint32_t)vision->merge,
+        .tokens =
+            (uint32_t)(grid > 0 ? dt_vision_features(vision, grid, grid) : 0),
+        .min_pixels = (uint64_t)conf->data.image_min_pixels,
+        .max_pixels = (uint64_t)conf->data.image_max_pixels,
+        .pad = conf->data.image_pad == DT_CONF_AUTO_CHOICE
+                   ? -1
+                   : conf->data.image_pad,
+    };
+    struct dt_image_plan plan;
+    if (dt_image_processor_load(&images->processor, dir, &options, err) < 0 ||
+        dt_image_plan(&plan, &images->processor, 512, 512, err) < 0)
+        return -1;
+    if (grid == 0 || (plan.grid_height == grid && plan.grid_width == grid))
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: its image processor makes pictures of %u x %u "
+                        "patches, but the tower of config.json has %zu x %zu",
+                        dir, plan.grid_height, plan.grid_width, grid, grid);
+}
+
+int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
+                       const struct dt_model_config *config,
+                       struct dt_error *err)
+{
+    *images = (struct dt_run_images){.there = config->vision};
+    if (!images->there)
+        return 0;
+    if (conf->algorithm != DT_CONF_SFT)
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: algorithm: a model of images and text (%s) is "
+                            "trained by sft alone so far",
+                            conf->file, dt_model_type(config));
+    if (load_processor(images, conf, config->vision, err) < 0 ||
+        name_store(images, conf, err) < 0)
+        return -1;
+    images->colors = dt_image_table(&images->processor);
+    images->options = (struct dt_example_images){
+        .processor = &images->processor,
+        .text = dt_image_text_find(dt_model_type(config)),
+        .root = conf->data.image_root,
+        .store = images->store,
+        .drop = conf->data.image_errors == DT_CONF_IMAGE_DROP,
+        .train_on_image_tokens = conf->data.train_on_image_tokens,
+    };
+    return 0;
+}
+
+int dt_run_images_make_store(const struct dt_run_images *images,
+                             struct dt_error *err)
+{
+    return images->there ? dt_file_mkdirs(images->store, err) : 0;
+}
+
+void dt_run_images_bound(const struct dt_model_config *config, size_t tokens,
+                         size_t *patches, size_t *pictures)
+{
+    const struct dt_vision_config *v = config->vision;
+    const size_t grid = v->grid > 0 ? v->grid : v->merge;
+    *pictures = tokens / dt_vision_features(v, grid, grid);
+    *patches = *pictures * grid * grid;
+}

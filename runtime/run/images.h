@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* images.h - how a run reads images, if its model has a tower */
+#ifndef DT_RUN_IMAGES_H
+#define DT_RUN_IMAGES_H
+
+#include <limits.h>
+
+#include "conf/conf.h"
+#include "data/example.h"
+#include "image/processor.h"
+#include "model/model.h"
+
+struct dt_run_images {
+    bool there; /* the model has a tower; else nothing else is set */
+    struct dt_image_processor processor;
+    struct dt_image_table colors;
+    char store[PATH_MAX]; /* directory of the files that lines name */
+    struct dt_example_images options;
+};
+
+/* Reads the processor in the directory of the model, whose config this is, and
+ * the keys of the configuration. It points into itself, and so do copies. -1:
+ * EX_CONFIG, the algorithm trains no models of images, a key does not fit;
+ * errors of dt_image_processor_load.
+ */
+int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
+                       const struct dt_model_config *config,
+                       struct dt_error *err);
+
+/* Makes the directory of the store. -1: EX_CANTCREAT. */
+int dt_run_images_make_store(const struct dt_run_images *images,
+                             struct dt_error *err);
+
+/* Bounds of the pictures of a batch of so many tokens, whatever the data are.
+ */
+void dt_run_images_bound(const struct dt_model_config *config, size_t tokens,
+                         size_t *patches, size_t *pictures);
+
+#endif /* DT_RUN_IMAGES_H */
