@@ -137,6 +137,7 @@ void test_linear_activation(void **state);
 void test_low_rank(void **state);
 void test_low_rank_few_rows(void **state);
 void test_frozen(void **state);
+void test_empty(void **state);
 void test_onednn(void **state);
 void test_onednn_threads(void **state);
 void test_norm(void **state);

@@ -37,6 +37,7 @@ static const struct {
     {"low_rank", test_low_rank, true},
     {"low_rank_few_rows", test_low_rank_few_rows, false},
     {"frozen", test_frozen, false},
+    {"no rows", test_empty, false},
     {"activation", test_activation, false},
     {"gelu keeps its digits", test_gelu_digits, false},
     {"glu", test_glu, false},

@@ -221,7 +221,8 @@ static double run_head(const struct head *h)
     };
     assert(h->x.count == h->N * h->C && h->targets.count == h->N && room > 0);
     assert(h->w.count == h->V * h->C && h->w.dtype == h->x.dtype);
-    assert(h->dw.count == 0 || (h->dx.count > 0 && h->dw.count == h->w.count));
+    assert(h->dw.count == 0 || h->dw.count == h->w.count);
+    assert(h->dw.count == 0 || h->dx.count > 0 || h->N == 0);
     assert(h->dx.count == 0 ||
            (h->dx.count == h->x.count && h->dx.dtype == h->x.dtype));
 

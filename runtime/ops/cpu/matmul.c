@@ -335,8 +335,22 @@ static bool has_some_rows(const struct dt_cpu_matmul *p)
     return true;
 }
 
+/* Products of no terms: gradients of a layer that has no rows. */
+static void multiply_nothing(const struct dt_cpu_matmul *p)
+{
+    assert(!p->bias);
+    if (!p->accumulate)
+        memset(p->c, 0, p->M * p->N * dt_dtype_bytes(p->c_type));
+}
+
 void DT_CPU(matmul)(const struct dt_cpu_matmul *p)
 {
+    if (p->M == 0 || p->N == 0)
+        return;
+    if (p->K == 0) {
+        multiply_nothing(p);
+        return;
+    }
     if (p->M < DT_CPU_FEW_ROWS && !p->a.transposed && !p->accumulate) {
         DT_CPU(matmul_few)(p);
         return;

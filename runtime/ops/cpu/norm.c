@@ -93,7 +93,7 @@ static void check_norm(const struct norm *l, size_t N)
 {
     assert(l->out.count == N * l->C && l->x.count == N * l->C);
     assert(l->w.count == l->C && l->rstd.count == N);
-    assert((l->b.count == 0) == (l->mean.count == 0));
+    assert(N == 0 || (l->b.count == 0) == (l->mean.count == 0));
     (void)l;
     (void)N;
 }
@@ -244,7 +244,7 @@ void DT_CPU(norm_backward)(struct dt_stream *stream, struct dt_view dx,
     (void)stream;
     (void)sums;
     assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
-    assert(mean.count != 0 || db.count == 0);
+    assert(db.count == 0 || mean.count == N);
     assert(sums.count == 0); /* they would be one more pass */
     assert(weight || !bias);
 

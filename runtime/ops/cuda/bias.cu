@@ -150,13 +150,25 @@ static void launch_sums(struct dt_stream *stream, float *db, const X *dout,
         sum_columns<X, 1>(stream, db, dout, factors, N, OC, accumulate);
 }
 
+/* Sums over no rows */
+static void zero_unless(bool accumulate, struct dt_stream *stream,
+                        struct dt_view sums)
+{
+    if (!accumulate)
+        dt_cuda_zero(stream, sums);
+}
+
 void dt_cuda_bias_backward(struct dt_stream *stream, struct dt_view db,
                            struct dt_view dout, size_t N, size_t OC,
                            bool accumulate)
 {
     float *to = dt_view_f32(db);
 
-    assert(N > 0 && db.count == OC && dout.count >= N * OC);
+    assert(db.count == OC && dout.count >= N * OC);
+    if (N == 0) {
+        zero_unless(accumulate, stream, db);
+        return;
+    }
     with_type(dout.dtype, [&](auto x) {
         typedef decltype(x) X;
         launch_sums<X>(stream, to, data_of<X>(dout), Unweighted(), N, OC,
@@ -170,7 +182,11 @@ void dt_cuda_weighted_sums(struct dt_stream *stream, struct dt_view sums,
 {
     float *to = dt_view_f32(sums);
 
-    assert(N > 0 && sums.count == C && x.count == N * C);
+    assert(sums.count == C && x.count == N * C);
+    if (N == 0) {
+        zero_unless(accumulate, stream, sums);
+        return;
+    }
     assert(weights.count > (N - 1) * stride && weights.dtype == x.dtype);
     with_type(x.dtype, [&](auto zero) {
         typedef decltype(zero) X;

@@ -398,7 +398,8 @@ extern "C" void dt_cuda_linear_cross_entropy(
     h.dx = dx;
     h.dw = dw;
     h.accumulate = accumulate;
-    dt_cuda_head_begin(&h, workspace);
+    if (!dt_cuda_head_begin(&h, workspace))
+        return;
     for (size_t first = 0; first < N; first += h.rows) {
         const size_t rows = N - first < h.rows ? N - first : h.rows;
         dt_cuda_head_forward(&h, first, rows);

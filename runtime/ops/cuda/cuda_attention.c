@@ -164,6 +164,8 @@ void dt_cuda_attention_forward(struct dt_stream *stream, struct dt_view out,
 {
     const char *why;
 
+    if (qkv.count == 0)
+        return;
     if (mostly_masked(attention) &&
         dt_cuda_attention_mma_forward(stream, out, lse, qkv, attention))
         return;
@@ -186,6 +188,8 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
 {
     const char *why;
 
+    if (qkv.count == 0)
+        return;
     if (mostly_masked(attention) &&
         dt_cuda_attention_mma_backward(stream, dqkv, dout, out, lse, qkv,
                                        workspace, attention))
@@ -209,7 +213,7 @@ size_t dt_cuda_attention_workspace(enum dt_dtype type,
     size_t math = dt_workspace_attention(attention), fused = 0;
     const char *why;
 
-    if (mostly_masked(attention))
+    if (mostly_masked(attention) || attention->B * attention->T == 0)
         return math;
     why = cudnn.open
               ? dt_cuda_attention_cudnn_workspace(type, attention, &fused)

@@ -33,12 +33,12 @@ static void pad_weights(const struct dt_cuda_head *h, struct dt_view to)
                   "cudaMemsetAsync of the head");
 }
 
-void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
+bool dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
 {
     const enum dt_dtype type = h->x.dtype;
     const size_t copy =
         dt_workspace_head_copy(type, h->C, h->V) / sizeof(float);
-    assert(h->N > 0 && h->x.count == h->N * h->C);
+    assert(h->x.count == h->N * h->C);
     assert(h->w.count == h->V * h->C && h->w.dtype == type);
     assert(h->dx.count == 0 ||
            (h->dx.count == h->x.count && h->dx.dtype == type));
@@ -48,6 +48,11 @@ void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
     assert(workspace.count >= dt_workspace_head(type, 1, h->C, h->V, false));
     assert((uintptr_t)dt_view_data(workspace) % 16 == 0);
 
+    if (h->N == 0) {
+        if (!h->accumulate)
+            dt_cuda_zero(h->stream, h->dw);
+        return false;
+    }
     h->columns = dt_workspace_head_columns(h->V);
     h->rows = dt_workspace_head_rows(type, h->precision, h->N, h->C, h->V,
                                      workspace.count);
@@ -59,6 +64,7 @@ void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace)
         h->padded = view_as(dt_view_slice(workspace, 0, copy), type);
         pad_weights(h, h->padded);
     }
+    return true;
 }
 
 void dt_cuda_head_forward(const struct dt_cuda_head *h, size_t first,

@@ -36,9 +36,10 @@ struct dt_cuda_head {
 
 /* Divides the workspace and queues a copy of w, if it needs one. With that of
  * dt_workspace_head, N rows of type X take as long as they must. With less,
- * chunks are smaller; enough for any N is that of one row.
+ * chunks are smaller; enough for any N is that of one row. False: there are no
+ * rows, and dw, if it is not absent, is complete.
  */
-void dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace);
+bool dt_cuda_head_begin(struct dt_cuda_head *h, struct dt_view workspace);
 
 /* Queues logits = x w^T of `rows` rows from `first` on. */
 void dt_cuda_head_forward(const struct dt_cuda_head *h, size_t first,

@@ -23,10 +23,14 @@ static struct dt_view low_of(const struct dt_low_rank *pair, size_t N)
     return low;
 }
 
-/* The columns of `pair` in rows of `width`; the last one ends with the row. */
+/* The columns of `pair` in rows of `width`; the last one ends with the row. No
+ * rows have none.
+ */
 static struct dt_view columns_of(struct dt_view wide,
                                  const struct dt_low_rank *pair, size_t N)
 {
+    if (N == 0)
+        return dt_view_slice(wide, 0, 0);
     return dt_view_slice(wide, pair->first, (N - 1) * pair->width + pair->OC);
 }
 
@@ -47,7 +51,7 @@ static void check_pair(const struct dt_low_rank *pair, struct dt_view x,
                        struct dt_view wide, size_t N)
 {
     (void)pair, (void)x, (void)wide, (void)N;
-    assert(N > 0 && x.count == N * pair->C && wide.count == N * pair->width);
+    assert(x.count == N * pair->C && wide.count == N * pair->width);
     assert(pair->a.count == pair->R * pair->C && pair->a.dtype == x.dtype);
     assert(pair->b.count == pair->OC * pair->R && pair->b.dtype == x.dtype);
     assert(wide.dtype == x.dtype && pair->first + pair->OC <= pair->width);
@@ -89,13 +93,15 @@ void dt_cuda_low_rank_forward(struct dt_stream *stream, struct dt_view out,
     };
 
     check_pair(pair, x, out, N);
-    if (pair->scale == 0.0f)
+    if (pair->scale == 0.0f || N == 0)
         return;
     reduce_input(stream, low, drop_input(stream, x, pair, N), pair, N);
     dt_cuda_matmul(stream, &mm);
 }
 
-/* Of a pair that counts for nothing: struct dt_cuda_matmul has no scale 0. */
+/* Of a pair that counts for nothing, as struct dt_cuda_matmul has no scale 0,
+ * or of no rows.
+ */
 static void zero_sums(struct dt_stream *stream, struct dt_view da,
                       struct dt_view db, bool accumulate)
 {
@@ -173,7 +179,7 @@ void dt_cuda_low_rank_backward(struct dt_stream *stream, struct dt_view dx,
 
     check_pair(pair, x, dout, N);
     assert(dx.count == 0 || (dx.count == x.count && dx.dtype == x.dtype));
-    if (pair->scale == 0.0f) {
+    if (pair->scale == 0.0f || N == 0) {
         zero_sums(stream, da, db, accumulate);
         return;
     }

@@ -310,7 +310,7 @@ static void check_operands(const struct dt_stream *stream,
     (void)stream;
     (void)mm;
     assert(stream->workspace_bytes >= DT_CUDA_WORKSPACE);
-    assert(mm->K > 0 && mm->a.dtype == mm->b.dtype);
+    assert(mm->a.dtype == mm->b.dtype);
     assert(mm->d.dtype == mm->a.dtype || mm->d.dtype == DT_F32);
     assert(mm->c.count == 0 ||
            (mm->c.dtype == mm->d.dtype && !mm->accumulate && mm->ldd == 0 &&
@@ -324,6 +324,20 @@ static void check_operands(const struct dt_stream *stream,
             (mm->ldd == 0 || mm->ldd == mm->N)));
 }
 
+/* Products of no terms: gradients of a layer that has no rows, and the sums
+ * beside them.
+ */
+static void multiply_nothing(struct dt_stream *stream,
+                             const struct dt_cuda_matmul *mm)
+{
+    assert(mm->c.count == 0 && mm->ldd == 0);
+    assert(mm->epilogue == DT_EPILOGUE_NONE || is_sum(mm->epilogue));
+    if (mm->accumulate)
+        return;
+    dt_cuda_zero(stream, mm->d);
+    dt_cuda_zero(stream, mm->bias);
+}
+
 void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
 {
     struct dt_buffer half = {(char *)stream->workspace + DT_MATMUL_WORKSPACE,
@@ -335,6 +349,10 @@ void dt_cuda_matmul(struct dt_stream *stream, const struct dt_cuda_matmul *mm)
     check_operands(stream, mm);
     if (mm->M == 0 || mm->N == 0)
         return;
+    if (mm->K == 0) {
+        multiply_nothing(stream, mm);
+        return;
+    }
     prepared.bias = prepare_bias(stream, mm, &half);
     plan = plan_of(&prepared);
     if (!plan || plan->state == DT_MATMUL_IMPOSSIBLE)

@@ -250,7 +250,8 @@ extern "C" void dt_cuda_linear_logprob_forward(
     assert(out->logp.count == N && out->lse.count == N);
     assert(targets.count == N && rule->temperature > 0.0f);
 
-    dt_cuda_head_begin(&h, workspace);
+    if (!dt_cuda_head_begin(&h, workspace))
+        return;
     for (size_t first = 0; first < N; first += h.rows) {
         const size_t rows = N - first < h.rows ? N - first : h.rows;
         Forward f = {};
@@ -287,7 +288,8 @@ extern "C" void dt_cuda_linear_logprob_backward(
     h.dx = dx;
     h.dw = dw;
     h.accumulate = accumulate;
-    dt_cuda_head_begin(&h, workspace);
+    if (!dt_cuda_head_begin(&h, workspace))
+        return;
     for (size_t first = 0; first < N; first += h.rows) {
         const size_t rows = N - first < h.rows ? N - first : h.rows;
         Backward b = {};

@@ -224,7 +224,7 @@ static Norm<X> norm_of(const struct operands *o, struct dt_norm_rule rule,
 
     assert(o->out.count == N * C && o->x.count == N * C);
     assert(o->w.count == C && o->rstd.count == N && N <= INT32_MAX);
-    assert((o->b.count == 0) == (o->mean.count == 0));
+    assert(N == 0 || (o->b.count == 0) == (o->mean.count == 0));
     a.sum = data_of<X>(o->sum);
     a.out = data_of<X>(o->out);
     a.mean = data_of<float>(o->mean);
@@ -624,9 +624,10 @@ extern "C" void dt_cuda_norm_backward(struct dt_stream *stream,
     const Sums all = {
         {data_of<float>(dw), data_of<float>(db), data_of<float>(sums)},
         {accumulate, accumulate, false}};
-    const int kind = mean.count == 0   ? RMS
-                     : sums.count == 0 ? LAYER
-                                       : LAYER_AND_DX;
+    /* no rows have no mean either */
+    const int kind = mean.count == 0 && db.count == 0 ? RMS
+                     : sums.count == 0                ? LAYER
+                                                      : LAYER_AND_DX;
     size_t parts = 0;
 
     assert(dx.count == N * C && dout.count == N * C && x.count == N * C);
