@@ -97,7 +97,7 @@ static void print_head(const struct rank *rank, FILE *out)
             "# passes of %s, %zu channels, %zu x %zu tokens, %s\n",
             date, dt_launch_host(rank->launch, 0), local, size,
             omp_get_max_threads(), rank->exec.device->describe(),
-            dt_model_family_name(config->family), config->n_embd, rank->B,
+            dt_model_type(config), config->n_embd, rank->B,
             rank->T, dt_cmd_dtype_name(rank->compute));
 }
 

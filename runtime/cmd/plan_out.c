@@ -45,7 +45,7 @@ static void print_head(const struct dt_candidates *c, const char *file,
             "%s: %s, %zu parameters\n"
             "%zu node%s x %zu rank%s %s; %zu rows of %zu tokens x %zu "
             "micro-batch%s a rank: %zu tokens a step\n",
-            file, dt_model_family_name(spec->learner.config.family),
+            file, dt_model_type(&spec->learner.config),
             dt_learner_model_layout(&spec->learner)->param_total, nodes,
             dt_str_plural(nodes), ranks, dt_str_plural(ranks),
             c->size.gpu ? "with a GPU each" : "on CPUs", shape.rows, shape.T,
@@ -430,7 +430,7 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
     dt_ballot_text(spec, &c->ballot, strategy);
     json_t *all = json_pack(
         "{ss ss so si si ss so so so so so ss ss? so so}", "file", file,
-        "model", dt_model_family_name(spec->learner.config.family),
+        "model", dt_model_type(&spec->learner.config),
         "parameters",
         number_of(dt_learner_model_layout(&spec->learner)->param_total),
         "nodes", c->size.nodes, "ranks_per_node", c->size.ranks, "device",

@@ -275,6 +275,7 @@ static int measure_passes(const struct dt_measure *measure,
                     .save_activations = !measure->exec->device->is_host},
     };
     b.config.text = NULL;
+    b.config.vision = NULL; /* rates are of its language model */
     if (b.config.n_layer > MOST_BLOCKS)
         b.config.n_layer = MOST_BLOCKS;
     if (b.config.vocab_size > MOST_VOCABULARY)

@@ -24,16 +24,15 @@ static bool field_computes(const struct dt_field *field)
     return true;
 }
 
-/* A property that is none of the fields, as a number, and in words if it has
- * some.
- */
+/* A property as a number, and in words if it has some. */
 struct trait {
-    const char *key;
+    const char *prefix, *key; /* prefix NULL: none */
     double value;
     const char *word;
+    enum dt_field_type type;
 };
 
-enum { TRAITS = 11 };
+enum { TRAITS = 11, VISION_TRAITS = 14 };
 
 /* A list as a number. */
 static double digest(const void *list, size_t bytes)
@@ -47,50 +46,101 @@ static void list_traits(const struct dt_model_config *c,
     static const char *const heads[] = {"a head over tokens", "a score"};
     const bool factors = c->rope_scaling == DT_ROPE_LONGROPE;
     const struct trait all[TRAITS] = {
-        {"model_type", digest(c->family->type, strlen(c->family->type)),
-         c->family->type},
-        {"architectures", c->scores, heads[c->scores]},
-        {c->family->activation, c->gate, dt_activation_name(c->gate)},
-        {"rope_scaling.rope_type", c->rope_scaling,
-         dt_rope_scaling_name(c->rope_scaling)},
-        {"rope_scaling.short_factor",
-         factors ? digest(c->rope_short, sizeof(c->rope_short)) : 0, "a list"},
-        {"rope_scaling.long_factor",
-         factors ? digest(c->rope_long, sizeof(c->rope_long)) : 0, "a list"},
-        {"rope_local_base_freq", c->rope_local_theta, NULL},
-        {"partial_rotary_factor", c->rotary_factor, NULL},
-        {"sliding_window", (double)c->window, NULL},
-        {"layer_types", c->window > 0 ? digest(&c->full, sizeof(c->full)) : 0,
-         "a list"},
-        {"no_rope_layers", digest(&c->unrotated, sizeof(c->unrotated)),
-         "a list"},
+        {NULL, "model_type", digest(c->family->type, strlen(c->family->type)),
+         c->family->type, DT_FIELD_REAL},
+        {NULL, "architectures", c->scores, heads[c->scores], DT_FIELD_REAL},
+        {NULL, c->family->activation, c->gate, dt_activation_name(c->gate),
+         DT_FIELD_REAL},
+        {NULL, "rope_scaling.rope_type", c->rope_scaling,
+         dt_rope_scaling_name(c->rope_scaling), DT_FIELD_REAL},
+        {NULL, "rope_scaling.short_factor",
+         factors ? digest(c->rope_short, sizeof(c->rope_short)) : 0, "a list",
+         DT_FIELD_REAL},
+        {NULL, "rope_scaling.long_factor",
+         factors ? digest(c->rope_long, sizeof(c->rope_long)) : 0, "a list",
+         DT_FIELD_REAL},
+        {NULL, "rope_local_base_freq", c->rope_local_theta, NULL,
+         DT_FIELD_REAL},
+        {NULL, "partial_rotary_factor", c->rotary_factor, NULL, DT_FIELD_REAL},
+        {NULL, "sliding_window", (double)c->window, NULL, DT_FIELD_COUNT},
+        {NULL, "layer_types",
+         c->window > 0 ? digest(&c->full, sizeof(c->full)) : 0, "a list",
+         DT_FIELD_REAL},
+        {NULL, "no_rope_layers", digest(&c->unrotated, sizeof(c->unrotated)),
+         "a list", DT_FIELD_REAL},
     };
     memcpy(traits, all, sizeof(all));
 }
 
-static void print_value(char text[32], double value, enum dt_field_type type)
+/* Those of a model with a tower that are neither of its language model nor of
+ * the tower's blocks.
+ */
+static void list_vision_traits(const struct dt_model_config *c,
+                               struct trait traits[VISION_TRAITS])
 {
-    if (type == DT_FIELD_FLAG)
-        snprintf(text, 32, "%s", value != 0 ? "true" : "false");
-    else
-        snprintf(text, 32, "%.10g", value);
+    static const char *const strategies[] = {"full", "default"};
+    static const char of_tower[] = "vision_config.";
+    const struct dt_vision_config *v = c->vision;
+    const char *type = v->family->type;
+    const bool drops = v->patch_dropped || (v->class_first && !v->class_kept);
+    const struct trait all[VISION_TRAITS] = {
+        {NULL, "model_type", digest(type, strlen(type)), type, DT_FIELD_REAL},
+        {of_tower, "model_type",
+         digest(v->tower.family->type, strlen(v->tower.family->type)),
+         v->tower.family->type, DT_FIELD_REAL},
+        {of_tower, "patch_size", (double)v->patch, NULL, DT_FIELD_COUNT},
+        {of_tower, "temporal_patch_size", (double)v->frames, NULL,
+         DT_FIELD_COUNT},
+        {of_tower, "image_size", (double)(v->grid * v->patch), NULL,
+         DT_FIELD_COUNT},
+        {of_tower, "window_size", (double)(v->window * v->merge * v->patch),
+         NULL, DT_FIELD_COUNT},
+        {of_tower, "intermediate_size", (double)v->tower.n_inner, NULL,
+         DT_FIELD_COUNT}, /* of Qwen2-VL, mlp_ratio */
+        {of_tower, "fullatt_block_indexes",
+         digest(&v->tower.full, sizeof(v->tower.full)), "a list",
+         DT_FIELD_REAL},
+        {NULL, "vision_feature_layer", digest(v->taps, sizeof(v->taps)),
+         "a list", DT_FIELD_REAL},
+        {NULL, "vision_feature_select_strategy", drops, strategies[drops],
+         DT_FIELD_REAL},
+        {NULL, v->family->merge_key, (double)v->merge, NULL, DT_FIELD_COUNT},
+        {NULL, "projector_hidden_act", v->activation,
+         dt_activation_name(v->activation), DT_FIELD_REAL},
+        {NULL, "multimodal_projector_bias", v->projector_bias, NULL,
+         DT_FIELD_FLAG},
+        {NULL, "mrope_section",
+         digest(c->rope_section, sizeof(c->rope_section)), "a list",
+         DT_FIELD_REAL},
+    };
+    memcpy(traits, all, sizeof(all));
 }
 
 static void print_trait(char text[32], const struct trait *trait)
 {
     if (trait->word)
         snprintf(text, 32, "%s", trait->word);
+    else if (trait->type == DT_FIELD_FLAG)
+        snprintf(text, 32, "%s", trait->value != 0 ? "true" : "false");
     else
-        print_value(text, trait->value, DT_FIELD_REAL);
+        snprintf(text, 32, "%.10g", trait->value);
 }
 
-/* The index of the first trait that differs, or TRAITS. */
-static size_t find_trait(const struct trait *was, const struct trait *is)
+/* The index of the first trait that differs, or `count`. */
+static size_t find_trait(const struct trait *was, const struct trait *is,
+                         size_t count)
 {
     size_t i = 0;
-    while (i < TRAITS && was[i].value == is[i].value)
+    while (i < count && was[i].value == is[i].value)
         i++;
     return i;
+}
+
+static struct trait field_trait(const struct dt_field *field,
+                                const struct dt_model_config *config)
+{
+    return (struct trait){field->scalings ? "rope_scaling." : NULL, field->key,
+                          dt_field_get(config, field), NULL, field->type};
 }
 
 /* Does the field differ between two models that have it? */
@@ -134,50 +184,92 @@ static const struct dt_field *find_field(const struct dt_model_config *was,
     return NULL;
 }
 
+/* The first difference of models, or of towers. */
+static bool find_in_model(const struct dt_model_config *was,
+                          const struct dt_model_config *is,
+                          struct trait pair[2])
+{
+    struct trait before[TRAITS], now[TRAITS];
+    list_traits(was, before);
+    list_traits(is, now);
+    const size_t i = find_trait(before, now, TRAITS);
+    const struct dt_field *field = i < TRAITS ? NULL : find_field(was, is);
+    if (i == TRAITS && !field)
+        return false;
+    pair[0] = field ? field_trait(field, was) : before[i];
+    pair[1] = field ? field_trait(field, is) : now[i];
+    return true;
+}
+
+static bool find_in_vision(const struct dt_model_config *was,
+                           const struct dt_model_config *is,
+                           struct trait pair[2])
+{
+    struct trait before[VISION_TRAITS], now[VISION_TRAITS];
+    list_vision_traits(was, before);
+    list_vision_traits(is, now);
+    const size_t i = find_trait(before, now, VISION_TRAITS);
+    if (i < VISION_TRAITS) {
+        pair[0] = before[i];
+        pair[1] = now[i];
+        return true;
+    }
+    if (!find_in_model(&was->vision->tower, &is->vision->tower, pair))
+        return false;
+    pair[0].prefix = pair[1].prefix = "vision_config.";
+    return true;
+}
+
+static bool find_difference(const struct dt_model_config *was,
+                            const struct dt_model_config *is,
+                            struct trait pair[2])
+{
+    static const char *const words[] = {"nothing", "an object"};
+    const bool before = was->vision, now = is->vision;
+    pair[0] = (struct trait){NULL, "vision_config", before, words[before],
+                             DT_FIELD_REAL};
+    pair[1] =
+        (struct trait){NULL, "vision_config", now, words[now], DT_FIELD_REAL};
+    return before != now || find_in_model(was, is, pair) ||
+           (before && find_in_vision(was, is, pair));
+}
+
 const char *dt_model_config_differ(const struct dt_model_config *a,
                                    const struct dt_model_config *b)
 {
-    struct trait was[TRAITS], is[TRAITS];
-    list_traits(a, was);
-    list_traits(b, is);
-    const size_t i = find_trait(was, is);
-    const struct dt_field *field = i < TRAITS ? NULL : find_field(a, b);
-    return i < TRAITS ? was[i].key : field ? field->key : NULL;
+    struct trait pair[2];
+    return find_difference(a, b, pair) ? pair[0].key : NULL;
 }
 
 bool dt_model_config_change(const struct dt_model_config *was,
                             const struct dt_model_config *is,
                             struct dt_model_change *change)
 {
-    struct trait before[TRAITS], now[TRAITS];
-    list_traits(was, before);
-    list_traits(is, now);
-    const size_t i = find_trait(before, now);
-    const struct dt_field *field = i < TRAITS ? NULL : find_field(was, is);
-    if (i == TRAITS && !field)
+    struct trait pair[2];
+    if (!find_difference(was, is, pair))
         return false;
-    if (field) {
-        snprintf(change->key, sizeof(change->key), "%s%s",
-                 field->scalings ? "rope_scaling." : "", field->key);
-        print_value(change->was, dt_field_get(was, field), field->type);
-        print_value(change->is, dt_field_get(is, field), field->type);
-        return true;
-    }
-    snprintf(change->key, sizeof(change->key), "%s", now[i].key);
-    print_trait(change->was, &before[i]);
-    print_trait(change->is, &now[i]);
+    snprintf(change->key, sizeof(change->key), "%s%s",
+             pair[1].prefix ? pair[1].prefix : "", pair[1].key);
+    print_trait(change->was, &pair[0]);
+    print_trait(change->is, &pair[1]);
     if (!strcmp(change->was, change->is))
         snprintf(change->is, sizeof(change->is), "another one");
     return true;
 }
 
-uint64_t dt_model_config_hash(const struct dt_model_config *config)
+static uint64_t hash_traits(const struct trait *traits, size_t count,
+                            uint64_t hash)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = XXH3_64bits_withSeed(&traits[i].value, sizeof(double), hash);
+    return hash;
+}
+
+static uint64_t hash_model(const struct dt_model_config *config, uint64_t hash)
 {
     struct trait traits[TRAITS];
-    uint64_t hash = 0;
     list_traits(config, traits);
-    for (size_t i = 0; i < TRAITS; i++)
-        hash = XXH3_64bits_withSeed(&traits[i].value, sizeof(double), hash);
+    hash = hash_traits(traits, TRAITS, hash);
     for (const struct dt_field *field = config->family->fields; field->key;
          field++) {
         double value = dt_field_get(config, field);
@@ -185,4 +277,15 @@ uint64_t dt_model_config_hash(const struct dt_model_config *config)
             hash = XXH3_64bits_withSeed(&value, sizeof(value), hash);
     }
     return hash;
+}
+
+uint64_t dt_model_config_hash(const struct dt_model_config *config)
+{
+    struct trait traits[VISION_TRAITS];
+    const uint64_t hash = hash_model(config, 0);
+    if (!config->vision)
+        return hash;
+    list_vision_traits(config, traits);
+    return hash_model(&config->vision->tower,
+                      hash_traits(traits, VISION_TRAITS, hash));
 }

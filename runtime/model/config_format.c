@@ -143,7 +143,9 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
 static const char *architecture_of(const struct dt_model_config *config)
 {
     const struct dt_family *family = config->family;
-    return config->scores ? family->scores : family->causal;
+    return config->scores   ? family->scores
+           : config->vision ? config->vision->family->causal
+                            : family->causal;
 }
 
 /* A classifier with one label, as transformers writes it. By the id of padding
@@ -193,25 +195,62 @@ void dt_model_config_grow(struct dt_model_config *config, size_t vocab_size)
     config->vocab_size = vocab_size;
 }
 
+/* Sets the key, or with `there` only a key that is there. -1: out of memory. */
+static int set_key(json_t *object, const char *key, bool there, json_t *value)
+{
+    if (!there || json_object_get(object, key))
+        return json_object_set_new(object, key, value);
+    json_decref(value);
+    return 0;
+}
+
+/* The object of the language model: a part of the file, or the file. */
+static json_t *language_of(json_t *root)
+{
+    json_t *part = json_object_get(root, "text_config");
+    return json_is_object(part) ? part : root;
+}
+
+/* transformers 5 writes `dtype` and rope_parameters, 4 neither. Parts of a file
+ * may have their own.
+ */
+static int set_dtype(json_t *root, enum dt_dtype dtype)
+{
+    static const char *const parts[] = {"text_config", "vision_config"};
+    static const char *const keys[] = {"torch_dtype", "dtype"};
+    const bool new = json_object_get(root, "dtype") ||
+                     json_object_get(language_of(root), "rope_parameters");
+    int result =
+        json_object_set_new(root, keys[new], json_string(dtype_name(dtype)));
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < 2; k++)
+            result |= set_key(json_object_get(root, parts[i]), keys[k], true,
+                              json_string(dtype_name(dtype)));
+    return result;
+}
+
+/* It has grown, or had its default. Releases of transformers wrote it twice. */
+static int set_vocab_size(json_t *root, size_t vocab_size)
+{
+    json_t *own = language_of(root);
+    const json_int_t V = (json_int_t)vocab_size;
+    if (json_integer_value(json_object_get(own, "vocab_size")) == V)
+        return 0;
+    return set_key(root, "vocab_size", true, json_integer(V)) |
+           set_key(own, "vocab_size", false, json_integer(V));
+}
+
 char *dt_model_config_format(const struct dt_model_config *config,
                              enum dt_dtype dtype, struct dt_error *err)
 {
     json_t *root = config->text
                        ? dt_json_parse("config.json", config->text, NULL)
                        : build_config(config);
-    /* transformers 5 writes both of these keys, 4 neither */
-    bool new = json_object_get(root, "dtype") ||
-               json_object_get(root, "rope_parameters");
-    bool ok = !json_object_set_new(root, new ? "dtype" : "torch_dtype",
-                                   json_string(dtype_name(dtype)));
-    if (json_object_get(root,
-                        "architectures")) /* a base model's have no head */
-        ok &= !json_object_set_new(root, "architectures",
-                                   json_pack("[s]", architecture_of(config)));
-    if (json_integer_value(json_object_get(root, "vocab_size")) !=
-        (json_int_t)config->vocab_size) /* it has grown, or had its default */
-        ok &= !json_object_set_new(
-            root, "vocab_size", json_integer((json_int_t)config->vocab_size));
+    bool ok = set_dtype(root, dtype) == 0;
+    /* a base model's have no head */
+    ok &= !set_key(root, "architectures", true,
+                   json_pack("[s]", architecture_of(config)));
+    ok &= !set_vocab_size(root, config->vocab_size);
     if (config->scores)
         ok &= !add_scores(root, config);
     char *text = ok ? dump_json(root) : NULL;

@@ -14,9 +14,9 @@
 #include "model/families.inc"
 #include "model/vision.inc"
 
-const char *dt_model_family_name(const struct dt_family *family)
+const char *dt_model_type(const struct dt_model_config *config)
 {
-    return family->type;
+    return config->vision ? config->vision->family->type : config->family->type;
 }
 
 const char *dt_model_type(const struct dt_model_config *config)
@@ -63,13 +63,13 @@ const char *dt_model_config_key(const struct dt_model_config *config,
 int dt_model_check_scores(const struct dt_model_config *config,
                           struct dt_error *err)
 {
-    if (config->family->scores)
+    if (config->family->scores && !config->vision)
         return 0;
     return dt_error_set(err, EX_CONFIG,
                         "transformers has no sequence classifiers of the "
                         "family %s, and so there is no way to save a model "
                         "with scores: choose one of another family",
-                        config->family->type);
+                        dt_model_type(config));
 }
 
 size_t dt_model_rotary(const struct dt_model_config *config)

@@ -220,6 +220,7 @@ struct dt_vision_family {
     const char *const memory[DT_NAMES];   /* in the program: transformers 5 */
     const struct dt_param_row *projector; /* its parameters; a row without a
                                              name ends them */
+    const char *merge_key; /* the key of how many patches become one feature */
     bool ties_root; /* tie_word_embeddings of text_config does not count */
     size_t token;   /* image_token_id, or ... */
     const char *token_index; /* ... an older key for it, or NULL */

@@ -219,8 +219,8 @@ static inline size_t dt_model_room(const struct dt_model_config *config)
                : config->n_positions;
 }
 
-/* "gpt2", "llama", ...: model_type in config.json */
-const char *dt_model_family_name(const struct dt_family *family);
+/* "gpt2", "llava", ...: model_type in config.json */
+const char *dt_model_type(const struct dt_model_config *config);
 
 /* The same of the whole model: with a tower that of both. */
 const char *dt_model_type(const struct dt_model_config *config);

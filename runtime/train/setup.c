@@ -179,7 +179,7 @@ static void print_banner(struct dt_run *run)
     const size_t taken = spec->B * (size_t)spec->world * spec->A;
     dt_report_note(run->report,
                    "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
-                   spec->conf.run.name, dt_model_family_name(config->family),
+                   spec->conf.run.name, dt_model_type(config),
                    config->n_layer, config->n_embd,
                    dt_learner_model_layout(&spec->learner)->param_total,
                    spec->exec.device->describe());

@@ -13,7 +13,7 @@ asked() {
     grep -rnE --include='*.[ch]' --exclude-dir=families --exclude-dir=vision \
         -e '(^|[^a-z_])family *[!=]= ' -e '[!=]= *([a-z_]+(->|\.))*family\>' \
         -e 'switch \(.*family\)' -e '\<dt_family_[a-z0-9]+' \
-        -e 'cmp\(.*(family_name\(|family->type)' "$1" | grep -v AF_
+        -e 'cmp\(.*(dt_model_type\(|family->type)' "$1" | grep -v AF_
 }
 
 cat >"$data/asks.c" <<'END'
@@ -21,7 +21,7 @@ cat >"$data/asks.c" <<'END'
     if (first != config->family)
     switch (config->family) {
     const void *llama = &dt_family_llama;
-    return !strcmp(dt_model_family_name(config->family), "llama");
+    return !strcmp(dt_model_type(config), "llama");
     return strcmp("llama", config->family->type);
     if (config->family->shifted && family == AF_INET)
     config->family = dt_model_family_find("gpt2");

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "model/family.h"
 #include "tests/parity/variant.h"
 
 /* --- what is stored --- */
@@ -99,8 +100,7 @@ void variant_fill(const struct dt_model_config *config,
                   const struct dt_param *param, float *w)
 {
     const bool shifted =
-        param->unit >= dt_model_first_unit(config) &&
-        !strncmp(dt_model_family_name(config->family), "gemma", 5);
+        param->unit >= dt_model_first_unit(config) && config->family->shifted;
     const bool matrix = param->ndim > 1;
     const bool scales = !matrix && !shifted && !strstr(param->name, "bias");
     variant_hashes(w, param->count, param->name, matrix ? 0.375f : 0.25f);

@@ -127,8 +127,8 @@ static void idefics_parse(struct dt_vision_config *vision,
     (void)text;
     (void)tower;
     vision->merge = 2;
-    dt_config_parse_size(root, "", "scale_factor", 64, &vision->merge,
-                         problems);
+    dt_config_parse_size(root, "", vision->family->merge_key, 64,
+                         &vision->merge, problems);
     if (vision->grid % vision->merge != 0)
         dt_error_add(problems, EX_DATAERR,
                      "scale_factor: %zu does not divide the %zu patches of a "
@@ -153,8 +153,8 @@ static void idefics_parse(struct dt_vision_config *vision,
 
 #define DT_IDEFICS                                                             \
     DT_IDEFICS_NAMES, .projector = idefics_projector, .ties_root = true,       \
-                      .token = 128257, .place = idefics_place,                 \
-                      .parse = idefics_parse
+                      .merge_key = "scale_factor", .token = 128257,            \
+                      .place = idefics_place, .parse = idefics_parse
 
 /* --- Qwen2-VL and 2.5: pictures of any size, in frames --- */
 
@@ -214,6 +214,7 @@ static void qwen_parse(struct dt_vision_config *vision,
 }
 
 #define DT_QWEN_NAMES                                                          \
+    .merge_key = "vision_config.spatial_merge_size",                           \
     .names =                                                                   \
         {                                                                      \
             [DT_NAMES_VISION] = {"visual.", "model.visual."},                  \

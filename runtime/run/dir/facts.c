@@ -373,7 +373,7 @@ static json_t *model_json(const struct dt_run *run)
     return json_pack(
         "{s:I, s:s, s:I, s:I}", "parameters",
         (json_int_t)dt_learner_model_layout(&run->spec.learner)->param_total,
-        "family", dt_model_family_name(config->family), "layers",
+        "family", dt_model_type(config), "layers",
         (json_int_t)config->n_layer, "width", (json_int_t)config->n_embd);
 }
 

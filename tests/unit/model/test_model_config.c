@@ -54,7 +54,7 @@ static void a_published_gpt2_configuration_is_read(void **state)
     struct dt_error err;
     (void)state;
     parse(&c, hub_file);
-    assert_string_equal(dt_model_family_name(c.family), "gpt2");
+    assert_string_equal(dt_model_type(&c), "gpt2");
     assert_int_equal(c.vocab_size, 50257);
     assert_int_equal(c.n_positions, 1024);
     assert_int_equal(c.n_embd, 768);
@@ -83,7 +83,7 @@ static void a_published_llama_configuration_is_read(void **state)
     struct dt_error err;
     (void)state;
     parse(&c, llama_file);
-    assert_string_equal(dt_model_family_name(c.family), "llama");
+    assert_string_equal(dt_model_type(&c), "llama");
     assert_int_equal(c.n_positions, 131072);
     assert_int_equal(c.n_embd, 2048);
     assert_int_equal(c.n_layer, 16);
