@@ -100,7 +100,8 @@ static bool parse_text(struct dt_model_config *config,
     }
     config->family = family->text;
     if (!config->family && !own)
-        dt_config_unexpected(problems, "", "text_config", "an object", NULL);
+        dt_config_unexpected(problems, "", "text_config", "an object",
+                             json_object_get(root, "text_config"));
     else if (config->family || find_text(config, object, &inside))
         dt_config_parse_model(config, object, true, &inside);
     if (own)
@@ -142,29 +143,33 @@ static const struct dt_tower_traits *find_tower(
     return NULL;
 }
 
+/* Refuses any other number than `only`. */
+static void check_number(const json_t *object, const char *key, size_t only,
+                         struct dt_error *problems)
+{
+    const json_t *value = dt_config_value(object, key);
+    char what[32];
+    snprintf(what, sizeof(what), "%zu", only);
+    if (value && json_integer_value(value) != (json_int_t)only)
+        dt_config_unexpected(problems, "", key, what, value);
+}
+
 /* Patches, and where there are as many of each picture, their positions. */
 static void parse_patches(struct dt_vision_config *vision,
                           const struct dt_tower_traits *tower,
                           const json_t *object, struct dt_error *problems)
 {
-    size_t colors = 3, image = tower->image, frames = tower->frames;
+    size_t image = tower->image;
     vision->patch = tower->patch;
-    dt_config_parse_size(object, "", tower->channels, 3, &colors, problems);
+    check_number(object, tower->channels, 3, problems);
     dt_config_parse_size(object, "", "patch_size", 256, &vision->patch,
                          problems);
-    if (colors < 3)
-        dt_config_unexpected(problems, "", tower->channels, "3",
-                             json_object_get(object, tower->channels));
     if (image > 0)
         dt_config_parse_size(object, "", "image_size", 1 << 14, &image,
                              problems);
-    if (frames > 0)
-        dt_config_parse_size(object, "", "temporal_patch_size", frames, &frames,
-                             problems);
-    if (frames < tower->frames)
-        dt_config_unexpected(problems, "", "temporal_patch_size", "2",
-                             json_object_get(object, "temporal_patch_size"));
-    vision->frames = frames > 0 ? frames : 1;
+    if (tower->frames > 0)
+        check_number(object, "temporal_patch_size", tower->frames, problems);
+    vision->frames = tower->frames > 0 ? tower->frames : 1;
     vision->class_first = tower->class_first;
     vision->grid = image / vision->patch; /* the rest is not looked at */
     if (image > 0 && vision->grid == 0)
@@ -224,7 +229,7 @@ static void parse_vision(struct dt_vision_config *vision,
     struct dt_error inside = {0};
     if (!json_is_object(object)) {
         dt_config_unexpected(problems, "", "vision_config", "an object",
-                             object);
+                             json_object_get(root, "vision_config"));
         return;
     }
     const bool known = parse_tower(vision, object, &inside);

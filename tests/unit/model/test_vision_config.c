@@ -103,22 +103,148 @@ static void files_of_all_releases_are_read(void **state)
     json_decref(file);
 }
 
+/* The forms of published files: keys that only their classes have, or that are
+ * at the root, or that transformers ignores.
+ */
+static const char llava_file[] =
+    "{\"architectures\": [\"LlavaForConditionalGeneration\"],"
+    " \"ignore_index\": -100, \"image_token_index\": 32000,"
+    " \"model_type\": \"llava\", \"pad_token_id\": 32001,"
+    " \"projector_hidden_act\": \"gelu\", \"text_config\": {"
+    "  \"_name_or_path\": \"lmsys/vicuna-7b-v1.5\","
+    "  \"architectures\": [\"LlamaForCausalLM\"],"
+    "  \"max_position_embeddings\": 4096, \"model_type\": \"llama\","
+    "  \"rms_norm_eps\": 1e-05, \"torch_dtype\": \"float16\","
+    "  \"vocab_size\": 32064}, \"torch_dtype\": \"float16\","
+    " \"vision_config\": {\"hidden_size\": 1024, \"image_size\": 336,"
+    "  \"intermediate_size\": 4096, \"model_type\": \"clip_vision_model\","
+    "  \"num_attention_heads\": 16, \"num_hidden_layers\": 24,"
+    "  \"patch_size\": 14, \"projection_dim\": 768, \"vocab_size\": 32000},"
+    " \"vision_feature_layer\": -2,"
+    " \"vision_feature_select_strategy\": \"default\","
+    " \"vocab_size\": 32064}";
+
+static const char smolvlm_file[] =
+    "{\"architectures\": [\"Idefics3ForConditionalGeneration\"],"
+    " \"image_token_id\": 49190, \"model_type\": \"idefics3\","
+    " \"scale_factor\": 4, \"text_config\": {"
+    "  \"architectures\": [\"VLlama3ForCausalLM\"], \"head_dim\": 64,"
+    "  \"hidden_size\": 576, \"intermediate_size\": 1536,"
+    "  \"max_position_embeddings\": 8192, \"model_type\": \"llama\","
+    "  \"num_attention_heads\": 9, \"num_hidden_layers\": 30,"
+    "  \"num_key_value_heads\": 3, \"pad_token_id\": 2,"
+    "  \"pixel_shuffle_factor\": 4, \"qk_layer_norms\": false,"
+    "  \"rms_norm_eps\": 1e-05, \"rope_theta\": 100000,"
+    "  \"tie_word_embeddings\": true, \"vocab_size\": 49280},"
+    " \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
+    " \"vision_config\": {\"hidden_size\": 768, \"image_size\": 512,"
+    "  \"max_image_size\": {\"longest_edge\": 512},"
+    "  \"model_type\": \"idefics3\", \"num_attention_heads\": 12,"
+    "  \"patch_size\": 16, \"size\": {\"longest_edge\": 2048},"
+    "  \"tie_word_embeddings\": false, \"use_base_siglip\": true},"
+    " \"vocab_size\": 49280}";
+
+static const char qwen_file[] =
+    "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"],"
+    " \"attention_dropout\": 0.0, \"bos_token_id\": 151643,"
+    " \"eos_token_id\": 151645, \"vision_start_token_id\": 151652,"
+    " \"vision_end_token_id\": 151653, \"vision_token_id\": 151654,"
+    " \"image_token_id\": 151655, \"video_token_id\": 151656,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048,"
+    " \"initializer_range\": 0.02, \"intermediate_size\": 11008,"
+    " \"max_position_embeddings\": 128000, \"max_window_layers\": 70,"
+    " \"model_type\": \"qwen2_5_vl\", \"num_attention_heads\": 16,"
+    " \"num_hidden_layers\": 36, \"num_key_value_heads\": 2,"
+    " \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0,"
+    " \"sliding_window\": 32768, \"tie_word_embeddings\": true,"
+    " \"torch_dtype\": \"bfloat16\", \"use_sliding_window\": false,"
+    " \"vision_config\": {\"depth\": 32, \"hidden_act\": \"silu\","
+    "  \"hidden_size\": 1280, \"intermediate_size\": 3420,"
+    "  \"num_heads\": 16, \"in_chans\": 3, \"out_hidden_size\": 2048,"
+    "  \"patch_size\": 14, \"spatial_merge_size\": 2,"
+    "  \"spatial_patch_size\": 14, \"window_size\": 112,"
+    "  \"fullatt_block_indexes\": [7, 15, 23, 31],"
+    "  \"tokens_per_second\": 2, \"temporal_patch_size\": 2},"
+    " \"rope_scaling\": {\"type\": \"mrope\","
+    "  \"mrope_section\": [16, 24, 24]}, \"vocab_size\": 151936}";
+
+static void read_file(struct dt_model_config *c, const char *json)
+{
+    struct dt_error err = {0};
+    if (dt_model_config_parse(c, json, "c", &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void published_files_are_read(void **state)
+{
+    struct dt_model_config c;
+    const struct dt_vision_config *v;
+    (void)state;
+    read_file(&c, llava_file);
+    v = c.vision;
+    assert_int_equal(c.n_embd, 4096); /* of the class, as those below */
+    assert_int_equal(c.n_layer, 32);
+    assert_int_equal(c.n_kv_head, 32);
+    assert_int_equal(c.n_inner, 11008);
+    assert_int_equal(c.vocab_size, 32064);
+    assert_int_equal(c.pad, 32001);
+    assert_int_equal(c.padding_row, -1);
+    assert_false(c.tie_word_embeddings);
+    assert_int_equal(v->grid, 24);
+    assert_int_equal(v->tower.n_positions, 577);
+    assert_int_equal(v->layers, 24);
+    assert_int_equal(v->tower.n_layer, 23);
+    assert_int_equal(v->taps[0], 23);
+    assert_int_equal(v->tower.gate, DT_QUICK_GELU);
+    assert_int_equal(dt_vision_features(v, 24, 24), 576);
+    assert_int_equal(v->token, 32000);
+    dt_model_config_fini(&c);
+
+    read_file(&c, smolvlm_file);
+    v = c.vision;
+    assert_string_equal(dt_model_type(&c), "idefics3");
+    assert_int_equal(v->tower.n_inner, 3072);
+    assert_int_equal(v->tower.n_layer, 12);
+    assert_int_equal(v->grid, 32);
+    assert_int_equal(dt_vision_features(v, 32, 32), 64);
+    assert_int_equal(dt_vision_merged(v), 768 * 16);
+    assert_false(c.tie_word_embeddings); /* the root alone says it */
+    dt_model_config_fini(&c);
+
+    read_file(&c, qwen_file);
+    v = c.vision;
+    assert_int_equal(c.n_embd, 2048);
+    assert_true(c.tie_word_embeddings);
+    assert_true(c.rope_theta == 1e6);
+    assert_int_equal(c.rope_section[0], 16);
+    assert_int_equal(c.rope_section[2], 24);
+    assert_int_equal(c.window, 0);
+    assert_int_equal(c.eos[0], 151645);
+    assert_int_equal(v->grid, 0);
+    assert_int_equal(v->window, 4);
+    assert_int_equal(v->tower.window, 64);
+    assert_true(dt_layers_have(&v->tower.full, 7));
+    assert_false(dt_layers_have(&v->tower.full, 8));
+    assert_int_equal(v->inner, 5120);
+    assert_int_equal(dt_vision_row(v), 3 * 2 * 14 * 14);
+    assert_int_equal(dt_vision_features(v, 20, 12), 60);
+    dt_model_config_fini(&c);
+}
+
 /* --- what differs --- */
 
 /* A stored configuration with one key changed: "tower.key" or "key". */
 static void parse_changed(struct dt_model_config *c, const json_t *json,
-                          const char *part, const char *key, const char *value)
+                          const char *part, const char *key, const char *value,
+                          struct dt_error *err)
 {
-    struct dt_error err = {0};
     json_t *root = json_deep_copy(json);
     json_t *object = part ? json_object_get(root, part) : root;
     assert_non_null(root);
     json_object_set_new(object, key, json_loads(value, JSON_DECODE_ANY, NULL));
     char *text = json_dumps(root, 0);
     json_decref(root);
-    dt_model_config_parse(c, text, "c", &err);
-    if (err.text[0])
-        fail_msg("%s", err.text);
+    dt_model_config_parse(c, text, "c", err);
     free(text);
 }
 
@@ -165,7 +291,10 @@ static void what_computes_differently_is_told_by_its_key(void **state)
         parse_stored(&same, json, "c");
         if (!strcmp(cases[i].key, "model_type"))
             json_object_del((json_t *)json, "architectures");
-        parse_changed(&is, json, cases[i].part, cases[i].key, cases[i].value);
+        struct dt_error err = {0};
+        parse_changed(&is, json, cases[i].part, cases[i].key, cases[i].value,
+                      &err);
+        assert_string_equal(err.text, "");
         assert_null(dt_model_config_differ(&was, &same));
         assert_int_equal(dt_model_config_hash(&was),
                          dt_model_config_hash(&same));
@@ -178,6 +307,169 @@ static void what_computes_differently_is_told_by_its_key(void **state)
         dt_model_config_fini(&same);
         dt_model_config_fini(&is);
     }
+    json_decref(file);
+}
+
+/* --- what is refused --- */
+
+#define TEXT "text_config"
+#define TOWER "vision_config"
+static const struct {
+    const char *variant, *part, *key, *value, *text;
+} refused[] = {
+    {"llava", NULL, "architectures", "[\"LlamaForCausalLM\"]",
+     "architectures: expected LlavaForConditionalGeneration, got "
+     "\"LlamaForCausalLM\""},
+    {"llava", NULL, "quantization_config", "{\"bits\": 4}",
+     "quantization_config: expected null, got {\"bits\":4}"},
+    {"llava", NULL, "projector_hidden_act", "\"relu\"",
+     "projector_hidden_act: expected silu, gelu, gelu_pytorch_tanh or "
+     "quick_gelu, got \"relu\""},
+    {"llava", NULL, "multimodal_projector_bias", "1",
+     "multimodal_projector_bias: expected true or false, got 1"},
+    {"llava", NULL, "vision_feature_select_strategy", "\"cls_patch\"",
+     "vision_feature_select_strategy: expected default or full, got "
+     "\"cls_patch\""},
+    {"llava", NULL, "vision_feature_layer", "4",
+     "vision_feature_layer: expected an integer from -4 to 3, or a list of at "
+     "most 8, got 4"},
+    {"llava", NULL, "vision_feature_layer", "[-5]",
+     "vision_feature_layer: expected an integer from -4 to 3, or a list of at "
+     "most 8, got -5"},
+    {"llava", NULL, "vision_feature_layer", "[]",
+     "vision_feature_layer: expected an integer from -4 to 3, or a list of at "
+     "most 8, got []"},
+    {"llava", NULL, "vision_feature_layer", "[1, 1, 1, 1, 1, 1, 1, 1, 2]",
+     "vision_feature_layer: expected an integer from -4 to 3, or a list of at "
+     "most 8, got 2"},
+    {"llava", NULL, "image_token_index", "-1",
+     "image_token_index: expected a token id, got -1"},
+    {"llava", NULL, "image_token_index", "\"x\"",
+     "image_token_index: expected a token id, got \"x\""},
+    {"llava", NULL, "vision_config", "null",
+     "vision_config: expected an object, got null"},
+    {"llava", NULL, "text_config", "null",
+     "text_config: expected an object, got null"},
+    {"llava", NULL, "text_config", "[]",
+     "text_config: expected an object, got []"},
+    {"llava", NULL, "tie_word_embeddings", "\"no\"",
+     "tie_word_embeddings: expected true or false, got \"no\""},
+    {"llava", TEXT, "model_type", "\"gpt2\"",
+     "text_config: model_type: expected one of gemma2, gemma3_text, granite, "
+     "llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, got \"gpt2\""},
+    {"llava", TEXT, "hidden_size", "0",
+     "text_config: hidden_size: expected an integer from 1 to 65536, got 0"},
+    {"llava", TOWER, "model_type", "\"dinov2\"",
+     "vision_config: model_type: expected one of clip_vision_model, "
+     "siglip_vision_model, got \"dinov2\""},
+    {"llava", TOWER, "attention_dropout", "0.1",
+     "vision_config: attention_dropout: expected a number from 0 to 0, got "
+     "0.1"},
+    {"llava", TOWER, "num_channels", "4",
+     "vision_config: num_channels: expected 3, got 4"},
+    {"llava", TOWER, "num_channels", "1",
+     "vision_config: num_channels: expected 3, got 1"},
+    {"llava", TOWER, "image_size", "[8, 8]",
+     "vision_config: image_size: expected an integer from 1 to 16384, got "
+     "[8,8]"},
+    {"llava", TOWER, "image_size", "1",
+     "vision_config: image_size: expected at least patch_size 2, got 1"},
+    {"llava", TOWER, "patch_size", "257",
+     "vision_config: patch_size: expected an integer from 1 to 256, got 257"},
+    {"llava", TOWER, "hidden_act", "\"relu\"",
+     "vision_config: hidden_act: expected silu, gelu, gelu_pytorch_tanh or "
+     "quick_gelu, got \"relu\""},
+    {"llava", TOWER, "num_attention_heads", "3",
+     "vision_config: hidden_size: 20 is not a multiple of num_attention_heads "
+     "3"},
+    {"llava", TOWER, "num_attention_heads", "4",
+     "vision_config: num_attention_heads: expected heads of an even size up "
+     "to 1024, got 5"},
+    {"smolvlm", NULL, "scale_factor", "4",
+     "scale_factor: 4 does not divide the 6 patches of a side "
+     "(vision_config.image_size / patch_size)"},
+    {"smolvlm", NULL, "scale_factor", "65",
+     "scale_factor: expected an integer from 1 to 64, got 65"},
+    {"qwen2_vl", TOWER, "hidden_size", "40",
+     "vision_config.hidden_size: expected 32, the hidden_size of the language "
+     "model, got 40"},
+    {"qwen2_vl", TOWER, "mlp_ratio", "65",
+     "vision_config.mlp_ratio: expected an integer from 1 to 64, got 65"},
+    {"qwen2_vl", TOWER, "temporal_patch_size", "3",
+     "vision_config: temporal_patch_size: expected 2, got 3"},
+    {"qwen2_vl", TOWER, "temporal_patch_size", "1",
+     "vision_config: temporal_patch_size: expected 2, got 1"},
+    {"qwen2_vl", TOWER, "num_heads", "20",
+     "vision_config.num_heads: expected heads of a size that divides by 4, "
+     "got 2"},
+    {"qwen2_vl", TOWER, "rope_parameters", "{\"rope_type\": \"default\"}",
+     "vision_config: rope_parameters.rope_type: expected axial, got "
+     "\"default\""},
+    {"qwen2_vl", TOWER, "spatial_merge_size", "0",
+     "vision_config.spatial_merge_size: expected an integer from 1 to 64, got "
+     "0"},
+    {"qwen2_vl", TEXT, "rope_parameters", "{\"mrope_section\": [1, 1, 1]}",
+     "text_config: rope_parameters.mrope_section: expected three integers "
+     "whose sum is 4, half a head, got [1,1,1]"},
+    {"qwen2_vl", TEXT, "rope_parameters", "{\"rope_type\": \"default\"}",
+     "text_config: rope_parameters.mrope_section: expected three integers "
+     "whose sum is 4, half a head, got nothing"},
+    {"qwen2_vl", TEXT, "rope_parameters", "{\"rope_type\": \"mrope2\"}",
+     "rope_parameters.rope_type: expected one of default, linear, llama3, "
+     "dynamic, yarn, longrope, got \"mrope2\""},
+    {"qwen2_5_vl", TOWER, "out_hidden_size", "null",
+     "vision_config.out_hidden_size: expected 32, the hidden_size of the "
+     "language model, got 3584"},
+    {"qwen2_5_vl", TOWER, "window_size", "3",
+     "vision_config.window_size: expected at least 4, the side of a feature, "
+     "got 3"},
+    {"qwen2_5_vl", TOWER, "fullatt_block_indexes", "1",
+     "vision_config.fullatt_block_indexes: expected a list of numbers of "
+     "blocks, got 1"},
+    {"qwen2_5_vl", TOWER, "fullatt_block_indexes", "[\"all\"]",
+     "vision_config.fullatt_block_indexes: expected a list of numbers of "
+     "blocks, got \"all\""},
+};
+
+static void what_no_switch_has_is_refused_by_its_key(void **state)
+{
+    json_t *file = stored_load("vision.json");
+    const json_t *variants = json_object_get(file, "variants");
+    (void)state;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        struct dt_model_config c;
+        struct dt_error err = {0};
+        parse_changed(
+            &c,
+            json_object_get(json_object_get(variants, refused[i].variant),
+                            "config"),
+            refused[i].part, refused[i].key, refused[i].value, &err);
+        if (!strstr(err.text, refused[i].text))
+            fail_msg("expected %s in %s", refused[i].text, err.text);
+        assert_int_equal(err.status, EX_DATAERR);
+        dt_model_config_fini(&c);
+    }
+    json_decref(file);
+}
+
+/* Sides of tiles on which transformers rounds some patch to another's place. */
+static void tiles_have_the_places_of_transformers(void **state)
+{
+    json_t *file = stored_load("vision.json");
+    const json_t *off = json_object_get(file, "off");
+    const struct dt_vision_family *family = dt_vision_family_find("smolvlm");
+    size_t count = 0;
+    (void)state;
+    for (size_t n = 2; n <= 128; n++) {
+        bool moved = false;
+        for (size_t i = 0; i < n; i++)
+            moved |= family->place(n, i) != i;
+        count += moved;
+        if (moved)
+            assert_int_equal(json_integer_value(json_array_get(off, count - 1)),
+                             n);
+    }
+    assert_int_equal(count, json_array_size(off));
     json_decref(file);
 }
 
@@ -277,7 +569,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts_are_what_transformers_trains),
         cmocka_unit_test(files_of_all_releases_are_read),
+        cmocka_unit_test(published_files_are_read),
         cmocka_unit_test(what_computes_differently_is_told_by_its_key),
+        cmocka_unit_test(what_no_switch_has_is_refused_by_its_key),
+        cmocka_unit_test(tiles_have_the_places_of_transformers),
         cmocka_unit_test(a_model_of_text_is_another_one),
         cmocka_unit_test(files_are_written_as_they_were_read),
     };
