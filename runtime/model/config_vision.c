@@ -112,8 +112,9 @@ static bool parse_text(struct dt_model_config *config,
         return false;
     if (own)
         take_root(config, family, root, problems);
-    config->logits_softcap = 0; /* what transformers does to logits it does in */
-    config->logits_scaling = 1; /* the class of the language model by itself */
+    /* transformers puts a plain head on the trunk of the language model */
+    config->logits_softcap = 0;
+    config->logits_scaling = 1;
     return true;
 }
 
