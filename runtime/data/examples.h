@@ -5,7 +5,9 @@
  * Each file has one cache: a header with a hash of everything that the tokens
  * depend on (the file's bytes, the tokenizer, the options), an array of
  * offsets, and the examples as example.h has them. A file is not read again if
- * its size, inode and times are those at which its cache was made.
+ * its size, inode and times are those at which its cache was made. Images are
+ * those of that time, too: their files are in the store, under names that the
+ * examples have.
  *
  * dt_kind_find tells JSON lines from text; a text file is a single example.
  */

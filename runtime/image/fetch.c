@@ -171,7 +171,8 @@ int dt_image_fetch(struct dt_image_file *file, const char *from,
     if (!root)
         return dt_error_set(err, EX_CONFIG,
                             "%s: an image by its path, and no directory is "
-                            "given that images are in",
+                            "given that images are in "
+                            "(data.image_root)",
                             shown(from, text));
     const int fd = open_path(from, root, err);
     return fd < 0 ? -1

@@ -176,8 +176,9 @@ static void nothing_is_fetched_from_the_network(void **state)
                        "paths");
     assert_int_equal(dt_image_fetch(&file, "a.jpg", NULL, &limits, &err), -1);
     assert_int_equal(err.status, EX_CONFIG);
-    assert_string_equal(err.text, "a.jpg: an image by its path, and no "
-                                  "directory is given that images are in");
+    assert_string_equal(
+        err.text, "a.jpg: an image by its path, and no "
+                  "directory is given that images are in (data.image_root)");
 }
 
 static void data_uris_are_decoded(void **state)
