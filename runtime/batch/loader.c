@@ -276,17 +276,39 @@ static int join_rows(const struct dt_loader *l, struct slot *slot,
     return 0;
 }
 
+static bool is_stopping(struct dt_loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const bool stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return stop;
+}
+
+/* Reads the images of a slot. Many large ones take seconds, so that a loader
+ * that stops waits for one alone.
+ */
+static int fill_pixels(struct dt_loader *l, struct slot *slot)
+{
+    uint8_t *to = slot->pixels;
+    for (size_t i = 0; i < slot->pictures.image_count && !is_stopping(l); i++) {
+        to = dt_pictures_read(to, &slot->pictures.images[i],
+                              dt_rows_images(l->rows), &slot->error);
+        if (!to)
+            return -1;
+    }
+    return 0;
+}
+
 /* Fills a slot with the samples of its share. -1: as dt_rows_read and
  * dt_pictures_read.
  */
-static int fill_slot(const struct dt_loader *l, struct slot *slot)
+static int fill_slot(struct dt_loader *l, struct slot *slot)
 {
     slot->row.target_count = slot->pair_count = 0;
     slot->pictures.image_count = slot->pictures.picture_count = 0;
     if ((l->opt.tokens > 0 ? join_rows : fill_rows)(l, slot, &slot->error) < 0)
         return -1;
-    return dt_pictures_read(slot->pixels, &slot->pictures,
-                            dt_rows_images(l->rows), &slot->error);
+    return fill_pixels(l, slot);
 }
 
 /* --- the threads --- */

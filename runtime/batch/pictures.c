@@ -211,35 +211,21 @@ static int decode(struct dt_image *to, const struct dt_picture_image *from,
                   : 0;
 }
 
-/* Writes the rows of one image. Returns where those of the next begin, or NULL
- * and err.
- */
-static uint8_t *read_image(uint8_t *pixels, const struct dt_picture_image *from,
-                           const struct dt_example_images *options,
-                           struct dt_error *err)
+uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,
+                          const struct dt_example_images *options,
+                          struct dt_error *err)
 {
     const struct dt_image_processor *processor = options->processor;
     struct dt_image_plan plan;
-    struct dt_image image;
-    if (dt_image_plan(&plan, processor, from->height, from->width, err) < 0 ||
-        decode(&image, from, options, err) < 0)
-        return NULL;
-    int rc = dt_image_rows(pixels, &plan, processor, &image, err);
-    dt_image_fini(&image);
-    return rc < 0 ? NULL
-                  : pixels + plan.patches * dt_image_row_bytes(processor);
-}
-
-int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
-                     const struct dt_example_images *options,
-                     struct dt_error *err)
-{
-    for (size_t i = 0; i < found->image_count; i++) {
-        const struct dt_picture_image *image = &found->images[i];
-        pixels = read_image(pixels, image, options, err);
-        if (!pixels)
-            return dt_error_prefix(err, "data: example %" PRIu64,
-                                   image->number + 1);
-    }
-    return 0;
+    struct dt_image decoded = {0};
+    int rc =
+        dt_image_plan(&plan, processor, image->height, image->width, err) < 0 ||
+                decode(&decoded, image, options, err) < 0
+            ? -1
+            : dt_image_rows(pixels, &plan, processor, &decoded, err);
+    dt_image_fini(&decoded);
+    if (rc == 0)
+        return pixels + plan.patches * dt_image_row_bytes(processor);
+    dt_error_prefix(err, "data: example %" PRIu64, image->number + 1);
+    return NULL;
 }

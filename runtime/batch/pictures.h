@@ -95,13 +95,13 @@ int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_example_images *options,
                     struct dt_error *err);
 
-/* Reads all images from the store, decodes them and cuts them into rows of
- * bytes, as dt_image_rows does, one image after another: pixels (patches, row
- * bytes). -1: EX_NOINPUT, EX_DATAERR, EX_IOERR, EX_OSERR, EX_CONFIG, with the
- * number of the example and the file.
+/* Reads an image from the store, decodes it and cuts it into rows of bytes, as
+ * dt_image_rows does: pixels (patches, row bytes). Returns their end, where the
+ * rows of the next image begin. NULL and err: EX_NOINPUT, EX_DATAERR, EX_IOERR,
+ * EX_OSERR, EX_CONFIG, with the number of the example and the file.
  */
-int dt_pictures_read(uint8_t *pixels, const struct dt_pictures *found,
-                     const struct dt_example_images *options,
-                     struct dt_error *err);
+uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,
+                          const struct dt_example_images *options,
+                          struct dt_error *err);
 
 #endif /* DT_BATCH_PICTURES_H */
