@@ -8,11 +8,18 @@
 
 #include "optim/optim.h"
 
+/* Units with the same rate, up to an element of the flat buffer. */
+struct rate {
+    size_t end;
+    double rate;
+};
+
 struct dt_optim {
     struct dt_exec exec;
     struct dt_optim_options options;
     struct dt_buffer *bounds_buf, *host_bounds_buf;
     struct dt_adamw adamw;
+    struct rate *rates;
     long steps;
 };
 
@@ -76,10 +83,32 @@ static int allocate_runs(struct dt_optim *optim, const struct dt_layout *layout,
                  : -1;
 }
 
+/* The rates of all units, one after another. */
+static int find_rates(struct dt_optim *optim, const struct dt_layout *layout,
+                      struct dt_error *err)
+{
+    struct rate *rate = calloc(layout->unit_count + 1, sizeof(*rate));
+    if (!rate)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    optim->rates = rate;
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        const struct dt_unit *unit = &layout->units[u];
+        const double given = optim->options.rates[unit->part];
+        const double own = given != 0 ? given : 1;
+        if (unit->count == 0)
+            continue;
+        if (rate->end > 0 && rate->rate != own)
+            rate++;
+        *rate = (struct rate){unit->offset + unit->count, own};
+    }
+    return 0;
+}
+
 void dt_optim_destroy(struct dt_optim *optim)
 {
     if (!optim)
         return;
+    free(optim->rates);
     dt_buffer_destroy(optim->bounds_buf);
     dt_buffer_destroy(optim->host_bounds_buf);
     free(optim);
@@ -97,7 +126,8 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
     }
     optim->exec = *exec;
     optim->options = *options;
-    if (allocate_runs(optim, layout, err) < 0) {
+    if (allocate_runs(optim, layout, err) < 0 ||
+        find_rates(optim, layout, err) < 0) {
         dt_optim_destroy(optim);
         return NULL;
     }
@@ -122,17 +152,34 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
     };
 }
 
+/* A view that may be absent, or `count` elements of it. */
+static struct dt_view cut(struct dt_view view, size_t first, size_t count)
+{
+    return view.count > 0 ? dt_view_slice(view, first, count) : view;
+}
+
 void dt_optim_update(const struct dt_optim *optim, bool on_host,
                      struct dt_view step, size_t first, struct dt_view master,
                      struct dt_view weights, struct dt_view grads,
                      struct dt_view m, struct dt_view v)
 {
     const struct dt_exec exec = on_host ? dt_exec_cpu() : optim->exec;
+    const struct rate *rate = optim->rates;
     struct dt_adamw adamw = optim->adamw;
-    adamw.first = first;
     if (on_host)
         adamw.bounds = dt_view_of(optim->host_bounds_buf, DT_I64);
-    exec.ops->adamw(exec.stream, step, master, weights, grads, m, v, &adamw);
+    for (size_t at = 0, count; at < master.count; at += count) {
+        while (rate->end <= first + at)
+            rate++;
+        count = rate->end - first - at;
+        if (count > master.count - at)
+            count = master.count - at;
+        assert(rate->rate == 1); /* AdamW has no other one */
+        adamw.first = first + at;
+        exec.ops->adamw(exec.stream, step, cut(master, at, count),
+                        cut(weights, at, count), cut(grads, at, count),
+                        cut(m, at, count), cut(v, at, count), &adamw);
+    }
 }
 
 long dt_optim_steps(const struct dt_optim *optim)

@@ -11,11 +11,13 @@
 #include "ops/ops.h"
 #include "tensor/layout.h"
 
-/* Which parameters decay. */
+/* Which parameters decay, and how fast parts of a model change. */
 struct dt_optim_options {
     double beta1, beta2, eps, weight_decay;
     bool coupled; /* Adam: the decay is part of the gradient */
     enum dt_decay_filter decay_filter;
+    double rates[DT_PARTS]; /* of parts of the model: multiply the rate of a
+                               step; 0: 1 */
 };
 
 /* AdamW for the parameters of a layout. Weights and moments belong to the

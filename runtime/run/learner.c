@@ -167,7 +167,9 @@ int dt_learner_init(struct dt_learner *learner,
         find_places(learner, err) < 0 ||
         create_model(learner, options, err) < 0)
         return -1;
-    learner->optim = dt_optim_create(spec->layout, exec, optim, err);
+    struct dt_optim_options adamw = *optim;
+    memcpy(adamw.rates, spec->rates, sizeof(adamw.rates));
+    learner->optim = dt_optim_create(spec->layout, exec, &adamw, err);
     if (!learner->optim || allocate_steps(learner, err) < 0 ||
         (options->values &&
          allocate_values(learner, options->B * options->T, err) < 0))
