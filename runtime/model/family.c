@@ -19,11 +19,6 @@ const char *dt_model_type(const struct dt_model_config *config)
     return config->vision ? config->vision->family->type : config->family->type;
 }
 
-const char *dt_model_type(const struct dt_model_config *config)
-{
-    return config->vision ? config->vision->family->type : config->family->type;
-}
-
 const struct dt_family *dt_model_family_find(const char *name)
 {
     const struct dt_family *const *family = dt_families;

@@ -222,9 +222,6 @@ static inline size_t dt_model_room(const struct dt_model_config *config)
 /* "gpt2", "llava", ...: model_type in config.json */
 const char *dt_model_type(const struct dt_model_config *config);
 
-/* The same of the whole model: with a tower that of both. */
-const char *dt_model_type(const struct dt_model_config *config);
-
 /* The family of that name, or NULL. */
 const struct dt_family *dt_model_family_find(const char *name);
 
