@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instance.c - a model's memory, weights, gradients and current batch */
+/* instance.c - memory, weights, gradients and the current batch of a part of a
+ * model: of the text, or of a tower
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -18,53 +20,24 @@ size_t dt_model_memory_bytes(const struct dt_model_config *config,
     return dt_acts_plan(&acts, NULL, NULL, &plan);
 }
 
-/* Rows of a table of RoPE's angles. */
-static size_t rope_rows(const struct dt_model_options *options)
-{
-    return options->decode > 0 ? options->decode : options->T;
-}
-
 /* Elements of one. */
 static size_t rope_count(const struct dt_model_config *config,
                          const struct dt_model_options *options)
 {
-    return rope_rows(options) * dt_model_rotary(config);
+    return dt_rope_rows(options) * dt_model_rotary(config);
 }
 
-/* B * T may overflow, but then there is no plan of the activations. */
-static struct dt_inputs_limits limits_of(const struct dt_model_config *config,
-                                         const struct dt_model_options *options)
+size_t dt_model_part_bytes(const struct dt_model_config *config,
+                           const struct dt_ops *ops,
+                           const struct dt_model_options *options)
 {
-    return (struct dt_inputs_limits){
-        .B = options->B,
-        .N = options->B * options->T,
-        .picks = options->values,
-        .table = options->table,
-        .longest = dt_model_two_lengths(config) ? config->rope_original : 0,
-        .angles = rope_rows(options),
-        .axes = dt_rope_axes(config),
-        .merge = config->vision ? config->vision->merge : 1,
-    };
-}
-
-size_t dt_model_activation_bytes(const struct dt_model_config *config,
-                                 const struct dt_ops *ops,
-                                 const struct dt_model_options *options)
-{
-    struct dt_inputs_limits limits = limits_of(config, options);
-    size_t bytes = dt_model_memory_bytes(config, ops, options);
-    size_t angles = dt_rope_tables(config) * rope_count(config, options);
-    size_t others = dt_inputs_bytes(&limits) + angles * sizeof(float);
-    if (config->vision) {
-        const struct dt_tower_for tower = {config->vision, options,
-                                           config->n_embd};
-        if (__builtin_add_overflow(others, dt_tower_bytes(&tower, ops),
-                                   &others))
-            return SIZE_MAX;
-    }
-    if (bytes == SIZE_MAX || __builtin_add_overflow(bytes, others, &bytes))
-        return SIZE_MAX;
-    return bytes;
+    const size_t bytes = dt_model_memory_bytes(config, ops, options);
+    const size_t angles = dt_rope_tables(config) * rope_count(config, options);
+    size_t all;
+    return bytes == SIZE_MAX ||
+                   __builtin_add_overflow(bytes, angles * sizeof(float), &all)
+               ? SIZE_MAX
+               : all;
 }
 
 static bool trains_all(const struct dt_model *m)
@@ -130,7 +103,7 @@ static int upload_rope(struct dt_model *m, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "out of memory");
     for (size_t i = 0; i < tables; i++)
         dt_rope_table(&m->config, i, angles + i * count,
-                      rope_rows(&m->options));
+                      dt_rope_rows(&m->options));
     int result = upload_constants(m, &m->rope_buf, angles, tables * count,
                                   "angles", err);
     free(angles);
@@ -204,42 +177,16 @@ struct dt_model *dt_model_create_part(
         dt_adapter_find(options->adapter.layout, layout, adapted);
     dt_params_find(config, vision, m->roles);
     if (allocate_model(m, err) < 0) {
-        dt_model_destroy(m);
+        dt_model_destroy_part(m);
         return NULL;
     }
     return m;
 }
 
-struct dt_model *dt_model_create(const struct dt_model_config *config,
-                                 const struct dt_layout *layout,
-                                 const struct dt_exec *exec,
-                                 struct dt_places weights,
-                                 struct dt_places grads,
-                                 const struct dt_model_options *options,
-                                 struct dt_error *err)
-{
-    const struct dt_inputs_limits limits = limits_of(config, options);
-    const struct dt_tower_for tower = {config->vision, options, config->n_embd};
-    struct dt_model *m = dt_model_create_part(config, NULL, layout, exec,
-                                              weights, grads, options, err);
-    if (!m)
-        return NULL;
-    if (config->vision)
-        m->tower = dt_tower_create(&tower, layout, exec, weights, grads, err);
-    if ((config->vision && !m->tower) ||
-        dt_inputs_init(&m->inputs, exec, &limits, err) < 0) {
-        dt_model_destroy(m);
-        return NULL;
-    }
-    return m;
-}
-
-void dt_model_destroy(struct dt_model *m)
+void dt_model_destroy_part(struct dt_model *m)
 {
     if (!m)
         return;
-    dt_tower_destroy(m->tower);
-    dt_inputs_fini(&m->inputs);
     if (m->inputs_host)
         m->exec.device->release_staging(m->inputs_host, m->inputs_host_bytes);
     if (!m->options.memory)
@@ -305,22 +252,6 @@ struct dt_buffer *dt_model_memory(const struct dt_model *m)
     return m->buf;
 }
 
-void dt_model_use(struct dt_model *m, struct dt_places weights)
-{
-    m->weights = weights;
-    if (m->tower)
-        dt_model_use(m->tower->model, weights);
-}
-
-void dt_model_use_adapter(struct dt_model *m, const struct dt_places *weights)
-{
-    m->adapter_on = weights;
-    if (weights)
-        m->trained = *weights;
-    if (m->tower)
-        dt_model_use_adapter(m->tower->model, weights);
-}
-
 struct dt_norm_rule dt_model_norm_rule(const struct dt_model *m)
 {
     return (struct dt_norm_rule){.eps = (float)m->config.norm_epsilon,
@@ -349,16 +280,6 @@ int dt_model_bind_rows(struct dt_model *m, size_t B, size_t T, bool train,
     m->N = B * T;
     m->train = train;
     return 0;
-}
-
-int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
-                  struct dt_error *err)
-{
-    if (dt_model_bind_rows(m, batch->B, batch->T, train, err) < 0)
-        return -1;
-    if (m->tower && dt_tower_bind(m->tower, batch, train, err) < 0)
-        return -1;
-    return dt_inputs_upload(&m->inputs, batch, m->cache, err);
 }
 
 /* --- inputs of blocks that wait in host memory for the backward pass ---

@@ -25,6 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/tower.c \
 	runtime/model/tower_rows.c \
 	runtime/model/transformer.c \
+	runtime/model/whole.c \
 	# End of runtime/model
 
 # The files of families/, and of vision/, as one source with a list of them,

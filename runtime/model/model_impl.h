@@ -98,6 +98,12 @@ size_t dt_rope_axes(const struct dt_model_config *config);
 /* The row that turns pair j. */
 size_t dt_rope_axis(const struct dt_model_config *config, size_t j);
 
+/* Rows of a table of angles. */
+static inline size_t dt_rope_rows(const struct dt_model_options *options)
+{
+    return options->decode > 0 ? options->decode : options->T;
+}
+
 /* angles(positions, R): R/2 cosines and R/2 sines of each position. */
 void dt_rope_table(const struct dt_model_config *config, size_t table,
                    float *angles, size_t positions);
@@ -372,7 +378,7 @@ static inline size_t dt_acts_first_kept(const struct dt_model_config *config,
 size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan);
 
-/* --- instance.c: a model --- */
+/* --- instance.c: a part of a model --- */
 
 /* Factors of the outputs of parts of a model; 1: none. */
 struct dt_model_scales {
@@ -423,6 +429,13 @@ struct dt_model *dt_model_create_part(
     const struct dt_layout *layout, const struct dt_exec *exec,
     struct dt_places weights, struct dt_places grads,
     const struct dt_model_options *options, struct dt_error *err);
+
+void dt_model_destroy_part(struct dt_model *m); /* NULL is fine */
+
+/* Device bytes that it allocates, SIZE_MAX if that overflows. */
+size_t dt_model_part_bytes(const struct dt_model_config *config,
+                           const struct dt_ops *ops,
+                           const struct dt_model_options *options);
 
 /* Plans activations of a batch of this size. -1: EX_SOFTWARE, it is larger than
  * the largest one.

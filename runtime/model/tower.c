@@ -146,7 +146,7 @@ size_t dt_tower_bytes(const struct dt_tower_for *tower,
     const struct dt_tower_size most = most_of(tower, ops);
     struct dt_tower_acts acts;
     const size_t blocks =
-        dt_model_activation_bytes(&tower->vision->tower, ops, &options);
+        dt_model_part_bytes(&tower->vision->tower, ops, &options);
     const size_t others = plan(&acts, NULL, tower, &most) +
                           dt_tower_rows_bytes(tower->vision, &most) +
                           3 * 256 * sizeof(float);
@@ -207,7 +207,7 @@ void dt_tower_destroy(struct dt_tower *t)
     dt_tower_rows_fini(&t->pictures);
     dt_buffer_destroy(t->colors);
     dt_buffer_destroy(t->buf);
-    dt_model_destroy(t->model);
+    dt_model_destroy_part(t->model);
     free(t);
 }
 

@@ -63,9 +63,9 @@ layers() {
             layer("reward", "base conf data model ops rollout tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
-            layer("run", "base batch ckpt comm conf data launch live loss model " \
-                "ops optim parallel report reward rollout tensor tokenizer " \
-                "tokenizer/chat trace weights")
+            layer("run", "base batch ckpt comm conf data image launch live " \
+                "loss model ops optim parallel report reward rollout tensor " \
+                "tokenizer tokenizer/chat trace weights")
             layer("run/dir", "base run")
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base ckpt rollout run run/dir run/reference " \

@@ -245,8 +245,8 @@ EXTRA_DIST += \
 	tests/unit/stderr_text.h \
 	tests/unit/sysfs.h \
 	tests/unit/tensor_read.h \
-	tests/unit/train/adapter_scene.h \
 	tests/unit/tower.h \
+	tests/unit/train/adapter_scene.h \
 	tests/unit/turned_clock.h \
 	# End of tests/unit
 
