@@ -212,12 +212,14 @@ static void take_adapter(struct dt_arena *arena, struct dt_acts *acts,
         acts->dropped = take_compute(arena, N, widest);
 }
 
-/* Sums of d_stream are of use if it is the gradient of biases as it is. */
+/* Sums of d_stream are of use if it is the gradient of biases as it is, and if
+ * only norms add to it: features of a tower, which has no vocabulary, do, too.
+ */
 static bool has_sums(const struct dt_acts_for *plan)
 {
     const struct dt_model_options *options = plan->options;
     return plan->ops->norm_sums && options->train && options->adapter.r == 0 &&
-           plan->config->family->centered &&
+           plan->config->family->centered && plan->config->vocab_size > 0 &&
            (!options->dropout || plan->config->resid_dropout == 0);
 }
 

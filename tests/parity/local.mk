@@ -53,7 +53,8 @@ tests_parity_libparity_a_SOURCES = \
 simt_parity = \
 	tests/parity/simt_adapters.sh \
 	tests/parity/simt_gradients.sh \
-	tests/parity/simt_offload.sh
+	tests/parity/simt_offload.sh \
+	tests/parity/simt_vision.sh
 TESTS += $(simt_parity)
 EXTRA_DIST += $(simt_parity)
 
