@@ -28,7 +28,7 @@
 /* Constants of a run; c1 is 1 - beta1, c2 is 1 - beta2. */
 struct dt_adamw_constants {
     float b1, c1, b2, c2, eps;
-    double weight_decay;
+    double weight_decay, rate;
     bool coupled;
 };
 
@@ -52,6 +52,7 @@ static inline struct dt_adamw_constants dt_adamw_constants_of(
     c.c2 = (float)(1.0 - args->beta2);
     c.eps = (float)args->eps;
     c.weight_decay = args->weight_decay;
+    c.rate = args->rate;
     c.coupled = args->coupled;
     return c;
 }
@@ -62,7 +63,7 @@ static inline struct dt_adamw_constants dt_adamw_constants_of(
 DT_ADAMW_FUNCTION struct dt_adamw_factors dt_adamw_factors_of(
     const double *step, const struct dt_adamw_constants *c)
 {
-    const double lr = step[DT_STEP_LR];
+    const double lr = step[DT_STEP_LR] * c->rate;
     struct dt_adamw_factors f;
 
     f.grad_scale = (float)step[DT_STEP_GRAD_SCALE];

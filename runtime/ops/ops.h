@@ -224,7 +224,8 @@ struct dt_step_params {
 };
 
 /* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
- * regularization", alg. 2), with lr, biasi and grad_scale of `step`:
+ * regularization", alg. 2), with biasi and grad_scale of `step`, and lr = rate
+ * times that of `step`, so that parts of a model may learn at other rates:
  *   g' = grad_scale * g;  p -= lr*weight_decay * p
  *   m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'*g'
  *   p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + eps)
@@ -237,6 +238,7 @@ struct dt_adamw {
     /* double: 1 - beta2 of a float would be off by 5e-5 of itself */
     double beta1, beta2, eps, weight_decay;
     bool coupled;
+    double rate;           /* multiplies DT_STEP_LR; 1: as it is */
     struct dt_view bounds; /* (runs + 1) I64, from 0 to the end of the buffer */
     size_t first;          /* a multiple of 16 */
 };

@@ -137,6 +137,7 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
         .eps = options->eps,
         .weight_decay = options->weight_decay,
         .coupled = options->coupled,
+        .rate = 1.0,
         .bounds = dt_view_of(optim->bounds_buf, DT_I64),
     };
     return optim;

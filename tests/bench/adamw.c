@@ -91,6 +91,7 @@ static double seconds_of(int run, const struct state *s)
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
                                   .weight_decay = 0.1,
+                                  .rate = 1.0,
                                   .bounds = s->bounds};
     const struct dt_view none = {0};
     double start = dt_clock_now();

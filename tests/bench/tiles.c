@@ -37,6 +37,7 @@ static double step(struct dt_tiles *tiles, const struct dt_tiles_options *o,
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
                                   .weight_decay = 0.1,
+                                  .rate = 1.0,
                                   .bounds = bounds};
     const struct dt_view none = {0};
     double start = dt_clock_now();

@@ -329,6 +329,7 @@ void test_large_update(void **state)
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
                                   .weight_decay = 0.1,
+                                  .rate = 1.0,
                                   .bounds = tensor_bounds(5, BOUNDS)};
     const struct dt_step_params params[DT_STEP_OUTCOMES] = {
         {1.0, 0.01, 0.1, 0.05}};

@@ -149,6 +149,7 @@ static struct dt_adamw adamw_of(bool coupled)
                              .eps = 1e-8,
                              .weight_decay = 0.1,
                              .coupled = coupled,
+                             .rate = 1.0,
                              .bounds = tensor_bounds(BOUND_COUNT, BOUNDS)};
 }
 
@@ -165,7 +166,7 @@ static struct dt_view update_step(int n)
     return step;
 }
 
-static void adamw_case(enum dt_dtype type, bool coupled)
+static void adamw_case(enum dt_dtype type, bool coupled, double rate)
 {
     enum {
         STEPS = 3,
@@ -177,7 +178,9 @@ static void adamw_case(enum dt_dtype type, bool coupled)
     struct dt_adamw args = adamw_of(coupled);
     double *want_p = doubles(p), *want_m = zeros(COUNT);
     double *want_v = zeros(COUNT);
+    const double lr = 0.01 * rate;
 
+    args.rate = rate;
     memset(dt_view_f32(m), 0, COUNT * sizeof(float));
     memset(dt_view_f32(v), 0, COUNT * sizeof(float));
     for (int n = 1; n <= STEPS; n++) {
@@ -190,8 +193,8 @@ static void adamw_case(enum dt_dtype type, bool coupled)
             d += coupled ? decay * want_p[i] : 0.0;
             want_m[i] = 0.9 * want_m[i] + 0.1 * d;
             want_v[i] = 0.95 * want_v[i] + 0.05 * d * d;
-            want_p[i] -= coupled ? 0.0 : 0.01 * decay * want_p[i];
-            want_p[i] -= 0.01 / s[DT_STEP_BIAS1] * want_m[i] /
+            want_p[i] -= coupled ? 0.0 : lr * decay * want_p[i];
+            want_p[i] -= lr / s[DT_STEP_BIAS1] * want_m[i] /
                          (sqrt(want_v[i]) / sqrt(s[DT_STEP_BIAS2]) + 1e-8);
         }
     }
@@ -209,8 +212,10 @@ void test_adamw(void **state)
 {
     (void)state;
     for (int i = 0; i < TYPE_COUNT; i++) {
-        adamw_case(TYPES[i], false);
-        adamw_case(TYPES[i], true);
+        adamw_case(TYPES[i], false, 1.0);
+        adamw_case(TYPES[i], true, 1.0);
+        adamw_case(TYPES[i], false, 0.2);
+        adamw_case(TYPES[i], true, 4.0);
     }
 }
 
@@ -289,9 +294,27 @@ void test_adamw_bits(void **state)
     for (int i = 0; i < 2 * TYPE_COUNT; i++) {
         struct dt_adamw args = adamw_of(i % 2);
         struct dt_view step = update_step(2);
+        args.rate = i < 2 ? 0.3 : 1.0;
         struct update got = random_update(TYPES[i / 2]);
         struct update want = copy_update(&got);
         update_here(&want, step, &args);
+        ops->adamw(NULL, step, got.p, got.w, got.g, got.m, got.v, &args);
+        assert_same_update(&got, &want);
+    }
+}
+
+/* A rate has the bits of a step with a learning rate so many times as large. */
+void test_adamw_rate(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct dt_adamw args = adamw_of(i % 2);
+        struct dt_view step = update_step(2), faster = update_step(2);
+        struct update got = random_update(DT_BF16);
+        struct update want = copy_update(&got);
+        dt_view_f64(faster)[DT_STEP_LR] *= 3.0;
+        ops->adamw(NULL, faster, want.p, want.w, want.g, want.m, want.v, &args);
+        args.rate = 3.0;
         ops->adamw(NULL, step, got.p, got.w, got.g, got.m, got.v, &args);
         assert_same_update(&got, &want);
     }

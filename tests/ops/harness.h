@@ -181,6 +181,7 @@ void test_step_overflow(void **state);
 void test_step_large(void **state);
 void test_adamw(void **state);
 void test_adamw_bits(void **state);
+void test_adamw_rate(void **state);
 void test_adamw_skipped(void **state);
 void test_adamw_parts(void **state);
 void test_large_linear(void **state);

@@ -80,6 +80,7 @@ static const struct {
     {"a step with large gradients", test_step_large, false},
     {"adamw", test_adamw, false},
     {"adamw in the bits of adamw.h", test_adamw_bits, false},
+    {"adamw at a rate of its own", test_adamw_rate, false},
     {"adamw of a step that is skipped", test_adamw_skipped, false},
     {"adamw of parts has the bits of the whole", test_adamw_parts, false},
 };
