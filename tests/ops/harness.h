@@ -154,6 +154,7 @@ void test_attention_unseen(void **state);
 void test_attention_isolation(void **state);
 void test_attention_nan(void **state);
 void test_attention_places(void **state);
+void test_tower_attention(void **state);
 void test_kv(void **state);
 void test_sample(void **state);
 void test_cross_entropy(void **state);

@@ -52,6 +52,7 @@ static const struct {
     {"attention keeps NaN", test_attention_nan, false},
     {"attention has the bits of a document alone", test_attention_places,
      false},
+    {"attention of a tower", test_tower_attention, false},
     {"kv", test_kv, false},
     {"sample", test_sample, false},
     {"cross_entropy", test_cross_entropy, true},
