@@ -106,6 +106,16 @@ static const struct st_entry *find_entry(const struct dt_safetensors *st,
     return bsearch(&key, st->entries, st->count, sizeof(key), by_name);
 }
 
+static const struct st_entry *find_tensor(const struct dt_safetensors *st,
+                                          const char *name,
+                                          struct dt_error *err)
+{
+    const struct st_entry *entry = find_entry(st, name);
+    if (!entry)
+        dt_safetensors_bad(st->parts[0].path, err, "no tensor \"%s\"", name);
+    return entry;
+}
+
 int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
                          enum dt_dtype *dtype)
 {
@@ -113,6 +123,31 @@ int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
     if (!entry || entry->dtype->dtype < 0)
         return -1;
     *dtype = (enum dt_dtype)entry->dtype->dtype;
+    return 0;
+}
+
+int dt_safetensors_describe(const struct dt_safetensors *st, const char *name,
+                            struct dt_ckpt_tensor *tensor, struct dt_error *err)
+{
+    const struct st_entry *entry = find_tensor(st, name, err);
+    const size_t most = sizeof(tensor->shape) / sizeof(*tensor->shape);
+    if (!entry)
+        return -1;
+    if (entry->dtype->dtype < 0 || (size_t)entry->ndim > most)
+        return dt_safetensors_bad(
+            entry->part->path, err,
+            "tensor \"%s\" is %s in %d dimensions, which is not supported",
+            name, entry->dtype->name, entry->ndim);
+    *tensor = (struct dt_ckpt_tensor){
+        .name = entry->name,
+        .ndim = entry->ndim,
+        .stored = (enum dt_dtype)entry->dtype->dtype,
+    };
+    tensor->view.dtype = tensor->stored;
+    tensor->view.count =
+        (entry->end - entry->begin) / dt_dtype_bytes(tensor->stored);
+    memcpy(tensor->shape, entry->shape,
+           (size_t)entry->ndim * sizeof(*tensor->shape));
     return 0;
 }
 
@@ -156,16 +191,6 @@ static int check_dtype(const struct st_entry *entry, enum dt_dtype dtype,
         entry->part->path, err, "tensor \"%s\" is %s, expected %s", entry->name,
         entry->dtype->name,
         is_float ? "F32, BF16, F16 or F64" : dt_dtype_name(dtype));
-}
-
-static const struct st_entry *find_tensor(const struct dt_safetensors *st,
-                                          const char *name,
-                                          struct dt_error *err)
-{
-    const struct st_entry *entry = find_entry(st, name);
-    if (!entry)
-        dt_safetensors_bad(st->parts[0].path, err, "no tensor \"%s\"", name);
-    return entry;
 }
 
 int dt_safetensors_check(const struct dt_safetensors *st, const char *name,

@@ -72,6 +72,15 @@ const char *dt_safetensors_name(const struct dt_safetensors *st, size_t i);
 int dt_safetensors_dtype(const struct dt_safetensors *st, const char *name,
                          enum dt_dtype *dtype);
 
+/* Sets the name, the shape and `stored` of *tensor to those of tensor `name`,
+ * whose string it shares, and the count and the dtype of its view. -1:
+ * EX_DATAERR, it is missing, or of a type or a number of dimensions that is not
+ * supported.
+ */
+int dt_safetensors_describe(const struct dt_safetensors *st, const char *name,
+                            struct dt_ckpt_tensor *tensor,
+                            struct dt_error *err);
+
 /* Checks that tensor `name` can be read into a view of `dtype`: it has this
  * shape, and the dtypes are equal or both are floats (F32, BF16, F16, and F64
  * in the file). -1: EX_DATAERR with the values found and expected.

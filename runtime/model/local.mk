@@ -21,6 +21,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/model_adapter.h \
 	runtime/model/model_impl.h \
 	runtime/model/model_rope.c \
+	runtime/model/names.c \
 	runtime/model/params.c \
 	runtime/model/tower.c \
 	runtime/model/tower_rows.c \

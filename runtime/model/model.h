@@ -295,6 +295,29 @@ uint64_t dt_model_config_hash(const struct dt_model_config *config);
 char *dt_model_config_format(const struct dt_model_config *config,
                              enum dt_dtype dtype, struct dt_error *err);
 
+enum { DT_NAME_BYTES = 160 }; /* of the longest name of a parameter */
+
+/* Whether two names are those of the same parameter in two spellings, of
+ * releases of transformers and of files of a model without its head; whether a
+ * name begins so.
+ */
+bool dt_model_names_alike(const char *a, const char *b);
+bool dt_model_name_begins(const char *name, const char *prefix);
+
+/* Lets the layout of a model with a tower have the spelling of its files, which
+ * is found for each part by itself; `has` says whether they have a tensor. A
+ * part that they lack keeps its spelling.
+ */
+void dt_model_config_spell(struct dt_model_config *config,
+                           bool (*has)(const void *files, const char *name),
+                           const void *files);
+
+/* The name that transformers 5 has in memory, and so PEFT, for a name of the
+ * layout.
+ */
+void dt_model_memory_name(const struct dt_model_config *config,
+                          const char *name, char memory[DT_NAME_BYTES]);
+
 /* The layout of all parameters, finished for `world` ranks. Parameters that are
  * multiplied as one are joined: q, k, v; gate and up.
  */

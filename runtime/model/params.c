@@ -105,7 +105,7 @@ static void print_name(char *name, size_t room, const struct source *from,
                        const char *block, const char *own)
 {
     static const char trunk[] = "model.";
-    char plain[96];
+    char plain[DT_NAME_BYTES];
     snprintf(plain, sizeof(plain), "%s%s", block, own);
     if (from->trunk && !strncmp(plain, trunk, strlen(trunk)))
         snprintf(name, room, "%s%s", from->trunk, plain + strlen(trunk));
@@ -121,7 +121,7 @@ static int add_param(struct dt_layout *layout, const struct source *from,
                      const char *block, const struct dt_param_row *param,
                      bool joined, struct dt_error *err)
 {
-    char name[128];
+    char name[DT_NAME_BYTES];
     size_t shape[DT_PARAM_MAX_DIMS];
     const int ndim = param_shape(from, param, shape);
     print_name(name, sizeof(name), from, block, param->name);
@@ -181,6 +181,30 @@ static int add_units(struct dt_layout *layout, const struct source *from,
                     err);
 }
 
+/* Adds what nothing of a tower is computed with: its blocks above the last one
+ * that is read, and what begins as the family says.
+ */
+static int add_carried(struct dt_layout *layout,
+                       const struct dt_vision_config *vision,
+                       struct dt_error *err)
+{
+    const struct dt_family *family = vision->tower.family;
+    const char *const *carried = family->carried;
+    const char *prefix = vision->names[DT_NAMES_VISION];
+    char begin[DT_NAME_BYTES];
+    for (; carried && *carried; carried++) {
+        snprintf(begin, sizeof(begin), "%s%s", prefix, *carried);
+        if (dt_layout_carry(layout, begin, err) < 0)
+            return -1;
+    }
+    for (size_t l = vision->tower.n_layer; l < vision->layers; l++) {
+        snprintf(begin, sizeof(begin), "%s%s%zu.", prefix, family->block, l);
+        if (dt_layout_carry(layout, begin, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Adds the tower and the projector. */
 static int add_vision(struct dt_layout *layout,
                       const struct dt_model_config *config,
@@ -191,7 +215,8 @@ static int add_vision(struct dt_layout *layout,
                                  vision->names[DT_NAMES_VISION]};
     const struct source projector = {&vision->tower, vision, config->n_embd,
                                      NULL, vision->names[DT_NAMES_PROJECTOR]};
-    return add_units(layout, &tower, err) < 0 ||
+    return add_carried(layout, vision, err) < 0 ||
+                   add_units(layout, &tower, err) < 0 ||
                    add_unit(layout, &projector, DT_UNIT_EDGE, DT_PART_PROJECTOR,
                             "", vision->family->projector, err) < 0
                ? -1

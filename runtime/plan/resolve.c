@@ -105,6 +105,7 @@ int dt_run_model_config(const struct dt_conf *conf,
     if (dir) {
         if (dt_model_config_load(config, dir, err) < 0)
             return -1;
+        dt_weights_spell(dir, config);
         if (conf->model.train_padding_row)
             config->padding_row = -1;
         return resize_embeddings(conf, config, err);

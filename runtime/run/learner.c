@@ -189,6 +189,7 @@ void dt_learner_fini(struct dt_learner *learner)
     dt_model_destroy(learner->model);
     dt_parallel_destroy(learner->frozen);
     dt_parallel_destroy(learner->parallel);
+    dt_carried_fini(&learner->carried);
     free(learner->weights_at);
     free(learner->grads_at);
 }

@@ -46,7 +46,23 @@ void dt_layout_destroy(struct dt_layout *layout)
         free(layout->params[i].name);
     free(layout->params);
     free(layout->units);
+    for (size_t i = 0; i < layout->carried_count; i++)
+        free(layout->carried[i]);
+    free(layout->carried);
     free(layout);
+}
+
+int dt_layout_carry(struct dt_layout *layout, const char *begin,
+                    struct dt_error *err)
+{
+    const size_t n = layout->carried_count;
+    char **more = reallocarray(layout->carried, n + 1, sizeof(*more));
+    if (more)
+        layout->carried = more;
+    if (!more || !(more[n] = strdup(begin)))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    layout->carried_count++;
+    return 0;
 }
 
 int dt_layout_add_unit(struct dt_layout *layout, enum dt_unit_kind kind,

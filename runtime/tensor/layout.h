@@ -76,6 +76,9 @@ struct dt_layout {
                            DT_NO_UNIT: with its own alone */
     size_t stored_rows; /* of the token embedding and of a head over tokens, in
                            files where they are fewer; 0: none */
+    char **carried; /* what begins the names of other tensors that files have,
+                       which are written as they were read */
+    size_t carried_count;
 };
 
 /* Where the units of one kind are: in a flat buffer, or each in a place of its
@@ -108,6 +111,12 @@ int dt_layout_add_param(struct dt_layout *layout, const char *name, bool decay,
  * unit, without alignment.
  */
 void dt_layout_join(struct dt_layout *layout);
+
+/* Adds a copy of what begins the names of tensors that are carried along. -1:
+ * EX_OSERR.
+ */
+int dt_layout_carry(struct dt_layout *layout, const char *begin,
+                    struct dt_error *err);
 
 /* Fixes all offsets for `world` ranks. Call once, after the last parameter. */
 void dt_layout_finish(struct dt_layout *layout, int world);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/weights/carried.c \
 	runtime/weights/merge.c \
 	runtime/weights/parts.c \
 	runtime/weights/parts.h \

@@ -191,6 +191,7 @@ int dt_weights_config(const char *dir, struct dt_model_config *config,
     if (dt_weights_base(dir, base, err) < 0 ||
         dt_model_config_load(config, base, err) < 0)
         return -1;
+    dt_weights_spell(base, config);
     if (!is_adapter(dir))
         return 0;
     int rc = dt_adapter_load(&adapter, dir, err);
@@ -214,7 +215,7 @@ int dt_weights_load_merged(const char *dir,
         config->scores ? dt_weights_open_trunk(base, layout, &scores, err)
                        : dt_weights_open(base, layout, err);
     int rc =
-        w && dt_weights_check_head(w, err) == 0
+        w && dt_weights_check_twins(w, err) == 0
             ? dt_weights_read(w, (struct dt_range){0, layout->count}, to, err)
             : -1;
     if (rc == 0)

@@ -183,6 +183,12 @@ void dt_host_copy_close(struct dt_host_copy *copy)
 
 enum { MISFITS_SHOWN = 4 };
 
+/* Another tensor of a parameter, in another spelling. */
+struct twin {
+    size_t param;
+    const char *name;
+};
+
 /* Which tensor fills which parameter, and the names that have no counterpart.
  * These strings are owned by the files and by the layout.
  */
@@ -193,36 +199,35 @@ struct dt_weights {
     const char **sources; /* (param_count) tensor of each parameter, or NULL */
     const char **missing, **unexpected;
     size_t missing_count, unexpected_count;
-    bool tied_head; /* the files have a head that the layout has not */
-    bool trunk;     /* SCORE may be missing */
+    const char *head;   /* a head that the layout has not, or NULL */
+    struct twin *twins; /* parameters that the files have twice */
+    size_t twin_count;
+    bool trunk;                        /* SCORE may be missing */
     struct dt_safetensors *value_head; /* a file with SCORE alone, or NULL */
     struct grown *grown; /* (GROWN_MAX) parameters with more rows */
     size_t grown_count;
 };
 
-/* The index of the parameter that tensor `name` holds, or -1. Files of a model
- * saved without its head lack the first word of the names.
- */
+/* The index of the parameter that tensor `name` holds, or -1. */
 static int find_param(const struct dt_layout *layout, const char *name)
 {
-    const char *first = layout->params[0].name;
-    size_t prefix = strcspn(first, ".") + 1;
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const char *own = layout->params[i].name;
-        if (!strcmp(own, name) ||
-            (!strncmp(own, first, prefix) && !strcmp(own + prefix, name)))
+    const int same = dt_layout_find(layout, name);
+    if (same >= 0)
+        return same;
+    for (size_t i = 0; i < layout->param_count; i++)
+        if (dt_model_names_alike(layout->params[i].name, name))
             return (int)i;
-    }
     return -1;
 }
 
 /* Whether a tensor is not a parameter: old files also hold the causal masks of
- * attention and the frequencies of RoPE.
+ * attention, the frequencies of RoPE and numbers of positions.
  */
 static bool is_buffer(const char *name)
 {
     static const char *const ends[] = {".attn.bias", ".attn.masked_bias",
-                                       ".rotary_emb.inv_freq"};
+                                       ".rotary_emb.inv_freq",
+                                       ".embeddings.position_ids"};
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (dt_str_ends_with(name, ends[i]))
             return true;
@@ -235,6 +240,24 @@ static bool is_tied(const struct dt_layout *layout)
     return dt_layout_is_tied(layout, layout->tied_unit);
 }
 
+static bool is_head(const char *name)
+{
+    return dt_model_names_alike(name, HEAD);
+}
+
+/* Takes a tensor as that of parameter i: the one that is called as in the
+ * layout, if there are two.
+ */
+static void take_source(struct dt_weights *m, size_t i, const char *name)
+{
+    const char *other = m->sources[i];
+    const bool same = !strcmp(name, m->layout->params[i].name);
+    if (!other || same)
+        m->sources[i] = name;
+    if (other)
+        m->twins[m->twin_count++] = (struct twin){i, same ? other : name};
+}
+
 static void match_names(struct dt_weights *m)
 {
     const size_t embedding =
@@ -242,17 +265,17 @@ static void match_names(struct dt_weights *m)
     for (size_t t = 0; t < dt_safetensors_count(m->st); t++) {
         const char *name = dt_safetensors_name(m->st, t);
         int i = find_param(m->layout, name);
-        if (i >= 0 && !m->sources[i])
-            m->sources[i] = name;
-        else if (i < 0 && !strcmp(name, HEAD))
-            m->tied_head = true;
-        else if (!is_buffer(name))
+        if (i >= 0)
+            take_source(m, (size_t)i, name);
+        else if (is_head(name))
+            m->head = name;
+        else if (!is_buffer(name) && !dt_carried_is(m->layout, name))
             m->unexpected[m->unexpected_count++] = name;
     }
     /* either name of tied weights will do */
-    if (m->tied_head && is_tied(m->layout) && !m->sources[embedding]) {
-        m->sources[embedding] = HEAD;
-        m->tied_head = false;
+    if (m->head && is_tied(m->layout) && !m->sources[embedding]) {
+        m->sources[embedding] = m->head;
+        m->head = NULL;
     }
     for (size_t i = 0; i < m->layout->param_count; i++) {
         const char *name = m->layout->params[i].name;
@@ -278,8 +301,7 @@ static bool is_grown(struct dt_weights *w, size_t i)
     if (w->layout->stored_rows == 0 || w->grown_count == GROWN_MAX)
         return false;
     const size_t embedding = dt_layout_embedding(w->layout);
-    if ((i != embedding && strcmp(param->name, HEAD) != 0) ||
-        param->ndim != 2 ||
+    if ((i != embedding && !is_head(param->name)) || param->ndim != 2 ||
         param->shape[0] != w->layout->params[embedding].shape[0] ||
         dt_safetensors_check(w->st, w->sources[i], 2, shape, DT_F32, NULL) < 0)
         return false;
@@ -310,7 +332,7 @@ static int check_names(struct dt_weights *w, const char *dir,
     struct dt_error problems = {0};
     match_names(w);
     complain(&problems, "missing", w->missing, w->missing_count);
-    if (w->missing_count == 1 && !strcmp(w->missing[0], HEAD))
+    if (w->missing_count == 1 && is_head(w->missing[0]))
         dt_error_add(&problems, EX_DATAERR,
                      "the model was saved without its head: save it from "
                      "AutoModelForCausalLM, or write \"tie_word_embeddings\": "
@@ -359,6 +381,7 @@ void dt_weights_close(struct dt_weights *w)
     free(w->sources);
     free(w->missing);
     free(w->unexpected);
+    free(w->twins);
     free(w->dir);
     for (size_t i = 0; i < w->grown_count; i++)
         free(w->grown[i].mean);
@@ -390,9 +413,11 @@ static struct dt_weights *match_files(const char *dir,
         .missing = calloc(layout->param_count, sizeof(*w->missing)),
         .unexpected =
             calloc(dt_safetensors_count(st) + 1, sizeof(*w->unexpected)),
+        .twins = calloc(dt_safetensors_count(st) + 1, sizeof(*w->twins)),
         .grown = calloc(GROWN_MAX, sizeof(*w->grown)),
     };
-    if (!w->dir || !w->sources || !w->missing || !w->unexpected || !w->grown)
+    if (!w->dir || !w->sources || !w->missing || !w->unexpected || !w->twins ||
+        !w->grown)
         dt_error_set(err, EX_OSERR, "out of memory");
     else if (check_names(w, dir, err) == 0)
         return w;
@@ -406,6 +431,22 @@ static struct dt_weights *open_files(const char *dir,
 {
     return match_files(dir, dt_safetensors_open_model(dir, err), layout, trunk,
                        err);
+}
+
+/* Whether files have a tensor. */
+static bool has_tensor(const void *files, const char *name)
+{
+    enum dt_dtype dtype;
+    return dt_safetensors_dtype(files, name, &dtype) == 0;
+}
+
+void dt_weights_spell(const char *dir, struct dt_model_config *config)
+{
+    struct dt_safetensors *st =
+        config->vision ? dt_safetensors_open_model(dir, NULL) : NULL;
+    if (st)
+        dt_model_config_spell(config, has_tensor, st);
+    dt_safetensors_close(st);
 }
 
 struct dt_weights *dt_weights_open_adapter(const char *dir,
@@ -480,21 +521,40 @@ struct dt_weights *dt_weights_open_valued(const char *dir,
     return w;
 }
 
-int dt_weights_check_head(const struct dt_weights *w, struct dt_error *err)
+/* Checks the head of a file against the embedding that is the head, too. */
+static int check_head(const struct dt_weights *w, struct dt_error *err)
 {
-    if (!w->tied_head || !is_tied(w->layout))
+    if (!w->head || !is_tied(w->layout))
         return 0;
     const size_t embedding = dt_layout_embedding(w->layout);
-    int equal = dt_safetensors_equal(w->st, HEAD, w->sources[embedding], err);
+    int equal =
+        dt_safetensors_equal(w->st, w->head, w->sources[embedding], err);
     if (equal == 0)
         return dt_error_set(err, EX_DATAERR,
-                            "%s: " HEAD
-                            " differs from %s, but config.json ties them: "
-                            "write \"tie_word_embeddings\": false there if the "
-                            "model has a head of its own, or save the model "
-                            "without " HEAD " if its head is its embedding",
-                            w->dir, w->layout->params[embedding].name);
+                            "%s: %s differs from %s, but config.json ties "
+                            "them: write \"tie_word_embeddings\": false there "
+                            "if the model has a head of its own, or save the "
+                            "model without %s if its head is its embedding",
+                            w->dir, w->head, w->sources[embedding], w->head);
     return equal < 0 ? -1 : 0;
+}
+
+int dt_weights_check_twins(const struct dt_weights *w, struct dt_error *err)
+{
+    for (size_t i = 0; i < w->twin_count; i++) {
+        const char *name = w->twins[i].name;
+        const char *source = w->sources[w->twins[i].param];
+        int equal = dt_safetensors_equal(w->st, name, source, err);
+        if (equal == 0)
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: %s differs from %s, which is the same "
+                                "parameter in another spelling: remove the "
+                                "one that is wrong",
+                                w->dir, name, source);
+        if (equal < 0)
+            return -1;
+    }
+    return check_head(w, err);
 }
 
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
@@ -562,7 +622,7 @@ int dt_weights_load(const char *dir, const struct dt_layout *layout,
 {
     struct dt_weights *w = dt_weights_open(dir, layout, err);
     int rc =
-        w && dt_weights_check_head(w, err) == 0
+        w && dt_weights_check_twins(w, err) == 0
             ? dt_weights_read(w, (struct dt_range){0, layout->count}, to, err)
             : -1;
     dt_weights_close(w);
@@ -580,7 +640,7 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
         const char *name = dt_safetensors_name(st, t);
         if ((find_param(layout, name) != (int)embedding &&
-             !(is_tied(layout) && !strcmp(name, HEAD))) ||
+             !(is_tied(layout) && is_head(name))) ||
             dt_safetensors_dtype(st, name, dtype) < 0)
             continue;
         if (*dtype == DT_F64)

@@ -25,10 +25,11 @@ int dt_weights_find(const char *dir, char found[PATH_MAX],
 struct dt_weights; /* the open files of a model */
 
 /* Opens the model in `dir` (dt_safetensors_open_model). The names in the files
- * may lack the prefix of the layout ("transformer.", "model."). Masks and
- * frequencies in old files are skipped; so is a head over the vocabulary that
- * the layout lacks. NULL and err: EX_NOINPUT, EX_IOERR, EX_DATAERR naming the
- * tensors that are missing, unexpected or of another shape.
+ * may have another spelling than those of the layout (dt_model_names_alike).
+ * Masks and frequencies in old files are skipped; so are a head over the
+ * vocabulary that the layout lacks, and tensors that are carried. NULL and err:
+ * EX_NOINPUT, EX_IOERR, EX_DATAERR naming the tensors that are missing,
+ * unexpected or of another shape.
  */
 struct dt_weights *dt_weights_open(const char *dir,
                                    const struct dt_layout *layout,
@@ -59,11 +60,11 @@ struct dt_weights *dt_weights_open_adapter(const char *dir,
                                            const struct dt_layout *layout,
                                            struct dt_error *err);
 
-/* Checks that a head that the layout ties to the embedding equals it. -1:
- * EX_DATAERR, EX_IOERR.
+/* Checks that what the files have twice is equal: a head that the layout ties
+ * to the embedding, and parameters in two spellings. -1: EX_DATAERR, EX_IOERR.
  */
-int dt_weights_check_head(const struct dt_weights *weights,
-                          struct dt_error *err);
+int dt_weights_check_twins(const struct dt_weights *weights,
+                           struct dt_error *err);
 
 /* Reads the elements `range` of the flat buffer into the view of as many F32,
  * BF16 or F16; padding stays as it is. Rows that the layout has and the files
@@ -99,6 +100,26 @@ int dt_weights_load_merged(const char *dir,
                            const struct dt_layout *layout, struct dt_view to,
                            struct dt_error *err);
 
+/* Lets the config have the spelling of the names in `dir`, if that has weights.
+ */
+void dt_weights_spell(const char *dir, struct dt_model_config *config);
+
+/* Tensors that nothing is computed with, as files have them. */
+struct dt_carried {
+    struct dt_ckpt_tensor *tensors;
+    size_t count;
+};
+
+/* Whether the model of the layout has such a tensor. */
+bool dt_carried_is(const struct dt_layout *layout, const char *name);
+
+/* Reads those of the model in `dir` into memory; files need not have them.
+ * dt_carried_fini. -1: as dt_weights_open.
+ */
+int dt_carried_load(struct dt_carried *carried, const char *dir,
+                    const struct dt_layout *layout, struct dt_error *err);
+void dt_carried_fini(struct dt_carried *carried);
+
 /* The dtype in which the model in `dir` stores its embedding: F32, which stands
  * for F64, too, BF16 or F16. -1: EX_NOINPUT, EX_DATAERR.
  */
@@ -119,7 +140,8 @@ struct dt_weights_files {
     const char *config;  /* the text of config.json, or ... */
     const char *adapter; /* ... of adapter_config.json */
     const struct dt_layout *layout;
-    size_t param_count;     /* number of parameters to write; 0: all */
+    size_t param_count; /* number of parameters to write; 0: all */
+    const struct dt_carried *carried; /* written after them; NULL: none */
     struct dt_view weights; /* the flat buffer, or only its type if there is a
                                source */
     enum dt_dtype stored;

@@ -29,12 +29,21 @@ static size_t count_tensors(const struct dt_weights_files *files)
                                   : files->layout->param_count;
 }
 
-/* The tensors of the model, to be written as `stored`; NULL: out of memory. */
+static size_t count_carried(const struct dt_weights_files *files)
+{
+    return files->carried ? files->carried->count : 0;
+}
+
+/* The tensors of the model, to be written as `stored`, and those that are
+ * carried; NULL: out of memory.
+ */
 static struct dt_ckpt_tensor *list_tensors(const struct dt_weights_files *files)
 {
     const struct dt_layout *layout = files->layout;
-    const size_t count = count_tensors(files);
-    struct dt_ckpt_tensor *tensors = calloc(count, sizeof(*tensors));
+    const size_t count = count_tensors(files), more = count_carried(files);
+    struct dt_ckpt_tensor *tensors = calloc(count + more, sizeof(*tensors));
+    for (size_t i = 0; tensors && i < more; i++)
+        tensors[count + i] = files->carried->tensors[i];
     for (size_t i = 0; tensors && i < count; i++) {
         const struct dt_param *param = &layout->params[i];
         tensors[i] = dt_weights_tensor(layout, i, param->name);
@@ -87,8 +96,8 @@ static int add_templates(struct dt_ckpt_writer *writer, const char *source,
     return rc;
 }
 
-/* Copies the files of the tokenizer, the chat templates and the generation
- * settings.
+/* Copies the files of the tokenizer, the chat templates, the generation
+ * settings and what makes pictures of images.
  */
 static int add_copies(struct dt_ckpt_writer *writer, const char *source,
                       struct dt_error *err)
@@ -104,6 +113,10 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
         "spiece.model",
         "chat_template.jinja",
         "generation_config.json",
+        "preprocessor_config.json",
+        "processor_config.json",
+        "video_preprocessor_config.json",
+        "chat_template.json",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (dt_ckpt_add_copy(writer, names[i], source, COPY_MAX_BYTES, err) < 0)
@@ -121,6 +134,22 @@ static int add_texts(struct dt_ckpt_writer *writer,
     return files->tokenizer ? add_copies(writer, files->tokenizer, err) : 0;
 }
 
+/* The source of the parameters, and the first tensor that every rank has. */
+struct fetch {
+    const struct dt_ckpt_source *source;
+    const struct dt_ckpt_tensor *carried;
+};
+
+static int fetch_tensor(void *ctx, const struct dt_ckpt_tensor *tensor,
+                        struct dt_view *view, struct dt_error *err)
+{
+    const struct fetch *fetch = ctx;
+    if (tensor < fetch->carried)
+        return fetch->source->fetch(fetch->source->ctx, tensor, view, err);
+    *view = tensor->view;
+    return 0;
+}
+
 /* The weights, which all ranks fetch together. */
 static int add_weights(struct dt_ckpt_writer *writer,
                        const struct dt_weights_files *files,
@@ -128,12 +157,15 @@ static int add_weights(struct dt_ckpt_writer *writer,
                        struct dt_error *err)
 {
     const int world = files->source ? files->world : 1;
-    const size_t count = count_tensors(files);
+    const size_t count = count_tensors(files) + count_carried(files);
+    struct fetch fetch = {files->source, tensors + count_tensors(files)};
+    const struct dt_ckpt_source all = {fetch_tensor, &fetch};
+    const struct dt_ckpt_source *source = files->source ? &all : NULL;
     return files->adapter
                ? dt_ckpt_add_shared(writer, world, DT_ADAPTER_FILE, tensors,
-                                    count, files->source, err)
+                                    count, source, err)
                : dt_ckpt_add_model(writer, world, tensors, count,
-                                   files->max_shard_bytes, files->source, err);
+                                   files->max_shard_bytes, source, err);
 }
 
 int dt_weights_save(struct dt_ckpt_writer *writer,
@@ -243,13 +275,14 @@ static const char *tokenizer_dir(const struct dt_export *export)
 static int write_model(const struct dt_export *export,
                        const struct dt_model_config *config,
                        const struct dt_layout *layout, struct dt_view weights,
-                       struct dt_error *err)
+                       const struct dt_carried *carried, struct dt_error *err)
 {
     char *text = dt_model_config_format(config, weights.dtype, err);
     if (!text)
         return -1;
     const struct dt_weights_files files = {.config = text,
                                            .layout = layout,
+                                           .carried = carried,
                                            .weights = weights,
                                            .stored = weights.dtype,
                                            .max_shard_bytes =
@@ -279,9 +312,13 @@ static int convert_checkpoint(struct dt_export *export,
     if (!buf)
         return -1;
     struct dt_view weights = dt_view_of(buf, export->dtype);
+    struct dt_carried carried = {0};
     int rc = load_weights(export, config, layout, weights, err);
     if (rc == 0)
-        rc = write_model(export, config, layout, weights, err);
+        rc = dt_carried_load(&carried, export->base, layout, err);
+    if (rc == 0)
+        rc = write_model(export, config, layout, weights, &carried, err);
+    dt_carried_fini(&carried);
     export->param_count = layout->param_total;
     dt_buffer_destroy(buf);
     return rc;

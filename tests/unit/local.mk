@@ -193,6 +193,7 @@ check_PROGRAMS += \
 	tests/unit/weights/test_foreign \
 	tests/unit/weights/test_parts \
 	tests/unit/weights/test_tensor_names \
+	tests/unit/weights/test_vision_weights \
 	tests/unit/weights/test_weights \
 	# End of tests/unit
 

@@ -114,7 +114,7 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
         .weights = weights,
         .seed = spec->conf.run.seed,
     };
-    int result = weights ? dt_weights_check_head(weights, err) : 0;
+    int result = weights ? dt_weights_check_twins(weights, err) : 0;
     if (result == 0)
         result =
             dt_frozen_load(run->reference.parallel, &from, spec->world, err);

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_vision_weights.c - directories of models with a tower, read and written
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ckpt/safetensors.h"
+#include "tests/parity/stored.h"
+#include "tests/unit/scratch.h"
+#include "weights/weights.h"
+
+enum { MAX_TENSORS = 64, CARRIED = 6 /* elements */ };
+
+static const char *const copies[] = {
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "chat_template.json",
+    "chat_template.jinja",
+    "generation_config.json",
+};
+
+static float
+    values[1 << 14]; /* of all tensors: a tensor begins at its number */
+
+/* The names of tensors in a file. */
+struct names {
+    const char *text[MAX_TENSORS];
+    size_t count;
+};
+
+static void must(bool ok, const struct dt_error *err)
+{
+    if (!ok)
+        fail_msg("%s", err->text);
+}
+
+static void write_json(const char *path, const json_t *json)
+{
+    char *text = json_dumps(json, 0);
+    assert_non_null(text);
+    scratch_write(path, text, strlen(text));
+    free(text);
+}
+
+/* The parameter of that name in any spelling, or NULL. */
+static const struct dt_param *find_param(const struct dt_layout *layout,
+                                         const char *name)
+{
+    for (size_t i = 0; i < layout->param_count; i++)
+        if (dt_model_names_alike(layout->params[i].name, name))
+            return &layout->params[i];
+    return NULL;
+}
+
+/* The tensor of that name: a parameter, or one that is carried, in BF16. */
+static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
+                                         const char *name, size_t number)
+{
+    static struct dt_buffer buf = {values, sizeof(values), &dt_cpu};
+    const struct dt_param *param = find_param(layout, name);
+    struct dt_ckpt_tensor tensor = {
+        .name = name, .ndim = 2, .shape = {2, CARRIED / 2}};
+    if (!param && !dt_carried_is(layout, name))
+        fail_msg("%s: neither a parameter nor carried", name);
+    if (param) {
+        tensor.ndim = param->ndim;
+        memcpy(tensor.shape, param->shape, sizeof(tensor.shape));
+    }
+    tensor.stored = param ? DT_F32 : DT_BF16;
+    tensor.view = dt_view_slice(dt_view_of(&buf, tensor.stored), number,
+                                param ? param->count : CARRIED);
+    return tensor;
+}
+
+/* A directory "in" with these tensors. */
+static void write_directory(const json_t *json, const struct names *names)
+{
+    struct dt_model_config config;
+    struct dt_ckpt_tensor tensors[MAX_TENSORS];
+    struct dt_error err;
+    mkdir("in", 0777);
+    write_json("in/config.json", json);
+    for (size_t i = 0; i < sizeof(copies) / sizeof(*copies); i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "in/%s", copies[i]);
+        scratch_write(path, copies[i], strlen(copies[i]));
+    }
+    must(dt_model_config_load(&config, "in", &err) == 0, &err);
+    struct dt_layout *layout = dt_model_layout(&config, 1, &err);
+    must(layout, &err);
+    for (size_t i = 0; i < names->count; i++)
+        tensors[i] = make_tensor(layout, names->text[i], i);
+    must(dt_safetensors_write("in/model.safetensors", tensors, names->count,
+                              NULL, &(uint64_t){0}, &err) == 0,
+         &err);
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+}
+
+/* All bytes of a tensor; *count is the number of its elements. */
+static struct dt_buffer *read_tensor(const struct dt_safetensors *st,
+                                     const char *name,
+                                     struct dt_ckpt_tensor *tensor)
+{
+    struct dt_error err;
+    must(dt_safetensors_describe(st, name, tensor, &err) == 0, &err);
+    const size_t bytes = tensor->view.count * dt_dtype_bytes(tensor->stored);
+    tensor->view.buf = dt_buffer_create(&dt_cpu, bytes, "a tensor", &err);
+    must(tensor->view.buf && dt_safetensors_read_all(st, tensor, 1, &err) == 0,
+         &err);
+    return tensor->view.buf;
+}
+
+static void assert_same_tensor(const struct dt_safetensors *a,
+                               const struct dt_safetensors *b, const char *name)
+{
+    struct dt_ckpt_tensor x, y;
+    struct dt_buffer *first = read_tensor(a, name, &x);
+    struct dt_buffer *second = read_tensor(b, name, &y);
+    assert_int_equal(x.stored, y.stored);
+    assert_int_equal(x.ndim, y.ndim);
+    assert_memory_equal(x.shape, y.shape, sizeof(x.shape));
+    assert_memory_equal(first->data, second->data, first->bytes);
+    dt_buffer_destroy(first);
+    dt_buffer_destroy(second);
+}
+
+/* The names, shapes, types and bytes of tensors are those that were read. */
+static void assert_same_files(const char *from, const char *to,
+                              const struct names *names)
+{
+    struct dt_error err;
+    struct dt_safetensors *a = dt_safetensors_open_model(from, &err);
+    struct dt_safetensors *b = dt_safetensors_open_model(to, &err);
+    must(a && b, &err);
+    for (size_t i = 0; i < names->count; i++)
+        assert_same_tensor(a, b, names->text[i]);
+    assert_int_equal(dt_safetensors_count(b), names->count);
+    dt_safetensors_close(a);
+    dt_safetensors_close(b);
+    for (size_t i = 0; i < sizeof(copies) / sizeof(*copies); i++)
+        if (!dt_weights_has_file(to, copies[i]))
+            fail_msg("%s: was not copied", copies[i]);
+}
+
+static void export_directory(const char *from, const char *to)
+{
+    struct dt_error err;
+    struct dt_export export = {.from = from,
+                               .to = to,
+                               .dtype = DT_F32,
+                               .max_shard_bytes = 1 << 20,
+                               .overwrite = true};
+    must(dt_export(&export, &err) == 0, &err);
+}
+
+/* Twice: what is written is read again. */
+static void check_round_trip(const json_t *config, const struct names *names)
+{
+    write_directory(config, names);
+    export_directory("in", "out");
+    assert_same_files("in", "out", names);
+    export_directory("out", "again");
+    assert_same_files("in", "again", names);
+}
+
+static void take_names(const json_t *list, struct names *names)
+{
+    names->count = json_array_size(list);
+    assert_in_range(names->count, 1, MAX_TENSORS);
+    for (size_t i = 0; i < names->count; i++)
+        names->text[i] = json_string_value(json_array_get(list, i));
+}
+
+/* The list of names, which an older release may have written, too. */
+static const json_t *list_of(const json_t *file, const char *family,
+                             const json_t *stored, const char *kind)
+{
+    const json_t *list = json_object_get(stored, kind);
+    return json_is_string(list)
+               ? json_object_get(
+                     json_object_get(
+                         json_object_get(file, json_string_value(list)),
+                         family),
+                     kind)
+               : list;
+}
+
+static void each_spelling_is_written_as_it_was_read(void **state)
+{
+    static const char *const kinds[] = {"saved", "memory"};
+    json_t *file = stored_load("vision_names.json"), *families, *stored;
+    const char *release, *family;
+    size_t tried = 0;
+    (void)state;
+    json_object_foreach(file, release, families) json_object_foreach(
+        families, family, stored) for (size_t k = 0; k < 2; k++)
+    {
+        struct names names;
+        const json_t *list = list_of(file, family, stored, kinds[k]);
+        if (!list)
+            continue;
+        take_names(list, &names);
+        check_round_trip(json_object_get(stored, "config"), &names);
+        tried++;
+    }
+    assert_int_equal(tried, 23);
+    json_decref(file);
+}
+
+/* A part has a spelling of its own. */
+static void parts_may_be_spelled_differently(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "5.24.0"), "llava");
+    struct names names, memory;
+    (void)state;
+    take_names(json_object_get(stored, "saved"), &names);
+    take_names(json_object_get(stored, "memory"), &memory);
+    for (size_t i = 0; i < names.count; i++)
+        for (size_t k = 0; k < memory.count; k++)
+            if (strstr(names.text[i], "multi_modal_projector") &&
+                dt_model_names_alike(names.text[i], memory.text[k]))
+                names.text[i] = memory.text[k];
+    check_round_trip(json_object_get(stored, "config"), &names);
+    json_decref(file);
+}
+
+/* One of them is written. */
+static void a_file_may_have_two_spellings(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "4.51.3"), "qwen2_vl");
+    struct names names;
+    (void)state;
+    take_names(json_object_get(stored, "saved"), &names);
+    const size_t count = names.count;
+    names.text[names.count++] = "model.language_model.norm.weight";
+    write_directory(json_object_get(stored, "config"), &names);
+    struct dt_error err;
+    struct dt_export export = {.from = "in",
+                               .to = "out",
+                               .max_shard_bytes = 1 << 20,
+                               .overwrite = true};
+    assert_int_equal(dt_export(&export, &err), -1);
+    assert_non_null(strstr(err.text, "model.language_model.norm.weight differs "
+                                     "from model.norm.weight"));
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+        values[i] = 0.5f;
+    write_directory(json_object_get(stored, "config"), &names);
+    export_directory("in", "out");
+    names.count = count;
+    assert_same_files("in", "out", &names);
+    json_decref(file);
+}
+
+static void missing_names_have_the_spelling_of_the_file(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "5.24.0"), "llava siglip");
+    struct names names;
+    (void)state;
+    take_names(json_object_get(stored, "memory"), &names);
+    size_t count = 0;
+    for (size_t i = 0; i < names.count; i++)
+        if (!strstr(names.text[i], "linear_2.bias"))
+            names.text[count++] = names.text[i];
+    names.count = count;
+    write_directory(json_object_get(stored, "config"), &names);
+    struct dt_error err;
+    struct dt_export export = {.from = "in", .to = "out", .overwrite = true};
+    assert_int_equal(dt_export(&export, &err), -1);
+    assert_non_null(
+        strstr(err.text, "missing model.multi_modal_projector.linear_2.bias"));
+    json_decref(file);
+}
+
+static int group_setup(void **state)
+{
+    char top[4096];
+    const char *srcdir = getenv("srcdir"); /* set by automake's harness */
+    (void)state;
+    assert_non_null(realpath(srcdir ? srcdir : ".", top));
+    setenv("srcdir", top, 1);
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+        values[i] = (float)i;
+    scratch_path("");
+    return chdir(scratch_root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_spelling_is_written_as_it_was_read),
+        cmocka_unit_test(parts_may_be_spelled_differently),
+        cmocka_unit_test(missing_names_have_the_spelling_of_the_file),
+        cmocka_unit_test(a_file_may_have_two_spellings),
+    };
+    return cmocka_run_group_tests_name("vision_weights", tests, group_setup,
+                                       NULL);
+}
