@@ -24,8 +24,10 @@ struct dt_adapter_names {
 struct dt_adapter {
     size_t r;
     double alpha, dropout;
-    bool rslora;     /* the scale is alpha / sqrt(r), not alpha / r */
-    bool all_linear; /* all linear layers of blocks have a pair */
+    bool rslora;            /* the scale is alpha / sqrt(r), not alpha / r */
+    bool all_linear;        /* all linear layers of blocks have a pair */
+    bool vision, projector; /* names fit modules of these parts, too, and not
+                               those of the language model alone */
     struct dt_adapter_names targets; /* else those that have one; none: PEFT's
                                         choice, queries and values */
     struct dt_adapter_names saved;
@@ -47,15 +49,18 @@ void dt_adapter_fini(struct dt_adapter *adapter);
 /* The factor of the product of a pair. */
 float dt_adapter_scale(const struct dt_adapter *adapter);
 
-/* Reads <dir>/adapter_config.json. Options that make PEFT compute otherwise are
- * refused by the name of their key. -1: EX_NOINPUT, EX_DATAERR. dt_adapter_fini
- * in any case.
+/* Reads <dir>/adapter_config.json, and where target_modules is an expression
+ * the names in <dir>/adapter_model.safetensors. Options that make PEFT compute
+ * otherwise are refused by the name of their key. -1: EX_NOINPUT, EX_DATAERR.
+ * dt_adapter_fini in any case.
  */
 int dt_adapter_load(struct dt_adapter *adapter, const char *dir,
                     struct dt_error *err);
 
-/* adapter_config.json that PEFT reads; `layout` is the adapter's. malloc'ed,
- * NULL and err if out of memory.
+/* adapter_config.json that PEFT reads; `layout` is the adapter's. Of a model
+ * with a tower target_modules is an expression that fits whole names alone,
+ * since ends of names fit modules of other parts. malloc'ed, NULL and err if
+ * out of memory.
  */
 char *dt_adapter_format(const struct dt_adapter *adapter,
                         const struct dt_model_config *config,
@@ -70,10 +75,10 @@ struct dt_layout *dt_adapter_layout(const struct dt_adapter *adapter,
                                     const struct dt_layout *model, int world,
                                     struct dt_error *err);
 
-/* The name of the model's parameter that a parameter of an adapter is a copy
- * of; NULL: it belongs to a pair.
+/* The parameter of the model that a parameter of an adapter, of this name, is a
+ * copy of; -1: it belongs to a pair, or to another model.
  */
-const char *dt_adapter_copied(const char *name);
+int dt_adapter_copied(const struct dt_layout *model, const char *name);
 
 /* Random A and zero B of unit u, fp32, in host memory, distributed as PEFT's:
  * A is uniform within 1 / sqrt(in). A function of (seed, element) only. Copies

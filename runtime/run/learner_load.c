@@ -239,9 +239,9 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
     struct source source;
     int result = open_source(learner, dir, &source, err);
     if (result == 0 && source.frozen)
-        result = dt_weights_check_head(source.frozen, err);
+        result = dt_weights_check_twins(source.frozen, err);
     else if (result == 0 && source.weights)
-        result = dt_weights_check_head(source.weights, err);
+        result = dt_weights_check_twins(source.weights, err);
     if (result == 0 && source.new_head)
         dt_log(DT_LOG_INFO, "algo",
                "%s has no %s: it begins at random (normal, standard "
@@ -294,13 +294,12 @@ static int make_adapter(const struct dt_learner *learner,
     for (size_t i = own->first_param; i < own->first_param + own->param_count;
          i++) {
         const struct dt_param *param = &layout->params[i];
-        const char *name = dt_adapter_copied(param->name);
+        const int copied =
+            dt_adapter_copied(learner->spec->frozen, param->name);
         struct dt_view to =
             dt_view_slice(unit, param->offset - own->offset, param->count);
-        if (name &&
-            copy_frozen(learner, source,
-                        (size_t)dt_layout_find(learner->spec->frozen, name), to,
-                        err) < 0)
+        if (copied >= 0 &&
+            copy_frozen(learner, source, (size_t)copied, to, err) < 0)
             return -1;
     }
     return 0;
@@ -385,8 +384,13 @@ int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
                     struct dt_error *err)
 {
     struct source source;
+    const char *files = dir ? dir : learner->spec->start;
     int result = open_source(learner, dir, &source, err);
     source.seed = seed;
+    dt_carried_fini(&learner->carried);
+    if (result == 0 && files && learner->spec->adapter.r == 0)
+        result = dt_carried_load(&learner->carried, files,
+                                 dt_learner_model_layout(learner->spec), err);
     if (result == 0 && learner->frozen) {
         const struct dt_frozen from = {
             .config = &learner->spec->config,

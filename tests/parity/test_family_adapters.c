@@ -62,12 +62,10 @@ static void fill_trained(struct pair *p)
 {
     for (size_t i = 0; i < p->trained->param_count; i++) {
         const struct dt_param *param = &p->trained->params[i];
-        const char *copied = dt_adapter_copied(param->name);
+        const int copied = dt_adapter_copied(p->layout, param->name);
         float *w = dt_view_f32(dt_layout_param(p->trained, p->weights, i));
-        struct dt_param like = *param;
-        like.name = (char *)copied;
-        if (copied)
-            variant_fill(&p->v.config, &like, w);
+        if (copied >= 0)
+            variant_fill(&p->v.config, &p->layout->params[copied], w);
         else
             variant_hashes(w, param->count, param->name, 0.25f);
     }
