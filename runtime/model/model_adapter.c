@@ -520,19 +520,25 @@ static int check_target(const struct modules *m, const char *end,
                         struct dt_error *err)
 {
     char known[256], name[DT_NAME_BYTES];
-    bool other = false;
+    const struct dt_unit *unit = NULL; /* of a module that has no pair */
     for (size_t i = 0; i < m->model->param_count; i++) {
         dt_model_memory_name(m->config, m->model->params[i].name, name);
         if (!fits(name, end) && !is_alike(name, end))
             continue;
         if (is_linear(m, i))
             return 0;
-        other = true;
+        unit = &m->model->units[m->model->params[i].unit];
     }
-    if (m->adapter->stored && !other)
+    if (m->adapter->stored && !unit)
         return 0;
     list_linear(m, known, sizeof(known));
-    if (other)
+    if (unit && unit->part != DT_PART_LANGUAGE)
+        return dt_error_set(err, EX_CONFIG,
+                            "E124 target_modules: %s is a module of the %s "
+                            "part, and only those of the language model get a "
+                            "low-rank pair (%s)",
+                            end, dt_model_part_name(unit->part), known);
+    if (unit)
         return dt_error_set(err, EX_CONFIG,
                             "E124 target_modules: %s is no linear layer of a "
                             "block, and only these get a low-rank pair (%s); "

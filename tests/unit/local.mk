@@ -120,6 +120,7 @@ check_PROGRAMS += \
 	tests/unit/model/test_model_layout \
 	tests/unit/model/test_model_plan \
 	tests/unit/model/test_model_refused \
+	tests/unit/model/test_vision_adapter \
 	tests/unit/model/test_vision_config \
 	tests/unit/optim/test_adamw \
 	tests/unit/optim/test_optim \
