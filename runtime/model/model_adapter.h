@@ -37,9 +37,6 @@ struct dt_adapter {
                     those of other models */
 };
 
-#define DT_ADAPTER_CONFIG_FILE "adapter_config.json"
-#define DT_ADAPTER_FILE "adapter_model.safetensors"
-
 /* Adds a copy of a name, unless it is there. -1: EX_OSERR. */
 int dt_adapter_add_name(struct dt_adapter_names *names, const char *text,
                         struct dt_error *err);
@@ -49,22 +46,12 @@ void dt_adapter_fini(struct dt_adapter *adapter);
 /* The factor of the product of a pair. */
 float dt_adapter_scale(const struct dt_adapter *adapter);
 
-/* Reads <dir>/adapter_config.json, and where target_modules is an expression
- * the names in <dir>/adapter_model.safetensors. Options that make PEFT compute
- * otherwise are refused by the name of their key. -1: EX_NOINPUT, EX_DATAERR.
- * dt_adapter_fini in any case.
- */
-int dt_adapter_load(struct dt_adapter *adapter, const char *dir,
-                    struct dt_error *err);
+enum { DT_ADAPTER_NAME_BYTES = 192 }; /* of the longest name of a tensor */
 
-/* adapter_config.json that PEFT reads; `layout` is the adapter's. Of a model
- * with a tower target_modules is an expression that fits whole names alone,
- * since ends of names fit modules of other parts. malloc'ed, NULL and err if
- * out of memory.
+/* The module that A of a pair belongs to. false: this is the name of another
+ * tensor.
  */
-char *dt_adapter_format(const struct dt_adapter *adapter,
-                        const struct dt_model_config *config,
-                        const struct dt_layout *layout, struct dt_error *err);
+bool dt_adapter_module(const char *name, char module[DT_ADAPTER_NAME_BYTES]);
 
 /* The layout of the tensors that are trained, finished for `world` ranks;
  * `model` is that of the frozen weights. NULL and err: EX_CONFIG, a name that

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "run/spec.h"
+#include "weights/adapter_file.h"
 #include "weights/weights.h"
 
 static int add_names(struct dt_adapter_names *names,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/weights/adapter_file.c \
+	runtime/weights/adapter_file.h \
 	runtime/weights/carried.c \
 	runtime/weights/merge.c \
 	runtime/weights/parts.c \

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "model/model_adapter.h"
 #include "tensor/tensor.h"
+#include "weights/adapter_file.h"
 #include "weights/weights.h"
 
 bool dt_weights_has_file(const char *dir, const char *name)

@@ -15,6 +15,7 @@
 #include "ckpt/safetensors.h"
 #include "model/model_adapter.h"
 #include "tensor/tensor.h"
+#include "weights/adapter_file.h"
 #include "weights/weights.h"
 
 /* --- rows of an embedding or a head that no file has yet ---

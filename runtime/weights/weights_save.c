@@ -16,6 +16,7 @@
 #include "ckpt/ckpt.h"
 #include "model/model.h"
 #include "model/model_adapter.h"
+#include "weights/adapter_file.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/parity/learner.h"
+#include "weights/adapter_file.h"
 #include "weights/weights.h"
 
 /* --- to and from the device --- */

@@ -15,6 +15,7 @@
 
 #include "tests/parity/trial.h"
 #include "tests/unit/world.h"
+#include "weights/adapter_file.h"
 
 /* The rows of micro-batch `a` that are this rank's; the last of more than two
  * ranks has none.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "train/resume/resume_impl.h"
+#include "weights/adapter_file.h"
 
 /* A line of changes, "key was -> is". */
 struct changes {

@@ -21,6 +21,7 @@
 #include "sampling/sampling.h"
 #include "train/resume/resume_impl.h"
 #include "weights/parts.h"
+#include "weights/adapter_file.h"
 #include "weights/weights.h"
 
 enum dt_dtype dt_run_stored_type(const struct dt_run *run)

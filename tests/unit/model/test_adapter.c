@@ -15,6 +15,7 @@
 
 #include "conf/conf.h"
 #include "model/model_adapter.h"
+#include "weights/adapter_file.h"
 #include "tests/unit/scratch.h"
 #include "tests/families.h"
 

@@ -16,6 +16,7 @@
 
 #include "ckpt/safetensors.h"
 #include "model/model_adapter.h"
+#include "weights/adapter_file.h"
 #include "tests/parity/stored.h"
 #include "tests/unit/scratch.h"
 
