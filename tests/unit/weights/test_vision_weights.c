@@ -220,6 +220,83 @@ static void each_spelling_is_written_as_it_was_read(void **state)
     json_decref(file);
 }
 
+/* Parameters in a flat buffer, as ranks fetch them. */
+struct fetch {
+    const struct dt_layout *layout;
+    struct dt_view weights;
+    const struct dt_ckpt_tensor *tensors; /* set by dt_weights_save */
+};
+
+static int fetch_param(void *ctx, const struct dt_ckpt_tensor *tensor,
+                       struct dt_view *view, struct dt_error *err)
+{
+    const struct fetch *fetch = ctx;
+    const size_t i = (size_t)(tensor - fetch->tensors);
+    (void)err;
+    assert_in_range(i, 0, fetch->layout->param_count - 1);
+    *view = dt_layout_param(fetch->layout, fetch->weights, i);
+    return 0;
+}
+
+/* The files of a rank of two, in shards of a few tensors. */
+static void save_rank(struct dt_ckpt_writer *writer, int rank,
+                      struct fetch *fetch, const struct dt_carried *carried)
+{
+    struct dt_error err;
+    const struct dt_ckpt_source source = {fetch_param, fetch};
+    const struct dt_weights_files files = {.config = "{}",
+                                           .layout = fetch->layout,
+                                           .carried = carried,
+                                           .weights = fetch->weights,
+                                           .stored = DT_F32,
+                                           .max_shard_bytes = 2048,
+                                           .source = &source,
+                                           .tensors = &fetch->tensors,
+                                           .tokenizer = "in",
+                                           .rank = rank,
+                                           .world = 2};
+    must(writer && dt_weights_save(writer, &files, &err) == 0, &err);
+}
+
+/* Any rank may write the shard that they are in. */
+static void what_is_carried_is_in_checkpoints_of_ranks(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "5.24.0"), "llava siglip");
+    struct dt_model_config config;
+    struct dt_carried carried;
+    struct dt_error err;
+    struct names names;
+    (void)state;
+    take_names(json_object_get(stored, "memory"), &names);
+    write_directory(json_object_get(stored, "config"), &names);
+    must(dt_weights_config("in", &config, &err) == 0, &err);
+    struct dt_layout *layout = dt_model_layout(&config, 1, &err);
+    must(layout && dt_carried_load(&carried, "in", layout, &err) == 0, &err);
+    assert_int_equal(carried.count, names.count - layout->param_count);
+    struct dt_buffer *buf = dt_buffer_create(
+        &dt_cpu, layout->count * sizeof(float), "weights", &err);
+    must(buf &&
+             dt_weights_load("in", layout, dt_view_of(buf, DT_F32), &err) == 0,
+         &err);
+    struct fetch fetch = {layout, dt_view_of(buf, DT_F32), NULL};
+    struct dt_ckpt_writer *first = dt_ckpt_begin("run", 3, &err);
+    struct dt_ckpt_writer *second = dt_ckpt_join("run", 3, 1, &err);
+    save_rank(first, 0, &fetch, &carried);
+    save_rank(second, 1, &fetch, &carried);
+    must(dt_ckpt_leave(second, &err) == 0 &&
+             dt_ckpt_collect(first, 2, &err) == 0 &&
+             dt_ckpt_commit(first, &err) == 0,
+         &err);
+    assert_same_files("in", "run/checkpoint-3", &names);
+    dt_carried_fini(&carried);
+    dt_buffer_destroy(buf);
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+    json_decref(file);
+}
+
 /* A part has a spelling of its own. */
 static void parts_may_be_spelled_differently(void **state)
 {
@@ -307,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_spelling_is_written_as_it_was_read),
+        cmocka_unit_test(what_is_carried_is_in_checkpoints_of_ranks),
         cmocka_unit_test(parts_may_be_spelled_differently),
         cmocka_unit_test(missing_names_have_the_spelling_of_the_file),
         cmocka_unit_test(a_file_may_have_two_spellings),
