@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/block.c \
 	runtime/model/config.c \
 	runtime/model/config_compare.c \
+	runtime/model/config_compose.c \
 	runtime/model/config_fields.c \
 	runtime/model/config_format.c \
 	runtime/model/config_layers.c \
