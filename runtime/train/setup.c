@@ -205,6 +205,11 @@ static void print_banner(struct dt_run *run)
                        "frozen",
                        spec->learner.layout->param_total,
                        spec->conf.model.path);
+    if (spec->learner.whole)
+        dt_report_note(run->report,
+                       "%zu parameters are trained, %zu are frozen",
+                       spec->learner.layout->param_total,
+                       spec->learner.frozen->param_total);
     if (spec->strategy[0])
         dt_report_note(run->report, "strategy: %s", spec->strategy);
     dt_groups_report(&spec->conf, &spec->nodes, spec->world, &parallel,
@@ -292,7 +297,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                              : dt_rows_count(run->data.train);
     run->learner.scaler = dt_run_scaler(conf);
     if (run->spec.rank == 0 &&
-        !(run->settings = dt_same_settings(&run->spec.conf, err)))
+        !(run->settings = dt_same_settings(&run->spec, err)))
         return -1;
     dt_live_phase(run->live, "loading weights");
     if (dt_run_restore(run, err) < 0)

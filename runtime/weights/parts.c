@@ -272,27 +272,69 @@ int dt_parts_open(const char *dir, const struct dt_layout *layout,
     return count < 0 || (count > 0 && !*parts) ? -1 : 0;
 }
 
-int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err)
+/* Parameters of which files have all elements of a kind, or none; the first one
+ * of which they have not all, and the first of which they have some.
+ */
+struct found {
+    size_t whole, none;
+    size_t not_whole, partial;
+};
+
+static int find_params(const struct dt_parts *parts, int kind,
+                       struct found *found, struct dt_error *err)
 {
     const struct dt_layout *layout = parts->layout;
-    size_t *have = calloc(layout->param_count, sizeof(*have)), all = 0, bad = 0;
+    size_t *have = calloc(layout->param_count + 1, sizeof(*have));
+    *found = (struct found){0};
     if (!have)
         return dt_error_set(err, EX_OSERR, "out of memory");
     for (size_t i = 0; i < parts->count; i++)
-        if (parts->pieces[i].kind == kind) {
+        if (parts->pieces[i].kind == kind)
             have[parts->pieces[i].param] += parts->pieces[i].range.count;
-            all++;
-        }
-    while (bad < layout->param_count && have[bad] == layout->params[bad].count)
-        bad++;
+    for (size_t i = layout->param_count; i-- > 0;) {
+        const bool whole = have[i] == layout->params[i].count;
+        found->whole += whole;
+        found->none += have[i] == 0;
+        if (!whole)
+            found->not_whole = i;
+        if (!whole && have[i] > 0)
+            found->partial = i;
+    }
     free(have);
-    if (all > 0 && bad < layout->param_count)
-        return dt_error_set(err, EX_DATAERR,
-                            "%s: the optimizer's files do not have %s%s once "
-                            "and as a whole",
-                            parts->dir, prefixes[kind],
-                            layout->params[bad].name);
-    return all > 0;
+    return 0;
+}
+
+static int refuse_param(const struct dt_parts *parts, int kind, size_t i,
+                        struct dt_error *err)
+{
+    return dt_error_set(err, EX_DATAERR,
+                        "%s: the optimizer's files do not have %s%s once "
+                        "and as a whole",
+                        parts->dir, prefixes[kind],
+                        parts->layout->params[i].name);
+}
+
+int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err)
+{
+    struct found found;
+    if (find_params(parts, kind, &found, err) < 0)
+        return -1;
+    if (found.none == parts->layout->param_count)
+        return 0;
+    return found.whole == parts->layout->param_count
+               ? 1
+               : refuse_param(parts, kind, found.not_whole, err);
+}
+
+int dt_parts_have_some(const struct dt_parts *parts, int kind,
+                       struct dt_error *err)
+{
+    struct found found;
+    if (find_params(parts, kind, &found, err) < 0)
+        return -1;
+    if (found.whole + found.none < parts->layout->param_count)
+        return refuse_param(parts, kind, found.partial, err);
+    return found.whole == 0 ? 0 : found.none == 0 ? 1 : 2;
 }
 
 /* The elements that `piece` and `range` share, as a tensor to read into `to`;

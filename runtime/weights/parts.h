@@ -56,7 +56,13 @@ void dt_parts_close(struct dt_parts *parts); /* NULL is fine */
  */
 int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err);
 
-/* Reads the elements `range` of a kind that is there into the view, which has
+/* The same, or 2 if all elements of some parameters are there, and none of
+ * others, which were frozen.
+ */
+int dt_parts_have_some(const struct dt_parts *parts, int kind,
+                       struct dt_error *err);
+
+/* Reads the elements `range` of a kind that are there into the view, which has
  * room for as many floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR
  * naming the first tensor that is not finite.
  */

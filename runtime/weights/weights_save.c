@@ -255,13 +255,14 @@ static int load_weights(const struct dt_export *export,
     struct dt_parts *parts = NULL;
     if (!export->merge && dt_parts_open(export->found, layout, &parts, err) < 0)
         return -1;
-    int rc = parts ? dt_parts_have(parts, DT_OWNED_MASTER, err) : 0;
-    if (rc > 0)
-        rc = dt_parts_read(parts, DT_OWNED_MASTER,
-                           (struct dt_range){0, layout->count}, weights, err);
-    else if (rc == 0)
+    int have = parts ? dt_parts_have_some(parts, DT_OWNED_MASTER, err) : 0;
+    int rc = have < 0 ? -1 : 0;
+    if (have == 0 || have == 2) /* of 2, all that was frozen */
         rc =
             dt_weights_load_merged(export->found, config, layout, weights, err);
+    if (have > 0 && rc == 0)
+        rc = dt_parts_read(parts, DT_OWNED_MASTER,
+                           (struct dt_range){0, layout->count}, weights, err);
     dt_parts_close(parts);
     return rc;
 }

@@ -181,6 +181,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_costs \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
+	tests/unit/train/test_frozen_run \
 	tests/unit/train/test_int8_run \
 	tests/unit/train/test_overlap \
 	tests/unit/train/test_prefetch \
@@ -305,6 +306,10 @@ tests_unit_train_fake_nvml_so_SOURCES = tests/unit/train/fake_nvml.c
 tests_unit_train_fake_nvml_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_train_fake_nvml_so_LINK = $(stub_link)
 tests_unit_train_fake_nvml_so_LDADD =
+
+# It gives the units of a model of text to other parts.
+tests_unit_train_test_frozen_run_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_model_layout
 
 if HAVE_SLURM
 include tests/unit/spank/local.mk

@@ -99,6 +99,7 @@ struct small_world {
     small_rank_f f;
     void *arg;
     bool two_nodes; /* ranks are dealt to them in turn; else each has its own */
+    void (*prepare)(struct dt_run *run); /* before it is resolved, or NULL */
 };
 
 static inline const char *small_host(void *ctx, int rank)
@@ -128,6 +129,8 @@ static inline int small_rank(const struct dt_comm_world *world, void *arg)
         here.host = small_host;
     struct dt_comm *comm = small_comm(&here, &err);
     TRY(comm);
+    if (small->prepare)
+        small->prepare(run);
     TRY(dt_run_init(run, small->conf, &exec, comm, world->size, &err) == 0);
     int rc = small->f(run, small->arg);
     if (rc < 0)

@@ -44,7 +44,7 @@ bool dt_run_saves_model_alone(const struct dt_run *run);
  * object of texts by key. Before dt_conf_resolve_steps, so that ratios of the
  * run's length are still as given. The caller decrefs; NULL and err: EX_OSERR.
  */
-json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err);
+json_t *dt_same_settings(const struct dt_spec *spec, struct dt_error *err);
 
 /* Loads the starting point, on every rank: weights, optimizer and progress of
  * the checkpoint that training.resume asks for, or the weights of a new run.

@@ -125,6 +125,8 @@ static int check_model(const struct dt_run *run, const char *dir,
 
 /* --- the settings --- */
 
+#define TRAINED "model.train_" /* and the name of a part */
+
 /* Adds the name of the reference if it is a checkpoint of another run. It is
  * read again when the run resumes, and that run may have newer checkpoints by
  * then.
@@ -144,8 +146,34 @@ static bool add_reference(json_t *settings, const struct dt_conf *conf)
                                json_string(strrchr(dir, '/') + 1)) == 0;
 }
 
-json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
+/* Says which parts of the model are trained, in place of the keys that decide
+ * it; nothing of a model that is one part.
+ */
+static bool set_parts(json_t *settings, const struct dt_learner_spec *learner)
 {
+    const struct dt_layout *layout = dt_learner_model_layout(learner);
+    bool there[DT_PARTS] = {false}, good = true;
+    int count = 0;
+    for (size_t u = 0; u < layout->unit_count; u++) {
+        count += !there[layout->units[u].part];
+        there[layout->units[u].part] = true;
+    }
+    for (int part = 0; part < DT_PARTS; part++) {
+        const char *trained = learner->freezes[part] ? "false" : "true";
+        char key[64];
+        snprintf(key, sizeof(key), TRAINED "%s",
+                 dt_model_part_name((enum dt_model_part)part));
+        if (!there[part] || count == 1)
+            json_object_del(settings, key);
+        else if (json_object_set_new(settings, key, json_string(trained)) < 0)
+            good = false;
+    }
+    return good;
+}
+
+json_t *dt_same_settings(const struct dt_spec *spec, struct dt_error *err)
+{
+    const struct dt_conf *conf = &spec->conf;
     char *text = NULL, *rest = NULL;
     size_t bytes;
     json_t *settings = json_object();
@@ -163,7 +191,8 @@ json_t *dt_same_settings(const struct dt_conf *conf, struct dt_error *err)
             good = false;
     }
     free(text);
-    if (good && add_reference(settings, conf))
+    if (good && add_reference(settings, conf) &&
+        set_parts(settings, &spec->learner))
         return settings;
     json_decref(settings);
     dt_error_set(err, EX_OSERR, "out of memory");
@@ -181,6 +210,9 @@ static const char *forbidden_change(const char *key, const char *a,
     /* checkpoints from before it have no such key */
     if (!strcmp(key, "ppo.critic.share_backbone") &&
         (!strcmp(a, "true") || !strcmp(b, "true")))
+        return "what is trained";
+    if (!strncmp(key, TRAINED, strlen(TRAINED)) &&
+        strcmp(key, "model.train_padding_row") != 0)
         return "what is trained";
     if (!strncmp(key, "adapter.", 8) && strcmp(key, "adapter.dropout") != 0)
         return "what is trained";
