@@ -533,10 +533,19 @@ static void mlp_backward(struct dt_model *m, size_t u, bool accumulate)
     input_backward(m, u, DT_NORM_2_W, &b->norm_2, b->x_mid, accumulate);
 }
 
+/* Whether nothing that is trained needs the gradient of attention's input. */
+static bool ends_at(const struct dt_model *m, size_t u)
+{
+    return m->first_unit + u == m->options.lowest &&
+           (!m->family->pre_norm ||
+            dt_model_grad(m, u, DT_NORM_1_W).count == 0);
+}
+
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     const struct dt_block *b = &m->blocks[u - 1];
     const struct dt_acts *a = &m->acts;
+    const bool ends = ends_at(m, u);
     size_t C = m->config.n_embd;
     struct dt_view d_out;
 
@@ -554,8 +563,9 @@ void dt_block_backward(struct dt_model *m, size_t u, bool accumulate)
                     q_width(m), C, accumulate);
     dt_attend_backward(m, u, accumulate);
     restore_norm(m, u, DT_NORM_1_W, &b->norm_1, b->x);
-    linear_backward(m, u, DT_QKV_W, a->branch, a->d_qkv,
-                    branch_input(m, &b->norm_1, b->x), C, qkv_width(m),
-                    accumulate);
-    input_backward(m, u, DT_NORM_1_W, &b->norm_1, b->x, accumulate);
+    linear_backward(m, u, DT_QKV_W, ends ? (struct dt_view){0} : a->branch,
+                    a->d_qkv, branch_input(m, &b->norm_1, b->x), C,
+                    qkv_width(m), accumulate);
+    if (!ends)
+        input_backward(m, u, DT_NORM_1_W, &b->norm_1, b->x, accumulate);
 }
