@@ -6,20 +6,30 @@
 #include "config.h"
 
 #define SMALL                                                                  \
-    "algorithm: sft\n"                                                         \
     "run.output_dir: out\n"                                                    \
     "model: {n_positions: 32, n_embd: 16, n_layer: 3, n_head: 2}\n"            \
-    "data: {train: train.jsonl, max_length: 32}\n"                             \
-    "training: {train_batch_size: 12, max_steps: 9}\n"                         \
     "optimizer.lr: 1.0e-2\n"                                                   \
-    "logging: {report_to: jsonl, steps: 1}\n"
+    "logging.report_to: jsonl\n"
 
 #include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 
-enum { HALF = 2, LAST = 4 };
+#define TWELVE "training: {train_batch_size: 12, max_steps: 9}\n"
+#define SFT                                                                    \
+    "algorithm: sft\ndata: {train: train.jsonl, max_length: 32}\n" TWELVE
+#define DPO                                                                    \
+    "algorithm: dpo\ndata: {train: pairs.jsonl, max_length: 32}\n" TWELVE
+#define GRPO                                                                   \
+    "algorithm: grpo\n"                                                        \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout: {max_completion_length: 8}\n"                                    \
+    "grpo: {num_generations: 4, beta: 0.1}\n"                                  \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"         \
+    "training: {train_batch_size: 16, max_steps: 9}\n"
+
+enum { HALF = 2, LAST = 4, SAMPLES = 24 };
 
 #define CHECKPOINT "out/checkpoints/checkpoint-4"
 
@@ -44,6 +54,22 @@ struct dt_layout *__wrap_dt_model_layout(const struct dt_model_config *config,
     return layout;
 }
 
+static int enter(void **state)
+{
+    if (small_enter(state) < 0)
+        return -1;
+    FILE *pairs = fopen("pairs.jsonl", "w"),
+         *prompts = fopen("prompts.jsonl", "w");
+    for (int i = 0; i < SAMPLES; i++) {
+        fprintf(pairs,
+                "{\"prompt\": \"%d:\", \"chosen\": \"%.*s\", "
+                "\"rejected\": \"zz\"}\n",
+                i, i % 4 + 5, "abcdefgh");
+        fprintf(prompts, "{\"prompt\": \"%.*s\"}\n", i % 4 + 1, "abcdefgh");
+    }
+    return fclose(pairs) | fclose(prompts);
+}
+
 static bool freezes[DT_PARTS];
 
 static void freeze(struct dt_run *run)
@@ -61,9 +87,9 @@ static void choose(int choice)
 static void run_world(int size, const char *lines, small_rank_f f, void *arg,
                       bool resumes)
 {
-    char all[512];
-    snprintf(all, sizeof(all), "training.resume: %s\n%s",
-             resumes ? "auto" : "none", lines);
+    char all[1024];
+    snprintf(all, sizeof(all), "%straining.resume: %s\n", lines,
+             resumes ? "auto" : "none");
     struct small_world small = {
         .conf = small_conf(all), .f = f, .arg = arg, .prepare = freeze};
     if (!resumes)
@@ -184,14 +210,19 @@ static void a_resumed_run_has_the_bits_of_one_that_was_not(void **state)
         int choice, ranks;
         const char *lines;
     } cases[] = {
-        {1 << DT_PART_LANGUAGE, 1, ""},
-        {1 << DT_PART_VISION, 2, "distributed.strategy: zero3\n"},
+        {1 << DT_PART_LANGUAGE, 1, SFT},
+        {1 << DT_PART_VISION, 2, SFT "distributed.strategy: zero3\n"},
         {1 << DT_PART_VISION | 1 << DT_PART_LANGUAGE, 2,
-         "distributed.strategy: zero2\nprecision.compute: bf16\n"},
+         SFT "distributed.strategy: zero2\nprecision.compute: bf16\n"},
         {1 << DT_PART_PROJECTOR, 1,
-         "precision.compute: bf16\ncheckpoint.save_dtype: fp32\n"},
+         SFT "precision.compute: bf16\ncheckpoint.save_dtype: fp32\n"},
         {1 << DT_PART_LANGUAGE, 2,
-         "distributed.strategy: zero3\ncheckpoint.save_dtype: bf16\n"},
+         SFT "distributed.strategy: zero3\ncheckpoint.save_dtype: bf16\n"},
+        {1 << DT_PART_VISION, 2, DPO "distributed.strategy: zero3\n"},
+        {1 << DT_PART_PROJECTOR, 1,
+         DPO "dpo.sync_ref: {enabled: true, "
+             "steps: 1, alpha: 0.5}\n"},
+        {1 << DT_PART_LANGUAGE, 2, GRPO "distributed.strategy: zero3\n"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -205,10 +236,55 @@ static void a_resumed_run_has_the_bits_of_one_that_was_not(void **state)
         run_world(cases[i].ranks, cases[i].lines, begin, &halves, false);
         run_world(cases[i].ranks, cases[i].lines, resume, &halves, true);
         compare(&whole, &halves);
-        assert_true(whole.loss[LAST - 1] < whole.loss[0]);
         forget(&whole);
         forget(&halves);
     }
+}
+
+/* A reference shares what is frozen, and rollouts gather from both. */
+static void every_strategy_has_the_bits_of_ddp(void **state)
+{
+    static const char *const lines[] = {SFT, DPO, GRPO};
+    static const char *const strategies[] = {"ddp", "zero1", "zero3"};
+    (void)state;
+#ifndef HAVE_GLOO
+    skip();
+#endif
+    choose(1 << DT_PART_VISION | 1 << DT_PART_LANGUAGE);
+    for (int i = 0; i < 3; i++) {
+        struct left left[3] = {0};
+        for (int s = 0; s < 3; s++) {
+            char text[768];
+            snprintf(text, sizeof(text), "%sdistributed.strategy: %s\n",
+                     lines[i], strategies[s]);
+            run_world(2, text, train, &left[s], false);
+            compare(&left[0], &left[s]);
+        }
+        assert_true(i == 2 || left[0].loss[LAST - 1] < left[0].loss[0]);
+        for (int s = 0; s < 3; s++)
+            forget(&left[s]);
+    }
+}
+
+static int compare_reference(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    struct left *left = arg;
+    const struct dt_learner_spec *spec = &run->spec.learner;
+    TRY(dt_spec_reference_layout(&run->spec) == spec->layout);
+    TRY(train(run, left) == 0);
+    TRY(run->spec.rank > 0 || near(left->loss[0], log(2), 1e-6));
+    return 0;
+}
+
+/* It is the model before the first step. */
+static void a_reference_has_trained_parts_of_its_own_alone(void **state)
+{
+    struct left left = {0};
+    (void)state;
+    choose(1 << DT_PART_VISION);
+    run_world(1, DPO, compare_reference, &left, false);
+    forget(&left);
 }
 
 static float *load(const char *dir, const struct dt_layout *layout)
@@ -260,7 +336,7 @@ static void checkpoints_and_exports_have_all_weights(void **state)
                                .overwrite = true};
     (void)state;
     choose(1 << DT_PART_VISION);
-    run_world(1, "precision.compute: bf16\n", train, &left, false);
+    run_world(1, SFT "precision.compute: bf16\n", train, &left, false);
     struct dt_layout *layout = layout_of(&config);
     float *saved = load(CHECKPOINT, layout);
     if (dt_export(&export, &err) < 0)
@@ -300,7 +376,7 @@ static void checkpoints_and_exports_have_all_weights(void **state)
 static int refuse(const struct dt_comm_world *world, void *arg)
 {
     struct dt_error *err = arg;
-    struct dt_conf *conf = small_conf("training.resume: auto\n");
+    struct dt_conf *conf = small_conf(SFT "training.resume: auto\n");
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_run run = {.spec = {.rank = 0, .world = 1}};
     struct dt_comm *comm = small_comm(world, err);
@@ -318,7 +394,7 @@ static void a_run_that_trains_other_parts_is_refused(void **state)
     struct dt_error err = {0};
     (void)state;
     choose(1 << DT_PART_VISION);
-    run_world(1, "", train, &left, false);
+    run_world(1, SFT, train, &left, false);
     choose(1 << DT_PART_PROJECTOR);
     world_threads(1, refuse, &err);
     if (!strstr(err.text, "was trained with model.train_projector true, not "
@@ -338,9 +414,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_has_the_bits_of_one_that_was_not),
+        cmocka_unit_test(every_strategy_has_the_bits_of_ddp),
+        cmocka_unit_test(a_reference_has_trained_parts_of_its_own_alone),
         cmocka_unit_test(checkpoints_and_exports_have_all_weights),
         cmocka_unit_test(a_run_that_trains_other_parts_is_refused),
     };
-    return cmocka_run_group_tests_name("frozen_run", tests, small_enter,
-                                       small_leave);
+    return cmocka_run_group_tests_name("frozen_run", tests, enter, small_leave);
 }
