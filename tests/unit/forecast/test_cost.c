@@ -30,9 +30,63 @@ static void windowed_layers_cost_less(void **state)
     dt_model_config_fini(&config);
 }
 
+/* Seconds of a pass of each unit, if the parts of `freezes` are frozen, of a
+ * model whose second block is another part.
+ */
+static void cost_parts(const bool freezes[DT_PARTS],
+                       struct dt_unit_seconds seconds[6])
+{
+    static const struct dt_rates rates = {.of = {[DT_RATE_MEMORY] = 1,
+                                                 [DT_RATE_BLOCKS_FP32] = 1,
+                                                 [DT_RATE_HEAD_FP32] = 1}};
+    struct dt_model_config config;
+    struct dt_error err;
+    bool trains[DT_PARTS];
+    parse(&config, OTHER("llama", "\"tie_word_embeddings\": false"));
+    struct dt_layout *layout = dt_model_layout(&config, 1, &err);
+    assert_non_null(layout);
+    assert_int_equal(layout->unit_count, 6);
+    layout->units[2].part = DT_PART_PROJECTOR;
+    for (int part = 0; part < DT_PARTS; part++)
+        trains[part] = !freezes[part];
+    struct dt_layout *trained = dt_layout_of_parts(layout, trains, 1, &err);
+    assert_non_null(trained);
+    const struct dt_model_options options = {
+        .B = 2, .T = 16, .lowest = dt_layout_next(trained, 0)};
+    dt_cost_units(&config, layout, trained, &options, &rates, seconds);
+    dt_layout_destroy(trained);
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&config);
+}
+
+static void frozen_units_cost_no_gradients(void **state)
+{
+    const bool none[DT_PARTS] = {false};
+    bool frozen[DT_PARTS] = {[DT_PART_PROJECTOR] = true};
+    struct dt_unit_seconds all[6], some[6];
+    (void)state;
+    cost_parts(none, all);
+    cost_parts(frozen, some);
+    for (size_t u = 0; u < 6; u++) {
+        assert_true(some[u].forward == all[u].forward);
+        if (u != 2)
+            assert_true(some[u].backward == all[u].backward);
+    }
+    assert_true(some[2].backward < all[2].backward &&
+                some[2].backward > all[2].forward);
+    frozen[DT_PART_PROJECTOR] = false;
+    frozen[DT_PART_LANGUAGE] = true;
+    cost_parts(frozen, some);
+    assert_true(some[0].backward == 0 && some[1].backward == 0);
+    assert_true(some[2].backward == all[2].backward);
+    assert_true(some[3].backward > 0 && some[3].backward < all[3].backward);
+    assert_true(some[5].backward > 0 && some[5].backward < all[5].backward);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frozen_units_cost_no_gradients),
         cmocka_unit_test(windowed_layers_cost_less),
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);

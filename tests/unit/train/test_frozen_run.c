@@ -373,6 +373,45 @@ static void checkpoints_and_exports_have_all_weights(void **state)
     forget(&left);
 }
 
+/* --- costs --- */
+
+/* Operations of a token, and the parameters of parts. */
+struct cost {
+    double flops, params[DT_PARTS];
+};
+
+static int count(struct dt_run *run, void *arg)
+{
+    const struct dt_layout *layout =
+        dt_learner_model_layout(&run->spec.learner);
+    struct cost *cost = arg;
+    *cost = (struct cost){.flops = dt_flops_per_token(&run->spec)};
+    for (size_t i = 0; i < layout->param_count; i++)
+        cost->params[layout->units[layout->params[i].unit].part] +=
+            (double)layout->params[i].count;
+    return 0;
+}
+
+/* Weights that are frozen have no gradients, and below the lowest trained block
+ * nothing goes back. The positions of GPT-2 are looked up alone.
+ */
+static void operations_are_those_of_what_goes_back(void **state)
+{
+    struct cost all, some;
+    const double looked_up = 32 * 16;
+    (void)state;
+    choose(0);
+    run_world(1, SFT, count, &all, false);
+    const double *n = all.params;
+    choose(1 << DT_PART_VISION);
+    run_world(1, SFT, count, &some, false);
+    assert_true(all.flops - some.flops == 2 * n[DT_PART_VISION]);
+    choose(1 << DT_PART_VISION | 1 << DT_PART_LANGUAGE);
+    run_world(1, SFT, count, &some, false);
+    assert_true(all.flops - some.flops ==
+                4 * n[DT_PART_VISION] + 2 * (n[DT_PART_LANGUAGE] - looked_up));
+}
+
 static int refuse(const struct dt_comm_world *world, void *arg)
 {
     struct dt_error *err = arg;
@@ -417,6 +456,7 @@ int main(void)
         cmocka_unit_test(every_strategy_has_the_bits_of_ddp),
         cmocka_unit_test(a_reference_has_trained_parts_of_its_own_alone),
         cmocka_unit_test(checkpoints_and_exports_have_all_weights),
+        cmocka_unit_test(operations_are_those_of_what_goes_back),
         cmocka_unit_test(a_run_that_trains_other_parts_is_refused),
     };
     return cmocka_run_group_tests_name("frozen_run", tests, enter, small_leave);
