@@ -39,6 +39,8 @@ static const struct dt_model_options uses[] = {
     {.train = true, .documents = true, .dropout = true},
     {.train = true, .save_activations = true, .whole_head = true},
     {.train = true, .recompute = true, .offload = true},
+    {.train = true, .recompute = true, .offload = true, .lowest = 2},
+    {.train = true, .lowest = 2},
     {.train = true, .values = true, .entropies = true, .logits = true},
     {.values = true, .documents = true},
     {.decode = 512, .documents = true, .table = 512},
@@ -185,9 +187,57 @@ static void a_batch_beyond_the_plan_is_an_error_with_both_sizes(void **state)
          "a batch has 1 picked tokens, but there is memory for 0: ");
 }
 
+/* Tensors begin at multiples of 256 bytes. */
+static void assert_near(size_t bytes, size_t expected)
+{
+    if (bytes + 8 * 256 < expected || bytes > expected + 8 * 256)
+        fail_msg("%zu bytes, expected %zu", bytes, expected);
+}
+
+/* The tensors of a block that goes back, of T tokens of the last model: x, qkv,
+ * attention, x_mid, both halves of fc, and lse.
+ */
+enum { KEPT = (16 + 32 + 16 + 16 + 48 + 2) * B * T * 4 };
+
+/* Blocks below the lowest trained unit share the memory of one, which that unit
+ * has, too; with recomputation only inputs of blocks are kept, and with
+ * offloading those of two are on the device.
+ */
+static void nothing_is_kept_below_the_lowest_trained_unit(void **state)
+{
+    struct dt_model_config config = {0};
+    (void)state;
+    parse(&config, models[2]);
+    for (int i = 0; i < 3; i++) {
+        size_t bytes[5], host[5];
+        for (size_t lowest = 0; lowest < 5; lowest++) {
+            const struct dt_model_options options = {.B = B,
+                                                     .T = T,
+                                                     .train = true,
+                                                     .recompute = i > 0,
+                                                     .offload = i == 2,
+                                                     .lowest = lowest};
+            bytes[lowest] =
+                dt_model_memory_bytes(&config, dt_ops_cpu(), &options);
+            host[lowest] = dt_model_host_bytes(&config, &options);
+        }
+        const size_t input = (size_t)16 * B * T * 4;
+        assert_int_equal(bytes[0], bytes[1]);
+        assert_near(bytes[1] - bytes[2], i == 0 ? KEPT : i == 1 ? input : 0);
+        assert_near(bytes[2] - bytes[3], i == 0 ? KEPT : input);
+        assert_near(bytes[3] - bytes[4], input);
+        assert_int_equal(host[0], i == 2 ? input : 0);
+        assert_int_equal(host[1], host[0]);
+        assert_int_equal(host[2], 0);
+        assert_int_equal(host[4], 0);
+    }
+    dt_model_config_fini(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_kept_below_the_lowest_trained_unit),
         cmocka_unit_test(no_batch_needs_more_than_the_largest),
         cmocka_unit_test(no_plan_for_more_rows_changes_chunks_on_a_gpu),
         cmocka_unit_test(a_batch_beyond_the_plan_is_an_error_with_both_sizes),
