@@ -151,6 +151,8 @@ struct dt_kv {
     struct dt_view table; /* (B, blocks) I32 */
 };
 
+enum { DT_SAMPLING_NEVER = 2 };
+
 /* How a token is drawn. Tokens that are equally likely are kept, or dropped,
  * together.
  */
@@ -165,6 +167,9 @@ struct dt_sampling {
     double repetition_penalty; /* logits of tokens that were there are divided
                                   by it, negative ones multiplied (Keskar et
                                   al., CTRL, sec. 4.1); 1: none */
+    size_t never_count;
+    int32_t never[DT_SAMPLING_NEVER]; /* (never_count) different tokens that are
+                                         not drawn, whatever their logits */
 };
 
 /* Logits z of a head from its products l = x w^T: with s = scale l, z =
@@ -569,9 +574,10 @@ struct dt_ops {
     /* Draws ids(B) I32 from softmax(logits(B, V) / temperature), as `sampling`
      * limits it, by draws(B) F64 in [0, 1): the first token at which the sum of
      * probabilities exceeds the draw. logp(B) F32 are their log-probabilities
-     * without limits, at temperature 1 if it is 0. A negative draw: none, id
-     * -1. seen(B, V / 32 rounded up) I32, with a bit for each token that was
-     * there, is absent without a penalty. logits, F32, become workspace.
+     * without limits, and among all tokens, also those that are never drawn;
+     * at temperature 1 if it is 0. A negative draw: none, id -1. seen(B, V / 32
+     * rounded up) I32, with a bit for each token that was there, is absent
+     * without a penalty. logits, F32, become workspace.
      */
     void (*sample)(struct dt_stream *stream, struct dt_view ids,
                    struct dt_view logp, struct dt_view logits,

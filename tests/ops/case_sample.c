@@ -137,6 +137,43 @@ static void penalty_case(void)
     assert_int_equal(dt_view_i32(ids)[1], 40); /* -4 against -3 * 2 */
 }
 
+/* Tokens that are never drawn are not, even the likeliest ones; but their
+ * probabilities count in those of others.
+ */
+static void never_case(size_t V, struct dt_sampling sampling)
+{
+    enum { B = 12 };
+    const size_t first = V / 3, last = V - 1;
+    struct dt_view logits = logits_of(B, V, 8.0), without = tensor(B * V);
+    struct dt_view ids = tensor_ids(B, 1), expected = tensor_ids(B, 1);
+    struct dt_view logps = tensor(B), others = tensor(B);
+    struct dt_view draws = tensor_draws(B), none = {0};
+    double want[B], p[MOST];
+
+    for (size_t b = 0; b < B; b++) {
+        dt_view_f32(logits)[b * V + first] = b % 2 ? 6.0f : -3.0f;
+        dt_view_f32(logits)[b * V + last] = b % 3 ? 5.0f : -40.0f;
+    }
+    double *z = doubles(logits);
+    for (size_t i = 0; i < B * V; i++)
+        dt_view_f32(without)[i] = i % V == first || i % V == last
+                                      ? -INFINITY
+                                      : dt_view_f32(logits)[i];
+    ops->sample(NULL, expected, others, without, draws, none, &sampling, B, V);
+    sampling.never_count = 2;
+    sampling.never[0] = (int32_t)last;
+    sampling.never[1] = (int32_t)first;
+    ops->sample(NULL, ids, logps, logits, draws, none, &sampling, B, V);
+    for (size_t b = 0; b < B; b++) {
+        const size_t id = (size_t)dt_view_i32(ids)[b];
+        assert_int_equal(id, dt_view_i32(expected)[b]);
+        softmax(p, z + b * V, V,
+                sampling.temperature > 0 ? sampling.temperature : 1.0);
+        want[b] = log(p[id]);
+    }
+    check_close("logp", logps, want, 2e-6);
+}
+
 /* Logits that are no numbers give a token all the same, and say so. */
 static void nan_case(void)
 {
@@ -176,6 +213,11 @@ void test_sample(void **state)
         sample_case(37, 6.0, cases[i]);
         sample_case(MOST, 8.0, cases[i]);
     }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        never_case(5, cases[i]);
+        never_case(MOST, cases[i]);
+    }
+    never_case(MOST, (struct dt_sampling){.top_p = 1, .repetition_penalty = 1});
     greedy_case();
     penalty_case();
     nan_case();

@@ -75,8 +75,8 @@ static float bisect(const struct weights *p,
     return weight;
 }
 
-/* The smallest weight that the limits keep. */
-static float least_kept(const struct weights *p,
+/* The smallest weight that the limits keep; `most` is the largest one. */
+static float least_kept(const struct weights *p, float most,
                         const struct dt_sampling *sampling)
 {
     float least = 0.0f;
@@ -86,7 +86,7 @@ static float least_kept(const struct weights *p,
     if (sampling->top_p < 1.0)
         least =
             bisect(p, sum_from, sampling->top_p * sum_from(p, least), least);
-    return fmaxf(least, (float)sampling->min_p);
+    return fmaxf(least, (float)sampling->min_p * most);
 }
 
 /* The first token at which the sum of kept weights exceeds this share of all of
@@ -127,6 +127,29 @@ static void penalize(float *z, const int32_t *seen, size_t V, float penalty)
     }
 }
 
+/* The first token with the largest logit of those that may be drawn. Sets *max
+ * to the largest of all.
+ */
+static size_t find_likeliest(float *z, size_t V,
+                             const struct dt_sampling *sampling, float *max)
+{
+    float held[DT_SAMPLING_NEVER];
+    size_t token = 0;
+
+    for (size_t i = 0; i < sampling->never_count; i++) {
+        held[i] = z[sampling->never[i]];
+        z[sampling->never[i]] = NAN; /* which is no maximum */
+    }
+    *max = dt_max(z, V, -INFINITY);
+    while (token < V && !(z[token] == *max))
+        token++;
+    for (size_t i = 0; i < sampling->never_count; i++) {
+        z[sampling->never[i]] = held[i];
+        *max = held[i] > *max ? held[i] : *max;
+    }
+    return token < V ? token : 0; /* all are NaN */
+}
+
 /* z(V) becomes weights; the token and its log-probability */
 static size_t sample_row(float *z, size_t V, double share,
                          const struct dt_sampling *sampling, float *logp)
@@ -134,18 +157,18 @@ static size_t sample_row(float *z, size_t V, double share,
     const struct weights p = {z, V};
     const bool greedy = sampling->temperature == 0.0;
     const float inverse = greedy ? 1.0f : (float)(1.0 / sampling->temperature);
-    const float max = dt_max(z, V, -INFINITY);
-    size_t token = 0;
+    float max;
+    size_t token = find_likeliest(z, V, sampling, &max);
 
-    while (token < V && !(z[token] == max))
-        token++;
-    token = token < V ? token : 0; /* all are NaN */
 #pragma omp simd
     for (size_t v = 0; v < V; v++)
         z[v] = dt_expf((z[v] - max) * inverse);
     const double lse = log(sum_from(&p, 0.0f));
+    for (size_t i = 0; i < sampling->never_count; i++)
+        z[sampling->never[i]] = 0.0f;
     if (!greedy)
-        token = draw_token(&p, least_kept(&p, sampling), share, token);
+        token =
+            draw_token(&p, least_kept(&p, z[token], sampling), share, token);
     *logp = (float)(log((double)z[token]) - lse);
     if (*logp > 0.0f)
         *logp = 0.0f;

@@ -24,6 +24,7 @@ struct Sample {
     float inverse;       /* of the temperature */
     float top_p, min_p, penalty;
     bool greedy;
+    unsigned never_count, never[DT_SAMPLING_NEVER];
 };
 
 /* A row of weights, e^(logit / temperature) divided by the largest one. */
@@ -39,6 +40,10 @@ struct Row {
     {
         const unsigned end = (threadIdx.x + 1) * ((V + BLOCK - 1) / BLOCK);
         return end < V ? end : V;
+    }
+    __device__ bool has(unsigned v) const /* in the range of this thread */
+    {
+        return v >= first() && v < end();
     }
 };
 
@@ -78,8 +83,8 @@ __device__ float bisect(const Row &row, bool count, float want, float least)
     return __uint_as_float(low);
 }
 
-/* The smallest weight that the limits keep. */
-__device__ float least_kept(const Row &row, const Sample &a)
+/* The smallest weight that the limits keep; `most` is the largest one. */
+__device__ float least_kept(const Row &row, float most, const Sample &a)
 {
     float least = 0.0f;
 
@@ -88,7 +93,7 @@ __device__ float least_kept(const Row &row, const Sample &a)
     if (a.top_p < 1.0f)
         least = bisect(row, false, a.top_p * sum_from(row, least, false),
                        least);
-    return fmaxf(least, a.min_p);
+    return fmaxf(least, a.min_p * most);
 }
 
 /* The range in which the sum of all sums(BLOCK) before it and in it exceeds
@@ -157,6 +162,21 @@ __device__ int32_t find_likeliest(const Row &row, float max)
     return first < (float)row.V ? (int32_t)first : 0;
 }
 
+/* Puts x in the places of the tokens that are never drawn, and what was there
+ * into x.
+ */
+__device__ void swap_never(const Row &row, const Sample &a,
+                           float x[DT_SAMPLING_NEVER])
+{
+    for (unsigned i = 0; i < a.never_count; i++) {
+        if (row.has(a.never[i])) {
+            const float held = row.w[a.never[i]];
+            row.w[a.never[i]] = x[i];
+            x[i] = held;
+        }
+    }
+}
+
 __device__ void penalize(const Row &row, const int32_t *seen, float penalty)
 {
     for (unsigned v = row.first(); v < row.end(); v++) {
@@ -176,7 +196,7 @@ __global__ void __launch_bounds__(BLOCK) sample_kernel(Sample a)
     const size_t b = blockIdx.x;
     const Row row = {a.logits + b * a.V, a.V};
     const double draw = a.draws[b];
-    float max = -INFINITY;
+    float max = -INFINITY, held[DT_SAMPLING_NEVER], zeros[DT_SAMPLING_NEVER];
 
     if (!(draw >= 0.0)) {
         if (threadIdx.x == 0) {
@@ -187,17 +207,30 @@ __global__ void __launch_bounds__(BLOCK) sample_kernel(Sample a)
     }
     if (a.seen)
         penalize(row, a.seen + b * ((a.V + 31) / 32), a.penalty);
+    for (int i = 0; i < DT_SAMPLING_NEVER; i++) {
+        held[i] = NAN; /* which is no maximum */
+        zeros[i] = 0.0f;
+    }
+    swap_never(row, a, held);
     for (unsigned v = row.first(); v < row.end(); v++)
         max = fmaxf(max, row.w[v]);
     max = block_max(max, shared);
     const int32_t likeliest = find_likeliest(row, max);
+    if (a.never_count > 0) {
+        for (unsigned i = 0; i < a.never_count; i++)
+            max = fmaxf(max, held[i]);
+        max = block_max(max, shared);
+        swap_never(row, a, held);
+    }
     for (unsigned v = row.first(); v < row.end(); v++)
         row.w[v] = expf((row.w[v] - max) * a.inverse);
     __syncthreads();
     const float all = sum_from(row, 0.0f, false);
+    swap_never(row, a, zeros);
     int32_t token = threadIdx.x == 0 ? likeliest : -1;
     if (!a.greedy)
-        token = draw_token(row, least_kept(row, a), draw, likeliest);
+        token = draw_token(row, least_kept(row, row.w[likeliest], a), draw,
+                           likeliest);
     if (token >= 0) {
         const float logp = logf(row.w[token]) - logf(all);
         a.ids[b] = token;
@@ -233,5 +266,8 @@ extern "C" void dt_cuda_sample(struct dt_stream *stream, struct dt_view ids,
     a.top_p = (float)sampling->top_p;
     a.min_p = (float)sampling->min_p;
     a.penalty = (float)sampling->repetition_penalty;
+    a.never_count = (unsigned)sampling->never_count;
+    for (unsigned i = 0; i < a.never_count; i++)
+        a.never[i] = (unsigned)sampling->never[i];
     launch(stream, sample_kernel, (unsigned)B, BLOCK, a);
 }
