@@ -171,6 +171,12 @@ static inline size_t dt_vision_row(const struct dt_vision_config *vision)
     return 3 * vision->frames * vision->patch * vision->patch;
 }
 
+/* Bytes of a patch in the pixels of a batch, whose frames are equal. */
+static inline size_t dt_vision_row_bytes(const struct dt_vision_config *vision)
+{
+    return 3 * vision->patch * vision->patch;
+}
+
 /* Width of what one feature is made of. */
 static inline size_t dt_vision_merged(const struct dt_vision_config *vision)
 {
@@ -361,7 +367,8 @@ struct dt_model_options {
     size_t B, T;              /* largest batch, ... */
     size_t patches, pictures; /* ... and the most that its pictures have */
     const float *colors;      /* (3, 256) what the bytes of a color become, of a
-                                 model      with a tower; dt_image_table */
+                                 model with a tower: dt_image_table; NULL: there
+                                 are no patches */
     enum dt_dtype compute;    /* of weights and activations */
     bool train;               /* with backward passes, ... */
     size_t lowest;            /* ... which end at this unit, the first that is

@@ -224,8 +224,10 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
 struct dt_tower_size {
     size_t patches, pictures;
     size_t rows, features;
-    size_t tile; /* a picture has the bits that it has alone if attention cuts
-                    sums here; 0: it need not */
+    size_t tile;  /* a picture has the bits that it has alone if attention cuts
+                     sums here, ... */
+    size_t least; /* ... and if there are so many patches, rows and features, of
+                     which others are fillers; both 0: it need not */
 };
 
 struct dt_tower_rows {
@@ -234,6 +236,7 @@ struct dt_tower_rows {
     struct dt_staged staged;
 
     /* the current batch */
+    size_t patches; /* without fillers */
     struct dt_tower_size size;
     struct dt_view pixels;    /* (P, row) U8 */
     struct dt_view cells;     /* (N) I32, the patch of a row; P: the class */
@@ -244,7 +247,8 @@ struct dt_tower_rows {
                                are all rows in order */
     struct dt_view slots;   /* (taps, M g) I32, where those of a tap go; absent
                                if there is one */
-    struct dt_view tokens;  /* (M) I32, positions of features in (B, T) */
+    struct dt_view tokens;  /* (M) I32, positions of features in (B, T); of
+                               fillers -1 */
 };
 
 /* Whether features are made of other rows than all in their order. */
@@ -258,7 +262,7 @@ static inline bool dt_tower_rows_gather(const struct dt_vision_config *vision,
 /* The most rows of such pictures. */
 struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
                                         size_t patches, size_t pictures,
-                                        size_t tile);
+                                        size_t tile, size_t least);
 
 /* Device bytes for such pictures. */
 size_t dt_tower_rows_bytes(const struct dt_vision_config *vision,

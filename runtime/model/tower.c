@@ -113,19 +113,23 @@ static struct dt_tower_size most_of(const struct dt_tower_for *tower,
                                     const struct dt_ops *ops)
 {
     return dt_tower_rows_most(tower->vision, tower->options->patches,
-                              tower->options->pictures, tile_of(tower, ops));
+                              tower->options->pictures, tile_of(tower, ops),
+                              tower->options->exact_rows ? ops->few_rows : 0);
 }
 
-/* What the blocks of a tower are for. Its rows are one row of a batch. */
+/* What the blocks of a tower are for. Its rows are one row of a batch; where no
+ * batch has pictures there is memory for one, since none cannot be allocated.
+ */
 static struct dt_model_options options_of(const struct dt_tower_for *tower,
                                           const struct dt_ops *ops)
 {
     const struct dt_model_options *options = tower->options;
+    const size_t rows = most_of(tower, ops).rows;
     const bool trains =
         options->train && options->lowest < tower->vision->tower.n_layer + 2;
     return (struct dt_model_options){
         .B = 1,
-        .T = most_of(tower, ops).rows,
+        .T = rows > 0 ? rows : 1,
         .compute = options->compute,
         .train = trains,
         .lowest = options->lowest,
@@ -165,6 +169,8 @@ static int upload_colors(struct dt_tower *t, const float *colors,
     t->colors = dt_buffer_create(exec->device, bytes, "colors", err);
     if (!t->colors)
         return -1;
+    if (!colors)
+        return 0;
     return exec->device->copy(exec->stream, t->colors->data, colors, bytes,
                               err);
 }

@@ -18,19 +18,32 @@
 #include "model/family.h"
 #include "model/model_impl.h"
 
+/* At least the fewest. */
+static void fill_up(struct dt_tower_size *size)
+{
+    size_t *const counts[] = {&size->patches, &size->rows, &size->features};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (*counts[i] < size->least)
+            *counts[i] = size->least;
+}
+
 struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
                                         size_t patches, size_t pictures,
-                                        size_t tile)
+                                        size_t tile, size_t least)
 {
     const size_t others = (tile > 0 ? tile - 1 : 0) + vision->class_first;
-    return (struct dt_tower_size){
+    struct dt_tower_size most = {
         .patches = patches,
         .pictures = pictures,
         .rows = patches + pictures * others,
         .features = patches / (vision->merge * vision->merge) +
                     (vision->class_kept ? pictures : 0),
         .tile = tile,
+        .least = least,
     };
+    if (patches > 0)
+        fill_up(&most);
+    return most;
 }
 
 /* The arrays of I32 of so many pictures. */
@@ -77,7 +90,7 @@ static void count_arrays(const struct dt_vision_config *v,
 size_t dt_tower_rows_bytes(const struct dt_vision_config *vision,
                            const struct dt_tower_size *size)
 {
-    const size_t row = 3 * vision->patch * vision->patch;
+    const size_t row = dt_vision_row_bytes(vision);
     size_t counts[ARRAYS], bytes = dt_staged_bytes(size->patches * row);
     count_arrays(vision, size, counts);
     for (int i = 0; i < ARRAYS; i++)
@@ -247,6 +260,21 @@ static void add_picture(struct maps *maps,
     maps->cell += (size_t)picture->height * picture->width;
 }
 
+/* Rows and features up to the fewest. */
+static void add_fillers(struct maps *maps, const struct dt_tower_size *size)
+{
+    for (size_t p = maps->cell; p < size->patches; p++)
+        maps->of[CELL_ROWS][p] = -1;
+    while (maps->row < maps->N)
+        add_filler(maps);
+    while (maps->part < maps->parts) {
+        add_part(maps);
+        maps->of[SOURCES][maps->part - 1] = -1;
+    }
+    while (maps->feature < size->features)
+        maps->of[TOKENS][maps->feature++] = -1;
+}
+
 /* --- the upload --- */
 
 /* Checks that the tower can read a picture. */
@@ -269,7 +297,8 @@ static int count_pictures(struct dt_tower_rows *pictures,
 {
     const struct dt_tower_size *most = &pictures->most;
     struct dt_tower_size size = {.pictures = batch->picture_count,
-                                 .tile = most->tile};
+                                 .tile = most->tile,
+                                 .least = most->least};
     for (size_t i = 0; i < batch->picture_count; i++) {
         const struct dt_batch_picture *picture = &batch->pictures[i];
         if (check_picture(pictures->vision, picture, err) < 0)
@@ -285,6 +314,9 @@ static int count_pictures(struct dt_tower_rows *pictures,
             "a batch has %zu pictures of %zu patches, but there is memory for "
             "%zu of %zu: please report this",
             size.pictures, size.patches, most->pictures, most->patches);
+    pictures->patches = size.patches;
+    if (size.pictures > 0)
+        fill_up(&size);
     pictures->size = size;
     return 0;
 }
@@ -312,7 +344,7 @@ int dt_tower_rows_upload(struct dt_tower_rows *pictures,
                          struct dt_error *err)
 {
     const struct dt_vision_config *v = pictures->vision;
-    const size_t row = 3 * v->patch * v->patch;
+    const size_t row = dt_vision_row_bytes(v);
     const int64_t number = batch->rows ? batch->rows[0] : 0;
     struct dt_view views[ARRAYS];
     struct dt_upload upload;
@@ -329,12 +361,18 @@ int dt_tower_rows_upload(struct dt_tower_rows *pictures,
         .parts = pictures->size.features * v->merge * v->merge,
     };
     inputs->rows = dt_upload_copy(&upload, &number, 1, DT_I64);
-    pictures->pixels = dt_upload_copy(&upload, batch->pixels,
-                                      pictures->size.patches * row, DT_U8);
+    uint8_t *pixels = dt_upload_reserve(&upload, pictures->size.patches * row,
+                                        DT_U8, &pictures->pixels);
+    if (pixels) {
+        const size_t bytes = pictures->patches * row;
+        memcpy(pixels, batch->pixels, bytes);
+        memset(pixels + bytes, 0, pictures->pixels.count - bytes);
+    }
     for (int i = 0; i < ARRAYS; i++)
         maps.of[i] = dt_upload_reserve(&upload, counts[i], DT_I32, &views[i]);
     for (size_t i = 0; i < batch->picture_count; i++)
         add_picture(&maps, &batch->pictures[i]);
+    add_fillers(&maps, &pictures->size);
     share_views(pictures, inputs, views);
     return dt_staged_finish(&pictures->staged, &upload, err);
 }
