@@ -130,7 +130,8 @@ static int give_prompt(void *ctx, struct dt_prompt *prompt,
 {
     struct screen *screen = ctx;
     (void)err;
-    *prompt = (struct dt_prompt){0, screen->prompt.ids, screen->prompt.count};
+    *prompt = (struct dt_prompt){
+        .number = 0, .ids = screen->prompt.ids, .count = screen->prompt.count};
     return !screen->given && (screen->given = true);
 }
 

@@ -279,8 +279,10 @@ static int give_line(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
     (void)err;
     if (work->given == work->end)
         return 0;
-    *prompt = (struct dt_prompt){work->given++ * work->size + work->rank,
-                                 line->prompt.ids, line->prompt.count};
+    *prompt =
+        (struct dt_prompt){.number = work->given++ * work->size + work->rank,
+                           .ids = line->prompt.ids,
+                           .count = line->prompt.count};
     return 1;
 }
 

@@ -167,9 +167,9 @@ static void attention_forward(const struct dt_model *m, size_t u,
         kv = kv_of(m, u);
         m->ops->kv_store(m->stream, &kv, qkv, m->inputs.places, m->N);
     }
-    if (m->cache && m->cache->positions)
-        m->ops->kv_attention(m->stream, b->attention, qkv,
-                             dt_view_slice(m->inputs.positions, 0, m->N), &kv);
+    if (m->cache && m->cache->indices)
+        m->ops->kv_attention(m->stream, b->attention, qkv, m->inputs.indices,
+                             &kv);
     else
         m->ops->attention_forward(m->stream, b->attention, b->lse, qkv,
                                   &attention);

@@ -197,19 +197,30 @@ static bool parse_tower(struct dt_vision_config *vision, const json_t *object,
     return true;
 }
 
-static void parse_token(struct dt_vision_config *vision, const json_t *root,
-                        struct dt_error *problems)
+/* Reads the id of a placeholder; `usual`: without the key. */
+static void parse_token(const json_t *root, const char *key, size_t usual,
+                        int32_t *token, struct dt_error *problems)
 {
-    const char *key = "image_token_id", *other = vision->family->token_index;
-    if (other && dt_config_value(root, other))
-        key = other;
     const json_t *value = dt_config_value(root, key);
-    const json_int_t id =
-        value ? json_integer_value(value) : (json_int_t)vision->family->token;
+    const json_int_t id = value ? json_integer_value(value) : (json_int_t)usual;
     if ((value && !json_is_integer(value)) || id < 0 || id > INT32_MAX)
         dt_config_unexpected(problems, "", key, "a token id", value);
     else
-        vision->token = (int32_t)id;
+        *token = (int32_t)id;
+}
+
+static void parse_tokens(struct dt_vision_config *vision, const json_t *root,
+                         struct dt_error *problems)
+{
+    const struct dt_vision_family *family = vision->family;
+    const char *key = "image_token_id", *other = family->token_index;
+    if (other && dt_config_value(root, other))
+        key = other;
+    parse_token(root, key, family->token, &vision->token, problems);
+    vision->video = -1;
+    if (family->video > 0)
+        parse_token(root, "video_token_id", family->video, &vision->video,
+                    problems);
 }
 
 /* Blocks above the last tap are carried along, not computed. */
@@ -235,7 +246,7 @@ static void parse_vision(struct dt_vision_config *vision,
     }
     const bool known = parse_tower(vision, object, &inside);
     add_problems(problems, "vision_config", &inside);
-    parse_token(vision, root, problems);
+    parse_tokens(vision, root, problems);
     if (!known || inside.text[0]) /* what follows needs its sizes */
         return;
     vision->merge = 1;

@@ -29,6 +29,9 @@ static struct dt_model_options model_options(
     return (struct dt_model_options){
         .B = 1,
         .T = options->tokens,
+        .patches = options->patches,
+        .pictures = options->pictures,
+        .colors = options->colors,
         .compute = options->compute,
         .documents = true,
         .exact_rows = true,
@@ -157,20 +160,40 @@ static int forward_batch(struct dt_decoder *d, const struct dt_batch *batch,
 {
     if (dt_model_bind(d->model, batch, false, err) < 0)
         return -1;
-    for (size_t u = 0; u <= d->model->config.n_layer; u++)
+    const size_t last = d->model->first_unit + d->model->config.n_layer;
+    for (size_t u = 0; u <= last; u++)
         dt_model_forward(d->model, u);
     return 0;
 }
 
-int dt_decoder_prefill(struct dt_decoder *d, const int32_t *ids,
-                       const int32_t *doc_start, const int32_t *places,
-                       size_t count, struct dt_error *err)
+int dt_decoder_prefill(struct dt_decoder *d, const struct dt_prompt_rows *rows,
+                       struct dt_error *err)
 {
     const struct dt_batch batch = {
-        .B = 1, .T = count, .inputs = ids, .doc_start = doc_start};
-    d->cache.places = places;
-    d->cache.positions = d->cache.table = NULL;
+        .B = 1,
+        .T = rows->count,
+        .inputs = rows->ids,
+        .doc_start = rows->doc_start,
+        .pictures = rows->pictures,
+        .picture_count = rows->picture_count,
+        .pixels = rows->pixels,
+    };
+    d->cache.places = rows->places;
+    d->cache.indices = d->cache.positions = d->cache.table = NULL;
     return forward_batch(d, &batch, err);
+}
+
+int32_t dt_decoder_shift(const struct dt_model_config *config,
+                         const struct dt_batch_picture *pictures, size_t count)
+{
+    int32_t shift = 0;
+    if (dt_rope_axes(config) == 1)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        shift +=
+            (int32_t)dt_picture_positions(&pictures[i], config->vision->merge) -
+            (int32_t)pictures[i].tokens;
+    return shift;
 }
 
 int dt_decoder_copy(struct dt_decoder *d, int32_t to, int32_t from,
@@ -212,6 +235,7 @@ static int forward_rows(struct dt_decoder *d, const struct dt_step_rows *rows,
         .B = count, .T = 1, .inputs = rows->ids + first};
     const size_t V = d->model->config.vocab_size;
     d->cache.places = rows->places + first;
+    d->cache.indices = rows->indices + first;
     d->cache.positions = rows->positions + first;
     d->cache.table = rows->table + first * d->cache.blocks;
     if (forward_batch(d, &batch, err) < 0)
@@ -221,11 +245,31 @@ static int forward_rows(struct dt_decoder *d, const struct dt_step_rows *rows,
     return 0;
 }
 
+/* As `sampling` says, without the placeholders of pictures: they have no
+ * embedding of their own.
+ */
+static struct dt_sampling without_placeholders(
+    const struct dt_sampling *sampling, const struct dt_model_config *config)
+{
+    const struct dt_vision_config *vision = config->vision;
+    const int32_t ids[] = {vision ? vision->token : -1,
+                           vision ? vision->video : -1};
+    struct dt_sampling result = *sampling;
+    result.never_count = 0;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        if (ids[i] >= 0 && (size_t)ids[i] < config->vocab_size &&
+            (i == 0 || ids[i] != ids[0]))
+            result.never[result.never_count++] = ids[i];
+    return result;
+}
+
 int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                     const struct dt_sampling *sampling, int32_t *ids,
                     float *logps, struct dt_error *err)
 {
     const struct dt_exec *exec = &d->model->exec;
+    const struct dt_sampling drawn =
+        without_placeholders(sampling, &d->model->config);
     size_t n = rows->count, V = d->model->config.vocab_size;
     size_t words = rows->seen ? n * ((V + 31) / 32) : 0;
     size_t most = exec->ops->some_rows > 0 ? exec->ops->some_rows : n;
@@ -247,7 +291,7 @@ int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                       dt_view_slice(d->logps, 0, n),
                       dt_view_slice(d->logits, 0, n * V),
                       dt_view_slice(d->draws, 0, n),
-                      dt_view_slice(d->seen, 0, words), sampling, n, V);
+                      dt_view_slice(d->seen, 0, words), &drawn, n, V);
     if (download(d, ids, d->ids, n, err) < 0 ||
         download(d, logps, d->logps, n, err) < 0)
         return -1;

@@ -14,12 +14,14 @@
 struct dt_decoder;
 
 struct dt_decoder_options {
-    enum dt_dtype compute; /* of weights, keys and values */
-    size_t rows;           /* most tokens of a step */
-    size_t tokens;         /* most tokens of prompts at a time; >= rows */
-    size_t length;         /* most positions of a sequence */
-    size_t blocks;         /* of the cache */
-    bool penalty;          /* steps have `seen` */
+    enum dt_dtype compute;    /* of weights, keys and values */
+    size_t rows;              /* most tokens of a step */
+    size_t tokens;            /* most tokens of prompts at a time; >= rows */
+    size_t length;            /* most positions of a sequence */
+    size_t blocks;            /* of the cache */
+    size_t patches, pictures; /* most of prompts at a time */
+    const float *colors;      /* as in struct dt_model_options */
+    bool penalty;             /* steps have `seen` */
     struct dt_model_adapter adapter; /* model.h */
 };
 
@@ -63,14 +65,29 @@ size_t dt_decoder_place(const struct dt_model_config *config,
                         const struct dt_ops *ops, size_t length, size_t used,
                         size_t count);
 
-/* Queues keys and values of prompts, one after another in ids(count);
- * doc_start(count) as in tensor/tensor.h, places(count) as in ops.h. Tokens
- * between two prompts have the place -1. -1, here and below: the device failed,
- * or EX_SOFTWARE, more tokens or rows than the options say.
+/* Prompts, one after another. */
+struct dt_prompt_rows {
+    size_t count;             /* tokens, with those between two prompts */
+    const int32_t *ids;       /* (count) -1 at the tokens of pictures */
+    const int32_t *doc_start; /* (count) as in tensor/tensor.h, ... */
+    const int32_t *places;    /* (count) ... as in ops.h; -1 between prompts */
+    const struct dt_batch_picture *pictures; /* as in tensor/tensor.h */
+    size_t picture_count;
+    const uint8_t *pixels;
+};
+
+/* Queues keys and values of prompts, and before them the features of their
+ * pictures. -1, here and below: the device failed, or EX_SOFTWARE, more tokens,
+ * rows or patches than the options say.
  */
-int dt_decoder_prefill(struct dt_decoder *decoder, const int32_t *ids,
-                       const int32_t *doc_start, const int32_t *places,
-                       size_t count, struct dt_error *err);
+int dt_decoder_prefill(struct dt_decoder *decoder,
+                       const struct dt_prompt_rows *rows, struct dt_error *err);
+
+/* What added to the index of a token behind these pictures of its sequence is
+ * its position: M-RoPE counts fewer positions of a picture than it has tokens.
+ */
+int32_t dt_decoder_shift(const struct dt_model_config *config,
+                         const struct dt_batch_picture *pictures, size_t count);
 
 /* Queues a copy of a block. */
 int dt_decoder_copy(struct dt_decoder *decoder, int32_t to, int32_t from,
@@ -80,14 +97,16 @@ int dt_decoder_copy(struct dt_decoder *decoder, int32_t to, int32_t from,
 struct dt_step_rows {
     size_t count;
     const int32_t *ids;       /* (count) the last token of each, ... */
-    const int32_t *positions; /* ... its position, ... */
+    const int32_t *indices;   /* ... its index in its sequence, ... */
+    const int32_t *positions; /* ... its position (dt_decoder_shift), ... */
     const int32_t *places;    /* ... and where its keys and values are stored */
     const int32_t *table;     /* (count, dt_decoder_most_blocks) */
     const double *draws;      /* (count) as in ops.h */
     const int32_t *seen;      /* as in ops.h, with options.penalty */
 };
 
-/* Draws the next tokens and waits for them. */
+/* Draws the next tokens, never a placeholder of pictures, and waits for them.
+ */
 int dt_decoder_step(struct dt_decoder *decoder, const struct dt_step_rows *rows,
                     const struct dt_sampling *sampling, int32_t *ids,
                     float *logps, struct dt_error *err);

@@ -224,6 +224,7 @@ struct dt_vision_family {
     bool ties_root; /* tie_word_embeddings of text_config does not count */
     size_t token;   /* image_token_id, or ... */
     const char *token_index; /* ... an older key for it, or NULL */
+    size_t video;            /* video_token_id; 0: none */
     /* The learned position of the i-th of `grid` patches of an axis, as code of
      * transformers rounds it; NULL: i.
      */

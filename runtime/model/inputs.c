@@ -6,7 +6,10 @@
 
 #include "model/model_impl.h"
 
-enum { ALIGN = 256, ARRAYS = 4, PICKED = 2 }; /* arrays of N I32 */
+/* Arrays of N I32: ids, places, and of a batch that attends to itself first and
+ * targets, of one that attends to a cache indices.
+ */
+enum { ALIGN = 256, ARRAYS = 4, PICKED = 2 };
 
 /* --- arrays on the device --- */
 
@@ -140,7 +143,6 @@ static int32_t place_picture(int32_t *positions, size_t N, int32_t at,
                              const struct dt_batch_picture *picture,
                              size_t merge)
 {
-    const size_t height = picture->height / merge;
     const size_t width = picture->width / merge;
     for (size_t i = 0; i < picture->tokens; i++) {
         const size_t n = picture->first + i;
@@ -148,7 +150,7 @@ static int32_t place_picture(int32_t *positions, size_t N, int32_t at,
         positions[N + n] = at + (int32_t)(i / width);
         positions[2 * N + n] = at + (int32_t)(i % width);
     }
-    return at + (int32_t)(height > width ? height : width);
+    return at + (int32_t)dt_picture_positions(picture, merge);
 }
 
 /* Positions (3, N) on three axes. */
@@ -201,6 +203,8 @@ static void append_cache(struct dt_inputs *inputs, struct dt_upload *upload,
     const size_t count = table_count(cache, N);
     inputs->places =
         dt_upload_copy(upload, cache ? cache->places : NULL, N, DT_I32);
+    inputs->indices =
+        dt_upload_copy(upload, cache ? cache->indices : NULL, N, DT_I32);
     inputs->table =
         dt_upload_copy(upload, cache ? cache->table : NULL, count, DT_I32);
 }
@@ -238,7 +242,7 @@ static void append_positions(struct dt_inputs *inputs, struct dt_upload *upload,
     const size_t N = batch->B * batch->T;
     int32_t *own =
         dt_upload_reserve(upload, limits->axes * N, DT_I32, &inputs->positions);
-    if (cache && cache->positions) {
+    if (cache && cache->indices) {
         for (size_t axis = 0; axis < limits->axes; axis++)
             memcpy(own + axis * N, cache->positions, N * sizeof(*own));
         return;

@@ -153,7 +153,8 @@ struct dt_vision_config {
                      matrix */
     enum dt_activation activation; /* between them */
     bool projector_bias;
-    int32_t token;               /* id of the placeholder of a feature */
+    int32_t token;               /* id of the placeholder of a feature, ... */
+    int32_t video;               /* ... and of one of a video; -1: none */
     const char *names[DT_NAMES]; /* what begins names in its files; static */
 };
 

@@ -165,9 +165,12 @@ struct dt_cache {
     struct dt_view pool;      /* (blocks, n_layer, 2, DT_KV_BLOCK, NKV*HS) X */
     size_t blocks;            /* of a sequence, at most */
     const int32_t *places;    /* (B*T) where they are stored, as in ops.h */
-    const int32_t *positions; /* (B*T) of tokens that attend to the cache; NULL:
-                                 the batch attends to itself */
-    const int32_t *table;     /* (B*T, blocks), with positions */
+    const int32_t *indices;   /* (B*T) in their sequences, of tokens that attend
+                                 to the cache; NULL: the batch attends to
+                                 itself */
+    const int32_t *positions; /* (B*T) of RoPE or learned, on all axes; with
+                                 indices, as is */
+    const int32_t *table;     /* (B*T, blocks) */
 };
 
 /* Limits of batches. */
@@ -195,10 +198,21 @@ struct dt_inputs {
     struct dt_view positions; /* (axes, N) I32, within a document, and rows of
                                  the tables of angles */
     struct dt_view places;    /* (N) I32, in the cache, or absent */
+    struct dt_view indices;   /* (N) I32, or absent: struct dt_cache */
     struct dt_view table;     /* (N, blocks) I32, or absent */
     struct dt_view rows;      /* (B) I64, or absent */
     struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
 };
+
+/* Positions on each axis that a picture takes, of M-RoPE: its longer side, in
+ * features.
+ */
+static inline size_t dt_picture_positions(
+    const struct dt_batch_picture *picture, size_t merge)
+{
+    const size_t height = picture->height, width = picture->width;
+    return (height > width ? height : width) / merge;
+}
 
 /* Device bytes for such batches. */
 size_t dt_inputs_bytes(const struct dt_inputs_limits *limits);

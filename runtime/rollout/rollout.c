@@ -12,10 +12,10 @@
 /* Rows of a step are a multiple of ROWS: few sizes, and at least this many, so
  * that a matrix multiplication goes over a row as it does with more rows. Where
  * there are fewer slots, and the device goes over a row as if it were alone,
- * there are only the rows that are needed. PROMPT_TOKENS are enough for one at
- * full speed.
+ * there are only the rows that are needed. PROMPT_TOKENS and PROMPT_PATCHES are
+ * enough for one at full speed.
  */
-enum { ROWS = 16, PROMPT_TOKENS = 2048 };
+enum { ROWS = 16, PROMPT_TOKENS = 2048, PROMPT_PATCHES = 2048 };
 
 /* --- sizes --- */
 
@@ -48,6 +48,19 @@ static size_t prompt_tokens(const struct dt_model_config *config,
     return used;
 }
 
+/* Prompts whose pictures are computed at a time: as many as fill the slots, but
+ * not very many patches.
+ */
+static size_t prompts_with_pictures(const struct dt_rollout_options *options)
+{
+    const size_t prompts =
+        (options->slots + options->copies - 1) / options->copies;
+    const size_t one = options->patches;
+    if (options->exact || one == 0 || one > PROMPT_PATCHES)
+        return 1;
+    return min_size(prompts, PROMPT_PATCHES / one);
+}
+
 /* Of what the rows of a step are a multiple. */
 static size_t row_multiple(const struct dt_ops *ops,
                            const struct dt_rollout_options *options)
@@ -60,6 +73,7 @@ static struct dt_decoder_options limits_of(
     const struct dt_rollout_options *options)
 {
     size_t most = dt_model_room(config);
+    size_t pictures = prompts_with_pictures(options);
     struct dt_decoder_options limits = {
         .compute = options->compute,
         .rows = dt_round_up(options->slots, row_multiple(ops, options)),
@@ -68,6 +82,9 @@ static struct dt_decoder_options limits_of(
                       ? options->max_prompt + options->max_tokens
                       : most,
         .blocks = options->blocks,
+        .patches = pictures * options->patches,
+        .pictures = pictures * options->pictures,
+        .colors = options->colors,
         .penalty = options->sampling.repetition_penalty != 1,
         .adapter = options->adapter,
     };
@@ -164,6 +181,7 @@ static int allocate_arrays(struct dt_rollout *r)
     struct dt_step_arrays *step = &r->step;
     size_t rows = r->limits.rows, tokens = r->limits.tokens;
     step->ids = calloc(rows, sizeof(*step->ids));
+    step->indices = calloc(rows, sizeof(*step->indices));
     step->positions = calloc(rows, sizeof(*step->positions));
     step->places = calloc(rows, sizeof(*step->places));
     step->table = calloc(rows * r->most_blocks, sizeof(*step->table));
@@ -173,12 +191,16 @@ static int allocate_arrays(struct dt_rollout *r)
     r->pack.ids = calloc(tokens, sizeof(*r->pack.ids));
     r->pack.starts = calloc(tokens, sizeof(*r->pack.starts));
     r->pack.places = calloc(tokens, sizeof(*r->pack.places));
+    r->pack.pictures =
+        calloc(r->limits.pictures + 1, sizeof(*r->pack.pictures));
+    r->pack.pixels = calloc(r->limits.patches + 1, r->patch_bytes + 1);
     if (r->words > 0 &&
         !(step->seen = calloc(rows * r->words, sizeof(*step->seen))))
         return -1;
-    return step->ids && step->positions && step->places && step->table &&
-                   step->draws && step->drawn && step->logps && r->pack.ids &&
-                   r->pack.starts && r->pack.places
+    return step->ids && step->indices && step->positions && step->places &&
+                   step->table && step->draws && step->drawn && step->logps &&
+                   r->pack.ids && r->pack.starts && r->pack.places &&
+                   r->pack.pictures && r->pack.pixels
                ? 0
                : -1;
 }
@@ -226,6 +248,7 @@ struct dt_rollout *dt_rollout_create(const struct dt_model_config *config,
     r->most_blocks = dt_decoder_most_blocks(&r->limits);
     r->config = config;
     r->ops = exec->ops;
+    r->patch_bytes = config->vision ? dt_vision_row_bytes(config->vision) : 0;
     r->words = r->limits.penalty ? (config->vocab_size + 31) / 32 : 0;
     for (size_t i = 0; i < options->string_count; i++)
         r->longest_string =
@@ -244,6 +267,7 @@ static void free_arrays(struct dt_rollout *r)
 {
     struct dt_step_arrays *step = &r->step;
     free(step->ids);
+    free(step->indices);
     free(step->positions);
     free(step->places);
     free(step->table);
@@ -254,6 +278,8 @@ static void free_arrays(struct dt_rollout *r)
     free(r->pack.ids);
     free(r->pack.starts);
     free(r->pack.places);
+    free(r->pack.pictures);
+    free(r->pack.pixels);
 }
 
 void dt_rollout_destroy(struct dt_rollout *r)
@@ -286,18 +312,19 @@ struct dt_rollout_counts dt_rollout_counts(const struct dt_rollout *r)
 
 /* --- steps --- */
 
-/* Row i of the step: the last token of s, at its position. */
+/* Row i of the step: the last token of s, at its index. */
 static void fill_row(const struct dt_rollout *r, const struct dt_sequence *s,
                      size_t i)
 {
     const struct dt_step_arrays *step = &r->step;
     const struct dt_entry *prompt = s->prompt;
-    size_t position = prompt->count - 1 + s->count;
+    size_t index = prompt->count - 1 + s->count;
     step->ids[i] =
         s->count > 0 ? s->ids[s->count - 1] : prompt->ids[prompt->count - 1];
-    step->positions[i] = (int32_t)position;
-    step->places[i] = s->table[position / DT_KV_BLOCK] * DT_KV_BLOCK +
-                      (int32_t)(position % DT_KV_BLOCK);
+    step->indices[i] = (int32_t)index;
+    step->positions[i] = (int32_t)index + prompt->shift;
+    step->places[i] = s->table[index / DT_KV_BLOCK] * DT_KV_BLOCK +
+                      (int32_t)(index % DT_KV_BLOCK);
     memcpy(step->table + i * r->most_blocks, s->table,
            s->blocks * sizeof(*s->table));
     step->draws[i] = dt_rng_draw(r->options.seed, prompt->number, s->copy,
@@ -310,7 +337,7 @@ static void fill_row(const struct dt_rollout *r, const struct dt_sequence *s,
 static void fill_nothing(const struct dt_rollout *r, size_t i)
 {
     const struct dt_step_arrays *step = &r->step;
-    step->ids[i] = step->positions[i] = 0;
+    step->ids[i] = step->indices[i] = step->positions[i] = 0;
     step->places[i] = -1;
     step->table[i * r->most_blocks] = 0;
     step->draws[i] = -1;
@@ -324,6 +351,7 @@ static int draw_tokens(struct dt_rollout *r, struct dt_error *err)
         .count = r->options.exact ? r->limits.rows
                                   : dt_round_up(r->running, r->row_multiple),
         .ids = step->ids,
+        .indices = step->indices,
         .positions = step->positions,
         .places = step->places,
         .table = step->table,

@@ -5,16 +5,18 @@
  * A slot has a sequence that is being generated. Sequences end at different
  * lengths, and a slot that is free takes the next one, in order of prompts and
  * copies. A prompt is computed once for all of its copies, which share its
- * blocks of keys and values; when blocks run out, the youngest sequence is
- * dropped and starts again later, with the same tokens. The last token of a
- * prompt is computed with the copies, since each of them draws from it.
+ * blocks of keys and values, and those of its pictures are among these; when
+ * blocks run out, the youngest sequence is dropped and starts again later, with
+ * the same tokens. The last token of a prompt is computed with the copies,
+ * since each of them draws from it.
  *
  * A completion depends on the weights, the prompt, its number, the copy and the
  * seed. On the CPU it has the same bits whatever the order of prompts, blocks
  * and neighbors, for all numbers of slots below 16, and for all from 16 on;
  * with `exact`, for all of them. Other devices may round a row differently in a
  * step of another size: there `exact` makes a completion independent of its
- * neighbors, for one number of slots.
+ * neighbors, for one number of slots, and computes pictures of one prompt at a
+ * time.
  */
 #ifndef DT_ROLLOUT_ROLLOUT_H
 #define DT_ROLLOUT_ROLLOUT_H
@@ -28,9 +30,13 @@
 #include "tokenizer/tokenizer.h"
 
 struct dt_prompt {
-    uint64_t number; /* < 2^61; with the seed it decides the draws */
-    const int32_t *ids;
-    size_t count; /* >= 1 */
+    uint64_t number;    /* < 2^61; with the seed it decides the draws */
+    const int32_t *ids; /* (count) -1 at the tokens of pictures, as in
+                           tensor/tensor.h; the last one is none of these */
+    size_t count;       /* >= 1 */
+    const struct dt_batch_picture *pictures; /* `first` counts in the prompt */
+    size_t picture_count;
+    const uint8_t *pixels;
 };
 
 enum dt_end {
@@ -50,11 +56,13 @@ struct dt_completion {
 };
 
 struct dt_rollout_options {
-    enum dt_dtype compute; /* of the weights */
-    size_t slots;          /* sequences at a time */
-    size_t copies;         /* completions of each prompt */
-    size_t max_prompt;     /* tokens of the longest prompt */
-    size_t max_tokens;     /* of a completion, at most */
+    enum dt_dtype compute;    /* of the weights */
+    size_t slots;             /* sequences at a time */
+    size_t copies;            /* completions of each prompt */
+    size_t max_prompt;        /* tokens of the longest prompt */
+    size_t patches, pictures; /* of a prompt, at most */
+    const float *colors;      /* as in struct dt_model_options, with patches */
+    size_t max_tokens;        /* of a completion, at most */
     size_t blocks; /* of DT_KV_BLOCK positions, for keys and values; 0: as many
                       as all slots can fill */
     struct dt_sampling sampling;
@@ -107,8 +115,8 @@ void dt_rollout_use(struct dt_rollout *rollout, struct dt_places weights);
 
 /* Who gives prompts and takes completions. */
 struct dt_rollout_io {
-    /* Sets *prompt to the next one, whose ids are copied. 1; 0, there are no
-     * more; -1 and err.
+    /* Sets *prompt to the next one, which is copied with all that it points to.
+     * 1; 0, there are no more; -1 and err.
      */
     int (*next)(void *ctx, struct dt_prompt *prompt, struct dt_error *err);
     /* Takes a completion, valid until it returns, in the order in which they
@@ -127,7 +135,8 @@ struct dt_rollout_io {
 
 /* Completes all prompts, `copies` times each. 0; 1, io->stop said so; -1: the
  * device failed, EX_OSERR, EX_DATAERR (a prompt is longer than max_prompt or
- * empty), or what io returned.
+ * empty, has more pictures than options say, or ends with one), or what io
+ * returned.
  */
 int dt_rollout_run(struct dt_rollout *rollout, const struct dt_rollout_io *io,
                    struct dt_error *err);

@@ -39,6 +39,11 @@ struct dt_entry {
     uint64_t number, order; /* order: among all prompts of the run */
     int32_t *ids;
     size_t count;
+    struct dt_batch_picture *pictures; /* (picture_count) */
+    size_t picture_count;
+    uint8_t *pixels; /* (patches, row bytes) */
+    size_t patches;
+    int32_t shift;         /* of positions behind the prompt */
     unsigned char *copies; /* (options.copies) enum dt_copy_state */
     size_t waiting, ended; /* of these */
     bool computed;         /* it has blocks, for the copies that wait */
@@ -70,20 +75,25 @@ struct dt_sequence {
     bool has_ended;
 };
 
-/* The arrays of a batch of prompts, (tokens). */
+/* The arrays of a batch of prompts: (tokens), (pictures), (patches, row bytes).
+ */
 struct dt_pack {
     int32_t *ids, *starts, *places;
     size_t used;
+    struct dt_batch_picture *pictures;
+    size_t picture_count;
+    uint8_t *pixels;
+    size_t patches;
 };
 
 /* The arrays of a step; the model's are struct dt_step_rows. */
 struct dt_step_arrays {
-    int32_t *ids, *positions, *places; /* (rows) */
-    int32_t *table;                    /* (rows, most_blocks) */
-    double *draws;                     /* (rows) */
-    int32_t *seen;                     /* (rows, words), or NULL */
-    int32_t *drawn;                    /* (rows) */
-    float *logps;                      /* (rows) */
+    int32_t *ids, *indices, *positions, *places; /* (rows) */
+    int32_t *table;                              /* (rows, most_blocks) */
+    double *draws;                               /* (rows) */
+    int32_t *seen;                               /* (rows, words), or NULL */
+    int32_t *drawn;                              /* (rows) */
+    float *logps;                                /* (rows) */
 };
 
 struct dt_rollout {
@@ -96,6 +106,7 @@ struct dt_rollout {
     size_t most_blocks;    /* of a sequence */
     size_t row_multiple;   /* of the rows of a step */
     size_t words;          /* of `seen` */
+    size_t patch_bytes;    /* of pixels */
     size_t longest_string; /* bytes */
     struct dt_rollout_counts counts;
 

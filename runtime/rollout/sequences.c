@@ -78,7 +78,8 @@ void dt_sequence_begin(const struct dt_rollout *r, struct dt_sequence *s,
         return;
     memset(s->seen, 0, r->words * sizeof(*s->seen));
     for (size_t i = 0; i < prompt->count; i++)
-        mark_seen(s, prompt->ids[i]);
+        if (prompt->ids[i] >= 0)
+            mark_seen(s, prompt->ids[i]);
 }
 
 static bool is_stop(const struct dt_rollout_options *options, int32_t id)
@@ -138,41 +139,88 @@ static void entry_destroy(struct dt_entry *entry)
     if (!entry)
         return;
     free(entry->ids);
+    free(entry->pictures);
+    free(entry->pixels);
     free(entry->copies);
     free(entry->blocks);
     free(entry);
+}
+
+/* Patches of all pictures of a prompt. */
+static size_t patches_of(const struct dt_prompt *prompt)
+{
+    size_t patches = 0;
+    for (size_t i = 0; i < prompt->picture_count; i++)
+        patches +=
+            (size_t)prompt->pictures[i].height * prompt->pictures[i].width;
+    return patches;
+}
+
+static int check_prompt(const struct dt_rollout *r,
+                        const struct dt_prompt *prompt, struct dt_error *err)
+{
+    const struct dt_rollout_options *options = &r->options;
+    const unsigned long long number = prompt->number;
+    if (prompt->count == 0 || prompt->count > options->max_prompt)
+        return dt_error_set(err, EX_DATAERR,
+                            "prompt %llu has %zu tokens, expected 1 to %zu",
+                            number, prompt->count, options->max_prompt);
+    if (prompt->ids[prompt->count - 1] < 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "prompt %llu ends with an image: expected text "
+                            "behind it",
+                            number);
+    if (prompt->picture_count > options->pictures ||
+        patches_of(prompt) > options->patches)
+        return dt_error_set(err, EX_DATAERR,
+                            "prompt %llu has %zu pictures of %zu patches, "
+                            "expected at most %zu of %zu",
+                            number, prompt->picture_count, patches_of(prompt),
+                            options->pictures, options->patches);
+    return 0;
+}
+
+/* malloc'ed; NULL if out of memory. */
+static void *copy_of(const void *from, size_t count, size_t size)
+{
+    void *copy = calloc(count + 1, size);
+    if (copy && count > 0)
+        memcpy(copy, from, count * size);
+    return copy;
 }
 
 static struct dt_entry *entry_create(const struct dt_rollout *r,
                                      const struct dt_prompt *prompt,
                                      struct dt_error *err)
 {
-    struct dt_entry *entry = calloc(1, sizeof(*entry));
-    if (prompt->count == 0 || prompt->count > r->options.max_prompt) {
-        dt_error_set(err, EX_DATAERR,
-                     "prompt %llu has %zu tokens, expected 1 to %zu",
-                     (unsigned long long)prompt->number, prompt->count,
-                     r->options.max_prompt);
-        free(entry);
+    if (check_prompt(r, prompt, err) < 0)
         return NULL;
-    }
+    const size_t count = prompt->count, pictures = prompt->picture_count;
+    const size_t patches = patches_of(prompt);
+    struct dt_entry *entry = calloc(1, sizeof(*entry));
     if (entry) {
         *entry = (struct dt_entry){
             .number = prompt->number,
             .order = r->taken,
-            .ids = calloc(prompt->count, sizeof(*entry->ids)),
-            .count = prompt->count,
+            .ids = copy_of(prompt->ids, count, sizeof(*entry->ids)),
+            .count = count,
+            .pictures =
+                copy_of(prompt->pictures, pictures, sizeof(*entry->pictures)),
+            .picture_count = pictures,
+            .pixels = copy_of(prompt->pixels, patches * r->patch_bytes, 1),
+            .patches = patches,
+            .shift = dt_decoder_shift(r->config, prompt->pictures, pictures),
             .copies = calloc(r->options.copies, sizeof(*entry->copies)),
             .waiting = r->options.copies,
             .blocks = calloc(r->most_blocks, sizeof(*entry->blocks)),
         };
     }
-    if (!entry || !entry->ids || !entry->copies || !entry->blocks) {
+    if (!entry || !entry->ids || !entry->pictures || !entry->pixels ||
+        !entry->copies || !entry->blocks) {
         dt_error_set(err, EX_OSERR, "out of memory");
         entry_destroy(entry);
         return NULL;
     }
-    memcpy(entry->ids, prompt->ids, prompt->count * sizeof(*entry->ids));
     return entry;
 }
 
@@ -266,11 +314,26 @@ static size_t place_in_pack(const struct dt_rollout *r,
                             entry->count - 1);
 }
 
+/* Adds the pictures of a prompt whose first token is at `first`. */
+static void pack_pictures(struct dt_rollout *r, const struct dt_entry *entry,
+                          size_t first)
+{
+    struct dt_pack *pack = &r->pack;
+    for (size_t i = 0; i < entry->picture_count; i++) {
+        pack->pictures[pack->picture_count] = entry->pictures[i];
+        pack->pictures[pack->picture_count++].first += first;
+    }
+    memcpy(pack->pixels + pack->patches * r->patch_bytes, entry->pixels,
+           entry->patches * r->patch_bytes);
+    pack->patches += entry->patches;
+}
+
 static void pack_prompt(struct dt_rollout *r, struct dt_entry *entry)
 {
     struct dt_pack *pack = &r->pack;
     size_t first = place_in_pack(r, entry);
     fill_pack(pack, first);
+    pack_pictures(r, entry, first);
     for (size_t i = 0; i < dt_prompt_blocks(entry); i++)
         entry->blocks[i] = dt_blocks_take(&r->blocks);
     for (size_t t = 0; t + 1 < entry->count; t++, pack->used++) {
@@ -284,11 +347,22 @@ static void pack_prompt(struct dt_rollout *r, struct dt_entry *entry)
     r->counts.prompts++;
 }
 
+/* Whether there is room for the pictures of the prompt, too. */
+static bool pictures_fit(const struct dt_rollout *r,
+                         const struct dt_entry *entry)
+{
+    const struct dt_pack *pack = &r->pack;
+    const bool alone = r->options.exact && entry->patches > 0;
+    return pack->patches + entry->patches <= r->limits.patches &&
+           pack->picture_count + entry->picture_count <= r->limits.pictures &&
+           !(alone && pack->patches > 0);
+}
+
 /* Whether the prompt, which is not the next one, should be packed with it. */
 static bool fits_pack(const struct dt_rollout *r, const struct dt_entry *entry)
 {
     size_t end = place_in_pack(r, entry) + entry->count - 1;
-    return end <= r->limits.tokens &&
+    return end <= r->limits.tokens && pictures_fit(r, entry) &&
            dt_prompt_blocks(entry) + r->options.slots <= r->blocks.unused;
 }
 
@@ -319,15 +393,23 @@ static int compute_prompts(struct dt_rollout *r, const struct dt_rollout_io *io,
         entry->computed = true;
         return 0;
     }
-    pack->used = 0;
+    pack->used = pack->picture_count = pack->patches = 0;
     pack_prompt(r, entry);
     if (pack_others(r, io, entry, err) < 0)
         return -1;
     fill_pack(pack, r->options.exact
                         ? r->limits.tokens
                         : dt_round_up(pack->used, DT_PROMPT_MULTIPLE));
-    return dt_decoder_prefill(r->decoder, pack->ids, pack->starts, pack->places,
-                              pack->used, err);
+    const struct dt_prompt_rows rows = {
+        .count = pack->used,
+        .ids = pack->ids,
+        .doc_start = pack->starts,
+        .places = pack->places,
+        .pictures = pack->pictures,
+        .picture_count = pack->picture_count,
+        .pixels = pack->pixels,
+    };
+    return dt_decoder_prefill(r->decoder, &rows, err);
 }
 
 /* --- sequences --- */

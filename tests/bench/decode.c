@@ -47,7 +47,8 @@ static int give(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
         return 0;
     for (size_t t = 0; t < PROMPT; t++)
         ids[t] = (int32_t)((b->given * 131 + t * 17) % b->config.vocab_size);
-    *prompt = (struct dt_prompt){b->given++, ids, PROMPT};
+    *prompt =
+        (struct dt_prompt){.number = b->given++, .ids = ids, .count = PROMPT};
     return 1;
 }
 

@@ -39,7 +39,8 @@ static int give(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
         return 0;
     for (size_t t = 0; t < lengths[n]; t++)
         source->ids[t] = token_of(n, t, source->V);
-    *prompt = (struct dt_prompt){n, source->ids, lengths[n]};
+    *prompt = (struct dt_prompt){
+        .number = n, .ids = source->ids, .count = lengths[n]};
     return 1;
 }
 

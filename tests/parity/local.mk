@@ -24,6 +24,7 @@ check_PROGRAMS += \
 	tests/parity/test_value_head \
 	tests/parity/test_vision \
 	tests/parity/test_vision_chat \
+	tests/parity/test_vision_decode \
 	tests/parity/test_zero \
 	# End of tests/parity
 

@@ -267,7 +267,7 @@ static int give(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
         return 0;
     d->given = true;
     memcpy(d->prompt, d->v->rows.inputs, count * sizeof(*d->prompt));
-    *prompt = (struct dt_prompt){0, d->prompt, count};
+    *prompt = (struct dt_prompt){.number = 0, .ids = d->prompt, .count = count};
     return 1;
 }
 

@@ -111,5 +111,6 @@ const struct dt_vision_family dt_vision_qwen2_5_vl = {
     DT_QWEN_NAMES,
     .projector = qwen2_5_vl_projector,
     .token = 151655,
+    .video = 151656,
     .parse = qwen2_5_vl_parse,
 };

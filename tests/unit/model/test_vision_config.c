@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -97,6 +99,8 @@ static void files_of_all_releases_are_read(void **state)
         assert_int_equal(c.n_embd, 24);
         assert_int_equal(c.vision->tower.n_embd, 24);
         assert_int_equal(c.vision->token, 77);
+        assert_int_equal(c.vision->video,
+                         strncmp(name, "qwen", 4) == 0 ? 78 : -1);
         assert_int_equal(c.vision->layers, 1);
         dt_model_config_fini(&c);
     }
@@ -561,6 +565,33 @@ static void files_are_written_as_they_were_read(void **state)
         free(text);
         dt_model_config_fini(&c);
     }
+
+    json_decref(file);
+}
+
+/* Ids of placeholders: the key, or what the class has without it. */
+static void ids_of_placeholders_have_defaults(void **state)
+{
+    json_t *file = stored_load("vision.json");
+    json_t *config = json_object_get(
+        json_object_get(json_object_get(file, "variants"), "qwen2_vl"),
+        "config");
+    struct dt_model_config c;
+    struct dt_error err = {0};
+    (void)state;
+    json_object_del(config, "image_token_id");
+    json_object_del(config, "video_token_id");
+    parse_stored(&c, config, "qwen2_vl");
+    assert_int_equal(c.vision->token, 151655);
+    assert_int_equal(c.vision->video, 151656);
+    dt_model_config_fini(&c);
+    json_object_set_new(config, "video_token_id", json_string("78"));
+    char *text = json_dumps(config, 0);
+    assert_int_equal(dt_model_config_parse(&c, text, "it", &err), -1);
+    assert_non_null(strstr(err.text, "video_token_id: expected a token id, got "
+                                     "\"78\""));
+    dt_model_config_fini(&c);
+    free(text);
     json_decref(file);
 }
 
@@ -628,6 +659,7 @@ int main(void)
         cmocka_unit_test(a_model_of_text_is_another_one),
         cmocka_unit_test(files_are_written_as_they_were_read),
         cmocka_unit_test(a_tower_and_a_language_model_make_a_llava),
+        cmocka_unit_test(ids_of_placeholders_have_defaults),
     };
     return cmocka_run_group_tests_name("vision_config", tests, NULL, NULL);
 }

@@ -96,7 +96,8 @@ static int run(const struct dt_rollout_options *options, size_t bytes,
         size_t length = strlen(texts[count]);
         for (size_t t = 0; t < length; t++)
             ids[count][t] = texts[count][t];
-        last.prompts[count] = (struct dt_prompt){count, ids[count], length};
+        last.prompts[count] = (struct dt_prompt){
+            .number = count, .ids = ids[count], .count = length};
     }
     last.prompt_count = count;
     if (bytes == 0)
