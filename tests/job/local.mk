@@ -44,7 +44,8 @@ job_tests = \
 	# End of job_tests
 
 EXTRA_DIST += $(job_tests) tests/job/all_reduce.py tests/job/console.bash \
-	tests/job/helpers.bash tests/job/wandb_client.py
+	tests/job/helpers.bash tests/job/vision.bash \
+	tests/job/wandb_client.py
 
 # Slurm's own programs cannot load a plugin that wants a sanitizer in them.
 if HAVE_BATS

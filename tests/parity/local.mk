@@ -60,12 +60,13 @@ TESTS += $(simt_parity)
 EXTRA_DIST += $(simt_parity)
 
 # Against the reference library itself, where there is one.
-noinst_PROGRAMS += tests/parity/logits_probe
+noinst_PROGRAMS += tests/parity/logits_probe tests/parity/vision_dir
 tests_parity_logits_probe_SOURCES = \
 	tests/parity/logits.h \
 	tests/parity/logits_probe.c
 if HAVE_BATS
-TESTS += tests/parity/chain.bats tests/parity/transformers.bats
+TESTS += tests/parity/chain.bats tests/parity/transformers.bats \
+	tests/parity/vision_runs.bats
 endif
 
 EXTRA_DIST += \
@@ -116,6 +117,7 @@ EXTRA_DIST += \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_models.py \
 	tests/parity/vision_names.json \
+	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \
 	tests/parity/vision_templates \
 	tests/parity/vision_tokenizer \

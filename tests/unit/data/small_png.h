@@ -38,11 +38,13 @@ static inline size_t small_png_chunk(uint8_t *at, const char *type,
     return bytes + 12;
 }
 
-/* A gray image of one shade; bytes of it, of at most SMALL_PNG_BYTES. */
-static inline size_t small_png(uint8_t *png, uint32_t height, uint32_t width,
-                               uint8_t shade)
+/* An image of so many bytes a pixel, 1 (gray) or 3 (colors); returns the bytes
+ * of the file, of at most SMALL_PNG_BYTES.
+ */
+static inline size_t small_png_of(uint8_t *png, uint32_t height, uint32_t width,
+                                  size_t channels, const uint8_t *pixels)
 {
-    const size_t rows = height * ((size_t)width + 1);
+    const size_t row = width * channels, rows = height * (row + 1);
     uint8_t *at = png, *data;
     uint32_t a = 1, b = 0; /* Adler-32 */
     if (rows + 100 > SMALL_PNG_BYTES)
@@ -51,7 +53,9 @@ static inline size_t small_png(uint8_t *png, uint32_t height, uint32_t width,
     at += 8;
     small_png_number(at + 8, width);
     small_png_number(at + 12, height);
-    memcpy(at + 16, "\x08\0\0\0", 5); /* 8 bits, gray */
+    memcpy(at + 16, "\x08\0\0\0", 5); /* 8 bits, gray, ... */
+    if (channels == 3)
+        at[17] = 2; /* ... or colors */
     at += small_png_chunk(at, "IHDR", 13);
     data = at + 8;
     memcpy(data, "\x78\x01\x01", 3); /* one stored block */
@@ -60,7 +64,8 @@ static inline size_t small_png(uint8_t *png, uint32_t height, uint32_t width,
     data[5] = (uint8_t)~rows;
     data[6] = (uint8_t)(~rows >> 8);
     for (size_t i = 0; i < rows; i++) {
-        data[7 + i] = i % (width + 1) ? shade : 0; /* no filter */
+        const size_t y = i / (row + 1), x = i % (row + 1);
+        data[7 + i] = x > 0 ? pixels[y * row + x - 1] : 0; /* no filter */
         a = (a + data[7 + i]) % 65521;
         b = (b + a) % 65521;
     }
@@ -68,6 +73,17 @@ static inline size_t small_png(uint8_t *png, uint32_t height, uint32_t width,
     at += small_png_chunk(at, "IDAT", rows + 11);
     at += small_png_chunk(at, "IEND", 0);
     return (size_t)(at - png);
+}
+
+/* A gray image of one shade. */
+static inline size_t small_png(uint8_t *png, uint32_t height, uint32_t width,
+                               uint8_t shade)
+{
+    static uint8_t pixels[SMALL_PNG_BYTES];
+    if ((size_t)height * width > sizeof(pixels))
+        abort();
+    memset(pixels, shade, (size_t)height * width);
+    return small_png_of(png, height, width, 1, pixels);
 }
 
 /* Writes one to the scratch directory and returns its path. */
