@@ -253,7 +253,7 @@ static void check_mask(struct family *f, const struct dt_record *record,
     free(marked.tokens);
 }
 
-/* Takes out what a template would leave out, which is refused here. */
+/* Takes out what a template would leave out there, and is refused here. */
 static void drop_tools(json_t *conversation)
 {
     json_t *message;
@@ -267,9 +267,11 @@ static void drop_tools(json_t *conversation)
     }
 }
 
-/* Whether the conversation is accepted; checks the tokens if it is. */
+/* Whether the conversation is accepted; checks the tokens if it is.
+ * *with_tools counts those that are only without their tools.
+ */
 static bool check_conversation(struct family *f, json_t *conversation,
-                               const json_t *result)
+                               const json_t *result, size_t *with_tools)
 {
     struct dt_record record;
     struct dt_chat_text text = {0};
@@ -302,7 +304,9 @@ static bool check_conversation(struct family *f, json_t *conversation,
     if (!tools)
         return rc == 0;
     drop_tools(conversation);
-    return check_conversation(f, conversation, result);
+    const bool good = check_conversation(f, conversation, result, with_tools);
+    *with_tools += good;
+    return good;
 }
 
 static void tokens_and_masks_are_those_of_transformers(void **state)
@@ -312,7 +316,7 @@ static void tokens_and_masks_are_those_of_transformers(void **state)
         json_object_get(scene->reference, "conversations");
     const char *name;
     json_t *results, *result;
-    size_t i, accepted = 0, refused = 0;
+    size_t i, accepted = 0, refused = 0, with_tools = 0;
     json_object_foreach(json_object_get(scene->reference, "results"), name,
                         results)
     {
@@ -322,7 +326,8 @@ static void tokens_and_masks_are_those_of_transformers(void **state)
         {
             json_t *conversation =
                 json_deep_copy(json_array_get(conversations, i));
-            const bool good = check_conversation(&f, conversation, result);
+            const bool good =
+                check_conversation(&f, conversation, result, &with_tools);
             if (good != json_is_object(result))
                 fail_msg("%s: conversation %zu: accepted: %d", name, i, good);
             json_decref(conversation);
@@ -332,6 +337,7 @@ static void tokens_and_masks_are_those_of_transformers(void **state)
         family_fini(&f);
     }
     assert_int_equal(accepted, 290);
+    assert_int_equal(with_tools, 20);
     assert_int_equal(refused, 10);
 }
 
