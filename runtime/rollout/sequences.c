@@ -230,7 +230,7 @@ static struct dt_entry *entry_create(const struct dt_rollout *r,
 static int take_prompt(struct dt_rollout *r, const struct dt_rollout_io *io,
                        struct dt_entry **entry, struct dt_error *err)
 {
-    struct dt_prompt prompt;
+    struct dt_prompt prompt = {0}; /* who has no pictures sets none */
     *entry = NULL;
     if (r->no_more)
         return 0;
