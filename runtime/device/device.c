@@ -19,6 +19,12 @@
 #include "base/clock.h"
 #include "device/device.h"
 
+/* Bytes that a buffer of so many takes: an empty one has a place, too. */
+static size_t taken(size_t bytes)
+{
+    return bytes > 0 ? bytes : 1;
+}
+
 struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
                                    const char *what, struct dt_error *err)
 {
@@ -28,7 +34,7 @@ struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
         return NULL;
     }
     *buf = (struct dt_buffer){.bytes = bytes, .device = device};
-    if (device->allocate(bytes, &buf->data, err) == 0)
+    if (device->allocate(taken(bytes), &buf->data, err) == 0)
         return buf;
     dt_error_prefix(err, "cannot allocate %zu bytes for %s", bytes, what);
     free(buf);
@@ -39,7 +45,7 @@ void dt_buffer_destroy(struct dt_buffer *buf)
 {
     if (!buf)
         return;
-    buf->device->release(buf->data, buf->bytes);
+    buf->device->release(buf->data, taken(buf->bytes));
     free(buf);
 }
 

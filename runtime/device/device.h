@@ -132,8 +132,8 @@ struct dt_buffer {
     const struct dt_device *device;
 };
 
-/* Allocates zeroed memory (bytes > 0). NULL and err: EX_OSERR, with the number
- * of bytes and their purpose `what`.
+/* Allocates zeroed memory, which may be empty. NULL and err: EX_OSERR, with the
+ * number of bytes and their purpose `what`.
  */
 struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
                                    const char *what, struct dt_error *err);
