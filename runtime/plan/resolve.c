@@ -159,15 +159,18 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
     return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
 }
 
-/* Which parts of a model with a tower are trained, and at which rates. */
+/* Which parts of a model with a tower are trained, and at which rates. The
+ * configuration then has an answer in place of auto, which a run that resumes
+ * is compared with.
+ */
 static int choose_parts(struct dt_spec *spec, struct dt_error *err)
 {
-    const struct dt_conf *conf = &spec->conf;
+    struct dt_conf *conf = &spec->conf;
     const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
     struct dt_learner_spec *learner = &spec->learner;
-    const bool language = conf->model.train_language == DT_CONF_AUTO_CHOICE
-                              ? !pretrains
-                              : conf->model.train_language;
+    if (conf->model.train_language == DT_CONF_AUTO_CHOICE)
+        conf->model.train_language = !pretrains;
+    const bool language = conf->model.train_language;
     if (!learner->config.vision && (pretrains || !language))
         return dt_error_set(err, EX_CONFIG,
                             "%s: model.%s: the model has no projector and no "
