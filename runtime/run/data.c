@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/image_text.h"
 #include "run/data.h"
 #include "tokenizer/chat/chat.h"
 
@@ -190,12 +191,16 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 /* --- examples --- */
 
 /* The template of a stage that trains a projector is plain, unless another is
- * given.
+ * given or the model marks its images otherwise.
  */
-static int template_of(const struct dt_conf *conf)
+static int template_of(const struct dt_conf *conf,
+                       const struct dt_run_images *images)
 {
+    const bool others =
+        images && images->there &&
+        strcmp(images->options.text->mark, DT_IMAGE_MARKER) != 0;
     return conf->data.chat_template == DT_CONF_CHAT_AUTO &&
-                   conf->model.stage == DT_CONF_STAGE_PRETRAIN
+                   conf->model.stage == DT_CONF_STAGE_PRETRAIN && !others
                ? DT_CONF_CHAT_LLAVA_PLAIN
                : (int)conf->data.chat_template;
 }
@@ -228,7 +233,7 @@ struct dt_example_options dt_run_example_options(
         .margin_key = conf->data.margin_column,
         .chat_template = conf->data.chat_template == DT_CONF_CHAT_FILE
                              ? conf->data.chat_template_path
-                             : templates[template_of(conf)],
+                             : templates[template_of(conf, images)],
         .chat_variables = conf->data.chat_template_kwargs,
         .parse_special = conf->data.parse_special,
         .images = images && images->there ? &images->options : NULL,
