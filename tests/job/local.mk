@@ -40,6 +40,7 @@ job_tests = \
 	tests/job/sft.bats \
 	tests/job/site.bats \
 	tests/job/train.bats \
+	tests/job/vision.bats \
 	tests/job/wandb.bats \
 	# End of job_tests
 
@@ -55,7 +56,7 @@ endif
 endif
 
 # Programs that tests run; they are not tests themselves.
-noinst_PROGRAMS += tests/job/comm_probe
+noinst_PROGRAMS += tests/job/comm_probe tests/job/tensors
 if HAVE_PMIX
 noinst_PROGRAMS += tests/job/pmix_ring
 tests_job_pmix_ring_LDADD = $(PMIX_LIBS)

@@ -21,7 +21,6 @@ config() {
   max_length: 128, shuffle: false, packing: none}"
         [training]="{per_device_batch_size: 2, max_steps: 5}"
         [optimizer]="{lr: 2.0e-3, betas: [0.9, 0.99], weight_decay: 0}"
-        [precision]="{compute: fp32}"
         [logging]="{steps: 1}"
     )
     shift 2

@@ -1,0 +1,356 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# vision.bats - runs on text and images without Slurm: the same bits however
+# ranks share them, whatever is frozen, and when they resume
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load vision
+
+MODELS=(llava qwen2_5_vl)
+# Keys that choose what is trained.
+ALL="train_vision: true"
+LANGUAGE="train_vision: false"
+PROJECTOR="train_vision: false, train_language: false"
+VISION="train_vision: true, train_projector: false, train_language: false"
+CHOICES=("$ALL" "$LANGUAGE" "$PROJECTOR" "$VISION")
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-vision.XXXXXX)
+    export WORK
+    cd "$WORK" || return
+    local model
+    make_vision llava llava
+    make_vision qwen2_5_vl qwen2_vl
+    for model in "${MODELS[@]}"; do
+        grep '"images":\[\]' "$model/train.jsonl" >"$model/text.jsonl"
+        grep -v '"images":\[\]' "$model/train.jsonl" >"$model/images.jsonl"
+        # rows of rank 0 of two have no image, those of rank 1 do
+        awk 'NR == FNR { text[n++] = $0; next }
+            { print text[FNR % n]; print }' \
+            "$model/text.jsonl" "$model/images.jsonl" >"$model/apart.jsonl"
+        head -n 5 "$model/train.jsonl" >"$model/eval.jsonl"
+    done
+}
+
+teardown_file() {
+    rm -rf "$WORK"
+}
+
+setup() {
+    cd "$WORK" || return
+    rm -rf ./*.out
+    export OMP_NUM_THREADS=1
+}
+
+need_mpirun() {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+}
+
+need_faults() {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+# quietly COMMAND [WORD]...: its output only if it fails.
+quietly() {
+    "$@" &>quiet.log || { cat quiet.log && return 1; }
+}
+
+# losses NAME [SPLIT]: the losses, one per line.
+losses() {
+    sed -n "s/.*\"split\": \"${2:-train}\".*\"loss\": \([-+.e0-9]*\).*/\1/p" \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_end A B: the same losses and the same weights at the end.
+same_end() {
+    (($(losses "$1" | wc -l) == 5))
+    diff <(losses "$1") <(losses "$2")
+    cmp {"$1","$2"}.out/checkpoints/latest/model.safetensors
+}
+
+# same_curve A B [SPLIT]: losses differ at most by rounding.
+same_curve() {
+    paste <(losses "$1" "${3-}") <(losses "$2" "${3-}") | awk '
+        { d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (d > max) max = d }
+        END { print "largest relative difference", max
+              exit !(NR > 0 && max < 1e-6) }'
+}
+
+# rows FILE: the data of a model.
+rows() {
+    echo "data: {train: $model/$1.jsonl, image_root: $model, max_length: 128,
+  shuffle: false, packing: none}"
+}
+
+# run_of RANKS NAME KEYS [LINE]...: a run of $model with these keys of its own.
+run_of() {
+    config "$model" "$2" "model: {path: $model/model, $3}" "${@:4}"
+    quietly train "$1" "$2"
+}
+
+# one MODEL KEYS COMMAND [WORD]...: calls it for this model and these parts.
+one() {
+    local model=$1 keys=$2
+    echo "$model: $keys"
+    "${@:3}"
+    rm -rf ./*.out
+}
+
+# each COMMAND [WORD]...: calls it for each model and choice of parts.
+each() {
+    local model keys
+    for model in "${MODELS[@]}"; do
+        for keys in "${CHOICES[@]}"; do
+            one "$model" "$keys" "$@"
+        done
+    done
+}
+
+# some COMMAND [WORD]...: calls it for each choice, of one model or the other.
+some() {
+    one llava "$ALL" "$@"
+    one qwen2_5_vl "$LANGUAGE" "$@"
+    one llava "$PROJECTOR" "$@"
+    one qwen2_5_vl "$VISION" "$@"
+}
+
+shared() {
+    local strategy
+    for strategy in ddp zero1 zero2 zero3; do
+        run_of 2 $strategy "$keys" "distributed.strategy: $strategy"
+        same_end ddp $strategy
+    done
+    run_of 1 alone "$keys" "training: {per_device_batch_size: 4, max_steps: 5}"
+    same_curve alone ddp
+}
+
+@test "every strategy has the bits of ddp, whatever is frozen" {
+    need_mpirun
+    each shared
+}
+
+in_groups() {
+    local strategy
+    for strategy in zero2 zero3; do
+        run_of 4 $strategy "$keys" "distributed: {strategy: $strategy,
+  shard_group: 2}" "training: {per_device_batch_size: 1, max_steps: 5}"
+        same_end zero2 $strategy
+    done
+}
+
+@test "groups of ranks that share weights have one result" {
+    need_mpirun
+    some in_groups
+}
+
+apart() {
+    local strategy
+    for strategy in ddp zero1 zero2 zero3; do
+        run_of 2 $strategy "$keys" "$(rows apart)" \
+            "distributed.strategy: $strategy" \
+            "training: {per_device_batch_size: 1, max_steps: 5}"
+        same_end ddp $strategy
+    done
+    run_of 1 alone "$keys" "$(rows apart)"
+    same_curve alone ddp
+}
+
+@test "a rank whose rows have no image waits for nobody, and adds nothing" {
+    need_mpirun
+    each apart
+}
+
+text_alone() {
+    local strategy
+    for strategy in ddp zero3; do
+        run_of 2 $strategy "$keys" "$(rows text)" \
+            "distributed.strategy: $strategy" \
+            "training: {per_device_batch_size: 1, max_steps: 5}"
+        same_end ddp $strategy
+    done
+}
+
+@test "data without any image train what they can" {
+    need_mpirun
+    some text_alone
+    # nothing goes into a tower: its weights are those of the start
+    local model=llava
+    run_of 1 alone "$VISION" "$(rows text)"
+    cmp {llava/model,alone.out/checkpoints/latest}/model.safetensors
+}
+
+unevenly() {
+    local ranks
+    for ranks in 1 2; do
+        # five rows: the second rank has none of the last ones
+        run_of $ranks held$ranks "$keys" "data: {train: $model/train.jsonl,
+  eval: $model/eval.jsonl, image_root: $model, max_length: 128, shuffle: false,
+  packing: none}" "training: {train_batch_size: 4, max_steps: 5,
+  eval_strategy: steps, eval_steps: 2, per_device_eval_batch_size: 2}" \
+            "distributed.strategy: zero3"
+    done
+    same_curve held1 held2
+    same_curve held1 held2 eval
+}
+
+@test "the last batch of held-out rows may be empty on a rank" {
+    need_mpirun
+    some unevenly
+}
+
+kept() {
+    local compute
+    for compute in fp32 bf16; do
+        run_of 2 keeps "$keys" "precision: {compute: $compute}"
+        run_of 2 again "$keys, gradient_checkpointing: true" \
+            "precision: {compute: $compute}" "distributed.strategy: zero3"
+        same_end keeps again
+        run_of 2 away "$keys, gradient_checkpointing: offload" \
+            "precision: {compute: $compute}" "distributed.strategy: zero2"
+        same_end keeps away
+        rm -rf ./*.out
+    done
+}
+
+@test "model.gradient_checkpointing: the same bits, in fp32 and bf16" {
+    need_mpirun
+    some kept
+}
+
+offloaded() {
+    run_of 2 here "$keys" "distributed.strategy: zero3"
+    run_of 2 there "$keys" "distributed: {strategy: zero3,
+  offload_optimizer: {device: nvme, path: $WORK/nvme, tile_size: 65536}}"
+    same_end here there
+}
+
+@test "an optimizer on a drive has the same bits" {
+    need_mpirun
+    grep -q '^#define HAVE_URING' "$DT_BUILDDIR/config.h" ||
+        skip "built without liburing"
+    mkdir -p nvme
+    dd if=/dev/zero of=nvme/probe bs=4096 count=1 oflag=direct status=none ||
+        skip "$WORK has no direct I/O"
+    some offloaded
+}
+
+# --- parts ---
+
+# tensors FILE: a line "name dtype hash" for each.
+tensors() {
+    "$DT_BUILDDIR/tests/job/tensors" "$1"
+}
+
+# frozen_names: the beginnings of the names of what $keys freeze in $model.
+frozen_names() {
+    local vision=vision_tower projector=multi_modal_projector
+    local language=language_model
+    [[ $model == llava ]] || {
+        vision='visual\.(patch_embed|blocks)' projector='visual\.merger'
+        language='model|lm_head'
+    }
+    case $keys in
+    "$ALL") echo '(none)' ;;
+    "$LANGUAGE") echo "($vision)\." ;;
+    "$PROJECTOR") echo "($vision|$language)\." ;;
+    "$VISION") echo "($projector|$language)\." ;;
+    esac
+}
+
+# What is frozen is as it was, with its dtype; of the rest, all is new.
+parts_kept() {
+    local names file
+    names=$(frozen_names)
+    # what LLaVA does not compute with is as it was, too
+    names="($names|.*encoder\.layers\.2\.|.*post_layernorm)"
+    run_of 2 parts "$keys" "$start" "distributed.strategy: zero2"
+    tensors "$from/model.safetensors" | sort >was
+    tensors parts.out/checkpoints/latest/model.safetensors | sort >is
+    diff <(cut -d' ' -f1,2 was) <(cut -d' ' -f1,2 is)
+    diff <(grep -E "^$names" was) <(grep -E "^$names" is)
+    comm -12 was is | cut -d' ' -f1 >same
+    grep -E "^$names" was | cut -d' ' -f1 >frozen
+    diff same frozen
+    # the state of the optimizer is of what is trained alone
+    grep -vE "^$names" was | cut -d' ' -f1 >trained
+    for file in parts.out/checkpoints/latest/optim-*.safetensors; do
+        tensors "$file"
+    done | sed -E 's/^[a-z_]*\/([^ []*).*/\1/' | sort -u >state
+    [[ -s state ]]
+    diff state trained
+    rm -r parts.out
+}
+
+@test "what is frozen stays as it was, and has neither gradients nor state" {
+    need_mpirun
+    local from model start="precision: {compute: fp32}"
+    for model in "${MODELS[@]}"; do
+        from=$model/model
+        for keys in "${CHOICES[@]}"; do
+            one "$model" "$keys" parts_kept
+        done
+    done
+}
+
+# --- resumed runs ---
+
+# killed STEP RANKS FAULT: ends a run by SIGKILL, and lets it resume.
+killed() {
+    local save="checkpoint: {steps: 1}"
+    run_of 2 whole "$keys" "distributed.strategy: zero3"
+    config "$model" part "model: {path: $model/model, $keys}" "$save" \
+        "distributed.strategy: zero3" \
+        "training: {per_device_batch_size: 2, max_steps: 5, resume: auto}"
+    DISTTRAIN_FAULT=$1 train 2 part &>part.log && return 1
+    quietly train 2 part
+    grep 'resuming from .*/checkpoint-' quiet.log
+    [[ $(<quiet.log) != *"changed settings"* ]]
+    diff <(losses whole) <(losses part)
+    cmp {whole,part}.out/checkpoints/checkpoint-5/model.safetensors
+    local rank
+    for rank in 0 1; do
+        cmp {whole,part}.out/checkpoints/checkpoint-5/optim-rank-0000$rank-of-00002.safetensors
+    done
+}
+
+@test "a run that is killed in a step resumes to the same bits" {
+    need_mpirun
+    need_faults
+    some killed train.step:rank=1:step=4:kill
+}
+
+@test "a run that is killed in a save resumes to the same bits" {
+    need_mpirun
+    need_faults
+    some killed ckpt.write:rank=0:step=3:kill
+}
+
+# refused KEYS TEXT...: whether a run with these keys does not resume, and says
+# all of this.
+refused() {
+    config llava next "model: {path: llava/model, $1}" \
+        "training.resume: whole.out/checkpoints/latest"
+    run train 1 next
+    echo "$output"
+    ((status == 78))
+    local text
+    for text in "${@:2}"; do
+        [[ $output == *"$text"* ]]
+    done
+}
+
+@test "a run resumes only with the parts that it has trained" {
+    local model=llava end="which changes what is trained; set it back, or start"
+    run_of 1 whole "$LANGUAGE"
+    refused "$ALL" "latest: was trained with model.train_vision false, not true, $end"
+    refused "$PROJECTOR" "with model.train_language true, not false, $end"
+    refused "train_projector: false" "with model.train_projector true, not false, $end"
+    # the default is what the run had
+    config llava next "model: {path: llava/model, train_language: true}" \
+        "training.resume: whole.out/checkpoints/latest"
+    quietly train 1 next
+}
