@@ -137,7 +137,6 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
         .eps = options->eps,
         .weight_decay = options->weight_decay,
         .coupled = options->coupled,
-        .rate = 1.0,
         .bounds = dt_view_of(optim->bounds_buf, DT_I64),
     };
     return optim;
@@ -175,7 +174,7 @@ void dt_optim_update(const struct dt_optim *optim, bool on_host,
         count = rate->end - first - at;
         if (count > master.count - at)
             count = master.count - at;
-        assert(rate->rate == 1); /* AdamW has no other one */
+        adamw.rate = rate->rate;
         adamw.first = first + at;
         exec.ops->adamw(exec.stream, step, cut(master, at, count),
                         cut(weights, at, count), cut(grads, at, count),

@@ -59,6 +59,7 @@ int learner_describe(struct learner *l, int world)
     *spec = (struct dt_learner_spec){
         .folder = "", .start = l->start, .config = r->config};
     memcpy(spec->freezes, l->options.freezes, sizeof(spec->freezes));
+    memcpy(spec->rates, l->options.rates, sizeof(spec->rates));
     spec->layout = dt_model_layout(&r->config, world, &l->err);
     if (!spec->layout)
         return -1;

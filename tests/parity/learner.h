@@ -22,6 +22,7 @@ struct learner_options {
     bool adapts;                         /* trains adapters/<name> */
     enum learner_split split;
     bool freezes[DT_PARTS];
+    double rates[DT_PARTS];
     bool recompute;
 };
 

@@ -212,8 +212,8 @@ static void compare_hybrids(struct trial trial)
     trial_compare(&trial, 4, ways, sizeof(ways) / sizeof(ways[0]));
 }
 
-/* Each choice of what is frozen, of one rank and of two, with an overflow, and
- * with recomputation in turn.
+/* Each choice of what is frozen, of one rank and of two, with an overflow,
+ * rates of parts, and recomputation in turn.
  */
 static void every_strategy_computes_the_bits_of_ddp(void **state)
 {
@@ -229,6 +229,7 @@ static void every_strategy_computes_the_bits_of_ddp(void **state)
                         .split = dt_model_tied(&r.config) ? LEARNER_INSIDE
                                                           : LEARNER_BELOW,
                         .recompute = c % 2,
+                        .rates = {1, 5, 0.25},
                         .parallel = {.bucket_bytes = 1 << 12, .prefetch = 2}},
             .micro_batches = 1,
             .overflow = true,

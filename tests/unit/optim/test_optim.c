@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -337,9 +339,118 @@ static void the_deepspeed_schedules_follow_their_formulas(void **state)
     CHECK_RATES(&s, cosine);
 }
 
+/* --- rates of parts --- */
+
+enum { UNITS = 6, EACH = 300 };
+
+/* Units of EACH elements, of which one is empty. */
+static struct dt_layout *six_units(void)
+{
+    static const enum dt_model_part parts[UNITS] = {
+        DT_PART_VISION,   DT_PART_VISION,   DT_PART_PROJECTOR,
+        DT_PART_LANGUAGE, DT_PART_LANGUAGE, DT_PART_LANGUAGE};
+    struct dt_layout *layout = dt_layout_create(NULL);
+    assert_non_null(layout);
+    for (size_t u = 0; u < UNITS; u++) {
+        assert_int_equal(
+            dt_layout_add_unit(layout, DT_UNIT_BLOCK, parts[u], NULL), 0);
+        if (u != 3)
+            assert_true(dt_layout_add_param(layout, "w", u % 2, 1,
+                                            (size_t[]){EACH}, NULL) >= 0);
+    }
+    dt_layout_finish(layout, 1);
+    return layout;
+}
+
+/* Two steps with these rates, into weights(count); each update is of `most`
+ * elements, 0: of all.
+ */
+static void steps_at(const struct dt_layout *layout,
+                     const double rates[DT_PARTS], double lr, size_t most,
+                     float *weights)
+{
+    struct dt_optim_options options = {
+        .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1};
+    const struct dt_exec exec = dt_exec_cpu();
+    const size_t count = layout->count;
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, 4 * count * sizeof(float), "a test", NULL);
+    double scalars[DT_STEP_COUNT] = {0};
+    struct dt_buffer here = {scalars, sizeof(scalars), &dt_cpu};
+    const struct dt_view step = dt_view_of(&here, DT_F64);
+    assert_non_null(buf);
+    memcpy(options.rates, rates, sizeof(options.rates));
+    struct dt_optim *optim = dt_optim_create(layout, &exec, &options, NULL);
+    assert_non_null(optim);
+    const struct dt_view all = dt_view_of(buf, DT_F32);
+    for (size_t i = 0; i < count; i++) {
+        dt_view_f32(all)[i] = 1.0f + 0.001f * (float)i;
+        dt_view_f32(all)[count + i] = 0.5f - 0.002f * (float)i;
+    }
+    for (long n = 1; n <= 2; n++) {
+        struct dt_step_params params[DT_STEP_OUTCOMES];
+        for (int i = 0; i < DT_STEP_OUTCOMES; i++) {
+            params[i] = dt_optim_step_params(optim, n, lr);
+            params[i].loss_scale = 1;
+        }
+        exec.ops->step_begin(NULL, step, params);
+        exec.ops->step_add(NULL, step, 1, 0);
+        exec.ops->clip_and_check(NULL, step, 0);
+        for (size_t at = 0, now; at < count; at += now) {
+            now = most > 0 && most < count - at ? most : count - at;
+            dt_optim_update(optim, false, step, at, dt_view_slice(all, at, now),
+                            none, dt_view_slice(all, count + at, now),
+                            dt_view_slice(all, 2 * count + at, now),
+                            dt_view_slice(all, 3 * count + at, now));
+        }
+    }
+    memcpy(weights, buf->data, count * sizeof(float));
+    dt_optim_destroy(optim);
+    dt_buffer_destroy(buf);
+}
+
+/* A part has the bits of a model that learns at its rate alone, however updates
+ * are cut. Rates of 0 are 1.
+ */
+static void parts_learn_at_their_own_rates(void **state)
+{
+    static const double mixed[DT_PARTS] = {
+        [DT_PART_VISION] = 0.25, [DT_PART_PROJECTOR] = 4};
+    static const double alone[DT_PARTS] = {1, 1, 1}, unset[DT_PARTS] = {0};
+    static const size_t cuts[] = {0, 128, 384, 1024};
+    struct dt_layout *layout = six_units();
+    float *of[4], *own = malloc(layout->count * sizeof(*own));
+    (void)state;
+    assert_non_null(own);
+    for (int i = 0; i < 4; i++) {
+        of[i] = malloc(layout->count * sizeof(*own));
+        assert_non_null(of[i]);
+    }
+    steps_at(layout, alone, 1e-2, 0, of[DT_PART_LANGUAGE]);
+    steps_at(layout, alone, 4e-2, 0, of[DT_PART_PROJECTOR]);
+    steps_at(layout, alone, 0.25e-2, 0, of[DT_PART_VISION]);
+    steps_at(layout, unset, 1e-2, 0, of[3]);
+    assert_memory_equal(of[3], of[DT_PART_LANGUAGE],
+                        layout->count * sizeof(float));
+    for (size_t c = 0; c < sizeof(cuts) / sizeof(cuts[0]); c++) {
+        steps_at(layout, mixed, 1e-2, cuts[c], own);
+        for (size_t u = 0; u < UNITS; u++) {
+            const struct dt_unit *unit = &layout->units[u];
+            assert_memory_equal(own + unit->offset,
+                                of[unit->part] + unit->offset,
+                                unit->count * sizeof(float));
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        free(of[i]);
+    free(own);
+    dt_layout_destroy(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_learn_at_their_own_rates),
         cmocka_unit_test(adamw_steps_match_the_formula),
         cmocka_unit_test(a_decay_filter_chooses_which_weights_decay),
         cmocka_unit_test(adam_steps_match_those_of_torch),
