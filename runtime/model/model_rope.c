@@ -30,6 +30,9 @@ static bool parse_type(struct dt_model_config *config,
     const char *name = type ? json_string_value(type) : "default";
     const bool longrope = config->family->longrope;
     const bool axial = config->family->axial;
+    /* places are not counted by tokens, or the second table is of windows */
+    const bool only_one =
+        config->family->sections || config->family->local_theta > 0;
     if (axial && name && !strcmp(name, type ? "axial" : "default"))
         return true;
     if (config->family->sections && name && !strcmp(name, "mrope"))
@@ -44,6 +47,8 @@ static bool parse_type(struct dt_model_config *config,
     for (int s = 0; s < DT_ROPE_SCALINGS; s++) {
         const char *word = dt_rope_scaling_name(s);
         if (longrope && s != DT_ROPE_DEFAULT && s != DT_ROPE_LONGROPE)
+            continue;
+        if (only_one && s == DT_ROPE_LONGROPE)
             continue;
         if (name && !strcmp(name, word)) {
             config->rope_scaling = s;

@@ -121,6 +121,10 @@ static const struct {
      "{\"rope_type\":\"default\"}"},
     {HEADLESS("gemma3_text", "\"rope_scaling\": {\"type\": \"linear\"}"),
      "c: rope_scaling.rope_type: expected a kind of scaling, got nothing"},
+    {HEADLESS("gemma3_text", "\"rope_parameters\": {\"full_attention\":"
+                             " {\"rope_type\": \"longrope\"}}"),
+     "c: rope_parameters.full_attention.rope_type: expected one of default, "
+     "linear, llama3, dynamic, yarn, got \"longrope\""},
     {HEADLESS("gemma3_text", "\"attn_logit_softcapping\": 50"),
      "c: attn_logit_softcapping: expected null, got 50"},
     {HEADLESS("gemma2", "\"final_logit_softcapping\": 0"),

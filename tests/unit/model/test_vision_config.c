@@ -420,7 +420,7 @@ static const struct {
      "whose sum is 4, half a head, got nothing"},
     {"qwen2_vl", TEXT, "rope_parameters", "{\"rope_type\": \"mrope2\"}",
      "rope_parameters.rope_type: expected one of default, linear, llama3, "
-     "dynamic, yarn, longrope, got \"mrope2\""},
+     "dynamic, yarn, got \"mrope2\""},
     {"qwen2_5_vl", TOWER, "out_hidden_size", "null",
      "vision_config.out_hidden_size: expected 32, the hidden_size of the "
      "language model, got 3584"},
