@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # hunt.py - looks for configurations that are read differently from transformers
 #
-#     hunt.py [--count 200] [--seed 1] [--keep DIR] BUILDDIR
+#     hunt.py [--count 200] [--seed 1] [--keep DIR] [--family NAME] BUILDDIR
 #
 # Draws legal configurations of all families, makes the random model of each
 # with transformers, and compares its loss on a few tokens with what
 # BUILDDIR/tests/parity/logits_probe finds in the directory: equal within 1e-5
-# of itself, or a refusal that names a key of the configuration. Prints how many
+# of itself, or a refusal that names a key of the configuration. Models with a
+# tower see text alone: their towers are read, not computed with. Prints how many
 # were equal and refused, and every other one; the status says whether there was
 # any. Not part of make check: it needs a Python with transformers.
 import argparse
@@ -24,7 +25,8 @@ import tempfile
 import torch
 import torch.nn.functional as F
 import transformers
-from transformers import AutoModelForCausalLM, logging
+from transformers import (
+    AutoModelForCausalLM, AutoModelForImageTextToText, logging)
 
 V, T = 61, 40
 
@@ -210,13 +212,84 @@ def draw(r, family):
     return config
 
 
+VISION = ["llava", "smolvlm", "idefics3", "qwen2_vl", "qwen2_5_vl"]
+ACTIVATIONS = ["quick_gelu", "gelu", "gelu_pytorch_tanh", "silu", "relu"]
+
+
+def draw_tower(r, family, text):
+    """vision_config, and keys that say what is made of its rows."""
+    heads, layers = r.choice([1, 2, 3]), r.randint(1, 3)
+    width, patch = heads * r.choice([4, 8, 12]), r.choice([2, 3])
+    tower = {"patch_size": patch, "initializer_range": 0.3}
+    if r.random() < 0.5:
+        tower["hidden_act"] = r.choice(ACTIVATIONS)
+    if r.random() < 0.1:
+        tower["attention_dropout"] = 0.1
+    if family.startswith("qwen"):
+        tower.update(depth=layers, num_heads=heads)
+        if r.random() < 0.5:
+            tower["spatial_merge_size"] = r.choice([1, 2, 3])
+        if family == "qwen2_vl":
+            tower.update(embed_dim=width, hidden_size=text["hidden_size"],
+                         mlp_ratio=r.choice([1, 2]))
+        else:
+            tower.update(hidden_size=width, intermediate_size=r.choice([8, 20]),
+                         out_hidden_size=text["hidden_size"],
+                         window_size=r.choice([4, 12, 24]),
+                         fullatt_block_indexes=[r.randint(0, 3)])
+        return tower, {}
+    tower.update(hidden_size=width, num_hidden_layers=layers,
+                 num_attention_heads=heads, intermediate_size=r.choice([8, 20]),
+                 image_size=patch * r.choice([2, 4, 6]) + r.choice([0, 0, 1]))
+    if family != "llava":
+        return tower, {"scale_factor": r.choice([1, 2])}
+    tower["model_type"] = r.choice(["clip_vision_model", "siglip_vision_model"])
+    layer = r.choice([-1, -2, 0, layers, [-1, 0], -layers - 2])
+    root = {"vision_feature_layer": layer}
+    for key, values in {
+            "vision_feature_select_strategy": ["full", "default"],
+            "projector_hidden_act": ACTIVATIONS,
+            "multimodal_projector_bias": [True, False]}.items():
+        if r.random() < 0.5:
+            root[key] = r.choice(values)
+    return tower, root
+
+
+def draw_with_tower(r, family):
+    """A config.json with a tower before a language model."""
+    qwen = family.startswith("qwen")
+    text = draw(r, "qwen2" if qwen else r.choice(FAMILIES[1:]))
+    tower, root = draw_tower(r, family, text)
+    token = "image_token_index" if family == "llava" else "image_token_id"
+    root.update(model_type=family, vision_config=tower, **{token: V - 1})
+    if r.random() < 0.5:
+        root["tie_word_embeddings"] = r.choice([True, False])
+    if not qwen:
+        return {**root, "text_config": text}
+    pairs = text["hidden_size"] // text["num_attention_heads"] // 2
+    first = r.randint(0, pairs)
+    second = r.randint(0, pairs - first)
+    section = [first, second, pairs - first - second]
+    old = "rope_parameters" not in text
+    rope = text.setdefault("rope_scaling" if old else "rope_parameters", {})
+    rope["mrope_section"] = section
+    if old and "rope_type" not in rope and "type" not in rope:
+        rope["type"] = "mrope"
+    text.pop("model_type")
+    if r.random() < 0.5:  # as released: the text's keys are the file's
+        return {**text, **root}
+    return {**root, "text_config": text}
+
+
 def make_model(path, config, seed):
     """The directory; None if transformers refuses the configuration."""
     path.mkdir()
     (path / "config.json").write_text(json.dumps(config, indent=1))
     torch.manual_seed(seed)
+    kind = (AutoModelForImageTextToText if "vision_config" in config
+            else AutoModelForCausalLM)
     try:
-        model = AutoModelForCausalLM.from_config(
+        model = kind.from_config(
             transformers.AutoConfig.from_pretrained(path),
             attn_implementation="eager", dtype=torch.float32).eval()
         for name, p in model.named_parameters():
@@ -226,7 +299,7 @@ def make_model(path, config, seed):
         model.save_pretrained(path)
         # the drawn text, not the one with all defaults
         (path / "config.json").write_text(json.dumps(config, indent=1))
-        return AutoModelForCausalLM.from_pretrained(
+        return kind.from_pretrained(
             path, attn_implementation="eager").eval()
     except Exception as error:  # whatever it is, nobody trains such a model
         return str(error).splitlines()[-1] if str(error) else repr(error)
@@ -268,18 +341,22 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--family", action="append", dest="families",
+                        choices=FAMILIES + VISION)
     parser.add_argument("builddir", type=pathlib.Path)
     args = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.set_num_threads(1)
     probe = args.builddir.resolve() / "tests/parity/logits_probe"
+    families = args.families or FAMILIES + VISION
     r, counts = random.Random(args.seed), collections.Counter()
     by_family, worst, n = collections.Counter(), 0.0, 0
     with tempfile.TemporaryDirectory() as top:
         while counts["equal"] + counts["refused"] + counts["other"] < args.count:
-            family = FAMILIES[n % len(FAMILIES)]
-            config, n = draw(r, family), n + 1
+            family = families[n % len(families)]
+            make = draw_with_tower if family in VISION else draw
+            config, n = make(r, family), n + 1
             path = pathlib.Path(top) / str(n)
             model = make_model(path, config, n)
             if isinstance(model, str):
@@ -287,7 +364,7 @@ def main():
                 shutil.rmtree(path)
                 continue
             torch.manual_seed(n)
-            ids = torch.randint(V, (r.choice([5, T, T]),))
+            ids = torch.randint(V - 1, (r.choice([5, T, T]),))
             word, text = judge(path, config, model, probe, ids)
             if word == "void":
                 counts["illegal"] += 1
@@ -304,7 +381,7 @@ def main():
                 if args.keep:
                     shutil.copytree(path, args.keep / str(n))
             shutil.rmtree(path)
-    for family in FAMILIES:
+    for family in families:
         print(f"{family}: equal {by_family[family, 'equal']}, "
               f"refused {by_family[family, 'refused']}")
     print(f"equal {counts['equal']}, refused {counts['refused']}, other "

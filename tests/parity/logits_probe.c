@@ -33,7 +33,9 @@ int main(int argc, char **argv)
         return EX_USAGE;
     for (size_t t = 0; t < T; t++)
         ids[t] = atoi(argv[t + 2]);
-    const struct dt_model_options options = {.B = 1, .T = T};
+    static const float colors[3 * 256]; /* there is no picture */
+    const struct dt_model_options options = {
+        .B = 1, .T = T, .patches = 1024, .pictures = 1, .colors = colors};
     const struct dt_batch batch = {.B = 1, .T = T, .inputs = ids};
 
     if (dt_model_config_load(&config, argv[1], &err) < 0)
