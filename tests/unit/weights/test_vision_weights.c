@@ -84,8 +84,9 @@ static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
     return tensor;
 }
 
-/* A directory "in" with these tensors. */
-static void write_directory(const json_t *json, const struct names *names)
+/* Writes the directory "in"; `head`: the model has one of its own. */
+static void write_files(const json_t *json, const struct names *names,
+                        bool head)
 {
     struct dt_model_config config;
     struct dt_ckpt_tensor tensors[MAX_TENSORS];
@@ -98,6 +99,7 @@ static void write_directory(const json_t *json, const struct names *names)
         scratch_write(path, copies[i], strlen(copies[i]));
     }
     must(dt_model_config_load(&config, "in", &err) == 0, &err);
+    config.tie_word_embeddings &= !head;
     struct dt_layout *layout = dt_model_layout(&config, 1, &err);
     must(layout, &err);
     for (size_t i = 0; i < names->count; i++)
@@ -109,7 +111,19 @@ static void write_directory(const json_t *json, const struct names *names)
     dt_model_config_fini(&config);
 }
 
-/* All bytes of a tensor; *count is the number of its elements. */
+/* A directory "in" with these tensors. */
+static void write_directory(const json_t *json, const struct names *names)
+{
+    write_files(json, names, false);
+}
+
+/* The same with a head, which the model of config.json need not have. */
+static void write_untied(const json_t *json, const struct names *names)
+{
+    write_files(json, names, true);
+}
+
+/* All bytes of a tensor, and what it is. */
 static struct dt_buffer *read_tensor(const struct dt_safetensors *st,
                                      const char *name,
                                      struct dt_ckpt_tensor *tensor)
@@ -367,6 +381,42 @@ static void missing_names_have_the_spelling_of_the_file(void **state)
     json_decref(file);
 }
 
+static void assert_refused(const char *text)
+{
+    struct dt_error err;
+    struct dt_export export = {.from = "in", .to = "out", .overwrite = true};
+    assert_int_equal(dt_export(&export, &err), -1);
+    if (!strstr(err.text, text))
+        fail_msg("%s", err.text);
+}
+
+/* What config.json says of the head, and what the file has. */
+static void a_tied_head_is_told_by_the_file_too(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "4.51.3"), "llava");
+    json_t *config = json_object_get(stored, "config");
+    struct names names;
+    (void)state;
+    take_names(json_object_get(stored, "saved"), &names);
+    assert_string_equal(names.text[0], "language_model.lm_head.weight");
+    json_object_set_new(config, "tie_word_embeddings", json_true());
+    write_untied(config, &names);
+    assert_refused("language_model.lm_head.weight differs from "
+                   "language_model.model.embed_tokens.weight, but config.json "
+                   "ties them");
+    json_object_set_new(config, "tie_word_embeddings", json_false());
+    names.count--;
+    memmove(names.text, names.text + 1, names.count * sizeof(*names.text));
+    write_directory(config, &names);
+    assert_refused("missing language_model.lm_head.weight; the model was saved "
+                   "without its head");
+    json_object_set_new(config, "tie_word_embeddings", json_true());
+    check_round_trip(config, &names);
+    json_decref(file);
+}
+
 static int group_setup(void **state)
 {
     char top[4096];
@@ -387,6 +437,7 @@ int main(void)
         cmocka_unit_test(what_is_carried_is_in_checkpoints_of_ranks),
         cmocka_unit_test(parts_may_be_spelled_differently),
         cmocka_unit_test(missing_names_have_the_spelling_of_the_file),
+        cmocka_unit_test(a_tied_head_is_told_by_the_file_too),
         cmocka_unit_test(a_file_may_have_two_spellings),
     };
     return cmocka_run_group_tests_name("vision_weights", tests, group_setup,
