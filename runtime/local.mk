@@ -39,6 +39,7 @@ include runtime/history/local.mk
 include runtime/page/local.mk
 include runtime/console/local.mk
 include runtime/weights/local.mk
+include runtime/compose/local.mk
 include runtime/rollout/local.mk
 include runtime/reward/local.mk
 include runtime/slurm/local.mk

@@ -545,6 +545,37 @@ static int read_files(struct dt_image_processor *processor, const json_t *image,
     return problems->text[0] ? -1 : 0;
 }
 
+/* Reads both objects; problems are of file `name`. */
+static int read_objects(struct dt_image_processor *processor, const char *dir,
+                        const char *name, const json_t *image,
+                        const json_t *whole,
+                        const struct dt_image_options *options,
+                        struct dt_error *err)
+{
+    struct dt_error problems = {0};
+    const int rc = read_files(processor, image, whole, options, &problems);
+    dt_str_hide_controls(problems.text); /* keys are a stranger's */
+    return rc == 0 ? 0
+                   : dt_error_set(err, problems.status, "%s/%s: %s", dir, name,
+                                  problems.text);
+}
+
+int dt_image_processor_parse(struct dt_image_processor *processor,
+                             const char *dir, const char *image,
+                             const char *whole,
+                             const struct dt_image_options *options,
+                             struct dt_error *err)
+{
+    json_t *alone = dt_json_parse(older, image, err);
+    json_t *root = alone ? dt_json_parse(newer, whole, err) : NULL;
+    const int rc =
+        root ? read_objects(processor, dir, older, alone, root, options, err)
+             : -1;
+    json_decref(root);
+    json_decref(alone);
+    return rc;
+}
+
 int dt_image_processor_load(struct dt_image_processor *processor,
                             const char *dir,
                             const struct dt_image_options *options,
@@ -568,12 +599,7 @@ int dt_image_processor_load(struct dt_image_processor *processor,
                      older);
         goto done;
     }
-    struct dt_error problems = {0};
-    rc = read_files(processor, image, whole, options, &problems);
-    dt_str_hide_controls(problems.text); /* keys are a stranger's */
-    if (rc < 0)
-        dt_error_set(err, problems.status, "%s/%s: %s", dir, name,
-                     problems.text);
+    rc = read_objects(processor, dir, name, image, whole, options, err);
 done:
     json_decref(whole);
     json_decref(alone);

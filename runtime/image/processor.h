@@ -71,6 +71,15 @@ int dt_image_processor_load(struct dt_image_processor *processor,
                             const struct dt_image_options *options,
                             struct dt_error *err);
 
+/* The same from the texts of preprocessor_config.json and
+ * processor_config.json, which are those of `dir` in messages.
+ */
+int dt_image_processor_parse(struct dt_image_processor *processor,
+                             const char *dir, const char *image,
+                             const char *whole,
+                             const struct dt_image_options *options,
+                             struct dt_error *err);
+
 struct dt_image_plan {
     uint32_t square;                    /* TILES: 0; side to pad to, or 0 */
     uint32_t first_height, first_width; /* TILES: of the first resize */

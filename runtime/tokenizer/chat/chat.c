@@ -443,6 +443,11 @@ const char *dt_chat_warning(const struct dt_chat *chat)
     return chat->warning.text[0] ? chat->warning.text : NULL;
 }
 
+const char *dt_chat_source(const struct dt_chat *chat)
+{
+    return dt_template_source(chat->template);
+}
+
 int32_t dt_chat_end(const struct dt_chat *chat)
 {
     return chat->end;

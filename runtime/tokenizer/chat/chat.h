@@ -43,6 +43,9 @@ void dt_chat_destroy(struct dt_chat *chat); /* NULL is fine */
  */
 const char *dt_chat_warning(const struct dt_chat *chat);
 
+/* The text of the template. */
+const char *dt_chat_source(const struct dt_chat *chat);
+
 /* The token that ends the assistant's answers, such as <|im_end|>; -1: there is
  * none, or it is not known.
  */
