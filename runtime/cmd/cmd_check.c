@@ -13,6 +13,7 @@
 #include "forecast/rates.h"
 #include "model/model.h"
 #include "plan/plan.h"
+#include "run/composed.h"
 #include "run/data.h"
 #include "run/spec.h"
 #include "slurm/job.h"
@@ -124,6 +125,25 @@ static const char *adapter_key(const struct dt_conf *conf)
     return dt_conf_given(conf, "adapter.path") ? "adapter.path" : "model.path";
 }
 
+/* The key that names the directory of the model. */
+static const char *model_key(const struct dt_conf *conf)
+{
+    return dt_conf_composes(conf) ? "model.vision"
+           : conf->model.path     ? "model.path"
+                                  : "model.config_path";
+}
+
+/* Checks that the weights are there, if the run begins with any. */
+static int check_start(const struct dt_conf *conf,
+                       const struct dt_model_config *model, const char *dir,
+                       struct dt_error *err)
+{
+    const int needed = dt_run_needs_model(conf, err);
+    if (needed != 0)
+        return needed < 0 ? -1 : dt_run_check_halves(conf, err);
+    return dt_conf_starts_random(conf) ? 0 : check_weights(model, dir, err);
+}
+
 /* Checks the keys that only the model's own config.json can decide; sets
  * *vocab_size.
  */
@@ -133,7 +153,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
     struct dt_model_config model = {0};
     struct dt_error err;
     char text[128];
-    const char *key = conf->model.path ? "model.path" : "model.config_path";
+    const char *key = model_key(conf);
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     int status = EX_OK;
@@ -152,8 +172,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
                  dt_algo_positions(dt_algo_of(conf), &model));
         status =
             dt_conf_print_problem(conf, file, "data.max_length", text, stderr);
-    } else if (!conf->model.random_init &&
-               check_weights(&model, dir, &err) < 0) {
+    } else if (check_start(conf, &model, dir, &err) < 0) {
         status = report(conf, file, key, err.text);
     } else if (dt_adapter_check(conf, &model, &err) < 0) {
         status = report(conf, file, adapter_key(conf), err.text);

@@ -18,6 +18,7 @@
 #include "cmd/cmd_impl.h"
 #include "data/examples.h"
 #include "plan/plan.h"
+#include "run/composed.h"
 #include "run/data.h"
 #include "run/run.h"
 #include "tokenizer/chat/chat.h"
@@ -149,15 +150,17 @@ static int compute_reference(const struct dt_conf *conf)
     return dt_cmd_fail("prepare", &err);
 }
 
-/* Finds the model's vocabulary, which limits ids in the run, too, and how it
- * sees images.
+/* Makes the model, if it is made of two, and finds its vocabulary, which limits
+ * ids in the run, too, and how it sees images.
  */
 static int find_model(const struct dt_conf *conf, size_t *vocab_size,
                       struct dt_run_images *images)
 {
     struct dt_model_config config = {0};
     struct dt_error err;
-    int rc = dt_run_model_config(conf, &config, &err);
+    int rc = dt_run_make_model(conf, &err);
+    if (rc == 0)
+        rc = dt_run_model_config(conf, &config, &err);
     if (rc == 0)
         rc = dt_run_images_init(images, conf, &config, &err);
     if (rc == 0)

@@ -12,6 +12,7 @@
 #include "forecast/cost.h"
 #include "plan/plan.h"
 #include "reward/scorer.h"
+#include "run/composed.h"
 #include "run/numerics.h"
 #include "run/run.h"
 #include "sampling/sampling.h"
@@ -58,6 +59,8 @@ void dt_models_find(struct dt_conf *conf, bool says)
         char **path;
     } models[] = {
         {"model.path", &conf->model.path},
+        {"model.vision", &conf->model.vision},
+        {"model.language", &conf->model.language},
         {"model.reference_path", &conf->model.reference_path},
         {"model.value_path", &conf->model.value_path},
         {"adapter.path", &conf->adapter.path},
@@ -97,13 +100,25 @@ static int resize_embeddings(const struct dt_conf *conf,
     return 0;
 }
 
+/* A model that is still to be made has a config of its halves. */
+static int load_config(const struct dt_conf *conf, const char *dir,
+                       struct dt_model_config *config, struct dt_error *err)
+{
+    const int needed = dt_run_needs_model(conf, err);
+    *config = (struct dt_model_config){0};
+    if (needed < 0)
+        return -1;
+    return needed ? dt_run_composed_config(conf, config, err)
+                  : dt_model_config_load(config, dir, err);
+}
+
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err)
 {
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     if (dir) {
-        if (dt_model_config_load(config, dir, err) < 0)
+        if (load_config(conf, dir, config, err) < 0)
             return -1;
         dt_weights_spell(dir, config);
         if (conf->model.train_padding_row)
@@ -313,7 +328,7 @@ static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
         return dt_error_set(err, EX_CONFIG, "%s: run.output_dir is too long",
                             conf->file);
     spec->learner.folder = "";
-    spec->learner.start = conf->model.random_init ? NULL : conf->model.path;
+    spec->learner.start = dt_conf_starts_random(conf) ? NULL : conf->model.path;
     if (choose_model(spec, err) < 0 || choose_parts(spec, err) < 0)
         return -1;
     spec->learner.config.value_head =

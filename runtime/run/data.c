@@ -34,6 +34,8 @@ const char *dt_run_tokenizer_path(const struct dt_conf *conf)
             return conf->model.path;
         if (dt_tokenizer_in(conf->model.config_path))
             return conf->model.config_path;
+        if (dt_conf_composes(conf)) /* until model.path is there */
+            return conf->model.language;
         break;
     case DT_CONF_TOKENIZER_BYTE:
         break;
@@ -55,7 +57,7 @@ static int need_tokenizer(const struct dt_conf *conf, size_t vocab_size,
                conf->data.kind == DT_KIND_TOKENS;
     if (ids || !conf->model.path || vocab_size == DT_BYTE_VOCAB ||
         conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO ||
-        dt_tokenizer_in(conf->model.path))
+        strcmp(dt_run_tokenizer_path(conf), "byte") != 0)
         return 0;
     return dt_error_set(err, EX_CONFIG,
                         "%s has no tokenizer.json or tokenizer.model: let "
@@ -191,7 +193,8 @@ static int open_streams(struct dt_run_data *data, const struct dt_conf *conf,
 /* --- examples --- */
 
 /* The template of a stage that trains a projector is plain, unless another is
- * given or the model marks its images otherwise.
+ * given or the model marks its images otherwise. A model that is still to be
+ * made will have that of LLaVA.
  */
 static int template_of(const struct dt_conf *conf,
                        const struct dt_run_images *images)
@@ -199,10 +202,13 @@ static int template_of(const struct dt_conf *conf,
     const bool others =
         images && images->there &&
         strcmp(images->options.text->mark, DT_IMAGE_MARKER) != 0;
-    return conf->data.chat_template == DT_CONF_CHAT_AUTO &&
-                   conf->model.stage == DT_CONF_STAGE_PRETRAIN && !others
-               ? DT_CONF_CHAT_LLAVA_PLAIN
-               : (int)conf->data.chat_template;
+    if (conf->data.chat_template != DT_CONF_CHAT_AUTO)
+        return conf->data.chat_template;
+    if (conf->model.stage == DT_CONF_STAGE_PRETRAIN && !others)
+        return DT_CONF_CHAT_LLAVA_PLAIN;
+    return dt_conf_composes(conf) && !dt_tokenizer_in(conf->model.path)
+               ? DT_CONF_CHAT_LLAVA
+               : DT_CONF_CHAT_AUTO;
 }
 
 struct dt_example_options dt_run_example_options(

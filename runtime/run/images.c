@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "data/image_text.h"
+#include "run/composed.h"
 #include "run/images.h"
 
 /* The store is where the caches of tokens are: in data.cache_dir, or next to
@@ -26,6 +27,28 @@ static int name_store(struct dt_run_images *images, const struct dt_conf *conf,
     return n < (int)sizeof(images->store)
                ? 0
                : dt_error_set(err, EX_CONFIG, "%s: path too long", first);
+}
+
+/* That of the directory, or of one that is still to be made. */
+static int read_processor(struct dt_run_images *images,
+                          const struct dt_conf *conf, const char *dir,
+                          const struct dt_image_options *options,
+                          struct dt_error *err)
+{
+    const int needed = dt_run_needs_model(conf, err);
+    if (needed <= 0)
+        return needed < 0 ? -1
+                          : dt_image_processor_load(&images->processor, dir,
+                                                    options, err);
+    const struct dt_compose compose = dt_run_compose(conf);
+    struct dt_composed composed;
+    int rc = dt_compose_read(&composed, &compose, err);
+    if (rc == 0)
+        rc = dt_image_processor_parse(&images->processor, conf->model.vision,
+                                      composed.image, composed.processor,
+                                      options, err);
+    dt_composed_fini(&composed);
+    return rc;
 }
 
 /* Reads the processor, and checks that the tower can see what it makes. */
@@ -53,7 +76,7 @@ static int load_processor(struct dt_run_images *images,
                    : conf->data.image_pad,
     };
     struct dt_image_plan plan;
-    if (dt_image_processor_load(&images->processor, dir, &options, err) < 0 ||
+    if (read_processor(images, conf, dir, &options, err) < 0 ||
         dt_image_plan(&plan, &images->processor, 512, 512, err) < 0)
         return -1;
     if (grid == 0 || (plan.grid_height == grid && plan.grid_width == grid))

@@ -3,6 +3,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/adapter.c \
 	runtime/run/algo_table.c \
 	runtime/run/algo_table.h \
+	runtime/run/composed.c \
+	runtime/run/composed.h \
 	runtime/run/critic.c \
 	runtime/run/data.c \
 	runtime/run/data.h \

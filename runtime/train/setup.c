@@ -15,6 +15,7 @@
 #include "plan/plan.h"
 #include "plan/predict.h"
 #include "plan/strategy.h"
+#include "run/composed.h"
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
 #include "run/numerics.h"
@@ -177,12 +178,11 @@ static void print_banner(struct dt_run *run)
                        : spec->algo->pick ? "pair"
                                           : "row";
     const size_t taken = spec->B * (size_t)spec->world * spec->A;
-    dt_report_note(run->report,
-                   "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
-                   spec->conf.run.name, dt_model_type(config),
-                   config->n_layer, config->n_embd,
-                   dt_learner_model_layout(&spec->learner)->param_total,
-                   spec->exec.device->describe());
+    dt_report_note(
+        run->report, "%s: %s, %zu layers, %zu channels, %zu parameters, on %s",
+        spec->conf.run.name, dt_model_type(config), config->n_layer,
+        config->n_embd, dt_learner_model_layout(&spec->learner)->param_total,
+        spec->exec.device->describe());
     if (spec->exec.ops->attention_library)
         dt_report_note(run->report, "attention: %s",
                        spec->exec.ops->attention_library());
@@ -219,6 +219,18 @@ static void print_banner(struct dt_run *run)
         dt_report_note(run->report, "%s", lr);
 }
 
+/* Rank 0 makes a model that is made of two, unless the directory of the run
+ * will be refused.
+ */
+static int make_model(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->spec.conf;
+    if (run->spec.rank > 0 || !dt_conf_composes(conf))
+        return 0;
+    dt_live_phase(run->live, "making the model");
+    return dt_run_check_free(conf, err) < 0 ? -1 : dt_run_make_model(conf, err);
+}
+
 /* Checks model, memory and data on this rank. ballot->left comes from
  * dt_plan_least_memory.
  */
@@ -226,7 +238,7 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
                      struct dt_ballot *ballot, struct dt_error *err)
 {
     struct dt_spec *spec = &run->spec;
-    if (dt_plan_resolve(spec, options, err) < 0 ||
+    if (make_model(run, err) < 0 || dt_plan_resolve(spec, options, err) < 0 ||
         dt_nodes_find(&spec->nodes, run->comm, err) < 0 ||
         dt_groups_check(&spec->conf, &spec->nodes, run->comm, err) < 0)
         return -1;

@@ -110,7 +110,7 @@ static void check_uses(struct dt_conf_draft *draft)
         PROBLEM(draft, "ppo.critic.share_backbone",
                 "E124 cannot be used with adapter.type: lora: the critic has "
                 "an adapter of its own");
-    if (conf->model.random_init)
+    if (dt_conf_starts_random(conf))
         PROBLEM(draft, "adapter.type",
                 "E124 lora is trained beside the weights of model.path, and "
                 "random ones are not saved");

@@ -34,6 +34,16 @@ static void derive_dir(struct dt_conf_draft *draft, const char *path,
     dt_conf_is_left(draft->conf, path);
 }
 
+bool dt_conf_composes(const struct dt_conf *conf)
+{
+    return conf->model.vision && conf->model.language;
+}
+
+bool dt_conf_starts_random(const struct dt_conf *conf)
+{
+    return conf->model.random_init && !dt_conf_composes(conf);
+}
+
 static void derive_paths(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
@@ -43,6 +53,9 @@ static void derive_paths(struct dt_conf_draft *draft)
     if (conf->run.output_dir)
         derive_dir(draft, "logging.dir", &conf->logging.dir,
                    conf->run.output_dir, "", "logs");
+    if (conf->run.output_dir && dt_conf_composes(conf))
+        derive_dir(draft, "model.path", &conf->model.path, conf->run.output_dir,
+                   "", "composed");
 }
 
 /* Stores beta1 and beta2, other names for the two values of betas. */
@@ -95,7 +108,8 @@ void dt_conf_derive(struct dt_conf_draft *draft)
     if (dt_conf_is_left(conf, "run.data_seed"))
         conf->run.data_seed = conf->run.seed;
     if (dt_conf_is_left(conf, "model.init"))
-        conf->model.random_init = !dt_conf_given(conf, "model.path");
+        conf->model.random_init =
+            !dt_conf_given(conf, "model.path") && !dt_conf_composes(conf);
     if (dt_conf_is_left(conf, "model.vocab_size"))
         conf->model.vocab_size =
             conf->data.kind == DT_KIND_TOKENS ? GPT2_VOCAB : BYTE_VOCAB;
@@ -125,6 +139,8 @@ static const char *described_elsewhere(const struct dt_conf *conf)
 {
     return dt_conf_given(conf, "model.path")          ? "model.path"
            : dt_conf_given(conf, "model.config_path") ? "model.config_path"
+           : dt_conf_given(conf, "model.vision")      ? "model.vision"
+           : dt_conf_given(conf, "model.language")    ? "model.language"
                                                       : NULL;
 }
 
@@ -162,11 +178,49 @@ static void check_shape(struct dt_conf_draft *draft)
                 conf->model.vocab_size, (int)BYTE_VOCAB);
 }
 
+/* Checks that the two halves of a model are given, and nothing else. */
+static void check_halves(struct dt_conf_draft *draft)
+{
+    static const char *const halves[] = {"model.vision", "model.language"};
+    static const char *const wholes[] = {"model.path", "model.config_path"};
+    static const char *const choices[] = {
+        "model.vision_feature_layer", "model.vision_feature_select_strategy"};
+    const struct dt_conf *conf = draft->conf;
+    for (int i = 0; i < 2; i++) {
+        const char *half = halves[i], *other = halves[1 - i];
+        if (dt_conf_given(conf, half) && !dt_conf_given(conf, other))
+            PROBLEM(draft, half,
+                    "needs %s: a model is made of the two directories", other);
+        for (int k = 0; k < 2 && dt_conf_given(conf, half); k++)
+            if (dt_conf_given(conf, wholes[k]))
+                PROBLEM(draft, half,
+                        "cannot be used with %s: write the directory of the "
+                        "language model as model.language",
+                        wholes[k]);
+        if (dt_conf_given(conf, choices[i]) &&
+            !dt_conf_given(conf, "model.vision"))
+            PROBLEM(draft, choices[i],
+                    "needs model.vision: the config.json of a whole model "
+                    "says this");
+    }
+    if (dt_conf_composes(conf) &&
+        conf->model.tokenizer != DT_CONF_TOKENIZER_AUTO)
+        PROBLEM(draft, "model.tokenizer",
+                "cannot be used with model.vision: the tokenizer is that of "
+                "model.language, with a token for images");
+    if (dt_conf_composes(conf) && conf->model.resize_embeddings)
+        PROBLEM(draft, "model.resize_embeddings",
+                "cannot be used with model.vision: the vocabulary grows by "
+                "the tokens of images in any case");
+}
+
 static void check_model(struct dt_conf_draft *draft)
 {
     const struct dt_conf *conf = draft->conf;
     check_shape(draft);
-    if (!dt_conf_given(conf, "model.path") && !conf->model.random_init)
+    check_halves(draft);
+    if (!dt_conf_given(conf, "model.path") &&
+        !dt_conf_given(conf, "model.vision") && !conf->model.random_init)
         PROBLEM(draft, "model.init", "pretrained needs model.path");
     if (strcasecmp(conf->model.type, "gpt2") != 0)
         PROBLEM(draft, "model.type",

@@ -87,6 +87,11 @@ enum dt_conf_truncation {
 enum dt_conf_image_errors { DT_CONF_IMAGE_FAIL, DT_CONF_IMAGE_DROP };
 enum dt_conf_image_backend { DT_CONF_IMAGE_TORCHVISION, DT_CONF_IMAGE_PILLOW };
 enum dt_conf_stage { DT_CONF_STAGE_SFT, DT_CONF_STAGE_PRETRAIN };
+enum dt_conf_features {
+    DT_CONF_FEATURES_AUTO,
+    DT_CONF_FEATURES_DEFAULT,
+    DT_CONF_FEATURES_FULL,
+};
 enum dt_conf_reference {
     DT_CONF_REFERENCE_LIVE,
     DT_CONF_REFERENCE_PRECOMPUTE,
@@ -362,6 +367,14 @@ bool dt_conf_given(const struct dt_conf *conf, const char *path);
  * will have, as ${SLURM_JOB_ID}: it cannot be looked at before.
  */
 bool dt_conf_is_later(const char *text);
+
+/* Whether the model is made of model.vision and model.language. model.path is
+ * then the directory where it will be.
+ */
+bool dt_conf_composes(const struct dt_conf *conf);
+
+/* Whether a run begins with random weights: none are read from model.path. */
+bool dt_conf_starts_random(const struct dt_conf *conf);
 
 /* The place of the key in the file, or 1:1 if the file does not give it. */
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,

@@ -257,7 +257,8 @@ char *dt_conf_text_of(const void *values, const struct dt_conf_key *key)
 
 /* Whether the dump shows a key. Training keys are left out of a file that does
  * not train: with them, reading the dump back would train. So are those that
- * only another algorithm looks at.
+ * only another algorithm looks at, and the directory of a model that the run
+ * makes of others.
  */
 bool dt_conf_has_value(const struct dt_conf *conf, size_t row)
 {
@@ -266,6 +267,7 @@ bool dt_conf_has_value(const struct dt_conf *conf, size_t row)
            (conf->trains || !dt_conf_key_trains(key)) &&
            (conf->place[row].line > 0 || dt_conf_is_used(conf, key)) &&
            !(key->shape && (conf->model.path || conf->model.config_path)) &&
+           !(dt_conf_composes(conf) && !strcmp(key->path, "model.path")) &&
            (conf->place[row].line != 0 || key->fallback);
 }
 

@@ -235,7 +235,7 @@ static void check_length(struct dt_conf_draft *draft)
         !dt_conf_has_failed(draft, "training.max_grad_norm"))
         WARNING(draft, "training.max_grad_norm",
                 "0: gradients are not clipped");
-    if (!conf->model.random_init && conf->optimizer.lr > 1e-4 &&
+    if (!dt_conf_starts_random(conf) && conf->optimizer.lr > 1e-4 &&
         conf->scheduler.warmup_steps <= 0 && conf->scheduler.warmup_ratio <= 0)
         WARNING(draft, "optimizer.lr",
                 "%g without warm-up is high for pretrained weights",

@@ -13,6 +13,11 @@
 
 /* --- run.output_dir --- */
 
+/* Checks that run.output_dir is empty, but for the model that is made there, if
+ * the run is new and run.overwrite does not allow otherwise. -1: EX_CANTCREAT.
+ */
+int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err);
+
 /* Rank 0 takes run.output_dir for this run, and prepares it for writing. -1:
  * EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told to stop while it checked
  * whether the previous run has ended.

@@ -9,19 +9,24 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
 
-/* Ignores the owner's files. A directory that cannot be read does not count as
- * empty.
+/* Ignores the owner's files, and the model that was made there. A directory
+ * that cannot be read does not count as empty.
  */
-static bool directory_is_empty(const char *path)
+static bool directory_is_empty(const struct dt_conf *conf)
 {
+    const char *path = conf->run.output_dir;
+    const char *made =
+        dt_conf_composes(conf) ? dt_str_base_name(conf->model.path) : ".";
     DIR *dir = opendir(path);
     const struct dirent *entry;
     bool empty = dir || errno == ENOENT;
     while (dir && empty && (entry = readdir(dir)))
         empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+                !strcmp(entry->d_name, made) ||
                 !strncmp(entry->d_name, ".owner", 6);
     if (dir)
         closedir(dir);
@@ -43,27 +48,36 @@ static int remove_checkpoints(struct dt_run *run, struct dt_error *err)
     return count < 0 ? -1 : dt_file_remove_tree(run->spec.ckpt_root, err);
 }
 
+static bool is_fresh(const struct dt_conf *conf)
+{
+    return conf->training.resume == DT_CONF_RESUME_NONE &&
+           !conf->training.eval_only;
+}
+
+int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err)
+{
+    if (!is_fresh(conf) || conf->run.overwrite || directory_is_empty(conf))
+        return 0;
+    return dt_error_set(err, EX_CANTCREAT,
+                        "%s: run.output_dir is not empty; set training.resume: "
+                        "auto to resume it, run.overwrite: true to start a new "
+                        "run, or name another directory",
+                        conf->run.output_dir);
+}
+
 int dt_run_take_output(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->spec.conf;
     const char *output = conf->run.output_dir;
-    bool fresh = conf->training.resume == DT_CONF_RESUME_NONE &&
-                 !conf->training.eval_only;
     bool writes = !conf->training.eval_only || conf->logging.to_jsonl;
     if (writes &&
         !(run->owner = dt_owner_take(output, DT_OWNER_BEAT_MS, run->stop, err)))
         return -1;
-    if (fresh && !directory_is_empty(output)) {
-        if (!conf->run.overwrite)
-            return dt_error_set(err, EX_CANTCREAT,
-                                "%s: run.output_dir is not empty; set "
-                                "training.resume: auto to resume it, "
-                                "run.overwrite: true to start a new run, or "
-                                "name another directory",
-                                output);
-        if (remove_checkpoints(run, err) < 0)
-            return -1;
-    }
+    if (dt_run_check_free(conf, err) < 0)
+        return -1;
+    if (is_fresh(conf) && !directory_is_empty(conf) &&
+        remove_checkpoints(run, err) < 0)
+        return -1;
     return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
 }
 

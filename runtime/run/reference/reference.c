@@ -28,7 +28,7 @@ const char *dt_run_reference_dir(const struct dt_run *run)
         return run->spec.learner.adapter_start;
     if (conf->model.reference_path)
         return conf->model.reference_path;
-    return conf->model.random_init ? NULL : conf->model.path;
+    return dt_conf_starts_random(conf) ? NULL : conf->model.path;
 }
 
 /* Refuses another architecture: the same shapes with other math would be

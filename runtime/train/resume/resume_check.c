@@ -135,7 +135,7 @@ static bool add_reference(json_t *settings, const struct dt_conf *conf)
 {
     const struct dt_algo *algo = dt_algo_of(conf);
     const char *key = "model.reference_path", *dir = conf->model.reference_path;
-    if (!dir && !conf->model.random_init) {
+    if (!dir && !dt_conf_starts_random(conf)) {
         key = "model.path";
         dir = conf->model.path;
     }
