@@ -183,15 +183,23 @@ static int choose_parts(struct dt_spec *spec, struct dt_error *err)
     struct dt_conf *conf = &spec->conf;
     const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
     struct dt_learner_spec *learner = &spec->learner;
+    const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
     if (conf->model.train_language == DT_CONF_AUTO_CHOICE)
         conf->model.train_language = !pretrains;
+    if (conf->model.train_projector == DT_CONF_AUTO_CHOICE)
+        conf->model.train_projector = !adapts;
     const bool language = conf->model.train_language;
     if (!learner->config.vision && (pretrains || !language))
         return dt_error_set(err, EX_CONFIG,
                             "%s: model.%s: the model has no projector and no "
                             "tower, so nothing would be trained",
                             conf->file, pretrains ? "stage" : "train_language");
-    if (!learner->config.vision || conf->adapter.type != DT_CONF_ADAPTER_NONE)
+    if (adapts && (pretrains || !language))
+        return dt_error_set(err, EX_CONFIG,
+                            "%s: model.%s: an adapter is of the language "
+                            "model: train the projector without one",
+                            conf->file, pretrains ? "stage" : "train_language");
+    if (!learner->config.vision || adapts)
         return 0;
     learner->freezes[DT_PART_LANGUAGE] = !language;
     learner->freezes[DT_PART_PROJECTOR] = !conf->model.train_projector;

@@ -34,6 +34,8 @@ static int take_keys(const struct dt_conf *conf, struct dt_adapter *adapter,
     adapter->alpha = conf->adapter.alpha;
     adapter->dropout = conf->adapter.dropout;
     adapter->rslora = conf->adapter.use_rslora;
+    adapter->vision = conf->model.train_vision;
+    adapter->projector = conf->model.train_projector == DT_CONF_TRUE;
     adapter->all_linear =
         targets->count == 1 && !strcmp(targets->text[0], "all-linear");
     if (!adapter->all_linear && add_names(&adapter->targets, targets, err) < 0)
