@@ -82,6 +82,11 @@ VARIANTS = {
         {**SIGLIP, "hidden_size": 24, "num_attention_heads": 3},
         text("gemma2", num_hidden_layers=2, head_dim=8, sliding_window=5,
              query_pre_attn_scalar=12), -2, "full", **TIED),
+    "llava siglip granite": llava(
+        {**SIGLIP, "hidden_size": 24, "num_attention_heads": 3},
+        text("granite", embedding_multiplier=3.0, residual_multiplier=0.5,
+             attention_multiplier=0.3, logits_scaling=2.0), [0, -1],
+        "default"),
     "smolvlm": idefics("smolvlm", text("llama"), scale_factor=2, **TIED),
     "smolvlm by three": idefics(
         "smolvlm", text("llama"),
