@@ -112,6 +112,20 @@ static int load_config(const struct dt_conf *conf, const char *dir,
                   : dt_model_config_load(config, dir, err);
 }
 
+/* Lets the config have the spelling of its files, or of those of the run, which
+ * may need its first ones no longer.
+ */
+static void spell_model(const struct dt_conf *conf, const char *dir,
+                        struct dt_model_config *config)
+{
+    const bool named = conf->training.resume == DT_CONF_RESUME_PATH;
+    const char *own = named ? conf->training.resume_path : conf->run.output_dir;
+    char found[PATH_MAX];
+    if (!dt_weights_spell(dir, config) && own &&
+        dt_weights_find(own, found, NULL) == 0)
+        dt_weights_spell(found, config);
+}
+
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err)
 {
@@ -120,7 +134,7 @@ int dt_run_model_config(const struct dt_conf *conf,
     if (dir) {
         if (load_config(conf, dir, config, err) < 0)
             return -1;
-        dt_weights_spell(dir, config);
+        spell_model(conf, dir, config);
         if (conf->model.train_padding_row)
             config->padding_row = -1;
         return resize_embeddings(conf, config, err);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "ckpt/safetensors.h"
+#include "model/model_adapter.h"
 #include "weights/parts.h"
 #include "weights/weights.h"
 
@@ -129,24 +130,26 @@ static bool parse_piece(const struct dt_layout *layout, const char *text,
         kind++;
     if (kind == DT_PARTS_KINDS)
         return false;
-    const char *name = text + strlen(prefixes[kind]);
-    const char *bracket = strchr(name, '[');
-    size_t length = bracket ? (size_t)(bracket - name) : strlen(name);
-    for (size_t i = 0; i < layout->param_count; i++) {
-        const struct dt_param *param = &layout->params[i];
-        size_t first = 0, end = param->count;
-        int used = 0;
-        if (strncmp(param->name, name, length) != 0 || param->name[length])
-            continue;
-        if (bracket &&
-            (sscanf(bracket, "[%zu:%zu]%n", &first, &end, &used) != 2 ||
-             used == 0 || bracket[used]))
-            return false;
-        *piece =
-            (struct piece){text, kind, i, {param->offset + first, end - first}};
-        return first < end && end <= param->count;
-    }
-    return false;
+    char name[DT_ADAPTER_NAME_BYTES];
+    const char *rest = text + strlen(prefixes[kind]);
+    const char *bracket = strchr(rest, '[');
+    const size_t length = bracket ? (size_t)(bracket - rest) : strlen(rest);
+    if (length >= sizeof(name))
+        return false;
+    memcpy(name, rest, length);
+    name[length] = '\0';
+    const int i = dt_weights_param(layout, name);
+    if (i < 0)
+        return false;
+    const struct dt_param *param = &layout->params[i];
+    size_t first = 0, end = param->count;
+    int used = 0;
+    if (bracket && (sscanf(bracket, "[%zu:%zu]%n", &first, &end, &used) != 2 ||
+                    used == 0 || bracket[used]))
+        return false;
+    *piece = (struct piece){
+        text, kind, (size_t)i, {param->offset + first, end - first}};
+    return first < end && end <= param->count;
 }
 
 static int parse_pieces(struct dt_parts *parts, struct dt_error *err)

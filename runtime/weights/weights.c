@@ -209,8 +209,7 @@ struct dt_weights {
     size_t grown_count;
 };
 
-/* The index of the parameter that tensor `name` holds, or -1. */
-static int find_param(const struct dt_layout *layout, const char *name)
+int dt_weights_param(const struct dt_layout *layout, const char *name)
 {
     const int same = dt_layout_find(layout, name);
     if (same >= 0)
@@ -265,7 +264,7 @@ static void match_names(struct dt_weights *m)
         is_tied(m->layout) ? dt_layout_embedding(m->layout) : 0;
     for (size_t t = 0; t < dt_safetensors_count(m->st); t++) {
         const char *name = dt_safetensors_name(m->st, t);
-        int i = find_param(m->layout, name);
+        int i = dt_weights_param(m->layout, name);
         if (i >= 0)
             take_source(m, (size_t)i, name);
         else if (is_head(name))
@@ -441,13 +440,16 @@ static bool has_tensor(const void *files, const char *name)
     return dt_safetensors_dtype(files, name, &dtype) == 0;
 }
 
-void dt_weights_spell(const char *dir, struct dt_model_config *config)
+bool dt_weights_spell(const char *dir, struct dt_model_config *config)
 {
-    struct dt_safetensors *st =
-        config->vision ? dt_safetensors_open_model(dir, NULL) : NULL;
+    struct dt_safetensors *st;
+    if (!config->vision) /* it has one spelling */
+        return true;
+    st = dt_safetensors_open_model(dir, NULL);
     if (st)
         dt_model_config_spell(config, has_tensor, st);
     dt_safetensors_close(st);
+    return st;
 }
 
 struct dt_weights *dt_weights_open_adapter(const char *dir,
@@ -640,7 +642,7 @@ int dt_weights_dtype(const char *dir, const struct dt_layout *layout,
     bool found = false;
     for (size_t t = 0; t < dt_safetensors_count(st) && !found; t++) {
         const char *name = dt_safetensors_name(st, t);
-        if ((find_param(layout, name) != (int)embedding &&
+        if ((dt_weights_param(layout, name) != (int)embedding &&
              !(is_tied(layout) && is_head(name))) ||
             dt_safetensors_dtype(st, name, dtype) < 0)
             continue;

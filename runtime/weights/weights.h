@@ -100,9 +100,13 @@ int dt_weights_load_merged(const char *dir,
                            const struct dt_layout *layout, struct dt_view to,
                            struct dt_error *err);
 
-/* Lets the config have the spelling of the names in `dir`, if that has weights.
+/* The index of the parameter that is called `name` in any spelling, or -1. */
+int dt_weights_param(const struct dt_layout *layout, const char *name);
+
+/* Lets the config have the spelling of the names in `dir`. false: there are no
+ * weights.
  */
-void dt_weights_spell(const char *dir, struct dt_model_config *config);
+bool dt_weights_spell(const char *dir, struct dt_model_config *config);
 
 /* Tensors that nothing is computed with, as files have them. */
 struct dt_carried {

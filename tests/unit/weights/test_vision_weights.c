@@ -17,8 +17,12 @@
 
 #include "ckpt/safetensors.h"
 #include "tests/parity/stored.h"
+#include "plan/plan.h"
 #include "tests/unit/scratch.h"
+#include "weights/parts.h"
 #include "weights/weights.h"
+
+#define CHECKPOINTS "run/checkpoints"
 
 enum { MAX_TENSORS = 64, CARRIED = 6 /* elements */ };
 
@@ -272,6 +276,72 @@ static void save_rank(struct dt_ckpt_writer *writer, int rank,
     must(writer && dt_weights_save(writer, &files, &err) == 0, &err);
 }
 
+/* A run that is resumed has the spelling of its checkpoint, where the first
+ * weights are gone.
+ */
+static void check_resumed(const struct dt_model_config *was)
+{
+    struct dt_conf conf = {.model.path = (char *)"in",
+                           .run.output_dir = (char *)"run"};
+    struct dt_model_config config;
+    struct dt_error err;
+    assert_int_equal(unlink("in/model.safetensors"), 0);
+    must(dt_run_model_config(&conf, &config, &err) == 0, &err);
+    assert_string_equal(was->vision->names[DT_NAMES_VISION],
+                        "model.vision_tower.");
+    for (size_t i = 0; i < DT_NAMES; i++)
+        assert_string_equal(config.vision->names[i], was->vision->names[i]);
+    dt_model_config_fini(&config);
+}
+
+/* Moments of AdamW are found by names in another spelling, too. */
+static void an_optimizer_may_be_spelled_differently(void **state)
+{
+    json_t *file = stored_load("vision.json");
+    const json_t *json = json_object_get(
+        json_object_get(json_object_get(file, "variants"), "llava"), "config");
+    struct dt_model_config config;
+    struct dt_parts *parts = NULL;
+    struct dt_error err;
+    size_t count;
+    (void)state;
+    mkdir("parts", 0777);
+    write_json("parts/config.json", json);
+    must(dt_model_config_load(&config, "parts", &err) == 0, &err);
+    struct dt_layout *layout = dt_model_layout(&config, 1, &err);
+    config.vision->names[DT_NAMES_VISION] = "model.vision_tower.";
+    config.vision->names[DT_NAMES_TRUNK] = "model.language_model.";
+    struct dt_layout *other = dt_model_layout(&config, 1, &err);
+    must(layout && other, &err);
+    struct dt_buffer *buf =
+        dt_buffer_create(&dt_cpu, layout->count * sizeof(float), "m", &err);
+    must(buf, &err);
+    memset(buf->data, 0, buf->bytes);
+    struct dt_view *views =
+        calloc(DT_OWNED_GRADS * layout->unit_count, sizeof(*views));
+    const struct dt_places places = dt_places_flat(dt_view_of(buf, DT_F32));
+    assert_non_null(views);
+    for (size_t u = 0; u < layout->unit_count; u++)
+        views[DT_OWNED_M * layout->unit_count + u] =
+            dt_layout_unit(layout, &places, u);
+    struct dt_ckpt_tensor *tensors = dt_parts_list(
+        layout, 0, 1, DT_OWNED_M, DT_OWNED_M + 1, views, &count, &err);
+    must(tensors, &err);
+    must(dt_safetensors_write("parts/optim-rank-00000-of-00001.safetensors",
+                              tensors, count, NULL, &(uint64_t){0}, &err) == 0,
+         &err);
+    must(dt_parts_open("parts", other, &parts, &err) == 0, &err);
+    assert_int_equal(dt_parts_have(parts, DT_OWNED_M, &err), 1);
+    dt_parts_close(parts);
+    dt_parts_free_list(tensors, count);
+    free(views);
+    dt_buffer_destroy(buf);
+    dt_layout_destroy(layout);
+    dt_layout_destroy(other);
+    dt_model_config_fini(&config);
+    json_decref(file);
+}
+
 /* Any rank may write the shard that they are in. */
 static void what_is_carried_is_in_checkpoints_of_ranks(void **state)
 {
@@ -295,15 +365,16 @@ static void what_is_carried_is_in_checkpoints_of_ranks(void **state)
              dt_weights_load("in", layout, dt_view_of(buf, DT_F32), &err) == 0,
          &err);
     struct fetch fetch = {layout, dt_view_of(buf, DT_F32), NULL};
-    struct dt_ckpt_writer *first = dt_ckpt_begin("run", 3, &err);
-    struct dt_ckpt_writer *second = dt_ckpt_join("run", 3, 1, &err);
+    struct dt_ckpt_writer *first = dt_ckpt_begin(CHECKPOINTS, 3, &err);
+    struct dt_ckpt_writer *second = dt_ckpt_join(CHECKPOINTS, 3, 1, &err);
     save_rank(first, 0, &fetch, &carried);
     save_rank(second, 1, &fetch, &carried);
     must(dt_ckpt_leave(second, &err) == 0 &&
              dt_ckpt_collect(first, 2, &err) == 0 &&
              dt_ckpt_commit(first, &err) == 0,
          &err);
-    assert_same_files("in", "run/checkpoint-3", &names);
+    assert_same_files("in", CHECKPOINTS "/checkpoint-3", &names);
+    check_resumed(&config);
     dt_carried_fini(&carried);
     dt_buffer_destroy(buf);
     dt_layout_destroy(layout);
@@ -435,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_spelling_is_written_as_it_was_read),
         cmocka_unit_test(what_is_carried_is_in_checkpoints_of_ranks),
+        cmocka_unit_test(an_optimizer_may_be_spelled_differently),
         cmocka_unit_test(parts_may_be_spelled_differently),
         cmocka_unit_test(missing_names_have_the_spelling_of_the_file),
         cmocka_unit_test(a_tied_head_is_told_by_the_file_too),
