@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "base/str.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_impl.h"
 #include "conf/conf.h"
@@ -133,6 +134,19 @@ static const char *model_key(const struct dt_conf *conf)
                                   : "model.config_path";
 }
 
+/* Prints a problem of the model, which may begin with the key of a half. */
+static int report_half(const struct dt_conf *conf, const char *file,
+                       const char *key, const char *text)
+{
+    static const char *const halves[] = {"model.vision", "model.language"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *rest = dt_str_after(text, halves[i]);
+        if (rest && !strncmp(rest, ": ", 2))
+            return report(conf, file, halves[i], rest + 2);
+    }
+    return report(conf, file, key, text);
+}
+
 /* Checks that the weights are there, if the run begins with any. */
 static int check_start(const struct dt_conf *conf,
                        const struct dt_model_config *model, const char *dir,
@@ -162,7 +176,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
         return EX_OK;
     if (dt_run_model_config(conf, &model, &err) < 0 ||
         dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
-        status = report(conf, file, key, err.text);
+        status = report_half(conf, file, key, err.text);
     } else if ((size_t)conf->data.max_length >
                dt_algo_positions(dt_algo_of(conf), &model)) {
         snprintf(text, sizeof(text),
@@ -173,7 +187,7 @@ static int check_model(const char *file, const struct dt_conf *conf,
         status =
             dt_conf_print_problem(conf, file, "data.max_length", text, stderr);
     } else if (check_start(conf, &model, dir, &err) < 0) {
-        status = report(conf, file, key, err.text);
+        status = report_half(conf, file, key, err.text);
     } else if (dt_adapter_check(conf, &model, &err) < 0) {
         status = report(conf, file, adapter_key(conf), err.text);
     }

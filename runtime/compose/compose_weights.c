@@ -90,6 +90,14 @@ static int make_layouts(struct dt_compose_weights *w,
 
 /* --- the files --- */
 
+/* Says how to begin without the weights, if `dir` has none. Returns -1. */
+static int tell_random(const char *dir, struct dt_error *err)
+{
+    if (!dt_compose_has_weights(dir))
+        dt_error_add(err, err->status, "model.init: random makes new ones");
+    return -1;
+}
+
 static int open_language(struct dt_compose_weights *w, struct dt_error *err)
 {
     const char *dir = w->compose->language;
@@ -97,7 +105,9 @@ static int open_language(struct dt_compose_weights *w, struct dt_error *err)
     if (w->compose->random && !dt_compose_has_weights(dir))
         return 0;
     w->weights = dt_weights_open(dir, w->language_layout, err);
-    if (!w->weights || dt_weights_check_twins(w->weights, err) < 0)
+    if (!w->weights)
+        return tell_random(dir, err);
+    if (dt_weights_check_twins(w->weights, err) < 0)
         return -1;
     return dt_weights_dtype(dir, w->language_layout, &w->dtype, err);
 }
@@ -108,7 +118,7 @@ static int open_tower(struct dt_compose_weights *w, struct dt_error *err)
     if (w->compose->random && !dt_compose_has_weights(dir))
         return 0;
     w->tower = dt_safetensors_open_model(dir, err);
-    return w->tower ? 0 : -1;
+    return w->tower ? 0 : tell_random(dir, err);
 }
 
 /* --- the list of tensors --- */
@@ -205,7 +215,7 @@ static int list_tower(struct dt_compose_weights *w, size_t end,
             missing[missing_count++] = param->name;
         else if (dt_safetensors_check(w->tower, piece.source, param->ndim,
                                       param->shape, DT_F32, err) < 0)
-            rc = dt_error_prefix(err, "%s", w->compose->vision);
+            rc = -1;
         else
             rc = add_piece(w, param->name, &like, &piece, err);
     }
@@ -302,10 +312,8 @@ struct dt_compose_weights *dt_compose_weights_open(
     int rc = make_layouts(w, composed, err);
     if (rc == 0 && open_language(w, err) < 0)
         rc = dt_error_prefix(err, "model.language");
-    if (rc == 0 && open_tower(w, err) < 0)
+    if (rc == 0 && (open_tower(w, err) < 0 || list_tensors(w, err) < 0))
         rc = dt_error_prefix(err, "model.vision");
-    if (rc == 0)
-        rc = list_tensors(w, err);
     if (rc == 0)
         return w;
     dt_compose_weights_close(w);

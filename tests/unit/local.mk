@@ -50,6 +50,7 @@ check_PROGRAMS += \
 	tests/unit/cmd/test_report_to \
 	tests/unit/cmd/test_threads \
 	tests/unit/comm/test_comm \
+	tests/unit/compose/test_compose \
 	tests/unit/conf/test_conf_broken \
 	tests/unit/conf/test_conf_data \
 	tests/unit/conf/test_conf_deepspeed \

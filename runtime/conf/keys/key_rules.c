@@ -192,7 +192,8 @@ static void check_halves(struct dt_conf_draft *draft)
             PROBLEM(draft, half,
                     "needs %s: a model is made of the two directories", other);
         for (int k = 0; k < 2 && dt_conf_given(conf, half); k++)
-            if (dt_conf_given(conf, wholes[k]))
+            if (dt_conf_given(conf, wholes[k]) &&
+                (i == 0 || !dt_conf_given(conf, other)))
                 PROBLEM(draft, half,
                         "cannot be used with %s: write the directory of the "
                         "language model as model.language",
