@@ -24,6 +24,7 @@ include runtime/template/local.mk
 include runtime/tokenizer/local.mk
 include runtime/tokenizer/chat/local.mk
 include runtime/tokenizer/unicode/local.mk
+include runtime/model/family/local.mk
 include runtime/model/local.mk
 include runtime/image/local.mk
 include runtime/data/forms/local.mk

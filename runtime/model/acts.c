@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "model/model_impl.h"
-#include "model/family.h"
+#include "model/family/family.h"
 
 enum { ALIGN = 256 };
 

@@ -2,7 +2,7 @@
 /* attend.c - norms of heads, RoPE, attention, and the cache of a block */
 #include "config.h"
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "model/model_impl.h"
 
 static struct dt_attention attention_of(const struct dt_model *m, size_t u)

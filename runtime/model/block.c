@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "model/model_adapter.h"
 #include "model/model_impl.h"
 

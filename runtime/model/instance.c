@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "model/model_adapter.h"
 #include "model/model_impl.h"
 

@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "model/model_impl.h"
 
 static const struct dt_view NONE;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "model/model_impl.h"
 
 /* At least the fewest. */

@@ -10,7 +10,7 @@ trap 'rm -rf "$data"' EXIT
 # asked ROOT: places that compare a family, switch on it or name one, by its
 # object or by its word. Families of addresses are no families of models.
 asked() {
-    grep -rnE --include='*.[ch]' --exclude-dir=families --exclude-dir=vision \
+    grep -rnE --include='*.[ch]' --exclude-dir=text --exclude-dir=vision \
         -e '(^|[^a-z_])family *[!=]= ' -e '[!=]= *([a-z_]+(->|\.))*family\>' \
         -e 'switch \(.*family\)' -e '\<dt_family_[a-z0-9]+' \
         -e 'cmp\(.*(dt_model_type\(|family->type)' "$1" | grep -v AF_

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "tests/parity/variant.h"
 
 /* --- what is stored --- */

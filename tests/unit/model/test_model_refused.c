@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "tests/unit/model.h"
 
 #define FULL "\"full_attention\""
@@ -200,7 +200,7 @@ static void a_family_must_say_which_of_its_layers_have_windows(void **state)
     json_decref(root);
     assert_string_equal(err.text,
                         "model_type: which layers of new have sliding windows "
-                        "is not known: runtime/model/families/new.c needs "
+                        "is not known: runtime/model/family/text/new.c needs "
                         ".windows");
     assert_int_equal(c.window, 0);
 }

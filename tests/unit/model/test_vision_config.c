@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "model/family.h"
+#include "model/family/family.h"
 #include "tests/parity/stored.h"
 
 static void parse_stored(struct dt_model_config *c, const json_t *json,
