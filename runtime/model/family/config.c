@@ -16,27 +16,18 @@
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
-/* "one of gpt2, llama, ...": what model_type may be. */
-static void list_types(char *known, size_t room)
-{
-    size_t used = (size_t)snprintf(known, room, "one of ");
-    for (size_t i = 0; dt_families[i] && used < room; i++)
-        used += (size_t)snprintf(known + used, room - used, "%s%s",
-                                 i > 0 ? ", " : "", dt_families[i]->type);
-    for (size_t i = 0; dt_vision_families[i] && used < room; i++)
-        used += (size_t)snprintf(known + used, room - used, ", %s",
-                                 dt_vision_families[i]->type);
-}
-
 /* Sets the family. false: it is unknown, and nothing else can be read. */
 static bool parse_family(struct dt_model_config *config, const json_t *root,
                          struct dt_error *problems)
 {
     const json_t *type = json_object_get(root, "model_type");
-    char known[1024];
+    char known[1024] = "";
     config->family = dt_model_family_find(
         json_is_string(type) ? json_string_value(type) : "");
-    list_types(known, sizeof(known));
+    for (size_t i = 0; dt_families[i]; i++)
+        dt_config_add_word(known, sizeof(known), dt_families[i]->type);
+    for (size_t i = 0; dt_vision_families[i]; i++)
+        dt_config_add_word(known, sizeof(known), dt_vision_families[i]->type);
     if (!config->family)
         dt_config_unexpected(problems, "", "model_type", known, type);
     return config->family;

@@ -87,6 +87,13 @@ const char *dt_config_text(const json_t *value, char text[64])
     return text;
 }
 
+void dt_config_add_word(char *known, size_t room, const char *word)
+{
+    const size_t used = strlen(known);
+    snprintf(known + used, room - used, "%s%s", used > 0 ? ", " : "one of ",
+             word);
+}
+
 void dt_config_unexpected(struct dt_error *problems, const char *prefix,
                           const char *key, const char *what, const json_t *got)
 {

@@ -43,19 +43,16 @@ static bool find_text(struct dt_model_config *config, const json_t *object,
                       struct dt_error *problems)
 {
     const json_t *type = dt_config_value(object, "model_type");
-    char known[1024] = "one of ";
-    size_t used = strlen(known);
+    char known[1024] = "";
     config->family =
         dt_model_family_find(!type                  ? "llama"
                              : json_is_string(type) ? json_string_value(type)
                                                     : "");
     if (config->family && !config->family->learns_positions)
         return true;
-    for (size_t i = 0; dt_families[i] && used < sizeof(known); i++)
+    for (size_t i = 0; dt_families[i]; i++)
         if (!dt_families[i]->learns_positions)
-            used +=
-                (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-                                 used > 7 ? ", " : "", dt_families[i]->type);
+            dt_config_add_word(known, sizeof(known), dt_families[i]->type);
     config->family = NULL;
     dt_config_unexpected(problems, "", "model_type", known, type);
     return false;
@@ -128,17 +125,13 @@ static const struct dt_tower_traits *find_tower(
     const json_t *type = dt_config_value(object, "model_type");
     const struct dt_tower_traits *const *tower = family->towers;
     const char *name = json_string_value(type);
-    char known[256] = "one of ";
-    size_t used = strlen(known);
+    char known[256] = "";
     if (!type || !tower[1])
         return tower[0];
     for (; *tower; tower++) {
         if (name && !strcmp(name, (*tower)->family.type))
             return *tower;
-        if (used < sizeof(known))
-            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-                                     tower > family->towers ? ", " : "",
-                                     (*tower)->family.type);
+        dt_config_add_word(known, sizeof(known), (*tower)->family.type);
     }
     dt_config_unexpected(problems, "", "model_type", known, type);
     return NULL;

@@ -213,11 +213,11 @@ struct dt_vision_family {
              which counts if there are several;
              first the default; NULL ends them
              */
-    /* What begins names in files, of each part (enum dt_name_part): first what
-     * new files get. Releases of transformers differ; NULL ends them.
+    /* What begins names, of each part (enum dt_name_part): first what new files
+     * get, last what transformers 5 has in memory. Releases differ; NULL ends
+     * them.
      */
     const char *const names[DT_NAMES][DT_SPELLINGS];
-    const char *const memory[DT_NAMES];   /* in the program: transformers 5 */
     const struct dt_param_row *projector; /* its parameters; a row without a
                                              name ends them */
     const char *merge_key; /* the key of how many patches become one feature */
@@ -246,6 +246,9 @@ extern const struct dt_family *const dt_families[];
 
 /* The JSON text of a value, shortened, for "got ...". Returns text. */
 const char *dt_config_text(const json_t *value, char text[64]);
+
+/* Adds a word to a text "one of a, b, c", which is empty at first. */
+void dt_config_add_word(char *known, size_t room, const char *word);
 
 /* Adds "<prefix><key>: expected <what>, got <got>" to problems. */
 void dt_config_unexpected(struct dt_error *problems, const char *prefix,

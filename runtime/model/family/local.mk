@@ -2,7 +2,6 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/model/family/config.c \
 	runtime/model/family/config_compare.c \
-	runtime/model/family/config_compose.c \
 	runtime/model/family/config_fields.c \
 	runtime/model/family/config_format.c \
 	runtime/model/family/config_layers.c \

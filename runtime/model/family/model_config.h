@@ -252,15 +252,6 @@ void dt_model_config_fini(struct dt_model_config *config);
 int dt_model_config_load(struct dt_model_config *config, const char *path,
                          struct dt_error *err);
 
-/* Composes a LLaVA of a tower and a language model, of which these are the
- * config.json (that of CLIP or SigLIP may have a text model, too): features are
- * outputs of `layer` (vision_feature_layer), and `token` stands for one of
- * them. -1: as dt_model_config_parse. dt_model_config_fini in any case.
- */
-int dt_model_config_compose(struct dt_model_config *config, const char *vision,
-                            const char *language, int layer, int32_t token,
-                            struct dt_error *err);
-
 /* Lets the vocabulary grow to `vocab_size`, which is not less: the layout then
  * says how many rows files may have instead.
  */

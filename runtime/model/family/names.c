@@ -96,6 +96,14 @@ void dt_model_config_spell(struct dt_model_config *config,
     }
 }
 
+static const char *last_of(const char *const names[DT_SPELLINGS])
+{
+    size_t k = DT_SPELLINGS - 1;
+    while (!names[k])
+        k--;
+    return names[k];
+}
+
 void dt_model_memory_name(const struct dt_model_config *config,
                           const char *name, char memory[DT_NAME_BYTES])
 {
@@ -108,7 +116,7 @@ void dt_model_memory_name(const struct dt_model_config *config,
         const size_t bytes = strlen(own);
         if (strncmp(name, own, bytes) == 0) {
             snprintf(memory, DT_NAME_BYTES, "%s%s",
-                     vision->family->memory[order[i]], name + bytes);
+                     last_of(vision->family->names[order[i]]), name + bytes);
             return;
         }
     }

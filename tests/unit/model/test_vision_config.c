@@ -595,58 +595,6 @@ static void ids_of_placeholders_have_defaults(void **state)
     json_decref(file);
 }
 
-/* A model of two: the tower's file is its own, or also of a text model. */
-static void a_tower_and_a_language_model_make_a_llava(void **state)
-{
-    static const char language[] =
-        "{\"model_type\": \"qwen2\", \"vocab_size\": 9, \"hidden_size\": 8,"
-        " \"num_attention_heads\": 2, \"num_key_value_heads\": 1,"
-        " \"num_hidden_layers\": 1, \"intermediate_size\": 4,"
-        " \"max_position_embeddings\": 16, \"rms_norm_eps\": 1e-05,"
-        " \"tie_word_embeddings\": true}";
-    static const struct {
-        const char *vision;
-        int layer;
-        bool class;
-        size_t tap;
-    } cases[] = {
-        {"{\"model_type\": \"clip\", \"text_config\": {},"
-         " \"vision_config\": {\"num_hidden_layers\": 4}}",
-         -2, true, 3},
-        {"{\"model_type\": \"clip_vision_model\"}", -1, true, 12},
-        {"{\"model_type\": \"siglip\", \"vision_config\":"
-         " {\"model_type\": \"siglip_vision_model\"}}",
-         -1, false, 12},
-    };
-    struct dt_model_config c, again;
-    struct dt_error err = {0};
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        if (dt_model_config_compose(&c, cases[i].vision, language,
-                                    cases[i].layer, 7, &err) < 0)
-            fail_msg("%s", err.text);
-        assert_int_equal(c.vision->class_first, cases[i].class);
-        assert_false(c.vision->class_kept || c.vision->patch_dropped);
-        assert_int_equal(c.vision->taps[0], cases[i].tap);
-        assert_int_equal(c.vision->token, 7);
-        assert_true(c.norm_epsilon == 1e-5 && c.tie_word_embeddings);
-        dt_model_config_grow(&c, 10);
-        char *text = dt_model_config_format(&c, DT_F32, &err);
-        read_file(&again, text);
-        assert_null(dt_model_config_differ(&c, &again));
-        assert_int_equal(again.vocab_size, 10);
-        dt_model_config_fini(&c);
-        dt_model_config_fini(&again);
-        free(text);
-    }
-    assert_int_equal(dt_model_config_compose(&c, "{\"model_type\": \"dinov2\"}",
-                                             language, -1, 7, &err),
-                     -1);
-    assert_non_null(strstr(err.text, "the composed model: vision_config: "
-                                     "model_type: expected one of"));
-    dt_model_config_fini(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -658,7 +606,6 @@ int main(void)
         cmocka_unit_test(tiles_have_the_places_of_transformers),
         cmocka_unit_test(a_model_of_text_is_another_one),
         cmocka_unit_test(files_are_written_as_they_were_read),
-        cmocka_unit_test(a_tower_and_a_language_model_make_a_llava),
         cmocka_unit_test(ids_of_placeholders_have_defaults),
     };
     return cmocka_run_group_tests_name("vision_config", tests, NULL, NULL);

@@ -145,13 +145,6 @@ const struct dt_vision_family dt_vision_llava = {
                                 "model.language_model."},
             [DT_NAMES_HEAD] = {"language_model.", ""},
         },
-    .memory =
-        {
-            [DT_NAMES_VISION] = "model.vision_tower.",
-            [DT_NAMES_PROJECTOR] = "model.multi_modal_projector.",
-            [DT_NAMES_TRUNK] = "model.language_model.",
-            [DT_NAMES_HEAD] = "",
-        },
     .projector = llava_projector,
     .token = 32000,
     .token_index = "image_token_index",

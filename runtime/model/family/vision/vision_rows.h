@@ -136,25 +136,14 @@ static void idefics_parse(struct dt_vision_config *vision,
                      vision->merge, vision->grid);
 }
 
-#define DT_IDEFICS_NAMES                                                       \
-    .names =                                                                   \
-        {                                                                      \
-            [DT_NAMES_VISION] = {"model.vision_model."},                       \
-            [DT_NAMES_PROJECTOR] = {"model.connector."},                       \
-            [DT_NAMES_TRUNK] = {"model.text_model."},                          \
-            [DT_NAMES_HEAD] = {""},                                            \
-    },                                                                         \
-    .memory = {                                                                \
-        [DT_NAMES_VISION] = "model.vision_model.",                             \
-        [DT_NAMES_PROJECTOR] = "model.connector.",                             \
-        [DT_NAMES_TRUNK] = "model.text_model.",                                \
-        [DT_NAMES_HEAD] = "",                                                  \
-    }
-
 #define DT_IDEFICS                                                             \
-    DT_IDEFICS_NAMES, .projector = idefics_projector, .ties_root = true,       \
-                      .merge_key = "scale_factor", .token = 128257,            \
-                      .place = idefics_place, .parse = idefics_parse
+    .names = {{"model.vision_model."},                                         \
+              {"model.connector."},                                            \
+              {"model.text_model."},                                           \
+              {""}},                                                           \
+    .projector = idefics_projector, .ties_root = true,                         \
+    .merge_key = "scale_factor", .token = 128257, .place = idefics_place,      \
+    .parse = idefics_parse
 
 /* --- Qwen2-VL and 2.5: pictures of any size, in frames --- */
 
@@ -215,18 +204,11 @@ static void qwen_parse(struct dt_vision_config *vision,
 
 #define DT_QWEN_NAMES                                                          \
     .merge_key = "vision_config.spatial_merge_size",                           \
-    .names =                                                                   \
-        {                                                                      \
-            [DT_NAMES_VISION] = {"visual.", "model.visual."},                  \
-            [DT_NAMES_PROJECTOR] = {"visual.merger.", "model.visual.merger."}, \
-            [DT_NAMES_TRUNK] = {"model.", "model.language_model."},            \
-            [DT_NAMES_HEAD] = {""},                                            \
-    },                                                                         \
-    .memory = {                                                                \
-        [DT_NAMES_VISION] = "model.visual.",                                   \
-        [DT_NAMES_PROJECTOR] = "model.visual.merger.",                         \
-        [DT_NAMES_TRUNK] = "model.language_model.",                            \
-        [DT_NAMES_HEAD] = "",                                                  \
+    .names = {                                                                 \
+        [DT_NAMES_VISION] = {"visual.", "model.visual."},                      \
+        [DT_NAMES_PROJECTOR] = {"visual.merger.", "model.visual.merger."},     \
+        [DT_NAMES_TRUNK] = {"model.", "model.language_model."},                \
+        [DT_NAMES_HEAD] = {""},                                                \
     }
 
 #endif /* DT_MODEL_VISION_VISION_ROWS_H */
