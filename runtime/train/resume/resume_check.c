@@ -147,7 +147,8 @@ static bool add_reference(json_t *settings, const struct dt_conf *conf)
 }
 
 /* Says which parts of the model are trained, in place of the keys that decide
- * it; nothing of a model that is one part.
+ * it; with an adapter these stay, and say whose layers have pairs. Nothing of a
+ * model that is one part.
  */
 static bool set_parts(json_t *settings, const struct dt_learner_spec *learner)
 {
@@ -165,7 +166,8 @@ static bool set_parts(json_t *settings, const struct dt_learner_spec *learner)
                  dt_model_part_name((enum dt_model_part)part));
         if (!there[part] || count == 1)
             json_object_del(settings, key);
-        else if (json_object_set_new(settings, key, json_string(trained)) < 0)
+        else if (!dt_learner_adapts(learner) &&
+                 json_object_set_new(settings, key, json_string(trained)) < 0)
             good = false;
     }
     return good;
@@ -199,23 +201,12 @@ json_t *dt_same_settings(const struct dt_spec *spec, struct dt_error *err)
     return NULL;
 }
 
-/* Whether keys of the model say which of its parts are trained. */
-static bool has_parts(const struct dt_learner_spec *learner)
-{
-    return learner->config.vision && !dt_learner_adapts(learner);
-}
-
 /* Name of the fixed property that a change of this key would alter; NULL: none.
  * The hash of the rows covers most other keys of data.
  */
-static const char *forbidden_change(const struct dt_run *run, const char *key,
-                                    const char *a, const char *b)
+static const char *forbidden_change(const char *key, const char *a,
+                                    const char *b)
 {
-    static const char *const parts[] = {
-        "model.train_vision", "model.train_projector", "model.train_language"};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-        if (has_parts(&run->spec.learner) && !strcmp(key, parts[i]))
-            return "what is trained";
     if (!strcmp(key, "data.shuffle") || !strcmp(key, "data.validation_split"))
         return "the order of the data";
     /* checkpoints from before it have no such key */
@@ -269,11 +260,11 @@ static json_t *clean_settings(const json_t *settings)
 }
 
 /* Compares the keys of the checkpoint, then those that only the run has. */
-static int compare_settings(const struct dt_run *run, const json_t *was,
+static int compare_settings(const json_t *was, const json_t *is,
                             const char *dir, struct changes *changes,
                             struct dt_error *err)
 {
-    const json_t *const is = run->settings, *const sides[] = {was, is};
+    const json_t *const sides[] = {was, is};
     const char *key;
     json_t *value;
     for (int side = 0; side < 2; side++) {
@@ -282,7 +273,7 @@ static int compare_settings(const struct dt_run *run, const json_t *was,
             const char *a = text_of(was, key), *b = text_of(is, key);
             if (!strcmp(a, b) || (side == 1 && json_object_get(was, key)))
                 continue;
-            const char *what = forbidden_change(run, key, a, b);
+            const char *what = forbidden_change(key, a, b);
             if (what)
                 return dt_error_set(err, EX_CONFIG,
                                     "%s: was trained with %s %s, not %s, "
@@ -379,7 +370,7 @@ static int compare_runs(const struct dt_run *run, const char *dir,
     if (check_model(run, dir, &changes, err) < 0)
         return -1;
     if (goes_on && was->settings &&
-        compare_settings(run, was->settings, dir, &changes, err) < 0)
+        compare_settings(was->settings, run->settings, dir, &changes, err) < 0)
         return -1;
     if (check_data(run, dir, was, err) < 0)
         return -1;
