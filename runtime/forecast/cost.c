@@ -19,7 +19,7 @@ double dt_cost_matrix_elements(const struct dt_layout *layout, size_t u)
     double sum = 0;
     for (size_t i = 0; i < unit->param_count; i++) {
         const struct dt_param *param = &layout->params[unit->first_param + i];
-        if (param->ndim == 2)
+        if (param->ndim > 1)
             sum += (double)param->count;
     }
     return sum;
@@ -77,18 +77,65 @@ static struct dt_unit_seconds embedding_seconds(
     };
 }
 
-/* Seconds of a pass through block u, or through its weights alone. */
-static struct dt_unit_seconds block_passes(
+/* Operations of a unit that is neither the text's embedding nor its head: those
+ * of its weights, and of attention.
+ */
+struct operations {
+    double weights, attention;
+};
+
+/* Of a tower's patches each sees its picture, or its window of it. */
+static struct operations tower_operations(
+    const struct dt_model_config *config, const struct dt_layout *layout,
+    size_t u, const struct dt_model_options *options)
+{
+    const struct dt_vision_config *vision = config->vision;
+    const struct dt_model_config *tower = &vision->tower;
+    const double patches = (double)options->patches;
+    const struct dt_unit *unit = &layout->units[u];
+    double seen =
+        options->pictures > 0 ? patches / (double)options->pictures : patches;
+    double rows = patches;
+    if (unit->part == DT_PART_PROJECTOR)
+        rows /= (double)(vision->merge * vision->merge);
+    struct operations operations = {
+        .weights = 2 * rows * dt_cost_matrix_elements(layout, u)};
+    if (unit->kind != DT_UNIT_BLOCK)
+        return operations;
+    if (dt_model_window(tower, u) > 0)
+        seen = fmin(seen, (double)dt_model_window(tower, u));
+    operations.attention =
+        4 * rows * (double)(tower->n_head * tower->head_size) * seen;
+    return operations;
+}
+
+static struct operations unit_operations(const struct dt_model_config *config,
+                                         const struct dt_layout *layout,
+                                         size_t u,
+                                         const struct dt_model_options *options)
+{
+    if (!dt_cost_is_block(config, layout, u))
+        return tower_operations(config, layout, u, options);
+    const size_t B = options->B, T = options->T;
+    const double weights =
+        2 * dt_cost_matrix_elements(layout, u) * (double)(B * T);
+    const double all = dt_cost_block(config, layout, u, B, T);
+    return (struct operations){weights, all - weights};
+}
+
+/* Seconds of passes through such a unit. */
+static struct dt_unit_seconds unit_passes(
     const struct dt_model_config *config, const struct dt_layout *layout,
     size_t u, const struct dt_model_options *options, double rate, bool frozen)
 {
-    const size_t B = options->B, T = options->T;
-    const double pass = dt_cost_block(config, layout, u, B, T) / rate;
-    struct dt_unit_seconds seconds = {
-        .forward = pass, .backward = (options->recompute ? 3 : 2) * pass};
+    const struct operations of = unit_operations(config, layout, u, options);
+    const double pass = (of.weights + of.attention) / rate;
+    const bool twice =
+        options->recompute && layout->units[u].kind == DT_UNIT_BLOCK;
+    struct dt_unit_seconds seconds = {.forward = pass,
+                                      .backward = (twice ? 3 : 2) * pass};
     if (frozen)
-        seconds.backward -=
-            2 * dt_cost_matrix_elements(layout, u) * (double)(B * T) / rate;
+        seconds.backward -= of.weights / rate;
     return seconds;
 }
 
@@ -105,17 +152,15 @@ void dt_cost_units(const struct dt_model_config *config,
     for (size_t u = 0; u <= last; u++) {
         const bool frozen =
             options->adapter.r > 0 || trained->units[u].count == 0;
-        seconds[u] = (struct dt_unit_seconds){0};
-        if (u < dt_model_first_unit(config))
-            continue;
         if (layout->units[u].kind == DT_UNIT_EMBEDDING)
             seconds[u] = embedding_seconds(config, layout, u, options, rates);
-        else if (dt_cost_is_block(config, layout, u))
+        else if (u < last)
             seconds[u] =
-                block_passes(config, layout, u, options, blocks, frozen);
+                unit_passes(config, layout, u, options, blocks, frozen);
         else
-            seconds[u].backward = dt_cost_head(config, options->B, options->T) *
-                                  (frozen ? 2.0 / 3 : 1) / head;
+            seconds[u] = (struct dt_unit_seconds){
+                .backward = dt_cost_head(config, options->B, options->T) *
+                            (frozen ? 2.0 / 3 : 1) / head};
         if (u < options->lowest)
             seconds[u].backward = 0;
     }

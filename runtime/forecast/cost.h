@@ -26,10 +26,10 @@ double dt_cost_block(const struct dt_model_config *config,
 /* Operations of the head and its gradients. */
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T);
 
-/* Fills seconds(unit_count) of one micro-batch of text; those of a tower and a
- * projector stay 0. Frozen weights have no gradients: those of units that
- * `trained` lacks, or with an adapter all, whose own few operations are left
- * out.
+/* Fills seconds(unit_count) of one micro-batch, with the most patches and
+ * pictures that it may have. Frozen weights have no gradients: those of units
+ * that `trained` lacks, or with an adapter all, whose own few operations are
+ * left out.
  */
 void dt_cost_units(const struct dt_model_config *config,
                    const struct dt_layout *layout,

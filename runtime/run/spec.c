@@ -181,7 +181,7 @@ double dt_flops_per_token(const struct dt_spec *spec)
     const struct dt_model_config *config = &learner->config;
     double flops =
         6 * (double)learner->layout->param_total + frozen_flops(learner);
-    if (spec->algo->advantages)
+    if (spec->algo->advantages || config->vision)
         return NAN;
     flops -= (freezes_embedding(learner) ? 4 : 6) * looked_up(config);
     if (dt_run_is_stream(&spec->conf))

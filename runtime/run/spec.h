@@ -153,7 +153,7 @@ static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
 /* 6 N of the trained weights, 4 N or 2 N of frozen ones; N excludes embeddings
  * that are only looked up. Of rows that are one document of T tokens also 12 x
  * heads x head size x T for each layer, where T is at most the window. NaN: the
- * run samples, so that its tokens are not those of its work.
+ * run samples, or reads pictures, so that its tokens are not those of its work.
  */
 double dt_flops_per_token(const struct dt_spec *spec);
 

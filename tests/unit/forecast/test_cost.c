@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "forecast/cost.h"
+#include "tests/parity/stored.h"
 #include "tests/unit/model.h"
 
 /* Of 16 tokens each sees 8.5 on average, or 3.625 through a window of 4. */
@@ -83,9 +84,80 @@ static void frozen_units_cost_no_gradients(void **state)
     assert_true(some[5].backward > 0 && some[5].backward < all[5].backward);
 }
 
+/* --- towers --- */
+
+/* Costs with so many pictures of 16 patches, if the tower is trained or not. */
+static void cost_pictures(const struct dt_model_config *config, size_t pictures,
+                          bool frozen, struct dt_unit_seconds *seconds)
+{
+    static const struct dt_rates rates = {.of = {[DT_RATE_MEMORY] = 1,
+                                                 [DT_RATE_BLOCKS_FP32] = 1,
+                                                 [DT_RATE_HEAD_FP32] = 1}};
+    const bool parts[DT_PARTS] = {true, true, !frozen};
+    struct dt_error err;
+    struct dt_layout *layout = dt_model_layout(config, 1, &err);
+    assert_non_null(layout);
+    struct dt_layout *trained = dt_layout_of_parts(layout, parts, 1, &err);
+    assert_non_null(trained);
+    const struct dt_model_options options = {.B = 2,
+                                             .T = 16,
+                                             .patches = 16 * pictures,
+                                             .pictures = pictures,
+                                             .lowest =
+                                                 dt_layout_next(trained, 0)};
+    dt_cost_units(config, layout, trained, &options, &rates, seconds);
+    dt_layout_destroy(trained);
+    dt_layout_destroy(layout);
+}
+
+/* The units in front of the text cost as much as there are pictures, and go
+ * back unless nothing of them is trained.
+ */
+static void check_tower(const struct dt_model_config *config)
+{
+    enum { MOST = 32 };
+    struct dt_unit_seconds one[MOST], two[MOST], frozen[MOST];
+    const size_t text = dt_model_first_unit(config), projector = text - 1;
+    assert_true(text + config->n_layer + 2 <= MOST);
+    cost_pictures(config, 1, false, one);
+    cost_pictures(config, 2, false, two);
+    cost_pictures(config, 2, true, frozen);
+    for (size_t u = 0; u < text; u++) {
+        const bool block = u > 0 && u <= config->vision->tower.n_layer;
+        assert_true(one[u].forward > 0 || (u > 0 && !block));
+        assert_true(two[u].forward == 2 * one[u].forward);
+        assert_true(two[u].backward == 2 * one[u].backward);
+        assert_true(frozen[u].forward == two[u].forward);
+        assert_true(frozen[u].backward ==
+                    (u < projector ? 0 : two[u].backward));
+    }
+    for (size_t u = text; u < text + config->n_layer + 2; u++)
+        assert_true(one[u].forward == two[u].forward &&
+                    one[u].backward == frozen[u].backward);
+}
+
+static void towers_cost_as_much_as_there_are_patches(void **state)
+{
+    json_t *file = stored_load("vision.json"), *stored;
+    const char *name;
+    (void)state;
+    json_object_foreach(json_object_get(file, "variants"), name, stored)
+    {
+        struct dt_model_config config;
+        char *text = json_dumps(json_object_get(stored, "config"), 0);
+        assert_non_null(text);
+        parse(&config, text);
+        check_tower(&config);
+        dt_model_config_fini(&config);
+        free(text);
+    }
+    json_decref(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(towers_cost_as_much_as_there_are_patches),
         cmocka_unit_test(frozen_units_cost_no_gradients),
         cmocka_unit_test(windowed_layers_cost_less),
     };
