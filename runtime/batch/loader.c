@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,10 +292,11 @@ static int fill_pixels(struct dt_loader *l, struct slot *slot)
 {
     uint8_t *to = slot->pixels;
     for (size_t i = 0; i < slot->pictures.image_count && !is_stopping(l); i++) {
-        to = dt_pictures_read(to, &slot->pictures.images[i],
-                              dt_rows_images(l->rows), &slot->error);
+        const struct dt_picture_image *image = &slot->pictures.images[i];
+        to = dt_pictures_read(to, image, dt_rows_images(l->rows), &slot->error);
         if (!to)
-            return -1;
+            return dt_error_prefix(&slot->error, "data: example %" PRIu64,
+                                   image->number + 1);
     }
     return 0;
 }

@@ -224,8 +224,6 @@ uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,
             ? -1
             : dt_image_rows(pixels, &plan, processor, &decoded, err);
     dt_image_fini(&decoded);
-    if (rc == 0)
-        return pixels + plan.patches * dt_image_row_bytes(processor);
-    dt_error_prefix(err, "data: example %" PRIu64, image->number + 1);
-    return NULL;
+    return rc < 0 ? NULL
+                  : pixels + plan.patches * dt_image_row_bytes(processor);
 }

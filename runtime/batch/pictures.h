@@ -98,7 +98,7 @@ int dt_pictures_add(struct dt_pictures *found,
 /* Reads an image from the store, decodes it and cuts it into rows of bytes, as
  * dt_image_rows does: pixels (patches, row bytes). Returns their end, where the
  * rows of the next image begin. NULL and err: EX_NOINPUT, EX_DATAERR, EX_IOERR,
- * EX_OSERR, EX_CONFIG, with the number of the example and the file.
+ * EX_OSERR, EX_CONFIG, with the file.
  */
 uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,
                           const struct dt_example_images *options,
