@@ -364,16 +364,29 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
 
 /* --- prompts --- */
 
-int dt_masker_prompt(struct dt_masker *masker, const char *text,
-                     const struct dt_turns *turns,
+int dt_masker_prompt(struct dt_masker *masker, const struct dt_prompt_of *of,
                      const struct dt_tokens **tokens, struct dt_error *err)
 {
     *tokens = &masker->prompt;
-    if (text)
-        return encode_joined(masker, text, strlen(text), "", &masker->prompt,
+    if (of->text)
+        return encode_joined(masker, of->text, of->bytes, "", &masker->prompt,
                              err);
-    return encode_turns(masker, turns, turns->count, DT_CHAT_PROMPT,
+    return encode_turns(masker, of->turns, of->turns->count, DT_CHAT_PROMPT,
                         &masker->prompt, err);
+}
+
+int dt_masker_add_prompt(struct dt_masker *masker,
+                         const struct dt_prompt_of *of, struct dt_marked *out,
+                         struct dt_error *err)
+{
+    const size_t at = out->count;
+    const bool sees = masker->coder.images;
+    const struct dt_tokens *tokens;
+    if ((sees && begin_images(masker, of->images, out, err) < 0) ||
+        dt_masker_prompt(masker, of, &tokens, err) < 0 ||
+        add_tokens(masker, tokens, tokens->count, false, out, err) < 0)
+        return -1;
+    return sees ? end_images(masker, at, out, err) : 0;
 }
 
 /* --- preference pairs --- */

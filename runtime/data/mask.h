@@ -59,13 +59,25 @@ int dt_masker_add_preference(struct dt_masker *masker,
                              struct dt_marked *out, bool *seam,
                              struct dt_error *err);
 
-/* Encodes a prompt alone, for a model to continue: `text` or, if that is NULL,
- * the messages of `turns`, with the template's start of an answer. *tokens
- * belongs to the masker until its next call. Status as above.
+/* A prompt alone, for a model to continue. */
+struct dt_prompt_of {
+    const char *text; /* with this many bytes; NULL: messages, with the
+                         template's start of an answer */
+    size_t bytes;
+    const struct dt_turns *turns;
+    const json_t *images; /* as in struct dt_record */
+};
+
+/* Encodes a prompt. *tokens belongs to the masker until its next call. Status
+ * as above; images are not looked at.
  */
-int dt_masker_prompt(struct dt_masker *masker, const char *text,
-                     const struct dt_turns *turns,
+int dt_masker_prompt(struct dt_masker *masker, const struct dt_prompt_of *of,
                      const struct dt_tokens **tokens, struct dt_error *err);
+
+/* Appends a prompt as an example without targets. Status as above. */
+int dt_masker_add_prompt(struct dt_masker *masker,
+                         const struct dt_prompt_of *of, struct dt_marked *out,
+                         struct dt_error *err);
 
 /* Appends the tokens of a text or of a piece of it. The `first` piece gets the
  * tokens that the tokenizer adds to texts (such as BOS), the `last` one gets

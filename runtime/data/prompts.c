@@ -227,8 +227,12 @@ static int add_line(struct reader *reader, const char *line, size_t bytes,
                  ? -1
                  : 0;
     if (rc == 0)
-        rc = dt_masker_prompt(reader->masker, json_string_value(prompt), &turns,
-                              &tokens, err);
+        rc = dt_masker_prompt(
+            reader->masker,
+            &(struct dt_prompt_of){.text = json_string_value(prompt),
+                                   .bytes = json_string_length(prompt),
+                                   .turns = &turns},
+            &tokens, err);
     if (rc == 0)
         rc = tokens->count > 0
                  ? keep(reader, line, bytes, tokens->ids, tokens->count, err)

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "data/mask.h"
 #include "tests/unit/data/images_scene.h"
 
 #define USER(content) "{\"role\": \"user\", \"content\": " content "}"
@@ -608,6 +609,45 @@ static void bytes_that_are_no_image_are_named(void **state)
     dt_examples_close(examples);
 }
 
+/* --- prompts --- */
+
+/* Tokens of a prompt with U+0000 and an image, which count from its words. */
+static void a_prompt_is_an_example_without_targets(void **state)
+{
+    static const char text[] = "k\0<image>l";
+    static const uint32_t wanted[] = {'k', 0, PLACEHOLDER, PLACEHOLDER, 'l'};
+    const struct dt_error no_chat = {0};
+    struct dt_example_parts parts;
+    struct dt_example_image image;
+    struct dt_marked out = {0};
+    struct dt_error err = {0};
+    (void)state;
+    with_images();
+    put_image("a.png", 1, 2);
+    struct dt_masker *masker =
+        dt_masker_create(tokenizer, NULL, &no_chat, DT_LOSS_FULL, true, &err);
+    assert_int_equal(dt_masker_use_images(masker, &images, &err), 0);
+    struct dt_prompt_of of = {.text = text,
+                              .bytes = sizeof(text) - 1,
+                              .images = json_pack("[s]", "a.png")};
+    for (int i = 0; i < 2; i++) { /* behind others */
+        const size_t at = out.count;
+        if (dt_masker_add_prompt(masker, &of, &out, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_true(dt_example_find(out.tokens + at, out.count - at, &parts));
+        assert_int_equal(parts.token_count, 5);
+        assert_memory_equal(parts.tokens, wanted, sizeof(wanted));
+        assert_true(dt_example_next_image(&parts, &image));
+        assert_int_equal(image.first[0], 2);
+    }
+    of.bytes = 2; /* the image has no mark */
+    assert_int_equal(dt_masker_add_prompt(masker, &of, &out, &err), -1);
+    assert_int_equal(err.status, EX_DATAERR);
+    json_decref((json_t *)(uintptr_t)of.images);
+    free(out.tokens);
+    dt_masker_destroy(masker);
+}
+
 /* --- models that see only text --- */
 
 static void images_are_refused_where_only_text_is_seen(void **state)
@@ -678,6 +718,7 @@ int main(void)
         CASE(a_cache_is_of_one_processor),
         CASE(bytes_of_tables_are_images),
         CASE(bytes_that_are_no_image_are_named),
+        CASE(a_prompt_is_an_example_without_targets),
         CASE(images_are_refused_where_only_text_is_seen),
     };
     return cmocka_run_group_tests_name("row images", tests, set_up, tear_down);
