@@ -14,6 +14,8 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "cmd/cmd_impl.h"
+#include "cmd/generate.h"
+#include "data/turns.h"
 #include "launch/launch.h"
 #include "rollout/engine.h"
 #include "run/exchange.h"
@@ -65,6 +67,7 @@ void dt_text_out_end(struct dt_text_out *out)
 
 enum {
     STOPS = 16,
+    IMAGES = 64,
     TEXT_BYTES = 4096,
     JOIN_MS = 60000,
     WAIT_MS = 1800000, /* for the slowest rank to complete its next prompts */
@@ -81,6 +84,9 @@ struct request {
     const char *score; /* --score */
     bool chat;
     const char *system, *template, *variables; /* of --chat */
+    const char *image[IMAGES];                 /* of the user's message */
+    size_t image_count;
+    const char *image_root; /* of the lines of --prompts */
     const char *stop[STOPS];
     size_t stop_count;
     int device; /* index of devices */
@@ -90,7 +96,7 @@ struct request {
 
 /* Appends the ids of a list "1,2,3". */
 static int parse_tokens(const struct dt_engine *s, const char *list,
-                        struct dt_tokens *out, struct dt_error *err)
+                        struct dt_made_prompt *out, struct dt_error *err)
 {
     size_t V = s->config.vocab_size;
     const char *p = list;
@@ -116,8 +122,10 @@ static int parse_tokens(const struct dt_engine *s, const char *list,
 
 /* Prints the tokens of a prompt as they are generated. */
 struct screen {
-    struct dt_tokens prompt;
-    bool given; /* to the rollout */
+    struct dt_made_prompt prompt;
+    bool given;                         /* to the rollout */
+    const struct dt_prompter *prompter; /* NULL: the prompt has no images */
+    uint8_t *pixels;
     struct dt_detokenizer text;
     struct dt_text_out out;
     const struct dt_engine *engine; /* its stop tokens are not printed */
@@ -129,10 +137,15 @@ static int give_prompt(void *ctx, struct dt_prompt *prompt,
                        struct dt_error *err)
 {
     struct screen *screen = ctx;
-    (void)err;
+    if (screen->given)
+        return 0;
+    screen->given = true;
     *prompt = (struct dt_prompt){
         .number = 0, .ids = screen->prompt.ids, .count = screen->prompt.count};
-    return !screen->given && (screen->given = true);
+    if (screen->prompter && dt_prompter_give(screen->prompter, &screen->prompt,
+                                             &screen->pixels, prompt, err) < 0)
+        return dt_error_prefix(err, "--image");
+    return 1;
 }
 
 static int end_prompt(void *ctx, const struct dt_completion *completion,
@@ -160,18 +173,50 @@ static void show_token(void *ctx, uint64_t prompt, uint32_t copy, int32_t id)
         dt_text_out_byte(&screen->out, (unsigned char)text[i]);
 }
 
-/* Converts the prompt of the request, of any kind, to tokens. */
-static int encode_prompt(struct dt_engine *s, const struct request *request,
-                         const struct dt_chat *chat, struct dt_tokens *out,
-                         struct dt_error *err)
+/* The messages of --system and --prompt; NULL: they are not UTF-8 text. */
+static json_t *pack_messages(const struct request *request)
+{
+    const char *system = request->system, *question = request->prompt;
+    return system
+               ? json_pack("[{ss, ss}, {ss, ss}]", "role", "system", "content",
+                           system, "role", "user", "content", question)
+               : json_pack("[{ss, ss}]", "role", "user", "content", question);
+}
+
+/* Makes a prompt of a user's message with images. */
+static int make_message(struct dt_prompter *prompter,
+                        const struct request *request,
+                        struct dt_made_prompt *made, struct dt_error *err)
+{
+    struct dt_turns turns = {.allow_images = dt_prompter_sees(prompter)};
+    json_t *messages = pack_messages(request), *images = json_array();
+    int rc = messages && images
+                 ? 0
+                 : dt_error_set(err, EX_USAGE,
+                                "--prompt or --system: not UTF-8 text");
+    for (size_t i = 0; i < request->image_count && rc == 0; i++)
+        rc = dt_prompter_image(prompter, request->image[i], images, err);
+    if (rc == 0)
+        rc = dt_turns_add(&turns, messages, "messages", err);
+    if (rc == 0 && dt_prompter_turns(prompter, &turns, images, made, err) < 0)
+        rc = request->image_count > 0 ? dt_error_prefix(err, "--image") : -1;
+    dt_turns_fini(&turns);
+    json_decref(images);
+    json_decref(messages);
+    return rc;
+}
+
+/* Converts the prompt of the request, of any kind, to tokens and images. */
+static int make_prompt(const struct dt_engine *s, struct dt_prompter *prompter,
+                       const struct request *request,
+                       struct dt_made_prompt *made, struct dt_error *err)
 {
     if (request->tokens)
-        return parse_tokens(s, request->tokens, out, err);
-    if (!request->chat)
-        return dt_engine_encode(s, request->prompt, strlen(request->prompt),
-                                out, err);
-    return dt_generate_encode(s, chat, request->system, request->prompt, out,
-                              err);
+        return parse_tokens(s, request->tokens, made, err);
+    if (request->chat)
+        return make_message(prompter, request, made, err);
+    return dt_prompter_text(prompter, request->prompt, strlen(request->prompt),
+                            NULL, made, err);
 }
 
 static void report_full(const struct dt_engine *s, size_t tokens)
@@ -184,23 +229,24 @@ static void report_full(const struct dt_engine *s, size_t tokens)
 }
 
 /* Continues one prompt and prints the text as it is generated. */
-static int generate_prompt(struct dt_engine *s, const struct request *request,
-                           const struct dt_chat *chat, struct dt_error *err)
+static int generate_prompt(struct dt_engine *s, struct dt_prompter *prompter,
+                           const struct request *request, struct dt_error *err)
 {
     struct screen screen = {
         .text = {.tokenizer = s->tokenizer, .skip_special = true},
         .out = {.file = stdout},
         .engine = s,
         .ids = request->tokens != NULL,
+        .prompter = prompter,
     };
     const struct dt_rollout_io io = {.next = give_prompt,
                                      .done = end_prompt,
                                      .token = show_token,
                                      .ctx = &screen};
     struct dt_rollout_options options = request->options;
-    struct dt_tokens *prompt = &screen.prompt;
+    struct dt_made_prompt *prompt = &screen.prompt;
     char text[TEXT_BYTES];
-    int result = encode_prompt(s, request, chat, prompt, err);
+    int result = make_prompt(s, prompter, request, prompt, err);
     if (request->prompt && !request->chat && result == 0) {
         fputs(request->prompt, stdout);
         fflush(stdout);
@@ -210,6 +256,9 @@ static int generate_prompt(struct dt_engine *s, const struct request *request,
     }
     options.slots = 1;
     options.max_prompt = prompt->count;
+    options.patches = prompt->patches;
+    options.pictures = prompt->found.picture_count;
+    options.colors = prompter ? dt_prompter_colors(prompter) : NULL;
     if (result == 0)
         result = dt_engine_generate(s, options, &io, err);
     if (result == 0) {
@@ -222,15 +271,17 @@ static int generate_prompt(struct dt_engine *s, const struct request *request,
         putchar('\n');
         report_full(s, prompt->count + screen.count);
     }
-    dt_tokens_fini(prompt);
+    free(screen.pixels);
+    dt_made_prompt_fini(prompt);
     return result;
 }
 
 static int generate_with(struct dt_engine *s, const struct request *request,
                          struct dt_comm *comm, struct dt_error *err)
 {
+    struct dt_prompter *prompter = NULL;
     struct dt_chat *chat = NULL;
-    struct dt_error no_chat;
+    struct dt_error no_chat = {0};
     int result = 0;
     if (dt_engine_open(s, request->dir, request->dtype, err) < 0)
         return -1;
@@ -263,11 +314,17 @@ static int generate_with(struct dt_engine *s, const struct request *request,
     }
     if (request->chat)
         dt_generate_warn(chat);
-    if (request->file)
-        result = dt_generate_file(s, request->file, chat, &no_chat,
+    if (!request->tokens)
+        prompter =
+            dt_prompter_create(s, chat, &no_chat, request->image_root, err);
+    if (!prompter && !request->tokens)
+        result = -1;
+    else if (request->file)
+        result = dt_generate_file(s, prompter, request->file, chat, &no_chat,
                                   &request->options, comm, err);
     else
-        result = generate_prompt(s, request, chat, err);
+        result = generate_prompt(s, prompter, request, err);
+    dt_prompter_destroy(prompter);
     dt_chat_destroy(chat);
     return result;
 }
@@ -364,6 +421,17 @@ static int take_stop(const char *value, void *values)
     return 0;
 }
 
+static int take_image(const char *value, void *values)
+{
+    struct request *request = values;
+    if (request->image_count == IMAGES)
+        return dt_cmd_usage_error("generate", "--image: more than %d of them",
+                                  (int)IMAGES);
+    request->image[request->image_count++] = value;
+    request->chat = true;
+    return 0;
+}
+
 #define INTO(member) DT_INTO(struct request, member)
 
 static const struct dt_option table[] = {
@@ -372,6 +440,10 @@ static const struct dt_option table[] = {
     {"prompt", "TEXT", "beginning of the text", INTO(prompt)},
     {"chat", NULL, "treat TEXT as a user's message: print the answer",
      INTO(chat), .needs = "prompt"},
+    {"image", "FILE",
+     "an image of that message, where TEXT has <image>, or before it; makes it "
+     "a message as --chat does; can be repeated",
+     .take = take_image, .needs = "prompt"},
     {"system", "TEXT", "system message before it", INTO(system),
      .needs = "chat"},
     {"chat-template", "NAME",
@@ -381,9 +453,11 @@ static const struct dt_option table[] = {
      "variables that it reads, as '{\"enable_thinking\":false}'",
      INTO(variables)},
     {"prompts", "FILE",
-     "lines of JSON with prompt or messages; prints each with its completion; "
-     "ranks share the lines",
+     "lines of JSON with prompt or messages, and images; prints each with its "
+     "completion; ranks share the lines",
      INTO(file)},
+    {"image-root", "DIR", "directory of the images that these lines name",
+     INTO(image_root), .needs = "prompts"},
     {"score", "FILE",
      "lines of JSON with text, prompt and completion, or messages; prints the "
      "score that a reward model gives to each",

@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "cmd/cmd_impl.h"
+#include "cmd/generate.h"
 #include "comm/comm.h"
 #include "data/examples.h"
 #include "data/forms/forms.h"
@@ -151,12 +152,14 @@ enum {
 /* A prompt of the file. */
 struct line {
     json_t *object; /* NULL: printed */
-    struct dt_tokens prompt;
+    size_t number;  /* in the file */
+    struct dt_made_prompt prompt;
     bool done; /* the object has a completion */
 };
 
 struct work {
     struct dt_engine *engine;
+    struct dt_prompter *prompter;
     const struct dt_chat *chat;
     const struct dt_error *no_chat;
     bool warned; /* about chat */
@@ -166,7 +169,9 @@ struct work {
     size_t rank, size;  /* prompt p is of rank p % size */
     struct line *lines; /* of this rank */
     size_t count, room;
-    size_t longest; /* prompt, in tokens */
+    size_t longest;           /* prompt, in tokens */
+    size_t pictures, patches; /* most of a prompt */
+    uint8_t *pixels;          /* of the prompt that was given last */
     size_t given, printed;
     size_t end; /* of the lines to give in this round */
     FILE *out;  /* where they are printed */
@@ -185,29 +190,11 @@ void dt_generate_warn(const struct dt_chat *chat)
         fprintf(stderr, "disttrain: warning: %s\n", dt_chat_warning(chat));
 }
 
-int dt_generate_encode(struct dt_engine *engine, const struct dt_chat *chat,
-                       const char *system, const char *question,
-                       struct dt_tokens *out, struct dt_error *err)
+/* Makes the prompt of the messages of a line. */
+static int make_messages(struct work *work, const json_t *line, json_t *images,
+                         struct dt_made_prompt *made, struct dt_error *err)
 {
-    json_t *messages =
-        system ? json_pack("[{ss, ss}, {ss, ss}]", "role", "system", "content",
-                           system, "role", "user", "content", question)
-               : json_pack("[{ss, ss}]", "role", "user", "content", question);
-    if (!messages)
-        return dt_error_set(err, EX_USAGE,
-                            "--prompt or --system: not UTF-8 text");
-    const struct dt_chat_input input = {.messages = messages,
-                                        .count = json_array_size(messages)};
-    int rc = dt_engine_encode_chat(engine, chat, &input, out, err);
-    json_decref(messages);
-    return rc;
-}
-
-/* Encodes the messages of a line. */
-static int encode_messages(struct work *work, const json_t *line,
-                           struct dt_tokens *out, struct dt_error *err)
-{
-    struct dt_turns turns = {0};
+    struct dt_turns turns = {.allow_images = dt_prompter_sees(work->prompter)};
     if (!work->chat)
         return dt_error_set(err, EX_DATAERR, "%s", work->no_chat->text);
     if (!work->warned)
@@ -219,10 +206,8 @@ static int encode_messages(struct work *work, const json_t *line,
                      dt_turns_add_options(&turns, line, err) < 0
                  ? -1
                  : 0;
-    if (rc == 0) {
-        const struct dt_chat_input input = dt_turns_input(&turns, turns.count);
-        rc = dt_engine_encode_chat(work->engine, work->chat, &input, out, err);
-    }
+    if (rc == 0)
+        rc = dt_prompter_turns(work->prompter, &turns, images, made, err);
     dt_turns_fini(&turns);
     return rc;
 }
@@ -242,7 +227,34 @@ static struct line *new_line(struct work *work)
     return &work->lines[work->count++];
 }
 
-/* Parses one line and encodes its prompt. */
+/* Makes the prompt of a line. */
+static int make_prompt(struct work *work, const json_t *object,
+                       struct dt_made_prompt *made, struct dt_error *err)
+{
+    const json_t *prompt = json_object_get(object, "prompt");
+    const json_t *messages = json_object_get(object, "messages");
+    int rc;
+    if (!json_is_string(prompt) && !json_is_array(messages))
+        return dt_error_set(err, EX_DATAERR,
+                            "expected an object with prompt or messages");
+    json_t *images = dt_prompter_images(work->prompter, object, err);
+    if (!images)
+        return -1;
+    if (json_is_string(prompt))
+        rc = dt_prompter_text(work->prompter, json_string_value(prompt),
+                              json_string_length(prompt), images, made, err);
+    else
+        rc = make_messages(work, object, images, made, err);
+    json_decref(images);
+    return rc;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Parses one line and makes its prompt. */
 static int add_line(struct work *work, const char *text, size_t bytes,
                     struct dt_error *err)
 {
@@ -254,35 +266,27 @@ static int add_line(struct work *work, const char *text, size_t bytes,
         json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!line->object)
         return set_line_error(work, err, why.text);
-    const json_t *prompt = json_object_get(line->object, "prompt");
-    const json_t *messages = json_object_get(line->object, "messages");
-    int result = -1;
-    if (json_is_string(prompt))
-        result =
-            dt_engine_encode(work->engine, json_string_value(prompt),
-                             json_string_length(prompt), &line->prompt, err);
-    else if (json_is_array(messages))
-        result = encode_messages(work, line->object, &line->prompt, err);
-    else
-        return set_line_error(work, err,
-                              "expected an object with prompt or messages");
-    if (line->prompt.count > work->longest)
-        work->longest = line->prompt.count;
-    return result < 0 ? dt_error_prefix(err, "%s:%zu", work->path, work->number)
-                      : 0;
+    line->number = work->number;
+    const struct dt_made_prompt *made = &line->prompt;
+    if (make_prompt(work, line->object, &line->prompt, err) < 0)
+        return dt_error_prefix(err, "%s:%zu", work->path, work->number);
+    work->longest = larger(work->longest, made->count);
+    work->patches = larger(work->patches, made->patches);
+    work->pictures = larger(work->pictures, made->found.picture_count);
+    return 0;
 }
 
 static int give_line(void *ctx, struct dt_prompt *prompt, struct dt_error *err)
 {
     struct work *work = ctx;
     const struct line *line = &work->lines[work->given];
-    (void)err;
     if (work->given == work->end)
         return 0;
     *prompt =
-        (struct dt_prompt){.number = work->given++ * work->size + work->rank,
-                           .ids = line->prompt.ids,
-                           .count = line->prompt.count};
+        (struct dt_prompt){.number = work->given++ * work->size + work->rank};
+    if (dt_prompter_give(work->prompter, &line->prompt, &work->pixels, prompt,
+                         err) < 0)
+        return dt_error_prefix(err, "%s:%zu", work->path, line->number);
     return 1;
 }
 
@@ -411,6 +415,9 @@ static int complete_lines(struct work *work, size_t end,
         return 0;
     work->end = end;
     options.max_prompt = work->longest;
+    options.patches = work->patches;
+    options.pictures = work->pictures;
+    options.colors = dt_prompter_colors(work->prompter);
     if (options.slots > count)
         options.slots = count;
     return dt_engine_generate(work->engine, options, &io, err);
@@ -455,13 +462,15 @@ static int complete_file(struct work *work,
     return 0;
 }
 
-int dt_generate_file(struct dt_engine *engine, const char *path,
-                     const struct dt_chat *chat, const struct dt_error *no_chat,
+int dt_generate_file(struct dt_engine *engine, struct dt_prompter *prompter,
+                     const char *path, const struct dt_chat *chat,
+                     const struct dt_error *no_chat,
                      const struct dt_rollout_options *options,
                      struct dt_comm *comm, struct dt_error *err)
 {
     struct work work = {
         .engine = engine,
+        .prompter = prompter,
         .chat = chat,
         .no_chat = no_chat,
         .path = path,
@@ -472,8 +481,9 @@ int dt_generate_file(struct dt_engine *engine, const char *path,
     int result = complete_file(&work, options, comm, err);
     for (size_t i = 0; i < work.count; i++) {
         json_decref(work.lines[i].object);
-        dt_tokens_fini(&work.lines[i].prompt);
+        dt_made_prompt_fini(&work.lines[i].prompt);
     }
+    free(work.pixels);
     free(work.lines);
     return result;
 }

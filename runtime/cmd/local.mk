@@ -16,7 +16,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd_trace.c \
 	runtime/cmd/cmd_train.c \
 	runtime/cmd/command_line.c \
+	runtime/cmd/generate.h \
 	runtime/cmd/generate_file.c \
+	runtime/cmd/generate_prompt.c \
 	runtime/cmd/join.c \
 	runtime/cmd/plan_out.c \
 	runtime/cmd/start.c \

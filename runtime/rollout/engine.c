@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - loads a model for generation and encodes prompts for it */
+/* engine.c - loads a model for generation */
 #include "config.h"
 
 #include <limits.h>
@@ -19,7 +19,6 @@ enum { PARAMS_PER_THREAD = 1 << 22 };
 
 void dt_engine_close(struct dt_engine *engine)
 {
-    dt_encoder_destroy(engine->encoder);
     dt_tokenizer_destroy(engine->tokenizer);
     dt_buffer_destroy(engine->buf);
     dt_layout_destroy(engine->layout);
@@ -78,8 +77,7 @@ static int open_tokenizer(struct dt_engine *engine, const char *dir,
     int32_t eos = dt_tokenizer_special(engine->tokenizer, DT_TOKEN_EOS);
     if (eos >= 0)
         add_stop_id(engine, eos);
-    engine->encoder = dt_encoder_create(engine->tokenizer, err);
-    return engine->encoder ? 0 : -1;
+    return 0;
 }
 
 static int load_model(struct dt_engine *engine, const char *dir,
@@ -123,23 +121,13 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
     return open_tokenizer(engine, base, err);
 }
 
-static int need_tokenizer(const struct dt_engine *engine, struct dt_error *err)
-{
-    if (engine->tokenizer)
-        return 0;
-    return dt_error_set(err, EX_USAGE,
-                        "the model has %zu tokens and no tokenizer.json: let "
-                        "transformers write one, AutoTokenizer.from_pretrained("
-                        "DIR).save_pretrained(DIR), or give the prompt as ids "
-                        "with --tokens",
-                        engine->config.vocab_size);
-}
-
 int dt_engine_add_stop(struct dt_engine *engine, const char *text,
                        struct dt_error *err)
 {
-    if (need_tokenizer(engine, err) < 0)
-        return -1;
+    if (!engine->tokenizer)
+        return dt_error_set(err, EX_USAGE,
+                            "--stop needs a tokenizer, and the model has no "
+                            "tokenizer.json");
     if (!*text)
         return dt_error_set(err, EX_USAGE,
                             "--stop: expected a token or a text, got ''");
@@ -152,71 +140,6 @@ int dt_engine_add_stop(struct dt_engine *engine, const char *text,
     if (id < 0)
         engine->strings[engine->string_count++] = text;
     return 0;
-}
-
-/* Checks the ids, since the embedding may have fewer rows than the tokenizer
- * has tokens.
- */
-static int check_ids(const struct dt_engine *engine,
-                     const struct dt_tokens *tokens, struct dt_error *err)
-{
-    for (size_t i = 0; i < tokens->count; i++)
-        if ((size_t)tokens->ids[i] >= engine->config.vocab_size)
-            return dt_error_set(
-                err, EX_DATAERR,
-                "E120 the tokenizer %s has a token %d, but the "
-                "model's vocab_size is %zu: is it the tokenizer "
-                "of this model?",
-                engine->tokenizer_dir, tokens->ids[i],
-                engine->config.vocab_size);
-    return 0;
-}
-
-/* Sets the tokens of an empty prompt: only BOS, or EOS if there is no BOS. */
-static int begin_text(const struct dt_engine *engine, struct dt_tokens *out,
-                      struct dt_error *err)
-{
-    int32_t id = dt_tokenizer_special(engine->tokenizer, DT_TOKEN_BOS);
-    if (id < 0)
-        id = dt_tokenizer_special(engine->tokenizer, DT_TOKEN_EOS);
-    if (id < 0)
-        return dt_error_set(err, EX_USAGE,
-                            "the prompt is empty, and the tokenizer has no "
-                            "token that begins a text");
-    if (out->capacity == 0) {
-        if (!(out->ids = malloc(sizeof(*out->ids))))
-            return dt_error_set(err, EX_OSERR, "out of memory");
-        out->capacity = 1;
-    }
-    out->ids[0] = id;
-    out->count = 1;
-    return 0;
-}
-
-int dt_engine_encode(struct dt_engine *engine, const char *text, size_t bytes,
-                     struct dt_tokens *out, struct dt_error *err)
-{
-    if (need_tokenizer(engine, err) < 0 ||
-        dt_encode(engine->encoder, text, bytes,
-                  DT_ENCODE_POST | DT_ENCODE_SPECIAL, out, err) < 0 ||
-        (out->count == 0 && begin_text(engine, out, err) < 0))
-        return -1;
-    return check_ids(engine, out, err);
-}
-
-int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
-                          const struct dt_chat_input *input,
-                          struct dt_tokens *out, struct dt_error *err)
-{
-    struct dt_chat_text text = {0};
-    int result = -1;
-    if (need_tokenizer(engine, err) == 0 &&
-        dt_chat_render(chat, input, DT_CHAT_PROMPT, &text, err) == 0 &&
-        dt_encode(engine->encoder, text.whole.text, text.whole.bytes,
-                  DT_ENCODE_SPECIAL, out, err) == 0)
-        result = check_ids(engine, out, err);
-    dt_chat_text_fini(&text);
-    return result;
 }
 
 bool dt_engine_stops(const struct dt_engine *engine, int32_t id)

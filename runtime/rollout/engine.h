@@ -5,7 +5,6 @@
 
 #include "model/model.h"
 #include "rollout/rollout.h"
-#include "tokenizer/chat/chat.h"
 #include "tokenizer/tokenizer.h"
 
 enum { DT_ENGINE_STOPS = 32 };
@@ -19,7 +18,6 @@ struct dt_engine {
     struct dt_view weights;
     struct dt_tokenizer *tokenizer; /* NULL: ids only */
     char *tokenizer_dir;            /* for messages */
-    struct dt_encoder *encoder;
     int32_t stop[DT_ENGINE_STOPS];
     size_t stop_count;
     const char *strings[DT_ENGINE_STOPS]; /* not owned */
@@ -41,20 +39,6 @@ void dt_engine_close(struct dt_engine *engine);
  */
 int dt_engine_add_stop(struct dt_engine *engine, const char *text,
                        struct dt_error *err);
-
-/* Encodes a prompt to *out, which may have U+0000; an empty one becomes the
- * token that begins texts. -1: EX_USAGE, there is no tokenizer or no such
- * token; EX_DATAERR, a token is not in the model; EX_OSERR.
- */
-int dt_engine_encode(struct dt_engine *engine, const char *text, size_t bytes,
-                     struct dt_tokens *out, struct dt_error *err);
-
-/* Encodes a conversation to *out, up to where the assistant answers. -1: as
- * dt_engine_encode and dt_chat_render.
- */
-int dt_engine_encode_chat(struct dt_engine *engine, const struct dt_chat *chat,
-                          const struct dt_chat_input *input,
-                          struct dt_tokens *out, struct dt_error *err);
 
 /* Completes prompts: a rollout of its own memory, once. The engine sets the
  * type and the stops of the options. -1: as dt_rollout_create and

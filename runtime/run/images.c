@@ -51,33 +51,23 @@ static int read_processor(struct dt_run_images *images,
     return rc;
 }
 
-/* Reads the processor, and checks that the tower can see what it makes. */
-static int load_processor(struct dt_run_images *images,
-                          const struct dt_conf *conf,
-                          const struct dt_vision_config *vision,
-                          struct dt_error *err)
+void dt_run_images_ask(struct dt_image_options *options,
+                       const struct dt_vision_config *vision)
 {
-    const char *dir =
-        conf->model.path ? conf->model.path : conf->model.config_path;
     const size_t grid = vision->grid;
-    const struct dt_image_options options = {
-        .backend = conf->data.image_backend == DT_CONF_IMAGE_PILLOW
-                       ? DT_IMAGE_PILLOW
-                       : DT_IMAGE_TORCHVISION,
-        .limits = &dt_image_limits_usual,
-        .patch = (uint32_t)vision->patch,
-        .merge = (uint32_t)vision->merge,
-        .tokens =
-            (uint32_t)(grid > 0 ? dt_vision_features(vision, grid, grid) : 0),
-        .min_pixels = (uint64_t)conf->data.image_min_pixels,
-        .max_pixels = (uint64_t)conf->data.image_max_pixels,
-        .pad = conf->data.image_pad == DT_CONF_AUTO_CHOICE
-                   ? -1
-                   : conf->data.image_pad,
-    };
+    options->patch = (uint32_t)vision->patch;
+    options->merge = (uint32_t)vision->merge;
+    options->tokens =
+        (uint32_t)(grid > 0 ? dt_vision_features(vision, grid, grid) : 0);
+}
+
+int dt_run_images_check(const struct dt_image_processor *processor,
+                        const struct dt_vision_config *vision, const char *dir,
+                        struct dt_error *err)
+{
+    const size_t grid = vision->grid;
     struct dt_image_plan plan;
-    if (read_processor(images, conf, dir, &options, err) < 0 ||
-        dt_image_plan(&plan, &images->processor, 512, 512, err) < 0)
+    if (dt_image_plan(&plan, processor, 512, 512, err) < 0)
         return -1;
     if (grid == 0 || (plan.grid_height == grid && plan.grid_width == grid))
         return 0;
@@ -85,6 +75,31 @@ static int load_processor(struct dt_run_images *images,
                         "%s: its image processor makes pictures of %u x %u "
                         "patches, but the tower of config.json has %zu x %zu",
                         dir, plan.grid_height, plan.grid_width, grid, grid);
+}
+
+/* Reads the processor as the keys of the configuration say. */
+static int load_processor(struct dt_run_images *images,
+                          const struct dt_conf *conf,
+                          const struct dt_vision_config *vision,
+                          struct dt_error *err)
+{
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    struct dt_image_options options = {
+        .backend = conf->data.image_backend == DT_CONF_IMAGE_PILLOW
+                       ? DT_IMAGE_PILLOW
+                       : DT_IMAGE_TORCHVISION,
+        .limits = &dt_image_limits_usual,
+        .min_pixels = (uint64_t)conf->data.image_min_pixels,
+        .max_pixels = (uint64_t)conf->data.image_max_pixels,
+        .pad = conf->data.image_pad == DT_CONF_AUTO_CHOICE
+                   ? -1
+                   : conf->data.image_pad,
+    };
+    dt_run_images_ask(&options, vision);
+    if (read_processor(images, conf, dir, &options, err) < 0)
+        return -1;
+    return dt_run_images_check(&images->processor, vision, dir, err);
 }
 
 int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,

@@ -60,7 +60,7 @@ layers() {
             layer("console", "base contract live")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
-            layer("rollout", "base model tokenizer tokenizer/chat weights")
+            layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
@@ -79,10 +79,10 @@ layers() {
                 "sampling weights")
             layer("train", "algo base plan run run/dir " \
                 "run/reference sampling train/resume train/watch")
-            layer("cmd", "algo backend base comm conf console contract data " \
-                "data/forms doctor forecast history launch model ops page " \
-                "plan report reward rollout run slurm tensor tokenizer " \
-                "tokenizer/chat top trace train train/resume weights")
+            layer("cmd", "algo backend base batch comm conf console contract " \
+                "data data/forms doctor forecast history image launch model " \
+                "ops page plan report reward rollout run slurm tensor " \
+                "tokenizer tokenizer/chat top trace train train/resume weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")

@@ -68,6 +68,7 @@ tests_parity_logits_probe_SOURCES = \
 	tests/parity/logits_probe.c
 if HAVE_BATS
 TESTS += tests/parity/chain.bats tests/parity/transformers.bats \
+	tests/parity/vision_generate.bats \
 	tests/parity/vision_runs.bats
 endif
 
@@ -119,6 +120,7 @@ EXTRA_DIST += \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_models.py \
 	tests/parity/vision_names.json \
+	tests/parity/vision_generate.bats \
 	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \
 	tests/parity/vision_templates \
