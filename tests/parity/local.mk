@@ -115,6 +115,7 @@ EXTRA_DIST += \
 	tests/parity/trial_page.py \
 	tests/parity/trial_sinks.py \
 	tests/parity/trial_trace.py \
+	tests/parity/trial_vision_generate.py \
 	tests/parity/vision.json \
 	tests/parity/vision_chat.json \
 	tests/parity/vision_formulas.py \
