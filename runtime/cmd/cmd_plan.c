@@ -175,7 +175,7 @@ static const struct dt_cmd_line line = {
     "Predicts memory, traffic and time of each strategy for a run of the\n"
     "configuration FILE, from the file and the model's config.json alone: no\n"
     "GPU is needed, and weights and data are not read, though they must be\n"
-    "where FILE says.\n",
+    "where FILE says. Images of data that are prepared are counted.\n",
     table, "Exit status: 0; 78 if the run would not fit, or has a mistake.\n"};
 
 /* --- the plan --- */

@@ -35,6 +35,23 @@ static const char *size_text(size_t bytes, char *text)
     return text;
 }
 
+/* What is trained of a model with a tower, and what the tower sees. */
+static void print_pictures(const struct dt_spec *spec,
+                           const struct dt_model_options *options, FILE *out)
+{
+    char parts[DT_PARTS_TEXT], images[DT_IMAGES_TEXT];
+    if (!spec->images.there)
+        return;
+    if (!dt_learner_adapts(&spec->learner))
+        fprintf(out, "%s\n", dt_learner_parts_text(&spec->learner, parts));
+    fprintf(out, "images: %s; a micro-batch has at most %zu patches%s\n",
+            dt_run_images_text(&spec->images, images), options->patches,
+            spec->images.counted
+                ? ""
+                : ", if all its tokens are images (disttrain prepare counts "
+                  "those of the data)");
+}
+
 static void print_head(const struct dt_candidates *c, const char *file,
                        FILE *out)
 {
@@ -51,6 +68,7 @@ static void print_head(const struct dt_candidates *c, const char *file,
             c->size.gpu ? "with a GPU each" : "on CPUs", shape.rows, shape.T,
             shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
             shape.rows * shape.T * shape.micro_batches * nodes * ranks);
+    print_pictures(spec, &c->options, out);
     fprintf(out, "rates: %s%s\n", c->size.rates.from,
             c->size.rates.measured ? "" : ", assumed and not measured");
 }
@@ -430,8 +448,7 @@ int dt_plan_out_json(const struct dt_candidates *c, const char *file, FILE *out,
     dt_ballot_text(spec, &c->ballot, strategy);
     json_t *all = json_pack(
         "{ss ss so si si ss so so so so so ss ss? so so}", "file", file,
-        "model", dt_model_type(&spec->learner.config),
-        "parameters",
+        "model", dt_model_type(&spec->learner.config), "parameters",
         number_of(dt_learner_model_layout(&spec->learner)->param_total),
         "nodes", c->size.nodes, "ranks_per_node", c->size.ranks, "device",
         c->size.gpu ? "cuda" : "cpu", "batch", batch_of(spec), "whole_run",

@@ -62,6 +62,7 @@ struct dt_example_options {
     double bad_limit; /* a larger share of bad lines is an error */
     int threads;
     const char *cache_dir; /* NULL: .disttrain-cache next to the file */
+    bool cached;           /* make nothing: EX_NOINPUT, there is no cache yet */
     bool (*stop)(void);    /* true ends the reading; see dt_stop_check; may be
                               NULL */
     /* Bytes done, from one thread at a time; may be NULL. */

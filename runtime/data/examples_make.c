@@ -728,6 +728,8 @@ static int find_or_make(struct dt_make *make, struct dt_cache *cache,
     *made = false;
     if (open_cache(make, cache, true, &open_err) == 0)
         return 0;
+    if (make->options->cached)
+        return dt_error_set(err, EX_NOINPUT, "%s: not prepared", make->path);
     if (dt_file_mkdirs(make->parts_dir, err) < 0)
         return dt_error_prefix(err,
                                "no place for the tokens of %s "

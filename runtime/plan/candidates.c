@@ -5,6 +5,7 @@
 #include "ops/workspace.h"
 #include "plan/candidates.h"
 #include "plan/plan.h"
+#include "run/data.h"
 #include "run/sharing.h"
 
 /* GPU memory reserved for CUDA, NCCL and partly filled pages: estimates. */
@@ -120,9 +121,9 @@ static bool rows_fit(const struct dt_candidates *c, const struct dt_spec *spec,
     struct dt_model_options options = c->options;
     if (spec->tokens >
         0) /* pairs and completions follow each other in one row */
-        options.T = rows * (spec->tokens / spec->B);
+        dt_plan_resize(&options, options.B, rows * (spec->tokens / spec->B));
     else
-        options.B = rows;
+        dt_plan_resize(&options, rows, options.T);
     struct dt_plan plan = dt_plan_make(spec, &options);
     return dt_plan_total(&plan) <= c->share;
 }
@@ -198,6 +199,21 @@ static int add_offloaded(struct dt_candidates *c, struct dt_error *err)
     return 0;
 }
 
+/* Counts the pictures of data that are prepared. */
+static int count_pictures(struct dt_candidates *c, struct dt_error *err)
+{
+    struct dt_run_data data = {.images = &c->spec.images, .cached = true};
+    struct dt_error unknown;
+    int rc = 0;
+    if (c->spec.images.there &&
+        dt_run_data_open(&data, &c->spec.conf,
+                         c->spec.learner.config.vocab_size, false,
+                         &unknown) == 0)
+        rc = dt_spec_take_pictures(&c->spec, &data, &c->options, err);
+    dt_run_data_fini(&data);
+    return rc;
+}
+
 int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
                        const struct dt_job_size *size, struct dt_error *err)
 {
@@ -214,6 +230,7 @@ int dt_candidates_init(struct dt_candidates *c, const struct dt_conf *conf,
     c->share = rank_share(c);
     const struct dt_predictor predictor = predictor_of(c);
     if (dt_plan_resolve(&c->spec, &c->options, err) < 0 ||
+        count_pictures(c, err) < 0 ||
         dt_predict_check(&predictor, conf, err) < 0 ||
         add_as_given(c, err) < 0 || add_offloaded(c, err) < 0)
         return -1;

@@ -84,6 +84,25 @@ static void add_critic(const struct dt_spec *spec,
     plan->nvme = add_bytes(plan->nvme, held.nvme);
 }
 
+void dt_plan_resize(struct dt_model_options *options, size_t B, size_t T)
+{
+    const size_t was = options->B * options->T, is = B * T;
+    options->patches = (options->patches * is + was - 1) / was;
+    options->pictures = (options->pictures * is + was - 1) / was;
+    options->B = B;
+    options->T = T;
+}
+
+/* Bytes that a loader holds of a batch: three numbers a token, and pixels. */
+static size_t batch_bytes(const struct dt_spec *spec,
+                          const struct dt_model_options *options)
+{
+    size_t bytes = options->B * options->T * 3 * sizeof(int32_t);
+    if (spec->images.there)
+        bytes += options->patches * dt_image_row_bytes(&spec->images.processor);
+    return bytes;
+}
+
 struct dt_plan dt_plan_make(const struct dt_spec *spec,
                             const struct dt_model_options *options)
 {
@@ -91,7 +110,7 @@ struct dt_plan dt_plan_make(const struct dt_spec *spec,
         dt_spec_parallel_options(spec, options->compute);
     struct dt_parallel_bytes held =
         dt_learner_bytes(&spec->learner, spec->world, &parallel);
-    size_t batch = options->B * options->T * 3 * sizeof(int32_t);
+    size_t batch = batch_bytes(spec, options);
     bool here = spec->exec.device->is_host;
     bool held_out = dt_run_holds_out(&spec->conf);
     struct dt_plan plan = {
@@ -162,7 +181,7 @@ static bool offer_tokens(struct offers *offers, struct dt_model_options options,
     for (size_t T = options.T / 2; T >= 2 * offers->spec->T; T /= 2) {
         snprintf(what, sizeof(what), "training.micro_batch_tokens: %zu%s", T,
                  also);
-        options.T = T;
+        dt_plan_resize(&options, options.B, T);
         if (add_offer(offers, &options, what))
             return true;
     }
@@ -195,8 +214,9 @@ static bool offer_batch(struct offers *offers, struct dt_model_options options,
                      "%straining.per_device_eval_batch_size: %zu",
                      *train ? ", " : "", B);
         snprintf(what, sizeof(what), "%s%s%s", train, eval, also);
-        options.B = B;
-        if ((*train || *eval) && add_offer(offers, &options, what))
+        struct dt_model_options smaller = options;
+        dt_plan_resize(&smaller, B, options.T);
+        if ((*train || *eval) && add_offer(offers, &smaller, what))
             return true;
     }
     return false;

@@ -26,6 +26,9 @@ struct dt_plan {
 struct dt_plan dt_plan_make(const struct dt_spec *spec,
                             const struct dt_model_options *options);
 
+/* Gives micro-batches another size, and pictures in proportion. */
+void dt_plan_resize(struct dt_model_options *options, size_t B, size_t T);
+
 /* Total bytes on the device; SIZE_MAX if they do not fit into a size_t. */
 size_t dt_plan_total(const struct dt_plan *plan);
 

@@ -280,6 +280,7 @@ static int open_files(struct dt_run_data *data, const struct dt_conf *conf,
     struct dt_example_options options =
         dt_run_example_options(conf, data->images);
     options.vocab_size = vocab_size;
+    options.cached = data->cached;
     for (size_t i = 0; i < files->count; i++) {
         struct display display = {files->text[i],
                                   dt_clock_now() + PROGRESS_SECONDS};
@@ -311,7 +312,8 @@ static int open_all(struct dt_run_data *data, const struct dt_conf *conf,
     data->examples = calloc(count, sizeof(struct dt_examples *));
     if (!data->examples)
         return dt_error_set(err, EX_OSERR, "data: out of memory");
-    if (data->images && dt_run_images_make_store(data->images, err) < 0)
+    if (data->images && !data->cached &&
+        dt_run_images_make_store(data->images, err) < 0)
         return -1;
     if (open_files(data, conf, &conf->data.train, vocab_size, speaks, err) < 0)
         return -1;
@@ -410,19 +412,24 @@ static void log_rows(const char *what, const struct dt_rows *rows,
                      const struct dt_conf *conf, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
+    char images[80] = "";
     double room =
         (double)dt_rows_count(rows) * (double)dt_rows_max_length(rows);
     if (conf->data.format == DT_FORMAT_PREFERENCE) {
         log_pairs(what, rows, conf, speaks);
         return;
     }
+    if (dt_rows_images(rows))
+        snprintf(images, sizeof(images),
+                 "; %zu image%s, %zu left out where examples were cut",
+                 s.images, dt_str_plural(s.images), s.images_cut);
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu example%s in %zu row%s, %.1f %% of %zu positions used; %zu "
-           "cut, %zu dropped without a target",
+           "cut, %zu dropped without a target%s",
            what, s.examples, dt_str_plural(s.examples), dt_rows_count(rows),
            dt_str_plural(dt_rows_count(rows)),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
-           s.truncated, s.dropped);
+           s.truncated, s.dropped, images);
 }
 
 /* --- prompts --- */

@@ -18,6 +18,7 @@
  */
 struct dt_run_data {
     bool (*stop)(void); /* true ends the opening: EX_TEMPFAIL; may be NULL */
+    bool cached;        /* opens what is prepared alone, else EX_NOINPUT */
     const struct dt_run_images *images; /* how the model sees them; may be NULL,
                                            and outlives the data */
     struct dt_tokenizer *tokenizer;     /* NULL: streams need none */

@@ -2,6 +2,7 @@
 /* images.c - the processor of a run's model, and where its images are */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "data/image_text.h"
 #include "run/composed.h"
 #include "run/images.h"
+
+enum { MANY_TOKENS = 1 << 20 };
 
 /* The store is where the caches of tokens are: in data.cache_dir, or next to
  * the first file.
@@ -118,6 +121,10 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
         name_store(images, conf, err) < 0)
         return -1;
     images->colors = dt_image_table(&images->processor);
+    size_t patches, pictures;
+    dt_run_images_bound(config, MANY_TOKENS, &patches, &pictures);
+    images->patches = (double)patches / MANY_TOKENS;
+    images->pictures = (double)pictures / MANY_TOKENS;
     images->options = (struct dt_example_images){
         .processor = &images->processor,
         .text = dt_image_text_find(dt_model_type(config)),
@@ -133,6 +140,37 @@ int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err)
 {
     return images->there ? dt_file_mkdirs(images->store, err) : 0;
+}
+
+const char *dt_run_images_text(const struct dt_run_images *images,
+                               char text[DT_IMAGES_TEXT])
+{
+    const struct dt_image_processor *p = &images->processor;
+    const uint32_t step = p->patch * p->merge;
+    int n = 0;
+    switch (p->kind) {
+    case DT_IMAGE_FIXED:
+        n = snprintf(text, DT_IMAGES_TEXT, "%u x %u", p->height, p->width);
+        break;
+    case DT_IMAGE_SHORTEST:
+        n = snprintf(text, DT_IMAGES_TEXT,
+                     "the shorter side %u, the center %u x %u", p->height,
+                     p->crop_height, p->crop_width);
+        break;
+    case DT_IMAGE_PIXELS:
+        n = snprintf(text, DT_IMAGES_TEXT,
+                     "multiples of %u x %u, %" PRIu64 " to %" PRIu64 " pixels",
+                     step, step, p->min_pixels, p->max_pixels);
+        break;
+    case DT_IMAGE_TILES:
+        n = snprintf(text, DT_IMAGES_TEXT, "the longer side %u, tiles %u x %u",
+                     p->longest, p->tile, p->tile);
+        break;
+    }
+    snprintf(text + n, DT_IMAGES_TEXT - (size_t)n, "%s, resized as %s does",
+             p->pad ? ", padded to a square" : "",
+             p->backend == DT_IMAGE_PILLOW ? "Pillow" : "torchvision");
+    return text;
 }
 
 void dt_run_images_bound(const struct dt_model_config *config, size_t tokens,

@@ -14,7 +14,10 @@ struct dt_run_images {
     bool there; /* the model has a tower; else nothing else is set */
     struct dt_image_processor processor;
     struct dt_image_table colors;
-    char store[PATH_MAX]; /* directory of the files that lines name */
+    double patches, pictures; /* of a token on average: of the data, or before
+                                 they are known the most there can be */
+    bool counted;             /* they are known */
+    char store[PATH_MAX];     /* directory of the files that lines name */
     struct dt_example_images options;
 };
 
@@ -41,6 +44,14 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
 /* Makes the directory of the store. -1: EX_CANTCREAT. */
 int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err);
+
+enum { DT_IMAGES_TEXT = 160 };
+
+/* Writes what becomes of an image: "the shorter side 336, the center 336 x 336,
+ * resized as torchvision does". Returns text.
+ */
+const char *dt_run_images_text(const struct dt_run_images *images,
+                               char text[DT_IMAGES_TEXT]);
 
 /* Bounds of the pictures of a batch of so many tokens, whatever the data are.
  */

@@ -75,6 +75,14 @@ struct dt_learner {
 
 /* --- before anything is allocated --- */
 
+enum { DT_PARTS_TEXT = 160 };
+
+/* Writes "vision frozen, projector and language trained: 1234 of 5678
+ * parameters" of a model with a tower. Returns text.
+ */
+const char *dt_learner_parts_text(const struct dt_learner_spec *spec,
+                                  char text[DT_PARTS_TEXT]);
+
 /* Frees the config, the layouts and the adapter. */
 void dt_learner_spec_fini(struct dt_learner_spec *spec);
 

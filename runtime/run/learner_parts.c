@@ -9,6 +9,7 @@
  */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "run/learner.h"
@@ -42,6 +43,45 @@ int dt_learner_divide(struct dt_learner_spec *spec, int world,
     spec->layout = dt_layout_of_parts(spec->whole, trains, world, err);
     spec->frozen = dt_layout_of_parts(spec->whole, spec->freezes, world, err);
     return spec->layout && spec->frozen ? 0 : -1;
+}
+
+/* Writes the names of the parts that are frozen, or trained, and which of both.
+ * Returns the bytes.
+ */
+static size_t name_parts(const struct dt_learner_spec *spec, bool frozen,
+                         char *text, size_t room)
+{
+    static const char *const names[] = {[DT_PART_VISION] = "vision",
+                                        [DT_PART_PROJECTOR] = "projector",
+                                        [DT_PART_LANGUAGE] = "language"};
+    const char *found[DT_PARTS];
+    size_t count = 0, n = 0;
+    for (int part = DT_PARTS; part-- > 0;)
+        if (spec->freezes[part] == frozen)
+            found[count++] = names[part];
+    for (size_t i = 0; i < count; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%s",
+                              i == 0           ? ""
+                              : i + 1 == count ? " and "
+                                               : ", ",
+                              found[i]);
+    if (count > 0)
+        n += (size_t)snprintf(text + n, room - n, " %s",
+                              frozen ? "frozen" : "trained");
+    return n;
+}
+
+const char *dt_learner_parts_text(const struct dt_learner_spec *spec,
+                                  char text[DT_PARTS_TEXT])
+{
+    size_t n = name_parts(spec, true, text, DT_PARTS_TEXT);
+    if (n > 0)
+        n += (size_t)snprintf(text + n, DT_PARTS_TEXT - n, ", ");
+    n += name_parts(spec, false, text + n, DT_PARTS_TEXT - n);
+    snprintf(text + n, DT_PARTS_TEXT - n, ": %zu of %zu parameters",
+             spec->layout->param_total,
+             dt_learner_model_layout(spec)->param_total);
+    return text;
 }
 
 /* --- options --- */

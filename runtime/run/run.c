@@ -70,28 +70,6 @@ static struct dt_loader_options loader_options(const struct dt_run *run,
     };
 }
 
-int dt_run_most_pictures(const struct dt_run *run,
-                         struct dt_model_options *options, struct dt_error *err)
-{
-    struct dt_loader_options train =
-        loader_options(run, run->spec.B, run->spec.A);
-    const struct dt_loader_options held_out =
-        loader_options(run, run->spec.eval_B, 1);
-    struct dt_loader_most most = {0}, other = {0};
-    train.repeat = true;
-    if (!run->spec.images.there)
-        return 0;
-    if (dt_loader_most(run->data.train, &train, &most, err) < 0 ||
-        (run->data.eval &&
-         dt_loader_most(run->data.eval, &held_out, &other, err) < 0))
-        return -1;
-    options->patches =
-        most.patches > other.patches ? most.patches : other.patches;
-    options->pictures =
-        most.pictures > other.pictures ? most.pictures : other.pictures;
-    return 0;
-}
-
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err)
 {
     struct dt_loader_options options =

@@ -142,13 +142,6 @@ struct dt_run {
  */
 void dt_run_pass_notices(const struct dt_run *run);
 
-/* Lowers the most that options allow of pictures in a batch to what the data
- * have. -1: EX_OSERR.
- */
-int dt_run_most_pictures(const struct dt_run *run,
-                         struct dt_model_options *options,
-                         struct dt_error *err);
-
 /* The loader of the training rows, or of one pass over `rows` in their
  * order, with batches as in an evaluation.
  */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch/loader.h"
 #include "run/data.h"
 #include "run/spec.h"
 
@@ -44,6 +45,44 @@ long dt_spec_count_steps(const struct dt_spec *spec, uint64_t samples)
     return conf->training.max_steps > 0
                ? conf->training.max_steps
                : (long)ceil(all / dt_spec_samples_of_step(spec));
+}
+
+/* The most pictures of a batch of these rows; NULL: none. */
+static int most_of(const struct dt_spec *spec, const struct dt_rows *rows,
+                   bool train, struct dt_loader_most *most,
+                   struct dt_error *err)
+{
+    const struct dt_loader_options options = {
+        .B = train ? spec->B : spec->eval_B,
+        .tokens = spec->tokens,
+        .accumulation = train ? spec->A : 1,
+        .world = spec->world,
+        .repeat = train,
+    };
+    *most = (struct dt_loader_most){0};
+    return rows ? dt_loader_most(rows, &options, most, err) : 0;
+}
+
+int dt_spec_take_pictures(struct dt_spec *spec, const struct dt_run_data *data,
+                          struct dt_model_options *options,
+                          struct dt_error *err)
+{
+    struct dt_loader_most train, held_out;
+    struct dt_run_images *images = &spec->images;
+    if (!images->there)
+        return 0;
+    if (most_of(spec, data->train, true, &train, err) < 0 ||
+        most_of(spec, data->eval, false, &held_out, err) < 0)
+        return -1;
+    options->patches =
+        train.patches > held_out.patches ? train.patches : held_out.patches;
+    options->pictures =
+        train.pictures > held_out.pictures ? train.pictures : held_out.pictures;
+    const struct dt_rows_stats stats = dt_rows_stats(data->train);
+    images->patches = (double)stats.patches / (double)stats.tokens;
+    images->pictures = (double)stats.pictures / (double)stats.tokens;
+    images->counted = true;
+    return 0;
 }
 
 /* --- nodes --- */
@@ -142,25 +181,50 @@ static double attention(const struct dt_model_config *config, size_t T)
     return 12 * reach * (double)(config->n_head * config->head_size);
 }
 
-/* Parameters of unit u. */
-static double unit_params(const struct dt_layout *layout, size_t u)
+/* Rows of unit u for a token of the text: a tower has patches, and a projector
+ * features.
+ */
+static double rows_of(const struct dt_spec *spec, size_t u)
+{
+    const struct dt_model_config *config = &spec->learner.config;
+    return u >= dt_model_first_unit(config)
+               ? 1
+               : spec->images.patches * dt_model_rows_of_patch(config, u);
+}
+
+/* Parameters of unit u, each as often as it has rows for a token. */
+static double unit_params(const struct dt_spec *spec,
+                          const struct dt_layout *layout, size_t u)
 {
     const struct dt_unit *unit = &layout->units[u];
     double sum = 0;
     for (size_t i = 0; i < unit->param_count; i++)
         sum += (double)layout->params[unit->first_param + i].count;
-    return sum;
+    return sum * rows_of(spec, u);
+}
+
+/* Those of trained weights. */
+static double trained_flops(const struct dt_spec *spec)
+{
+    const struct dt_layout *layout = spec->learner.layout;
+    double flops = 0;
+    for (size_t u = 0; u < layout->unit_count; u++)
+        flops += 6 * unit_params(spec, layout, u);
+    return flops;
 }
 
 /* Those of frozen weights. An embedding is either looked up or the head. */
-static double frozen_flops(const struct dt_learner_spec *learner)
+static double frozen_flops(const struct dt_spec *spec)
 {
-    const struct dt_layout *frozen = learner->frozen;
+    const struct dt_layout *frozen = spec->learner.frozen;
+    const size_t first = dt_model_first_unit(&spec->learner.config);
     double flops = 0;
     for (size_t u = 0; frozen && u < frozen->unit_count; u++) {
-        const bool goes_back = u >= dt_learner_lowest(learner) ||
-                               frozen->units[u].kind == DT_UNIT_EMBEDDING;
-        flops += (goes_back ? 4 : 2) * unit_params(frozen, u);
+        const bool looks_up =
+            u >= first && frozen->units[u].kind == DT_UNIT_EMBEDDING;
+        const bool goes_back =
+            u >= dt_learner_lowest(&spec->learner) || looks_up;
+        flops += (goes_back ? 4 : 2) * unit_params(spec, frozen, u);
     }
     return flops;
 }
@@ -179,9 +243,8 @@ double dt_flops_per_token(const struct dt_spec *spec)
 {
     const struct dt_learner_spec *learner = &spec->learner;
     const struct dt_model_config *config = &learner->config;
-    double flops =
-        6 * (double)learner->layout->param_total + frozen_flops(learner);
-    if (spec->algo->advantages || config->vision)
+    double flops = trained_flops(spec) + frozen_flops(spec);
+    if (spec->algo->advantages)
         return NAN;
     flops -= (freezes_embedding(learner) ? 4 : 6) * looked_up(config);
     if (dt_run_is_stream(&spec->conf))

@@ -18,6 +18,8 @@
 #include "run/images.h"
 #include "run/learner.h"
 
+struct dt_run_data;
+
 /* The nodes of a world; zeroed: one node. */
 struct dt_nodes {
     int count;
@@ -75,6 +77,14 @@ void dt_nodes_fini(struct dt_nodes *nodes);
 bool dt_nodes_are_even(const struct dt_nodes *nodes);
 
 /* --- steps --- */
+
+/* Lowers the most that options allow of pictures in a batch to what the data
+ * have, and notes how many they have on average. Without a tower does nothing.
+ * -1: EX_OSERR.
+ */
+int dt_spec_take_pictures(struct dt_spec *spec, const struct dt_run_data *data,
+                          struct dt_model_options *options,
+                          struct dt_error *err);
 
 /* The lengths of batches are multiples of this. */
 size_t dt_spec_length_step(const struct dt_spec *spec);
@@ -151,9 +161,10 @@ static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
  */
 
 /* 6 N of the trained weights, 4 N or 2 N of frozen ones; N excludes embeddings
- * that are only looked up. Of rows that are one document of T tokens also 12 x
- * heads x head size x T for each layer, where T is at most the window. NaN: the
- * run samples, or reads pictures, so that its tokens are not those of its work.
+ * that are only looked up, and has those of a tower once for each patch. Of
+ * rows that are one document of T tokens also 12 x heads x head size x T for
+ * each layer, where T is at most the window. NaN: the run samples, so that its
+ * tokens are not those of its work.
  */
 double dt_flops_per_token(const struct dt_spec *spec);
 

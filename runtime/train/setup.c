@@ -171,7 +171,7 @@ static void add_sinks(struct dt_run *run)
 static void print_banner(struct dt_run *run)
 {
     const struct dt_spec *spec = &run->spec;
-    char lr[160];
+    char lr[160], parts[DT_PARTS_TEXT], images[DT_IMAGES_TEXT];
     const struct dt_model_config *config = &spec->learner.config;
     const bool samples = spec->algo->advantages;
     const char *what = samples            ? "completion"
@@ -183,6 +183,13 @@ static void print_banner(struct dt_run *run)
         spec->conf.run.name, dt_model_type(config), config->n_layer,
         config->n_embd, dt_learner_model_layout(&spec->learner)->param_total,
         spec->exec.device->describe());
+    if (spec->images.there) {
+        if (!dt_learner_adapts(&spec->learner))
+            dt_report_note(run->report, "%s",
+                           dt_learner_parts_text(&spec->learner, parts));
+        dt_report_note(run->report, "images: %s",
+                       dt_run_images_text(&spec->images, images));
+    }
     if (spec->exec.ops->attention_library)
         dt_report_note(run->report, "attention: %s",
                        spec->exec.ops->attention_library());
@@ -205,11 +212,6 @@ static void print_banner(struct dt_run *run)
                        "frozen",
                        spec->learner.layout->param_total,
                        spec->conf.model.path);
-    if (spec->learner.whole)
-        dt_report_note(run->report,
-                       "%zu parameters are trained, %zu are frozen",
-                       spec->learner.layout->param_total,
-                       spec->learner.frozen->param_total);
     if (spec->strategy[0])
         dt_report_note(run->report, "strategy: %s", spec->strategy);
     dt_groups_report(&spec->conf, &spec->nodes, spec->world, &parallel,
@@ -231,8 +233,31 @@ static int make_model(struct dt_run *run, struct dt_error *err)
     return dt_run_check_free(conf, err) < 0 ? -1 : dt_run_make_model(conf, err);
 }
 
-/* Checks model, memory and data on this rank. ballot->left comes from
- * dt_plan_least_memory.
+/* Opens the data, and finds the largest pictures of a micro-batch. */
+static int probe_data(struct dt_run *run, struct dt_model_options *options,
+                      struct dt_error *err)
+{
+    struct dt_spec *spec = &run->spec;
+    dt_live_phase(run->live, "preparing data");
+    run->data.stop = run->stop;
+    run->data.images = &spec->images;
+    if (dt_run_data_open(&run->data, &spec->conf,
+                         spec->learner.config.vocab_size, spec->rank == 0,
+                         err) < 0)
+        return -1;
+    if (dt_spec_take_pictures(spec, &run->data, options, err) < 0)
+        return -1;
+    if (spec->images.there)
+        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
+               "a micro-batch has at most %zu picture%s and %zu patches",
+               options->pictures, dt_str_plural(options->pictures),
+               options->patches);
+    return 0;
+}
+
+/* Checks model, memory and data on this rank: memory first, as reading data
+ * takes long, unless it follows from the pictures that the data have.
+ * ballot->left comes from dt_plan_least_memory.
  */
 static int probe_run(struct dt_run *run, struct dt_model_options *options,
                      struct dt_ballot *ballot, struct dt_error *err)
@@ -242,17 +267,12 @@ static int probe_run(struct dt_run *run, struct dt_model_options *options,
         dt_nodes_find(&spec->nodes, run->comm, err) < 0 ||
         dt_groups_check(&spec->conf, &spec->nodes, run->comm, err) < 0)
         return -1;
+    const bool pictures = spec->images.there;
     ballot->left = dt_plan_plannable(spec, ballot->left);
-    if (dt_strategy_settle(spec, options, ballot, err) < 0)
+    if ((pictures && probe_data(run, options, err) < 0) ||
+        dt_strategy_settle(spec, options, ballot, err) < 0)
         return -1;
-    dt_live_phase(run->live, "preparing data");
-    run->data.stop = run->stop;
-    run->data.images = &spec->images;
-    if (dt_run_data_open(&run->data, &spec->conf,
-                         spec->learner.config.vocab_size, spec->rank == 0,
-                         err) < 0)
-        return -1;
-    return dt_run_most_pictures(run, options, err);
+    return pictures ? 0 : probe_data(run, options, err);
 }
 
 /* Rank 0 goes first and makes the caches of the data. Any error it finds would

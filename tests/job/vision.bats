@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2154
+# shellcheck disable=SC2030,SC2031,SC2154
 # SPDX-License-Identifier: Apache-2.0
 # vision.bats - runs on text and images without Slurm: the same bits however
 # ranks share them, whatever is frozen, and when they resume
@@ -80,10 +80,10 @@ same_curve() {
               exit !(NR > 0 && max < 1e-6) }'
 }
 
-# rows FILE: the data of a model.
+# rows FILE [LENGTH [KEYS]]: the data of a model.
 rows() {
-    echo "data: {train: $model/$1.jsonl, image_root: $model, max_length: 128,
-  shuffle: false, packing: none}"
+    echo "data: {train: $model/$1.jsonl, image_root: $model,
+  max_length: ${2:-128}, shuffle: false, packing: none${3:+, $3}}"
 }
 
 # run_of RANKS NAME KEYS [LINE]...: a run of $model with these keys of its own.
@@ -294,6 +294,66 @@ parts_kept() {
             one "$model" "$keys" parts_kept
         done
     done
+}
+
+# --- what is said ---
+
+@test "the first lines say what is trained, and what becomes of images" {
+    local model
+    model=llava run_of 1 first "$LANGUAGE"
+    run cat quiet.log
+    echo "$output"
+    [[ $output == *"16 examples in 16 rows, "*"; 17 images, 0 left out where examples were cut"* ]]
+    [[ $output == *"a micro-batch has at most 4 pictures and 64 patches"* ]]
+    [[ $output == *"vision frozen, projector and language trained: 22008 of 28504 parameters"* ]]
+    [[ $output == *"images: the shorter side 8, the center 8 x 8, resized as torchvision does"* ]]
+    model=qwen2_5_vl
+    run_of 1 second "$VISION" "$(rows train 128 \
+        'image_backend: pillow, image_max_pixels: 256')"
+    run cat quiet.log
+    echo "$output"
+    [[ $output == *"projector and language frozen, vision trained: "*" of 69392 parameters"* ]]
+    [[ $output == *"images: multiples of 4 x 4, 16 to 256 pixels, resized as Pillow does"* ]]
+    # an example that is cut loses its image as a whole
+    run_of 1 third "$ALL" "$(rows train 48)"
+    grep '; [1-9][0-9]* images, [1-9][0-9]* left out where examples were cut' quiet.log
+}
+
+# flops NAME: of a token.
+flops() {
+    sed -n 's/.*"flops_per_token": \([-+.e0-9]*\).*/\1/p' "$1.out/logs/run.json"
+}
+
+@test "a plan counts the images of data that are prepared" {
+    local model=llava memory
+    config llava plan "model: {path: llava/model, $ALL}" \
+        "data: {train: llava/train.jsonl, image_root: llava, max_length: 128,
+  packing: none, cache_dir: cache}"
+    run -0 "$DT_BUILDDIR/disttrain" plan plan.yaml
+    echo "$output"
+    [[ $output == *"vision, projector and language trained: 28504 of 28504 parameters"* ]]
+    [[ $output == *"a micro-batch has at most 256 patches, if all its tokens are images (disttrain prepare counts those of the data)"* ]]
+    [[ ! -e cache ]]
+    quietly "$DT_BUILDDIR/disttrain" prepare --config plan.yaml
+    run -0 "$DT_BUILDDIR/disttrain" plan plan.yaml
+    echo "$output"
+    [[ $output == *"resized as torchvision does; a micro-batch has at most 64 patches"$'\n'* ]]
+    # the run needs what the plan says
+    memory=$(sed -n 's/^ddp .* \([0-9.]* [kM]B\) .*<- auto/\1/p' <<<"$output")
+    quietly train 1 plan
+    grep -E "memory of a rank: .*: $(printf '%.1f' "${memory% *}") MB of " quiet.log
+}
+
+@test "a frozen tower costs a third, by the patches of the data" {
+    local model=llava
+    run_of 1 all "$ALL"
+    run_of 1 some "$LANGUAGE"
+    # 17 images of 16 patches among 1034 tokens
+    awk -v a="$(flops all)" -v b="$(flops some)" 'BEGIN {
+        want = 4 * 6496 * 17 * 16 / 1034
+        print a, b, want
+        d = a - b - want
+        exit !(d * d < 1e-6 * want * want) }'
 }
 
 # --- resumed runs ---

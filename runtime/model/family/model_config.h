@@ -184,6 +184,16 @@ static inline size_t dt_model_first_unit(const struct dt_model_config *config)
     return config->vision ? config->vision->tower.n_layer + 3 : 0;
 }
 
+/* Rows of unit u, which is in front of the text's embedding, for a patch: the
+ * projector, the last one, has features.
+ */
+static inline double dt_model_rows_of_patch(
+    const struct dt_model_config *config, size_t u)
+{
+    const double merge = (double)config->vision->merge;
+    return u + 1 == dt_model_first_unit(config) ? 1 / (merge * merge) : 1;
+}
+
 /* Whether the last unit computes with the token embedding. */
 static inline bool dt_model_tied(const struct dt_model_config *config)
 {
