@@ -205,6 +205,12 @@ int dt_predict_check(const struct dt_predictor *predictor,
         rates, conf->distributed.offload_optimizer.device, err);
 }
 
+/* What a micro-batch has, if a token has so many. */
+static size_t share_of(double each, const struct dt_step_shape *shape)
+{
+    return (size_t)(each * (double)(shape->rows * shape->T) + 0.5);
+}
+
 /* Seconds of the units of a learner in a micro-batch. */
 static void fill_units(const struct dt_spec *spec,
                        const struct dt_model_options *model,
@@ -218,6 +224,8 @@ static void fill_units(const struct dt_spec *spec,
     options.B = shape.rows;
     options.T = shape.T;
     options.lowest = dt_learner_lowest(learner);
+    options.patches = share_of(spec->images.patches, &shape);
+    options.pictures = share_of(spec->images.pictures, &shape);
     dt_cost_units(&learner->config, dt_learner_model_layout(learner),
                   learner->layout, &options, rates, units);
     if (learner != &spec->learner)
