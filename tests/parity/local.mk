@@ -68,7 +68,6 @@ tests_parity_logits_probe_SOURCES = \
 	tests/parity/logits_probe.c
 if HAVE_BATS
 TESTS += tests/parity/chain.bats tests/parity/transformers.bats \
-	tests/parity/vision_generate.bats \
 	tests/parity/vision_runs.bats
 endif
 
@@ -120,6 +119,7 @@ EXTRA_DIST += \
 	tests/parity/vision_chat.json \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_models.py \
+	tests/parity/vision_generate.bats \
 	tests/parity/vision_names.json \
 	tests/parity/vision_generate.bats \
 	tests/parity/vision_runs.bats \
