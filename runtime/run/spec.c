@@ -78,6 +78,11 @@ int dt_spec_take_pictures(struct dt_spec *spec, const struct dt_run_data *data,
         train.patches > held_out.patches ? train.patches : held_out.patches;
     options->pictures =
         train.pictures > held_out.pictures ? train.pictures : held_out.pictures;
+    if (options->pictures == 0) { /* data of text alone: no memory is empty */
+        const size_t merge = spec->learner.config.vision->merge;
+        options->patches = merge * merge;
+        options->pictures = 1;
+    }
     const struct dt_rows_stats stats = dt_rows_stats(data->train);
     images->patches = (double)stats.patches / (double)stats.tokens;
     images->pictures = (double)stats.pictures / (double)stats.tokens;
