@@ -11,6 +11,7 @@ job_tests = \
 	tests/job/cli.bats \
 	tests/job/comm.bats \
 	tests/job/completion.bats \
+	tests/job/compose.bats \
 	tests/job/config.bats \
 	tests/job/console.bats \
 	tests/job/console_report.bats \
