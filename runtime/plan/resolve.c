@@ -164,14 +164,100 @@ int dt_run_model_config(const struct dt_conf *conf,
     return 0;
 }
 
+/* A key of parts that a model of text does not have; NULL: none is given. */
+static const char *key_of_parts(const struct dt_conf *conf)
+{
+    static const char *const keys[] = {
+        "model.train_vision", "model.train_projector", "optimizer.vision_lr",
+        "optimizer.projector_lr"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        if (dt_conf_given(conf, keys[i]))
+            return keys[i];
+    return NULL;
+}
+
+static bool trains_language(const struct dt_conf *conf)
+{
+    return conf->model.train_language == DT_CONF_AUTO_CHOICE
+               ? conf->model.stage != DT_CONF_STAGE_PRETRAIN
+               : conf->model.train_language;
+}
+
+int dt_parts_check(const struct dt_conf *conf,
+                   const struct dt_model_config *config, const char **key,
+                   struct dt_error *err)
+{
+    const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
+    const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
+    const bool language = trains_language(conf);
+    *key = "algorithm";
+    if (config->vision && conf->algorithm != DT_CONF_SFT)
+        return dt_error_set(err, EX_CONFIG,
+                            "a model of images and text (%s) is trained by sft "
+                            "alone so far",
+                            dt_model_type(config));
+    if (!config->vision && (*key = key_of_parts(conf)))
+        return dt_error_set(err, EX_CONFIG,
+                            "a model of text (%s) has no tower and no "
+                            "projector: remove the key",
+                            dt_model_type(config));
+    *key = pretrains ? "model.stage" : "model.train_language";
+    if (!config->vision && (pretrains || !language))
+        return dt_error_set(err, EX_CONFIG,
+                            "the model has no projector and no tower, so "
+                            "nothing would be trained");
+    if (adapts && (pretrains || !language))
+        return dt_error_set(err, EX_CONFIG,
+                            "an adapter is of the language model: train the "
+                            "projector without one");
+    *key = "model.train_projector";
+    if (config->vision && !adapts && !language &&
+        !conf->model.train_projector && !conf->model.train_vision)
+        return dt_error_set(err, EX_CONFIG,
+                            "train_vision and train_language are false, too: "
+                            "nothing is trained");
+    return 0;
+}
+
+/* Which parts of a model with a tower are trained, and at which rates. The
+ * configuration then has an answer in place of auto, which a run that resumes
+ * is compared with.
+ */
+static void choose_parts(struct dt_spec *spec)
+{
+    struct dt_conf *conf = &spec->conf;
+    struct dt_learner_spec *learner = &spec->learner;
+    const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
+    const bool language = trains_language(conf);
+    conf->model.train_language = language;
+    if (conf->model.train_projector == DT_CONF_AUTO_CHOICE)
+        conf->model.train_projector = !adapts;
+    if (!learner->config.vision || adapts)
+        return;
+    learner->freezes[DT_PART_LANGUAGE] = !language;
+    learner->freezes[DT_PART_PROJECTOR] = !conf->model.train_projector;
+    learner->freezes[DT_PART_VISION] = !conf->model.train_vision;
+    for (int part = 0; part < DT_PARTS; part++)
+        learner->rates[part] = 1;
+    if (conf->optimizer.projector_lr > 0)
+        learner->rates[DT_PART_PROJECTOR] =
+            conf->optimizer.projector_lr / conf->optimizer.lr;
+    if (conf->optimizer.vision_lr > 0)
+        learner->rates[DT_PART_VISION] =
+            conf->optimizer.vision_lr / conf->optimizer.lr;
+}
+
 static int choose_model(struct dt_spec *spec, struct dt_error *err)
 {
     const struct dt_conf *conf = &spec->conf;
     struct dt_model_config *config = &spec->learner.config;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
+    const char *key;
     if (dt_run_model_config(conf, config, err) < 0)
         return -1;
+    if (dt_parts_check(conf, config, &key, err) < 0)
+        return dt_error_prefix(err, "%s: %s", conf->file, key);
     const size_t most = dt_algo_positions(spec->algo, config);
     if (spec->T > most)
         return dt_error_set(err, EX_CONFIG,
@@ -185,53 +271,8 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
                config->vocab_size, config->vocab_size - config->stored_vocab);
     if (dt_run_images_init(&spec->images, conf, config, err) < 0)
         return -1;
+    choose_parts(spec);
     return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
-}
-
-/* Which parts of a model with a tower are trained, and at which rates. The
- * configuration then has an answer in place of auto, which a run that resumes
- * is compared with.
- */
-static int choose_parts(struct dt_spec *spec, struct dt_error *err)
-{
-    struct dt_conf *conf = &spec->conf;
-    const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
-    struct dt_learner_spec *learner = &spec->learner;
-    const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
-    if (conf->model.train_language == DT_CONF_AUTO_CHOICE)
-        conf->model.train_language = !pretrains;
-    if (conf->model.train_projector == DT_CONF_AUTO_CHOICE)
-        conf->model.train_projector = !adapts;
-    const bool language = conf->model.train_language;
-    if (!learner->config.vision && (pretrains || !language))
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: model.%s: the model has no projector and no "
-                            "tower, so nothing would be trained",
-                            conf->file, pretrains ? "stage" : "train_language");
-    if (adapts && (pretrains || !language))
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: model.%s: an adapter is of the language "
-                            "model: train the projector without one",
-                            conf->file, pretrains ? "stage" : "train_language");
-    if (!learner->config.vision || adapts)
-        return 0;
-    learner->freezes[DT_PART_LANGUAGE] = !language;
-    learner->freezes[DT_PART_PROJECTOR] = !conf->model.train_projector;
-    learner->freezes[DT_PART_VISION] = !conf->model.train_vision;
-    if (!language && !conf->model.train_projector && !conf->model.train_vision)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: model.train_vision, train_projector and "
-                            "train_language are all false: nothing is trained",
-                            conf->file);
-    for (int part = 0; part < DT_PARTS; part++)
-        learner->rates[part] = 1;
-    if (conf->optimizer.projector_lr > 0)
-        learner->rates[DT_PART_PROJECTOR] =
-            conf->optimizer.projector_lr / conf->optimizer.lr;
-    if (conf->optimizer.vision_lr > 0)
-        learner->rates[DT_PART_VISION] =
-            conf->optimizer.vision_lr / conf->optimizer.lr;
-    return 0;
 }
 
 /* --- reward models --- */
@@ -351,7 +392,7 @@ static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
                             conf->file);
     spec->learner.folder = "";
     spec->learner.start = dt_conf_starts_random(conf) ? NULL : conf->model.path;
-    if (choose_model(spec, err) < 0 || choose_parts(spec, err) < 0)
+    if (choose_model(spec, err) < 0)
         return -1;
     spec->learner.config.value_head =
         spec->algo->critic_loss && conf->ppo.critic_shares;

@@ -112,11 +112,6 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
     *images = (struct dt_run_images){.there = config->vision};
     if (!images->there)
         return 0;
-    if (conf->algorithm != DT_CONF_SFT)
-        return dt_error_set(err, EX_CONFIG,
-                            "%s: algorithm: a model of images and text (%s) is "
-                            "trained by sft alone so far",
-                            conf->file, dt_model_type(config));
     if (load_processor(images, conf, config->vision, err) < 0 ||
         name_store(images, conf, err) < 0)
         return -1;

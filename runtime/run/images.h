@@ -34,8 +34,7 @@ int dt_run_images_check(const struct dt_image_processor *processor,
 
 /* Reads the processor in the directory of the model, whose config this is, and
  * the keys of the configuration. It points into itself, and so do copies. -1:
- * EX_CONFIG, the algorithm trains no models of images, a key does not fit;
- * errors of dt_image_processor_load.
+ * EX_CONFIG, a key does not fit; errors of dt_image_processor_load.
  */
 int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
                        const struct dt_model_config *config,

@@ -296,6 +296,106 @@ parts_kept() {
     done
 }
 
+# step_of NAME [KEY]...: one step with these keys of the optimizer; the hashes of
+# tensors that it leaves.
+step_of() {
+    run_of 1 "$1" "$ALL" "optimizer: {weight_decay: 0, $2}" \
+        "scheduler.name: constant" \
+        "training: {per_device_batch_size: 2, max_steps: 1}"
+    tensors "$1.out/checkpoints/latest/model.safetensors" | sort >"$1.sums"
+}
+
+@test "each part is updated at its own rate" {
+    local model=llava part
+    step_of parts "lr: 1.0e-3, vision_lr: 2.0e-3, projector_lr: 4.0e-3"
+    step_of language_model "lr: 1.0e-3"
+    step_of vision_tower "lr: 2.0e-3"
+    step_of multi_modal_projector "lr: 4.0e-3"
+    for part in language_model vision_tower multi_modal_projector; do
+        diff <(grep "^$part" parts.sums) <(grep "^$part" $part.sums)
+    done
+    # and the rates make a difference
+    run ! diff <(grep ^vision_tower vision_tower.sums) \
+        <(grep ^vision_tower language_model.sums)
+}
+
+@test "stage pretrain trains the projector on captions" {
+    local model=llava keys="stage: pretrain" i
+    for i in 0 1 2 3; do
+        echo '{"messages": [{"role": "user", "content": [{"type": "image"}]},' \
+            '{"role": "assistant", "content": "It is red."}],' \
+            "\"images\": [\"p$i.png\"]}"
+    done >llava/captions.jsonl
+    run_of 1 stage "$keys" "$(rows captions)"
+    grep 'vision and language frozen, projector trained: ' quiet.log
+    # a model that marks images in another way has its own template
+    model=qwen2_5_vl
+    run_of 1 other "$keys"
+    # what the stage stands for is the same run
+    config qwen2_5_vl next "model: {path: qwen2_5_vl/model, $PROJECTOR}" \
+        "training.resume: other.out/checkpoints/checkpoint-5"
+    quietly train 1 next
+}
+
+# --- what is refused ---
+
+# mistake TEXT LINE...: whether a configuration of these lines has this mistake,
+# for check and for train.
+mistake() {
+    local command
+    printf '%s\n' "run: {output_dir: wrong.out}" "${@:2}" >wrong.yaml
+    for command in check train; do
+        run "$DT_BUILDDIR/disttrain" $command wrong.yaml
+        echo "$output"
+        ((status == 78))
+        [[ $output == *": $1"* && ! -e wrong.out ]]
+    done
+}
+
+@test "algorithms that see no images refuse a model that does" {
+    local algorithm text="a model of images and text (llava) is trained by sft alone so far"
+    echo '{"prompt": "a", "chosen": " b", "rejected": " c"}' >pairs.jsonl
+    echo '{"prompt": "a"}' >prompts.jsonl
+    for algorithm in dpo rm; do
+        mistake "algorithm: $text" "algorithm: $algorithm" \
+            "model: {path: llava/model}" \
+            "data: {train: pairs.jsonl, max_length: 64}" \
+            "training: {train_batch_size: 1, max_steps: 1}"
+    done
+    for algorithm in ppo grpo; do
+        mistake "algorithm: $text" "algorithm: $algorithm" \
+            "model: {path: llava/model}" \
+            "data: {train: prompts.jsonl, max_length: 64}" \
+            "reward: {functions: [{name: r, type: regex, pattern: a}]}" \
+            "rollout: {max_completion_length: 8}" \
+            "training: {train_batch_size: 8, max_steps: 1}"
+    done
+}
+
+@test "a model of text refuses parts and images" {
+    local tail=("data: {train: llava/train.jsonl, max_length: 64,
+  chat_template: chatml}" "training: {train_batch_size: 1, max_steps: 1}") key
+    cp "$DT_SRCDIR"/tests/parity/models/llama/* .
+    for key in train_vision train_projector; do
+        mistake "model.$key: a model of text (llama) has no tower and no projector: remove the key" \
+            "algorithm: sft" "model: {config_path: ., $key: true}" "${tail[@]}"
+    done
+    mistake "optimizer.projector_lr: a model of text (llama) has no tower" \
+        "algorithm: sft" "model: {config_path: .}" \
+        "optimizer: {projector_lr: 1.0e-3}" "${tail[@]}"
+    mistake "model.stage: the model has no projector and no tower, so nothing would be trained" \
+        "algorithm: sft" "model: {config_path: ., stage: pretrain}" "${tail[@]}"
+    mistake "model.train_projector: train_vision and train_language are false, too: nothing is trained" \
+        "algorithm: sft" "model: {path: llava/model, train_projector: false,
+  train_language: false}" "${tail[@]}"
+    config llava text "model: {n_positions: 128, n_embd: 24, n_layer: 1, n_head: 2}" \
+        "${tail[0]}"
+    run train 1 text
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"train.jsonl:1: "*"a part of type image: only text is trained on"* ]]
+}
+
 # --- what is said ---
 
 @test "the first lines say what is trained, and what becomes of images" {
