@@ -3,9 +3,9 @@
  * foreign_keys.c - keys without a meaning of their own: those of other trainers
  * that none of ours has, switches that set another key, and keys to come
  *
- * Other trainers: LLaMA-Factory, TRL with open-r1 and the alignment handbook,
- * accelerate, axolotl. A key that has the same meaning as ours is an alias in
- * the schema.
+ * Other trainers: LLaMA-Factory, LLaVA, TRL with open-r1 and the alignment
+ * handbook, accelerate, axolotl. A key that has the same meaning as ours is an
+ * alias in the schema.
  */
 #include "config.h"
 
@@ -107,8 +107,10 @@ static const struct dt_conf_foreign foreigns[] = {
     MEANS("stage", "rm", "algorithm", "rm"),
     MEANS("stage", "ppo", "algorithm", "ppo"),
     MEANS("rl", "grpo", "algorithm", "grpo"),
+    MEANS("stage", "pretrain", "model.stage", "pretrain"),
     WRITE("stage rl", "write algorithm: sft, rm, dpo, ppo or grpo; pt is sft "
-                      "with data.packing: wrapped"),
+                      "with data.packing: wrapped, pretrain a stage of models "
+                      "of images and text"),
     {"loss_type", "nll chunked_nll", NULL, NULL,
      "fine-tuning has the loss of the next token", "sft"},
     {"loss_type", NULL, NULL,
@@ -165,13 +167,17 @@ static const struct dt_conf_foreign foreigns[] = {
           "write it into the tokenizer's files, which say what its tokens are"),
     UNUSED_IF("load_in_4bit load_in_8bit double_quantization use_dora", OFF,
               "off here, too"),
-    WRITE("quantization_bit quantization_method double_quantization gptq "
+    UNUSED_IF("bits", "16", "weights are not quantized"),
+    UNUSED("double_quant quant_type", "weights are not quantized"),
+    WRITE("bits quantization_bit quantization_method double_quantization gptq "
           "quant_config",
           "quantized weights are not supported: remove it"),
 
     /* adapters */
     UNUSED_IF("finetuning_type", "full", "without adapter.type all is trained"),
     MEANS("finetuning_type", "lora", "adapter.type", "lora"),
+    MEANS("lora_enable", "true", "adapter.type", "lora"),
+    UNUSED_IF("lora_enable", OFF, "without adapter.type all is trained"),
     WRITE("finetuning_type", "write adapter.type: lora, or remove it"),
     MEANS("lora_target", "all", "adapter.target_modules", "all-linear"),
     MEANS("lora_target_linear", "true", "adapter.target_modules", "all-linear"),
@@ -216,16 +222,70 @@ static const struct dt_conf_foreign foreigns[] = {
     UNUSED("remove_unused_columns",
            "of each line the columns of its format are read"),
     UNUSED("pad_to_sequence_len eval_sample_packing padding_free "
-           "group_by_length",
+           "group_by_length group_by_modality_length",
            "rows are as short as their longest example; see data.packing"),
     UNUSED_IF("average_tokens_across_devices", "true",
               "the loss is always over all tokens of a step"),
     WRITE("average_tokens_across_devices",
           "the loss is always over all tokens of a step: remove it"),
-    UNUSED("image_max_pixels image_min_pixels video_max_pixels "
-           "video_min_pixels video_fps video_maxlen freeze_vision_tower "
-           "freeze_multi_modal_projector freeze_language_model",
-           "models of text are trained"),
+
+    /* images */
+    MEANS("freeze_vision_tower", "true", "model.train_vision", "false"),
+    MEANS("freeze_vision_tower", "false", "model.train_vision", "true"),
+    MEANS("freeze_multi_modal_projector freeze_mm_mlp_adapter", "true",
+          "model.train_projector", "false"),
+    MEANS("freeze_multi_modal_projector", "false", "model.train_projector",
+          "true"),
+    MEANS("freeze_language_model freeze_backbone train_mm_proj_only "
+          "tune_mm_mlp_adapter",
+          "true", "model.train_language", "false"),
+    MEANS("freeze_language_model", "false", "model.train_language", "true"),
+    MEANS("unfreeze_mm_vision_tower", "true", "model.train_vision", "true"),
+    UNUSED_IF("freeze_mm_mlp_adapter freeze_backbone train_mm_proj_only "
+              "tune_mm_mlp_adapter unfreeze_mm_vision_tower",
+              OFF,
+              "model.train_vision, train_projector and train_language say "
+              "it"),
+    WRITE("freeze_vision_tower freeze_multi_modal_projector "
+          "freeze_mm_mlp_adapter freeze_language_model freeze_backbone "
+          "train_mm_proj_only tune_mm_mlp_adapter unfreeze_mm_vision_tower "
+          "mm_tunable_parts unfrozen_parameters",
+          "write model.train_vision, train_projector and train_language: true "
+          "or false"),
+    WRITE("pretrain_mm_mlp_adapter",
+          "write model.path: the run that trained the projector, whose "
+          "checkpoint is a whole model"),
+    MEANS("version", "plain", "data.chat_template", "llava-plain"),
+    MEANS("version", "v1", "data.chat_template", "llava"),
+    WRITE("version", "write data.chat_template: llava, llava-plain, a file, or "
+                     "auto for the template of the model"),
+    MEANS("image_aspect_ratio", "pad", "data.image_pad", "true"),
+    MEANS("image_aspect_ratio", "square", "data.image_pad", "false"),
+    WRITE("image_aspect_ratio",
+          "an image of LLaVA is one picture: write data.image_pad: true or "
+          "false"),
+    UNUSED_IF("mm_projector_type", "mlp2x_gelu", "projectors are such"),
+    WRITE("mm_projector_type", "a projector of LLaVA has two layers and GELU "
+                               "between them: write mlp2x_gelu, or remove it"),
+    UNUSED_IF("mm_use_im_start_end mm_use_im_patch_token crop_to_patches "
+              "image_do_pan_and_scan",
+              OFF, "off here, too"),
+    UNUSED_IF("mm_patch_merge_type", "flat", "images are not cut into parts"),
+    WRITE("mm_patch_merge_type image_grid_pinpoints crop_to_patches",
+          "an image of LLaVA is one picture: remove it"),
+    WRITE("mm_use_im_start_end mm_use_im_patch_token",
+          "tokens around images are those of the model's family: remove it"),
+    WRITE("image_do_pan_and_scan",
+          "images are not cut into parts (pan and scan): remove it"),
+    WRITE("image_size image_resize_algorithm",
+          "write data.image_max_pixels, the most pixels of an image, if the "
+          "model sees images of any size; others have one size"),
+    UNUSED("is_multimodal lazy_preprocess early_mix_text mpt_attn_impl",
+           "the model and its data say it"),
+    UNUSED("video_max_pixels video_min_pixels video_fps video_maxlen "
+           "video_folder frames_upbound use_audio_in_video "
+           "audio_sampling_rate",
+           "lines with videos or sounds are refused"),
 
     /* rewards and sampling */
     WRITE("reward_funcs reward_weights",

@@ -127,6 +127,7 @@ void dt_conf_derive_schedule(struct dt_conf_draft *draft);
 void dt_conf_check_schedule(struct dt_conf_draft *draft);
 void dt_conf_derive_adapter(struct dt_conf_draft *draft);
 void dt_conf_check_adapter(struct dt_conf_draft *draft);
+void dt_conf_check_images(struct dt_conf_draft *draft);
 void dt_conf_derive_pairs(struct dt_conf_draft *draft);
 void dt_conf_check_pairs(struct dt_conf_draft *draft);
 void dt_conf_check_rewards(struct dt_conf_draft *draft);

@@ -270,6 +270,7 @@ void dt_conf_check(struct dt_conf_draft *draft)
     check_required(draft);
     check_model(draft);
     dt_conf_check_adapter(draft);
+    dt_conf_check_images(draft);
     dt_conf_check_data(draft);
     dt_conf_check_pairs(draft);
     dt_conf_check_sampled(draft);

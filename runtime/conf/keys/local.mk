@@ -12,6 +12,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/conf/keys/draft.h \
 	runtime/conf/keys/function.def \
 	runtime/conf/keys/grpo.def \
+	runtime/conf/keys/image_rules.c \
 	runtime/conf/keys/key_rules.c \
 	runtime/conf/keys/keys.h \
 	runtime/conf/keys/launch.def \

@@ -128,6 +128,131 @@ static void what_has_no_key_names_the_line_to_write(void **state)
     CHECK_ALL(cases);
 }
 
+/* Each name of another trainer for a part means what it means there. */
+static void parts_of_other_trainers_are_trained_or_frozen(void **state)
+{
+    static const struct {
+        const char *line;
+        int vision, projector, language;
+    } cases[] = {
+        {"freeze_vision_tower: false\n", 1, 2, 2},
+        {"freeze_vision_tower: true\n", 0, 2, 2},
+        {"freeze_multi_modal_projector: true\n", 0, 0, 2},
+        {"freeze_multi_modal_projector: False\n", 0, 1, 2},
+        {"freeze_language_model: true\n", 0, 2, 0},
+        {"freeze_language_model: false\n", 0, 2, 1},
+        {"train_mm_proj_only: true\n", 0, 2, 0},
+        {"tune_mm_mlp_adapter: True\n", 0, 2, 0},
+        {"freeze_backbone: true\n", 0, 2, 0},
+        {"freeze_mm_mlp_adapter: true\n", 0, 0, 2},
+        {"unfreeze_mm_vision_tower: true\n", 1, 2, 2},
+        {"stage: pretrain\n", 0, 2, 2},
+        {"train: {vision: true, projector: false}\n", 1, 0, 2},
+    };
+    char text[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), LEAST "%s", cases[i].line);
+        struct dt_conf *conf = load_good(text, "");
+        assert_int_equal(conf->model.train_vision, cases[i].vision);
+        assert_int_equal(conf->model.train_projector, cases[i].projector);
+        assert_int_equal(conf->model.train_language, cases[i].language);
+        assert_int_equal(conf->model.stage, strstr(cases[i].line, "pretrain")
+                                                ? DT_CONF_STAGE_PRETRAIN
+                                                : DT_CONF_STAGE_SFT);
+        dt_conf_destroy(conf);
+    }
+}
+
+/* The flags of LLaVA's finetune_lora.sh that say something about images. */
+static void flags_of_llava_are_read(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        "algorithm: sft\ndata_path: train.jsonl\nmodel: .\n"
+        "per_device_train_batch_size: 16\nversion: v1\nimage_folder: .\n"
+        "mm_projector_type: mlp2x_gelu\nmm_use_im_start_end: False\n"
+        "mm_use_im_patch_token: False\nimage_aspect_ratio: pad\n"
+        "group_by_modality_length: True\nlora_enable: True\nlora_r: 128\n"
+        "lora_alpha: 256\nevaluation_strategy: \"no\"\ntf32: True\n"
+        "model_max_length: 2048\nlazy_preprocess: True\nbits: 16\n",
+        "t.yaml:7:1: no effect here: mm_projector_type, mm_use_im_start_end, "
+        "mm_use_im_patch_token, group_by_modality_length, lazy_preprocess, "
+        "bits" WHY);
+    assert_int_equal(conf->data.chat_template, DT_CONF_CHAT_LLAVA);
+    assert_int_equal(conf->data.image_pad, DT_CONF_TRUE);
+    assert_int_equal(conf->data.max_length, 2048);
+    assert_non_null(conf->data.image_root);
+    assert_int_equal(conf->adapter.type, DT_CONF_ADAPTER_LORA);
+    assert_int_equal(conf->adapter.r, 128);
+    dt_conf_destroy(conf);
+}
+
+/* They were taken for keys without effect while only text was trained. */
+static void sizes_of_images_of_llama_factory_are_read(void **state)
+{
+    (void)state;
+    struct dt_conf *conf = load_good(
+        LEAST "image_max_pixels: 262144\nimage_min_pixels: 1024\n"
+              "media_dir: .\nvideo_fps: 2\nimage_do_pan_and_scan: false\n",
+        "t.yaml:8:1: no effect here: video_fps, image_do_pan_and_scan" WHY);
+    assert_int_equal(conf->data.image_max_pixels, 262144);
+    assert_int_equal(conf->data.image_min_pixels, 1024);
+    assert_non_null(conf->data.image_root);
+    dt_conf_destroy(conf);
+}
+
+/* A part is frozen, or has no rate of its own; nothing is trained. */
+static void keys_of_parts_contradict_each_other_aloud(void **state)
+{
+    static const struct broken cases[] = {
+        {LEAST "optimizer: {vision_lr: 2e-6, mm_projector_lr: 1e-5}\n"
+               "train.projector: false\n",
+         "t.yaml:5:24: optimizer.vision_lr: the vision tower is frozen: write "
+         "model.train_vision: true, or remove it\n"
+         "t.yaml:5:47: optimizer.projector_lr: the projector is frozen by "
+         "model.train_projector: remove one of them\n"},
+        {LEAST "freeze_language_model: true\n"
+               "freeze_multi_modal_projector: true\n",
+         "t.yaml:5:24: model.train_language: nothing is trained: "
+         "model.train_vision, train_projector and train_language are all "
+         "false\n"},
+        {LEAST "stage: pretrain\ntrain.projector: false\n",
+         "t.yaml:5:8: model.stage: nothing is trained: model.train_vision, "
+         "train_projector and train_language are all false\n"},
+        {"algorithm: sft\ndata.train: train.txt\nmodel.path: .\n"
+         "training.per_device_batch_size: 2\nlora_enable: true\n"
+         "model.stage: pretrain\nmm_projector_lr: 2e-5\nlora_alpha: 16\n",
+         "t.yaml:6:14: model.stage: an adapter is of the language model: train "
+         "the projector without one\n"
+         "t.yaml:7:18: optimizer.projector_lr: an adapter has one learning "
+         "rate, optimizer.lr: remove it\n"},
+        {LEAST "data: {image_min_pixels: 9, max_pixels: 8}\n"
+               "image_folder: /nowhere\n",
+         "t.yaml:5:26: data.image_min_pixels: 9 is more than "
+         "data.image_max_pixels, 8\n"
+         "t.yaml:6:15: data.image_root: /nowhere: No such file or directory\n"},
+        {LEAST "image_aspect_ratio: anyres\nmm_tunable_parts: mm_mlp_adapter\n"
+               "pretrain_mm_mlp_adapter: x.bin\nversion: v0\nbits: 4\n"
+               "freeze_vision_tower: maybe\nmm_use_im_start_end: true\n",
+         "t.yaml:5:1: image_aspect_ratio: an image of LLaVA is one picture: "
+         "write data.image_pad: true or false\n"
+         "t.yaml:6:1: mm_tunable_parts: write model.train_vision, "
+         "train_projector and train_language: true or false\n"
+         "t.yaml:7:1: pretrain_mm_mlp_adapter: write model.path: the run that "
+         "trained the projector, whose checkpoint is a whole model\n"
+         "t.yaml:8:1: version: write data.chat_template: llava, llava-plain, a "
+         "file, or auto for the template of the model\n"
+         "t.yaml:9:1: bits: quantized weights are not supported: remove it\n"
+         "t.yaml:10:1: freeze_vision_tower: write model.train_vision, "
+         "train_projector and train_language: true or false\n"
+         "t.yaml:11:1: mm_use_im_start_end: tokens around images are those of "
+         "the model's family: remove it\n"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 /* What axolotl's examples list without a value is not given. */
 static void keys_that_are_listed_only_are_not_given(void **state)
 {
@@ -188,6 +313,10 @@ int main(void)
         cmocka_unit_test(a_file_of_accelerate_config_is_read),
         cmocka_unit_test(a_file_of_axolotl_is_read),
         cmocka_unit_test(what_has_no_key_names_the_line_to_write),
+        cmocka_unit_test(parts_of_other_trainers_are_trained_or_frozen),
+        cmocka_unit_test(flags_of_llava_are_read),
+        cmocka_unit_test(sizes_of_images_of_llama_factory_are_read),
+        cmocka_unit_test(keys_of_parts_contradict_each_other_aloud),
         cmocka_unit_test(keys_that_are_listed_only_are_not_given),
         cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
         cmocka_unit_test(foreign_keys_are_explained),
