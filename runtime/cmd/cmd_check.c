@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "run/composed.h"
 #include "run/data.h"
+#include "run/images.h"
 #include "run/spec.h"
 #include "slurm/job.h"
 #include "train/resume/resume.h"
@@ -166,9 +167,8 @@ static int check_model(const char *file, const struct dt_conf *conf,
 {
     struct dt_model_config model = {0};
     struct dt_error err;
-    struct dt_run_images images;
     char text[128];
-    const char *key = model_key(conf), *parts;
+    const char *key = model_key(conf), *other = NULL;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
     int status = EX_OK;
@@ -177,10 +177,10 @@ static int check_model(const char *file, const struct dt_conf *conf,
         return EX_OK;
     if (dt_run_model_config(conf, &model, &err) < 0) {
         status = report_half(conf, file, key, err.text);
-    } else if (dt_parts_check(conf, &model, &parts, &err) < 0) {
-        status = report(conf, file, parts, err.text);
-    } else if (dt_run_images_init(&images, conf, &model, &err) < 0 ||
-               dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
+    } else if (dt_run_images_fit(conf, &model, &other, &err) < 0) {
+        status = other ? report(conf, file, other, err.text)
+                       : report_half(conf, file, key, err.text);
+    } else if (dt_algo_adapt(dt_algo_of(conf), &model, dir, &err) < 0) {
         status = report_half(conf, file, key, err.text);
     } else if ((size_t)conf->data.max_length >
                dt_algo_positions(dt_algo_of(conf), &model)) {

@@ -158,12 +158,9 @@ static int find_model(const struct dt_conf *conf, size_t *vocab_size,
 {
     struct dt_model_config config = {0};
     struct dt_error err;
-    const char *key;
     int rc = dt_run_make_model(conf, &err);
     if (rc == 0)
         rc = dt_run_model_config(conf, &config, &err);
-    if (rc == 0 && dt_parts_check(conf, &config, &key, &err) < 0)
-        rc = dt_error_prefix(&err, "%s: %s", conf->file, key);
     if (rc == 0)
         rc = dt_run_images_init(images, conf, &config, &err);
     if (rc == 0)

@@ -414,7 +414,8 @@ static void agree(const struct keys *keys, const char *key, uint32_t ours,
 {
     if (ours > 0 && wanted > 0 && ours != wanted)
         dt_error_add(keys->problems, EX_DATAERR,
-                     "%s%s: %lu, and %lu by the model's config.json",
+                     "%s%s: %lu, and %lu by the model's config.json: is it the "
+                     "processor of another model?",
                      keys->within, key, (unsigned long)ours,
                      (unsigned long)wanted);
 }
@@ -483,13 +484,17 @@ static void apply_wishes(const struct dt_image_options *options,
         processor->max_pixels = options->max_pixels;
     if (processor->max_pixels > 0 &&
         processor->min_pixels > processor->max_pixels)
-        dt_error_add(problems, EX_DATAERR, "min_pixels: more than max_pixels");
+        dt_error_add(problems, EX_DATAERR,
+                     "min_pixels: %llu, more than max_pixels, %llu: give both "
+                     "(data.image_min_pixels, data.image_max_pixels)",
+                     (unsigned long long)processor->min_pixels,
+                     (unsigned long long)processor->max_pixels);
     if (options->pad >= 0)
         processor->pad = options->pad;
     if (processor->pad && (pixels || processor->kind == DT_IMAGE_TILES))
         dt_error_add(problems, EX_CONFIG,
-                     "padding to a square: images of this model are not "
-                     "padded");
+                     "padding to a square (data.image_pad): images of this "
+                     "model are not padded");
     for (int c = 0; c < 3; c++) {
         const double color = processor->mean[c] * 255;
         if (processor->pad && !(color >= 0 && color < 256))
@@ -595,8 +600,9 @@ int dt_image_processor_load(struct dt_image_processor *processor,
     }
     if (!image) {
         dt_error_set(err, EX_NOINPUT,
-                     "%s: no %s, which says how a model sees images", dir,
-                     older);
+                     "%s: no %s and no %s, which say how a model sees images: "
+                     "copy those of the model into it",
+                     dir, older, newer);
         goto done;
     }
     rc = read_objects(processor, dir, name, image, whole, options, err);

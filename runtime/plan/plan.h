@@ -75,13 +75,6 @@ void dt_models_find(struct dt_conf *conf, bool says);
 int dt_run_model_config(const struct dt_conf *conf,
                         struct dt_model_config *config, struct dt_error *err);
 
-/* Checks which parts a configuration trains of a model of this config. -1:
- * EX_CONFIG, about *key.
- */
-int dt_parts_check(const struct dt_conf *conf,
-                   const struct dt_model_config *config, const char **key,
-                   struct dt_error *err);
-
 /* Resolves the configuration for spec->world ranks: the batch, the model and
  * its layout, and the options of the model before the amount of memory is
  * known. Needs conf, world and the device. -1: EX_CONFIG, or config.json cannot

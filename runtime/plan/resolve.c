@@ -164,59 +164,11 @@ int dt_run_model_config(const struct dt_conf *conf,
     return 0;
 }
 
-/* A key of parts that a model of text does not have; NULL: none is given. */
-static const char *key_of_parts(const struct dt_conf *conf)
-{
-    static const char *const keys[] = {
-        "model.train_vision", "model.train_projector", "optimizer.vision_lr",
-        "optimizer.projector_lr"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-        if (dt_conf_given(conf, keys[i]))
-            return keys[i];
-    return NULL;
-}
-
 static bool trains_language(const struct dt_conf *conf)
 {
     return conf->model.train_language == DT_CONF_AUTO_CHOICE
                ? conf->model.stage != DT_CONF_STAGE_PRETRAIN
                : conf->model.train_language;
-}
-
-int dt_parts_check(const struct dt_conf *conf,
-                   const struct dt_model_config *config, const char **key,
-                   struct dt_error *err)
-{
-    const bool pretrains = conf->model.stage == DT_CONF_STAGE_PRETRAIN;
-    const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
-    const bool language = trains_language(conf);
-    *key = "algorithm";
-    if (config->vision && conf->algorithm != DT_CONF_SFT)
-        return dt_error_set(err, EX_CONFIG,
-                            "a model of images and text (%s) is trained by sft "
-                            "alone so far",
-                            dt_model_type(config));
-    if (!config->vision && (*key = key_of_parts(conf)))
-        return dt_error_set(err, EX_CONFIG,
-                            "a model of text (%s) has no tower and no "
-                            "projector: remove the key",
-                            dt_model_type(config));
-    *key = pretrains ? "model.stage" : "model.train_language";
-    if (!config->vision && (pretrains || !language))
-        return dt_error_set(err, EX_CONFIG,
-                            "the model has no projector and no tower, so "
-                            "nothing would be trained");
-    if (adapts && (pretrains || !language))
-        return dt_error_set(err, EX_CONFIG,
-                            "an adapter is of the language model: train the "
-                            "projector without one");
-    *key = "model.train_projector";
-    if (config->vision && !adapts && !language &&
-        !conf->model.train_projector && !conf->model.train_vision)
-        return dt_error_set(err, EX_CONFIG,
-                            "train_vision and train_language are false, too: "
-                            "nothing is trained");
-    return 0;
 }
 
 /* Which parts of a model with a tower are trained, and at which rates. The
@@ -253,11 +205,8 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
     struct dt_model_config *config = &spec->learner.config;
     const char *dir =
         conf->model.path ? conf->model.path : conf->model.config_path;
-    const char *key;
     if (dt_run_model_config(conf, config, err) < 0)
         return -1;
-    if (dt_parts_check(conf, config, &key, err) < 0)
-        return dt_error_prefix(err, "%s: %s", conf->file, key);
     const size_t most = dt_algo_positions(spec->algo, config);
     if (spec->T > most)
         return dt_error_set(err, EX_CONFIG,

@@ -105,11 +105,100 @@ static int load_processor(struct dt_run_images *images,
     return dt_run_images_check(&images->processor, vision, dir, err);
 }
 
+/* A key that asks for what only a model with a tower does, or NULL. */
+static const char *asks_for_tower(const struct dt_conf *conf)
+{
+    static const char *const images[] = {
+        "data.image_root",       "data.image_errors",  "data.image_min_pixels",
+        "data.image_max_pixels", "data.image_backend", "data.image_pad",
+    };
+    if (conf->model.stage == DT_CONF_STAGE_PRETRAIN)
+        return "model.stage";
+    if (conf->model.train_language == DT_CONF_FALSE)
+        return "model.train_language";
+    if (conf->model.train_vision)
+        return "model.train_vision";
+    if (conf->optimizer.vision_lr > 0)
+        return "optimizer.vision_lr";
+    if (conf->optimizer.projector_lr > 0)
+        return "optimizer.projector_lr";
+    if (conf->data.train_on_image_tokens)
+        return "data.train_on_image_tokens";
+    for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++)
+        if (dt_conf_given(conf, images[i]))
+            return images[i];
+    return NULL;
+}
+
+/* Checks keys against the sizes of images that the tower sees. */
+static int check_sizes(const struct dt_conf *conf,
+                       const struct dt_model_config *config, const char **key,
+                       struct dt_error *err)
+{
+    const struct dt_vision_config *vision = config->vision;
+    const bool pads = conf->data.image_pad == DT_CONF_TRUE;
+    const size_t side = vision->grid * vision->patch;
+    *key = conf->data.image_max_pixels > 0 ? "data.image_max_pixels"
+                                           : "data.image_min_pixels";
+    if (side > 0 && conf->data.image_max_pixels + conf->data.image_min_pixels)
+        return dt_error_set(err, EX_CONFIG,
+                            "pictures of this model (%s) have one size, %zu x "
+                            "%zu pixels: remove it",
+                            dt_model_type(config), side, side);
+    *key = "data.image_pad";
+    return side > 0 || !pads
+               ? 0
+               : dt_error_set(err, EX_CONFIG,
+                              "images of this model (%s) keep their shape, and "
+                              "are not padded: remove it",
+                              dt_model_type(config));
+}
+
+/* Checks the keys of images and parts against the model. -1: *key is the one to
+ * name, NULL if it is that of the model.
+ */
+static int check_keys(const struct dt_conf *conf,
+                      const struct dt_model_config *config, const char **key,
+                      struct dt_error *err)
+{
+    if (!config->vision) {
+        *key = asks_for_tower(conf);
+        return !*key ? 0
+                     : dt_error_set(err, EX_CONFIG,
+                                    "the model (%s) sees only text: remove it, "
+                                    "or train a model with a vision tower",
+                                    dt_model_type(config));
+    }
+    *key = "algorithm";
+    if (conf->algorithm != DT_CONF_SFT)
+        return dt_error_set(err, EX_CONFIG,
+                            "a model of images and text (%s) is trained by sft "
+                            "alone so far",
+                            dt_model_type(config));
+    return check_sizes(conf, config, key, err);
+}
+
+int dt_run_images_fit(const struct dt_conf *conf,
+                      const struct dt_model_config *config, const char **key,
+                      struct dt_error *err)
+{
+    struct dt_run_images images;
+    if (check_keys(conf, config, key, err) < 0)
+        return -1;
+    *key = NULL;
+    return config->vision ? load_processor(&images, conf, config->vision, err)
+                          : 0;
+}
+
 int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
                        const struct dt_model_config *config,
                        struct dt_error *err)
 {
+    struct dt_error own;
+    const char *key;
     *images = (struct dt_run_images){.there = config->vision};
+    if (check_keys(conf, config, &key, &own) < 0)
+        return dt_conf_error_set(conf, key, err, "%s", own.text);
     if (!images->there)
         return 0;
     if (load_processor(images, conf, config->vision, err) < 0 ||

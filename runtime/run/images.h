@@ -40,6 +40,14 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
                        const struct dt_model_config *config,
                        struct dt_error *err);
 
+/* Checks what dt_run_images_init does, for `disttrain check`. -1: *key is the
+ * one that does not fit, or NULL, and the text begins with a file; errors as
+ * there.
+ */
+int dt_run_images_fit(const struct dt_conf *conf,
+                      const struct dt_model_config *config, const char **key,
+                      struct dt_error *err);
+
 /* Makes the directory of the store. -1: EX_CANTCREAT. */
 int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err);

@@ -86,11 +86,14 @@ static void values_that_ask_for_other_pixels_are_refused(void **state)
         {"qwen2_vl", "size", "{\"height\": 90, \"width\": 90}",
          "size.height: such a size is not computed here; size.width: such a "
          "size is not computed here"},
-        {"qwen2_vl", "max_pixels", "3000", "min_pixels: more than max_pixels"},
+        {"qwen2_vl", "max_pixels", "3000",
+         "min_pixels: 3136, more than max_pixels, 3000: give both "
+         "(data.image_min_pixels, data.image_max_pixels)"},
         {"qwen3_vl", "size", "{\"shortest_edge\": 4096}",
          "size: expected shortest_edge and longest_edge"},
         {"qwen2_vl", "patch_size", "16",
-         "patch_size: 16, and 14 by the model's config.json"},
+         "patch_size: 16, and 14 by the model's config.json: is it the "
+         "processor of another model?"},
         {"siglip", "size", "{\"height\": 90, \"width\": 13}",
          "processor_config.json: patch_size: expected no more than the size "
          "of images"},
@@ -202,7 +205,7 @@ static void tokens_of_the_processor_and_of_the_tower_agree(void **state)
     snprintf(wanted, sizeof(wanted),
              "%s/preprocessor_config.json: processor_config.json: "
              "num_additional_image_tokens: 12, and 13 by the model's "
-             "config.json",
+             "config.json: is it the processor of another model?",
              scratch_path("changed"));
     assert_string_equal(err.text, wanted);
     options.tokens = 64;
@@ -239,8 +242,8 @@ static void wishes_of_the_user_are_applied_or_refused(void **state)
     assert_int_equal(processor.background[0], 122);
     assert_int_equal(
         load_with("smolvlm", NULL, NULL, &options, &processor, &err), -1);
-    assert_non_null(strstr(err.text, "padding to a square: images of this "
-                                     "model are not padded"));
+    assert_non_null(strstr(err.text, "padding to a square (data.image_pad): "
+                                     "images of this model are not padded"));
 }
 
 static void a_directory_without_the_files_is_told(void **state)
@@ -257,8 +260,9 @@ static void a_directory_without_the_files_is_told(void **state)
                      -1);
     assert_int_equal(err.status, EX_NOINPUT);
     snprintf(wanted, sizeof(wanted),
-             "%s: no preprocessor_config.json, which says how a model sees "
-             "images",
+             "%s: no preprocessor_config.json and no processor_config.json, "
+             "which say how a model sees images: copy those of the model into "
+             "it",
              dir);
     assert_string_equal(err.text, wanted);
 }
