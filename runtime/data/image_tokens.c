@@ -190,7 +190,8 @@ static int differ(const struct dt_chat_coder *coder, size_t images,
                             placeholder);
     return dt_error_set(err, EX_DATAERR,
                         "its text has not as many %s as the pictures of its "
-                        "%zu image%s: does it spell one, or not name one?",
+                        "%zu image%s: write it once for each image, and "
+                        "nowhere else",
                         placeholder, images, dt_str_plural(images));
 }
 

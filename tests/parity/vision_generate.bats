@@ -127,7 +127,7 @@ END_OF_FILE
     echo '{"prompt":"It is","images":["p0.png"]}' >marks.jsonl
     run -65 answer qwen2_5_vl --image-root qwen2_5_vl --prompts marks.jsonl
     [[ $output == *"marks.jsonl:1: its text has not as many <|image_pad|> as \
-the pictures of its 1 image: does it spell one, or not name one?" ]]
+the pictures of its 1 image: write it once for each image, and nowhere else" ]]
 }
 
 @test "the seed decides what is sampled, and no image is drawn" {

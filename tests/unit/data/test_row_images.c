@@ -648,6 +648,28 @@ static void a_prompt_is_an_example_without_targets(void **state)
     dt_masker_destroy(masker);
 }
 
+/* --- what is not read --- */
+
+static void videos_and_sounds_are_refused(void **state)
+{
+    static const char wanted[] =
+        ": only text and images are trained on: leave it out";
+    static const char *const keys[] = {"videos", "video", "audios", "audio"};
+    const struct dt_example_options seeing = with_images(), reading = usual();
+    char line[256], text[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        snprintf(line, sizeof(line), "{\"%s\": [\"a.mp4\"], %s}", keys[i],
+                 CHAT("\"k\""));
+        snprintf(text, sizeof(text), "%s%s", keys[i], wanted);
+        assert_string_equal(refusal(line, &seeing), text);
+        assert_string_equal(refusal(line, &reading), text);
+    }
+    dt_examples_close(open_good(
+        write_lines("{\"videos\": [], \"audio\": null, " CHAT("\"k\"") "}"),
+        &reading));
+}
+
 /* --- models that see only text --- */
 
 static void images_are_refused_where_only_text_is_seen(void **state)
@@ -719,6 +741,7 @@ int main(void)
         CASE(bytes_of_tables_are_images),
         CASE(bytes_that_are_no_image_are_named),
         CASE(a_prompt_is_an_example_without_targets),
+        CASE(videos_and_sounds_are_refused),
         CASE(images_are_refused_where_only_text_is_seen),
     };
     return cmocka_run_group_tests_name("row images", tests, set_up, tear_down);
