@@ -257,8 +257,6 @@ static const struct dt_conf_foreign foreigns[] = {
           "checkpoint is a whole model"),
     MEANS("version", "plain", "data.chat_template", "llava-plain"),
     MEANS("version", "v1", "data.chat_template", "llava"),
-    WRITE("version", "write data.chat_template: llava, llava-plain, a file, or "
-                     "auto for the template of the model"),
     MEANS("image_aspect_ratio", "pad", "data.image_pad", "true"),
     MEANS("image_aspect_ratio", "square", "data.image_pad", "false"),
     WRITE("image_aspect_ratio",

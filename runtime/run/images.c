@@ -118,6 +118,8 @@ static const char *asks_for_tower(const struct dt_conf *conf)
         return "model.train_language";
     if (conf->model.train_vision)
         return "model.train_vision";
+    if (conf->model.train_projector == DT_CONF_TRUE)
+        return "model.train_projector";
     if (conf->optimizer.vision_lr > 0)
         return "optimizer.vision_lr";
     if (conf->optimizer.projector_lr > 0)

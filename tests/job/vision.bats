@@ -377,15 +377,15 @@ mistake() {
   chat_template: chatml}" "training: {train_batch_size: 1, max_steps: 1}") key
     cp "$DT_SRCDIR"/tests/parity/models/llama/* .
     for key in train_vision train_projector; do
-        mistake "model.$key: a model of text (llama) has no tower and no projector: remove the key" \
+        mistake "model.$key: the model (llama) sees only text: remove it, or train a model with a vision tower" \
             "algorithm: sft" "model: {config_path: ., $key: true}" "${tail[@]}"
     done
-    mistake "optimizer.projector_lr: a model of text (llama) has no tower" \
+    mistake "optimizer.projector_lr: the model (llama) sees only text" \
         "algorithm: sft" "model: {config_path: .}" \
         "optimizer: {projector_lr: 1.0e-3}" "${tail[@]}"
-    mistake "model.stage: the model has no projector and no tower, so nothing would be trained" \
+    mistake "model.stage: the model (llama) sees only text" \
         "algorithm: sft" "model: {config_path: ., stage: pretrain}" "${tail[@]}"
-    mistake "model.train_projector: train_vision and train_language are false, too: nothing is trained" \
+    mistake "model.train_language: nothing is trained: model.train_vision, train_projector and train_language are all false" \
         "algorithm: sft" "model: {path: llava/model, train_projector: false,
   train_language: false}" "${tail[@]}"
     config llava text "model: {n_positions: 128, n_embd: 24, n_layer: 1, n_head: 2}" \

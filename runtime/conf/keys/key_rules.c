@@ -186,6 +186,9 @@ static void check_halves(struct dt_conf_draft *draft)
     static const char *const choices[] = {
         "model.vision_feature_layer", "model.vision_feature_select_strategy"};
     const struct dt_conf *conf = draft->conf;
+    const bool chosen[] = {
+        conf->model.vision_feature_layer != -2,
+        conf->model.vision_feature_select_strategy != DT_CONF_FEATURES_AUTO};
     for (int i = 0; i < 2; i++) {
         const char *half = halves[i], *other = halves[1 - i];
         if (dt_conf_given(conf, half) && !dt_conf_given(conf, other))
@@ -198,8 +201,7 @@ static void check_halves(struct dt_conf_draft *draft)
                         "cannot be used with %s: write the directory of the "
                         "language model as model.language",
                         wholes[k]);
-        if (dt_conf_given(conf, choices[i]) &&
-            !dt_conf_given(conf, "model.vision"))
+        if (chosen[i] && !dt_conf_given(conf, "model.vision"))
             PROBLEM(draft, choices[i],
                     "needs model.vision: the config.json of a whole model "
                     "says this");
