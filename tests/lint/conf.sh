@@ -21,11 +21,33 @@ manual() {
 # One that is good says so in one line, and warns of nothing.
 examples() {
     for file in configs/*.yaml; do
+        set -- # the tower here has no weights
+        [ "$file" != configs/vlm-pretrain.yaml ] ||
+            set -- --set model.init=random
         DATA=$data MODEL=$data CHATS=$data/chats.jsonl \
             PAIRS=$data/pairs.jsonl PROMPTS=$data/prompts.jsonl REWARD=$data \
-            "$disttrain" check --world 8 "$file" 2>&1 |
+            TOWER=$data/tower CAPTIONS=$data/captions.jsonl IMAGES=$data \
+            VLM=$data/vlm/composed \
+            OUTPUT=$data/$(basename "$file" .yaml) \
+            "$disttrain" check --world 8 "$@" "$file" 2>&1 |
             grep -vFx "$file: no mistakes"
     done
+}
+
+# A tower and a model of images and text with random weights, for examples.
+towers() {
+    mkdir "$data/tower"
+    echo '{"model_type": "clip_vision_model", "hidden_size": 4,
+        "intermediate_size": 4, "num_hidden_layers": 2,
+        "num_attention_heads": 1, "image_size": 4, "patch_size": 2}' \
+        >"$data/tower/config.json"
+    echo '{"messages": [{"role": "user", "content": [{"type": "image"}]},
+        {"role": "assistant", "content": "a"}], "image": "a.png"}' |
+        tr -d '\n' >"$data/captions.jsonl"
+    TOWER=$data/tower MODEL=$data CAPTIONS=$data/captions.jsonl IMAGES=$data \
+        OUTPUT=$data/vlm "$disttrain" prepare --set model.init=random \
+        --set data.bad_lines=1 --config configs/vlm-pretrain.yaml \
+        >/dev/null 2>&1
 }
 
 # Writes each block of README.md and docs/ that is marked as yaml to a file
@@ -53,9 +75,11 @@ echo '{"prompt": "a", "answer": "1"}' >"$data/prompts.jsonl"
 cp tests/parity/models/llama/model.safetensors "$data"
 sed 's/"max_position_embeddings": .*/"max_position_embeddings": 2048,/' \
     tests/parity/models/llama/config.json >"$data/config.json"
-echo '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}' \
+echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' \
     >"$data/tokenizer.json"
+echo '{"eos_token": "b"}' >"$data/tokenizer_config.json"
 sed -n '/^{% for message/p' tests/job/sft.bats >"$data/chat_template.jinja"
+towers
 ln -s . "$data/Qwen2.5-0.5B"
 expect_none "every block of yaml in README.md and docs/ is good" \
     "$(documented)"

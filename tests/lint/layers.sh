@@ -60,11 +60,12 @@ layers() {
             layer("console", "base contract live")
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
+            layer("compose", "base ckpt model tokenizer tokenizer/chat weights")
             layer("rollout", "base model tokenizer weights")
             layer("reward", "base conf data model ops rollout tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
-            layer("run", "base batch ckpt comm conf data image launch live " \
+            layer("run", "base batch ckpt comm compose conf data image launch live " \
                 "loss model ops optim parallel report reward rollout tensor " \
                 "tokenizer tokenizer/chat trace weights")
             layer("run/dir", "base run")
