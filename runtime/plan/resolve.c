@@ -141,6 +141,7 @@ int dt_run_model_config(const struct dt_conf *conf,
     }
     *config = (struct dt_model_config){
         .family = dt_model_family_find("gpt2"),
+        .gate = DT_GELU_TANH,
         .vocab_size = (size_t)conf->model.vocab_size,
         .n_positions = (size_t)conf->model.n_positions,
         .n_embd = (size_t)conf->model.n_embd,

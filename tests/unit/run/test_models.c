@@ -126,9 +126,38 @@ static void train_padding_row_is_of_the_policy_and_of_its_critic(void **state)
     dt_file_remove_tree("padded", NULL);
 }
 
+/* A model of keys is the one that its config.json describes. */
+static void a_model_of_keys_is_a_gpt2(void **state)
+{
+    struct dt_model_config model, read;
+    struct dt_error err;
+    (void)state;
+    struct dt_conf *conf =
+        load_good("algorithm: sft\n"
+                  "model: {n_positions: 16, n_embd: 8, n_layer: 1, n_head: 2}\n"
+                  "data: {train: train.jsonl, max_length: 16}\n"
+                  "training.per_device_batch_size: 2\n",
+                  "");
+    assert_int_equal(dt_run_model_config(conf, &model, &err), 0);
+    assert_int_equal(model.gate, DT_GELU_TANH);
+    assert_int_equal(
+        dt_model_config_parse(&read,
+                              "{\"model_type\": \"gpt2\", \"vocab_size\": 257,"
+                              " \"n_positions\": 16, \"n_embd\": 8,"
+                              " \"n_layer\": 1, \"n_head\": 2}",
+                              "config", &err),
+        0);
+    assert_null(dt_model_config_differ(&model, &read));
+    assert_int_equal(model.gate, read.gate);
+    dt_model_config_fini(&read);
+    dt_model_config_fini(&model);
+    dt_conf_destroy(conf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_of_keys_is_a_gpt2),
         cmocka_unit_test(every_model_may_be_the_output_of_a_run),
         cmocka_unit_test(other_directories_stay),
         cmocka_unit_test(train_padding_row_is_of_the_policy_and_of_its_critic),
