@@ -57,6 +57,7 @@ simt_parity = \
 	tests/parity/simt_gradients.sh \
 	tests/parity/simt_offload.sh \
 	tests/parity/simt_vision.sh \
+	tests/parity/simt_vision_decode.sh \
 	# End of simt_parity
 TESTS += $(simt_parity)
 EXTRA_DIST += $(simt_parity)
@@ -118,10 +119,10 @@ EXTRA_DIST += \
 	tests/parity/vision.json \
 	tests/parity/vision_chat.json \
 	tests/parity/vision_formulas.py \
+	tests/parity/vision_generate.bats \
 	tests/parity/vision_models.py \
 	tests/parity/vision_generate.bats \
 	tests/parity/vision_names.json \
-	tests/parity/vision_generate.bats \
 	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \
 	tests/parity/vision_templates \

@@ -327,9 +327,13 @@ static void check_few_blocks(const struct work *want, const struct scene *scene)
     assert_true(again > 0);
 }
 
+/* The CPU's promise: other devices may round rows of a larger step otherwise.
+ */
 static void check_neighbors(const char *name, enum dt_dtype compute)
 {
     const struct dt_model_options like = {.compute = compute};
+    if (!subject_exec()->device->is_host)
+        skip();
     struct scene *scene = malloc(sizeof(*scene));
     struct work *want = malloc(sizeof(*want));
     begin(scene, name, &like);
@@ -506,6 +510,7 @@ int main(void)
     }
     if (count == 0)
         return EXIT_FAILURE;
+    cmocka_set_test_filter(getenv("DT_TEST_ONLY"));
     int rc =
         _cmocka_run_group_tests("vision, decoded", tests, count, NULL, NULL);
     json_decref(file);
