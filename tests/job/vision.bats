@@ -514,3 +514,38 @@ refused() {
         "training.resume: whole.out/checkpoints/latest"
     quietly train 1 next
 }
+
+# unfit MODEL KEY TEXT [LINE]...: check names the key, and training ends, too.
+unfit() {
+    local model=$1 key=$2 text=$3
+    config "$model" unfit "${@:4}"
+    run -78 "$DT_BUILDDIR/disttrain" check unfit.yaml
+    [[ $output == *"unfit.yaml:"*": $key: $text"* ]]
+    run "$DT_BUILDDIR/disttrain" train unfit.yaml
+    ((status != 0)) && [[ $output == *"$text"* ]]
+    [[ ! -e unfit.out/checkpoints ]]
+}
+
+@test "keys that do not fit the model's images are found by check" {
+    local qwen="model: {path: qwen2_5_vl/model}"
+    unfit llava data.image_max_pixels "pictures of this model (llava) have \
+one size, 8 x 8 pixels: remove it" \
+        "data: {train: llava/train.jsonl, max_length: 64,
+  image_max_pixels: 100}"
+    unfit llava data.image_min_pixels "pictures of this model (llava)" \
+        "data: {train: llava/train.jsonl, max_length: 64,
+  image_min_pixels: 100}"
+    unfit qwen2_5_vl data.image_pad "images of this model (qwen2_5_vl) keep \
+their shape, and are not padded: remove it" "$qwen" \
+        "data: {train: qwen2_5_vl/train.jsonl, max_length: 64,
+  image_pad: true}"
+    cp -r llava/model blind
+    rm -f blind/*processor_config.json
+    unfit llava model.path "$PWD/blind: no preprocessor_config.json and no \
+processor_config.json, which say how a model sees images" \
+        "model: {path: blind}"
+    cp qwen2_5_vl/model/*processor_config.json blind
+    unfit llava model.path "$PWD/blind/p" "model: {path: blind}"
+    [[ $output == *"is it the processor of another model?"* ]]
+    rm -r blind
+}

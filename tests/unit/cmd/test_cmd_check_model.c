@@ -219,6 +219,51 @@ static void mistakes_of_the_data_name_its_keys(void **state)
     unlink("t.jsonl");
 }
 
+/* A text model would be trained without images, and say nothing of it. */
+static void keys_of_images_need_a_model_that_sees(void **state)
+{
+    static const struct {
+        const char *line, *key;
+    } cases[] = {
+        {"model.stage: pretrain", "model.stage"},
+        {"model.train_language: false", "model.train_language"},
+        {"model.train_vision: true", "model.train_vision"},
+        {"model.train_vision: true\nvision_learning_rate: 1e-6",
+         "model.train_vision"},
+        {"mm_projector_lr: 2e-5", "optimizer.projector_lr"},
+        {"data.image_root: .", "data.image_root"},
+        {"image_max_pixels: 1000", "data.image_max_pixels"},
+        {"image_min_pixels: 1000", "data.image_min_pixels"},
+        {"data.image_pad: true", "data.image_pad"},
+        {"data.image_errors: drop", "data.image_errors"},
+        {"data.image_backend: pillow", "data.image_backend"},
+        {"data.train_on_image_tokens: true", "data.train_on_image_tokens"},
+    };
+    char text[512], wanted[256];
+    (void)state;
+    write_file("config.json", MODEL_OF("257"));
+    write_file("t.jsonl", "{\"text\": \"a\"}\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), RUN_OF(OF_BYTES, "") "%s\n",
+                 cases[i].line);
+        write_file("t.yaml", text);
+        assert_int_equal(check("t.yaml"), EX_CONFIG);
+        snprintf(wanted, sizeof(wanted),
+                 ": %s: the model (gpt2) sees only text: remove it, or train a "
+                 "model with a vision tower\n",
+                 cases[i].key);
+        assert_memory_equal(errors, "t.yaml:5:", 9);
+        assert_string_equal(strstr(errors, ": "), wanted);
+    }
+    write_file(
+        "t.yaml",
+        RUN_OF(OF_BYTES,
+               "") "freeze_vision_tower: true\nmodel.train_projector: true\n");
+    assert_int_equal(check("t.yaml"), EX_OK);
+    unlink("config.json");
+    unlink("t.jsonl");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +273,7 @@ int main(void)
         cmocka_unit_test(the_critic_of_a_policy_is_checked),
         cmocka_unit_test(conversations_without_a_chat_template_are_refused),
         cmocka_unit_test(mistakes_of_the_data_name_its_keys),
+        cmocka_unit_test(keys_of_images_need_a_model_that_sees),
     };
     return cmocka_run_group_tests_name("cmd check model", tests,
                                        enter_directory, leave_directory);
