@@ -344,7 +344,6 @@ static int resolve_conf(struct dt_spec *spec, struct dt_error *err)
     spec->learner.start = dt_conf_starts_random(conf) ? NULL : conf->model.path;
     if (choose_model(spec, err) < 0)
         return -1;
-    choose_parts(spec);
     spec->learner.config.value_head =
         spec->algo->critic_loss && conf->ppo.critic_shares;
     spec->learner.layout =

@@ -121,7 +121,6 @@ EXTRA_DIST += \
 	tests/parity/vision_formulas.py \
 	tests/parity/vision_generate.bats \
 	tests/parity/vision_models.py \
-	tests/parity/vision_generate.bats \
 	tests/parity/vision_names.json \
 	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \

@@ -230,6 +230,7 @@ static void keys_of_images_need_a_model_that_sees(void **state)
         {"model.train_vision: true", "model.train_vision"},
         {"model.train_vision: true\nvision_learning_rate: 1e-6",
          "model.train_vision"},
+        {"model.train_projector: true", "model.train_projector"},
         {"mm_projector_lr: 2e-5", "optimizer.projector_lr"},
         {"data.image_root: .", "data.image_root"},
         {"image_max_pixels: 1000", "data.image_max_pixels"},
@@ -258,7 +259,7 @@ static void keys_of_images_need_a_model_that_sees(void **state)
     write_file(
         "t.yaml",
         RUN_OF(OF_BYTES,
-               "") "freeze_vision_tower: true\nmodel.train_projector: true\n");
+               "") "freeze_vision_tower: true\nmodel.train_projector: false\n");
     assert_int_equal(check("t.yaml"), EX_OK);
     unlink("config.json");
     unlink("t.jsonl");
