@@ -373,23 +373,24 @@ mistake() {
 }
 
 @test "a model of text refuses parts and images" {
-    local tail=("data: {train: llava/train.jsonl, max_length: 64,
-  chat_template: chatml}" "training: {train_batch_size: 1, max_steps: 1}") key
+    local data="data: {train: llava/train.jsonl, max_length: 64,
+  chat_template: chatml" line
+    local rows="training: {train_batch_size: 1, max_steps: 1}"
+    local text="the model (llama) sees only text: remove it, or train a model with a vision tower"
     cp "$DT_SRCDIR"/tests/parity/models/llama/* .
-    for key in train_vision train_projector; do
-        mistake "model.$key: the model (llama) sees only text: remove it, or train a model with a vision tower" \
-            "algorithm: sft" "model: {config_path: ., $key: true}" "${tail[@]}"
+    for line in "model.stage: pretrain" "model.train_language: false" \
+        "model.train_vision: true" "model.train_projector: true" \
+        "optimizer.projector_lr: 1.0e-3"; do
+        mistake "${line%%:*}: $text" "algorithm: sft" \
+            "model: {config_path: .}" "$data}" "$rows" "$line"
     done
-    mistake "optimizer.projector_lr: the model (llama) sees only text" \
-        "algorithm: sft" "model: {config_path: .}" \
-        "optimizer: {projector_lr: 1.0e-3}" "${tail[@]}"
-    mistake "model.stage: the model (llama) sees only text" \
-        "algorithm: sft" "model: {config_path: ., stage: pretrain}" "${tail[@]}"
+    mistake "data.image_root: $text" "algorithm: sft" \
+        "model: {config_path: .}" "$data, image_root: llava}" "$rows"
     mistake "model.train_language: nothing is trained: model.train_vision, train_projector and train_language are all false" \
         "algorithm: sft" "model: {path: llava/model, train_projector: false,
-  train_language: false}" "${tail[@]}"
+  train_language: false}" "$data}" "$rows"
     config llava text "model: {n_positions: 128, n_embd: 24, n_layer: 1, n_head: 2}" \
-        "${tail[0]}"
+        "$data}"
     run train 1 text
     echo "$output"
     ((status == 65))
@@ -442,6 +443,42 @@ flops() {
     memory=$(sed -n 's/^ddp .* \([0-9.]* [kM]B\) .*<- auto/\1/p' <<<"$output")
     quietly train 1 plan
     grep -E "memory of a rank: .*: $(printf '%.1f' "${memory% *}") MB of " quiet.log
+}
+
+# planned NAME [OPTION]...: the sizes of the strategy of the file, as a run says
+# them: with its weights, gradients, state and all.
+planned() {
+    "$DT_BUILDDIR/disttrain" plan --json "${@:2}" "$1.yaml" | awk '
+        function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        /"taken"/ { taken = /true/ }
+        taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
+            taken && /"(batches|total)":/ {
+            gsub(/[",:]/, "")
+            bytes[$1] = $2
+        }
+        END {
+            print "weights " mb(bytes["weights"] + bytes["master"]) \
+                ", gradients " mb(bytes["gradients"]) ", optimizer " \
+                mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \
+                mb(bytes["activations"]) ", batches " \
+                mb(bytes["batches"]) ": " mb(bytes["total"])
+        }'
+}
+
+as_planned() {
+    local strategy line
+    for strategy in ddp zero1 zero2 zero3; do
+        run_of 2 shared "$keys" "distributed.strategy: $strategy"
+        line=$(planned shared --ntasks-per-node 2)
+        echo "$strategy: $line"
+        grep "memory of a rank: $line of " quiet.log
+        rm -r shared.out
+    done
+}
+
+@test "bytes are those of a plan, whatever is frozen" {
+    need_mpirun
+    some as_planned
 }
 
 @test "a frozen tower costs a third, by the patches of the data" {
