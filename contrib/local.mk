@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	contrib/quickstart \
 	contrib/rlhf \
 	contrib/unicode-tables \
+	contrib/vlm \
 	# End of EXTRA_DIST
 
 # configure determines the directory (bashcompletiondir).
