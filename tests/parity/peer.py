@@ -12,14 +12,21 @@
 #                                  tokens IDS, N of them at most, is in DIR.ids
 #     peer.py score LINES DIR...   fails unless the scores of each DIR for the
 #                                  ids of LINES are those in DIR.scores
+#     peer.py towers TO            makes random models of CLIP and SigLIP, whole
+#                                  ones and their towers: TO/clip, TO/clip_tower
+#     peer.py halves [DIR VISION LANGUAGE]...  fails unless each LLaVA model has
+#                                  the weights of both, and a processor that
+#                                  makes what it reads
 import json
 import pathlib
 import re
 import sys
 
 import torch
-from transformers import (AutoConfig, AutoModelForCausalLM,
-                          AutoModelForSequenceClassification, logging)
+from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM,
+                          AutoModelForImageTextToText,
+                          AutoModelForSequenceClassification, AutoProcessor,
+                          logging)
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -107,7 +114,49 @@ def score(lines, *paths):
             sys.exit(1)
 
 
+def towers(target):
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "image_size": 8,
+             "num_hidden_layers": 3, "num_attention_heads": 2, "patch_size": 2}
+    torch.manual_seed(0)
+    for name in ("clip", "siglip"):
+        config = AutoConfig.for_model(
+            name, text_config={**sizes, "vocab_size": 64}, vision_config=sizes)
+        model = AutoModel.from_config(config)
+        model.save_pretrained(f"{target}/{name}")
+        AutoModel.from_config(config.vision_config).save_pretrained(
+            f"{target}/{name}_tower")
+
+
+def halves(*paths):
+    for three in zip(paths[0::3], paths[1::3], paths[2::3]):
+        check_halves(*three)
+
+
+def check_halves(path, vision, language):
+    model = load(path, torch.float32, AutoModelForImageTextToText)
+    processor = AutoProcessor.from_pretrained(path)
+    ours = model.state_dict()
+    tower = load(vision, torch.float32, AutoModel)
+    tower = getattr(tower, "vision_model", tower).state_dict()
+    text = load(language, torch.float32).state_dict()
+    for name, theirs in [*tower.items(), *text.items()]:
+        found = [x for x in ours if x.endswith("." + name.removeprefix("model."))
+                 or x == name]
+        assert any(torch.equal(ours[x][:len(theirs)], theirs)
+                   for x in found if ours[x].shape[1:] == theirs.shape[1:]), name
+    text = processor.apply_chat_template(
+        [{"role": "user", "content": [{"type": "image"},
+                                      {"type": "text", "text": "Hi?"}]}])
+    inputs = processor(
+        text=text, images=torch.zeros(3, 20, 30, dtype=torch.uint8),
+        return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**inputs).logits
+    assert logits.isfinite().all()
+    print(f"{path}: {len(tower)} tensors of a tower, {tuple(logits.shape)}")
+
+
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 {"compare": compare, "continue": follow, "make": make, "save": save,
- "score": score}[sys.argv[1]](*sys.argv[2:])
+ "score": score, "towers": towers, "halves": halves}[sys.argv[1]](*sys.argv[2:])

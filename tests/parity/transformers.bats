@@ -175,3 +175,33 @@ END
     grep -q '"sliding_window": 1,' window/config.json
     same window
 }
+
+@test "transformers loads models that were made of a tower and a language model" {
+    local tower family made=()
+    peer towers towers
+    tokenizer
+    for family in llama qwen2; do
+        cp -r "$(model "$family")" "$family"
+        cp tokenizer.json "$family"
+        echo '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "t2"}' \
+            >"$family/tokenizer_config.json"
+    done
+    cat >made.yaml <<'END'
+algorithm: sft
+run: {name: made}
+model: {vision: towers/clip, language: llama}
+data: {train: data.jsonl, max_length: 64}
+training.train_batch_size: 1
+END
+    printf '{"messages": [{"role": "user", "content": "t7"}, %s]}\n' \
+        '{"role": "assistant", "content": "t8"}' >data.jsonl
+    for tower in clip clip_tower siglip siglip_tower; do
+        family=llama
+        [[ $tower != *_tower ]] || family=qwen2
+        "$DT_BUILDDIR/disttrain" prepare --config made.yaml \
+            --set "run.output_dir=$tower" --set "model.vision=towers/$tower" \
+            --set "model.language=$family"
+        made+=("$tower/composed" "towers/$tower" "$family")
+    done
+    peer halves "${made[@]}"
+}
