@@ -28,6 +28,7 @@ EXTRA_DIST += \
 	tests/bench/disttrain_dpo.py \
 	tests/bench/disttrain_lora.py \
 	tests/bench/disttrain_step.py \
+	tests/bench/disttrain_vlm.py \
 	tests/bench/dpo.sh \
 	tests/bench/families.sh \
 	tests/bench/gpt2_ddp.sh \
@@ -67,6 +68,8 @@ EXTRA_DIST += \
 	tests/bench/torch_step.py \
 	tests/bench/trl_dpo.py \
 	tests/bench/trl_lora.py \
+	tests/bench/trl_vlm.py \
+	tests/bench/vlm.sh \
 	# End of EXTRA_DIST
 
 if HAVE_GLOO

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""disttrain_vlm.py - steps on text and images, timed.
+
+Prints the same line of JSON as trl_vlm.py, which has made the model and the
+rows.
+"""
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+
+ROWS = 2  # a step
+CONFIG = """\
+algorithm: sft
+run: {{output_dir: "{dir}/out", seed: 1}}
+model: {{path: "{work}/model", train_vision: {tower}, disable_dropout: true}}
+precision: {{compute: {precision}}}
+data: {{train: "{work}/rows.jsonl", image_root: "{work}", shuffle: false,
+       max_length: {max_length}, packing: none, train_on_image_tokens: true,
+       cache_dir: "{dir}/cache"}}
+training: {{per_device_batch_size: {rows}, max_steps: {total},
+           gradient_checkpointing: {recompute}}}
+optimizer: {{lr: 1.0e-4, weight_decay: 0.0}}
+scheduler: {{name: constant}}
+checkpoint: {{strategy: "no", only_model: true}}
+logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
+"""
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--disttrain", default="disttrain", help="the program")
+    p.add_argument("--work", required=True, help="directory of the files")
+    p.add_argument("--parts", default="all", help="all or frozen")
+    p.add_argument("--edge", type=int, default=512, help="of a photograph")
+    p.add_argument("--precision", default="fp32")
+    p.add_argument("--recompute", action="store_true")
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--warmup", type=int, default=2)
+    return p.parse_args()
+
+
+def word(truth):
+    return "true" if truth else "false"
+
+
+def train(args, work):
+    """Trains; returns what was printed, and the lines of the metrics."""
+    with open(f"{args.work}/length", encoding="utf-8") as f:
+        length = int(f.read())
+    values = {**vars(args), "dir": work, "max_length": length, "rows": ROWS,
+              "total": args.warmup + args.steps,
+              "recompute": word(args.recompute),
+              "tower": word(args.parts == "all")}
+    with open(f"{work}/config.yaml", "w", encoding="utf-8") as f:
+        f.write(CONFIG.format(**values))
+    run = subprocess.run([args.disttrain, "train", f"{work}/config.yaml"],
+                         stdout=subprocess.PIPE, text=True, check=False)
+    sys.stderr.write(run.stdout)
+    if run.returncode != 0:
+        sys.exit(f"disttrain_vlm.py: exit status {run.returncode}")
+    with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
+        return run.stdout, [json.loads(line) for line in f]
+
+
+def main():
+    args = parse()
+    with tempfile.TemporaryDirectory() as work:
+        output, lines = train(args, work)
+    first, lines = lines[0], lines[args.warmup:]
+    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
+    recompute = ", gradient checkpointing" if args.recompute else ""
+    print(json.dumps({
+        "name": f"disttrain{recompute}", "tokens": first["tokens"] + ROWS,
+        "batch": ROWS, "seconds": [x["step_s"] for x in lines],
+        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "loss": first["loss"]}))
+
+
+if __name__ == "__main__":
+    main()
