@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/secret.h"
+#include "base/str.h"
 #include "conf/keys/draft.h"
 
 static const void *field_of(const void *values, size_t offset)
@@ -255,6 +256,16 @@ char *dt_conf_text_of(const void *values, const struct dt_conf_key *key)
     return NULL;
 }
 
+/* Whether a key is of models that a run makes of two directories, or of others.
+ */
+static bool is_of_other_model(const struct dt_conf *conf,
+                              const struct dt_conf_key *key)
+{
+    return dt_conf_composes(conf)
+               ? !strcmp(key->path, "model.path")
+               : dt_str_after(key->path, "model.vision_feature_") != NULL;
+}
+
 /* Whether the dump shows a key. Training keys are left out of a file that does
  * not train: with them, reading the dump back would train. So are those that
  * only another algorithm looks at, and the directory of a model that the run
@@ -267,7 +278,7 @@ bool dt_conf_has_value(const struct dt_conf *conf, size_t row)
            (conf->trains || !dt_conf_key_trains(key)) &&
            (conf->place[row].line > 0 || dt_conf_is_used(conf, key)) &&
            !(key->shape && (conf->model.path || conf->model.config_path)) &&
-           !(dt_conf_composes(conf) && !strcmp(key->path, "model.path")) &&
+           !is_of_other_model(conf, key) &&
            (conf->place[row].line != 0 || key->fallback);
 }
 
