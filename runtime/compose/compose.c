@@ -16,12 +16,6 @@ static const char record_name[] = "composition.json";
 
 enum { COPY_MAX_BYTES = 64 << 20 }; /* of a file that is copied */
 
-bool dt_compose_has_weights(const char *dir)
-{
-    return dt_weights_has_file(dir, "model.safetensors") ||
-           dt_weights_has_file(dir, "model.safetensors.index.json");
-}
-
 /* --- the record --- */
 
 static const char *const rows_names[] = {

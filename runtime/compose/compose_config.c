@@ -11,8 +11,15 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "compose/compose_impl.h"
+#include "weights/weights.h"
 
 enum { ROWS_OF = 64 }; /* the vocabulary is a multiple of it */
+
+bool dt_compose_has_weights(const char *dir)
+{
+    return dt_weights_has_file(dir, "model.safetensors") ||
+           dt_weights_has_file(dir, "model.safetensors.index.json");
+}
 
 json_t *dt_compose_json(const char *dir, const char *name, struct dt_error *err)
 {
