@@ -34,16 +34,6 @@ static void derive_dir(struct dt_conf_draft *draft, const char *path,
     dt_conf_is_left(draft->conf, path);
 }
 
-bool dt_conf_composes(const struct dt_conf *conf)
-{
-    return conf->model.vision && conf->model.language;
-}
-
-bool dt_conf_starts_random(const struct dt_conf *conf)
-{
-    return conf->model.random_init && !dt_conf_composes(conf);
-}
-
 static void derive_paths(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;

@@ -371,10 +371,16 @@ bool dt_conf_is_later(const char *text);
 /* Whether the model is made of model.vision and model.language. model.path is
  * then the directory where it will be.
  */
-bool dt_conf_composes(const struct dt_conf *conf);
+static inline bool dt_conf_composes(const struct dt_conf *conf)
+{
+    return conf->model.vision && conf->model.language;
+}
 
 /* Whether a run begins with random weights: none are read from model.path. */
-bool dt_conf_starts_random(const struct dt_conf *conf);
+static inline bool dt_conf_starts_random(const struct dt_conf *conf)
+{
+    return conf->model.random_init && !dt_conf_composes(conf);
+}
 
 /* The place of the key in the file, or 1:1 if the file does not give it. */
 struct dt_conf_place dt_conf_place_of(const struct dt_conf *conf,
