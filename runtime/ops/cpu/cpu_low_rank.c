@@ -100,6 +100,8 @@ static void reduce_strip(const struct reduction *p, float *sum, size_t k,
 {
     float wide[ROWS * STRIP];
 
+    if (p->N == 0)
+        memset(sum, 0, depth * STRIP * sizeof(*sum));
     for (size_t n = 0; n < p->N; n += ROWS) {
         const size_t rows = min_size(ROWS, p->N - n);
         const size_t at = n * p->width + p->first + j;
