@@ -182,10 +182,12 @@ static void choose_parts(struct dt_spec *spec)
     struct dt_learner_spec *learner = &spec->learner;
     const bool adapts = conf->adapter.type != DT_CONF_ADAPTER_NONE;
     const bool language = trains_language(conf);
+    if (!learner->config.vision)
+        return;
     conf->model.train_language = language;
     if (conf->model.train_projector == DT_CONF_AUTO_CHOICE)
         conf->model.train_projector = !adapts;
-    if (!learner->config.vision || adapts)
+    if (adapts)
         return;
     learner->freezes[DT_PART_LANGUAGE] = !language;
     learner->freezes[DT_PART_PROJECTOR] = !conf->model.train_projector;

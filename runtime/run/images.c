@@ -105,30 +105,33 @@ static int load_processor(struct dt_run_images *images,
     return dt_run_images_check(&images->processor, vision, dir, err);
 }
 
-/* A key that asks for what only a model with a tower does, or NULL. */
+/* A key that asks for what only a model with a tower does, or NULL. A file may
+ * give defaults: those that a run has resolved do.
+ */
 static const char *asks_for_tower(const struct dt_conf *conf)
 {
-    static const char *const images[] = {
-        "data.image_root",       "data.image_errors",  "data.image_min_pixels",
-        "data.image_max_pixels", "data.image_backend", "data.image_pad",
+    const struct {
+        const char *key;
+        bool asks;
+    } keys[] = {
+        {"model.stage", conf->model.stage == DT_CONF_STAGE_PRETRAIN},
+        {"model.train_language", conf->model.train_language == DT_CONF_FALSE},
+        {"model.train_vision", conf->model.train_vision},
+        {"model.train_projector", conf->model.train_projector == DT_CONF_TRUE},
+        {"optimizer.vision_lr", conf->optimizer.vision_lr > 0},
+        {"optimizer.projector_lr", conf->optimizer.projector_lr > 0},
+        {"data.train_on_image_tokens", conf->data.train_on_image_tokens},
+        {"data.image_root", conf->data.image_root},
+        {"data.image_errors", conf->data.image_errors != DT_CONF_IMAGE_FAIL},
+        {"data.image_min_pixels", conf->data.image_min_pixels > 0},
+        {"data.image_max_pixels", conf->data.image_max_pixels > 0},
+        {"data.image_backend",
+         conf->data.image_backend != DT_CONF_IMAGE_TORCHVISION},
+        {"data.image_pad", conf->data.image_pad != DT_CONF_AUTO_CHOICE},
     };
-    if (conf->model.stage == DT_CONF_STAGE_PRETRAIN)
-        return "model.stage";
-    if (conf->model.train_language == DT_CONF_FALSE)
-        return "model.train_language";
-    if (conf->model.train_vision)
-        return "model.train_vision";
-    if (conf->model.train_projector == DT_CONF_TRUE)
-        return "model.train_projector";
-    if (conf->optimizer.vision_lr > 0)
-        return "optimizer.vision_lr";
-    if (conf->optimizer.projector_lr > 0)
-        return "optimizer.projector_lr";
-    if (conf->data.train_on_image_tokens)
-        return "data.train_on_image_tokens";
-    for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++)
-        if (dt_conf_given(conf, images[i]))
-            return images[i];
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (keys[i].asks)
+            return keys[i].key;
     return NULL;
 }
 
