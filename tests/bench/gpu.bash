@@ -11,11 +11,11 @@ predictions() {
 gpt2;^linear forward 768 to 2304;2.2
 gpt2;^linear . residual 768 to 768;0.96
 gpt2;^linear . residual 3072 to 768;2.9
-gpt2;^linear . gelu forward;3.5
+gpt2;^linear . activation forward;3.5
 gpt2;^linear backward 768 to 2304;4.8
 gpt2;^linear backward 768 to 768;1.75
 gpt2;^linear backward 768 to 3072;6.3
-gpt2;^linear . gelu backward;6.45
+gpt2;^linear . activation backward;6.45
 gpt2;^attention forward;2.1
 gpt2;^attention backward;7.1
 gpt2;^norm forward;0.66
