@@ -217,7 +217,7 @@ struct dt_sizes {
 };
 
 /* The unit before u whose weights the backward pass needs next; DT_NO_UNIT:
- * there is none down to `lowest`.
+ * there is none down to `lowest`, or u is none itself.
  */
 size_t dt_layout_before(const struct dt_layout *layout, size_t u,
                         size_t lowest);

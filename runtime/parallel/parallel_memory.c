@@ -148,7 +148,7 @@ void dt_slots_fini(struct dt_slots *slots)
 
 size_t dt_layout_before(const struct dt_layout *layout, size_t u, size_t lowest)
 {
-    while (u-- > lowest)
+    while (u != DT_NO_UNIT && u-- > lowest)
         if (layout->units[u].count > 0 &&
             layout->units[u].kind != DT_UNIT_EMBEDDING)
             return u;
