@@ -95,6 +95,12 @@ def columns(args):
         f"{x:.1f}" for x in s.get("first_s", []))
 
 
+def quartiles(seconds):
+    """All three are the same of a single step, of which Python has none."""
+    return statistics.quantiles(seconds, n=4) if len(seconds) > 1 else \
+        seconds * 3
+
+
 def main():
     args = parse()
     samples = read(args.file)
@@ -108,7 +114,7 @@ def main():
                 "tokens/s", "ratio", *(x[0] for x in more)]
     print(f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}")
     for (name, batch), s in samples.items():
-        low, mid, high = statistics.quantiles(s["seconds"], n=4)
+        low, mid, high = quartiles(s["seconds"])
         ratio = ours[1]["rate"] / s["rate"] if ours else 0
         row = [f"{name}, {batch} rows" if args.config else name, s["runs"],
                len(s["seconds"]), f"{mid:.3f}", f"{low:.3f} - {high:.3f}",
