@@ -31,6 +31,7 @@ check_PROGRAMS += \
 # What tests share.
 check_LIBRARIES += tests/parity/libparity.a
 tests_parity_libparity_a_SOURCES = \
+	tests/parity/claims.h \
 	tests/parity/completions.c \
 	tests/parity/completions.h \
 	tests/parity/learner.c \

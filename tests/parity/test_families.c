@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -16,6 +15,7 @@
 
 #include "optim/optim.h"
 #include "rollout/rollout.h"
+#include "tests/parity/claims.h"
 #include "tests/parity/logits.h"
 #include "tests/parity/stored.h"
 #include "tests/parity/subject.h"
@@ -326,42 +326,19 @@ static void greedy_tokens_are_those_of_the_reference(void **state)
 
 /* --- all of them --- */
 
-#define CLAIM(test) #test, test
-
-static const struct {
-    const char *name;
-    void (*run)(void **state);
-} claims[] = {
-    {CLAIM(logits_are_those_of_the_reference)},
-    {CLAIM(gradients_are_those_of_the_reference)},
-    {CLAIM(recomputed_or_saved_activations_have_the_same_bits)},
-    {CLAIM(losses_are_those_of_the_reference)},
-    {CLAIM(greedy_tokens_are_those_of_the_reference)},
+static const struct claim claims[] = {
+    CLAIM(logits_are_those_of_the_reference),
+    CLAIM(gradients_are_those_of_the_reference),
+    CLAIM(recomputed_or_saved_activations_have_the_same_bits),
+    CLAIM(losses_are_those_of_the_reference),
+    CLAIM(greedy_tokens_are_those_of_the_reference),
 };
-
-enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), MOST_TESTS = 256 };
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_TESTS];
-    static char names[MOST_TESTS][128];
-    const char *name;
-    size_t count = 0;
-    json_t *stored;
     file = stored_load("families.json");
-    json_object_foreach(json_object_get(file, "variants"), name, stored)
-    {
-        for (size_t i = 0; i < CLAIMS; i++, count++) {
-            snprintf(names[count], sizeof(names[count]), "%s: %s",
-                     claims[i].name, name);
-            tests[count] = (struct CMUnitTest){.name = names[count],
-                                               .test_func = claims[i].run,
-                                               .initial_state = (void *)name};
-        }
-    }
-    if (count == 0)
-        return EXIT_FAILURE;
-    int rc = _cmocka_run_group_tests("families", tests, count, NULL, NULL);
+    const int rc = claims_run("families", json_object_get(file, "variants"),
+                              claims, sizeof(claims) / sizeof(claims[0]));
     json_decref(file);
     return rc;
 }

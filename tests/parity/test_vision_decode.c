@@ -20,6 +20,7 @@
 #include "model/decode.h"
 #include "model/model_impl.h"
 #include "rollout/rollout.h"
+#include "tests/parity/claims.h"
 #include "tests/parity/picture_variant.h"
 #include "tests/parity/stored.h"
 #include "tests/parity/variant.h"
@@ -472,47 +473,23 @@ static void text_alone_needs_no_memory_of_pictures(void **state)
 
 /* --- all of them --- */
 
-#define CLAIM(test) #test, test
-
-static const struct {
-    const char *name;
-    void (*run)(void **state);
-} claims[] = {
-    {CLAIM(greedy_tokens_are_those_of_the_reference)},
-    {CLAIM(shifts_are_those_of_the_reference)},
-    {CLAIM(decoding_is_the_forward_of_training)},
-    {CLAIM(neighbors_order_and_slots_change_nothing)},
-    {CLAIM(nor_in_bf16)},
-    {CLAIM(placeholders_are_not_drawn)},
-    {CLAIM(prompts_beyond_the_options_are_refused)},
-    {CLAIM(text_alone_needs_no_memory_of_pictures)},
+static const struct claim claims[] = {
+    CLAIM(greedy_tokens_are_those_of_the_reference),
+    CLAIM(shifts_are_those_of_the_reference),
+    CLAIM(decoding_is_the_forward_of_training),
+    CLAIM(neighbors_order_and_slots_change_nothing),
+    CLAIM(nor_in_bf16),
+    CLAIM(placeholders_are_not_drawn),
+    CLAIM(prompts_beyond_the_options_are_refused),
+    CLAIM(text_alone_needs_no_memory_of_pictures),
 };
-
-enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), MOST_TESTS = 128 };
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_TESTS];
-    static char names[MOST_TESTS][128];
-    const char *name;
-    size_t count = 0;
-    json_t *stored;
     file = stored_load("vision.json");
-    json_object_foreach(json_object_get(file, "variants"), name, stored)
-    {
-        for (size_t i = 0; i < CLAIMS; i++, count++) {
-            snprintf(names[count], sizeof(names[count]), "%s: %s",
-                     claims[i].name, name);
-            tests[count] = (struct CMUnitTest){.name = names[count],
-                                               .test_func = claims[i].run,
-                                               .initial_state = (void *)name};
-        }
-    }
-    if (count == 0)
-        return EXIT_FAILURE;
-    cmocka_set_test_filter(getenv("DT_TEST_ONLY"));
-    int rc =
-        _cmocka_run_group_tests("vision, decoded", tests, count, NULL, NULL);
+    const int rc =
+        claims_run("vision, decoded", json_object_get(file, "variants"), claims,
+                   sizeof(claims) / sizeof(claims[0]));
     json_decref(file);
     return rc;
 }
