@@ -8,11 +8,9 @@ both read.
 import argparse
 import json
 import random
-import re
-import subprocess
-import sys
 import tempfile
 
+from disttrain_run import peak_mb, train
 from disttrain_step import GPT2
 
 PAIRS = 4  # a step
@@ -64,24 +62,12 @@ def make(args):
             f.write("\n")
 
 
-def train(args, work):
-    """Trains; returns what was printed, and the lines of the metrics."""
+def model(work):
+    """Writes what names its shape, and its tokenizer."""
     with open(f"{work}/config.json", "w", encoding="utf-8") as f:
         json.dump({**GPT2, "eos_token_id": 50256}, f)
     with open(f"{work}/tokenizer.json", "w", encoding="utf-8") as f:
         json.dump(TOKENIZER, f)
-    mode = "live" if args.reference == "-live" else "precompute"
-    values = {**vars(args), "dir": work, "pairs": PAIRS, "reference": mode,
-              "total": args.warmup + args.steps}
-    with open(f"{work}/config.yaml", "w", encoding="utf-8") as f:
-        f.write(CONFIG.format(**values))
-    run = subprocess.run([args.disttrain, "train", f"{work}/config.yaml"],
-                         stdout=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(run.stdout)
-    if run.returncode != 0:
-        sys.exit(f"disttrain_dpo.py: exit status {run.returncode}")
-    with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
-        return run.stdout, [json.loads(line) for line in f]
 
 
 def main():
@@ -89,15 +75,16 @@ def main():
     if args.make:
         make(args)
         return
+    mode = "live" if args.reference == "-live" else "precompute"
     with tempfile.TemporaryDirectory() as work:
-        output, lines = train(args, work)
+        model(work)
+        output, lines = train(args, work, CONFIG, pairs=PAIRS, reference=mode)
     tokens = PAIRS * 2 * args.tokens
     lines = lines[args.warmup:]
-    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
     print(json.dumps({
         "name": f"disttrain{args.reference}", "tokens": tokens, "batch": PAIRS,
         "seconds": [round(tokens / x["tokens_per_s"], 6) for x in lines],
-        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "peak_mb": peak_mb(output),
         "loss": lines[-1]["loss"]}))
 
 

@@ -7,10 +7,9 @@ rows.
 """
 import argparse
 import json
-import re
-import subprocess
-import sys
 import tempfile
+
+from disttrain_run import peak_mb, train
 
 ROWS = 4  # a step
 CONFIG = """\
@@ -41,32 +40,16 @@ def parse():
     return p.parse_args()
 
 
-def train(args, work):
-    """Trains; returns what was printed, and the lines of the metrics."""
-    values = {**vars(args), "dir": work, "rows": ROWS,
-              "total": args.warmup + args.steps}
-    with open(f"{work}/config.yaml", "w", encoding="utf-8") as f:
-        f.write(CONFIG.format(**values))
-    run = subprocess.run([args.disttrain, "train", f"{work}/config.yaml"],
-                         stdout=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(run.stdout)
-    if run.returncode != 0:
-        sys.exit(f"disttrain_lora.py: exit status {run.returncode}")
-    with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
-        return run.stdout, [json.loads(line) for line in f]
-
-
 def main():
     args = parse()
     with tempfile.TemporaryDirectory() as work:
-        output, lines = train(args, work)
+        output, lines = train(args, work, CONFIG, rows=ROWS)
     tokens = ROWS * args.tokens
     first, lines = lines[0], lines[args.warmup:]
-    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
     print(json.dumps({
         "name": "disttrain", "tokens": tokens, "batch": ROWS,
         "seconds": [round(tokens / x["tokens_per_s"], 6) for x in lines],
-        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "peak_mb": peak_mb(output),
         "loss": first["loss"]}))
 
 

@@ -8,11 +8,12 @@ of srun on as many nodes, and prints the same line of JSON as torch_step.py.
 """
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
 import time
+
+from disttrain_run import peak_mb
 
 CONFIG = """\
 algorithm: sft
@@ -141,7 +142,6 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         output, first, card, lines = train(args, work)
     tokens = args.batch * args.accumulate * args.tokens * args.ranks
-    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
     lines = lines[args.warmup:]
     result = {
         "name": "disttrain" + (
@@ -150,7 +150,7 @@ def main():
         "batch": args.batch,
         "first_s": first,
         "seconds": [round(tokens / x["tokens_per_s"], 6) for x in lines],
-        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "peak_mb": peak_mb(output),
         "loss": lines[-1]["loss"],
     }
     if card is not None:

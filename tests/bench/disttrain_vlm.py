@@ -7,10 +7,9 @@ rows.
 """
 import argparse
 import json
-import re
-import subprocess
-import sys
 import tempfile
+
+from disttrain_run import peak_mb, train
 
 ROWS = 2  # a step
 CONFIG = """\
@@ -47,36 +46,20 @@ def word(truth):
     return "true" if truth else "false"
 
 
-def train(args, work):
-    """Trains; returns what was printed, and the lines of the metrics."""
-    with open(f"{args.work}/length", encoding="utf-8") as f:
-        length = int(f.read())
-    values = {**vars(args), "dir": work, "max_length": length, "rows": ROWS,
-              "total": args.warmup + args.steps,
-              "recompute": word(args.recompute),
-              "tower": word(args.parts == "all")}
-    with open(f"{work}/config.yaml", "w", encoding="utf-8") as f:
-        f.write(CONFIG.format(**values))
-    run = subprocess.run([args.disttrain, "train", f"{work}/config.yaml"],
-                         stdout=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(run.stdout)
-    if run.returncode != 0:
-        sys.exit(f"disttrain_vlm.py: exit status {run.returncode}")
-    with open(f"{work}/metrics.jsonl", encoding="utf-8") as f:
-        return run.stdout, [json.loads(line) for line in f]
-
-
 def main():
     args = parse()
+    with open(f"{args.work}/length", encoding="utf-8") as f:
+        length = int(f.read())
     with tempfile.TemporaryDirectory() as work:
-        output, lines = train(args, work)
+        output, lines = train(args, work, CONFIG, max_length=length, rows=ROWS,
+                              recompute=word(args.recompute),
+                              tower=word(args.parts == "all"))
     first, lines = lines[0], lines[args.warmup:]
-    peak = re.search(r"peak memory of rank 0 ([0-9.]+) ([GM])iB", output)
     recompute = ", gradient checkpointing" if args.recompute else ""
     print(json.dumps({
         "name": f"disttrain{recompute}", "tokens": first["tokens"] + ROWS,
         "batch": ROWS, "seconds": [x["step_s"] for x in lines],
-        "peak_mb": round(float(peak[1]) * (1024 if peak[2] == "G" else 1)),
+        "peak_mb": peak_mb(output),
         "loss": first["loss"]}))
 
 

@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	tests/bench/decode_peer.py \
 	tests/bench/disttrain_dpo.py \
 	tests/bench/disttrain_lora.py \
+	tests/bench/disttrain_run.py \
 	tests/bench/disttrain_step.py \
 	tests/bench/disttrain_vlm.py \
 	tests/bench/dpo.sh \
