@@ -202,6 +202,7 @@ check_PROGRAMS += \
 
 EXTRA_DIST += \
 	tests/console \
+	tests/unit/batch/memory_examples.h \
 	tests/unit/batch/memory_images.h \
 	tests/unit/batch/memory_pairs.h \
 	tests/unit/bytes_tokenizer.h \

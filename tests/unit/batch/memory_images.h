@@ -4,48 +4,17 @@
 #define DT_TESTS_UNIT_MEMORY_IMAGES_H
 
 #include "batch/rows.h"
-#include "data/example.h"
+#include "tests/unit/batch/memory_examples.h"
 
 /* Token t of example i is 1000 i + t + 1 and a target; tokens of pictures are
  * PLACEHOLDER and none.
  */
 enum {
-    MAX_EXAMPLES = 32,
-    MAX_WORDS = 800,
     MAX_IMAGES = 8,
     MAX_TILES = 32,
     PLACEHOLDER = 99999,
     VOCAB = PLACEHOLDER,
 };
-
-struct dt_examples {
-    size_t count;
-    size_t lengths[MAX_EXAMPLES];
-    uint32_t words[MAX_EXAMPLES][MAX_WORDS];
-};
-
-size_t dt_examples_count(const struct dt_examples *examples)
-{
-    return examples->count;
-}
-
-const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
-                           size_t *count)
-{
-    *count = examples->lengths[i];
-    return examples->words[i];
-}
-
-int dt_examples_check(const struct dt_examples *examples,
-                      const uint32_t *tokens, size_t count,
-                      struct dt_error *err)
-{
-    (void)err;
-    assert_true(tokens >= examples->words[0] &&
-                tokens + count <=
-                    examples->words[0] + MAX_EXAMPLES * MAX_WORDS);
-    return 0;
-}
 
 /* An image of 4 h x 4 w pixels has 4 h w patches and h w tokens. */
 static inline struct dt_image_processor small_processor(void)

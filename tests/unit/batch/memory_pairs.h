@@ -4,40 +4,12 @@
 #define DT_TESTS_UNIT_MEMORY_PAIRS_H
 
 #include "batch/rows.h"
-#include "data/example.h"
+#include "tests/unit/batch/memory_examples.h"
 
-/* Pairs in memory instead of a cache. Pair i has prompt tokens 1000 i + 1, ...,
- * then chosen ones 1000 i + 101, ..., or rejected ones 1000 i + 201, ...
+/* Pair i has prompt tokens 1000 i + 1, ..., then chosen ones 1000 i + 101, ...,
+ * or rejected ones 1000 i + 201, ...
  */
-enum { MAX_PAIRS = 64, MAX_WORDS = 200, VOCAB = 1000 * MAX_PAIRS };
-
-struct dt_examples {
-    size_t count;
-    size_t lengths[MAX_PAIRS];
-    uint32_t words[MAX_PAIRS][MAX_WORDS];
-};
-
-size_t dt_examples_count(const struct dt_examples *examples)
-{
-    return examples->count;
-}
-
-const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
-                           size_t *count)
-{
-    *count = examples->lengths[i];
-    return examples->words[i];
-}
-
-int dt_examples_check(const struct dt_examples *examples,
-                      const uint32_t *tokens, size_t count,
-                      struct dt_error *err)
-{
-    (void)err;
-    assert_true(tokens >= examples->words[0] &&
-                tokens + count <= examples->words[0] + MAX_PAIRS * MAX_WORDS);
-    return 0;
-}
+enum { VOCAB = 1000 * MAX_EXAMPLES };
 
 /* Tokens of prompt, chosen and rejected completion. */
 struct lengths {
@@ -58,7 +30,7 @@ static size_t put(uint32_t *to, size_t pair, struct lengths n, bool rejected)
 static struct dt_examples make(size_t count, const struct lengths *lengths)
 {
     struct dt_examples examples = {.count = count};
-    assert_true(count <= MAX_PAIRS);
+    assert_true(count <= MAX_EXAMPLES);
     for (size_t i = 0; i < count; i++) {
         uint32_t *words = examples.words[i];
         size_t chosen = put(words + DT_PAIR_WORDS, i, lengths[i], false);
