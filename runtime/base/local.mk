@@ -15,6 +15,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/file.h \
 	runtime/base/foreign.c \
 	runtime/base/foreign.h \
+	runtime/base/handshake.c \
+	runtime/base/handshake.h \
 	runtime/base/json.c \
 	runtime/base/json.h \
 	runtime/base/kind.c \

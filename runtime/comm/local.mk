@@ -14,7 +14,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/comm_reduce.c \
 	runtime/comm/compat/gloo/common/memory.h \
 	runtime/comm/direct.c \
-	runtime/comm/handshake.c \
 	runtime/comm/int8.c \
 	runtime/comm/log_rounds.c \
 	runtime/comm/messages.c \
@@ -23,6 +22,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/comm/queue.c \
 	runtime/comm/rendezvous.c \
 	runtime/comm/rendezvous.h \
+	runtime/comm/token.c \
 	runtime/comm/transport.h \
 	runtime/comm/transport_gloo.cc \
 	# End of runtime/comm
@@ -32,6 +32,7 @@ endif
 # tests/simt/module.mk, which compiles the same against another nccl.h.
 nccl_all = \
 	runtime/base/fault.c \
+	runtime/base/handshake.c \
 	runtime/base/net.c \
 	runtime/base/proc.c \
 	runtime/base/siphash.c \
@@ -40,7 +41,6 @@ nccl_all = \
 	runtime/comm/arrivals.c \
 	runtime/comm/comm_nccl.c \
 	runtime/comm/comm_nccl.h \
-	runtime/comm/handshake.c \
 	runtime/comm/nccl_api.c \
 	runtime/comm/nccl_bootstrap.c \
 	runtime/comm/nccl_watch.c \
@@ -49,6 +49,7 @@ nccl_all = \
 	runtime/comm/op.c \
 	runtime/comm/peers.c \
 	runtime/comm/rendezvous.c \
+	runtime/comm/token.c \
 	runtime/comm/transport_gloo.cc \
 	# End of nccl_all
 nccl_none = runtime/comm/nccl_none.c
