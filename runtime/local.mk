@@ -14,7 +14,9 @@ include runtime/contract/local.mk
 include runtime/device/local.mk
 include runtime/tensor/local.mk
 include runtime/ops/local.mk
+include runtime/segment/local.mk
 include runtime/launch/local.mk
+include runtime/keeper/local.mk
 include runtime/doctor/local.mk
 include runtime/comm/local.mk
 include runtime/backend/local.mk

@@ -23,6 +23,7 @@ static struct plan {
     char point[64];
     enum fault_action action;
     int rank;  /* -1: any */
+    int life;  /* of the ranks, from 1; 0: any */
     long step; /* -1: any */
     long nth;
     double sleep_ms; /* at the nth passage and all that follow */
@@ -38,8 +39,8 @@ static void bad_plan(const char *text)
     fprintf(
         stderr,
         "disttrain: DISTTRAIN_FAULT=%s: expected up to %d of "
-        "POINT[:rank=R][:step=S][:nth=N]:kill|stop|error|sleep=MS, with commas "
-        "between them\n",
+        "POINT[:rank=R][:step=S][:nth=N][:life=L]:kill|stop|error|sleep=MS, "
+        "with commas between them\n",
         text, PLANS);
     abort(); /* a test that asks for nothing must not pass */
 }
@@ -65,6 +66,7 @@ static int plan_parse(struct plan *plan, char *text)
         else if (sscanf(word, "sleep=%lf", &plan->sleep_ms) == 1)
             plan->action = FAULT_SLEEP, have_action = true;
         else if (sscanf(word, "rank=%d", &plan->rank) != 1 &&
+                 sscanf(word, "life=%d", &plan->life) != 1 &&
                  sscanf(word, "step=%ld", &plan->step) != 1 &&
                  sscanf(word, "nth=%ld", &plan->nth) != 1)
             return -1;
@@ -87,6 +89,13 @@ static void plans_load(void)
     free(copy);
 }
 
+/* The start of the ranks, as their keeper or a batch script counts it. */
+static int here_life(void)
+{
+    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+    return restarts ? atoi(restarts) + 1 : 1;
+}
+
 void dt_fault_rank(int rank)
 {
     here_rank = rank;
@@ -101,7 +110,8 @@ static bool is_due(struct plan *plan, const char *point)
 {
     if (strcmp(plan->point, point) != 0 ||
         (plan->rank >= 0 && plan->rank != here_rank) ||
-        (plan->step >= 0 && plan->step != here_step))
+        (plan->step >= 0 && plan->step != here_step) ||
+        (plan->life > 0 && plan->life != here_life()))
         return false;
     const long passage = atomic_fetch_add(&plan->passages, 1) + 1;
     return plan->action == FAULT_SLEEP ? passage >= plan->nth

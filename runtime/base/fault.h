@@ -2,8 +2,8 @@
 /*
  * fault.h - failures on purpose, for tests
  *
- * DISTTRAIN_FAULT=POINT[:rank=R][:step=S][:nth=N]:ACTION makes the N-th
- * passage (from 1) of a named point fail. ACTION is `kill` (SIGKILL), `stop`
+ * DISTTRAIN_FAULT=POINT[:rank=R][:step=S][:nth=N][:life=L]:ACTION makes the N-th
+ * passage (from 1) of a named point fail, of the L-th start of the ranks. ACTION is `kill` (SIGKILL), `stop`
  * (SIGSTOP), each after a line to stderr, or `error` (the caller sees a
  * failure). With `sleep=MS` it takes so many milliseconds longer, and so do all
  * passages after it. Up to four of these, with commas between them. Without

@@ -17,6 +17,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/foreign.h \
 	runtime/base/handshake.c \
 	runtime/base/handshake.h \
+	runtime/base/inherited.c \
+	runtime/base/inherited.h \
 	runtime/base/json.c \
 	runtime/base/json.h \
 	runtime/base/kind.c \

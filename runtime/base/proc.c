@@ -55,6 +55,13 @@ bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid)
     return whole;
 }
 
+int dt_proc_path(char path[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return n > 0 ? 0 : -1;
+}
+
 int dt_proc_next(DIR *proc, uid_t uid)
 {
     struct dirent *entry;

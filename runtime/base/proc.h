@@ -4,6 +4,7 @@
 #define DT_BASE_PROC_H
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -28,6 +29,11 @@ bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid);
 
 /* The next process of user `uid` in `proc`, an open /proc; 0: no more. */
 int dt_proc_next(DIR *proc, uid_t uid);
+
+/* Writes the path of this program, for exec: ps would show /proc/self/exe as
+ * "exe". -1 and errno.
+ */
+int dt_proc_path(char path[PATH_MAX]);
 
 /* The processors of its affinity, but not more than the limit of its cgroup
  * (version 2: cpu.max) gives it the time of, rounded up; at least 1. `root` is

@@ -202,6 +202,24 @@ int dt_join_end(const struct dt_launch *launch, const struct dt_error *err);
 int dt_join_failed(struct dt_launch *launch, struct dt_comm *comm,
                    const struct dt_error *err);
 
+enum {
+    DT_JOIN_TIMEOUT_MS = 60000, /* where no configuration says it */
+};
+
+/* --- keepers --- */
+
+/* Keeps the ranks of `disttrain train`, whose arguments are argv, if the
+ * configuration and the step allow it: true and the status to exit with. False:
+ * this process is a rank itself.
+ */
+bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
+                      int *status);
+
+/* Keeps a rank of launch.command; `max_restarts` as in DT_ENV_KEEPER. Returns
+ * the status to exit with.
+ */
+int dt_keep_command(char *const *words, const char *max_restarts);
+
 /* --- generate --- */
 
 /* Replaces bytes that are not UTF-8, and control characters that a terminal

@@ -21,10 +21,7 @@
 #include "plan/plan.h"
 #include "train/train.h"
 
-enum {
-    JOIN_TIMEOUT_MS = 60000, /* if the configuration is not known */
-    PAGE_MS = 3000,
-};
+enum { PAGE_MS = 3000 };
 
 /* These stay pending until the trainer asks for them between two steps: those
  * of launch.signal, and Ctrl-C. There is no handler because the frame that the
@@ -117,7 +114,7 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
         dt_join_tell(launch, comm, &err);
     else
         dt_comm_destroy(comm);
-    if (recorded)
+    if (recorded && !(rc < 0 && err.lost_rank >= 0 && dt_launch_is_kept(launch)))
         write_page(conf);
     if (rc < 0)
         return dt_join_end(launch, &err);
@@ -125,21 +122,29 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     return 0;
 }
 
-static int load_and_train(const char *path)
+static int load_and_train(const char *path, char **argv)
 {
     struct dt_conf_problems problems = {0}, warnings = {0};
     struct dt_error err;
     struct dt_conf *conf =
         dt_conf_load(path, dt_cmd_overrides(), &problems, &warnings);
     int status = EX_CONFIG;
+    if (conf && conf->trains && dt_keep_training(conf, argv, &status)) {
+        dt_conf_destroy(conf);
+        dt_conf_problems_fini(&problems);
+        dt_conf_problems_fini(&warnings);
+        return status;
+    }
     struct dt_launch *launch = dt_launch_create(
-        conf ? (int)(conf->distributed.timeout_s * 1000) : JOIN_TIMEOUT_MS,
+        conf ? (int)(conf->distributed.timeout_s * 1000) : DT_JOIN_TIMEOUT_MS,
         &err);
     if (!launch) {
         fprintf(stderr, "disttrain: %s\n", err.text);
         status = err.status;
     } else {
         print_notes(path, &warnings, &problems, dt_launch_rank(launch));
+        if (conf)
+            conf->training.restarted = dt_launch_restarts(launch) > 0;
         if (conf && conf->trains)
             status = train(conf, launch);
         else if (conf && dt_launch_rank(launch) == 0)
@@ -206,5 +211,5 @@ int dt_cmd_train(int argc, char **argv)
         return dt_cmd_usage_error(
             "train", "expected one FILE, but got '%s' too", argv[optind + 1]);
     status = inherit_overrides(path);
-    return status == EX_OK ? load_and_train(path) : status;
+    return status == EX_OK ? load_and_train(path, argv) : status;
 }

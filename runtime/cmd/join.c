@@ -117,7 +117,9 @@ void dt_join_tell(struct dt_launch *launch, struct dt_comm *comm,
         dt_comm_destroy(comm);
         return;
     }
-    if (should_report(rank, err))
+    if (dt_launch_is_kept(launch) && err->lost_rank >= 0)
+        dt_launch_note(launch, err->text);
+    else if (should_report(rank, err))
         dt_report_failure(rank, size, dt_launch_host(launch, rank), err);
     if (!comm && size > 1)
         dt_launch_abort(launch, err->status, err->text);

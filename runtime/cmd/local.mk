@@ -20,6 +20,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/generate_file.c \
 	runtime/cmd/generate_prompt.c \
 	runtime/cmd/join.c \
+	runtime/cmd/keep.c \
 	runtime/cmd/plan_out.c \
 	runtime/cmd/start.c \
 	# End of runtime/cmd

@@ -12,8 +12,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
+#include "cmd/cmd_impl.h"
 #include "contract/contract.h"
 
 /* --- threads --- */
@@ -64,12 +65,9 @@ bool dt_cmd_spin_limit(void)
 
 void dt_cmd_spin_restart(char **argv)
 {
-    char path[PATH_MAX]; /* the real one, whose last part ps shows */
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (n > 0) {
-        path[n] = '\0';
+    char path[PATH_MAX];
+    if (dt_proc_path(path) == 0)
         execv(path, argv);
-    }
     remove_ours();
 }
 
@@ -116,13 +114,18 @@ static int report_failure(const char *program)
 int dt_cmd_command(void)
 {
     const char *command = getenv(DT_ENV_COMMAND);
+    const char *keeper = getenv(DT_ENV_KEEPER);
     char *text = strdup(command ? command : "");
     char **words = text ? split_words(text) : NULL;
     int status = EX_OSERR;
     if (words) {
         unsetenv(DT_ENV_COMMAND);
-        execvp(words[0], words);
-        status = report_failure(words[0]);
+        if (keeper) {
+            status = dt_keep_command(words, keeper);
+        } else {
+            execvp(words[0], words);
+            status = report_failure(words[0]);
+        }
     } else {
         fputs("disttrain: launch.command: out of memory\n", stderr);
     }

@@ -180,6 +180,11 @@
  */
 #define DT_ENV_COMMAND "SLURM_DISTTRAIN_COMMAND"
 
+/* "3": a keeper starts launch.command, and starts all ranks of it again up to
+ * that often when one has failed; absent: the task is the command.
+ */
+#define DT_ENV_KEEPER "SLURM_DISTTRAIN_KEEPER"
+
 /* The ranks whose output is shown, such as "0,4-7"; absent: all. */
 #define DT_ENV_CONSOLE_RANKS "SLURM_DISTTRAIN_CONSOLE_RANKS"
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/inherited.h"
 #include "launch/launch_impl.h"
 
 /* Value of a variable that holds a rank or a size; -1 if it is not set, -2 if
@@ -243,6 +244,7 @@ static const struct {
     int (*create)(struct dt_launch **launch, int timeout_ms,
                   struct dt_error *err);
 } backends[] = {
+    {DT_INHERITED, dt_launch_keeper},
     {"PMIX_NAMESPACE", dt_launch_pmix},
     {NULL, single_create},
 };
@@ -250,7 +252,8 @@ static const struct {
 struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err)
 {
     const char *space = getenv("PMIX_NAMESPACE");
-    bool in_step = space && !strncmp(space, "slurm.pmix.", 11);
+    bool in_step = getenv(DT_INHERITED) ||
+                   (space && !strncmp(space, "slurm.pmix.", 11));
     struct dt_launch *launch = NULL;
     size_t i = 0;
     while (backends[i].variable && !getenv(backends[i].variable))

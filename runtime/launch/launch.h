@@ -3,13 +3,15 @@
  * launch.h - who this process is among how many, and a small exchange of
  * bytes between them before any network of ours exists
  *
- * Whoever started us is asked over PMIx: srun, mpirun, prterun, flux. Without
- * a PMIx server it is a world of one, unless Slurm says that the step has more
- * tasks, which is an error that shows the srun line with --mpi=pmix.
+ * A worker asks its keeper. Any other process asks whoever started it over
+ * PMIx: srun, mpirun, prterun, flux. Without a PMIx server it is a world of one,
+ * unless Slurm says that the step has more tasks, which is an error that shows
+ * the srun line with --mpi=pmix.
  */
 #ifndef DT_LAUNCH_LAUNCH_H
 #define DT_LAUNCH_LAUNCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -27,11 +29,24 @@ void dt_launch_destroy(struct dt_launch *launch);
 /* How the world came about; this process in the world and on its host, and how
  * many there are of each.
  */
-const char *dt_launch_backend(const struct dt_launch *launch); /* "pmix" */
+const char *dt_launch_backend(const struct dt_launch *launch); /* "keeper" */
 int dt_launch_rank(const struct dt_launch *launch);
 int dt_launch_size(const struct dt_launch *launch);
 int dt_launch_local_rank(const struct dt_launch *launch);
 int dt_launch_local_size(const struct dt_launch *launch);
+
+/* How often the ranks of this step were started again by their keepers: 0 the
+ * first time, and where nobody keeps them.
+ */
+int dt_launch_restarts(const struct dt_launch *launch);
+
+/* Whether a keeper sees the end of this process and tells the user about it. */
+bool dt_launch_is_kept(const struct dt_launch *launch);
+
+/* Tells the keeper, if there is one, why this process is going to end: that it
+ * has lost a peer, which it may be alone to know.
+ */
+void dt_launch_note(struct dt_launch *launch, const char *why);
 
 /* Host name of `rank` as the launcher knows it; owned by launch, never NULL. */
 const char *dt_launch_host(const struct dt_launch *launch, int rank);

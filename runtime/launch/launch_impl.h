@@ -26,6 +26,10 @@ struct dt_launch {
     char **hosts; /* [size], each malloc'ed */
 };
 
+/* The world of the keeper that started this process. As dt_launch_pmix. */
+int dt_launch_keeper(struct dt_launch **launch, int timeout_ms,
+                     struct dt_error *err);
+
 /* The world of the PMIx server that started this process. -1: EX_UNAVAILABLE
  * (also if built without PMIx), or EX_OSERR; if *launch is not NULL then, the
  * caller destroys it.

@@ -19,6 +19,7 @@
 #include "run/spec.h"
 #include "trace/trace.h"
 
+struct dt_board;
 struct dt_owner;
 struct dt_watch;
 
@@ -130,6 +131,7 @@ struct dt_run {
     struct dt_saves saves;
 
     struct dt_trace *trace;
+    struct dt_board *board;   /* for the keeper; NULL: there is none */
     struct dt_watch *watch;   /* of steps: what they cost, and slow ranks */
     struct dt_report *report; /* this and the following on rank 0 alone */
     struct dt_live *live;

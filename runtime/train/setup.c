@@ -23,6 +23,7 @@
 #include "run/reference/reference.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"
+#include "segment/board.h"
 #include "train/resume/resume.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
@@ -138,7 +139,7 @@ static int start_report(struct dt_run *run, struct dt_error *err)
         .dir = conf->logging.to_jsonl ? conf->logging.dir : NULL,
         .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
         .resumes = conf->training.resume != DT_CONF_RESUME_NONE ||
-                   conf->training.eval_only,
+                   conf->training.restarted || conf->training.eval_only,
         .console = conf->logging.to_stdout,
         .columns = dt_live_columns(run->live),
     };
@@ -305,6 +306,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->spec.given = conf;
     run->spec.exec = *exec;
     run->comm = comm;
+    if (dt_board_open(&run->board, err) < 0)
+        return -1;
     run->spec.rank = dt_comm_rank(comm);
     run->spec.world = dt_comm_size(comm);
     if (run->spec.rank == 0 &&
@@ -375,4 +378,5 @@ void dt_run_fini(struct dt_run *run)
     dt_learner_fini(&run->learner);
     dt_run_data_fini(&run->data);
     dt_spec_fini(&run->spec);
+    dt_board_close(run->board);
 }

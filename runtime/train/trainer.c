@@ -14,6 +14,7 @@
 #include "run/dir/owner.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
+#include "segment/board.h"
 #include "train/resume/resume.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
@@ -188,6 +189,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
+        dt_board_set_step(run->board, run->progress.step);
         dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
@@ -384,6 +386,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     dt_watch_energy(run);
     dt_live_phase(run->live, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
+    dt_board_set_step(run->board, run->progress.step);
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;

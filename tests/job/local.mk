@@ -24,6 +24,7 @@ job_tests = \
 	tests/job/generate.bats \
 	tests/job/grpo.bats \
 	tests/job/hang.bats \
+	tests/job/keeper.bats \
 	tests/job/launch.bats \
 	tests/job/network.bats \
 	tests/job/offload.bats \

@@ -33,6 +33,8 @@ layers() {
             layer("conf", "base conf/keys")
             layer("device", "base")
             layer("launch", "base")
+            layer("segment", "base")
+            layer("keeper", "base launch segment")
             layer("tensor", "base device")
             layer("comm", "base device tensor")
             layer("ops", "base device tensor")
@@ -79,9 +81,10 @@ layers() {
             layer("train/resume", "algo base run run/dir run/reference " \
                 "sampling weights")
             layer("train", "algo base plan run run/dir " \
-                "run/reference sampling train/resume train/watch")
+                "run/reference sampling segment train/resume train/watch")
             layer("cmd", "algo backend base batch comm conf console contract " \
-                "data data/forms doctor forecast history image launch model " \
+                "data data/forms doctor forecast history image keeper launch " \
+                "model " \
                 "ops page plan report reward rollout run slurm tensor " \
                 "tokenizer tokenizer/chat top trace train train/resume weights")
             layer("spank", "base")

@@ -105,6 +105,11 @@ enum dt_conf_resume {
     DT_CONF_RESUME_AUTO,
     DT_CONF_RESUME_PATH,
 };
+enum dt_conf_keeper {
+    DT_CONF_KEEPER_AUTO,
+    DT_CONF_KEEPER_ON,
+    DT_CONF_KEEPER_OFF
+};
 enum dt_conf_strategy {
     DT_CONF_AUTO_STRATEGY,
     DT_CONF_DDP,

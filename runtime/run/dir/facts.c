@@ -329,7 +329,9 @@ static json_t *read_facts(const struct dt_run *run)
     char path[PATH_MAX];
     struct dt_error err;
     facts_path(run, path);
-    if (run->spec.conf.training.resume == DT_CONF_RESUME_NONE || !has_file(run))
+    if ((run->spec.conf.training.resume == DT_CONF_RESUME_NONE &&
+         !run->spec.conf.training.restarted) ||
+        !has_file(run))
         return NULL;
     char *text = dt_file_read(path, FACTS_MAX_BYTES, &err);
     json_t *facts = text ? dt_json_parse(path, text, &err) : NULL;

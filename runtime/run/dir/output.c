@@ -51,7 +51,7 @@ static int remove_checkpoints(struct dt_run *run, struct dt_error *err)
 static bool is_fresh(const struct dt_conf *conf)
 {
     return conf->training.resume == DT_CONF_RESUME_NONE &&
-           !conf->training.eval_only;
+           !conf->training.restarted && !conf->training.eval_only;
 }
 
 int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err)

@@ -15,6 +15,7 @@
 
 #include "algo/algo.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "run/dir/dir.h"
 #include "run/exchange.h"
 #include "run/reference/reference.h"
@@ -75,8 +76,13 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     const struct dt_conf *conf = &run->spec.conf;
     const struct dt_ckpt_watch watch = {warn, run->stop};
     *dir = NULL;
-    if (conf->training.resume == DT_CONF_RESUME_AUTO)
-        return find_newest(run, &watch, dir, err);
+    if (conf->training.resume == DT_CONF_RESUME_AUTO ||
+        conf->training.restarted) {
+        if (find_newest(run, &watch, dir, err) < 0)
+            return -1;
+        if (*dir)
+            return 0;
+    }
     if (conf->training.resume == DT_CONF_RESUME_PATH) {
         if (dt_run_check_resume(conf, err) < 0 ||
             dt_ckpt_verify(conf->training.resume_path, &watch, err) < 0)
@@ -150,10 +156,10 @@ struct chosen {
 static void name_choice(const struct dt_run *run, const char *dir,
                         struct chosen *chosen)
 {
-    size_t root = strlen(run->spec.ckpt_root);
+    const char *name = dir ? dt_str_after(dir, run->spec.ckpt_root) : NULL;
     *chosen = (struct chosen){.resumes = dir};
-    if (dir && run->spec.conf.training.resume == DT_CONF_RESUME_AUTO)
-        snprintf(chosen->name, sizeof(chosen->name), "%s", dir + root + 1);
+    if (name && *name == '/')
+        snprintf(chosen->name, sizeof(chosen->name), "%s", name + 1);
 }
 
 static int share_choice(struct dt_run *run, struct chosen *chosen,

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * leader.c - the keeper of rank 0 brings all keepers together, exchanges the
+ * data of their workers, and ends or restarts all workers when one has ended
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/net.h"
+#include "keeper/keeper_impl.h"
+
+enum {
+    DRAIN_S = 2,
+    FIRST_S = 1, /* by which the cause may end before the others */
+    MISSING_BYTES = 512,
+};
+
+/* The keeper of a rank, and its worker in the present life. */
+struct member {
+    struct dt_wire wire;
+    bool came;
+    struct dt_wire_hello hello;
+    char host[DT_KEEPER_HOST_BYTES];
+    double heard, told; /* the last message from and to it */
+    bool fenced;        /* its worker waits at the fence with this: */
+    uint8_t *blob;
+    uint64_t blob_bytes;
+};
+
+enum phase {
+    JOINING,  /* not all keepers have come */
+    RUNNING,  /* all workers run, or have ended well */
+    STOPPING, /* a worker has failed: the others are ended */
+    ENDING,   /* the keeper of the cause was told the end */
+    OVER,     /* all were */
+};
+
+struct dt_leader {
+    const struct dt_keeper_options *options;
+    struct dt_token token;
+    struct dt_guests guests;
+    int size;
+    struct member *members;    /* [size] */
+    struct dt_ending *endings; /* [size], of their workers in this life */
+    enum phase phase;
+    double deadline; /* of JOINING and ENDING */
+    uint32_t life;
+    int downs;
+    struct dt_verdict verdict;
+};
+
+void dt_keeper_token(const char *secret, struct dt_token *token)
+{
+    static const uint8_t word[DT_SIPHASH_BYTES] = "dt.keeper";
+    dt_siphash(word, secret, strlen(secret), token->key);
+}
+
+/* --- messages --- */
+
+static void send_to(struct dt_leader *l, struct member *m,
+                    enum dt_wire_type type, const void *head, size_t head_bytes,
+                    const void *tail, size_t tail_bytes)
+{
+    m->told = dt_clock_now();
+    if (dt_wire_send(&m->wire, type, l->life, head, head_bytes, tail,
+                     tail_bytes) < 0)
+        dt_wire_close(&m->wire); /* serve_members sees that */
+}
+
+static void send_all(struct dt_leader *l, enum dt_wire_type type,
+                     const void *head, size_t head_bytes, const void *tail,
+                     size_t tail_bytes)
+{
+    for (int r = 0; r < l->size; r++)
+        send_to(l, &l->members[r], type, head, head_bytes, tail, tail_bytes);
+}
+
+/* --- the end of a life --- */
+
+/* The end of all, and its cause. Whose worker it was ends first, because Slurm
+ * and the console report the first task that fails.
+ */
+static void end_all(struct dt_leader *l, const struct dt_wire_down *cause)
+{
+    l->phase = ENDING;
+    l->deadline = dt_clock_now() + FIRST_S;
+    l->verdict.cause = *cause;
+    send_to(l, &l->members[cause->rank], DT_WIRE_BYE, cause, sizeof(*cause),
+            NULL, 0);
+}
+
+static void end_others(struct dt_leader *l)
+{
+    l->phase = OVER;
+    for (int r = 0; r < l->size; r++)
+        if (r != l->verdict.cause.rank)
+            send_to(l, &l->members[r], DT_WIRE_BYE, &l->verdict.cause,
+                    sizeof(l->verdict.cause), NULL, 0);
+}
+
+/* A port that was free just now, on the host of rank 0; 0: none is known. */
+static unsigned find_port(void)
+{
+    unsigned port = 0;
+    int fd = dt_net_listen(NULL, &port, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? 0 : port;
+}
+
+/* Starts all workers. */
+static void start_life(struct dt_leader *l)
+{
+    const struct dt_wire_go go = {
+        .restarts = l->verdict.restarts,
+        .port = l->options->trains ? 0 : find_port(),
+    };
+    l->life++;
+    l->downs = 0;
+    l->phase = RUNNING;
+    for (int r = 0; r < l->size; r++) {
+        l->members[r].fenced = false;
+        l->endings[r] = (struct dt_ending){0};
+    }
+    send_all(l, DT_WIRE_GO, &go, sizeof(go), NULL, 0);
+}
+
+/* All workers of a life have ended. */
+static void conclude(struct dt_leader *l)
+{
+    char text[DT_KEEPER_NOTE_BYTES] = "";
+    const char *why;
+    const struct dt_ending *cause = dt_ending_cause(l->endings, l->size);
+    if (cause)
+        dt_ending_describe(cause, l->members[cause->down.rank].host, text,
+                           sizeof(text));
+    if (dt_verdict_restart(&l->verdict, l->options, l->endings, l->size,
+                           &why)) {
+        fprintf(stderr,
+                "disttrain: %s: all ranks start again%s (restart %d; at most "
+                "%ld without a new step)\n",
+                text, l->options->trains ? " from the last checkpoint" : "",
+                l->verdict.restarts, l->options->max_restarts);
+        start_life(l);
+        return;
+    }
+    if (why)
+        fprintf(stderr, "disttrain: %s: %s\n", text, why);
+    const struct dt_wire_down end = l->verdict.cause;
+    end_all(l, &end);
+}
+
+static void note_down(struct dt_leader *l, int rank,
+                      const struct dt_wire_message *message)
+{
+    struct dt_ending *e = &l->endings[rank];
+    if (e->there || message->bytes < sizeof(e->down) ||
+        message->life != l->life)
+        return;
+    memcpy(&e->down, message->body, sizeof(e->down));
+    snprintf(e->note, sizeof(e->note), "%.*s",
+             (int)(message->bytes - sizeof(e->down)),
+             (const char *)message->body + sizeof(e->down));
+    e->down.rank = rank;
+    e->there = true;
+    e->turn = l->downs++;
+    if (l->phase == RUNNING && !dt_ended_well(e->down.status)) {
+        l->phase = STOPPING;
+        send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
+    }
+    if (l->downs == l->size)
+        conclude(l);
+}
+
+/* --- keepers come --- */
+
+/* A keeper is lost, and with it the step. */
+static void lose_member(struct dt_leader *l, const struct member *m,
+                        const char *how)
+{
+    const int rank = (int)(m - l->members);
+    const struct dt_wire_down cause = {
+        .rank = rank, .status = EX_UNAVAILABLE << 8, .step = l->verdict.best};
+    if (l->phase >= ENDING)
+        return;
+    fprintf(stderr,
+            "disttrain: lost the keeper of rank %d on %s: %s; a step cannot "
+            "replace it: launch.max_restarts and launch.requeue start "
+            "another one\n",
+            rank, m->host, how);
+    end_all(l, &cause);
+}
+
+static void list_missing(const struct dt_leader *l, bool fence, char *text)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int r = 0; r < l->size && used < MISSING_BYTES - 1; r++) {
+        const struct member *m = &l->members[r];
+        if (fence ? m->fenced : m->came)
+            continue;
+        used += (size_t)snprintf(text + used, MISSING_BYTES - used,
+                                 "%s rank %d%s%s", used > 0 ? "," : "", r,
+                                 m->came ? " on " : "", m->host);
+    }
+}
+
+/* Sends who is where to all, and starts the workers. */
+static void welcome_all(struct dt_leader *l)
+{
+    const size_t rows = (size_t)l->size * sizeof(struct dt_wire_hello);
+    const size_t most = rows + (size_t)l->size * DT_KEEPER_HOST_BYTES;
+    uint8_t *table = calloc(1, most);
+    size_t used = rows;
+    for (int r = 0; table && r < l->size; r++) {
+        const struct member *m = &l->members[r];
+        memcpy(table + (size_t)r * sizeof(m->hello), &m->hello,
+               sizeof(m->hello));
+        memcpy(table + used, m->host, strlen(m->host) + 1);
+        used += strlen(m->host) + 1;
+    }
+    if (!table) {
+        lose_member(l, &l->members[0], strerror(ENOMEM));
+        return;
+    }
+    send_all(l, DT_WIRE_TABLE, table, used, NULL, 0);
+    free(table);
+    start_life(l);
+}
+
+static void note_hello(struct dt_leader *l, struct member *m,
+                       const struct dt_wire_message *message)
+{
+    const char *host = (const char *)message->body + sizeof(m->hello);
+    if (m->came || message->bytes <= sizeof(m->hello) ||
+        message->bytes - sizeof(m->hello) > sizeof(m->host))
+        return;
+    memcpy(&m->hello, message->body, sizeof(m->hello));
+    memcpy(m->host, host, message->bytes - sizeof(m->hello));
+    m->host[sizeof(m->host) - 1] = '\0';
+    m->came = true;
+    for (int r = 0; r < l->size; r++)
+        if (!l->members[r].came)
+            return;
+    welcome_all(l);
+}
+
+/* --- workers meet --- */
+
+static void send_blobs(struct dt_leader *l)
+{
+    size_t bytes = 0, used = 0;
+    for (int r = 0; r < l->size; r++)
+        bytes += sizeof(uint64_t) + l->members[r].blob_bytes;
+    uint8_t *all = malloc(bytes);
+    if (!all) {
+        lose_member(l, &l->members[0], strerror(ENOMEM));
+        return;
+    }
+    for (int r = 0; r < l->size; r++) {
+        struct member *m = &l->members[r];
+        memcpy(all + used, &m->blob_bytes, sizeof(m->blob_bytes));
+        used += sizeof(m->blob_bytes);
+        if (m->blob_bytes > 0)
+            memcpy(all + used, m->blob, m->blob_bytes);
+        used += m->blob_bytes;
+        m->fenced = false;
+    }
+    send_all(l, DT_WIRE_BLOBS, all, bytes, NULL, 0);
+    free(all);
+}
+
+static void note_fence(struct dt_leader *l, struct member *m,
+                       const struct dt_wire_message *message)
+{
+    uint8_t *blob = malloc(message->bytes + 1);
+    if (!blob) {
+        lose_member(l, m, strerror(ENOMEM));
+        return;
+    }
+    memcpy(blob, message->body, message->bytes);
+    free(m->blob);
+    m->blob = blob;
+    m->blob_bytes = message->bytes;
+    m->fenced = true;
+    for (int r = 0; r < l->size; r++)
+        if (!l->members[r].fenced)
+            return;
+    send_blobs(l);
+}
+
+static void note_message(struct dt_leader *l, struct member *m,
+                         const struct dt_wire_message *message)
+{
+    char missing[MISSING_BYTES];
+    switch (message->type) {
+    case DT_WIRE_HELLO:
+        note_hello(l, m, message);
+        break;
+    case DT_WIRE_DOWN:
+        note_down(l, (int)(m - l->members), message);
+        break;
+    case DT_WIRE_FENCE:
+        if (message->life == l->life && l->phase == RUNNING)
+            note_fence(l, m, message);
+        break;
+    case DT_WIRE_WHO:
+        list_missing(l, true, missing);
+        send_to(l, m, DT_WIRE_MISSING, missing, strlen(missing), NULL, 0);
+        break;
+    default:
+        break; /* a beat */
+    }
+}
+
+/* --- the sockets --- */
+
+/* A connection has proved to be the keeper of a rank. */
+static void seat(struct dt_leader *l, int rank, int fd)
+{
+    struct member *m = &l->members[rank];
+    if (m->wire.fd >= 0 || m->came)
+        close(fd); /* a rank has one keeper */
+    else
+        dt_wire_init(&m->wire, fd);
+    m->heard = m->told = dt_clock_now();
+}
+
+static void serve_member(struct dt_leader *l, struct member *m)
+{
+    struct dt_wire_message message;
+    int rc = dt_wire_receive(&m->wire), bad = errno, found;
+    while ((found = dt_wire_next(&m->wire, &message)) > 0) {
+        m->heard = dt_clock_now();
+        note_message(l, m, &message);
+    }
+    if (found < 0 || rc < 0) {
+        if (found < 0)
+            bad = errno;
+        dt_wire_close(&m->wire);
+        lose_member(l, m, strerror(bad));
+    }
+}
+
+/* Beats, and who is not heard any more. */
+static void look_at_clock(struct dt_leader *l)
+{
+    char missing[MISSING_BYTES];
+    const double now = dt_clock_now();
+    if (l->phase == JOINING && now > l->deadline) {
+        list_missing(l, false, missing);
+        fprintf(stderr,
+                "disttrain: not all keepers arrived within %d ms; missing:%s\n",
+                l->options->timeout_ms, missing);
+        const struct dt_wire_down cause = {.status = EX_UNAVAILABLE << 8};
+        end_all(l, &cause);
+    }
+    if (l->phase == ENDING &&
+        (l->verdict.cause.rank == 0 || dt_ended_well(l->verdict.cause.status) ||
+         l->members[l->verdict.cause.rank].wire.fd < 0 || now > l->deadline))
+        end_others(l); /* the leader itself cannot end before that */
+    for (int r = 0; r < l->size && l->phase < ENDING; r++) {
+        struct member *m = &l->members[r];
+        if (m->wire.fd < 0 && m->came) {
+            lose_member(l, m, "it cannot be reached");
+        } else if (m->wire.fd >= 0 &&
+                   now - m->heard > DT_KEEPER_LOST_MS / 1e3) {
+            lose_member(l, m, "it was not heard for 15 s");
+        } else if (m->wire.fd >= 0 && now - m->told > DT_KEEPER_BEAT_MS / 1e3) {
+            send_to(l, m, DT_WIRE_BEAT, NULL, 0, NULL, 0);
+        }
+    }
+}
+
+size_t dt_leader_most(const struct dt_leader *l)
+{
+    return DT_GUESTS_FDS + (size_t)l->size;
+}
+
+size_t dt_leader_poll(struct dt_leader *l, struct pollfd *fds)
+{
+    size_t count = DT_GUESTS_FDS;
+    dt_guests_poll(&l->guests, fds);
+    for (int r = 0; r < l->size; r++) {
+        const struct dt_wire *wire = &l->members[r].wire;
+        const short out = dt_wire_pending(wire) ? POLLOUT : 0;
+        fds[count++] = (struct pollfd){wire->fd, (short)(POLLIN | out), 0};
+    }
+    return count;
+}
+
+void dt_leader_serve(struct dt_leader *l, const struct pollfd *fds)
+{
+    const struct pollfd *of_members = fds + DT_GUESTS_FDS;
+    int rank, fd;
+    for (int r = 0; r < l->size; r++) {
+        struct member *m = &l->members[r];
+        const short got = m->wire.fd >= 0 ? of_members[r].revents : 0;
+        if ((got & POLLOUT) && dt_wire_flush(&m->wire) < 0)
+            dt_wire_close(&m->wire);
+        else if (got & ~POLLOUT)
+            serve_member(l, m);
+    }
+    while ((rank = dt_guests_serve(&l->guests, fds, &fd)) >= 0)
+        seat(l, rank, fd);
+    look_at_clock(l);
+}
+
+void dt_leader_drain(struct dt_leader *l)
+{
+    const double end = dt_clock_now() + DRAIN_S;
+    for (int r = 0; r < l->size; r++) {
+        struct dt_wire *wire = &l->members[r].wire;
+        while (wire->fd >= 0 && dt_wire_pending(wire)) {
+            struct pollfd p = {wire->fd, POLLOUT, 0};
+            const double left = end - dt_clock_now();
+            if (left <= 0 || poll(&p, 1, (int)(left * 1e3) + 1) <= 0 ||
+                dt_wire_flush(wire) < 0)
+                break;
+        }
+    }
+}
+
+/* --- its beginning and its end --- */
+
+struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
+                                   int size, unsigned port, int link,
+                                   struct dt_error *err)
+{
+    struct dt_leader *l = calloc(1, sizeof(*l));
+    if (l)
+        l->members = calloc((size_t)size, sizeof(*l->members));
+    if (l)
+        l->endings = calloc((size_t)size, sizeof(*l->endings));
+    if (!l || !l->members || !l->endings) {
+        if (l) {
+            free(l->members);
+            free(l->endings);
+        }
+        free(l);
+        close(link);
+        dt_error_set(err, EX_OSERR, "keeper: no memory for %d ranks", size);
+        return NULL;
+    }
+    l->options = options;
+    l->size = size;
+    l->deadline = dt_clock_now() + options->timeout_ms / 1e3;
+    dt_keeper_token(options->secret, &l->token);
+    for (int r = 0; r < size; r++) {
+        dt_wire_init(&l->members[r].wire, r == 0 ? link : -1);
+        l->members[r].heard = l->members[r].told = dt_clock_now();
+    }
+    if (dt_guests_open(&l->guests, &l->token, size, port, err) == 0)
+        return l;
+    dt_leader_destroy(l);
+    return NULL;
+}
+
+void dt_leader_destroy(struct dt_leader *l)
+{
+    if (!l)
+        return;
+    dt_guests_close(&l->guests);
+    for (int r = 0; r < l->size; r++) {
+        dt_wire_close(&l->members[r].wire);
+        free(l->members[r].blob);
+    }
+    free(l->members);
+    free(l->endings);
+    free(l);
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+runtime_libdisttrain_a_SOURCES += \
+	runtime/keeper/guests.c \
+	runtime/keeper/keeper.c \
+	runtime/keeper/keeper.h \
+	runtime/keeper/keeper_impl.h \
+	runtime/keeper/leader.c \
+	runtime/keeper/reach.c \
+	runtime/keeper/verdict.c \
+	runtime/keeper/worker.c \
+	# End of runtime/keeper

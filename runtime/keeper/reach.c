@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reach.c - how a keeper finds the leader */
+#include "config.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "keeper/keeper_impl.h"
+
+enum {
+    RETRY_MS = 50, /* between two tries */
+    TRY_MS = 5000, /* for a connection and its proof */
+};
+
+struct seeker {
+    struct dt_token token;
+    int rank, size;
+    int signals;
+    double until; /* for all tries */
+};
+
+/* Waits for the socket until then. 1; 0 and errno: ETIMEDOUT, or EINTR for a
+ * signal.
+ */
+static int wait_for(const struct seeker *s, int fd, short events, double until)
+{
+    struct pollfd fds[] = {{fd, events, 0}, {s->signals, POLLIN, 0}};
+    const double left = until - dt_clock_now();
+    const int n = left <= 0 ? 0 : poll(fds, 2, (int)(left * 1e3) + 1);
+    errno = n > 0 && fds[1].revents ? EINTR : ETIMEDOUT;
+    return n > 0 && !fds[1].revents;
+}
+
+/* -1 and errno. */
+static int prove(const struct seeker *s, int fd, double until)
+{
+    struct dt_handshake handshake;
+    int done;
+    dt_handshake_begin(&handshake, &s->token, s->rank, s->size, 0);
+    while ((done = dt_handshake_continue(&handshake, fd)) == 0)
+        if (!wait_for(s, fd, dt_handshake_sends(&handshake) ? POLLOUT : POLLIN,
+                      until))
+            return -1;
+    return done > 0 ? 0 : -1;
+}
+
+/* -1 and errno. */
+static int finish_connect(const struct seeker *s, int fd, double until)
+{
+    int bad = 0;
+    socklen_t length = sizeof(bad);
+    if (!wait_for(s, fd, POLLOUT, until))
+        return -1;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &bad, &length) < 0)
+        return -1;
+    errno = bad;
+    return bad ? -1 : prove(s, fd, until);
+}
+
+/* Connects to one address of the leader. Returns the socket; -1 and errno. */
+static int try_address(const struct seeker *s, const struct addrinfo *at)
+{
+    const double until = dt_clock_now() + TRY_MS / 1e3;
+    const int yes = 1;
+    int fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    if ((connect(fd, at->ai_addr, at->ai_addrlen) == 0 ||
+         errno == EINPROGRESS) &&
+        finish_connect(s, fd, until < s->until ? until : s->until) == 0)
+        return fd;
+    const int bad = errno;
+    close(fd);
+    errno = bad;
+    return -1;
+}
+
+/* Tries all addresses until one leads to the leader; -1 and errno. */
+static int try_all(const struct seeker *s, const struct addrinfo *all)
+{
+    for (;;) {
+        for (const struct addrinfo *at = all; at; at = at->ai_next) {
+            int fd = try_address(s, at);
+            if (fd >= 0 || errno == EINTR)
+                return fd;
+        }
+        const int bad = errno;
+        const double next = dt_clock_now() + RETRY_MS / 1e3;
+        wait_for(s, -1, 0, next);
+        if (errno == EINTR)
+            return -1;
+        errno = bad;
+        if (next > s->until)
+            return -1;
+    }
+}
+
+int dt_reach_leader(const struct dt_keeper_options *options, int rank, int size,
+                    int signals, struct dt_error *err)
+{
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct seeker s = {.rank = rank, .size = size, .signals = signals};
+    struct addrinfo *all = NULL;
+    int bad = getaddrinfo(host, port, &wanted, &all);
+    if (bad)
+        return dt_error_set(err, EX_UNAVAILABLE, "keeper: MASTER_ADDR=%s: %s",
+                            host, gai_strerror(bad));
+    s.until = dt_clock_now() + options->timeout_ms / 1e3;
+    dt_keeper_token(options->secret, &s.token);
+    int fd = try_all(&s, all);
+    bad = errno;
+    freeaddrinfo(all);
+    if (fd >= 0)
+        return fd;
+    if (bad == EINTR)
+        return dt_error_set(err, EX_TEMPFAIL,
+                            "stopped by a signal before the first step");
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "keeper: rank %d cannot reach that of rank 0 at %s:%s "
+                        "within %d ms: %s",
+                        rank, host, port, options->timeout_ms,
+                        dt_handshake_error(bad));
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verdict.c - why the workers have ended, and whether they start again */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "keeper/keeper_impl.h"
+
+/* Exit statuses of `disttrain train` that another try would not change. */
+static bool is_final(int code)
+{
+    switch (code) {
+    case EX_USAGE:
+    case EX_DATAERR:
+    case EX_NOINPUT:
+    case EX_CANTCREAT:
+    case EX_TEMPFAIL:
+    case EX_NOPERM:
+    case EX_CONFIG:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool dt_ended_well(int status)
+{
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == EX_OK || WEXITSTATUS(status) == EX_TEMPFAIL);
+}
+
+/* How much an end explains: nothing if the keeper caused it, and little if it
+ * is EX_UNAVAILABLE, with which a rank ends that loses a peer.
+ */
+static int weight(const struct dt_ending *ending)
+{
+    const int status = ending->down.status;
+    if (ending->down.stopped || dt_ended_well(status))
+        return 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) == EX_UNAVAILABLE ? 1 : 2;
+}
+
+const struct dt_ending *dt_ending_cause(const struct dt_ending *endings,
+                                        int count)
+{
+    const struct dt_ending *cause = NULL;
+    for (int i = 0; i < count; i++) {
+        const struct dt_ending *e = &endings[i];
+        const int own = weight(e), best = cause ? weight(cause) : 0;
+        if (own > best || (cause && own == best && e->turn < cause->turn))
+            cause = e;
+    }
+    return cause;
+}
+
+void dt_ending_describe(const struct dt_ending *ending, const char *host,
+                        char *text, size_t bytes)
+{
+    const int status = ending->down.status;
+    char step[48] = "";
+    if (ending->down.step > 0)
+        snprintf(step, sizeof(step), " after step %" PRId64, ending->down.step);
+    if (ending->note[0])
+        snprintf(text, bytes, "%s", ending->note);
+    else if (WIFSIGNALED(status))
+        snprintf(text, bytes, "rank %d on %s was killed by signal %d (%s)%s",
+                 ending->down.rank, host, WTERMSIG(status),
+                 strsignal(WTERMSIG(status)), step);
+    else
+        snprintf(text, bytes, "rank %d on %s has ended with status %d%s",
+                 ending->down.rank, host, WEXITSTATUS(status), step);
+}
+
+/* Whether the same rank has failed before in the same way, at the same step. */
+static bool is_repeated(const struct dt_wire_down *now,
+                        const struct dt_wire_down *before)
+{
+    return WIFEXITED(now->status) && now->rank == before->rank &&
+           now->status == before->status && now->step == before->step;
+}
+
+bool dt_verdict_restart(struct dt_verdict *verdict,
+                        const struct dt_keeper_options *options,
+                        const struct dt_ending *endings, int count,
+                        const char **why)
+{
+    const struct dt_ending *cause = dt_ending_cause(endings, count);
+    const struct dt_wire_down before = verdict->cause;
+    bool asked = false;
+    for (int i = 0; i < count; i++) {
+        asked |= endings[i].down.asked;
+        if (endings[i].down.step > verdict->best) {
+            verdict->best = endings[i].down.step;
+            verdict->fruitless = 0;
+        }
+    }
+    *why = NULL;
+    verdict->cause = cause ? cause->down : endings[0].down;
+    if (!cause || asked ||
+        (options->trains && WIFEXITED(cause->down.status) &&
+         is_final(WEXITSTATUS(cause->down.status))))
+        return false;
+    if (options->trains && verdict->restarts > 0 &&
+        is_repeated(&cause->down, &before))
+        *why = "it has failed twice at the same step";
+    else if (verdict->fruitless >= options->max_restarts)
+        *why = "launch.max_worker_restarts allows no more restarts";
+    if (*why)
+        return false;
+    verdict->restarts++;
+    verdict->fruitless++;
+    return true;
+}

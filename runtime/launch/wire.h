@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - messages over a stream socket: between a worker and its keeper, and
+ * between keepers
+ *
+ * A message is a header of 24 bytes, little-endian, and a body. Sending queues
+ * the bytes that the socket does not take, so that nobody waits for a slow
+ * peer; who waits for several wires polls them. All words of a message come
+ * from outside: a header that makes no sense ends the connection.
+ */
+#ifndef DT_LAUNCH_WIRE_H
+#define DT_LAUNCH_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum dt_wire_type {
+    /* keeper to its worker */
+    DT_WIRE_WORLD = 1, /* struct dt_wire_world, then a name a rank, with NUL */
+
+    /* worker, through its keeper, to the leader; and back */
+    DT_WIRE_FENCE,   /* the items that the worker has put since the last */
+    DT_WIRE_BLOBS,   /* a u64 length and the bytes, of each rank */
+    DT_WIRE_WHO,     /* who is missing at the present fence? */
+    DT_WIRE_MISSING, /* text: " rank 3 on n2, rank 5 on n3" */
+
+    /* worker to its keeper */
+    DT_WIRE_NOTE, /* text: why it is going to end */
+
+    /* keeper to the leader */
+    DT_WIRE_HELLO, /* struct dt_wire_hello, then the host's name */
+    DT_WIRE_DOWN,  /* struct dt_wire_down, then the worker's note */
+
+    /* leader to the keepers */
+    DT_WIRE_TABLE, /* one struct dt_wire_hello a rank, then their names */
+    DT_WIRE_GO,    /* struct dt_wire_go: start the worker */
+    DT_WIRE_STOP,  /* end the worker */
+    DT_WIRE_BYE,   /* struct dt_wire_down: the end of all, and its cause */
+
+    DT_WIRE_BEAT, /* both ways */
+    DT_WIRE_TYPES,
+};
+
+/* Bodies. The keepers of a step run one program on one kind of machine. */
+struct dt_wire_world {
+    int32_t rank, size, local_rank, local_size;
+    int32_t restarts; /* of the workers of this step so far */
+};
+
+struct dt_wire_hello {
+    int32_t local_rank, node;
+};
+
+struct dt_wire_down {
+    int64_t step;    /* that was done last */
+    int32_t rank;    /* whose worker it was */
+    int32_t status;  /* as from waitpid */
+    int32_t asked;   /* a signal told its keeper to end */
+    int32_t stopped; /* the keeper has ended it */
+};
+
+struct dt_wire_go {
+    int32_t restarts;
+    uint32_t port; /* a new MASTER_PORT for the workers */
+};
+
+struct dt_wire {
+    int fd; /* -1: closed */
+    uint8_t *in, *out;
+    size_t in_begin, in_used, in_size;
+    size_t out_begin, out_used, out_size;
+};
+
+/* A message. `life` counts the starts of the workers, from 1: it tells
+ * messages of an earlier start.
+ */
+struct dt_wire_message {
+    enum dt_wire_type type;
+    uint32_t life;
+    size_t bytes;
+    const void *body; /* valid until the next call for its wire */
+};
+
+/* Takes the socket, which must not block. */
+void dt_wire_init(struct dt_wire *wire, int fd);
+
+/* Closes it; repeating this does nothing. */
+void dt_wire_close(struct dt_wire *wire);
+
+/* Queues a message of two parts, either of which may be empty, and sends as
+ * much as the socket takes. -1 and errno: the other side has gone, or no
+ * memory.
+ */
+int dt_wire_send(struct dt_wire *wire, enum dt_wire_type type, uint32_t life,
+                 const void *head, size_t head_bytes, const void *tail,
+                 size_t tail_bytes);
+
+/* Sends more of the queue. -1 and errno, as above. */
+int dt_wire_flush(struct dt_wire *wire);
+
+/* Whether something is queued. */
+bool dt_wire_pending(const struct dt_wire *wire);
+
+/* Reads all that has come. -1 and errno: ECONNRESET if the other side has gone,
+ * which is told only after all that it had sent was read.
+ */
+int dt_wire_receive(struct dt_wire *wire);
+
+/* Takes the next message that is whole. 1; 0: there is none; -1 and errno
+ * EPROTO: that was no message.
+ */
+int dt_wire_next(struct dt_wire *wire, struct dt_wire_message *message);
+
+/* Waits up to `ms` until there may be something to receive, and sends the queue
+ * meanwhile. 1; 0: the time is over; -1 and errno.
+ */
+int dt_wire_wait(struct dt_wire *wire, int ms);
+
+#endif /* DT_LAUNCH_WIRE_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * board.h - how far a worker is, in a page that its keeper can read even after
+ * the worker's end
+ *
+ * The page is a file in memory without a name: it ends with the last process
+ * that has it. The worker only stores, the keeper only loads, and nobody locks:
+ * a lock would outlive an owner that was killed.
+ */
+#ifndef DT_SEGMENT_BOARD_H
+#define DT_SEGMENT_BOARD_H
+
+#include "base/error.h"
+
+struct dt_board;
+
+/* Makes an empty page. NULL: EX_OSERR. */
+struct dt_board *dt_board_create(struct dt_error *err);
+
+/* Maps the page that this worker has from its keeper; *board is NULL in a
+ * process that is no worker. -1: EX_SOFTWARE, that is no such page; EX_OSERR.
+ */
+int dt_board_open(struct dt_board **board, struct dt_error *err);
+
+/* Its descriptor, which is closed by exec. */
+int dt_board_fd(const struct dt_board *board);
+
+/* Unmaps and closes it; NULL is fine. */
+void dt_board_close(struct dt_board *board);
+
+/* The optimizer steps that are done; 0 at first. NULL is fine for set. */
+void dt_board_set_step(struct dt_board *board, long step);
+long dt_board_step(const struct dt_board *board);
+
+#endif /* DT_SEGMENT_BOARD_H */

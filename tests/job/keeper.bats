@@ -1,0 +1,179 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# keeper.bats - ranks that are lost and started again within their step
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-keeper.XXXXXX)
+    export WORK
+    cat /usr/share/common-licenses/{GPL-2,LGPL-2.1} >"$WORK/text"
+    dt_cluster_up --nodes 4 --cpus 4
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+    export OMP_NUM_THREADS=1
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+# config NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out.
+config() {
+    local name=$1
+    shift
+    {
+        cat <<END
+algorithm: sft
+run: {name: $name, output_dir: $name.out, overwrite: true}
+model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
+data: {train: text, max_length: 32}
+optimizer: {lr: 1.0e-3, weight_decay: 0.1}
+checkpoint: {steps: 4}
+logging: {steps: 1}
+END
+        printf '%s\n' "$@"
+        [[ $* == *training:* ]] ||
+            echo "training: {train_batch_size: 8, max_steps: 20}"
+    } >"$name.yaml"
+}
+
+# losses NAME: the training losses of a run, one per line.
+losses() {
+    sed -n 's/.*"split": "train".*"loss": \([-+.e0-9]*\).*/\1/p' \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_run A B: both runs have the same losses, each once, and end with the same
+# bits.
+same_run() {
+    local file
+    diff <(losses "$1") <(losses "$2")
+    for file in "$1".out/checkpoints/latest/*.safetensors; do
+        cmp "$file" "$2${file#"$1"}"
+    done
+}
+
+# whole NAME [LINE]...: trains NAME undisturbed, on 4 ranks of 2 nodes.
+whole() {
+    config "$@"
+    dt_srun -N2 --ntasks-per-node=2 --disttrain="$1.yaml"
+}
+
+# killed FAULT NAME [LINE]...: the same with a rank that is killed.
+killed() {
+    config "${@:2}"
+    DISTTRAIN_FAULT=$1 run dt_srun -N2 --ntasks-per-node=2 --disttrain="$2.yaml"
+    echo "$output"
+    ((status == 0))
+}
+
+@test "a killed rank: all go on from the last checkpoint, with the same bits" {
+    whole whole
+    killed train.step:rank=2:step=7:life=1:kill hit
+    [[ $output == *"rank 2 on n2 was killed by signal 9 (Killed) after step 6: all ranks start again from the last checkpoint (restart 1;"* ]]
+    [[ $output == *"resuming from "*"/hit.out/checkpoints/checkpoint-4"* ]]
+    [[ $output != *"first failure"* && $output != *"lost rank"* ]]
+    same_run whole hit
+    run -1 dt_run --node n1 pgrep -x disttrain
+    # before the first checkpoint; rank 0; and again while it restarts
+    killed train.step:rank=0:step=2:life=1:kill,train.step:rank=1:step=9:life=2:kill,train.step:rank=3:step=9:life=3:kill twice
+    [[ $output == *"(restart 3;"* ]]
+    same_run whole twice
+}
+
+@test "while it saves, in zero3" {
+    whole zwhole "distributed: {strategy: zero3}"
+    killed ckpt.rename:rank=0:nth=2:life=1:kill zhit \
+        "distributed: {strategy: zero3}"
+    same_run zwhole zhit
+}
+
+@test "without progress, after max_worker_restarts, it ends as without keepers" {
+    config always "launch: {max_worker_restarts: 1}"
+    DISTTRAIN_FAULT=train.step:rank=2:step=6:kill \
+        run dt_srun -N2 --ntasks-per-node=2 --disttrain=always.yaml
+    echo "$output"
+    ((status == 137))
+    [[ $output == *"(restart 1; at most 1 without a new step)"* ]]
+    [[ $output == *"rank 2 on n2 was killed by signal 9 (Killed) after step 5: launch.max_worker_restarts allows no more restarts"* ]]
+    [[ $output == *"first failure: rank 2 on n2, killed by signal 9 (Killed)"* ]]
+    # what another try would not change is not tried
+    config wrong "resume: none.such"
+    run dt_srun -N2 --ntasks-per-node=2 --disttrain=wrong.yaml
+    ((status != 0))
+    [[ $output != *"start again"* ]]
+    # the same error twice at the same step
+    config error
+    DISTTRAIN_FAULT=train.step:rank=1:step=3:error \
+        run dt_srun -N2 --ntasks-per-node=2 --disttrain=error.yaml
+    echo "$output"
+    ((status == 70))
+    [[ $output == *"(restart 1;"* && $output != *"(restart 2;"* ]]
+    [[ $output == *"it has failed twice at the same step"* ]]
+}
+
+@test "off: the first lost rank ends the run" {
+    config off "launch: {keeper: off}"
+    DISTTRAIN_FAULT=train.step:rank=2:step=7:kill \
+        run dt_srun -N2 --ntasks-per-node=2 --disttrain=off.yaml
+    ((status == 137))
+    [[ $output != *"start again"* ]]
+}
+
+@test "who is told to stop saves, and is not started again" {
+    config stop "training: {train_batch_size: 8, max_steps: 100000}"
+    dt_background stop.log dt_srun -N2 --ntasks-per-node=2 --disttrain=stop.yaml
+    local srun=$!
+    dt_wait_for 20 dt_lines 1 "step 1" stop.log
+    dt_run scancel --signal=TERM "$(dt_run squeue -h -o %i -s | head -n1 | cut -d. -f1)".0
+    wait "$srun" || true
+    cat stop.log
+    grep "stopped by a signal after step" stop.log
+    run -1 grep "start again" stop.log
+}
+
+@test "a lost keeper ends the step, and is named" {
+    config gone "training: {train_batch_size: 8, max_steps: 100000}"
+    dt_background gone.log dt_srun -N2 --ntasks-per-node=2 --disttrain=gone.yaml
+    local srun=$!
+    dt_wait_for 20 dt_lines 1 "step 1" gone.log
+    dt_run --node n2 pkill -KILL -o -x disttrain
+    wait "$srun" || true
+    cat gone.log
+    grep "lost the keeper of rank [23] on n2" gone.log
+    dt_wait_for 5 dt_run --node n1 sh -c '! pgrep -x disttrain'
+}
+
+@test "a program of the user, which finds a new port and the count of restarts" {
+    cat >program <<'END'
+#!/bin/sh
+echo "rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, port $MASTER_PORT"
+case $TORCHELASTIC_RESTART_COUNT in
+0) [ "$RANK" = 1 ] && { sleep 0.5 && kill -9 $$; } ;;
+1) [ "$RANK" = 3 ] && { sleep 0.5 && exit 3; } ;;
+*) exit 0 ;;
+esac
+sleep 100
+END
+    chmod +x program
+    cat >command.yaml <<END
+launch: {keeper: on, command: [$WORK/program]}
+END
+    run dt_srun -N2 --ntasks-per-node=2 --disttrain=command.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"rank 1 on n1 was killed by signal 9 (Killed): all ranks start again (restart 1;"* ]]
+    [[ $output == *"rank 3 on n2 has ended with status 3: all ranks start again (restart 2;"* ]]
+    (($(grep -c "^rank . of 4, restart 2" <<<"$output") == 4))
+    (($(grep -o "port .*" <<<"$output" | sort -u | wc -l) == 3))
+}
