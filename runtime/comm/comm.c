@@ -160,6 +160,11 @@ struct dt_comm *dt_comm_group(struct dt_comm *comm, const int *ranks, int count,
     return group;
 }
 
+void dt_comm_count(struct dt_comm *comm, uint64_t *started)
+{
+    comm->started = started;
+}
+
 int dt_comm_rank(const struct dt_comm *comm)
 {
     return comm->rank;
@@ -187,6 +192,8 @@ static int start(struct dt_comm *comm, const struct dt_op *op,
     struct dt_comm *world = world_of(comm);
     struct dt_op here = *op;
     here.on = comm;
+    if (world->started)
+        __atomic_add_fetch(world->started, 1, __ATOMIC_RELAXED);
     return world->backend->start(world, &here, ticket, err);
 }
 

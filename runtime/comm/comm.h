@@ -96,6 +96,12 @@ void dt_comm_abandon(struct dt_comm *comm, const struct dt_error *why);
 struct dt_comm *dt_comm_group(struct dt_comm *comm, const int *ranks, int count,
                               struct dt_error *err);
 
+/* From now on *started is the number of operations that this rank has started,
+ * in the world and its groups: every rank starts the same ones, so who has
+ * started fewest is late. It is only stored to, and has to stay.
+ */
+void dt_comm_count(struct dt_comm *comm, uint64_t *started);
+
 /* This process in the world or group, how many there are, and "self", "gloo" or
  * "nccl".
  */

@@ -75,6 +75,7 @@ struct dt_comm {
     int *ranks;                    /* (size) of a group, in the world */
     void *own;                     /* the backend's */
     uint64_t runs; /* of a world: operations waited for at once */
+    uint64_t *started; /* of a world: see dt_comm_count; NULL: nobody asks */
 };
 
 /* The rank in the world of a rank of `comm`. */

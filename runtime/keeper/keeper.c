@@ -297,6 +297,13 @@ static void serve_leader(struct keeper *k)
 
 /* --- the loop --- */
 
+static void send_beat(struct keeper *k)
+{
+    struct dt_wire_beat beat;
+    dt_worker_look(&k->worker, &beat);
+    tell_leader(k, DT_WIRE_BEAT, &beat, sizeof(beat), NULL, 0);
+}
+
 static void look_at_clock(struct keeper *k)
 {
     const double now = dt_clock_now();
@@ -305,7 +312,7 @@ static void look_at_clock(struct keeper *k)
     if (k->link.fd < 0 || now - k->heard > DT_KEEPER_LOST_MS / 1e3)
         end_keeper(k, EX_UNAVAILABLE << 8);
     else if (now - k->told > DT_KEEPER_BEAT_MS / 1e3)
-        tell_leader(k, DT_WIRE_BEAT, NULL, 0, NULL, 0);
+        send_beat(k);
 }
 
 /* Milliseconds until look_at_clock has something to do. */

@@ -108,6 +108,37 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
                         const struct dt_ending *endings, int count,
                         const char **why);
 
+/* --- pace.c: whether the workers get on --- */
+
+struct dt_pace {
+    int size;
+    struct dt_wire_beat *beats; /* [size]: the last one of each rank */
+    double moved;               /* when a worker was last seen to get on */
+};
+
+/* -1: no memory. */
+int dt_pace_init(struct dt_pace *pace, int size);
+void dt_pace_fini(struct dt_pace *pace);
+
+/* The workers start. */
+void dt_pace_begin(struct dt_pace *pace);
+
+/* Takes the beat of a rank. */
+void dt_pace_note(struct dt_pace *pace, int rank,
+                  const struct dt_wire_beat *beat);
+
+/* Whether all workers that are there have done nothing for longer than they
+ * allow, and for how long. None is known to hang before each has sent a beat.
+ */
+bool dt_pace_hangs(const struct dt_pace *pace, const struct dt_ending *endings,
+                   double *seconds);
+
+/* The rank that a signal has stopped, or that has started fewest collectives;
+ * -1: all have started as many.
+ */
+int dt_pace_culprit(const struct dt_pace *pace,
+                    const struct dt_ending *endings);
+
 /* --- leader.c: the keeper of rank 0 --- */
 
 struct dt_leader;
@@ -156,6 +187,9 @@ void dt_worker_fini(struct dt_worker *worker);
 int dt_worker_start(struct dt_worker *worker,
                     const struct dt_keeper_options *options, int restarts,
                     unsigned port, struct dt_error *err);
+
+/* How far it is. */
+void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat);
 
 /* Whether it has ended; if so, its status as from waitpid. All processes that
  * it has started are killed.

@@ -54,6 +54,9 @@ struct dt_leader {
     double deadline; /* of JOINING and ENDING */
     uint32_t life;
     int downs;
+    struct dt_pace pace;
+    int hung; /* the rank that does not get on, and why; -1: none */
+    char hang[DT_KEEPER_NOTE_BYTES];
     struct dt_verdict verdict;
 };
 
@@ -125,6 +128,8 @@ static void start_life(struct dt_leader *l)
     };
     l->life++;
     l->downs = 0;
+    l->hung = -1;
+    dt_pace_begin(&l->pace);
     l->phase = RUNNING;
     for (int r = 0; r < l->size; r++) {
         l->members[r].fenced = false;
@@ -170,6 +175,10 @@ static void note_down(struct dt_leader *l, int rank,
              (int)(message->bytes - sizeof(e->down)),
              (const char *)message->body + sizeof(e->down));
     e->down.rank = rank;
+    if (rank == l->hung) {
+        e->down.stopped = false;
+        snprintf(e->note, sizeof(e->note), "%s", l->hang);
+    }
     e->there = true;
     e->turn = l->downs++;
     if (l->phase == RUNNING && !dt_ended_well(e->down.status)) {
@@ -178,6 +187,42 @@ static void note_down(struct dt_leader *l, int rank,
     }
     if (l->downs == l->size)
         conclude(l);
+}
+
+/* --- workers hang --- */
+
+static void note_beat(struct dt_leader *l, int rank,
+                      const struct dt_wire_message *message)
+{
+    struct dt_wire_beat beat;
+    if (message->bytes != sizeof(beat) || message->life != l->life)
+        return;
+    memcpy(&beat, message->body, sizeof(beat));
+    dt_pace_note(&l->pace, rank, &beat);
+}
+
+/* Ends a life in which no worker gets on. */
+static void end_hang(struct dt_leader *l, double seconds)
+{
+    const int culprit = dt_pace_culprit(&l->pace, l->endings);
+    const struct member *m = &l->members[culprit < 0 ? 0 : culprit];
+    l->hung = (int)(m - l->members);
+    if (culprit < 0)
+        snprintf(l->hang, sizeof(l->hang),
+                 "no rank has got on for %.0f s, and all wait at the same "
+                 "place",
+                 seconds);
+    else
+        snprintf(l->hang, sizeof(l->hang),
+                 "rank %d on %s hangs: it %s, and the others have waited for "
+                 "%.0f s",
+                 l->hung, m->host,
+                 l->pace.beats[l->hung].frozen
+                     ? "was stopped by a signal"
+                     : "has started fewer collectives",
+                 seconds);
+    l->phase = STOPPING;
+    send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
 }
 
 /* --- keepers come --- */
@@ -316,8 +361,11 @@ static void note_message(struct dt_leader *l, struct member *m,
         list_missing(l, true, missing);
         send_to(l, m, DT_WIRE_MISSING, missing, strlen(missing), NULL, 0);
         break;
+    case DT_WIRE_BEAT:
+        note_beat(l, (int)(m - l->members), message);
+        break;
     default:
-        break; /* a beat */
+        break;
     }
 }
 
@@ -355,6 +403,7 @@ static void look_at_clock(struct dt_leader *l)
 {
     char missing[MISSING_BYTES];
     const double now = dt_clock_now();
+    double hung;
     if (l->phase == JOINING && now > l->deadline) {
         list_missing(l, false, missing);
         fprintf(stderr,
@@ -367,6 +416,8 @@ static void look_at_clock(struct dt_leader *l)
         (l->verdict.cause.rank == 0 || dt_ended_well(l->verdict.cause.status) ||
          l->members[l->verdict.cause.rank].wire.fd < 0 || now > l->deadline))
         end_others(l); /* the leader itself cannot end before that */
+    if (l->phase == RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung))
+        end_hang(l, hung);
     for (int r = 0; r < l->size && l->phase < ENDING; r++) {
         struct member *m = &l->members[r];
         if (m->wire.fd < 0 && m->came) {
@@ -431,6 +482,13 @@ void dt_leader_drain(struct dt_leader *l)
 
 /* --- its beginning and its end --- */
 
+static void free_arrays(struct dt_leader *l)
+{
+    free(l->members);
+    free(l->endings);
+    dt_pace_fini(&l->pace);
+}
+
 struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
                                    int size, unsigned port, int link,
                                    struct dt_error *err)
@@ -440,11 +498,9 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
         l->members = calloc((size_t)size, sizeof(*l->members));
     if (l)
         l->endings = calloc((size_t)size, sizeof(*l->endings));
-    if (!l || !l->members || !l->endings) {
-        if (l) {
-            free(l->members);
-            free(l->endings);
-        }
+    if (!l || !l->members || !l->endings || dt_pace_init(&l->pace, size) < 0) {
+        if (l)
+            free_arrays(l);
         free(l);
         close(link);
         dt_error_set(err, EX_OSERR, "keeper: no memory for %d ranks", size);
@@ -473,7 +529,6 @@ void dt_leader_destroy(struct dt_leader *l)
         dt_wire_close(&l->members[r].wire);
         free(l->members[r].blob);
     }
-    free(l->members);
-    free(l->endings);
+    free_arrays(l);
     free(l);
 }

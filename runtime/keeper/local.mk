@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/keeper.h \
 	runtime/keeper/keeper_impl.h \
 	runtime/keeper/leader.c \
+	runtime/keeper/pace.c \
 	runtime/keeper/reach.c \
 	runtime/keeper/verdict.c \
 	runtime/keeper/worker.c \

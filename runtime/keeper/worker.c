@@ -115,6 +115,7 @@ int dt_worker_start(struct dt_worker *worker,
         set_number("MASTER_PORT", port);
     dt_wire_close(&worker->wire);
     dt_wire_init(&worker->wire, pair[0]);
+    dt_board_clear(worker->board);
     worker->pid = fork();
     if (worker->pid == 0)
         run_program(worker, options, self, pair[1]);
@@ -123,6 +124,19 @@ int dt_worker_start(struct dt_worker *worker,
         return 0;
     worker->pid = 0;
     return dt_error_set(err, EX_OSERR, "keeper: fork: %s", strerror(errno));
+}
+
+void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat)
+{
+    struct dt_proc_stat stat = {0};
+    if (worker->pid != 0)
+        dt_proc_stat(&stat, "", worker->pid);
+    *beat = (struct dt_wire_beat){
+        .step = dt_board_step(worker->board),
+        .started = *dt_board_started(worker->board),
+        .patience_ms = (int32_t)(dt_board_patience(worker->board) * 1e3),
+        .frozen = stat.state == 'T',
+    };
 }
 
 /* Ends all children of this process; returns how many there were. */

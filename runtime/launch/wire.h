@@ -40,7 +40,7 @@ enum dt_wire_type {
     DT_WIRE_STOP,  /* end the worker */
     DT_WIRE_BYE,   /* struct dt_wire_down: the end of all, and its cause */
 
-    DT_WIRE_BEAT, /* both ways */
+    DT_WIRE_BEAT, /* both ways; of a keeper: struct dt_wire_beat */
     DT_WIRE_TYPES,
 };
 
@@ -60,6 +60,13 @@ struct dt_wire_down {
     int32_t status;  /* as from waitpid */
     int32_t asked;   /* a signal told its keeper to end */
     int32_t stopped; /* the keeper has ended it */
+};
+
+struct dt_wire_beat {
+    int64_t step;
+    uint64_t started;    /* collectives */
+    int32_t patience_ms; /* without a new one; 0: any time */
+    int32_t frozen;      /* the worker was stopped by a signal */
 };
 
 struct dt_wire_go {

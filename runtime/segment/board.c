@@ -19,7 +19,8 @@ static const uint64_t magic = 0x31647262746b6474; /* "dtktbrd1" */
 /* The page. */
 struct page {
     uint64_t magic;
-    _Atomic int64_t step;
+    _Atomic int64_t step, patience_ms;
+    uint64_t started;
 };
 
 struct dt_board {
@@ -102,6 +103,31 @@ void dt_board_set_step(struct dt_board *board, long step)
 {
     if (board)
         atomic_store_explicit(&board->page->step, step, memory_order_release);
+}
+
+uint64_t *dt_board_started(struct dt_board *board)
+{
+    return board ? &board->page->started : NULL;
+}
+
+void dt_board_set_patience(struct dt_board *board, double seconds)
+{
+    if (board)
+        atomic_store_explicit(&board->page->patience_ms,
+                              (int64_t)(seconds * 1e3), memory_order_release);
+}
+
+double dt_board_patience(const struct dt_board *board)
+{
+    return 1e-3 * (double)atomic_load_explicit(&board->page->patience_ms,
+                                               memory_order_acquire);
+}
+
+void dt_board_clear(struct dt_board *board)
+{
+    dt_board_set_step(board, 0);
+    dt_board_set_patience(board, 0);
+    board->page->started = 0;
 }
 
 long dt_board_step(const struct dt_board *board)

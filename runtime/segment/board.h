@@ -10,6 +10,8 @@
 #ifndef DT_SEGMENT_BOARD_H
 #define DT_SEGMENT_BOARD_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 
 struct dt_board;
@@ -31,5 +33,19 @@ void dt_board_close(struct dt_board *board);
 /* The optimizer steps that are done; 0 at first. NULL is fine for set. */
 void dt_board_set_step(struct dt_board *board, long step);
 long dt_board_step(const struct dt_board *board);
+
+/* Where the collectives that were started are counted (dt_comm_count); NULL for
+ * NULL.
+ */
+uint64_t *dt_board_started(struct dt_board *board);
+
+/* Seconds without a step or a collective after which the worker hangs; 0, as at
+ * first: it may take any time. NULL is fine for set.
+ */
+void dt_board_set_patience(struct dt_board *board, double seconds);
+double dt_board_patience(const struct dt_board *board);
+
+/* Forgets them, before another worker starts. */
+void dt_board_clear(struct dt_board *board);
 
 #endif /* DT_SEGMENT_BOARD_H */

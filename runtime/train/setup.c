@@ -308,6 +308,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->comm = comm;
     if (dt_board_open(&run->board, err) < 0)
         return -1;
+    dt_comm_count(comm, dt_board_started(run->board));
     run->spec.rank = dt_comm_rank(comm);
     run->spec.world = dt_comm_size(comm);
     if (run->spec.rank == 0 &&
@@ -378,5 +379,6 @@ void dt_run_fini(struct dt_run *run)
     dt_learner_fini(&run->learner);
     dt_run_data_fini(&run->data);
     dt_spec_fini(&run->spec);
+    dt_comm_count(run->comm, NULL);
     dt_board_close(run->board);
 }

@@ -23,6 +23,7 @@
 struct loop {
     struct dt_report_summary *summary;
     struct dt_report_step line;
+    double begin, longest; /* of this step; of all so far */
     bool stop_asked;
     bool owes_save; /* a save was due after a step without a finite loss or
                        gradient */
@@ -179,6 +180,38 @@ static void note_step(const struct dt_run *run, uint64_t position, long skipped,
         dt_run_event(run, "epoch", NAN, "end of epoch %" PRIu64, epoch);
 }
 
+enum {
+    STEP_S = 30,   /* the keeper waits at least so long for a step */
+    OTHER_S = 600, /* and for an evaluation or a save */
+    LONGEST = 10,  /* and so often the longest step */
+};
+
+/* Tells the keeper how long this rank may go without a step or a collective,
+ * which is unknown before the first step.
+ */
+static void set_patience(const struct dt_run *run, const struct loop *loop,
+                         double seconds)
+{
+    const double most = LONGEST * loop->longest;
+    if (loop->longest > 0)
+        dt_board_set_patience(run->board, most > seconds ? most : seconds);
+}
+
+static void note_duration(struct loop *loop)
+{
+    const double now = dt_clock_now();
+    if (loop->begin > 0 && now - loop->begin > loop->longest)
+        loop->longest = now - loop->begin;
+    loop->begin = now;
+}
+
+/* After something that is no step. */
+static void resume_steps(const struct dt_run *run, struct loop *loop)
+{
+    loop->begin = dt_clock_now();
+    set_patience(run, loop, STEP_S);
+}
+
 /* Collects steps until at most `open` are in flight. */
 static int collect_steps(struct dt_run *run, long open, struct loop *loop,
                          struct dt_error *err)
@@ -190,6 +223,8 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
         dt_board_set_step(run->board, run->progress.step);
+        note_duration(loop);
+        set_patience(run, loop, STEP_S);
         dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
@@ -246,12 +281,14 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     loop->owes_save = !worth_saving(run, last);
     if (!loop->owes_save) {
         dt_live_phase(run->live, "saving");
+        set_patience(run, loop, OTHER_S);
         int rc = check_weights(run, err) < 0
                      ? -1
                      : dt_run_save_or_retry(run, last, err);
         if (rc == 0)
             dt_best_link(run);
         dt_live_phase(run->live, NULL);
+        resume_steps(run, loop);
         return rc;
     }
     if (!owed)
@@ -308,8 +345,12 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return -1;
     if (lost && check_weights(run, err) < 0)
         return -1;
-    if (eval_due(run, step) && run_evaluation(run, loop->summary, err) < 0)
-        return -1;
+    if (eval_due(run, step)) {
+        set_patience(run, loop, OTHER_S);
+        if (run_evaluation(run, loop->summary, err) < 0)
+            return -1;
+        resume_steps(run, loop);
+    }
     return save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked,
                        loop, err);
 }

@@ -122,6 +122,13 @@ killed() {
     [[ $output == *"it has failed twice at the same step"* ]]
 }
 
+@test "a rank that is stopped is found, named and replaced" {
+    whole moves
+    killed train.step:rank=3:step=6:life=1:stop hangs
+    [[ $output == *"rank 3 on n2 hangs: it was stopped by a signal, and the others have waited for 3"?" s: all ranks start again"* ]]
+    same_run moves hangs
+}
+
 @test "off: the first lost rank ends the run" {
     config off "launch: {keeper: off}"
     DISTTRAIN_FAULT=train.step:rank=2:step=7:kill \

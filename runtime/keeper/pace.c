@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pace.c - whether the workers get on
+ *
+ * All ranks start the same collectives in the same order. So if none has
+ * started one, or ended a step, for longer than they ever take, the rank that
+ * has started fewest is the one that the others wait for.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "keeper/keeper_impl.h"
+
+int dt_pace_init(struct dt_pace *pace, int size)
+{
+    *pace = (struct dt_pace){.size = size};
+    pace->beats = calloc((size_t)size, sizeof(*pace->beats));
+    return pace->beats ? 0 : -1;
+}
+
+void dt_pace_fini(struct dt_pace *pace)
+{
+    free(pace->beats);
+}
+
+void dt_pace_begin(struct dt_pace *pace)
+{
+    memset(pace->beats, 0, (size_t)pace->size * sizeof(*pace->beats));
+    pace->moved = dt_clock_now();
+}
+
+void dt_pace_note(struct dt_pace *pace, int rank,
+                  const struct dt_wire_beat *beat)
+{
+    struct dt_wire_beat *last = &pace->beats[rank];
+    if (beat->started != last->started || beat->step != last->step)
+        pace->moved = dt_clock_now();
+    *last = *beat;
+}
+
+/* Seconds that the slowest worker allows; INFINITY: one may take any time. */
+static double find_patience(const struct dt_pace *pace,
+                            const struct dt_ending *endings)
+{
+    int32_t most = 0;
+    for (int r = 0; r < pace->size; r++) {
+        const int32_t own = pace->beats[r].patience_ms;
+        if (endings[r].there)
+            continue;
+        if (own == 0)
+            return INFINITY;
+        most = own > most ? own : most;
+    }
+    return most > 0 ? most / 1e3 : INFINITY;
+}
+
+bool dt_pace_hangs(const struct dt_pace *pace, const struct dt_ending *endings,
+                   double *seconds)
+{
+    *seconds = dt_clock_now() - pace->moved;
+    return *seconds > find_patience(pace, endings);
+}
+
+int dt_pace_culprit(const struct dt_pace *pace, const struct dt_ending *endings)
+{
+    const struct dt_wire_beat *beats = pace->beats;
+    int least = -1;
+    bool differ = false;
+    for (int r = 0; r < pace->size; r++) {
+        if (endings[r].there)
+            continue;
+        if (beats[r].frozen)
+            return r;
+        if (least < 0)
+            least = r;
+        differ |= beats[r].started != beats[least].started;
+        if (beats[r].started < beats[least].started)
+            least = r;
+    }
+    return differ ? least : -1;
+}
