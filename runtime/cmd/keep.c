@@ -22,11 +22,11 @@ static int is_wanted(const struct dt_conf *conf)
         return 0;
     if (dt_keeper_possible(getenv(DT_ENV_STEP_SECRET), &why))
         return conf->launch.keeper == DT_CONF_KEEPER_ON || atol(tasks) > 1;
-    if (conf->launch.keeper == DT_CONF_KEEPER_AUTO)
+    if (conf->launch.keeper == DT_CONF_KEEPER_AUTO && !getenv(DT_ENV_KEEPER))
         return 0;
     fprintf(stderr,
-            "disttrain: launch.keeper: on needs %s: use srun "
-            "--disttrain=FILE, or launch.keeper: off\n",
+            "disttrain: launch.keeper needs %s: use srun --disttrain=FILE, or "
+            "set launch.keeper: off\n",
             why);
     return -1;
 }

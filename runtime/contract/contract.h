@@ -180,8 +180,9 @@
  */
 #define DT_ENV_COMMAND "SLURM_DISTTRAIN_COMMAND"
 
-/* "3": a keeper starts launch.command, and starts all ranks of it again up to
- * that often when one has failed; absent: the task is the command.
+/* "3": the tasks are keepers (launch.keeper), which start training or
+ * launch.command, and all ranks again up to that often when one is lost;
+ * absent: the tasks are the ranks.
  */
 #define DT_ENV_KEEPER "SLURM_DISTTRAIN_KEEPER"
 

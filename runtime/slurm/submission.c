@@ -334,8 +334,9 @@ static void print_step(struct printer *p)
     char number[64];
     print_list(p, DT_ENV_FRAMEWORKS, &conf->launch.frameworks, ",");
     print_list(p, DT_ENV_COMMAND, &conf->launch.command, "\\n");
-    if (conf->launch.command.count > 0 &&
-        conf->launch.keeper == DT_CONF_KEEPER_ON) {
+    if (conf->launch.keeper == DT_CONF_KEEPER_ON ||
+        (conf->launch.keeper == DT_CONF_KEEPER_AUTO && conf->trains &&
+         conf->launch.command.count == 0)) {
         snprintf(number, sizeof(number), "%ld",
                  conf->launch.max_worker_restarts);
         print_srun(p, DT_ENV_KEEPER, number);

@@ -168,10 +168,12 @@ static int set_srun_input(void)
         return -1;
     if (!getenv("SLURM_KILL_BAD_EXIT"))
         submit.kills = setenv("SLURM_KILL_BAD_EXIT", "1", 1) == 0;
+    bool bare = submit.argv.sure && !submit.argv.has_command;
     bool runtime_runs =
-        (submit.argv.sure && !submit.argv.has_command) ||
-        dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
-    if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
+        bare || dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
+    if (trains_natively() && bare && getenv(DT_ENV_KEEPER))
+        setenv("SLURM_MPI_TYPE", "none", 0); /* keepers meet by themselves */
+    else if (trains_natively() && runtime_runs && dtspank_pmix_is_there())
         setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);

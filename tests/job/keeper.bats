@@ -129,6 +129,14 @@ killed() {
     same_run moves hangs
 }
 
+@test "without PMIx" {
+    config none
+    run dt_srun --mpi=none -N2 --ntasks-per-node=2 --disttrain=none.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"2 rows per rank x 4 ranks"* ]]
+}
+
 @test "off: the first lost rank ends the run" {
     config off "launch: {keeper: off}"
     DISTTRAIN_FAULT=train.step:rank=2:step=7:kill \
