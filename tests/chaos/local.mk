@@ -5,5 +5,6 @@
 EXTRA_DIST += \
 	tests/chaos/README.md \
 	tests/chaos/judge.py \
+	tests/chaos/lost_workers.sh \
 	tests/chaos/sampled.py \
 	tests/chaos/slow_rank.sh
