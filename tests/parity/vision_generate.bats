@@ -191,6 +191,7 @@ text: leave it out, or take a model with a vision tower" ]]
     cp -r llava/model bare
     rm bare/processor_config.json
     run -66 "$DT_BUILDDIR/disttrain" generate --model bare --prompt a
-    [[ $output == "disttrain: "*"/bare: no preprocessor_config.json, which says \
-how a model sees images" ]]
+    [[ $output == "disttrain: "*"/bare: no preprocessor_config.json and no \
+processor_config.json, which say how a model sees images: copy those of the \
+model into it" ]]
 }
