@@ -313,6 +313,20 @@ int dt_file_write(int fd, const void *data, size_t bytes)
     return 0;
 }
 
+int dt_file_unnamed(const char *dir)
+{
+    char path[PATH_MAX];
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    /* for file systems without O_TMPFILE */
+    snprintf(path, sizeof(path), "%s/unnamed-XXXXXX", dir);
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
 int dt_file_replace(const char *path, const char *text, size_t bytes,
                     struct dt_error *err)
 {

@@ -67,6 +67,12 @@ int dt_file_write(int fd, const void *data, size_t bytes);
  */
 int dt_file_fill(int fd, void *into, size_t bytes, size_t *count);
 
+/* Creates a file in `dir` that has no name, to write and read it: nothing of it
+ * is left when it is closed, whatever ends the process. The descriptor, or -1
+ * with errno.
+ */
+int dt_file_unnamed(const char *dir);
+
 /* Writes `bytes` of text to `path`, whose readers see all of it or the content
  * from before: to path.new, which is renamed. It is not synced to disk. -1:
  * EX_CANTCREAT, EX_IOERR; `path` is as before.

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -16,6 +15,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "data/forms/forms_impl.h"
 
@@ -200,20 +200,6 @@ enum {
     BUFFER_BYTES = 1 << 18,
 };
 
-/* For file systems without O_TMPFILE. */
-static int open_unnamed(const char *dir)
-{
-    char path[PATH_MAX];
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        return fd;
-    snprintf(path, sizeof(path), "%s/rows-XXXXXX", dir);
-    fd = mkostemp(path, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(path);
-    return fd;
-}
-
 int dt_line_out_init(struct dt_line_out *out, const char *path, const char *dir,
                      uint64_t most, struct dt_error *err)
 {
@@ -222,7 +208,7 @@ int dt_line_out_init(struct dt_line_out *out, const char *path, const char *dir,
     out->buffer = malloc(BUFFER_BYTES);
     if (!out->buffer)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", path);
-    out->fd = dir ? open_unnamed(dir) : memfd_create("rows", MFD_CLOEXEC);
+    out->fd = dir ? dt_file_unnamed(dir) : memfd_create("rows", MFD_CLOEXEC);
     if (out->fd >= 0)
         return 0;
     dt_error_set(err, EX_CANTCREAT, "%s: cannot write its rows to %s: %s", path,
