@@ -207,8 +207,7 @@ static int decode(struct dt_image *to, const struct dt_picture_image *from,
                           to->width, to->height, from->width, from->height);
         dt_image_fini(to);
     }
-    return rc < 0 ? dt_error_prefix(err, "%s: image %s", options->store, name)
-                  : 0;
+    return rc < 0 ? dt_error_prefix(err, "image %s", name) : 0;
 }
 
 uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,

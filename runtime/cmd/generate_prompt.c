@@ -3,13 +3,12 @@
  * generate_prompt.c - texts, conversations and their images become prompts
  *
  * As rows of training do: the files of images go to a store, here one of the
- * process, which has a few of them at a time as pixels.
+ * process, which has those of a prompt at a time as pixels.
  */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 
 #include <jansson.h>
 
-#include "base/file.h"
 #include "cmd/generate.h"
 #include "data/image_text.h"
 #include "data/mask.h"
@@ -35,7 +33,7 @@ struct dt_prompter {
     struct dt_example_images images; /* without a tower all zero */
     struct dt_image_processor processor;
     struct dt_image_table colors;
-    char store[PATH_MAX];
+    struct dt_image_store store; /* of the process alone */
 };
 
 /* --- images --- */
@@ -43,21 +41,6 @@ struct dt_prompter {
 static bool sees(const struct dt_prompter *p)
 {
     return p->images.processor;
-}
-
-static int make_store(struct dt_prompter *p, struct dt_error *err)
-{
-    const char *temporary = getenv("TMPDIR");
-    const char *dir = temporary ? temporary : "/tmp";
-    char store[PATH_MAX];
-    if (snprintf(store, sizeof(store), "%s/disttrain-generate-XXXXXX", dir) >=
-        (int)sizeof(store))
-        return dt_error_set(err, EX_CANTCREAT, "TMPDIR is too long");
-    if (!mkdtemp(store))
-        return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", store,
-                            strerror(errno));
-    memcpy(p->store, store, sizeof(store));
-    return 0;
 }
 
 /* Lets prompts have images, if the model sees them. */
@@ -73,15 +56,14 @@ static int open_images(struct dt_prompter *p, const char *root,
         return 0;
     dt_run_images_ask(&options, vision);
     if (dt_image_processor_load(&p->processor, dir, &options, err) < 0 ||
-        dt_run_images_check(&p->processor, vision, dir, err) < 0 ||
-        make_store(p, err) < 0)
+        dt_run_images_check(&p->processor, vision, dir, err) < 0)
         return -1;
     p->colors = dt_image_table(&p->processor);
     p->images = (struct dt_example_images){
         .processor = &p->processor,
         .text = dt_image_text_find(dt_model_type(config)),
         .root = root,
-        .store = p->store,
+        .store = &p->store,
     };
     return dt_masker_use_images(p->masker, &p->images, err);
 }
@@ -101,7 +83,7 @@ int dt_prompter_image(struct dt_prompter *p, const char *path, json_t *images,
                             path, strerror(errno));
     if (dt_image_read(&file, fd, path, &p->processor.limits, err) < 0)
         return dt_error_prefix(err, "--image");
-    int rc = dt_image_store_put(p->store, file.data, file.bytes, name, err);
+    int rc = dt_image_store_put(&p->store, file.data, file.bytes, name, err);
     free(file.data);
     if (rc < 0)
         return -1;
@@ -325,11 +307,9 @@ struct dt_prompter *dt_prompter_create(const struct dt_engine *engine,
 
 void dt_prompter_destroy(struct dt_prompter *p)
 {
-    struct dt_error late;
     if (!p)
         return;
-    if (p->store[0])
-        dt_file_remove_tree(p->store, &late);
+    dt_image_store_fini(&p->store);
     dt_masker_destroy(p->masker);
     dt_image_spans_fini(&p->spans);
     free(p->marked.tokens);

@@ -30,6 +30,7 @@
 #include "base/sha256.h"
 
 struct dt_image_processor;
+struct dt_image_store;
 struct dt_image_text;
 
 /* How the images of lines become pictures of examples. */
@@ -37,7 +38,7 @@ struct dt_example_images {
     const struct dt_image_processor *processor;
     const struct dt_image_text *text; /* as the model's family writes them */
     const char *root;  /* directory of paths; NULL: paths are refused */
-    const char *store; /* directory, there already, that keeps the files */
+    struct dt_image_store *store; /* keeps the files */
     bool drop; /* a line is left out and counted if an image of it is missing or
                   bad; else it is a bad line */
     bool train_on_image_tokens; /* placeholders may be targets, as in TRL */

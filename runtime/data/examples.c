@@ -17,6 +17,7 @@
 #include "data/examples.h"
 #include "data/forms/forms.h"
 #include "data/image_text.h"
+#include "image/store.h"
 
 enum {
     FIRST_LINES = 100,  /* looked at for the format */
@@ -224,7 +225,7 @@ static void hash_images(XXH3_state_t *state,
     hash_string(state, text->whole);
     hash_string(state, text->line ? "line" : "");
     hash_string(state, images->root);
-    hash_string(state, images->store);
+    hash_string(state, images->store->dir);
 }
 
 /* Hashes everything that the tokens depend on except the file. */

@@ -16,4 +16,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/resize.c \
 	runtime/image/store.c \
 	runtime/image/store.h \
+	runtime/image/store_impl.h \
+	runtime/image/store_unnamed.c \
 	# End of runtime/image

@@ -12,7 +12,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
-#include "image/store.h"
+#include "image/store_impl.h"
 
 int dt_image_read(struct dt_image_file *file, int fd, const char *path,
                   const struct dt_image_limits *limits, struct dt_error *err)
@@ -83,12 +83,11 @@ static int write_file(const char *path, const void *data, size_t bytes,
                         strerror(bad));
 }
 
-int dt_image_store_put(const char *dir, const void *data, size_t bytes,
-                       char name[DT_SHA256_HEX], struct dt_error *err)
+static int put_in(const char *dir, const void *data, size_t bytes,
+                  const char *name, struct dt_error *err)
 {
     char path[PATH_MAX];
     struct stat st;
-    dt_sha256_hex(data, bytes, name);
     if (store_path(path, dir, name, err) < 0)
         return -1;
     /* a file of another size was damaged since, and is written again */
@@ -103,12 +102,11 @@ int dt_image_store_put(const char *dir, const void *data, size_t bytes,
     return write_file(path, data, bytes, err);
 }
 
-int dt_image_store_get(struct dt_image_file *file, const char *dir,
-                       const char *name, const struct dt_image_limits *limits,
-                       struct dt_error *err)
+static int get_from(struct dt_image_file *file, const char *dir,
+                    const char *name, const struct dt_image_limits *limits,
+                    struct dt_error *err)
 {
     char path[PATH_MAX], found[DT_SHA256_HEX];
-    *file = (struct dt_image_file){0};
     if (store_path(path, dir, name, err) < 0)
         return -1;
     const int fd = dt_file_open(path, err);
@@ -123,4 +121,30 @@ int dt_image_store_get(struct dt_image_file *file, const char *dir,
                         "%s: damaged: its bytes are not those of its name; "
                         "remove it and prepare the data again",
                         path);
+}
+
+void dt_image_store_fini(struct dt_image_store *store)
+{
+    dt_image_unnamed_destroy(store->unnamed);
+    store->unnamed = NULL;
+}
+
+int dt_image_store_put(struct dt_image_store *store, const void *data,
+                       size_t bytes, char name[DT_SHA256_HEX],
+                       struct dt_error *err)
+{
+    dt_sha256_hex(data, bytes, name);
+    return store->dir
+               ? put_in(store->dir, data, bytes, name, err)
+               : dt_image_unnamed_put(&store->unnamed, data, bytes, name, err);
+}
+
+int dt_image_store_get(struct dt_image_file *file,
+                       const struct dt_image_store *store, const char *name,
+                       const struct dt_image_limits *limits,
+                       struct dt_error *err)
+{
+    *file = (struct dt_image_file){0};
+    return store->dir ? get_from(file, store->dir, name, limits, err)
+                      : dt_image_unnamed_get(file, store->unnamed, name, err);
 }

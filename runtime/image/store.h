@@ -12,6 +12,10 @@
  * many copies small and its cache one place to read from, and bytes that are
  * read are those that were prepared, or an error. Files appear by a rename, so
  * any number of processes may put the same images at once.
+ *
+ * What only one process needs goes to a store without a directory: to a file in
+ * TMPDIR that has no name, so that nothing is left of it, whatever ends the
+ * process.
  */
 #ifndef DT_IMAGE_STORE_H
 #define DT_IMAGE_STORE_H
@@ -41,17 +45,29 @@ int dt_image_fetch(struct dt_image_file *file, const char *from,
 int dt_image_read(struct dt_image_file *file, int fd, const char *path,
                   const struct dt_image_limits *limits, struct dt_error *err);
 
-/* Puts bytes into the store `dir`, a directory that is there, unless it has
- * them, and sets their name in it. -1: EX_CANTCREAT, EX_IOERR, with the path.
+/* A store. */
+struct dt_image_store {
+    const char *dir; /* that is there; NULL: it has none, and: */
+    struct dt_image_unnamed *unnamed; /* NULL before the first image */
+};
+
+/* Removes the images of a store without a directory; a zeroed one is fine. */
+void dt_image_store_fini(struct dt_image_store *store);
+
+/* Puts bytes into the store, unless it has them, and sets their name in it. Of
+ * a store without a directory one thread at a time puts or gets. -1:
+ * EX_CANTCREAT, EX_IOERR, EX_OSERR, with the path.
  */
-int dt_image_store_put(const char *dir, const void *data, size_t bytes,
-                       char name[DT_SHA256_HEX], struct dt_error *err);
+int dt_image_store_put(struct dt_image_store *store, const void *data,
+                       size_t bytes, char name[DT_SHA256_HEX],
+                       struct dt_error *err);
 
 /* Reads the bytes of this name. -1: EX_NOINPUT, they are not there; EX_DATAERR,
  * damaged, or no name; EX_IOERR, EX_OSERR.
  */
-int dt_image_store_get(struct dt_image_file *file, const char *dir,
-                       const char *name, const struct dt_image_limits *limits,
+int dt_image_store_get(struct dt_image_file *file,
+                       const struct dt_image_store *store, const char *name,
+                       const struct dt_image_limits *limits,
                        struct dt_error *err);
 
 #endif /* DT_IMAGE_STORE_H */

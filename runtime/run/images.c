@@ -22,12 +22,13 @@ static int name_store(struct dt_run_images *images, const struct dt_conf *conf,
     const char *first = conf->data.train.text[0];
     const char *slash = strrchr(first, '/');
     const int dir = slash ? (int)(slash + 1 - first) : 0;
+    const size_t room = sizeof(images->store_dir);
     int n = conf->data.cache_dir
-                ? snprintf(images->store, sizeof(images->store), "%s/images",
+                ? snprintf(images->store_dir, room, "%s/images",
                            conf->data.cache_dir)
-                : snprintf(images->store, sizeof(images->store),
+                : snprintf(images->store_dir, room,
                            "%.*s.disttrain-cache/images", dir, first);
-    return n < (int)sizeof(images->store)
+    return n < (int)room
                ? 0
                : dt_error_set(err, EX_CONFIG, "%s: path too long", first);
 }
@@ -209,6 +210,7 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
     if (load_processor(images, conf, config->vision, err) < 0 ||
         name_store(images, conf, err) < 0)
         return -1;
+    images->store.dir = images->store_dir;
     images->colors = dt_image_table(&images->processor);
     size_t patches, pictures;
     dt_run_images_bound(config, MANY_TOKENS, &patches, &pictures);
@@ -218,7 +220,7 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
         .processor = &images->processor,
         .text = dt_image_text_find(dt_model_type(config)),
         .root = conf->data.image_root,
-        .store = images->store,
+        .store = &images->store,
         .drop = conf->data.image_errors == DT_CONF_IMAGE_DROP,
         .train_on_image_tokens = conf->data.train_on_image_tokens,
     };
@@ -228,7 +230,7 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
 int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err)
 {
-    return images->there ? dt_file_mkdirs(images->store, err) : 0;
+    return images->there ? dt_file_mkdirs(images->store_dir, err) : 0;
 }
 
 const char *dt_run_images_text(const struct dt_run_images *images,

@@ -8,6 +8,7 @@
 #include "conf/conf.h"
 #include "data/example.h"
 #include "image/processor.h"
+#include "image/store.h"
 #include "model/model.h"
 
 struct dt_run_images {
@@ -17,7 +18,8 @@ struct dt_run_images {
     double patches, pictures; /* of a token on average: of the data, or before
                                  they are known the most there can be */
     bool counted;             /* they are known */
-    char store[PATH_MAX];     /* directory of the files that lines name */
+    char store_dir[PATH_MAX]; /* of the files that lines name */
+    struct dt_image_store store;
     struct dt_example_images options;
 };
 

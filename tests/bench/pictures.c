@@ -117,8 +117,9 @@ int main(int argc, char **argv)
         .limits = &dt_image_limits_usual, .patch = 14, .pad = -1};
     if (dt_image_processor_load(&processor, argv[1], &of_model, &err) < 0)
         die(err.text);
+    struct dt_image_store store = {.dir = argv[2]};
     const struct dt_example_images images = {.processor = &processor,
-                                             .store = argv[2]};
+                                             .store = &store};
     const int batches = atoi(argv[5]);
     const struct dt_loader_options options = {
         .B = (size_t)atoi(argv[4]),

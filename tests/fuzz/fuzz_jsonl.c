@@ -10,6 +10,7 @@
 #include "data/image_text.h"
 #include "data/jsonl.h"
 #include "data/mask.h"
+#include "image/store.h"
 #include "tests/unit/bytes_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,15 +45,13 @@ static void prepare_images(void)
     static const char jinja[] =
         "{% for m in messages %}{{ m.role }}{% for p in m.content %}{{ '[INST]'"
         " if p.type == 'image' else p.text }}{% endfor %}</s>{% endfor %}";
-    static char store[300];
+    static struct dt_image_store store;
     struct dt_error err = {0};
     struct dt_chat *chat =
         dt_chat_create(scratch_write("parts.jinja", jinja, sizeof(jinja) - 1),
                        NULL, tokenizer, &err);
-    snprintf(store, sizeof(store), "%s", scratch_path("store"));
-    dt_file_mkdirs(store, NULL);
     processor.limits = dt_image_limits_usual;
-    images.store = store;
+    images.store = &store;
     for (int i = 0; i < 2; i++) {
         of_images[i] = dt_masker_create(
             tokenizer, chat, &err, i ? DT_LOSS_ASSISTANT : DT_LOSS_COMPLETION,

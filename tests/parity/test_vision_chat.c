@@ -19,6 +19,7 @@
 #include "data/data_impl.h"
 #include "data/image_text.h"
 #include "data/mask.h"
+#include "image/store.h"
 #include "tests/unit/data/small_png.h"
 
 /* The processors of the script. */
@@ -58,8 +59,10 @@ static const char *file_here(const char *name)
 struct scene {
     json_t *reference;
     struct dt_tokenizer *tokenizer;
-    char root[300], store[300];
+    char root[300];
 };
+
+static struct dt_image_store store;
 
 /* An image of this size; the name says which. */
 static json_t *image_of(const json_t *size)
@@ -84,9 +87,7 @@ static int set_up(void **state)
     scene.reference = json_load_file(file_here("vision_chat.json"), 0, NULL);
     scene.tokenizer = dt_tokenizer_load(file_here("vision_tokenizer"), &err);
     snprintf(scene.root, sizeof(scene.root), "%s", scratch_path("root"));
-    snprintf(scene.store, sizeof(scene.store), "%s", scratch_path("store"));
     dt_file_mkdirs(scene.root, NULL);
-    dt_file_mkdirs(scene.store, NULL);
     return scene.reference && scene.tokenizer ? 0 : -1;
 }
 
@@ -95,6 +96,7 @@ static int tear_down(void **state)
     struct scene *scene = *state;
     json_decref(scene->reference);
     dt_tokenizer_destroy(scene->tokenizer);
+    dt_image_store_fini(&store);
     return 0;
 }
 
@@ -205,7 +207,7 @@ static void family_init(struct family *f, const struct scene *scene,
     f->images = (struct dt_example_images){.processor = &f->processor,
                                            .text = dt_image_text_find(of),
                                            .root = scene->root,
-                                           .store = scene->store,
+                                           .store = &store,
                                            .train_on_image_tokens = true};
     f->options.images = &f->images;
     snprintf(template, sizeof(template), "vision_templates/%s.jinja", name);

@@ -31,7 +31,7 @@ setup() {
 }
 
 teardown() {
-    [[ -z $(ls tmp) ]] # files of images are gone
+    [[ -z $(ls tmp) ]] # no file of an image has a name
 }
 
 # answer MODEL WORD...: the likeliest 12 tokens.
@@ -149,13 +149,39 @@ the pictures of its 1 image: write it once for each image, and nowhere else" ]]
         --image text.yaml --prompt a
     refused 66 "--image: llava: not a regular file" --image llava --prompt a
     head -c -30 llava/p0.png >cut.png
-    refused 65 "--image: image 2: $TMPDIR/disttrain-generate-" \
+    refused 65 "--image: image 2: image $(sha256sum <cut.png | cut -c-64): a \
+damaged PNG file: it is cut short" \
         --image llava/p1.png --image cut.png --prompt a
-    [[ $stderr == *"a damaged PNG file: it is cut short" ]]
     echo '{"messages":[{"role":"user","content":"a"}],"images":["../text"]}' \
         >out.jsonl
     refused 66 "out.jsonl:1: image 1: ../text: outside of llava" \
         --image-root llava --prompts out.jsonl
+}
+
+@test "only an image needs a place, and a signal leaves nothing there" {
+    local signal i status
+    TMPDIR=/nowhere answer llava --chat --prompt "Is it red?"
+    TMPDIR=/nowhere refused 73 "/nowhere: cannot create a file for images: No \
+such file or directory: let TMPDIR name" --image llava/p0.png --prompt a
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+    for signal in 15 9; do
+        # once it has the first image
+        DISTTRAIN_FAULT=image.write:nth=2:stop "$DT_BUILDDIR/disttrain" \
+            generate --model llava/model --image llava/p0.png \
+            --image llava/p1.png --prompt a 3>&- &
+        for ((i = 0; i < 600; i++)); do
+            [[ $(cut -d' ' -f3 /proc/$!/stat) != T ]] || break
+            sleep 0.1
+        done
+        ((i < 600))
+        kill "-$signal" $!
+        kill -CONT $! || true # SIGKILL has not waited for it
+        status=0
+        wait $! || status=$?
+        ((status == 128 + signal))
+        [[ -z $(ls tmp) ]]
+    done
 }
 
 @test "markers and images are as many" {

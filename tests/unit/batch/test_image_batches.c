@@ -27,7 +27,8 @@ static const char *const names[] = {"rgb.jpg",  "turned6.jpg", "p.png",
 enum { FILES = sizeof(names) / sizeof(names[0]), EXAMPLES = 11 };
 
 static struct dt_image_processor pixels, tiles;
-static char store[600];
+static char store_dir[600];
+static struct dt_image_store store = {.dir = store_dir};
 static struct dt_example_images options;
 
 /* A file in the store. */
@@ -60,17 +61,17 @@ static int setup(void **state)
                                         .merge = 1,
                                         .temporal = 1,
                                         .tokens = 3};
-    snprintf(store, sizeof(store), "%s", scratch_path("store"));
-    if (mkdir(store, 0777) < 0)
+    snprintf(store_dir, sizeof(store_dir), "%s", scratch_path("store"));
+    if (mkdir(store_dir, 0777) < 0)
         return -1;
-    options.store = store;
+    options.store = &store;
     for (size_t i = 0; i < FILES; i++) {
         struct dt_image_info info;
         struct dt_error err;
         size_t bytes;
         uint8_t *data = image_read(names[i], &bytes);
         dt_sha256(data, bytes, stored[i].sha256);
-        if (dt_image_store_put(store, data, bytes, stored[i].name, &err) < 0 ||
+        if (dt_image_store_put(&store, data, bytes, stored[i].name, &err) < 0 ||
             dt_image_info(&info, data, bytes, &dt_image_limits_usual, &err) < 0)
             fail_msg("%s: %s", names[i], err.text);
         free(data);
@@ -423,7 +424,7 @@ static void check_error(int status, const char *text)
     char expected[2000];
     opt.shuffle = false;
     opt.B = 3;
-    snprintf(expected, sizeof(expected), text, store, stored[0].name,
+    snprintf(expected, sizeof(expected), text, store_dir, stored[0].name,
              stored[0].name + 2);
     struct dt_rows *rows = rows_of(DT_PACK_NONE);
     struct dt_loader *loader = must_create(rows, &opt, 0);
@@ -462,7 +463,7 @@ static void a_file_that_is_gone_or_damaged_is_named(void **state)
     size_t bytes;
     uint8_t *data = image_read(names[0], &bytes);
     (void)state;
-    snprintf(path, sizeof(path), "%s/%.2s/%s", store, stored[0].name,
+    snprintf(path, sizeof(path), "%s/%.2s/%s", store_dir, stored[0].name,
              stored[0].name + 2);
     add_third(segment_of(1, 0));
     data[bytes / 2] ^= 1;
@@ -488,10 +489,10 @@ static void an_image_of_another_size_is_refused(void **state)
     segment.width++;
     add_third(segment);
     snprintf(text, sizeof(text),
-             "data: example 3: %%s: image %%s: %u x %u pixels, but its example "
+             "data: example 3: image %s: %u x %u pixels, but its example "
              "says %u x %u: remove the cache",
-             stored[0].width, stored[0].height, stored[0].width + 1,
-             stored[0].height);
+             stored[0].name, stored[0].width, stored[0].height,
+             stored[0].width + 1, stored[0].height);
     check_error(EX_DATAERR, text);
 }
 
@@ -503,11 +504,11 @@ static void a_file_that_is_no_image_is_named(void **state)
     char name[DT_SHA256_HEX], text[600];
     (void)state;
     dt_sha256("text", 4, sha256);
-    assert_int_equal(dt_image_store_put(store, "text", 4, name, NULL), 0);
+    assert_int_equal(dt_image_store_put(&store, "text", 4, name, NULL), 0);
     segment.sha256 = sha256;
     add_third(segment);
     snprintf(text, sizeof(text),
-             "data: example 3: %%s: image %s: not a JPEG, PNG or WebP file: it "
+             "data: example 3: image %s: not a JPEG, PNG or WebP file: it "
              "begins "
              "with 74 65 78 74",
              name);

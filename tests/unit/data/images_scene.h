@@ -5,6 +5,7 @@
 
 #include "data/image_text.h"
 #include "image/processor.h"
+#include "image/store.h"
 #include "tests/unit/data/examples_file.h"
 #include "tests/unit/data/small_png.h"
 
@@ -22,7 +23,8 @@ enum { PLACEHOLDER = 270 }; /* <image> */
 
 static struct dt_image_processor processor;
 static struct dt_example_images images;
-static char image_root[300], image_store[300];
+static char image_root[300], image_store_dir[300];
+static struct dt_image_store image_store = {.dir = image_store_dir};
 
 /* Byte tokens, control tokens, and from 270 on those of images. */
 static inline struct dt_tokenizer *images_tokenizer(void)
@@ -73,7 +75,7 @@ static inline struct dt_example_options with_images(void)
     images = (struct dt_example_images){.processor = &processor,
                                         .text = dt_image_text_find("llava"),
                                         .root = image_root,
-                                        .store = image_store};
+                                        .store = &image_store};
     options.images = &images;
     return options;
 }
@@ -83,11 +85,12 @@ static inline int images_set_up(void **state)
 {
     (void)state;
     snprintf(image_root, sizeof(image_root), "%s", scratch_path("root"));
-    snprintf(image_store, sizeof(image_store), "%s", scratch_path("store"));
+    snprintf(image_store_dir, sizeof(image_store_dir), "%s",
+             scratch_path("store"));
     dt_file_remove_tree(image_root, NULL);
-    dt_file_remove_tree(image_store, NULL);
+    dt_file_remove_tree(image_store_dir, NULL);
     return dt_file_mkdirs(image_root, NULL) < 0 ||
-                   dt_file_mkdirs(image_store, NULL) < 0
+                   dt_file_mkdirs(image_store_dir, NULL) < 0
                ? -1
                : 0;
 }

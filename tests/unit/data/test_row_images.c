@@ -526,7 +526,7 @@ static void the_same_image_is_kept_once(void **state)
     dt_examples_close(examples);
     for (int i = 0; i < DT_SHA256_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x", image[0].sha256[i]);
-    snprintf(path, sizeof(path), "%s/%.2s/%s", image_store, hex, hex + 2);
+    snprintf(path, sizeof(path), "%s/%.2s/%s", image_store_dir, hex, hex + 2);
     assert_int_equal(stat(path, &st), 0);
 }
 

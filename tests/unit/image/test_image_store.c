@@ -16,6 +16,7 @@
 
 static struct dt_image_limits limits;
 static char root[300];
+static struct dt_image_store in_root = {.dir = root};
 
 static int set_up(void **state)
 {
@@ -217,7 +218,7 @@ static void put_good(const void *data, size_t bytes)
 {
     char name[DT_SHA256_HEX];
     struct dt_error err;
-    if (dt_image_store_put(root, data, bytes, name, &err) < 0)
+    if (dt_image_store_put(&in_root, data, bytes, name, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -228,13 +229,14 @@ static void bytes_are_kept_under_their_hash(void **state)
     struct dt_error err;
     struct stat before, after;
     (void)state;
-    assert_int_equal(dt_image_store_put(root, "abc", 3, name, &err), 0);
+    assert_int_equal(dt_image_store_put(&in_root, "abc", 3, name, &err), 0);
     assert_string_equal(name, abc);
     assert_int_equal(stat(abc_path(), &before), 0);
     put_good("abc", 3);
     assert_int_equal(stat(abc_path(), &after), 0);
     assert_true(before.st_ino == after.st_ino);
-    assert_int_equal(dt_image_store_get(&file, root, name, &limits, &err), 0);
+    assert_int_equal(dt_image_store_get(&file, &in_root, name, &limits, &err),
+                     0);
     assert_int_equal(file.bytes, 3);
     assert_memory_equal(file.data, "abc", 3);
     free(file.data);
@@ -244,7 +246,8 @@ static void assert_not_got(const char *name, int status, const char *text)
 {
     struct dt_image_file file;
     struct dt_error err = {0};
-    assert_int_equal(dt_image_store_get(&file, root, name, &limits, &err), -1);
+    assert_int_equal(dt_image_store_get(&file, &in_root, name, &limits, &err),
+                     -1);
     assert_null(file.data);
     assert_string_equal(err.text, text);
     assert_int_equal(err.status, status);
@@ -266,7 +269,8 @@ static void what_was_damaged_is_told_and_put_again(void **state)
     put_good("abc", 3); /* of another size: written again */
     struct dt_image_file file;
     struct dt_error err;
-    assert_int_equal(dt_image_store_get(&file, root, abc, &limits, &err), 0);
+    assert_int_equal(dt_image_store_get(&file, &in_root, abc, &limits, &err),
+                     0);
     free(file.data);
 }
 
@@ -319,6 +323,78 @@ static void writers_do_not_disturb_each_other(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Sets TMPDIR to an empty directory. */
+static const char *empty_tmpdir(void)
+{
+    const char *dir = scratch_path("tmp");
+    assert_int_equal(dt_file_remove_tree(dir, NULL), 0);
+    assert_int_equal(dt_file_mkdirs(dir, NULL), 0);
+    assert_int_equal(setenv("TMPDIR", dir, 1), 0);
+    return dir;
+}
+
+static void assert_kept(const struct dt_image_store *store, const char *name,
+                        const void *wanted, size_t bytes)
+{
+    struct dt_image_file file;
+    struct dt_error err;
+    if (dt_image_store_get(&file, store, name, &limits, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(file.bytes, bytes);
+    assert_memory_equal(file.data, wanted, bytes);
+    free(file.data);
+}
+
+static void a_store_without_a_directory_leaves_no_name(void **state)
+{
+    struct dt_image_store store = {0};
+    char name[3][DT_SHA256_HEX];
+    static const char *const bytes[] = {"abc", "", "longer than both"};
+    const char *dir = empty_tmpdir();
+    (void)state;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 3; i++) {
+            struct dt_error err;
+            if (dt_image_store_put(&store, bytes[i], strlen(bytes[i]), name[i],
+                                   &err) < 0)
+                fail_msg("%s", err.text);
+            assert_kept(&store, name[0], "abc", 3);
+        }
+    assert_string_equal(name[0], abc);
+    for (int i = 0; i < 3; i++)
+        assert_kept(&store, name[i], bytes[i], strlen(bytes[i]));
+    assert_int_equal(rmdir(dir), 0); /* it is empty */
+    dt_image_store_fini(&store);
+    dt_image_store_fini(&store);
+}
+
+static void a_store_without_a_directory_says_what_is_wrong(void **state)
+{
+    struct dt_image_store store = {0};
+    struct dt_image_file file;
+    struct dt_error err;
+    char name[DT_SHA256_HEX], wanted[1024];
+    const char *dir = empty_tmpdir();
+    (void)state;
+    assert_int_equal(dt_image_store_get(&file, &store, abc, &limits, &err), -1);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(dt_image_store_put(&store, "abc", 3, name, &err), -1);
+    snprintf(wanted, sizeof(wanted),
+             "%s: cannot create a file for images: No such file or directory: "
+             "let TMPDIR name a directory that can be written",
+             dir);
+    assert_string_equal(err.text, wanted);
+    assert_int_equal(err.status, EX_CANTCREAT);
+    empty_tmpdir();
+    assert_int_equal(dt_image_store_put(&store, "abc", 3, name, &err), 0);
+    assert_int_equal(dt_image_store_get(&file, &store, "abc", &limits, &err),
+                     -1);
+    assert_string_equal(err.text, "there is no image abc");
+    assert_int_equal(err.status, EX_NOINPUT);
+    assert_null(file.data);
+    dt_image_store_fini(&store);
+}
+
 static void a_full_disk_leaves_nothing(void **state)
 {
 #ifdef ENABLE_FAULT_INJECTION
@@ -328,7 +404,7 @@ static void a_full_disk_leaves_nothing(void **state)
         char name[DT_SHA256_HEX];
         struct dt_error err;
         setenv("DISTTRAIN_FAULT", "image.write:error", 1);
-        int rc = dt_image_store_put(root, "abc", 3, name, &err);
+        int rc = dt_image_store_put(&in_root, "abc", 3, name, &err);
         _exit(rc == 0 || err.status != EX_IOERR ||
               !strstr(err.text, "No space left"));
     }
@@ -344,12 +420,45 @@ static void a_full_disk_leaves_nothing(void **state)
 #endif
 }
 
+/* What was put before remains, and what did not fit can be put again. */
+static void a_full_tmpdir_keeps_what_is_there(void **state)
+{
+#ifdef ENABLE_FAULT_INJECTION
+    empty_tmpdir();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct dt_image_store store = {0};
+        char name[2][DT_SHA256_HEX];
+        struct dt_error err;
+        setenv("DISTTRAIN_FAULT", "image.write:nth=2:error", 1);
+        int rc = dt_image_store_put(&store, "abc", 3, name[0], &err);
+        rc |= dt_image_store_put(&store, "de", 2, name[1], &err) != -1;
+        rc |= err.status != EX_IOERR ||
+              strcmp(err.text, "TMPDIR: cannot write an image there: No space "
+                               "left on device") != 0;
+        rc |= dt_image_store_put(&store, "de", 2, name[1], &err);
+        assert_kept(&store, name[0], "abc", 3);
+        assert_kept(&store, name[1], "de", 2);
+        _exit(rc);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    (void)state;
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* first: a process reads DISTTRAIN_FAULT once */
         cmocka_unit_test_setup(links_are_resolved_without_openat2, set_up),
         cmocka_unit_test_setup(a_full_disk_leaves_nothing, set_up),
+        cmocka_unit_test(a_full_tmpdir_keeps_what_is_there),
         cmocka_unit_test_setup(paths_are_those_within_the_root, set_up),
         cmocka_unit_test_setup(paths_out_of_the_root_are_refused, set_up),
         cmocka_unit_test_setup(files_that_are_none_are_refused, set_up),
@@ -359,6 +468,8 @@ int main(void)
         cmocka_unit_test_setup(what_was_damaged_is_told_and_put_again, set_up),
         cmocka_unit_test_setup(names_that_are_none_are_refused, set_up),
         cmocka_unit_test_setup(writers_do_not_disturb_each_other, set_up),
+        cmocka_unit_test(a_store_without_a_directory_leaves_no_name),
+        cmocka_unit_test(a_store_without_a_directory_says_what_is_wrong),
     };
     return cmocka_run_group_tests_name("image_store", tests, NULL, NULL);
 }
