@@ -294,9 +294,10 @@ static int fill_pixels(struct dt_loader *l, struct slot *slot)
     for (size_t i = 0; i < slot->pictures.image_count && !is_stopping(l); i++) {
         const struct dt_picture_image *image = &slot->pictures.images[i];
         to = dt_pictures_read(to, image, dt_rows_images(l->rows), &slot->error);
-        if (!to)
-            return dt_error_prefix(&slot->error, "data: example %" PRIu64,
-                                   image->number + 1);
+        if (!to) {
+            dt_rows_name_image(l->rows, image, &slot->error);
+            return dt_error_prefix(&slot->error, "data");
+        }
     }
     return 0;
 }

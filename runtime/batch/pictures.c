@@ -124,16 +124,20 @@ struct dt_image_sums dt_image_spans_sum(const struct dt_image_spans *spans,
 
 /* --- of a row --- */
 
-/* Appends an image, whose span and plan are these. */
+/* Appends an image, whose plan is this. */
 static void append(struct dt_pictures *found,
-                   const struct dt_picture_part *part,
-                   const struct dt_example_image *image,
+                   const struct dt_picture_part *part, uint32_t line,
+                   uint32_t number, const struct dt_example_image *image,
                    const struct dt_image_plan *plan)
 {
     struct dt_picture_image *to = &found->images[found->image_count++];
-    to->number = part->number;
-    to->height = image->height;
-    to->width = image->width;
+    *to = (struct dt_picture_image){
+        .example = part->example,
+        .line = line,
+        .number = number,
+        .height = image->height,
+        .width = image->width,
+    };
     memcpy(to->sha256, image->sha256, sizeof(to->sha256));
     for (uint32_t p = 0; p < plan->tiles; p++)
         found->pictures[found->picture_count++] = (struct dt_batch_picture){
@@ -158,7 +162,7 @@ int dt_pictures_add(struct dt_pictures *found,
     struct dt_image_span span;
     struct dt_image_sums left = part->sums;
     bool same = dt_example_find(part->example, part->words, &parts);
-    while (same && dt_example_next_image(&parts, &image)) {
+    for (uint32_t i = 1; same && dt_example_next_image(&parts, &image); i++) {
         if (find_span(&span, &plan, &image, options->processor, err) < 0)
             return -1;
         if (span.begin < part->from || span.end > part->from + part->count)
@@ -167,7 +171,7 @@ int dt_pictures_add(struct dt_pictures *found,
                left.patches >= span.patches;
         if (!same)
             break;
-        append(found, part, &image, &plan);
+        append(found, part, parts.line, i, &image, &plan);
         left.images--;
         left.pictures -= span.pictures;
         left.patches -= span.patches;
@@ -207,7 +211,7 @@ static int decode(struct dt_image *to, const struct dt_picture_image *from,
                           to->width, to->height, from->width, from->height);
         dt_image_fini(to);
     }
-    return rc < 0 ? dt_error_prefix(err, "image %s", name) : 0;
+    return rc;
 }
 
 uint8_t *dt_pictures_read(uint8_t *pixels, const struct dt_picture_image *image,

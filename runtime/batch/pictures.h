@@ -64,7 +64,8 @@ struct dt_image_sums dt_image_spans_sum(const struct dt_image_spans *spans,
 
 /* An image of a row. */
 struct dt_picture_image {
-    uint64_t number; /* of its example, of all sources, for messages */
+    const uint32_t *example; /* that has it, only an address, for messages */
+    uint32_t line, number;   /* of the file, 0: none; in the example, from 1 */
     uint8_t sha256[DT_SHA256_BYTES]; /* of its file in the store */
     uint32_t height, width;          /* upright, in pixels */
 };

@@ -146,6 +146,13 @@ size_t dt_rows_length(const struct dt_rows *rows, size_t i);
 /* The images of rows; NULL: no row has any. */
 const struct dt_example_images *dt_rows_images(const struct dt_rows *rows);
 
+/* Puts the file, the line and the number of an image in it in front of an error
+ * about its pixels. -1, always.
+ */
+int dt_rows_name_image(const struct dt_rows *rows,
+                       const struct dt_picture_image *image,
+                       struct dt_error *err);
+
 /* The pictures of row i, and the patches of all of them. */
 size_t dt_rows_pictures(const struct dt_rows *rows, size_t i);
 size_t dt_rows_patches(const struct dt_rows *rows, size_t i);

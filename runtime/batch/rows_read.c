@@ -16,18 +16,34 @@ int dt_rows_lost(struct dt_error *err)
                         "read, or its disk fails");
 }
 
-int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
-                  size_t count, struct dt_error *err)
+/* The examples whose cache has these words. */
+static const struct dt_examples *find_examples(const struct dt_rows *rows,
+                                               const uint32_t *words)
 {
     size_t low = 0, high = rows->cache_count;
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
-        if (rows->caches[middle].first <= tokens)
+        if (rows->caches[middle].first <= words)
             low = middle;
         else
             high = middle;
     }
-    return dt_examples_check(rows->caches[low].examples, tokens, count, err);
+    return rows->caches[low].examples;
+}
+
+int dt_rows_check(const struct dt_rows *rows, const uint32_t *tokens,
+                  size_t count, struct dt_error *err)
+{
+    return dt_examples_check(find_examples(rows, tokens), tokens, count, err);
+}
+
+int dt_rows_name_image(const struct dt_rows *rows,
+                       const struct dt_picture_image *image,
+                       struct dt_error *err)
+{
+    dt_error_prefix(err, "image %" PRIu32, image->number);
+    return dt_examples_name_line(find_examples(rows, image->example),
+                                 image->line, err);
 }
 
 /* Row i has the pieces *begin .. *end - 1 of order. */

@@ -181,8 +181,8 @@ static int begin_text(const struct dt_prompter *p, struct dt_made_prompt *made,
 static int take(struct dt_prompter *p, struct dt_made_prompt *made,
                 struct dt_error *err)
 {
-    struct dt_example_parts parts = {p->marked.tokens, p->marked.count, 0,
-                                     NULL};
+    struct dt_example_parts parts = {.tokens = p->marked.tokens,
+                                     .token_count = p->marked.count};
     if ((sees(p) && take_images(p, made, &parts, err) < 0) ||
         take_tokens(p, made, parts.tokens, parts.token_count, err) < 0)
         return -1;

@@ -13,7 +13,8 @@
  *
  * Where options have images, each example that is no pair begins with words
  * about its own, and example_images.c writes and finds them: the number of
- * images, then of each 8 words of the SHA-256 of its file, its height and
+ * images, and of the line that the example is of, for messages, 0 if it is of
+ * none; then of each image 8 words of the SHA-256 of its file, its height and
  * width, the number of its pictures, and of each of these the index, among the
  * tokens of the example, of its first token. The tokens follow; those of a
  * picture are neighbors and all have the id of the placeholder.
@@ -128,15 +129,21 @@ struct dt_example_image {
 size_t dt_example_images_words(const struct dt_example_image *images,
                                size_t count);
 
-/* Writes these words to the begin of an example, which has room for them. */
+/* Writes these words, without a line, to the begin of an example, which has
+ * room for them, ...
+ */
 void dt_example_images_write(uint32_t *example,
                              const struct dt_example_image *images,
                              size_t count);
+
+/* ... and sets the line; one beyond 2^32 - 1 becomes that. */
+void dt_example_set_line(uint32_t *example, uint64_t line);
 
 /* The parts of an example where a data set may have images. */
 struct dt_example_parts {
     const uint32_t *tokens; /* with DT_TARGET_BIT */
     size_t token_count;
+    uint32_t line;        /* of the file; 0: none */
     size_t images;        /* left to read by dt_example_next_image */
     const uint32_t *next; /* the words of the next of them */
 };

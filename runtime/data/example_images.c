@@ -5,6 +5,7 @@
 #include "data/example.h"
 
 enum {
+    HEAD_WORDS = 2,
     HASH_WORDS = DT_SHA256_BYTES / sizeof(uint32_t),
     IMAGE_WORDS = HASH_WORDS + 3, /* and a word for each picture */
 };
@@ -12,7 +13,7 @@ enum {
 size_t dt_example_images_words(const struct dt_example_image *images,
                                size_t count)
 {
-    size_t words = 1 + count * IMAGE_WORDS;
+    size_t words = HEAD_WORDS + count * IMAGE_WORDS;
     for (size_t i = 0; i < count; i++)
         words += images[i].pictures;
     return words;
@@ -24,6 +25,7 @@ void dt_example_images_write(uint32_t *example,
 {
     uint32_t *to = example;
     *to++ = (uint32_t)count;
+    *to++ = 0;
     for (size_t i = 0; i < count; i++) {
         const struct dt_example_image *image = &images[i];
         memcpy(to, image->sha256, sizeof(image->sha256));
@@ -34,6 +36,11 @@ void dt_example_images_write(uint32_t *example,
         memcpy(to, image->first, image->pictures * sizeof(*to));
         to += image->pictures;
     }
+}
+
+void dt_example_set_line(uint32_t *example, uint64_t line)
+{
+    example[1] = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
 }
 
 /* Whether the words of so many images are all there, and their pictures' first
@@ -66,12 +73,14 @@ bool dt_example_find(const uint32_t *example, size_t count,
 {
     uint64_t after;
     *parts = (struct dt_example_parts){0};
-    if (count == 0 || !check_images(example + 1, example + count, example[0],
-                                    &parts->tokens, &after))
+    if (count < HEAD_WORDS ||
+        !check_images(example + HEAD_WORDS, example + count, example[0],
+                      &parts->tokens, &after))
         return false;
     parts->token_count = (size_t)(example + count - parts->tokens);
     parts->images = example[0];
-    parts->next = example + 1;
+    parts->line = example[1];
+    parts->next = example + HEAD_WORDS;
     return after <= parts->token_count;
 }
 

@@ -23,13 +23,15 @@ enum {
     FIRST_LINES = 100,  /* looked at for the format */
     CHAT_VERSION = 3,   /* of the text that chat templates make */
     LINES_VERSION = 1,  /* of the lines that readers of other forms make */
-    IMAGES_VERSION = 1, /* of the words and texts that images become */
+    IMAGES_VERSION = 2, /* of the words and texts that images become */
     YOUNG_S = 2,        /* longer than the resolution of any file system */
 };
 
 struct dt_examples {
     struct dt_cache cache;
     uint64_t key;
+    char *path;       /* of the file */
+    const char *mark; /* between it and a line of it */
 };
 
 /* --- the content of the file --- */
@@ -407,11 +409,17 @@ struct dt_examples *dt_examples_open(const char *path,
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
         return NULL;
     }
+    if (!(examples->path = strdup(path))) {
+        dt_error_set(err, EX_OSERR, "%s: out of memory", path);
+        dt_examples_close(examples);
+        return NULL;
+    }
     if (open_or_make(&make, &examples->cache, made, err) < 0) {
         dt_examples_close(examples);
         examples = NULL;
     } else {
         examples->key = make.key;
+        examples->mark = dt_kind_mark(&make.found);
     }
     dt_chat_destroy(make.chat);
     dt_map_fini(&make.map);
@@ -423,6 +431,7 @@ void dt_examples_close(struct dt_examples *examples)
     if (!examples)
         return;
     dt_cache_close(&examples->cache);
+    free(examples->path);
     free(examples);
 }
 
@@ -471,4 +480,11 @@ int dt_examples_check(const struct dt_examples *examples,
     return dt_cache_check(&examples->cache,
                           (uint64_t)(tokens - examples->cache.tokens), count,
                           err);
+}
+
+int dt_examples_name_line(const struct dt_examples *examples, uint64_t line,
+                          struct dt_error *err)
+{
+    return dt_error_prefix(err, "%s%s%" PRIu64, examples->path, examples->mark,
+                           line);
 }

@@ -73,4 +73,8 @@ int dt_examples_check(const struct dt_examples *examples,
                       const uint32_t *tokens, size_t count,
                       struct dt_error *err);
 
+/* Puts the file and this line of it in front of an error. -1, always. */
+int dt_examples_name_line(const struct dt_examples *examples, uint64_t line,
+                          struct dt_error *err);
+
 #endif /* DT_DATA_EXAMPLES_H */

@@ -285,6 +285,8 @@ static int draft_line(struct draft *draft, const struct dt_make *make,
                                                    length, &what);
     draft->counts.lines++;
     if (rc == 0) {
+        if (!pairs && make->options->images)
+            dt_example_set_line(draft->marked.tokens + before, number);
         count_words(draft, make, before);
         return end_example(draft, err);
     }
@@ -310,7 +312,8 @@ static int draft_text(struct draft *draft, const struct dt_make *make,
                            &draft->marked, err) < 0)
         return dt_error_prefix(err, "%s", make->path);
     draft->counts.lines = 1;
-    draft->counts.words = part->begin == 0 && make->options->images;
+    if (part->begin == 0 && make->options->images)
+        draft->counts.words = dt_example_images_words(NULL, 0);
     draft->counts.targets = draft->marked.count - draft->counts.words;
     return end_example(draft, err);
 }

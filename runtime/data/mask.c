@@ -177,9 +177,10 @@ int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
     const unsigned flags = masker->special | (first ? DT_ENCODE_POST : 0);
     const struct dt_chat_coder *coder = &masker->coder;
     if (coder->images && first) {
+        const size_t begin = out->count;
         if (begin_images(masker, NULL, out, err) < 0)
             return -1;
-        dt_example_images_write(out->tokens + out->count - 1, NULL, 0);
+        dt_example_images_write(out->tokens + begin, NULL, 0);
     }
     const size_t at = out->count;
     if (dt_encode(masker->encoder, text, bytes, flags, &masker->tokens, err) <

@@ -551,6 +551,29 @@ unfit() {
     [[ ! -e unfit.out/checkpoints ]]
 }
 
+@test "an image whose pixels are damaged is named by its line" {
+    local chat='"messages":[{"role":"user","content":"Look."},
+        {"role":"assistant","content":"Yes."}]' good bad
+    chat=${chat//$'\n'/}
+    good="{\"images\":[\"p0.png\"],$chat}"
+    bad="{\"images\":[\"p1.png\",\"cut.png\"],$chat}"
+    head -c -30 llava/p0.png >llava/cut.png
+    printf '%s\n\n%s\n' "$good" "$bad" >llava/cut.jsonl # line 2 is blank
+    printf '[%s,%s]' "$good" "$bad" >llava/cut.json
+    config llava cut "data: {train: [llava/cut.jsonl], image_root: llava,
+  max_length: 128, shuffle: false, packing: bfd}"
+    quietly "$DT_BUILDDIR/disttrain" prepare --config cut.yaml
+    run -65 train 1 cut
+    echo "$output"
+    [[ $output == *"data: $WORK/llava/cut.jsonl:3: image 2: a damaged PNG file: \
+it is cut short"* ]]
+    config llava row "data: {train: [llava/eval.jsonl, llava/cut.json],
+  image_root: llava, max_length: 128, shuffle: false, packing: none}"
+    run -65 train 1 row
+    echo "$output"
+    [[ $output == *"data: $WORK/llava/cut.json: row 2: image 2: a damaged PNG"* ]]
+}
+
 @test "keys that do not fit the model's images are found by check" {
     local qwen="model: {path: qwen2_5_vl/model}"
     unfit llava data.image_max_pixels "pictures of this model (llava) have \

@@ -149,8 +149,7 @@ the pictures of its 1 image: write it once for each image, and nowhere else" ]]
         --image text.yaml --prompt a
     refused 66 "--image: llava: not a regular file" --image llava --prompt a
     head -c -30 llava/p0.png >cut.png
-    refused 65 "--image: image 2: image $(sha256sum <cut.png | cut -c-64): a \
-damaged PNG file: it is cut short" \
+    refused 65 "--image: image 2: a damaged PNG file: it is cut short" \
         --image llava/p1.png --image cut.png --prompt a
     echo '{"messages":[{"role":"user","content":"a"}],"images":["../text"]}' \
         >out.jsonl

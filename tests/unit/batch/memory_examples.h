@@ -36,4 +36,11 @@ int dt_examples_check(const struct dt_examples *examples,
     return 0;
 }
 
+int dt_examples_name_line(const struct dt_examples *examples, uint64_t line,
+                          struct dt_error *err)
+{
+    (void)examples;
+    return dt_error_prefix(err, "examples.jsonl:%d", (int)line);
+}
+
 #endif /* DT_TESTS_UNIT_MEMORY_EXAMPLES_H */

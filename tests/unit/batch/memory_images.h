@@ -93,6 +93,7 @@ static void add_example(struct dt_examples *examples,
     const size_t words = dt_example_images_words(images, image_count);
     assert_true(words + n <= MAX_WORDS);
     dt_example_images_write(examples->words[i], images, image_count);
+    dt_example_set_line(examples->words[i], 10 * (i + 1));
     memcpy(examples->words[i] + words, tokens, n * sizeof(*tokens));
     examples->lengths[i] = words + n;
 }

@@ -469,12 +469,13 @@ static void a_file_that_is_gone_or_damaged_is_named(void **state)
     data[bytes / 2] ^= 1;
     overwrite(path, data, bytes);
     check_error(EX_DATAERR,
-                "data: example 3: %s/%.2s/%s: damaged: its bytes are not those "
+                "data: examples.jsonl:30: image 1: %s/%.2s/%s: damaged: its "
+                "bytes are not those "
                 "of its name; remove it and prepare the data again");
     unlink(path);
-    check_error(EX_NOINPUT,
-                "data: example 3: %s/%.2s/%s: cannot open: No such file or "
-                "directory");
+    check_error(EX_NOINPUT, "data: examples.jsonl:30: image 1: %s/%.2s/%s: "
+                            "cannot open: No such file or "
+                            "directory");
     data[bytes / 2] ^= 1;
     overwrite(path, data, bytes);
     free(data);
@@ -488,31 +489,33 @@ static void an_image_of_another_size_is_refused(void **state)
     (void)state;
     segment.width++;
     add_third(segment);
-    snprintf(text, sizeof(text),
-             "data: example 3: image %s: %u x %u pixels, but its example "
-             "says %u x %u: remove the cache",
-             stored[0].name, stored[0].width, stored[0].height,
-             stored[0].width + 1, stored[0].height);
+    snprintf(
+        text, sizeof(text),
+        "data: examples.jsonl:30: image 1: %u x %u pixels, but its example "
+        "says %u x %u: remove the cache",
+        stored[0].width, stored[0].height, stored[0].width + 1,
+        stored[0].height);
     check_error(EX_DATAERR, text);
 }
 
-/* Bytes of the name, but no image. */
+/* Bytes of the name, but no image; it is the second one of its example. */
 static void a_file_that_is_no_image_is_named(void **state)
 {
     struct segment segment = segment_of(1, 0);
     uint8_t sha256[DT_SHA256_BYTES];
-    char name[DT_SHA256_HEX], text[600];
+    char name[DT_SHA256_HEX];
     (void)state;
     dt_sha256("text", 4, sha256);
     assert_int_equal(dt_image_store_put(&store, "text", 4, name, NULL), 0);
     segment.sha256 = sha256;
-    add_third(segment);
-    snprintf(text, sizeof(text),
-             "data: example 3: image %s: not a JPEG, PNG or WebP file: it "
-             "begins "
-             "with 74 65 78 74",
-             name);
-    check_error(EX_DATAERR, text);
+    add_third(segment_of(1, 0));
+    examples.count--;
+    add_example(&examples, &pixels,
+                (struct segment[]){segment_of(1, 0), segment, {2, 0, 0, NULL}},
+                3);
+    check_error(EX_DATAERR,
+                "data: examples.jsonl:30: image 2: not a JPEG, PNG or WebP "
+                "file: it begins with 74 65 78 74");
 }
 
 int main(void)

@@ -337,8 +337,9 @@ static void text_among_images_is_as_text_alone(void **state)
     for (size_t i = 0; i < 5; i++) {
         const struct segment text = {3 + i, 0, 0, NULL};
         add_example(&with, &pixels, &text, 1);
-        without.lengths[i] = with.lengths[i] - 1;
-        memcpy(without.words[i], with.words[i] + 1,
+        const size_t words = dt_example_images_words(NULL, 0);
+        without.lengths[i] = with.lengths[i] - words;
+        memcpy(without.words[i], with.words[i] + words,
                without.lengths[i] * sizeof(uint32_t));
         without.count++;
     }
@@ -430,29 +431,29 @@ static void examples_of_other_images_are_refused(void **state)
     add_borders(&examples);
     add_example(&examples, &pixels,
                 (struct segment[]){{1, 8, 8, NULL}, {0, 8, 8, NULL}}, 2);
-    /* word 0: images; 9, 10: size; 11: pictures; 12: the first token */
+    /* word 0: images; 10, 11: size; 12: pictures; 13: the first token */
     uint32_t *words = examples.words[1];
     words[0] = 3;
     check_refused(&examples, &options, EX_DATAERR,
                   "data: example 2 of the cache: damaged: its images are not "
                   "among its tokens: remove the cache");
     words[0] = 2;
-    words[9] = 12; /* 6 tokens, of which the next image has two */
+    words[10] = 12; /* 6 tokens, of which the next image has two */
     check_refused(&examples, &options, EX_DATAERR,
                   "data: example 2 of the cache: damaged: its images are not "
                   "among its tokens: remove the cache");
-    words[9] = 40000;
+    words[10] = 40000;
     check_refused(&examples, &options, EX_DATAERR,
                   "data: example 2 of the cache: an image of 8 x 40000 pixels: "
                   "a side has at most 16384");
-    words[9] = 8;
+    words[10] = 8;
     options.images = &of_tiles;
     check_refused(&examples, &options, EX_DATAERR,
                   "data: example 1 of the cache: an image of 8 x 8 pixels has "
                   "other tokens than this image processor gives it: remove the "
                   "cache");
     options.images = &of_pixels;
-    words[24] = 6; /* the last token of the last image is missing */
+    words[25] = 6; /* the last token of the last image is missing */
     check_refused(&examples, &options, EX_DATAERR,
                   "data: example 2 of the cache: damaged: its images are not "
                   "among its tokens: remove the cache");

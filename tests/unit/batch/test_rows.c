@@ -14,41 +14,12 @@
 #include "base/rng.h"
 #include "batch/loader.h"
 #include "batch/rows.h"
+#include "tests/unit/batch/memory_examples.h"
 
-/* Examples in memory instead of a cache: example i has the tokens 100*i + 1,
- * 100*i + 2, ..., all of them targets but those in `masked`.
+/* Example i has the tokens 100*i + 1, 100*i + 2, ..., all of them targets but
+ * those in `masked`.
  */
-enum { MAX_EXAMPLES = 16, MAX_TOKENS = 40 };
-
-struct dt_examples {
-    size_t count;
-    size_t lengths[MAX_EXAMPLES];
-    uint32_t tokens[MAX_EXAMPLES][MAX_TOKENS];
-};
-
-size_t dt_examples_count(const struct dt_examples *examples)
-{
-    return examples->count;
-}
-
-const uint32_t *dt_example(const struct dt_examples *examples, size_t i,
-                           size_t *count)
-{
-    *count = examples->lengths[i];
-    return examples->tokens[i];
-}
-
-int dt_examples_check(const struct dt_examples *examples,
-                      const uint32_t *tokens, size_t count,
-                      struct dt_error *err)
-{
-    (void)err;
-    assert_true(tokens >= examples->tokens[0] &&
-                tokens + count <=
-                    examples->tokens[0] +
-                        sizeof(examples->tokens) / sizeof(uint32_t));
-    return 0;
-}
+enum { MAX_TOKENS = 40 };
 
 static struct dt_examples make(size_t count, const size_t *lengths)
 {
@@ -56,7 +27,7 @@ static struct dt_examples make(size_t count, const size_t *lengths)
     for (size_t i = 0; i < count; i++) {
         examples.lengths[i] = lengths[i];
         for (size_t t = 0; t < lengths[i]; t++)
-            examples.tokens[i][t] = DT_TARGET_BIT | (uint32_t)(100 * i + t + 1);
+            examples.words[i][t] = DT_TARGET_BIT | (uint32_t)(100 * i + t + 1);
     }
     return examples;
 }
@@ -202,7 +173,7 @@ static void packed_documents_do_not_predict_each_other(void **state)
 {
     struct dt_examples examples = make(3, (size_t[]){5, 2, 2});
     (void)state;
-    examples.tokens[0][2] &= ~DT_TARGET_BIT;
+    examples.words[0][2] &= ~DT_TARGET_BIT;
     struct dt_rows *rows = must_make(&examples, DT_PACK_BFD, 4);
     assert_int_equal(dt_rows_count(rows), 2);
     check_row(rows, 0, 4, (int32_t[]){1, 2, 3, 4}, (int32_t[]){2, NO, 4, NO},
@@ -418,7 +389,7 @@ static void rows_that_cannot_be_learned_are_refused(void **state)
                         "is this the tokenizer of the model?");
     dt_rows_destroy(rows);
     for (size_t t = 0; t < 3; t++)
-        examples.tokens[0][t] &= ~DT_TARGET_BIT;
+        examples.words[0][t] &= ~DT_TARGET_BIT;
     assert_null(dt_rows_of_examples(&source, 1, &options, &err));
     assert_string_equal(err.text,
                         "data: none of 2 examples is left to train on (2 "

@@ -26,6 +26,7 @@ static size_t make(uint32_t example[64])
     memset(images[1].sha256, 0x12, sizeof(images[1].sha256));
     const size_t words = dt_example_images_words(images, 2);
     dt_example_images_write(example, images, 2);
+    dt_example_set_line(example, 7);
     for (uint32_t i = 0; i < TOKENS; i++)
         example[words + i] = 100 + i;
     return words + TOKENS;
@@ -38,9 +39,10 @@ static void images_are_read_as_they_were_written(void **state)
     struct dt_example_image image;
     (void)state;
     size_t count = make(example);
-    assert_int_equal(count, 1 + 11 + 3 + 11 + 1 + TOKENS);
+    assert_int_equal(count, 2 + 11 + 3 + 11 + 1 + TOKENS);
     assert_true(dt_example_find(example, count, &parts));
     assert_int_equal(parts.images, 2);
+    assert_int_equal(parts.line, 7);
     assert_int_equal(parts.token_count, TOKENS);
     assert_int_equal(parts.tokens[0], 100);
     assert_true(dt_example_next_image(&parts, &image));
@@ -59,18 +61,22 @@ static void images_are_read_as_they_were_written(void **state)
 
 static void an_example_may_have_no_image(void **state)
 {
-    uint32_t example[3] = {99, 100, 101};
+    uint32_t example[4] = {99, 99, 100, 101};
     struct dt_example_parts parts;
     struct dt_example_image image;
     (void)state;
-    assert_int_equal(dt_example_images_words(NULL, 0), 1);
+    assert_int_equal(dt_example_images_words(NULL, 0), 2);
     dt_example_images_write(example, NULL, 0);
-    assert_true(dt_example_find(example, 3, &parts));
+    assert_true(dt_example_find(example, 4, &parts));
+    assert_int_equal(parts.line, 0);
     assert_int_equal(parts.token_count, 2);
     assert_int_equal(parts.tokens[0], 100);
     assert_false(dt_example_next_image(&parts, &image));
-    assert_true(dt_example_find(example, 1, &parts));
+    assert_true(dt_example_find(example, 2, &parts));
     assert_int_equal(parts.token_count, 0);
+    dt_example_set_line(example, UINT64_C(1) << 32);
+    assert_true(dt_example_find(example, 2, &parts));
+    assert_int_equal(parts.line, UINT32_MAX);
 }
 
 /* Each count is one too large for the words, or an index for the tokens. */
@@ -88,11 +94,11 @@ static void damaged_words_are_refused(void **state)
         uint32_t value;
     } bad[] = {
         {0, 3},                   /* images */
-        {0, UINT32_MAX}, {11, 0}, /* pictures */
-        {11, 2},         {11, UINT32_MAX},
-        {13, 0}, /* the second picture begins where the first does */
-        {14, 1},         {26, 4}, /* the second image before the first */
-        {26, TOKENS},    {26, UINT32_MAX},
+        {0, UINT32_MAX}, {12, 0}, /* pictures */
+        {12, 2},         {12, UINT32_MAX},
+        {14, 0}, /* the second picture begins where the first does */
+        {15, 1},         {27, 4}, /* the second image before the first */
+        {27, TOKENS},    {27, UINT32_MAX},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         make(example);

@@ -487,6 +487,8 @@ static void bad_images_are_dropped_and_counted_if_asked_for(void **state)
         assert_int_equal(dt_examples_dropped(examples), 1);
         assert_int_equal(dt_examples_bad_lines(examples), 0);
         assert_string_equal(shown_images(examples, 1), "[u:ma:z$]");
+        assert_int_equal(parts_of(examples, 0).line, 1);
+        assert_int_equal(parts_of(examples, 1).line, 3);
         assert_int_equal(dt_examples_tokens(examples), 9 + 7);
         assert_int_equal(dt_examples_targets(examples), 7 + 7);
         dt_examples_close(examples);
@@ -606,6 +608,10 @@ static void bytes_that_are_no_image_are_named(void **state)
     assert_int_equal(dt_examples_count(examples), 2);
     assert_string_equal(shown_images(examples, 0), "Iiiiiia[x$]");
     assert_string_equal(shown_images(examples, 1), "c[z$]");
+    dt_error_set(&err, EX_DATAERR, "damaged");
+    assert_int_equal(
+        dt_examples_name_line(examples, parts_of(examples, 1).line, &err), -1);
+    assert_non_null(strstr(err.text, "/image.parquet: row 3: damaged"));
     dt_examples_close(examples);
 }
 
