@@ -398,8 +398,12 @@ static int refuse_none(const struct dt_rows *rows, struct dt_error *err)
                             s->tokens, rows->T);
     return dt_error_set(err, EX_DATAERR,
                         "data: none of %zu examples is left to train on (%zu "
-                        "have no target within max_length %zu)",
-                        s->examples, s->dropped, rows->T);
+                        "have no target within max_length %zu)%s",
+                        s->examples, s->dropped, rows->T,
+                        s->images_cut > 0
+                            ? ": their images have more tokens: raise "
+                              "data.max_length or lower data.image_max_pixels"
+                            : "");
 }
 
 struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,

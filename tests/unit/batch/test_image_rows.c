@@ -394,6 +394,21 @@ static void check_refused(const struct dt_examples *examples,
     assert_int_equal(err.status, status);
 }
 
+/* The usual mistake: an image of a photo's size, and rows as for text. */
+static void images_longer_than_rows_are_named_as_the_cause(void **state)
+{
+    static struct dt_examples examples;
+    const struct dt_rows_options options = options_of(4, DT_PACK_BFD);
+    (void)state;
+    examples.count = 0;
+    add_example(&examples, &pixels,
+                (struct segment[]){{1, 8, 12, NULL}, {9, 0, 0, NULL}}, 2);
+    check_refused(&examples, &options, EX_DATAERR,
+                  "data: none of 1 examples is left to train on (1 have no "
+                  "target within max_length 4): their images have more tokens: "
+                  "raise data.max_length or lower data.image_max_pixels");
+}
+
 /* Texts alone may be wrapped, where other examples could have images. */
 static void wrapping_images_is_refused(void **state)
 {
@@ -470,6 +485,7 @@ int main(void)
         cmocka_unit_test(pictures_follow_their_tokens_through_packing),
         cmocka_unit_test(text_among_images_is_as_text_alone),
         cmocka_unit_test(an_example_without_a_target_is_dropped),
+        cmocka_unit_test(images_longer_than_rows_are_named_as_the_cause),
         cmocka_unit_test(wrapping_images_is_refused),
         cmocka_unit_test(examples_of_other_images_are_refused),
     };
