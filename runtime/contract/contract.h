@@ -135,6 +135,12 @@
  */
 #define DT_ENV_OVERRIDES "SLURM_DISTTRAIN_OVERRIDES"
 
+/* "LOOP.COUNT" in the job of a `disttrain steps`, which draws LOOP and counts
+ * the steps that it has started before: a step with the same LOOP and a larger
+ * COUNT begins when the other one has ended. srun does not forget it.
+ */
+#define DT_ENV_LAUNCH "SLURM_DISTTRAIN_LAUNCH"
+
 /* The rest comes from `launch:` and `logging:`, as SRUN lines, and is absent if
  * the config does not set it.
  */

@@ -88,7 +88,7 @@ void dtspank_inherited_forget_private(void)
         char name[PATH_MAX];
         size_t len = strcspn(*entry, "=");
         if (dt_str_after(*entry, DT_ENV_PREFIX) && (*entry)[len] == '=' &&
-            len < sizeof(name)) {
+            !dt_str_after(*entry, DT_ENV_LAUNCH "=") && len < sizeof(name)) {
             memcpy(name, *entry, len);
             name[len] = '\0';
             unsetenv(name);

@@ -220,7 +220,7 @@ void dtspank_apply_forget_input(struct dtspank_contract *contract);
  */
 void dtspank_inherited_forget_exported(void);
 
-/* Removes all of our private variables (DT_ENV_PREFIX). */
+/* Removes all of our private variables (DT_ENV_PREFIX) but DT_ENV_LAUNCH. */
 void dtspank_inherited_forget_private(void);
 
 /* Three functions that warn of a config that was edited while its job waited.

@@ -7,4 +7,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/dir/output.c \
 	runtime/run/dir/owner.c \
 	runtime/run/dir/owner.h \
+	runtime/run/dir/owner_impl.h \
+	runtime/run/dir/owner_record.c \
 	# End of runtime/run/dir

@@ -19,25 +19,19 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/proc.h"
 #include "run/dir/owner.h"
+#include "run/dir/owner_impl.h"
 
-enum { BEATS = 3, ROUNDS = 100, MAX_BYTES = 2048 };
+enum { BEATS = 3, ROUNDS = 100 };
 
-/* The contents of the file. Unknown fields are "-". */
-struct owner_record {
-    char job[96], step[32], restart[16]; /* job@cluster */
-    char host[256], boot[64], space[64]; /* space: of process numbers */
-    long pid;
-    unsigned long long start; /* of the process, in ticks since the boot */
-    char since[32];
-    char nonce[17]; /* empty: the file is not written yet */
-    struct timespec touched;
-};
+/* Beats without a touch after which a run that is said to have ended is not
+ * waited for.
+ */
+#define QUIET_BEATS 1.5
 
 struct dt_owner {
     char *dir, *path;
-    struct owner_record record;
+    struct dt_owner_record record;
     int beat_ms;
     pthread_t thread;
     pthread_mutex_t mutex; /* of all below */
@@ -46,194 +40,86 @@ struct dt_owner {
     double
         looked; /* when the file was last seen not to belong to another run */
     bool lost;  /* it was seen to belong to one */
-    struct owner_record other; /* that run; no nonce: it has ended */
+    struct dt_owner_record other; /* that run; no nonce: it has ended */
 };
-
-/* --- this process --- */
-
-static void copy_word(char *to, size_t bytes, const char *word)
-{
-    bool good = word && *word && !strpbrk(word, " \t\n");
-    snprintf(to, bytes, "%s", good ? word : "-");
-}
-
-static void read_word(char *to, size_t bytes, const char *path)
-{
-    char word[256] = "";
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%255s", word) != 1)
-        word[0] = '\0';
-    if (file)
-        fclose(file);
-    copy_word(to, bytes, word);
-}
-
-static void describe_self(struct owner_record *record)
-{
-    char job[96], host[256] = "", space[64] = "";
-    const char *cluster = getenv("SLURM_CLUSTER_NAME");
-    const char *id = getenv("SLURM_JOB_ID");
-    const char *restart = getenv("SLURM_RESTART_COUNT");
-    unsigned char random[8] = {0};
-    struct dt_proc_stat stat;
-    time_t now = time(NULL);
-    struct tm tm;
-
-    dt_proc_stat(&stat, "", getpid());
-    *record = (struct owner_record){.pid = getpid(), .start = stat.start_ticks};
-    snprintf(job, sizeof(job), "%s@%s", id ? id : "", cluster ? cluster : "");
-    copy_word(record->job, sizeof(record->job), id ? job : NULL);
-    copy_word(record->step, sizeof(record->step), getenv("SLURM_STEP_ID"));
-    copy_word(record->restart, sizeof(record->restart),
-              restart ? restart : "0");
-    if (gethostname(host, sizeof(host) - 1) < 0)
-        host[0] = '\0';
-    copy_word(record->host, sizeof(record->host), host);
-    read_word(record->boot, sizeof(record->boot),
-              "/proc/sys/kernel/random/boot_id");
-    if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
-        space[0] = '\0';
-    copy_word(record->space, sizeof(record->space), space);
-    strftime(record->since, sizeof(record->since), "%Y-%m-%d %H:%M:%S",
-             localtime_r(&now, &tm));
-    if (getrandom(random, sizeof(random), 0) < 0)
-        memcpy(random, &now, sizeof(now));
-    for (int i = 0; i < 8; i++)
-        snprintf(record->nonce + 2 * i, 3, "%02x", random[i]);
-}
-
-/* --- the file --- */
-
-/* Creates `path` for this process; it must not exist. 0, or errno. */
-static int create_file(const char *path, const struct owner_record *record)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0)
-        fchmod(fd, 0644); /* others read it too, whatever the umask is */
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file) {
-        int why = errno;
-        if (fd >= 0)
-            close(fd);
-        return why;
-    }
-    fprintf(file,
-            "job %s\nstep %s\nrestart %s\nhost %s\nboot %s\nspace %s\n"
-            "pid %ld\nstart %llu\nsince %s\nnonce %s\n",
-            record->job, record->step, record->restart, record->host,
-            record->boot, record->space, record->pid, record->start,
-            record->since, record->nonce);
-    int bad = ferror(file) ? EIO : 0;
-    if (fclose(file) != 0)
-        bad = errno;
-    if (bad)
-        unlink(path);
-    return bad;
-}
-
-/* Reads the file. 0; or errno: ENOENT if there is none, EISDIR if it is not a
- * regular file.
- */
-static int read_file(const char *path, struct owner_record *record)
-{
-    char text[MAX_BYTES];
-    struct stat st;
-    *record = (struct owner_record){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0) /* ESTALE: it was replaced meanwhile, on NFS */
-        return errno == ESTALE ? ENOENT : errno == ELOOP ? EISDIR : errno;
-    ssize_t n = fstat(fd, &st) < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    int bad = n < 0 ? errno : S_ISREG(st.st_mode) ? 0 : EISDIR;
-    close(fd);
-    if (bad)
-        return bad == ESTALE ? ENOENT : bad;
-    text[n] = '\0';
-    record->touched = st.st_mtim;
-    if (sscanf(text,
-               "job %95s\nstep %31s\nrestart %15s\nhost %255s\nboot %63s\n"
-               "space %63s\npid %ld\nstart %llu\nsince %31[^\n]\nnonce %16s\n",
-               record->job, record->step, record->restart, record->host,
-               record->boot, record->space, &record->pid, &record->start,
-               record->since, record->nonce) != 10)
-        record->nonce[0] = '\0';
-    return 0;
-}
-
-static bool same_word(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0 && strcmp(a, "-") != 0;
-}
 
 /* --- has the other one ended? --- */
 
-enum verdict { GONE, ALIVE, UNKNOWN, STOPPED };
-
-static enum verdict judge_owner(const struct owner_record *other,
-                                const struct owner_record *self)
+/* Seconds since the file was touched, on the clock of its file system; 0: they
+ * cannot be told.
+ */
+static double file_age(const struct dt_owner *owner,
+                       const struct dt_owner_record *other)
 {
-    if (!other->nonce[0])
-        return UNKNOWN;
-    if (same_word(other->boot, self->boot) &&
-        same_word(other->space, self->space)) {
-        if (kill((pid_t)other->pid, 0) < 0 && errno == ESRCH)
-            return GONE;
-        struct dt_proc_stat stat;
-        return !dt_proc_stat(&stat, "", (int)other->pid) ||
-                       stat.start_ticks == other->start
-                   ? ALIVE
-                   : GONE;
-    }
-    if (same_word(other->job, self->job) &&
-        strcmp(other->restart, self->restart) != 0)
-        return GONE; /* Slurm ended it before it restarted the job */
-    return UNKNOWN;
+    char path[PATH_MAX];
+    struct dt_owner_record now;
+    snprintf(path, sizeof(path), "%s-now-%s", owner->path, owner->record.nonce);
+    bool known = dt_owner_record_create(path, &owner->record) == 0 &&
+                 dt_owner_record_read(path, &now) == 0;
+    unlink(path);
+    return known ? (double)(now.touched.tv_sec - other->touched.tv_sec) +
+                       (double)(now.touched.tv_nsec - other->touched.tv_nsec) *
+                           1e-9
+                 : 0;
+}
+
+/* How long to watch the file of another run. One that has ended may still have
+ * a process on a node that only we cannot reach, which touches it.
+ */
+static double watch_seconds(const struct dt_owner *owner,
+                            const struct dt_owner_record *other,
+                            enum dt_owner_verdict verdict)
+{
+    const double beat = owner->beat_ms / 1e3;
+    return verdict == DT_OWNER_ENDED
+               ? QUIET_BEATS * beat - file_age(owner, other)
+               : BEATS * beat;
 }
 
 static void tell_watch(const struct dt_owner *owner,
-                       const struct owner_record *other)
+                       const struct dt_owner_record *other, double seconds)
 {
-    const int seconds = BEATS * owner->beat_ms / 1000;
     if (other->nonce[0])
         dt_log(DT_LOG_INFO, "algo",
                "%s: is the run of process %ld on %s still alive? Checking "
-               "for %d s",
+               "for %.0f s",
                owner->path, other->pid, other->host, seconds);
     else
         dt_log(DT_LOG_INFO, "algo",
                "%s: does not say which run wrote it; is that still alive? "
-               "Checking for %d s",
+               "Checking for %.0f s",
                owner->path, seconds);
 }
 
-/* Waits for the other run to touch its file. GONE also if the file now belongs
- * to a third run; STOPPED: this run was told to stop.
+/* Waits so long for the other run to touch its file. DT_OWNER_GONE also if the
+ * file now belongs to a third run; DT_OWNER_STOPPED: this run was told to stop.
  */
-static enum verdict watch_file(const struct dt_owner *owner,
-                               const struct owner_record *other,
-                               bool (*stop)(void))
+static enum dt_owner_verdict watch_file(const struct dt_owner *owner,
+                                        const struct dt_owner_record *other,
+                                        double seconds, bool (*stop)(void))
 {
-    struct owner_record now;
+    struct dt_owner_record now;
     const double begin = dt_clock_now(), beat = owner->beat_ms / 1e3;
     bool told = false;
-    while (dt_clock_now() < begin + BEATS * beat) {
+    while (dt_clock_now() < begin + seconds) {
         /* most files without a name are being written */
         if (!told && dt_clock_now() >= begin + (other->nonce[0] ? 0 : beat)) {
-            tell_watch(owner, other);
+            tell_watch(owner, other, seconds);
             told = true;
         }
-        int bad = read_file(owner->path, &now);
+        int bad = dt_owner_record_read(owner->path, &now);
         if (bad && bad != ENOENT)
-            return UNKNOWN;
+            return DT_OWNER_UNKNOWN;
         if (bad || strcmp(now.nonce, other->nonce) != 0)
-            return GONE;
+            return DT_OWNER_GONE;
         if (now.touched.tv_sec != other->touched.tv_sec ||
             now.touched.tv_nsec != other->touched.tv_nsec)
-            return ALIVE;
+            return DT_OWNER_ALIVE;
         if (stop && stop())
-            return STOPPED;
+            return DT_OWNER_STOPPED;
         dt_clock_sleep(0.02);
     }
-    return GONE;
+    return DT_OWNER_GONE;
 }
 
 /* --- taking the directory --- */
@@ -242,22 +128,23 @@ static enum verdict watch_file(const struct dt_owner *owner,
  * it first, and then check again. 0; 1: another run was faster; -1.
  */
 static int replace_owner(const struct dt_owner *owner,
-                         const struct owner_record *other, struct dt_error *err)
+                         const struct dt_owner_record *other,
+                         struct dt_error *err)
 {
     char claim[PATH_MAX];
-    struct owner_record now;
+    struct dt_owner_record now;
     snprintf(claim, sizeof(claim), "%s-after-%s", owner->path, other->nonce);
-    int bad = create_file(claim, &owner->record);
+    int bad = dt_owner_record_create(claim, &owner->record);
     if (bad == EEXIST) {
-        if (read_file(claim, &now) == 0 &&
-            judge_owner(&now, &owner->record) == GONE)
+        if (dt_owner_record_read(claim, &now) == 0 &&
+            dt_owner_record_judge(&now, &owner->record) == DT_OWNER_GONE)
             unlink(claim); /* it ended before it used it */
         return 1;
     }
     if (bad)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s", claim,
                             strerror(bad));
-    bool same = read_file(owner->path, &now) == 0 &&
+    bool same = dt_owner_record_read(owner->path, &now) == 0 &&
                 strcmp(now.nonce, other->nonce) == 0;
     if (same && rename(claim, owner->path) == 0)
         return 0;
@@ -270,7 +157,7 @@ static int replace_owner(const struct dt_owner *owner,
 }
 
 static int refuse_dir(const struct dt_owner *owner,
-                      const struct owner_record *other, struct dt_error *err)
+                      const struct dt_owner_record *other, struct dt_error *err)
 {
     char job[160] = "", cancel[96] = "";
     int digits = (int)strcspn(other->job, "@");
@@ -303,24 +190,26 @@ static int refuse_file(const struct dt_owner *owner, int bad,
 static int try_dir(struct dt_owner *owner, bool (*stop)(void),
                    struct dt_error *err)
 {
-    struct owner_record other;
-    int bad = create_file(owner->path, &owner->record);
+    struct dt_owner_record other;
+    int bad = dt_owner_record_create(owner->path, &owner->record);
     if (bad == 0)
         return 0;
     if (bad != EEXIST)
         return dt_error_set(err, EX_CANTCREAT, "%s: cannot create: %s",
                             owner->path, strerror(bad));
-    if ((bad = read_file(owner->path, &other)))
+    if ((bad = dt_owner_record_read(owner->path, &other)))
         return bad == ENOENT ? 1 : refuse_file(owner, bad, err);
-    enum verdict verdict = judge_owner(&other, &owner->record);
-    if (verdict == UNKNOWN)
-        verdict = watch_file(owner, &other, stop);
-    if (verdict == STOPPED)
+    enum dt_owner_verdict verdict =
+        dt_owner_record_judge(&other, &owner->record);
+    if (verdict == DT_OWNER_UNKNOWN || verdict == DT_OWNER_ENDED)
+        verdict = watch_file(owner, &other,
+                             watch_seconds(owner, &other, verdict), stop);
+    if (verdict == DT_OWNER_STOPPED)
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");
-    if (verdict == ALIVE && other.nonce[0])
+    if (verdict == DT_OWNER_ALIVE && other.nonce[0])
         return refuse_dir(owner, &other, err);
-    return verdict == GONE ? replace_owner(owner, &other, err) : 1;
+    return verdict == DT_OWNER_GONE ? replace_owner(owner, &other, err) : 1;
 }
 
 static int take_dir(struct dt_owner *owner, bool (*stop)(void),
@@ -350,8 +239,8 @@ static enum found look_at_file(struct dt_owner *owner)
 {
     /* the file may be older than this when a stopped process has read it */
     const double begin = dt_clock_now();
-    struct owner_record now;
-    int bad = read_file(owner->path, &now);
+    struct dt_owner_record now;
+    int bad = dt_owner_record_read(owner->path, &now);
     bool there = bad == 0 && now.nonce[0];
     bool other = there && strcmp(now.nonce, owner->record.nonce) != 0;
     pthread_mutex_lock(&owner->mutex);
@@ -412,7 +301,7 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
         return NULL;
     }
     owner->beat_ms = beat_ms;
-    describe_self(&owner->record);
+    dt_owner_record_fill(&owner->record);
     if (dt_file_mkdirs(dir, err) == 0 && take_dir(owner, stop, err) == 0) {
         if (start_heartbeat(owner, err) == 0)
             return owner;
@@ -437,14 +326,14 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 {
     enum found found = look_at_file(owner);
     if (found == NONE && dt_file_mkdirs(owner->dir, NULL) == 0) {
-        if (create_file(owner->path, &owner->record) == 0)
+        if (dt_owner_record_create(owner->path, &owner->record) == 0)
             return 1;
         found = look_at_file(owner); /* another run may have been faster */
     }
     if (found != LOST)
         return 0;
     pthread_mutex_lock(&owner->mutex);
-    const struct owner_record other = owner->other;
+    const struct dt_owner_record other = owner->other;
     pthread_mutex_unlock(&owner->mutex);
     if (other.nonce[0])
         return refuse_dir(owner, &other, err);

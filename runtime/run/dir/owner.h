@@ -6,8 +6,10 @@
  * with O_EXCL, which works on NFS too, and touched every beat while the run is
  * alive. A run that finds the file of another one replaces it if that run has
  * ended: its process is gone, or its job was requeued since, or the file was
- * not touched for three beats while this run watched. So a run that is stopped
- * for longer (SIGSTOP) may find its directory taken when it continues.
+ * not touched for three beats while this run watched. One and a half since the
+ * last touch are enough if both are steps of one `disttrain steps`, which has
+ * ended the other one (DT_ENV_LAUNCH). So a run that is stopped for longer
+ * (SIGSTOP) may find its directory taken when it continues.
  */
 #ifndef DT_RUN_DIR_OWNER_H
 #define DT_RUN_DIR_OWNER_H
@@ -20,10 +22,10 @@ enum { DT_OWNER_BEAT_MS = 5000 };
 
 struct dt_owner;
 
-/* Makes this process the owner of `dir`, and creates it if needed. Waits three
- * beats in the last case above, unless `stop`, which may be NULL, is true. NULL
- * and err: EX_CANTCREAT; another run is named by job, host and process.
- * EX_TEMPFAIL: it was told to stop.
+/* Makes this process the owner of `dir`, and creates it if needed. Waits as
+ * long as that, unless `stop`, which may be NULL, is true. NULL and err:
+ * EX_CANTCREAT; another run is named by job, host and process. EX_TEMPFAIL: it
+ * was told to stop.
  */
 struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err);

@@ -20,6 +20,7 @@
 
 #include "run/dir/owner.h"
 #include "base/clock.h"
+#include "contract/contract.h"
 #include "tests/unit/scratch.h"
 
 enum {
@@ -40,6 +41,7 @@ static int fresh(void **state)
     unsetenv("SLURM_STEP_ID");
     unsetenv("SLURM_RESTART_COUNT");
     unsetenv("SLURM_CLUSTER_NAME");
+    unsetenv(DT_ENV_LAUNCH);
     return 0;
 }
 
@@ -270,6 +272,69 @@ static void an_owner_alive_on_another_node_is_respected(void **state)
         strstr(err.text, "this directory: job 12, step -, process"));
 }
 
+/* --- steps of one loop --- */
+
+/* Leaves the file of a step of job 12 on another node, touched so many beats
+ * ago, and becomes the next step.
+ */
+static void between_steps(const char *before, const char *next, double beats)
+{
+    struct timespec times[2] = {{.tv_sec = time(NULL)}, {.tv_sec = time(NULL)}};
+    times[1].tv_sec -= (time_t)(beats * LONG / 1e3);
+    setenv("SLURM_JOB_ID", "12", 1);
+    setenv(DT_ENV_LAUNCH, before, 1);
+    put(path, record_with("boot", "another"));
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    setenv(DT_ENV_LAUNCH, next, 1);
+}
+
+static void the_next_step_of_a_loop_takes_over_at_once(void **state)
+{
+    (void)state;
+    between_steps("4f.9", "4f.10", 1.51);
+    dt_owner_release(must_take(LONG));
+}
+
+static void what_may_be_another_step_is_watched(void **state)
+{
+    static const struct {
+        const char *before, *next;
+        double beats;
+    } cases[] = {
+        {"4f.0", "4f.1", 1.49}, /* touched too lately */
+        {"4f.1", "4f.1", 9},    /* two steps at a time */
+        {"4f.2", "4f.1", 9},    /* an older one that has been slow */
+        {"4f.0", "4e.1", 9},    /* another loop in the same job */
+        {"4f.0", "-", 9},       /* without a loop */
+        {"-", "4f.1", 9},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        between_steps(cases[i].before, cases[i].next, cases[i].beats);
+        assert_null(dt_owner_take(dir, LONG, told, &err));
+        assert_int_equal(err.status, EX_TEMPFAIL);
+        unlink(path);
+    }
+    between_steps("4f.0", "4f.1", 9);
+    setenv("SLURM_JOB_ID", "13", 1);
+    assert_null(dt_owner_take(dir, LONG, told, &err));
+    assert_int_equal(err.status, EX_TEMPFAIL);
+}
+
+/* As where the lost node is only cut off from us, and not from the disk. */
+static void a_step_that_is_not_over_keeps_its_directory(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    between_steps("4f.0", "4f.1", 1);
+    done = false;
+    assert_int_equal(pthread_create(&thread, NULL, touch, NULL), 0);
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
+    done = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(err.status, EX_CANTCREAT);
+}
+
 static void an_owner_keeps_its_file_fresh(void **state)
 {
     (void)state;
@@ -323,8 +388,8 @@ static void a_removed_directory_is_claimed_again(void **state)
 /* --- one that is stopped for a while --- */
 
 /* A run that is stopped, and then sees the effect of `meanwhile`. Returns the
- * result of dt_owner_check, with its error in err. Its heartbeat may have looked
- * first: dt_owner_holds says either, but the result is the same.
+ * result of dt_owner_check, with its error in err. Its heartbeat may have
+ * looked first: dt_owner_holds says either, but the result is the same.
  */
 static int stop_during(void (*meanwhile)(void))
 {
@@ -484,6 +549,11 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(an_unreadable_file_is_refused_at_once, fresh),
         cmocka_unit_test_setup(other_users_can_read_who_owns_a_directory,
+                               fresh),
+        cmocka_unit_test_setup(the_next_step_of_a_loop_takes_over_at_once,
+                               fresh),
+        cmocka_unit_test_setup(what_may_be_another_step_is_watched, fresh),
+        cmocka_unit_test_setup(a_step_that_is_not_over_keeps_its_directory,
                                fresh),
         cmocka_unit_test_setup(an_owner_keeps_its_file_fresh, fresh),
         cmocka_unit_test_setup(an_unfinished_claim_does_not_block_the_next,
