@@ -16,6 +16,7 @@ int dt_cmd_train(int argc, char **argv);
 int dt_cmd_check(int argc, char **argv);
 int dt_cmd_plan(int argc, char **argv);
 int dt_cmd_sbatch(int argc, char **argv);
+int dt_cmd_steps(int argc, char **argv);
 int dt_cmd_prepare(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_export(int argc, char **argv);

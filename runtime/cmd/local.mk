@@ -12,6 +12,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd_prepare.c \
 	runtime/cmd/cmd_report.c \
 	runtime/cmd/cmd_sbatch.c \
+	runtime/cmd/cmd_steps.c \
 	runtime/cmd/cmd_top.c \
 	runtime/cmd/cmd_trace.c \
 	runtime/cmd/cmd_train.c \

@@ -23,6 +23,7 @@ static const struct {
     {"check", dt_cmd_check, "check a configuration and list every mistake"},
     {"plan", dt_cmd_plan, "predict memory and time before anything is queued"},
     {"sbatch", dt_cmd_sbatch, "print or submit the batch script of a job"},
+    {"steps", dt_cmd_steps, "run the steps of a batch job; its script does it"},
     {"prepare", dt_cmd_prepare, "tokenize data files before training"},
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
     {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},

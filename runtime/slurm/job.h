@@ -125,7 +125,9 @@ struct dt_script {
                                  */
 };
 
-/* Prints the script of the job that the configuration describes. */
+/* Prints the script of the job that the configuration describes. With
+ * launch.max_restarts it runs this program, by its absolute path.
+ */
 void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
                      FILE *out);
 
@@ -134,6 +136,22 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
  * examples. Returns an exit status.
  */
 int dt_preview(const struct dt_conf *conf);
+
+/* --- the steps of a batch job --- */
+
+/* Runs srun with these words and the configuration, again if it fails, up to
+ * launch.max_restarts times, and without the nodes that are lost: spares take
+ * their place, or, from launch.min_ranks, a step has fewer ranks, with the same
+ * train_batch_size. A step with a lost node is ended. Says on stderr what it
+ * does. Blocks and takes the signals of this process, which has no other
+ * children, and passes them on to srun.
+ *
+ * Returns an exit status: that of the last srun, or EX_UNAVAILABLE if too few
+ * nodes are left. -1: EX_USAGE, this is no job; EX_CONFIG, it has only spares;
+ * EX_UNAVAILABLE, there is no Slurm; EX_OSERR.
+ */
+int dt_steps_run(const struct dt_conf *conf, const struct dt_srun_words *words,
+                 struct dt_error *err);
 
 /* --- the contract --- */
 

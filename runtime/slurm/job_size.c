@@ -503,6 +503,8 @@ long dt_world_script(const struct dt_conf *conf,
     long ranks = 0, nodes = conf->launch.nodes;
     long each = conf->launch.ntasks_per_node;
     bool known = dt_request_read_step(extra, &asked);
+    if (asked.nodes > conf->launch.spares)
+        asked.nodes -= conf->launch.spares;
     if (known && asked.ranks > 0)
         ranks = asked.ranks;
     else if (known && asked.nodes + asked.ranks_per_node + nodes + each > 0)

@@ -2,6 +2,8 @@
 /* script.c - writes a batch script from `launch:`, or previews its job */
 #include "config.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,42 +39,47 @@ static void print_disttrain(const struct dt_conf *conf, FILE *out)
  * otherwise srun would take the sizes from the file, which would contradict the
  * job's.
  */
-static void print_srun(const struct dt_script *script,
-                       const struct dt_conf *conf, FILE *out)
+static void print_of_step(const struct dt_srun_words *extra, FILE *out)
 {
-    fputs("srun", out);
     for (const struct dt_setting *s = dt_settings; s->key; s++) {
         size_t n = strlen(s->option);
-        for (int i = 0; i < script->extra.count && s->of_step; i++) {
-            const char *word = script->extra.word[i];
+        for (int i = 0; i < extra->count && s->of_step; i++) {
+            const char *word = extra->word[i];
             if (strncmp(word + 2, s->option, n) != 0 || word[2 + n] != '=')
                 continue;
             putc(' ', out);
             dt_shell_print(word, out);
         }
     }
-    print_disttrain(conf, out);
 }
 
-/* Prints a loop that restarts the step. Exit status 75 requests a requeue;
- * anything that ends the job also ends the loop.
- */
-static void print_loop(const struct dt_script *script,
+static void print_srun(const struct dt_script *script,
                        const struct dt_conf *conf, FILE *out)
 {
-    long restarts = conf->launch.max_restarts;
-    fputs("restarts=0\nuntil ", out);
-    print_srun(script, conf, out);
-    fprintf(out,
-            "; do\n"
-            "    status=$?\n"
-            "    if ((status == 75 || restarts == %ld)); then\n"
-            "        exit $status\n"
-            "    fi\n"
-            "    export TORCHELASTIC_RESTART_COUNT=$((++restarts))\n"
-            "    echo \"exit status $status: restart $restarts of %ld\"\n"
-            "done\n",
-            restarts, restarts);
+    fputs("srun", out);
+    print_of_step(&script->extra, out);
+    print_disttrain(conf, out);
+    putc('\n', out);
+}
+
+/* Prints the command that starts srun again if a step fails. PATH may be
+ * another one in the job.
+ */
+static void print_steps(const struct dt_script *script,
+                        const struct dt_conf *conf, FILE *out)
+{
+    char self[PATH_MAX] = "";
+    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+        strcpy(self, program_invocation_name);
+    fputs("exec ", out);
+    dt_shell_print(self, out);
+    fputs(" steps", out);
+    dt_shell_print_overrides(conf, " --set ", out);
+    putc(' ', out);
+    dt_shell_print(conf->file, out);
+    fputs(" --", out);
+    print_of_step(&script->extra, out);
+    putc('\n', out);
 }
 
 /* With this sum, srun can say that the file has changed when the job starts. */
@@ -87,11 +94,24 @@ static void print_sum(const struct dt_conf *conf, FILE *out)
     free(sum);
 }
 
+/* Prints `launch:` as options. The job has its spares, too. */
+static void print_settings(const struct dt_script *script,
+                           const struct dt_conf *conf, FILE *out)
+{
+    char number[DT_SETTING_BYTES];
+    struct dt_conf job = *conf;
+    job.launch.nodes += job.launch.spares;
+    for (const struct dt_setting *s = dt_settings; s->key; s++) {
+        const char *value = dt_setting_text(&job, s, number);
+        if (value && !dt_srun_has(&script->extra, s->option, '\0'))
+            print_option(s->option, value, out);
+    }
+}
+
 void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
                      FILE *out)
 {
     char text[DT_NAME_BYTES + 16], name[DT_NAME_BYTES];
-    char number[DT_SETTING_BYTES];
     dt_job_name(conf, name);
     fprintf(out, "#!/bin/bash\n# %s: ", PACKAGE_STRING);
     fputs("disttrain sbatch ", out);
@@ -99,11 +119,7 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
     dt_shell_print_overrides(conf, " --set ", out);
     putc('\n', out);
     print_option("job-name", name, out);
-    for (const struct dt_setting *s = dt_settings; s->key; s++) {
-        const char *value = dt_setting_text(conf, s, number);
-        if (value && !dt_srun_has(&script->extra, s->option, '\0'))
-            print_option(s->option, value, out);
-    }
+    print_settings(script, conf, out);
     if (script->array)
         print_option("array", script->array, out);
     snprintf(text, sizeof(text), "%s-%s.out", name,
@@ -119,12 +135,10 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
     putc('\n', out);
     if (script->with_sum)
         print_sum(conf, out);
-    if (conf->launch.max_restarts > 0) {
-        print_loop(script, conf, out);
-    } else {
+    if (conf->launch.max_restarts > 0)
+        print_steps(script, conf, out);
+    else
         print_srun(script, conf, out);
-        putc('\n', out);
-    }
 }
 
 /* --- the preview --- */

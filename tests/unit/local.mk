@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	tests/unit/cmd/test_cmd_plan_sampled \
 	tests/unit/cmd/test_cmd_prepare \
 	tests/unit/cmd/test_cmd_sbatch \
+	tests/unit/cmd/test_cmd_steps \
 	tests/unit/cmd/test_cmd_trace \
 	tests/unit/cmd/test_generate \
 	tests/unit/cmd/test_report_to \
@@ -163,6 +164,7 @@ check_PROGRAMS += \
 	tests/unit/sampling/test_refill \
 	tests/unit/sampling/test_samples \
 	tests/unit/sampling/test_scoring_stop \
+	tests/unit/slurm/test_job_nodes \
 	tests/unit/slurm/test_submission \
 	tests/unit/template/test_template \
 	tests/unit/tensor/test_half \

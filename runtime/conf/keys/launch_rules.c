@@ -191,8 +191,27 @@ static void check_requeue(struct dt_conf_draft *draft)
     if (conf->launch.max_requeues > 0 && conf->launch.max_restarts > 0)
         PROBLEM(draft, "launch.max_requeues",
                 "launch.max_restarts is set as well: choose whether a crash "
-                "puts the job back into the queue or restarts the step on "
-                "the same nodes");
+                "puts the job back into the queue or restarts the step in "
+                "the same job");
+}
+
+/* Only the batch script that restarts steps chooses their nodes. */
+static void check_lost_nodes(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
+    if (conf->launch.spares > 0 && conf->launch.max_restarts == 0)
+        PROBLEM(draft, "launch.spares", "needs launch.max_restarts");
+    if (conf->launch.spares > 0 && conf->launch.nodes == 0)
+        PROBLEM(draft, "launch.spares",
+                "needs launch.nodes: how many does a step use?");
+    if (conf->launch.min_ranks > 0 && conf->launch.max_restarts == 0)
+        PROBLEM(draft, "launch.min_ranks", "needs launch.max_restarts");
+    if (ranks > 0 && conf->launch.min_ranks > ranks)
+        PROBLEM(draft, "launch.min_ranks",
+                "%ld ranks are more than a step has: %ld nodes with %ld each",
+                conf->launch.min_ranks, conf->launch.nodes,
+                conf->launch.ntasks_per_node);
 }
 
 static void check_hang(struct dt_conf_draft *draft)
@@ -356,6 +375,7 @@ void dt_conf_check_launch(struct dt_conf_draft *draft)
     check_command(draft);
     check_env(draft);
     check_requeue(draft);
+    check_lost_nodes(draft);
     check_resume(draft);
     check_hang(draft);
 }

@@ -60,24 +60,37 @@ static void the_script_merges_the_file_and_the_options(void **state)
     assert_string_equal(errors, "");
 }
 
-static void a_failed_step_is_restarted_unless_requeued(void **state)
+static void the_script_of_a_run_with_restarts_runs_steps(void **state)
 {
-    char wanted[1024];
+    char wanted[2048], self[512] = "";
     (void)state;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     write_file("t.yaml", JOB "max_restarts: 3\n");
-    assert_int_equal(RUN("t.yaml"), 0);
+    assert_int_equal(RUN("--set=run.name=a b", "t.yaml", "--", "--hold",
+                         "--ntasks-per-node=4"),
+                     0);
     snprintf(wanted, sizeof(wanted),
-             "\nrestarts=0\n"
-             "until srun --disttrain=%s/t.yaml; do\n"
-             "    status=$?\n"
-             "    if ((status == 75 || restarts == 3)); then\n"
-             "        exit $status\n"
-             "    fi\n"
-             "    export TORCHELASTIC_RESTART_COUNT=$((++restarts))\n"
-             "    echo \"exit status $status: restart $restarts of 3\"\n"
-             "done\n",
-             test_directory);
+             "\nexec %s steps --set 'run.name=a b' %s/t.yaml -- "
+             "--ntasks-per-node=4\n",
+             self, test_directory);
     assert_non_null(strstr(out, wanted));
+    assert_non_null(strstr(out, "#SBATCH --nodes=2\n"));
+}
+
+static void spares_are_nodes_of_the_job(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST
+               "launch: {nodes: 2, spares: 1, max_restarts: 3}\n"
+               "resume: auto\ntrain_batch_size: 4\n");
+    assert_int_equal(RUN("t.yaml"), 0);
+    assert_non_null(strstr(out, "#SBATCH --nodes=3\n"));
+    /* three of four nodes have to divide the batch, then two of three */
+    assert_int_equal(RUN("t.yaml", "--", "--nodes=4"), 78);
+    assert_non_null(strstr(errors, "E102 4 cannot be divided by 6"));
+    assert_int_equal(RUN("t.yaml", "--", "--nodes=3"), 0);
+    assert_non_null(strstr(out, "#SBATCH --nodes=3\n"));
+    assert_non_null(strstr(out, "/t.yaml -- --nodes=3\n"));
 }
 
 /* sbatch, its script and each srun in it read the same values. */
@@ -203,7 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_script_merges_the_file_and_the_options),
-        cmocka_unit_test(a_failed_step_is_restarted_unless_requeued),
+        cmocka_unit_test(the_script_of_a_run_with_restarts_runs_steps),
+        cmocka_unit_test(spares_are_nodes_of_the_job),
         cmocka_unit_test(overrides_are_part_of_the_script),
         cmocka_unit_test(jobs_of_an_array_share_no_directory),
         cmocka_unit_test(what_only_the_job_knows_is_no_part_of_its_name),

@@ -140,7 +140,17 @@ static const struct {
     {"launch: {requeue: true, max_requeues: 3, max_restarts: 1}\n",
      "t.yaml:1:39: launch.max_requeues: launch.max_restarts is set as well: "
      "choose whether a crash puts the job back into the queue or restarts "
-     "the step on the same nodes\n"},
+     "the step in the same job\n"},
+    {"launch: {nodes: 2, spares: 1}\n",
+     "t.yaml:1:28: launch.spares: needs launch.max_restarts\n"},
+    {"launch: {spares: 1, max_restarts: 1}\n",
+     "t.yaml:1:18: launch.spares: needs launch.nodes: how many does a step "
+     "use?\n"},
+    {"launch: {min_ranks: 1}\n",
+     "t.yaml:1:21: launch.min_ranks: needs launch.max_restarts\n"},
+    {"launch: {nodes: 2, ntasks_per_node: 2, min_ranks: 5, max_restarts: 1}\n",
+     "t.yaml:1:51: launch.min_ranks: 5 ranks are more than a step has: 2 nodes "
+     "with 2 each\n"},
     {"launch: {mem: 3X}\n",
      "t.yaml:1:15: launch.mem: expected a number and K, M, G or T, such as "
      "64G, got \"3X\"\n"},
@@ -266,6 +276,8 @@ static const struct {
     {LEAST "launch: {requeue: true}\n",
      "t.yaml:5:19: launch.requeue: the run would start from the beginning "
      "each time: set training.resume: auto\n"},
+    {"launch: {nodes: 2, ntasks_per_node: 2, min_ranks: 4, max_restarts: 1}\n",
+     ""},
     {LEAST "launch: {max_restarts: 2}\nresume: auto\n", ""},
     {LEAST "launch: {max_restarts: 2}\n",
      "t.yaml:5:24: launch.max_restarts: the run would start from the "

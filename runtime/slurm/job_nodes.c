@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_nodes.c - asks the nodes of a job whether they live */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/log.h"
+#include "slurm/job_nodes.h"
+
+enum {
+    PORT = 9,       /* discard: hardly anything listens there */
+    AT_ONCE = 500,  /* nodes asked in one second: each takes a descriptor */
+    SILENCE_S = 3,  /* fewer questions than this may be lost by chance */
+    ASK_MS = 10000, /* for commands of Slurm */
+    NAMES_BYTES = 1 << 20,
+};
+
+/* --- names and addresses --- */
+
+/* Runs a command of Slurm. Returns its output, to be freed; NULL: EX_OSERR,
+ * EX_UNAVAILABLE.
+ */
+static char *ask_command(char *const argv[], struct dt_error *err)
+{
+    char *text = malloc(NAMES_BYTES);
+    if (!text) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    int rc = dt_child_ask(argv, ASK_MS, text, NAMES_BYTES, err);
+    if (rc == 0)
+        return text;
+    if (rc > 0)
+        dt_error_set(err, EX_UNAVAILABLE, "exit status %d", rc);
+    dt_error_prefix(err, "%s %s", argv[0], argv[1]);
+    free(text);
+    return NULL;
+}
+
+/* Returns the hosts of a list, one a line, to be freed; NULL: as above. */
+static char *expand_list(const char *list, struct dt_error *err)
+{
+    char *const argv[] = {"scontrol", "show", "hostnames", (char *)list, NULL};
+    return ask_command(argv, err);
+}
+
+/* Finds the address of each node but our own. A name service that does not
+ * answer has kept us waiting long enough.
+ */
+static void find_addresses(struct dt_job_nodes *nodes)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const char *own = getenv("SLURMD_NODENAME");
+    int rc = 0;
+    for (int i = 0; i < nodes->count && rc != EAI_AGAIN; i++) {
+        struct dt_job_node *node = &nodes->node[i];
+        struct addrinfo *list = NULL;
+        if (own && strcmp(node->name, own) == 0)
+            continue;
+        rc = getaddrinfo(node->name, NULL, &hints, &list);
+        if (rc == 0 && list->ai_addrlen <= sizeof(node->address))
+            memcpy(&node->address, list->ai_addr, list->ai_addrlen);
+        else
+            dt_log(DT_LOG_WARN, "slurm",
+                   "node %s has no address (%s): whether it is lost is left to "
+                   "Slurm",
+                   node->name, gai_strerror(rc));
+        if (list)
+            freeaddrinfo(list);
+    }
+}
+
+int dt_job_nodes_init(struct dt_job_nodes *nodes, const char *list,
+                      double silence_s, struct dt_error *err)
+{
+    *nodes = (struct dt_job_nodes){0};
+    char *text = expand_list(list, err), *rest = text;
+    int lines = 1;
+    if (!text)
+        return -1;
+    for (const char *c = text; *c; c++)
+        lines += *c == '\n';
+    nodes->node = calloc((size_t)lines, sizeof(*nodes->node));
+    bool good = nodes->node != NULL;
+    for (char *name; good && (name = strsep(&rest, "\n")) != NULL;) {
+        if (!name[0])
+            continue;
+        struct dt_job_node *node = &nodes->node[nodes->count++];
+        node->fd = -1;
+        node->name = strdup(name);
+        good = node->name != NULL;
+    }
+    free(text);
+    if (!good)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int turns = 1 + nodes->count / AT_ONCE;
+    nodes->silence_s = fmax(silence_s, SILENCE_S * turns);
+    find_addresses(nodes);
+    return 0;
+}
+
+static void drop_question(struct dt_job_node *node)
+{
+    if (node->fd >= 0)
+        close(node->fd);
+    node->fd = -1;
+}
+
+void dt_job_nodes_fini(struct dt_job_nodes *nodes)
+{
+    for (int i = 0; i < nodes->count; i++) {
+        drop_question(&nodes->node[i]);
+        free(nodes->node[i].name);
+    }
+    free(nodes->node);
+    *nodes = (struct dt_job_nodes){0};
+}
+
+/* --- questions and answers --- */
+
+/* Whether an errno is the word of the node, and not of a router. */
+static bool is_answer(int error)
+{
+    return error == 0 || error == ECONNREFUSED || error == ECONNRESET;
+}
+
+/* Sends the first packet of a connection. What fails before that is ours, and
+ * says nothing about the node; a refusal comes that soon from our own host.
+ */
+static void ask(struct dt_job_node *node, double now)
+{
+    union dt_net_address to = node->address;
+    const bool v6 = to.any.sa_family == AF_INET6;
+    *(v6 ? &to.v6.sin6_port : &to.v4.sin_port) = htons(PORT);
+    node->fd =
+        socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0;
+    if (node->fd < 0 ||
+        connect(node->fd, &to.any, v6 ? sizeof(to.v6) : sizeof(to.v4)) < 0)
+        error = errno;
+    if (error == EINPROGRESS)
+        return;
+    drop_question(node);
+    if (error != EHOSTUNREACH && (is_answer(error) || node->heard > 0))
+        node->heard = now;
+}
+
+void dt_job_nodes_take(struct dt_job_nodes *nodes, double now)
+{
+    for (int i = 0; i < nodes->count; i++) {
+        struct dt_job_node *node = &nodes->node[i];
+        struct pollfd p = {.fd = node->fd, .events = POLLOUT};
+        int error = 0;
+        socklen_t bytes = sizeof(error);
+        if (node->fd < 0 || poll(&p, 1, 0) <= 0)
+            continue;
+        if (getsockopt(node->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 &&
+            is_answer(error))
+            node->heard = now;
+        drop_question(node);
+    }
+}
+
+void dt_job_nodes_ask(struct dt_job_nodes *nodes, double now)
+{
+    const int turns = 1 + nodes->count / AT_ONCE;
+    dt_job_nodes_take(nodes, now);
+    for (int i = 0; i < nodes->count; i++) {
+        struct dt_job_node *node = &nodes->node[i];
+        drop_question(node);
+        if (!node->lost && node->address.any.sa_family != AF_UNSPEC &&
+            i % turns == nodes->turn)
+            ask(node, now);
+    }
+    nodes->turn = (nodes->turn + 1) % turns;
+}
+
+int dt_job_nodes_judge(struct dt_job_nodes *nodes, double now)
+{
+    int lost = 0;
+    for (int i = 0; i < nodes->count; i++) {
+        struct dt_job_node *node = &nodes->node[i];
+        if (node->lost || node->heard == 0 ||
+            now - node->heard < nodes->silence_s)
+            continue;
+        node->lost = true;
+        lost++;
+    }
+    return lost;
+}
+
+bool dt_job_nodes_known(const struct dt_job_nodes *nodes, double since)
+{
+    for (int i = 0; i < nodes->count; i++) {
+        const struct dt_job_node *node = &nodes->node[i];
+        if (!node->lost && node->heard > 0 && node->heard < since)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a text has this line. */
+static bool has_line(const char *text, const char *line)
+{
+    size_t len = strlen(line);
+    for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
+        if (strncmp(text, line, len) == 0 &&
+            (text[len] == '\n' || text[len] == '\0'))
+            return true;
+    return false;
+}
+
+int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job)
+{
+    char *const argv[] = {"squeue", "--noheader", "--format=%N",
+                          "--jobs", (char *)job,  NULL};
+    char *list = ask_command(argv, NULL), *names = NULL;
+    int lost = 0;
+    if (list)
+        list[strcspn(list, "\n")] = '\0';
+    if (list && list[0])
+        names = expand_list(list, NULL);
+    for (int i = 0; i < nodes->count && names && names[0]; i++) {
+        struct dt_job_node *node = &nodes->node[i];
+        if (node->lost || has_line(names, node->name))
+            continue;
+        node->lost = true;
+        lost++;
+    }
+    free(names);
+    free(list);
+    return lost;
+}
+
+/* --- those that are left --- */
+
+int dt_job_nodes_left(const struct dt_job_nodes *nodes)
+{
+    int left = 0;
+    for (int i = 0; i < nodes->count; i++)
+        left += !nodes->node[i].lost;
+    return left;
+}
+
+char *dt_job_nodes_list(const struct dt_job_nodes *nodes, int count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    for (int i = 0, written = 0; i < nodes->count && written < count; i++)
+        if (!nodes->node[i].lost)
+            fprintf(out, "%s%s", written++ > 0 ? "," : "", nodes->node[i].name);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
