@@ -27,6 +27,7 @@ job_tests = \
 	tests/job/keeper.bats \
 	tests/job/launch.bats \
 	tests/job/network.bats \
+	tests/job/node_loss.bats \
 	tests/job/offload.bats \
 	tests/job/packaging.bats \
 	tests/job/plan.bats \
