@@ -247,7 +247,7 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
     size_t start = arena.used;
     if (!plan->options->save_activations)
         share_act(blocks, take_compute(&arena, N, config->n_inner), plan);
-    if (train)
+    if (train && plan->options->adapter.r > 0)
         acts->d_act = take_compute(&arena, N, config->n_inner);
     arena.used = start;
     take_attention(&arena, acts, plan, N);

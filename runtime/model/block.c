@@ -390,6 +390,12 @@ static void mlp_up(const struct dt_model *m, size_t u)
     activation_forward(m, u);
 }
 
+/* The place of the gradient of act. */
+static struct dt_view d_act_of(const struct dt_model *m, size_t u)
+{
+    return m->acts.d_act.count > 0 ? m->acts.d_act : m->blocks[u - 1].act;
+}
+
 /* Backward of proj and the activation: returns the gradient of fc, from that of
  * the MLP's output.
  */
@@ -397,28 +403,28 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
                                         struct dt_view d_out, bool accumulate)
 {
     const struct dt_block *b = &m->blocks[u - 1];
-    const struct dt_acts *a = &m->acts;
+    const struct dt_view d_act = d_act_of(m, u);
     size_t C = m->config.n_embd, I = m->config.n_inner;
     if (is_gated(m)) {
-        linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
+        linear_backward(m, u, DT_PROJ_W, d_act, d_out, b->act, I, C,
                         accumulate);
-        m->ops->glu_backward(m->stream, b->fc, a->d_act, b->fc, m->config.gate,
+        m->ops->glu_backward(m->stream, b->fc, d_act, b->fc, m->config.gate,
                              m->N, I);
         return b->fc;
     }
     if (has_pair(m, u, DT_PROJ_W)) {
-        linear_backward(m, u, DT_PROJ_W, a->d_act, d_out, b->act, I, C,
+        linear_backward(m, u, DT_PROJ_W, d_act, d_out, b->act, I, C,
                         accumulate);
-        m->ops->activation_backward(m->stream, a->d_act, a->d_act, b->fc,
+        m->ops->activation_backward(m->stream, d_act, d_act, b->fc,
                                     m->config.gate);
-        return a->d_act;
+        return d_act;
     }
     m->ops->linear_activation_backward(
-        m->stream, a->d_act, dt_model_grad(m, u, DT_PROJ_W),
+        m->stream, d_act, dt_model_grad(m, u, DT_PROJ_W),
         bias_grad(m, u, DT_PROJ_W, d_out, accumulate), d_out, b->act, b->fc,
         dt_model_weight(m, u, DT_PROJ_W), weight_order(m), m->config.gate, m->N,
         I, C, accumulate);
-    return a->d_act;
+    return d_act;
 }
 
 /* --- the block --- */

@@ -260,7 +260,8 @@ struct dt_acts {
     /* These three groups share memory, as only one is used at a time: the MLP
      * (with an act that is not saved), attention, the loss.
      */
-    struct dt_view d_act;       /* (N, I) */
+    struct dt_view d_act;       /* (N, I); only with an adapter, whose pairs
+                                   read act once more: else it is in act */
     struct dt_view heads;       /* (N, Q) normed and rotated; only with norms */
     struct dt_view head_rstd;   /* (N, NH + NKV) F32; (N, 2) of norms over all
                                    heads */

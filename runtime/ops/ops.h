@@ -342,8 +342,8 @@ struct dt_ops {
                                enum dt_weight_order order, size_t N, size_t C,
                                size_t OC);
     /* dx(N,C) = dout(N,OC) w^T; dw = or += x^T dout; db(OC) = or += sum_N dout.
-     * dx may be absent: nothing before the layer is trained. So may the others:
-     * of frozen weights here and below.
+     * dx may be x. It may be absent: nothing before the layer is trained. So
+     * may the others: of frozen weights here and below.
      */
     void (*linear_backward)(struct dt_stream *stream, struct dt_view dx,
                             struct dt_view dw, struct dt_view db,
@@ -402,7 +402,7 @@ struct dt_ops {
                                       enum dt_activation activation, size_t N,
                                       size_t C, size_t OC);
     /* linear_backward of a layer with x(N,C) = act(pre(N,C)), except that it
-     * computes dpre(N,C) = dx * act'(pre) instead of dx. dpre may be pre; x
+     * computes dpre(N,C) = dx * act'(pre) instead of dx. dpre may be x, which
      * may be overwritten.
      */
     void (*linear_activation_backward)(struct dt_stream *stream,

@@ -81,7 +81,7 @@ static void backward_case(enum dt_dtype type, const struct layer *l)
     struct dt_view pre = tensor_of(type, N * C), x = tensor_of(type, N * C);
     struct dt_view w = tensor_of(type, C * OC), dw = tensor(C * OC);
     struct dt_view dout = tensor_of(type, N * OC), db = tensor(bias);
-    struct dt_view dpre = l->in_place ? pre : tensor_of(type, N * C);
+    struct dt_view dpre = l->in_place ? x : tensor_of(type, N * C);
     struct backward b = {l, doubles(pre), zeros(N * C)};
     double *want_dw = l->accumulate ? doubles(dw) : zeros(C * OC);
     double *want_db = l->accumulate && l->bias ? doubles(db) : zeros(OC);

@@ -119,12 +119,12 @@ void DT_CPU(linear_backward)(struct dt_stream *stream, struct dt_view dx,
 {
     (void)stream;
 
-    if (dx.count != 0)
-        input_backward(dx, dout, w, order, N, C, OC);
     if (dw.count != 0)
         weight_backward(dw, dout, x, order, N, C, OC, accumulate);
     if (db.count != 0)
         bias_backward(dt_cpu_f32(db, OC), dout, N, OC, accumulate);
+    if (dx.count != 0)
+        input_backward(dx, dout, w, order, N, C, OC);
 }
 
 void DT_CPU(linear_activation_forward)(struct dt_stream *stream,

@@ -234,9 +234,30 @@ static void nothing_is_kept_below_the_lowest_trained_unit(void **state)
     dt_model_config_fini(&config);
 }
 
+/* The pairs of an adapter read act after its gradient is there. */
+static void the_gradient_of_act_has_its_place_unless_an_adapter_reads_act(
+    void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(models) / sizeof(*models); i++) {
+        struct dt_model_config config = {0};
+        parse(&config, models[i / 2]);
+        const size_t r = i % 2 * 4;
+        const struct dt_model_options options = {
+            .B = B, .T = T, .train = true, .adapter.r = r};
+        const struct dt_acts_for plan = {&config, dt_ops_cpu(), &options, B, T};
+        struct dt_acts acts;
+        dt_acts_plan(&acts, NULL, NULL, &plan);
+        assert_int_equal(acts.d_act.count, r ? B * T * config.n_inner : 0);
+        dt_model_config_fini(&config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            the_gradient_of_act_has_its_place_unless_an_adapter_reads_act),
         cmocka_unit_test(nothing_is_kept_below_the_lowest_trained_unit),
         cmocka_unit_test(no_batch_needs_more_than_the_largest),
         cmocka_unit_test(no_plan_for_more_rows_changes_chunks_on_a_gpu),
