@@ -458,20 +458,26 @@ void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
  * dt_pictures, K is the width of what a feature is made of.
  */
 struct dt_tower_acts {
-    struct dt_view patches; /* (P, row) */
-    struct dt_view cells;   /* (P + 1, C) their products, and the class; in
-                               backward, their gradients */
     struct dt_view
         embedded;          /* (N, C) if the embedding is normed, before that */
     struct dt_norm norm_0; /* of it, without an output */
-    struct dt_view tap;    /* (M g, C) a workspace for rows of a tap */
-    struct dt_view merged; /* (M, K) what features are made of */
-    struct dt_norm merge_norm;        /* of that, if it is normed */
-    struct dt_view hidden, act;       /* (M, inner) */
-    struct dt_view features;          /* (M, width) */
-    struct dt_view d_features;        /* (M, width) */
-    struct dt_view d_act;             /* (M, inner) */
-    struct dt_view d_input, d_merged; /* (M, K), through the norm and before */
+    struct dt_view
+        tap; /* (M g, C) a workspace for rows of one of several taps */
+    struct dt_view merged;      /* (M, K) what features are made of */
+    struct dt_norm merge_norm;  /* of that, if it is normed */
+    struct dt_view hidden, act; /* (M, inner) */
+    struct dt_view features;    /* (M, width) */
+
+    /* These two groups share memory: the embedding comes first and goes back
+     * last.
+     */
+    struct dt_view patches;    /* (P, row) */
+    struct dt_view cells;      /* (P + 1, C) their products, and the class; in
+                                  backward, their gradients */
+    struct dt_view d_features; /* (M, width) */
+    struct dt_view d_act;      /* (M, inner) */
+    struct dt_view d_merged;   /* (M, K) */
+    struct dt_view d_input;    /* (M, K) behind the norm, if there is one */
 };
 
 /* What a tower depends on. */

@@ -74,31 +74,36 @@ static size_t plan(struct dt_tower_acts *a, struct dt_buffer *buf,
     const enum dt_dtype X = arena.compute;
     struct dt_role_range roles[DT_ROLES];
     dt_params_find(&v->tower, v, roles);
+    const bool normed = roles[DT_MERGE_NORM_W].count > 0;
     *a = (struct dt_tower_acts){0};
-    a->patches = dt_arena_take(&arena, X, s.P, dt_vision_row(v));
-    a->cells = dt_arena_take(&arena, X, s.P + 1, C);
     if (roles[DT_NORM_0_W].count > 0) {
         a->embedded = dt_arena_take(&arena, X, s.N, C);
         take_statistics(&a->norm_0, &arena, v, s.N);
     }
-    if (dt_tower_rows_gather(v, pictures)) {
+    if (v->tap_count > 1)
         a->tap = dt_arena_take(&arena, X, s.parts, C);
+    if (dt_tower_rows_gather(v, pictures))
         a->merged = dt_arena_take(&arena, X, s.M, K);
-    }
-    if (roles[DT_MERGE_NORM_W].count > 0) {
+    if (normed) {
         a->merge_norm.out = dt_arena_take(&arena, X, s.parts, C);
         take_statistics(&a->merge_norm, &arena, v, s.parts);
     }
     a->hidden = dt_arena_take(&arena, X, s.M, v->inner);
     a->act = dt_arena_take(&arena, X, s.M, v->inner);
     a->features = dt_arena_take(&arena, X, s.M, tower->width);
+
+    size_t start = arena.used;
+    a->patches = dt_arena_take(&arena, X, s.P, dt_vision_row(v));
+    a->cells = dt_arena_take(&arena, X, s.P + 1, C);
+    arena.used = start;
     if (tower->options->train) {
         a->d_features = dt_arena_take(&arena, X, s.M, tower->width);
         a->d_act = dt_arena_take(&arena, X, s.M, v->inner);
-        a->d_input = dt_arena_take(&arena, X, s.M, K);
         a->d_merged = dt_arena_take(&arena, X, s.M, K);
+        if (normed)
+            a->d_input = dt_arena_take(&arena, X, s.M, K);
     }
-    return arena.used;
+    return arena.peak;
 }
 
 /* Tiles of attention that pictures must fit. */

@@ -253,9 +253,45 @@ static void the_gradient_of_act_has_its_place_unless_an_adapter_reads_act(
     }
 }
 
+/* 16 patches of a picture are 4 features, whose gradients are not there while
+ * the embedding is computed.
+ */
+static void gradients_of_features_take_the_memory_of_the_embedding(void **state)
+{
+    static const char json[] =
+        "{\"model_type\": \"smolvlm\", \"scale_factor\": 2,"
+        " \"image_token_id\": 5, \"vision_config\": {\"hidden_size\": 32,"
+        " \"intermediate_size\": 64, \"num_hidden_layers\": 2,"
+        " \"num_attention_heads\": 2, \"image_size\": 16, \"patch_size\": 4},"
+        " \"text_config\": {\"model_type\": \"llama\", \"vocab_size\": 100,"
+        " \"hidden_size\": 32, \"intermediate_size\": 96,"
+        " \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
+        " \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-5}}";
+    struct dt_model_config config = {0};
+    size_t bytes[2];
+    (void)state;
+    parse(&config, json);
+    for (int i = 0; i < 2; i++) {
+        const struct dt_model_options options = {
+            .B = 1,
+            .T = 64,
+            .patches = 128,
+            .pictures = 8,
+            .train = i > 0,
+            .lowest = dt_model_first_unit(&config) - 1};
+        const struct dt_tower_for tower = {config.vision, &options,
+                                           config.n_embd};
+        bytes[i] = dt_tower_bytes(&tower, dt_ops_cpu());
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    dt_model_config_fini(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            gradients_of_features_take_the_memory_of_the_embedding),
         cmocka_unit_test(
             the_gradient_of_act_has_its_place_unless_an_adapter_reads_act),
         cmocka_unit_test(nothing_is_kept_below_the_lowest_trained_unit),
