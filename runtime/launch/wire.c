@@ -70,6 +70,16 @@ static void queue_bytes(struct dt_wire *wire, const void *data, size_t bytes)
     wire->out_used += bytes;
 }
 
+/* A message is lost: nothing more is sent. */
+static int break_off(struct dt_wire *wire)
+{
+    const int bad = errno;
+    shutdown(wire->fd, SHUT_RDWR);
+    wire->out_begin = wire->out_used = 0;
+    errno = bad;
+    return -1;
+}
+
 int dt_wire_send(struct dt_wire *wire, enum dt_wire_type type, uint32_t life,
                  const void *head, size_t head_bytes, const void *tail,
                  size_t tail_bytes)
@@ -87,7 +97,7 @@ int dt_wire_send(struct dt_wire *wire, enum dt_wire_type type, uint32_t life,
     if (make_room(&wire->out, &wire->out_begin, &wire->out_used,
                   &wire->out_size,
                   sizeof(header) + head_bytes + tail_bytes) < 0)
-        return -1;
+        return break_off(wire);
     queue_bytes(wire, &header, sizeof(header));
     queue_bytes(wire, head, head_bytes);
     queue_bytes(wire, tail, tail_bytes);
@@ -103,7 +113,7 @@ int dt_wire_flush(struct dt_wire *wire)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return errno == EAGAIN ? 0 : -1;
+            return errno == EAGAIN ? 0 : break_off(wire);
         wire->out_begin += (size_t)n;
     }
     wire->out_begin = wire->out_used = 0;

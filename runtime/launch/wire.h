@@ -99,7 +99,8 @@ void dt_wire_close(struct dt_wire *wire);
 
 /* Queues a message of two parts, either of which may be empty, and sends as
  * much as the socket takes. -1 and errno: the other side has gone, or no
- * memory.
+ * memory. What the other side had sent can be received even then, and after it
+ * the end.
  */
 int dt_wire_send(struct dt_wire *wire, enum dt_wire_type type, uint32_t life,
                  const void *head, size_t head_bytes, const void *tail,

@@ -107,6 +107,8 @@ check_PROGRAMS += \
 	tests/unit/image/test_image_store \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
+	tests/unit/launch/test_launch_keeper \
+	tests/unit/launch/test_wire \
 	tests/unit/live/test_killed_run \
 	tests/unit/live/test_live \
 	tests/unit/loss/test_advantages \
@@ -165,6 +167,7 @@ check_PROGRAMS += \
 	tests/unit/sampling/test_samples \
 	tests/unit/sampling/test_scoring_stop \
 	tests/unit/slurm/test_job_nodes \
+	tests/unit/segment/test_board \
 	tests/unit/slurm/test_submission \
 	tests/unit/template/test_template \
 	tests/unit/tensor/test_half \
