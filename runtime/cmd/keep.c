@@ -14,6 +14,8 @@
 #include "contract/contract.h"
 #include "keeper/keeper.h"
 
+#define SPENT "launch.max_worker_restarts allows no more restarts"
+
 /* Whether ranks of training are kept: 1, 0, or -1 after a message. */
 static int is_wanted(const struct dt_conf *conf)
 {
@@ -63,6 +65,8 @@ bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
             .argv = words,
             .trains = true,
             .max_restarts = conf->launch.max_worker_restarts,
+            .spent = SPENT,
+            .beat_ms = DT_KEEPER_BEAT_MS,
             .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
             .secret = getenv(DT_ENV_STEP_SECRET),
         };
@@ -77,6 +81,8 @@ int dt_keep_command(char *const *words, const char *max_restarts)
     const struct dt_keeper_options options = {
         .argv = words,
         .max_restarts = atol(max_restarts),
+        .spent = SPENT,
+        .beat_ms = DT_KEEPER_BEAT_MS,
         .timeout_ms = DT_JOIN_TIMEOUT_MS,
         .secret = getenv(DT_ENV_STEP_SECRET),
     };

@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "keeper/keeper_impl.h"
 
 enum {
     STOP_MS = 2000, /* for a worker to end by itself, once it is to end */
-    RETRY_MS = 50,  /* between two tries to reach the leader */
     OWN_FDS = 3,
+    SPARE_FDS = 32, /* of the keeper itself */
 };
 
 struct keeper {
@@ -30,6 +31,7 @@ struct keeper {
     struct dt_leader *leader; /* NULL: another keeper is the leader */
     struct dt_wire link;      /* to the leader */
     double heard, told;       /* the last message from it and to it */
+    double turned;            /* when the loop was last here */
     int signals;              /* a signalfd */
     sigset_t before;          /* the signals that were blocked at first */
     bool asked;               /* a signal told this task to end */
@@ -89,17 +91,20 @@ static int identify(struct keeper *k, struct dt_error *err)
 
 /* --- signals --- */
 
-/* Slurm signals the worker, too: the keeper only has to know that the end was
- * asked for.
+/* Those that ask a task to end. Slurm signals the worker, too: the keeper only
+ * has to know of it.
  */
+static const int asking[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+
+enum { ASKING = sizeof(asking) / sizeof(*asking) };
+
 static int hold_signals(struct keeper *k, struct dt_error *err)
 {
-    static const int held[] = {SIGTERM, SIGINT,  SIGHUP,
-                               SIGUSR1, SIGUSR2, SIGCHLD};
     sigset_t set;
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(held) / sizeof(*held); i++)
-        sigaddset(&set, held[i]);
+    sigaddset(&set, SIGCHLD);
+    for (int i = 0; i < ASKING; i++)
+        sigaddset(&set, asking[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* stderr may end before the step does */
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -117,6 +122,17 @@ static void read_signals(struct keeper *k)
             k->asked = true;
 }
 
+/* Whether the worker has ended by a signal of those, which may reach it before
+ * it reaches this process.
+ */
+static bool is_asking(int status)
+{
+    for (int i = 0; i < ASKING; i++)
+        if (WIFSIGNALED(status) && WTERMSIG(status) == asking[i])
+            return true;
+    return false;
+}
+
 /* --- to the leader --- */
 
 static void tell_leader(struct keeper *k, enum dt_wire_type type,
@@ -124,9 +140,7 @@ static void tell_leader(struct keeper *k, enum dt_wire_type type,
                         size_t tail_bytes)
 {
     k->told = dt_clock_now();
-    if (dt_wire_send(&k->link, type, k->life, head, head_bytes, tail,
-                     tail_bytes) < 0)
-        dt_wire_close(&k->link); /* run_loop sees that */
+    dt_wire_send(&k->link, type, k->life, head, head_bytes, tail, tail_bytes);
 }
 
 /* Rank 0 becomes the leader, and a keeper of its own like any other. */
@@ -140,6 +154,10 @@ static int lead(struct keeper *k, struct dt_error *err)
     dt_wire_init(&k->link, pair[0]);
     if (!read_number("MASTER_PORT", &port))
         port = 0;
+    if (dt_limits_open_files(dt_leader_most(k->size) + SPARE_FDS, err) < 0) {
+        close(pair[1]);
+        return -1;
+    }
     k->leader =
         dt_leader_create(k->options, k->size, (unsigned)port, pair[1], err);
     return k->leader ? 0 : -1;
@@ -158,11 +176,12 @@ static int follow(struct keeper *k, struct dt_error *err)
 /* The worker has ended, or could not be started. */
 static void report_down(struct keeper *k, int status)
 {
+    const bool stopped = k->kill_at > 0 && WIFSIGNALED(status);
     const struct dt_wire_down down = {
         .step = dt_board_step(k->worker.board),
         .status = status,
-        .asked = k->asked,
-        .stopped = k->kill_at > 0 && WIFSIGNALED(status),
+        .asked = k->asked || (!stopped && is_asking(status)),
+        .stopped = stopped,
     };
     if (!down.stopped)
         k->end = status;
@@ -177,6 +196,10 @@ static void start_worker(struct keeper *k, const struct dt_wire_go *go)
     k->note[0] = '\0';
     k->end = EX_UNAVAILABLE << 8;
     k->world.restarts = go->restarts;
+    if (k->asked) { /* while no worker was there to hear it */
+        report_down(k, SIGTERM);
+        return;
+    }
     if (dt_worker_start(&k->worker, k->options, go->restarts, go->port, &err) <
         0) {
         fprintf(stderr, "disttrain: %s\n", err.text);
@@ -306,12 +329,14 @@ static void send_beat(struct keeper *k)
 
 static void look_at_clock(struct keeper *k)
 {
-    const double now = dt_clock_now();
+    const double now = dt_clock_now(), beat_s = k->options->beat_ms / 1e3;
     if (k->kill_at > 0 && now > k->kill_at && k->worker.pid != 0)
         kill(k->worker.pid, SIGKILL);
-    if (k->link.fd < 0 || now - k->heard > DT_KEEPER_LOST_MS / 1e3)
+    if (k->asked && k->life == 0)
+        end_keeper(k, EX_TEMPFAIL << 8);
+    else if (now - k->heard > DT_KEEPER_LOST_BEATS * beat_s)
         end_keeper(k, EX_UNAVAILABLE << 8);
-    else if (now - k->told > DT_KEEPER_BEAT_MS / 1e3)
+    else if (now - k->told > beat_s)
         send_beat(k);
 }
 
@@ -319,9 +344,24 @@ static void look_at_clock(struct keeper *k)
 static int patience(const struct keeper *k)
 {
     const double left = k->kill_at - dt_clock_now();
-    if (k->kill_at > 0 && left < DT_KEEPER_BEAT_MS / 1e3)
+    if (k->kill_at > 0 && left < k->options->beat_ms / 1e3)
         return left > 0 ? (int)(left * 1e3) + 1 : 20;
-    return DT_KEEPER_BEAT_MS;
+    return k->options->beat_ms;
+}
+
+/* A turn of the loop takes one beat at most. If it took longer, this process
+ * was stopped, perhaps with all of its job: that time counts for nobody.
+ */
+static void excuse_pause(struct keeper *k)
+{
+    const double now = dt_clock_now();
+    const double more = now - k->turned - 2e-3 * k->options->beat_ms;
+    k->turned = now;
+    if (more <= 0)
+        return;
+    k->heard += more;
+    if (k->leader)
+        dt_leader_excuse(k->leader, more);
 }
 
 static struct pollfd poll_wire(const struct dt_wire *wire)
@@ -334,15 +374,15 @@ static struct pollfd poll_wire(const struct dt_wire *wire)
 static void serve_wire(struct keeper *k, struct dt_wire *wire, short got,
                        void (*serve)(struct keeper *k))
 {
-    if ((got & POLLOUT) && dt_wire_flush(wire) < 0)
-        dt_wire_close(wire);
-    else if (got & ~POLLOUT)
+    if (got & POLLOUT)
+        dt_wire_flush(wire);
+    if (got & ~POLLOUT)
         serve(k);
 }
 
 static void run_loop(struct keeper *k, struct pollfd *fds)
 {
-    k->heard = k->told = dt_clock_now();
+    k->heard = k->told = k->turned = dt_clock_now();
     while (!k->over) {
         int status;
         size_t count = OWN_FDS;
@@ -353,6 +393,7 @@ static void run_loop(struct keeper *k, struct pollfd *fds)
             count += dt_leader_poll(k->leader, fds + OWN_FDS);
         if (poll(fds, (nfds_t)count, patience(k)) < 0)
             continue; /* EINTR */
+        excuse_pause(k);
         serve_wire(k, &k->worker.wire, fds[2].revents, serve_worker);
         if (fds[0].revents)
             read_signals(k);
@@ -431,7 +472,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
     k.worker.state = -1;
     sigprocmask(SIG_SETMASK, NULL, &k.before);
     int rc = start_keeper(&k, err);
-    size_t most = OWN_FDS + (k.leader ? dt_leader_most(k.leader) : 0);
+    size_t most = OWN_FDS + (k.leader ? dt_leader_most(k.size) : 0);
     if (rc == 0 && !(fds = calloc(most, sizeof(*fds))))
         rc = dt_error_set(err, EX_OSERR, "keeper: no memory");
     if (rc == 0) {

@@ -24,12 +24,20 @@
 
 #include "base/error.h"
 
+enum {
+    DT_KEEPER_BEAT_MS = 1000,
+    DT_KEEPER_LOST_BEATS = 15, /* a busy host needs seconds */
+};
+
 struct dt_keeper_options {
     char *const *argv;  /* the worker's program and its arguments */
     bool trains;        /* it is `disttrain train`: it tells its step, and its
                            exit status says whether another try is of use */
     long max_restarts;  /* in a row, without a new step in between */
+    const char *spent;  /* told when no more are allowed */
     int timeout_ms;     /* until all keepers have come */
+    int beat_ms;        /* from one beat to the next; who is not heard for
+                           DT_KEEPER_LOST_BEATS of them is lost */
     const char *secret; /* of the step, as srun's plugin has drawn it */
 };
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/handshake.h"
@@ -16,8 +17,6 @@
 enum {
     DT_KEEPER_HOST_BYTES = 256,
     DT_KEEPER_NOTE_BYTES = 512,
-    DT_KEEPER_BEAT_MS = 1000,  /* of a wire on which nothing else is said */
-    DT_KEEPER_LOST_MS = 15000, /* without a beat: a busy host needs seconds */
 };
 
 /* The token of keepers, from the secret of their step. */
@@ -139,6 +138,41 @@ bool dt_pace_hangs(const struct dt_pace *pace, const struct dt_ending *endings,
 int dt_pace_culprit(const struct dt_pace *pace,
                     const struct dt_ending *endings);
 
+/* Writes "rank 3 on n2 hangs: it was stopped by a signal, and the others have
+ * waited for 31 s"; `culprit` as above.
+ */
+void dt_pace_describe(const struct dt_pace *pace, int culprit, const char *host,
+                      double seconds, char text[DT_KEEPER_NOTE_BYTES]);
+
+/* --- fence.c: the workers wait for each other, and exchange data --- */
+
+struct dt_fence {
+    int size;
+    struct dt_fence_blob {
+        uint8_t *data; /* NULL: this rank has not come */
+        uint64_t bytes;
+    } * all; /* [size] */
+};
+
+/* -1: no memory. */
+int dt_fence_init(struct dt_fence *fence, int size);
+void dt_fence_fini(struct dt_fence *fence);
+
+/* The next one begins, to which nobody has come. */
+void dt_fence_clear(struct dt_fence *fence);
+
+/* A rank has come with this data. -1: no memory. */
+int dt_fence_add(struct dt_fence *fence, int rank, const void *data,
+                 size_t bytes);
+
+/* Whether a rank has come, and all. */
+bool dt_fence_has(const struct dt_fence *fence, int rank);
+bool dt_fence_complete(const struct dt_fence *fence);
+
+/* The body of DT_WIRE_BLOBS for a complete one, to be freed; NULL: no memory.
+ */
+uint8_t *dt_fence_join(const struct dt_fence *fence, size_t *bytes);
+
 /* --- leader.c: the keeper of rank 0 --- */
 
 struct dt_leader;
@@ -152,11 +186,14 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
                                    struct dt_error *err);
 void dt_leader_destroy(struct dt_leader *leader);
 
-/* Fills in the sockets to wait for: at most dt_leader_most descriptors. Returns
- * how many.
- */
-size_t dt_leader_most(const struct dt_leader *leader);
+/* The descriptors of the leader of `size` ranks, at most. */
+size_t dt_leader_most(int size);
+
+/* Fills in those to wait for. Returns how many. */
 size_t dt_leader_poll(struct dt_leader *leader, struct pollfd *fds);
+
+/* This process did not run for so long, which counts for nobody. */
+void dt_leader_excuse(struct dt_leader *leader, double seconds);
 
 /* Serves them after a poll. */
 void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
@@ -170,8 +207,9 @@ struct dt_worker {
     pid_t pid; /* 0: it is not running */
     struct dt_wire wire;
     struct dt_board *board;
-    int state;        /* see base/inherited.h */
-    sigset_t signals; /* those that its program blocks */
+    int state;           /* see base/inherited.h */
+    sigset_t signals;    /* those that its program blocks */
+    struct rlimit files; /* and how many it may have open */
 };
 
 /* Makes the memory that outlives the worker. -1: EX_OSERR. */

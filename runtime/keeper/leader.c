@@ -6,11 +6,9 @@
 #include "config.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,16 +21,13 @@ enum {
     MISSING_BYTES = 512,
 };
 
-/* The keeper of a rank, and its worker in the present life. */
+/* The keeper of a rank. */
 struct member {
     struct dt_wire wire;
     bool came;
     struct dt_wire_hello hello;
     char host[DT_KEEPER_HOST_BYTES];
     double heard, told; /* the last message from and to it */
-    bool fenced;        /* its worker waits at the fence with this: */
-    uint8_t *blob;
-    uint64_t blob_bytes;
 };
 
 enum phase {
@@ -54,17 +49,12 @@ struct dt_leader {
     double deadline; /* of JOINING and ENDING */
     uint32_t life;
     int downs;
+    struct dt_fence fence; /* and these */
     struct dt_pace pace;
     int hung; /* the rank that does not get on, and why; -1: none */
     char hang[DT_KEEPER_NOTE_BYTES];
     struct dt_verdict verdict;
 };
-
-void dt_keeper_token(const char *secret, struct dt_token *token)
-{
-    static const uint8_t word[DT_SIPHASH_BYTES] = "dt.keeper";
-    dt_siphash(word, secret, strlen(secret), token->key);
-}
 
 /* --- messages --- */
 
@@ -73,9 +63,7 @@ static void send_to(struct dt_leader *l, struct member *m,
                     const void *tail, size_t tail_bytes)
 {
     m->told = dt_clock_now();
-    if (dt_wire_send(&m->wire, type, l->life, head, head_bytes, tail,
-                     tail_bytes) < 0)
-        dt_wire_close(&m->wire); /* serve_members sees that */
+    dt_wire_send(&m->wire, type, l->life, head, head_bytes, tail, tail_bytes);
 }
 
 static void send_all(struct dt_leader *l, enum dt_wire_type type,
@@ -131,10 +119,8 @@ static void start_life(struct dt_leader *l)
     l->hung = -1;
     dt_pace_begin(&l->pace);
     l->phase = RUNNING;
-    for (int r = 0; r < l->size; r++) {
-        l->members[r].fenced = false;
-        l->endings[r] = (struct dt_ending){0};
-    }
+    dt_fence_clear(&l->fence);
+    memset(l->endings, 0, (size_t)l->size * sizeof(*l->endings));
     send_all(l, DT_WIRE_GO, &go, sizeof(go), NULL, 0);
 }
 
@@ -149,11 +135,13 @@ static void conclude(struct dt_leader *l)
                            sizeof(text));
     if (dt_verdict_restart(&l->verdict, l->options, l->endings, l->size,
                            &why)) {
+        const bool trains = l->options->trains;
         fprintf(stderr,
                 "disttrain: %s: all ranks start again%s (restart %d; at most "
-                "%ld without a new step)\n",
-                text, l->options->trains ? " from the last checkpoint" : "",
-                l->verdict.restarts, l->options->max_restarts);
+                "%ld%s)\n",
+                text, trains ? " from the last checkpoint" : "",
+                l->verdict.restarts, l->options->max_restarts,
+                trains ? " without a new step" : "");
         start_life(l);
         return;
     }
@@ -205,22 +193,9 @@ static void note_beat(struct dt_leader *l, int rank,
 static void end_hang(struct dt_leader *l, double seconds)
 {
     const int culprit = dt_pace_culprit(&l->pace, l->endings);
-    const struct member *m = &l->members[culprit < 0 ? 0 : culprit];
-    l->hung = (int)(m - l->members);
-    if (culprit < 0)
-        snprintf(l->hang, sizeof(l->hang),
-                 "no rank has got on for %.0f s, and all wait at the same "
-                 "place",
-                 seconds);
-    else
-        snprintf(l->hang, sizeof(l->hang),
-                 "rank %d on %s hangs: it %s, and the others have waited for "
-                 "%.0f s",
-                 l->hung, m->host,
-                 l->pace.beats[l->hung].frozen
-                     ? "was stopped by a signal"
-                     : "has started fewer collectives",
-                 seconds);
+    l->hung = culprit < 0 ? 0 : culprit;
+    dt_pace_describe(&l->pace, culprit, l->members[l->hung].host, seconds,
+                     l->hang);
     l->phase = STOPPING;
     send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
 }
@@ -250,7 +225,7 @@ static void list_missing(const struct dt_leader *l, bool fence, char *text)
     text[0] = '\0';
     for (int r = 0; r < l->size && used < MISSING_BYTES - 1; r++) {
         const struct member *m = &l->members[r];
-        if (fence ? m->fenced : m->came)
+        if (fence ? dt_fence_has(&l->fence, r) : m->came)
             continue;
         used += (size_t)snprintf(text + used, MISSING_BYTES - used,
                                  "%s rank %d%s%s", used > 0 ? "," : "", r,
@@ -300,69 +275,46 @@ static void note_hello(struct dt_leader *l, struct member *m,
 
 /* --- workers meet --- */
 
-static void send_blobs(struct dt_leader *l)
-{
-    size_t bytes = 0, used = 0;
-    for (int r = 0; r < l->size; r++)
-        bytes += sizeof(uint64_t) + l->members[r].blob_bytes;
-    uint8_t *all = malloc(bytes);
-    if (!all) {
-        lose_member(l, &l->members[0], strerror(ENOMEM));
-        return;
-    }
-    for (int r = 0; r < l->size; r++) {
-        struct member *m = &l->members[r];
-        memcpy(all + used, &m->blob_bytes, sizeof(m->blob_bytes));
-        used += sizeof(m->blob_bytes);
-        if (m->blob_bytes > 0)
-            memcpy(all + used, m->blob, m->blob_bytes);
-        used += m->blob_bytes;
-        m->fenced = false;
-    }
-    send_all(l, DT_WIRE_BLOBS, all, bytes, NULL, 0);
-    free(all);
-}
-
-static void note_fence(struct dt_leader *l, struct member *m,
+static void note_fence(struct dt_leader *l, int rank,
                        const struct dt_wire_message *message)
 {
-    uint8_t *blob = malloc(message->bytes + 1);
-    if (!blob) {
-        lose_member(l, m, strerror(ENOMEM));
+    size_t bytes;
+    uint8_t *all = NULL;
+    if (message->life != l->life || l->phase != RUNNING)
         return;
-    }
-    memcpy(blob, message->body, message->bytes);
-    free(m->blob);
-    m->blob = blob;
-    m->blob_bytes = message->bytes;
-    m->fenced = true;
-    for (int r = 0; r < l->size; r++)
-        if (!l->members[r].fenced)
-            return;
-    send_blobs(l);
+    const bool kept =
+        dt_fence_add(&l->fence, rank, message->body, message->bytes) == 0;
+    if (kept && !dt_fence_complete(&l->fence))
+        return;
+    if (kept && (all = dt_fence_join(&l->fence, &bytes)) != NULL)
+        send_all(l, DT_WIRE_BLOBS, all, bytes, NULL, 0);
+    else
+        lose_member(l, &l->members[0], strerror(ENOMEM));
+    free(all);
+    dt_fence_clear(&l->fence);
 }
 
 static void note_message(struct dt_leader *l, struct member *m,
                          const struct dt_wire_message *message)
 {
+    const int rank = (int)(m - l->members);
     char missing[MISSING_BYTES];
     switch (message->type) {
     case DT_WIRE_HELLO:
         note_hello(l, m, message);
         break;
     case DT_WIRE_DOWN:
-        note_down(l, (int)(m - l->members), message);
+        note_down(l, rank, message);
         break;
     case DT_WIRE_FENCE:
-        if (message->life == l->life && l->phase == RUNNING)
-            note_fence(l, m, message);
+        note_fence(l, rank, message);
         break;
     case DT_WIRE_WHO:
         list_missing(l, true, missing);
         send_to(l, m, DT_WIRE_MISSING, missing, strlen(missing), NULL, 0);
         break;
     case DT_WIRE_BEAT:
-        note_beat(l, (int)(m - l->members), message);
+        note_beat(l, rank, message);
         break;
     default:
         break;
@@ -371,14 +323,18 @@ static void note_message(struct dt_leader *l, struct member *m,
 
 /* --- the sockets --- */
 
-/* A connection has proved to be the keeper of a rank. */
+/* A connection has proved to be the keeper of a rank. One that has not said
+ * hello may have given up, and try again.
+ */
 static void seat(struct dt_leader *l, int rank, int fd)
 {
     struct member *m = &l->members[rank];
-    if (m->wire.fd >= 0 || m->came)
+    if (m->came) {
         close(fd); /* a rank has one keeper */
-    else
-        dt_wire_init(&m->wire, fd);
+        return;
+    }
+    dt_wire_close(&m->wire);
+    dt_wire_init(&m->wire, fd);
     m->heard = m->told = dt_clock_now();
 }
 
@@ -391,18 +347,26 @@ static void serve_member(struct dt_leader *l, struct member *m)
         note_message(l, m, &message);
     }
     if (found < 0 || rc < 0) {
-        if (found < 0)
-            bad = errno;
+        bad = found < 0 ? errno : bad;
         dt_wire_close(&m->wire);
-        lose_member(l, m, strerror(bad));
+        if (m->came)
+            lose_member(l, m, strerror(bad));
     }
+}
+
+void dt_leader_excuse(struct dt_leader *l, double seconds)
+{
+    l->deadline += seconds;
+    l->pace.moved += seconds;
+    for (int r = 0; r < l->size; r++)
+        l->members[r].heard += seconds;
 }
 
 /* Beats, and who is not heard any more. */
 static void look_at_clock(struct dt_leader *l)
 {
-    char missing[MISSING_BYTES];
-    const double now = dt_clock_now();
+    char missing[MISSING_BYTES], silent[64];
+    const double now = dt_clock_now(), beat_s = l->options->beat_ms / 1e3;
     double hung;
     if (l->phase == JOINING && now > l->deadline) {
         list_missing(l, false, missing);
@@ -420,20 +384,21 @@ static void look_at_clock(struct dt_leader *l)
         end_hang(l, hung);
     for (int r = 0; r < l->size && l->phase < ENDING; r++) {
         struct member *m = &l->members[r];
-        if (m->wire.fd < 0 && m->came) {
-            lose_member(l, m, "it cannot be reached");
-        } else if (m->wire.fd >= 0 &&
-                   now - m->heard > DT_KEEPER_LOST_MS / 1e3) {
-            lose_member(l, m, "it was not heard for 15 s");
-        } else if (m->wire.fd >= 0 && now - m->told > DT_KEEPER_BEAT_MS / 1e3) {
+        if (m->wire.fd < 0)
+            continue;
+        if (now - m->heard > DT_KEEPER_LOST_BEATS * beat_s) {
+            snprintf(silent, sizeof(silent), "it was not heard for %g s",
+                     DT_KEEPER_LOST_BEATS * beat_s);
+            lose_member(l, m, silent);
+        } else if (now - m->told > beat_s) {
             send_to(l, m, DT_WIRE_BEAT, NULL, 0, NULL, 0);
         }
     }
 }
 
-size_t dt_leader_most(const struct dt_leader *l)
+size_t dt_leader_most(int size)
 {
-    return DT_GUESTS_FDS + (size_t)l->size;
+    return DT_GUESTS_FDS + (size_t)size;
 }
 
 size_t dt_leader_poll(struct dt_leader *l, struct pollfd *fds)
@@ -455,9 +420,9 @@ void dt_leader_serve(struct dt_leader *l, const struct pollfd *fds)
     for (int r = 0; r < l->size; r++) {
         struct member *m = &l->members[r];
         const short got = m->wire.fd >= 0 ? of_members[r].revents : 0;
-        if ((got & POLLOUT) && dt_wire_flush(&m->wire) < 0)
-            dt_wire_close(&m->wire);
-        else if (got & ~POLLOUT)
+        if (got & POLLOUT)
+            dt_wire_flush(&m->wire);
+        if (got & ~POLLOUT)
             serve_member(l, m);
     }
     while ((rank = dt_guests_serve(&l->guests, fds, &fd)) >= 0)
@@ -486,6 +451,7 @@ static void free_arrays(struct dt_leader *l)
 {
     free(l->members);
     free(l->endings);
+    dt_fence_fini(&l->fence);
     dt_pace_fini(&l->pace);
 }
 
@@ -498,7 +464,9 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
         l->members = calloc((size_t)size, sizeof(*l->members));
     if (l)
         l->endings = calloc((size_t)size, sizeof(*l->endings));
-    if (!l || !l->members || !l->endings || dt_pace_init(&l->pace, size) < 0) {
+    if (!l || !l->members || !l->endings ||
+        dt_fence_init(&l->fence, size) < 0 ||
+        dt_pace_init(&l->pace, size) < 0) {
         if (l)
             free_arrays(l);
         free(l);
@@ -525,10 +493,8 @@ void dt_leader_destroy(struct dt_leader *l)
     if (!l)
         return;
     dt_guests_close(&l->guests);
-    for (int r = 0; r < l->size; r++) {
+    for (int r = 0; r < l->size; r++)
         dt_wire_close(&l->members[r].wire);
-        free(l->members[r].blob);
-    }
     free_arrays(l);
     free(l);
 }

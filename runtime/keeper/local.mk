@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/keeper/fence.c \
 	runtime/keeper/guests.c \
 	runtime/keeper/keeper.c \
 	runtime/keeper/keeper.h \

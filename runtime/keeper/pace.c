@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,4 +83,22 @@ int dt_pace_culprit(const struct dt_pace *pace, const struct dt_ending *endings)
             least = r;
     }
     return differ ? least : -1;
+}
+
+void dt_pace_describe(const struct dt_pace *pace, int culprit, const char *host,
+                      double seconds, char text[DT_KEEPER_NOTE_BYTES])
+{
+    if (culprit < 0)
+        snprintf(text, DT_KEEPER_NOTE_BYTES,
+                 "no rank has got on for %.0f s, and all wait at the same "
+                 "place",
+                 seconds);
+    else
+        snprintf(text, DT_KEEPER_NOTE_BYTES,
+                 "rank %d on %s hangs: it %s, and the others have waited for "
+                 "%.0f s",
+                 culprit, host,
+                 pace->beats[culprit].frozen ? "was stopped by a signal"
+                                             : "has started fewer collectives",
+                 seconds);
 }

@@ -19,6 +19,12 @@ enum {
     TRY_MS = 5000, /* for a connection and its proof */
 };
 
+void dt_keeper_token(const char *secret, struct dt_token *token)
+{
+    static const uint8_t word[DT_SIPHASH_BYTES] = "dt.keeper";
+    dt_siphash(word, secret, strlen(secret), token->key);
+}
+
 struct seeker {
     struct dt_token token;
     int rank, size;

@@ -9,9 +9,13 @@
 
 #include "keeper/keeper_impl.h"
 
-/* Exit statuses of `disttrain train` that another try would not change. */
-static bool is_final(int code)
+/* Exit statuses that another try would not change: those of `disttrain train`,
+ * and those that shells and keepers give where there is no such program.
+ */
+static bool is_final(int code, bool trains)
 {
+    if (!trains)
+        return code == 126 || code == 127;
     switch (code) {
     case EX_USAGE:
     case EX_DATAERR:
@@ -100,14 +104,14 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     *why = NULL;
     verdict->cause = cause ? cause->down : endings[0].down;
     if (!cause || asked ||
-        (options->trains && WIFEXITED(cause->down.status) &&
-         is_final(WEXITSTATUS(cause->down.status))))
+        (WIFEXITED(cause->down.status) &&
+         is_final(WEXITSTATUS(cause->down.status), options->trains)))
         return false;
     if (options->trains && verdict->restarts > 0 &&
         is_repeated(&cause->down, &before))
         *why = "it has failed twice at the same step";
     else if (verdict->fruitless >= options->max_restarts)
-        *why = "launch.max_worker_restarts allows no more restarts";
+        *why = options->spent;
     if (*why)
         return false;
     verdict->restarts++;

@@ -32,6 +32,7 @@ int dt_worker_init(struct dt_worker *worker, const sigset_t *signals,
                    struct dt_error *err)
 {
     *worker = (struct dt_worker){.state = -1, .signals = *signals};
+    getrlimit(RLIMIT_NOFILE, &worker->files);
     dt_wire_init(&worker->wire, -1);
     if (!(worker->board = dt_board_create(err)))
         return -1;
@@ -92,6 +93,7 @@ static void run_program(const struct dt_worker *worker,
         keep_open(inherited.board);
         keep_open(inherited.state);
     }
+    setrlimit(RLIMIT_NOFILE, &worker->files);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &worker->signals, NULL);
     execvp(options->argv[0], options->argv);
@@ -139,19 +141,25 @@ void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat)
     };
 }
 
-/* Ends all children of this process; returns how many there were. */
-static int kill_children(void)
+/* Returns whether there are more. */
+static bool reap_children(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid == 0;
+}
+
+/* Ends all children of this process. */
+static void kill_children(void)
 {
     DIR *proc = opendir("/proc");
     struct dt_proc_stat stat;
-    int found = 0;
     for (int pid; proc && (pid = dt_proc_next(proc, geteuid())) != 0;)
-        if (dt_proc_stat(&stat, "", pid) && stat.parent == getpid() &&
-            stat.state != 'Z')
-            found += kill(pid, SIGKILL) == 0;
+        if (dt_proc_stat(&stat, "", pid) && stat.parent == getpid())
+            kill(pid, SIGKILL);
     if (proc)
         closedir(proc);
-    return found;
 }
 
 bool dt_worker_ended(struct dt_worker *worker, int *status)
@@ -166,10 +174,9 @@ bool dt_worker_ended(struct dt_worker *worker, int *status)
             ended = true;
         }
     /* children of those that are killed become ours */
-    for (int i = 0; ended && i < ROUNDS && kill_children() > 0; i++) {
+    for (int i = 0; ended && i < ROUNDS && reap_children(); i++) {
+        kill_children();
         dt_clock_sleep(ROUND_S);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
     }
     return ended;
 }

@@ -105,6 +105,10 @@ check_PROGRAMS += \
 	tests/unit/image/test_image_processor \
 	tests/unit/image/test_image_resize \
 	tests/unit/image/test_image_store \
+	tests/unit/keeper/test_guests \
+	tests/unit/keeper/test_keepers \
+	tests/unit/keeper/test_pace \
+	tests/unit/keeper/test_verdict \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
 	tests/unit/launch/test_launch_keeper \
@@ -237,6 +241,7 @@ EXTRA_DIST += \
 	tests/unit/image/processor_scene.h \
 	tests/unit/image/processors.json \
 	tests/unit/image/resizes.txt \
+	tests/unit/keeper/keeper_scene.h \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
 	tests/unit/ppo_run.h \
