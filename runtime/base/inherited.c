@@ -2,6 +2,7 @@
 /* inherited.c - the descriptors that a worker has from its keeper */
 #include "config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,10 +12,15 @@ bool dt_inherited_find(struct dt_inherited *found)
 {
     const char *text = getenv(DT_INHERITED);
     int end = 0;
-    return text &&
-           sscanf(text, "%d,%d,%d%n", &found->socket, &found->board,
-                  &found->state, &end) == 3 &&
-           text[end] == '\0';
+    if (!text ||
+        sscanf(text, "%d,%d,%d%n", &found->socket, &found->board, &found->state,
+               &end) != 3 ||
+        text[end] != '\0')
+        return false;
+    fcntl(found->socket, F_SETFD, FD_CLOEXEC);
+    fcntl(found->board, F_SETFD, FD_CLOEXEC);
+    fcntl(found->state, F_SETFD, FD_CLOEXEC);
+    return true;
 }
 
 int dt_inherited_set(const struct dt_inherited *inherited)

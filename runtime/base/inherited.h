@@ -19,7 +19,9 @@ struct dt_inherited {
     int state;  /* memory that outlives the worker; empty at first */
 };
 
-/* Whether this process is a worker; fills found if so. */
+/* Whether this process is a worker; fills found if so. The programs that it
+ * starts do not inherit them.
+ */
 bool dt_inherited_find(struct dt_inherited *found);
 
 /* Writes the variable into the environment. 0; -1 and errno: no memory. */

@@ -30,6 +30,11 @@ bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid);
 /* The next process of user `uid` in `proc`, an open /proc; 0: no more. */
 int dt_proc_next(DIR *proc, uid_t uid);
 
+/* A keeper has this name in ps, top and pgrep, and its worker that of its
+ * program.
+ */
+#define DT_PROC_KEEPER "disttrain-keep"
+
 /* Writes the path of this program, for exec: ps would show /proc/self/exe as
  * "exe". -1 and errno.
  */

@@ -127,7 +127,8 @@ static const struct dt_doctor_process *find_process(
 static bool is_wrapper(const char *name)
 {
     static const char *const wrappers[] = {
-        "sh", "bash", "dash", "ksh", "zsh", "timeout", "time", "env", "xargs"};
+        "sh",      "bash", "dash", "ksh",   "zsh",
+        "timeout", "time", "env",  "xargs", DT_PROC_KEEPER};
     for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers); i++)
         if (strcmp(name, wrappers[i]) == 0)
             return true;

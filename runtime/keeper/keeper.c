@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -470,6 +471,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
     dt_wire_init(&k.link, -1);
     dt_wire_init(&k.worker.wire, -1);
     k.worker.state = -1;
+    prctl(PR_SET_NAME, DT_PROC_KEEPER);
     sigprocmask(SIG_SETMASK, NULL, &k.before);
     int rc = start_keeper(&k, err);
     size_t most = OWN_FDS + (k.leader ? dt_leader_most(k.size) : 0);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "reward/reward_impl.h"
 
@@ -46,10 +47,10 @@ struct plan {
 static bool is_place(const char *variable)
 {
     static const char *const names[] = {
-        "RANK=",         "WORLD_SIZE=", "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=",
-        "NODE_RANK=",    "GROUP_RANK=", "MASTER_ADDR=", "MASTER_PORT=",
-        "PMIX_",         "PMI_",        "OMPI_",        "SLURM_PROCID=",
-        "SLURM_LOCALID="};
+        "RANK=",          "WORLD_SIZE=",   "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=",
+        "NODE_RANK=",     "GROUP_RANK=",   "MASTER_ADDR=", "MASTER_PORT=",
+        "PMIX_",          "PMI_",          "OMPI_",        "SLURM_PROCID=",
+        "SLURM_LOCALID=", DT_INHERITED "="};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strncmp(variable, names[i], strlen(names[i])) == 0)
             return true;

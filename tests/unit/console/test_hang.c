@@ -85,8 +85,9 @@ static void half_a_second(void)
     put_stat(20, "a", 'S', 1, 7);
     put_stat(21, "b", 'D', 20, 7);
     put_stat(30, "a", 'T', 1, 7);
-    put_stat(40, "a", 'S', 1, 7);
-    put(40, "wchan", "do_wait", 7);
+    put_stat(40, "disttrain-keep", 'S', 1, 7);
+    put_stat(41, "disttrain", 'S', 40, 7);
+    put(41, "wchan", "do_wait", 7);
 }
 
 static void the_processes_of_a_rank_tell_its_state(void **state)
@@ -100,7 +101,8 @@ static void the_processes_of_a_rank_tell_its_state(void **state)
     put_process(21, 1, 0, "/b");
     put(21, "wchan", "nfs_wait", 8);
     put_process(30, 2, 0, "");
-    put_process(40, 3, 0, "a b");
+    put_process(40, 3, 0, "disttrain");
+    put_process(41, 3, 0, "a b");
     put_process(50, 0, 1, "another step");
     put(60, "environ", "SLURM_JOB_ID=7\0SLURM_STEP_ID=0", 31);
     put_stat(60, "no rank", 'R', 1, 0);
@@ -113,7 +115,7 @@ static void the_processes_of_a_rank_tell_its_state(void **state)
                         "collective)\ttrain -x \n"
                         "rank 1 4 21 0 n1\twaits in nfs_wait (state D)\tb\n"
                         "rank 2 4 30 0 n1\tstopped (state T)\ta\n"
-                        "rank 3 4 40 0 n1\twaits in do_wait\ta b\n");
+                        "rank 3 4 41 0 n1\twaits in do_wait\ta b\n");
     free(text);
 }
 

@@ -2,6 +2,7 @@
 /* test_launch_keeper.c - the world of a worker, whose keeper is this test */
 #include "config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,6 +92,9 @@ static void a_keeper_says_the_world(void **state)
     struct dt_launch *launch = join(&keeper);
     (void)state;
     assert_string_equal(dt_launch_backend(launch), "keeper");
+    struct dt_inherited inherited; /* and by no program that it starts */
+    assert_true(dt_inherited_find(&inherited));
+    assert_int_equal(fcntl(inherited.socket, F_GETFD), FD_CLOEXEC);
     assert_true(dt_launch_is_kept(launch));
     assert_int_equal(dt_launch_rank(launch), 1);
     assert_int_equal(dt_launch_size(launch), 3);
