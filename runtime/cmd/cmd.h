@@ -25,6 +25,7 @@ int dt_cmd_report(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);
 int dt_cmd_console(int argc, char **argv);
 int dt_cmd_top(int argc, char **argv);
+int dt_cmd_keep(int argc, char **argv);
 int dt_cmd_info(int argc, char **argv);
 
 /* Executes the program of DT_ENV_COMMAND (launch.command), found through PATH.

@@ -104,6 +104,12 @@ enum { DT_CMD_RUN = -1 };
 int dt_cmd_parse(const struct dt_cmd_line *line, int argc, char **argv,
                  void *values);
 
+/* The same for a command that runs another program: argv stays as it is, and
+ * the words from argv[optind] on are that program and its arguments.
+ */
+int dt_cmd_parse_first(const struct dt_cmd_line *line, int argc, char **argv,
+                       void *values);
+
 /* Returns the index of a value among "a|b|c", in any case, or -1 after a
  * message of the subcommand.
  */
@@ -215,10 +221,14 @@ enum {
 bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
                       int *status);
 
-/* Keeps a rank of launch.command; `max_restarts` as in DT_ENV_KEEPER. Returns
- * the status to exit with.
+/* Keeps a rank that is another program, which starts again up to `max_restarts`
+ * times; `spent` is told when it may not any more. Returns the status to exit
+ * with.
  */
-int dt_keep_command(char *const *words, const char *max_restarts);
+int dt_keep_command(char *const *words, long max_restarts, const char *spent);
+
+/* Told where launch.max_worker_restarts is the limit. */
+#define DT_KEEP_SPENT "launch.max_worker_restarts allows no more restarts"
 
 /* --- generate --- */
 

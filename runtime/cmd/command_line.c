@@ -250,12 +250,13 @@ static int take(const struct dt_cmd_line *line, const struct dt_option *option,
 /* The options as getopt_long wants them. */
 struct forms {
     struct option options[OPTIONS + 2];
-    char letters[2 * OPTIONS + 3];
+    char letters[2 * OPTIONS + 4];
 };
 
-static void make_forms(const struct dt_option *options, struct forms *forms)
+static void make_forms(const struct dt_option *options, const char *order,
+                       struct forms *forms)
 {
-    char *letter = forms->letters;
+    char *letter = stpcpy(forms->letters, order);
     int i = 0;
     *letter++ = ':';
     *letter++ = HELP;
@@ -332,13 +333,15 @@ static const char *letter_word(char text[3])
     return text;
 }
 
-int dt_cmd_parse(const struct dt_cmd_line *line, int argc, char **argv,
-                 void *values)
+/* `order`: "+" ends the options at the first other word, as getopt_long does.
+ */
+static int parse(const struct dt_cmd_line *line, const char *order, int argc,
+                 char **argv, void *values)
 {
     bool given[OPTIONS] = {false};
     struct forms forms;
     char text[3];
-    make_forms(line->options, &forms);
+    make_forms(line->options, order, &forms);
     dt_cmd_overrides_clear();
     opterr = 0;
     optind = 0; /* starts getopt afresh */
@@ -362,6 +365,18 @@ int dt_cmd_parse(const struct dt_cmd_line *line, int argc, char **argv,
             return EX_USAGE;
     }
     return check_together(line, given);
+}
+
+int dt_cmd_parse(const struct dt_cmd_line *line, int argc, char **argv,
+                 void *values)
+{
+    return parse(line, "", argc, argv, values);
+}
+
+int dt_cmd_parse_first(const struct dt_cmd_line *line, int argc, char **argv,
+                       void *values)
+{
+    return parse(line, "+", argc, argv, values);
 }
 
 /* --- configurations --- */

@@ -14,8 +14,6 @@
 #include "contract/contract.h"
 #include "keeper/keeper.h"
 
-#define SPENT "launch.max_worker_restarts allows no more restarts"
-
 /* Whether ranks of training are kept: 1, 0, or -1 after a message. */
 static int is_wanted(const struct dt_conf *conf)
 {
@@ -65,7 +63,7 @@ bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
             .argv = words,
             .trains = true,
             .max_restarts = conf->launch.max_worker_restarts,
-            .spent = SPENT,
+            .spent = DT_KEEP_SPENT,
             .beat_ms = DT_KEEPER_BEAT_MS,
             .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
             .secret = getenv(DT_ENV_STEP_SECRET),
@@ -76,12 +74,12 @@ bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
     return true;
 }
 
-int dt_keep_command(char *const *words, const char *max_restarts)
+int dt_keep_command(char *const *words, long max_restarts, const char *spent)
 {
     const struct dt_keeper_options options = {
         .argv = words,
-        .max_restarts = atol(max_restarts),
-        .spent = SPENT,
+        .max_restarts = max_restarts,
+        .spent = spent,
         .beat_ms = DT_KEEPER_BEAT_MS,
         .timeout_ms = DT_JOIN_TIMEOUT_MS,
         .secret = getenv(DT_ENV_STEP_SECRET),

@@ -8,6 +8,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd_generate.c \
 	runtime/cmd/cmd_impl.h \
 	runtime/cmd/cmd_info.c \
+	runtime/cmd/cmd_keep.c \
 	runtime/cmd/cmd_plan.c \
 	runtime/cmd/cmd_prepare.c \
 	runtime/cmd/cmd_report.c \

@@ -34,6 +34,7 @@ static const struct {
     {"top", dt_cmd_top, "show what a run is doing now"},
     {"console", dt_cmd_console,
      "filter srun's output by rank; the plugin starts it"},
+    {"keep", dt_cmd_keep, "start a command again on all ranks when one fails"},
     {"info", dt_cmd_info, "print version, features and libraries"},
 };
 

@@ -121,7 +121,7 @@ int dt_cmd_command(void)
     if (words) {
         unsetenv(DT_ENV_COMMAND);
         if (keeper) {
-            status = dt_keep_command(words, keeper);
+            status = dt_keep_command(words, atol(keeper), DT_KEEP_SPENT);
         } else {
             execvp(words[0], words);
             status = report_failure(words[0]);

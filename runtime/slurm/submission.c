@@ -231,7 +231,7 @@ static bool trains(const struct printer *p, const struct dt_srun_words *command)
                           (count == 2 || strcmp(word[2], p->file) == 0));
 }
 
-/* Warns of an override that the command, another program, does not look at. */
+/* Warns of what the command of srun, another program, does not look at. */
 static void tell_unread(const struct printer *p,
                         const struct dt_srun_words *command)
 {
@@ -239,6 +239,10 @@ static void tell_unread(const struct printer *p,
     for (int i = 0; i < command->count; i++)
         if (is_program(command->word[i]))
             return;
+    if (p->conf->launch.keeper == DT_CONF_KEEPER_ON && command->count > 0)
+        print_warning(p, "launch.keeper",
+                      "on keeps launch.command only; write: disttrain keep %s",
+                      command->word[0]);
     if (text && command->count > 0)
         fprintf(stderr,
                 "warning: --set: %s: only disttrain reads it, and the command "

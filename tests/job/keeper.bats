@@ -84,7 +84,7 @@ killed() {
     [[ $output == *"resuming from "*"/hit.out/checkpoints/checkpoint-4"* ]]
     [[ $output != *"first failure"* && $output != *"lost rank"* ]]
     same_run whole hit
-    run -1 dt_run --node n1 pgrep -x disttrain
+    run -1 dt_run --node n1 pgrep -x 'disttrain(-keep)?'
     # before the first checkpoint; rank 0; and again while it restarts
     killed train.step:rank=0:step=2:life=1:kill,train.step:rank=1:step=9:life=2:kill,train.step:rank=3:step=9:life=3:kill twice
     [[ $output == *"(restart 3;"* ]]
@@ -162,11 +162,11 @@ killed() {
     dt_background gone.log dt_srun -N2 --ntasks-per-node=2 --disttrain=gone.yaml
     local srun=$!
     dt_wait_for 20 dt_lines 1 "step 1" gone.log
-    dt_run --node n2 pkill -KILL -o -x disttrain
+    dt_run --node n2 pkill -KILL -o -x disttrain-keep
     wait "$srun" || true
     cat gone.log
     grep "lost the keeper of rank [23] on n2" gone.log
-    dt_wait_for 5 dt_run --node n1 sh -c '! pgrep -x disttrain'
+    dt_wait_for 5 dt_run --node n1 sh -c '! pgrep -x "disttrain(-keep)?"'
 }
 
 @test "a program of the user, which finds a new port and the count of restarts" {
@@ -191,4 +191,28 @@ END
     [[ $output == *"rank 3 on n2 has ended with status 3: all ranks start again (restart 2;"* ]]
     (($(grep -c "^rank . of 4, restart 2" <<<"$output") == 4))
     (($(grep -o "port .*" <<<"$output" | sort -u | wc -l) == 3))
+}
+
+@test "keep: a command on the line of srun, which launch.keeper leaves alone" {
+    cat >ours <<'END'
+#!/bin/sh
+echo "rank $RANK $* restart $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS"
+[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 20 ] || kill -9 $$
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && sleep 100
+exit 0
+END
+    chmod +x ours
+    echo "launch: {keeper: on}" >line.yaml
+    run dt_srun -N2 --ntasks-per-node=2 --disttrain=line.yaml ./ours --max
+    echo "$output"
+    ((status != 0))
+    [[ $output == *"warning: "*"line.yaml:1:18: launch.keeper: on keeps launch.command only; write: disttrain keep ./ours"* ]]
+    run -0 dt_srun -N2 --ntasks-per-node=2 --disttrain=line.yaml \
+        disttrain keep --max-restarts 2 ./ours --max 7
+    echo "$output"
+    [[ $output != *warning* ]]
+    [[ $output == *"rank 2 on n2 was killed by signal 9 (Killed): all ranks start again (restart 1; at most 2)"* ]]
+    (($(grep -c "^rank . --max 7 restart 1 of 2" <<<"$output") == 4))
+    run -64 "$DT_BUILDDIR/disttrain" keep ./ours
+    [[ $output == "disttrain keep: it needs a step of srun with disttrain's plugin: use srun --disttrain=FILE disttrain keep ./ours"* ]]
 }

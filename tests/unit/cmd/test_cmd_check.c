@@ -137,6 +137,11 @@ static void overrides_are_checked_with_the_file(void **state)
     assert_int_equal(check("--contract --set launch.nodes=2 t.yaml -- -- x y"),
                      0);
     assert_string_equal(errors, "");
+    assert_int_equal(
+        check("--contract --set launch.keeper=on t.yaml -- -- x y"), 0);
+    assert_string_equal(errors,
+                        "warning: --set: launch.keeper: on keeps "
+                        "launch.command only; write: disttrain keep x\n");
     assert_int_equal(check("--set lr t.yaml"), EX_USAGE);
     assert_string_equal(errors, "disttrain check: --set: expected KEY=VALUE, "
                                 "such as optimizer.lr=1e-5, got 'lr'" HINT);
@@ -212,6 +217,7 @@ static void a_contract_names_the_file_and_its_variables(void **state)
     assert_int_equal(check("--contract t.yaml"), 0);
     snprintf(wanted, sizeof(wanted),
              "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=train\n"
+             "SRUN SLURM_DISTTRAIN_KEEPER=3\n"
              "SRUN SLURM_DISTTRAIN_RUN=%s/outputs/run/logs\n"
              "ENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
              test_directory, test_directory);
