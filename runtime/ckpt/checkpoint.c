@@ -4,38 +4,17 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "ckpt/ckpt_impl.h"
-
-char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
-{
-    char *text;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
-    va_end(ap);
-    if (n >= 0)
-        return text;
-    dt_error_set(err, EX_OSERR, "checkpoint: out of memory");
-    return NULL;
-}
 
 enum { SUMS_MAX_BYTES = 1 << 20 };
 
@@ -48,69 +27,12 @@ static void writer_free(struct dt_ckpt_writer *writer)
     free(writer);
 }
 
-/* --- renaming --- */
-
 static int sync_dir(const char *path, struct dt_error *err)
 {
     if (dt_fault("ckpt.fsync"))
         return dt_error_set(err, EX_IOERR, "%s: cannot sync directory: %s",
                             path, strerror(EIO));
     return dt_file_sync_dir(path, err);
-}
-
-static int rename_error(const char *from, const char *to, int bad,
-                        struct dt_error *err)
-{
-    return dt_error_set(err, EX_IOERR, "%s: cannot rename to %s: %s", from, to,
-                        strerror(bad));
-}
-
-/* rename(2), or the failure that a test injects. Returns 0 or an errno. */
-static int try_rename(const char *from, const char *to)
-{
-    return dt_fault("ckpt.rename") ? EIO : rename(from, to) < 0 ? errno : 0;
-}
-
-int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err)
-{
-    int bad = try_rename(from, to);
-    return bad ? rename_error(from, to, bad, err) : 0;
-}
-
-/* Replaces RENAME_EXCHANGE on file systems that do not support it, such as NFS.
- * For a moment nothing is at `to`; dt_ckpt_find then takes the entry with
- * OLD_PREFIX instead.
- */
-static int exchange_in_steps(const char *from, const char *to,
-                             struct dt_error *err)
-{
-    const char *name = strrchr(to, '/') + 1;
-    char *old =
-        dt_ckpt_format(err, "%.*s" OLD_PREFIX "%s", (int)(name - to), to, name);
-    int rc = -1;
-    if (old && dt_file_remove(old, err) == 0 &&
-        dt_ckpt_rename(to, old, err) == 0) {
-        rc = dt_ckpt_rename(from, to, err);
-        /* If this fails, the next dt_ckpt_begin repairs it. */
-        rename(old, rc < 0 ? to : from);
-    }
-    free(old);
-    return rc;
-}
-
-/* Renames `from` to `to`. If `to` exists, the two are exchanged, so the old one
- * ends up at `from`.
- */
-static int replace_path(const char *from, const char *to, struct dt_error *err)
-{
-    int bad = try_rename(from, to);
-    if (bad == EEXIST || bad == ENOTEMPTY || bad == ENOTDIR)
-        bad = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) < 0
-                  ? errno
-                  : 0;
-    if (bad == EINVAL || bad == ENOSYS || bad == EOPNOTSUPP)
-        return exchange_in_steps(from, to, err);
-    return bad ? rename_error(from, to, bad, err) : 0;
 }
 
 /* --- begin --- */
@@ -300,7 +222,7 @@ static int publish_dir(struct dt_ckpt_writer *writer, bool replace,
                        struct dt_error *err)
 {
     if (sync_dir(writer->temp, err) < 0 ||
-        (replace ? replace_path(writer->temp, writer->path, err)
+        (replace ? dt_ckpt_replace(writer->temp, writer->path, err)
                  : dt_ckpt_rename(writer->temp, writer->path, err)) < 0)
         return -1;
     writer->in_place = true;
@@ -414,138 +336,4 @@ int dt_ckpt_set_best(const char *root, long step, struct dt_error *err)
     free(temp);
     free(link);
     return rc;
-}
-
-/* --- whether checkpoints can be saved --- */
-
-/* A save renames a link to `latest`, which fails if that is a directory and
- * would replace any other file.
- */
-static int check_latest(const char *root, struct dt_error *err)
-{
-    struct stat st;
-    char *latest = dt_ckpt_format(err, "%s/latest", root);
-    int rc = latest ? 0 : -1;
-    if (latest && lstat(latest, &st) == 0 && !S_ISLNK(st.st_mode))
-        rc = dt_error_set(err, EX_CANTCREAT,
-                          "%s: expected a symbolic link, or nothing; move it "
-                          "away: the link to the newest checkpoint goes there",
-                          latest);
-    free(latest);
-    return rc;
-}
-
-/* Writes a directory, then replaces it, as a save of a step that was saved
- * before does.
- */
-static int try_directory(const char *root, struct dt_error *err)
-{
-    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "probe", root);
-    int rc = path ? 0 : -1;
-    for (int i = 0; i < 2 && rc == 0; i++) {
-        struct dt_ckpt_writer *writer = dt_ckpt_begin_dir(path, true, err);
-        rc = -1;
-        if (writer && dt_ckpt_add_text(writer, "probe", "probe\n", err) == 0)
-            rc = dt_ckpt_commit(writer, err);
-        else
-            dt_ckpt_abandon(writer);
-    }
-    if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)
-        rc = -1;
-    free(path);
-    return rc;
-}
-
-/* Makes a link and replaces `latest`, if there is one, by an equal link. */
-static int try_link(const char *root, struct dt_error *err)
-{
-    char target[PATH_MAX] = "checkpoint";
-    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "link", root);
-    char *latest = dt_ckpt_format(err, "%s/latest", root);
-    int rc = path && latest ? dt_file_remove(path, err) : -1;
-    ssize_t n = rc == 0 ? readlink(latest, target, sizeof(target) - 1) : -1;
-    if (n >= 0)
-        target[n] = '\0';
-    if (rc == 0 && symlink(target, path) < 0)
-        rc = dt_error_set(err, EX_CANTCREAT,
-                          "%s: cannot make a symbolic link: %s", path,
-                          strerror(errno));
-    if (rc == 0 && n >= 0 && rename(path, latest) < 0)
-        rc = dt_error_set(err, EX_CANTCREAT,
-                          "%s: cannot be replaced, as each save does: %s; "
-                          "remove it, or have its owner do it",
-                          latest, strerror(errno));
-    if (path && dt_file_remove(path, rc < 0 ? NULL : err) < 0)
-        rc = -1;
-    free(latest);
-    free(path);
-    return rc;
-}
-
-/* Returns 1 and err if fewer than `bytes` bytes are free. Returns 0 if the file
- * system does not say.
- */
-static int check_space(const char *root, size_t bytes, struct dt_error *err)
-{
-    struct statvfs fs;
-    if (statvfs(root, &fs) < 0 || fs.f_blocks == 0)
-        return 0;
-    double left = (double)fs.f_bavail * (double)fs.f_frsize;
-    if (left >= (double)bytes)
-        return 0;
-    dt_error_set(err, EX_IOERR,
-                 "%s: %.1f MB free, and a checkpoint takes %.1f MB", root,
-                 left / 1e6, (double)bytes / 1e6);
-    return 1;
-}
-
-int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err)
-{
-    if (dt_file_mkdirs(root, err) < 0 || check_latest(root, err) < 0 ||
-        try_directory(root, err) < 0 || try_link(root, err) < 0)
-        return -1;
-    return check_space(root, bytes, err);
-}
-
-/* --- marks that other hosts see --- */
-
-int dt_ckpt_mark(const char *root, char name[DT_CKPT_MARK_BYTES],
-                 struct dt_error *err)
-{
-    char *path = dt_ckpt_format(err, "%s/" TEMP_PREFIX "mark-XXXXXX", root);
-    int fd = path ? mkstemp(path) : -1;
-    int rc = fd < 0 ? -1 : 0;
-    if (path && fd < 0)
-        dt_error_set(err, EX_CANTCREAT, "%s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    if (rc == 0)
-        snprintf(name, DT_CKPT_MARK_BYTES, "%s", strrchr(path, '/') + 1);
-    free(path);
-    return rc;
-}
-
-void dt_ckpt_unmark(const char *root, const char *name)
-{
-    char *path = dt_ckpt_format(NULL, "%s/%s", root, name);
-    if (path)
-        unlink(path);
-    free(path);
-}
-
-bool dt_ckpt_sees_mark(const char *root, const char *name, int wait_ms)
-{
-    const double end = dt_clock_now() + wait_ms / 1e3;
-    char *path = dt_ckpt_format(NULL, "%s/%s", root, name);
-    bool seen = path && access(path, F_OK) == 0;
-    for (double pause = 0.01; path && !seen && dt_clock_now() < end;
-         pause = pause < 0.5 ? 2 * pause : pause) {
-        dt_clock_sleep(pause);
-        DIR *dir = opendir(root); /* NFS then asks the server for its time */
-        if (dir)
-            closedir(dir);
-        seen = access(path, F_OK) == 0;
-    }
-    free(path);
-    return seen;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_find.c - lists checkpoints, finds a whole one, and removes old ones */
+/* ckpt_find.c - finds the checkpoint to resume from */
 #include "config.h"
 
 #include <errno.h>
@@ -13,89 +13,6 @@
 #include "base/file.h"
 #include "ckpt/ckpt_impl.h"
 
-/* --- list --- */
-
-static bool is_old(const char *name)
-{
-    return strncmp(name, OLD_PREFIX, strlen(OLD_PREFIX)) == 0;
-}
-
-/* The step in the name of a directory (which may begin with OLD_PREFIX), or -1
- * if it is not the name of a checkpoint.
- */
-static long step_of(const char *name)
-{
-    if (is_old(name))
-        name += strlen(OLD_PREFIX);
-    const char *digits = name + strlen(STEP_PREFIX);
-    if (strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)) != 0 ||
-        strspn(digits, "0123456789") != strlen(digits) || !*digits ||
-        (digits[0] == '0' && digits[1]))
-        return -1;
-    errno = 0;
-    long step = strtol(digits, NULL, 10);
-    return errno ? -1 : step;
-}
-
-long dt_ckpt_step(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return step_of(slash ? slash + 1 : path);
-}
-
-/* Filters for dt_ckpt_list: published checkpoints; temporary entries of a save,
- * running or interrupted; old checkpoints left by an interrupted replacement.
- */
-static int is_step(const struct dirent *entry)
-{
-    return step_of(entry->d_name) >= 0 && !is_old(entry->d_name);
-}
-
-static int is_old_step(const struct dirent *entry)
-{
-    return step_of(entry->d_name) >= 0 && is_old(entry->d_name);
-}
-
-static int is_candidate(const struct dirent *entry)
-{
-    return step_of(entry->d_name) >= 0;
-}
-
-static int is_temp(const struct dirent *entry)
-{
-    const char *name = entry->d_name;
-    if (is_old(name)) /* a probe was stopped while it was replaced */
-        name += strlen(OLD_PREFIX);
-    return strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
-}
-
-static int newest_first(const struct dirent **a, const struct dirent **b)
-{
-    long x = step_of((*a)->d_name), y = step_of((*b)->d_name);
-    return x == y ? is_old((*a)->d_name) - is_old((*b)->d_name)
-                  : (x < y) - (x > y);
-}
-
-int dt_ckpt_list(const char *root, struct dirent ***entries,
-                 int (*keep)(const struct dirent *), struct dt_error *err)
-{
-    *entries = NULL;
-    int n = scandir(root, entries, keep, newest_first);
-    if (n >= 0)
-        return n;
-    if (errno == ENOENT)
-        return 0;
-    return dt_error_set(err, errno == ENOTDIR ? EX_NOINPUT : EX_IOERR,
-                        "%s: cannot list: %s", root, strerror(errno));
-}
-
-void dt_ckpt_free_list(struct dirent **entries, int n)
-{
-    for (int i = 0; i < n; i++)
-        free(entries[i]);
-    free(entries);
-}
-
 long dt_ckpt_best(const char *root)
 {
     char *link = dt_ckpt_format(NULL, "%s/best", root);
@@ -105,15 +22,15 @@ long dt_ckpt_best(const char *root)
     if (n < 0)
         return -1;
     target[n] = '\0';
-    return step_of(target);
+    return dt_ckpt_step_of(target);
 }
 
 int dt_ckpt_count(const char *root, long *newest, struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, is_step, err);
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
     if (n > 0)
-        *newest = step_of(entries[0]->d_name);
+        *newest = dt_ckpt_step_of(entries[0]->d_name);
     dt_ckpt_free_list(entries, n);
     return n;
 }
@@ -124,7 +41,7 @@ static int note_temps(const char *root, void (*note)(const char *text),
                       struct dt_error *err)
 {
     struct dirent **entries;
-    int n = dt_ckpt_list(root, &entries, is_temp, err);
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_temp, err);
     int rc = n < 0 ? -1 : 0;
     for (int i = 0; i < n && rc == 0; i++) {
         char *text = dt_ckpt_format(err, "%s/%s: left by an interrupted save",
@@ -142,7 +59,8 @@ static int note_temps(const char *root, void (*note)(const char *text),
 static bool is_called(const char *name, const char *target)
 {
     return strcmp(name, target) == 0 ||
-           (is_old(name) && strcmp(name + strlen(OLD_PREFIX), target) == 0);
+           (dt_ckpt_is_old(name) &&
+            strcmp(name + strlen(OLD_PREFIX), target) == 0);
 }
 
 /* Where the link <root>/<file> leads. 1; 0: there is no such link. -1:
@@ -230,7 +148,7 @@ static int list_candidates(const char *root, struct dirent ***entries,
                            struct dt_error *err)
 {
     int latest = 0, temp = 0;
-    int n = dt_ckpt_list(root, entries, is_candidate, err);
+    int n = dt_ckpt_list(root, entries, dt_ckpt_is_candidate, err);
     if (n > 0)
         latest = prefer_linked(root, "latest", *entries, n, note, err);
     if (n > 0 && latest >= 0)
@@ -250,7 +168,8 @@ static void note_passed(const char *root, struct dirent **entries, int n,
     struct dt_error text;
     int highest = 0;
     for (int i = 1; i < n; i++)
-        if (step_of(entries[i]->d_name) > step_of(entries[highest]->d_name))
+        if (dt_ckpt_step_of(entries[i]->d_name) >
+            dt_ckpt_step_of(entries[highest]->d_name))
             highest = i;
     if (highest == 0)
         return;
@@ -348,7 +267,7 @@ int dt_ckpt_check_path(const char *path, struct dt_error *err)
         return 0;
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof(name), "%s%s", path, folders[i]);
-        int n = dt_ckpt_list(name, &entries, is_step, NULL);
+        int n = dt_ckpt_list(name, &entries, dt_ckpt_is_step, NULL);
         if (n > 0)
             dt_error_set(err, EX_NOINPUT,
                          "%s: not a checkpoint, but it has some: name one of "
@@ -367,138 +286,12 @@ int dt_ckpt_find_below(const char *root, long step, char **path,
 {
     struct dirent **entries;
     *path = NULL;
-    int n = dt_ckpt_list(root, &entries, is_step, err);
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
     int below = 0;
-    while (below < n && step_of(entries[below]->d_name) >= step)
+    while (below < n && dt_ckpt_step_of(entries[below]->d_name) >= step)
         below++;
     if (n > below)
         *path = first_whole(root, entries + below, n - below, NULL, err);
     dt_ckpt_free_list(entries, n);
     return n == below || *path ? 0 : -1;
-}
-
-/* --- removing --- */
-
-/* --- the rest of interrupted saves --- */
-
-/* Cleans up after an exchange that was interrupted: restores the old checkpoint
- * if no new one took its place, else removes it.
- */
-static int settle_old(const char *root, const char *name, struct dt_error *err)
-{
-    char *old = dt_ckpt_format(err, "%s/%s", root, name);
-    char *path = dt_ckpt_format(err, "%s/%s", root, name + strlen(OLD_PREFIX));
-    int rc = -1;
-    if (old && path) {
-        int there = dt_file_exists(path, err);
-        rc = there > 0    ? dt_file_remove(old, err)
-             : there == 0 ? dt_ckpt_rename(old, path, err)
-                          : -1;
-    }
-    free(path);
-    free(old);
-    return rc;
-}
-
-/* Cleans up after a save that was interrupted. If the save got as far as its
- * checkpoint, the temporary link becomes `latest`; all else is removed.
- */
-static int settle_temp(const char *root, const char *name, struct dt_error *err)
-{
-    char *temp = dt_ckpt_format(err, "%s/%s", root, name);
-    char *latest = dt_ckpt_format(err, "%s/latest", root);
-    int rc = -1;
-    if (temp && latest) {
-        bool link = strcmp(name, TEMP_LATEST) == 0;
-        int there = link ? dt_file_exists(temp, err) : 0;
-        rc = there > 0    ? dt_ckpt_rename(temp, latest, err)
-             : there == 0 ? dt_file_remove(temp, err)
-                          : -1;
-    }
-    free(latest);
-    free(temp);
-    return rc;
-}
-
-/* Calls `settle` for every entry of root that `keep` accepts. An entry that
- * remains is in nobody's way, and goes with one of the next saves or by hand.
- */
-static void settle_all(const char *root, int (*keep)(const struct dirent *),
-                       int (*settle)(const char *root, const char *name,
-                                     struct dt_error *err),
-                       void (*note)(const char *text))
-{
-    struct dirent **entries;
-    struct dt_error why = {0};
-    int n = dt_ckpt_list(root, &entries, keep, &why);
-    if (n < 0 && note)
-        note(why.text);
-    for (int i = 0; i < n; i++)
-        if (settle(root, entries[i]->d_name, &why) < 0 && note) {
-            dt_error_add(&why, why.status,
-                         "left by an earlier save; remove it by hand, or leave "
-                         "it: each save tries again");
-            note(why.text);
-        }
-    dt_ckpt_free_list(entries, n);
-}
-
-void dt_ckpt_tidy(const char *root, void (*note)(const char *text))
-{
-    settle_all(root, is_old_step, settle_old, note);
-    settle_all(root, is_temp, settle_temp, note);
-}
-
-int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err)
-{
-    if (dt_file_remove(path, err) == 0)
-        return 0;
-    char *aside = dt_ckpt_format(NULL, "%s/" TEMP_PREFIX "aside-XXXXXX", root);
-    int rc = -1;
-    if (aside && mkdtemp(aside) && (rc = rename(path, aside)) < 0)
-        rmdir(aside);
-    free(aside);
-    return rc < 0 ? dt_error_add(err, EX_IOERR, "remove it by hand") : 0;
-}
-
-/* --- old checkpoints --- */
-
-/* Renames the checkpoint first, so that none is ever visible with files
- * missing.
- */
-static int remove_old(const char *root, const char *name, struct dt_error *err)
-{
-    char *path = dt_ckpt_format(err, "%s/%s", root, name);
-    char *temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
-    int rc = -1;
-    if (path && temp && dt_ckpt_clear(root, temp, err) == 0 &&
-        dt_ckpt_rename(path, temp, err) == 0)
-        rc = dt_file_remove(temp, err);
-    free(temp);
-    free(path);
-    return rc;
-}
-
-int dt_ckpt_prune(const char *root, long step, int total_limit,
-                  struct dt_error *err)
-{
-    struct dirent **entries;
-    struct dt_error why;
-    int n = dt_ckpt_list(root, &entries, is_step, err);
-    int rc = n < 0 ? -1 : 0;
-    int excess = total_limit > 0 ? n - total_limit : 0;
-    const long best = dt_ckpt_best(root);
-    for (int i = n - 1; i >= 0 && excess > 0; i--) {
-        const long here = step_of(entries[i]->d_name);
-        if (here == step || here == best)
-            continue;
-        excess--;
-        if (remove_old(root, entries[i]->d_name, &why) < 0 && rc == 0) {
-            rc = -1;
-            if (err)
-                *err = why;
-        }
-    }
-    dt_ckpt_free_list(entries, n);
-    return rc;
 }

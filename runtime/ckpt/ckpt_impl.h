@@ -4,6 +4,7 @@
 #define DT_CKPT_CKPT_IMPL_H
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -43,6 +44,25 @@ struct dt_ckpt_writer {
 char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* ---- ckpt_list.c ---- */
+
+/* Whether a name begins with OLD_PREFIX. */
+bool dt_ckpt_is_old(const char *name);
+
+/* The step in the name of a directory (which may begin with OLD_PREFIX), or -1
+ * if it is not the name of a checkpoint.
+ */
+long dt_ckpt_step_of(const char *name);
+
+/* Filters for dt_ckpt_list: published checkpoints; old ones left by an
+ * interrupted replacement; both; temporary entries of a save, running or
+ * interrupted.
+ */
+int dt_ckpt_is_step(const struct dirent *entry);
+int dt_ckpt_is_old_step(const struct dirent *entry);
+int dt_ckpt_is_candidate(const struct dirent *entry);
+int dt_ckpt_is_temp(const struct dirent *entry);
+
 /* Lists the entries of root that `keep` accepts, the highest step first; within
  * a step, the published checkpoint comes before the old one. Returns how many,
  * 0 if root does not exist. -1: EX_NOINPUT, root is not a directory; EX_IOERR.
@@ -60,6 +80,11 @@ int dt_ckpt_find_below(const char *root, long step, char **path,
 
 /* rename(2). -1: EX_IOERR. Fault point: ckpt.rename. */
 int dt_ckpt_rename(const char *from, const char *to, struct dt_error *err);
+
+/* Renames `from` to `to`. If `to` exists, the two are exchanged, so the old one
+ * ends up at `from`. -1: EX_IOERR.
+ */
+int dt_ckpt_replace(const char *from, const char *to, struct dt_error *err);
 
 /* Makes sure that nothing is at `path`, which is in `root`: an entry that
  * cannot be removed, such as a directory of another user, is renamed. -1:

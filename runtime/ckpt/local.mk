@@ -5,6 +5,10 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/ckpt.h \
 	runtime/ckpt/ckpt_find.c \
 	runtime/ckpt/ckpt_impl.h \
+	runtime/ckpt/ckpt_list.c \
+	runtime/ckpt/ckpt_probe.c \
+	runtime/ckpt/ckpt_rename.c \
+	runtime/ckpt/ckpt_tidy.c \
 	runtime/ckpt/safetensors.c \
 	runtime/ckpt/safetensors.h \
 	runtime/ckpt/safetensors_header.c \
