@@ -241,4 +241,14 @@ int dt_ckpt_check_path(const char *path, struct dt_error *err);
 int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
                    struct dt_error *err);
 
+/* Checks every checkpoint at `path`: one, or those of a directory of
+ * checkpoints or of a run.output_dir, the newest first. `tell` gets each with
+ * NULL, or with what dt_ckpt_verify says against it. -1: EX_NOINPUT, there is
+ * none; EX_IOERR, the directory cannot be read.
+ */
+int dt_ckpt_survey(const char *path,
+                   void (*tell)(void *ctx, const char *path,
+                                const struct dt_error *why),
+                   void *ctx, struct dt_error *err);
+
 #endif /* DT_CKPT_CKPT_H */

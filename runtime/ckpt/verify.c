@@ -381,3 +381,44 @@ int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
     free(file);
     return rc;
 }
+
+/* --- all there are --- */
+
+/* As dt_ckpt_survey in the directory `root`. Returns how many there are. */
+static int survey_root(const char *root,
+                       void (*tell)(void *ctx, const char *path,
+                                    const struct dt_error *why),
+                       void *ctx, struct dt_error *err)
+{
+    struct dirent **entries;
+    struct dt_error why;
+    int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
+    for (int i = 0; i < n; i++) {
+        char *path = dt_ckpt_format(&why, "%s/%s", root, entries[i]->d_name);
+        int rc = path ? dt_ckpt_verify(path, NULL, &why) : -1;
+        tell(ctx, path ? path : root, rc < 0 ? &why : NULL);
+        free(path);
+    }
+    dt_ckpt_free_list(entries, n);
+    return n;
+}
+
+int dt_ckpt_survey(const char *path,
+                   void (*tell)(void *ctx, const char *path,
+                                const struct dt_error *why),
+                   void *ctx, struct dt_error *err)
+{
+    struct dt_error why;
+    char *below = dt_ckpt_format(err, "%s/checkpoints", path);
+    int n = below ? survey_root(path, tell, ctx, err) : -1;
+    if (n == 0)
+        n = survey_root(below, tell, ctx, err);
+    free(below);
+    if (n != 0)
+        return n < 0 ? -1 : 0;
+    if (dt_ckpt_step(path) < 0 && dt_ckpt_check_path(path, err) < 0)
+        return -1;
+    int rc = dt_ckpt_verify(path, NULL, &why);
+    tell(ctx, path, rc < 0 ? &why : NULL);
+    return 0;
+}

@@ -20,6 +20,7 @@ int dt_cmd_steps(int argc, char **argv);
 int dt_cmd_prepare(int argc, char **argv);
 int dt_cmd_generate(int argc, char **argv);
 int dt_cmd_export(int argc, char **argv);
+int dt_cmd_verify(int argc, char **argv);
 int dt_cmd_trace(int argc, char **argv);
 int dt_cmd_report(int argc, char **argv);
 int dt_cmd_doctor(int argc, char **argv);

@@ -17,6 +17,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/cmd_top.c \
 	runtime/cmd/cmd_trace.c \
 	runtime/cmd/cmd_train.c \
+	runtime/cmd/cmd_verify.c \
 	runtime/cmd/command_line.c \
 	runtime/cmd/generate.h \
 	runtime/cmd/generate_file.c \

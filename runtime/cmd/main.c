@@ -27,6 +27,7 @@ static const struct {
     {"prepare", dt_cmd_prepare, "tokenize data files before training"},
     {"generate", dt_cmd_generate, "print text sampled from a trained model"},
     {"export", dt_cmd_export, "write a checkpoint as a Hugging Face model"},
+    {"verify", dt_cmd_verify, "compare checkpoints with their checksums"},
     {"trace", dt_cmd_trace, "take a trace of a run that is running"},
     {"report", dt_cmd_report,
      "explain runs: a page of HTML, plots, comparison"},

@@ -714,6 +714,35 @@ and run.overwrite: true"* ]]
     [[ $output == *"path.out: not a checkpoint, but it has some: "*"/checkpoint-4; "* ]]
 }
 
+@test "disttrain verify: a line for each checkpoint, and the exit status" {
+    local dir=verified.out/checkpoints
+    saved verified
+    run -0 "$DT_BUILDDIR/disttrain" verify verified.out
+    [[ $output == "$dir/checkpoint-4: whole"$'\n'"$dir/checkpoint-2: whole" ]]
+    run -0 "$DT_BUILDDIR/disttrain" verify $dir/latest
+    [[ $output == "$dir/latest: whole" ]]
+    mkdir $dir/.tmp-checkpoint-6 # of a save that goes on
+    rm $dir/checkpoint-4/trainer_state.json
+    spoil $dir/checkpoint-2/model.safetensors
+    run -65 "$DT_BUILDDIR/disttrain" verify $dir
+    [[ ${lines[0]} == "$dir/checkpoint-4: incomplete: trainer_state.json: \
+cannot open: No such file or directory" ]]
+    [[ ${lines[1]} == "$dir/checkpoint-2: damaged: model.safetensors: damaged: \
+checksum "* ]]
+    ((${#lines[@]} == 2))
+    rm $dir/checkpoint-4/checksums.txt
+    run -65 "$DT_BUILDDIR/disttrain" verify $dir/checkpoint-4
+    [[ $output == "$dir/checkpoint-4: incomplete: checksums.txt: "* ]]
+    chmod 0 $dir/checkpoint-4
+    run as_user "$DT_BUILDDIR/disttrain" verify $dir
+    chmod 755 $dir/checkpoint-4
+    ((status == 74))
+    [[ $output == "$dir/checkpoint-4: unknown: checksums.txt: cannot open: "* ]]
+    rm -r $dir/checkpoint-*
+    run -66 "$DT_BUILDDIR/disttrain" verify verified.out
+    [[ $output == *": not a checkpoint: there is no checksums.txt" ]]
+}
+
 @test "a checkpoint of an older version, whose list has no sum, is resumed" {
     saved older
     sed -i '/^#/d' older.out/checkpoints/checkpoint-4/checksums.txt

@@ -87,6 +87,12 @@ layers() {
                 "model " \
                 "ops page plan report reward rollout run slurm tensor " \
                 "tokenizer tokenizer/chat top trace train train/resume weights")
+                "run/reference sampling train/resume train/watch")
+            layer("cmd", "algo backend base batch ckpt comm conf console " \
+                "contract data data/forms doctor forecast history image " \
+                "launch model ops page plan report reward rollout run slurm " \
+                "tensor tokenizer tokenizer/chat top trace train " \
+                "train/resume weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
             layer("spank/task", "base contract spank")
