@@ -196,7 +196,7 @@ void dt_ckpt_unmark(const char *root, const char *name);
  */
 bool dt_ckpt_sees_mark(const char *root, const char *name, int wait_ms);
 
-/* Callbacks while checkpoints are read. Both may be NULL. */
+/* Callbacks while checkpoints are read. Each may be NULL. */
 struct dt_ckpt_watch {
     /* Told which entry is passed over, and why: it is damaged or temporary, or
      * `latest` names another one, or nothing.
@@ -204,6 +204,9 @@ struct dt_ckpt_watch {
     void (*note)(const char *text);
     /* Called often; true ends the call with EX_TEMPFAIL. */
     bool (*stop)(void);
+    /* In place of dt_ckpt_verify, for ranks that share the work. */
+    int (*verify)(void *ctx, const char *path, struct dt_error *err);
+    void *ctx;
 };
 
 /* Finds the checkpoint to resume from: the one saved last, which `latest`
@@ -240,6 +243,18 @@ int dt_ckpt_check_path(const char *path, struct dt_error *err);
  */
 int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
                    struct dt_error *err);
+
+/* The two parts of dt_ckpt_verify, for ranks that share the files of a
+ * checkpoint. The first reads the list of sums, checks it, and that every file
+ * is there; the caller frees it. NULL and err: as dt_ckpt_verify. The second
+ * compares the files of rank `rank` of `world`: of the optimizer's, those that
+ * it reads itself if the checkpoint is of an equal world, and its share of the
+ * others. -1: as dt_ckpt_verify.
+ */
+char *dt_ckpt_read_sums(const char *path, struct dt_error *err);
+int dt_ckpt_verify_share(const char *path, const char *sums, int rank,
+                         int world, const struct dt_ckpt_watch *watch,
+                         struct dt_error *err);
 
 /* Checks every checkpoint at `path`: one, or those of a directory of
  * checkpoints or of a run.output_dir, the newest first. `tell` gets each with

@@ -181,6 +181,13 @@ static void note_passed(const char *root, struct dirent **entries, int n,
     note(text.text);
 }
 
+static int verify(const char *path, const struct dt_ckpt_watch *watch,
+                  struct dt_error *err)
+{
+    return watch && watch->verify ? watch->verify(watch->ctx, path, err)
+                                  : dt_ckpt_verify(path, watch, err);
+}
+
 /* The path (malloc'ed) of the first whole one of n > 0 candidates. Damaged ones
  * are passed over; one that cannot be read is an error.
  */
@@ -191,7 +198,7 @@ static char *first_whole(const char *root, struct dirent **entries, int n,
     struct dt_error why;
     for (int i = 0; i < n; i++) {
         char *path = dt_ckpt_format(err, "%s/%s", root, entries[i]->d_name);
-        if (!path || dt_ckpt_verify(path, watch, &why) == 0)
+        if (!path || verify(path, watch, &why) == 0)
             return path;
         free(path);
         if (why.status != EX_DATAERR && why.status != EX_NOINPUT) {

@@ -28,7 +28,7 @@ enum {
 /* The checksums.txt of the directory `dir`. */
 struct sums {
     const char *dir;
-    char *text;  /* its lines, which become strings as they are parsed */
+    char *text;
     bool sealed; /* it ends with a checksum of its own lines */
 };
 
@@ -340,29 +340,56 @@ static int check_list(const struct sums *sums, struct dt_error *err)
     return check_series(sums, err) < 0 ? -1 : check_indices(sums, err);
 }
 
-static int verify_files(const struct sums *sums,
-                        const struct dt_ckpt_watch *watch, struct dt_error *err)
-{
-    char *name, *line = sums->text;
+/* --- the files that are listed --- */
+
+/* A line of the list. */
+struct line {
+    char *name;
     uint64_t xxh3;
-    for (int number = 1; *line; number++) {
-        char *end = strchr(line, '\n');
-        if (end)
-            *end = '\0';
-        if (!end || parse_sum(line, &name, &xxh3) < 0)
-            return dt_error_set(err, EX_DATAERR,
-                                "%s/%s:%d: expected "
-                                "\"XXH3 (file) = 16 hex digits\"",
-                                sums->dir, SUMS_NAME, number);
-        if (verify_file(sums->dir, name, xxh3, watch, err) < 0)
-            return -1;
-        line = end + 1;
+    int number; /* from 0 */
+};
+
+/* Calls `use` for each line. -1: a line has another form; or as `use`. */
+static int each_line(const char *dir, const char *text,
+                     int (*use)(void *ctx, const struct line *line,
+                                struct dt_error *err),
+                     void *ctx, struct dt_error *err)
+{
+    struct line line = {.number = 0};
+    int rc = 0;
+    for (const char *at = text, *end; rc == 0 && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        char *copy = end ? strndup(at, (size_t)(end - at)) : NULL;
+        if (end && !copy)
+            rc = dt_error_set(err, EX_OSERR, "%s: out of memory", dir);
+        else if (!end || parse_sum(copy, &line.name, &line.xxh3) < 0)
+            rc = dt_error_set(err, EX_DATAERR,
+                              "%s/%s:%d: expected "
+                              "\"XXH3 (file) = 16 hex digits\"",
+                              dir, SUMS_NAME, line.number + 1);
+        else
+            rc = use(ctx, &line, err);
+        free(copy);
+        if (!end)
+            break;
+        line.number++;
     }
-    return 0;
+    return rc;
 }
 
-int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
-                   struct dt_error *err)
+static int check_present(void *ctx, const struct line *line,
+                         struct dt_error *err)
+{
+    char *path = dt_ckpt_format(err, "%s/%s", (const char *)ctx, line->name);
+    int rc = path ? 0 : -1;
+    if (path && access(path, F_OK) < 0 && dt_file_is_missing(errno))
+        rc = dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", path,
+                          strerror(errno));
+    free(path);
+    return rc;
+}
+
+char *dt_ckpt_read_sums(const char *path, struct dt_error *err)
 {
     struct sums sums = {.dir = path};
     char *file = dt_ckpt_format(err, "%s/%s", path, SUMS_NAME);
@@ -376,9 +403,48 @@ int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
                      "lines above",
                      file);
     else if (sums.text && check_list(&sums, err) == 0)
-        rc = verify_files(&sums, watch, err);
-    free(sums.text);
+        rc = each_line(path, sums.text, check_present, (void *)path, err);
     free(file);
+    if (rc == 0)
+        return sums.text;
+    free(sums.text);
+    return NULL;
+}
+
+/* What a rank compares. */
+struct share {
+    const char *dir;
+    int rank, world;
+    const struct dt_ckpt_watch *watch;
+};
+
+static int verify_line(void *ctx, const struct line *line, struct dt_error *err)
+{
+    static const char optim[] = "optim-rank-";
+    const struct share *share = ctx;
+    const char *of_rank = strstr(line->name, optim);
+    long owner =
+        of_rank ? strtol(of_rank + strlen(optim), NULL, 10) : line->number;
+    return owner % share->world == share->rank
+               ? verify_file(share->dir, line->name, line->xxh3, share->watch,
+                             err)
+               : 0;
+}
+
+int dt_ckpt_verify_share(const char *path, const char *sums, int rank,
+                         int world, const struct dt_ckpt_watch *watch,
+                         struct dt_error *err)
+{
+    struct share share = {path, rank, world, watch};
+    return each_line(path, sums, verify_line, &share, err);
+}
+
+int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,
+                   struct dt_error *err)
+{
+    char *sums = dt_ckpt_read_sums(path, err);
+    int rc = sums ? dt_ckpt_verify_share(path, sums, 0, 1, watch, err) : -1;
+    free(sums);
     return rc;
 }
 

@@ -655,6 +655,43 @@ its first step"* ]]
     [[ $output == *"resuming from "*"/disk.out/checkpoints/checkpoint-4"* ]]
 }
 
+@test "what any rank finds damaged is passed over by all" {
+    need_mpirun
+    local dir=ranks.out/checkpoints
+    config ranks "training: {train_batch_size: 4, max_steps: 4, resume: auto}" \
+        "checkpoint: {steps: 2}" "distributed: {strategy: zero2}"
+    train 2 ranks
+    sed -i 's/max_steps: 4/max_steps: 6/' ranks.yaml
+    spoil $dir/checkpoint-4/optim-rank-00001-of-00002.safetensors
+    run train 2 ranks
+    echo "$output"
+    ((status == 0))
+    (($(grep -c passed.over <<<"$output") == 1))
+    [[ $output == *"optim-rank-00001-of-00002.safetensors: damaged: checksum "*\
+"; checkpoint-4 is passed over"*"resuming from "*"/checkpoint-2"* ]]
+    rm $dir/checkpoint-6/optim-rank-00001-of-00002.safetensors
+    run train 2 ranks
+    echo "$output"
+    [[ $output == *"; checkpoint-6 is passed over"*"resuming from "*"-4"* ]]
+}
+
+@test "one rank that cannot read its share ends the run, with its words" {
+    need_mpirun
+    need_faults
+    local before
+    config rank1 "training: {train_batch_size: 4, max_steps: 4, resume: auto}" \
+        "checkpoint: {steps: 2}"
+    train 2 rank1
+    sed -i 's/max_steps: 4/max_steps: 6/' rank1.yaml
+    before=$(state_of rank1)
+    DISTTRAIN_FAULT=ckpt.read:rank=1:error run train 2 rank1
+    echo "$output"
+    ((status == 74))
+    (($(grep -c 'disttrain: ' <<<"$output") == 1))
+    [[ $output == *"$(hostname): "*"/checkpoint-4/"*": cannot read: Input/"* ]]
+    [[ $(state_of rank1) == "$before" ]]
+}
+
 @test "without permission to read a checkpoint, no older one is used" {
     local before file
     for file in checkpoint-4{,/checksums.txt,/trainer_state.json}; do

@@ -5,5 +5,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/train/resume/resume.h \
 	runtime/train/resume/resume_check.c \
 	runtime/train/resume/resume_impl.h \
+	runtime/train/resume/resume_verify.c \
 	runtime/train/resume/save.c \
 	# End of runtime/train/resume

@@ -2,8 +2,8 @@
 /*
  * restore.c - reads the state that a run starts from
  *
- * Rank 0 chooses and checks the checkpoint. Then every rank reads its parts of
- * it, whatever the size of the world that saved it.
+ * Rank 0 chooses the checkpoint, which all ranks verify together. Then every
+ * rank reads its parts of it, whatever the size of the world that saved it.
  */
 #include "config.h"
 
@@ -74,7 +74,8 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
                              struct dt_error *err)
 {
     const struct dt_conf *conf = &run->spec.conf;
-    const struct dt_ckpt_watch watch = {warn, run->stop};
+    const struct dt_ckpt_watch watch = {warn, run->stop, dt_verify_together,
+                                        run};
     *dir = NULL;
     if (conf->training.resume == DT_CONF_RESUME_AUTO ||
         conf->training.restarted) {
@@ -85,7 +86,7 @@ static int choose_checkpoint(struct dt_run *run, char **dir,
     }
     if (conf->training.resume == DT_CONF_RESUME_PATH) {
         if (dt_run_check_resume(conf, err) < 0 ||
-            dt_ckpt_verify(conf->training.resume_path, &watch, err) < 0)
+            dt_verify_together(run, conf->training.resume_path, err) < 0)
             return -1;
         if (!(*dir = strdup(conf->training.resume_path)))
             return dt_error_set(err, EX_OSERR, "out of memory");
@@ -259,7 +260,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     struct dt_learner *learner;
     int result = spec->rank == 0 ? choose_here(run, &chosen, err) : 0;
     bool stopped = result < 0 && err->status == EX_TEMPFAIL;
-    if ((result < 0 && !stopped) || dt_run_share_stop(run, stopped, err) < 0)
+    if ((result < 0 && !stopped) || dt_verify_end(run, err) < 0 ||
+        dt_run_share_stop(run, stopped, err) < 0)
         return -1;
     if (spec->world > 1 && (dt_progress_share(run, err) < 0 ||
                             share_choice(run, &chosen, err) < 0))

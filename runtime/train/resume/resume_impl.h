@@ -39,4 +39,14 @@ struct dt_same_state {
 int dt_same_run(const struct dt_run *run, const char *dir,
                 const struct dt_same_state *was, struct dt_error *err);
 
+/* In place of dt_ckpt_verify on rank 0, with the run as ctx: the ranks share
+ * the files. -1: as dt_ckpt_verify, on whichever rank; a peer failed.
+ */
+int dt_verify_together(void *run, const char *path, struct dt_error *err);
+
+/* On rank 0: no more checkpoints are verified. On the others: does their shares
+ * until then. -1: a peer failed, EX_OSERR.
+ */
+int dt_verify_end(struct dt_run *run, struct dt_error *err);
+
 #endif /* DT_TRAIN_RESUME_RESUME_IMPL_H */

@@ -435,6 +435,43 @@ static void a_search_stops_when_asked_to(void **state)
     assert_int_equal(asked, 3);
 }
 
+/* Ranks share the files, and nobody reads what another one does. */
+static void each_file_is_compared_by_one_rank(void **state)
+{
+    enum { WORLD = 3 };
+    static const char *const files[] = {
+        "a", "b", "optim-rank-00000-of-00003.safetensors",
+        "optim-rank-00001-of-00003.safetensors",
+        "optim-rank-00002-of-00003.safetensors"};
+    static const int owner[] = {1, 2, 0, 1, 2};
+    struct dt_error err = {0};
+    (void)state;
+    struct dt_ckpt_writer *writer = dt_ckpt_begin(root, 1, &err);
+    dt_ckpt_add_text(writer, "model.safetensors", "model", &err);
+    for (int i = 0; i < 5; i++)
+        dt_ckpt_add_text(writer, files[i], files[i], &err);
+    assert_int_equal(dt_ckpt_commit(writer, &err), 0);
+    char *sums = dt_ckpt_read_sums(in_root("checkpoint-1"), &err);
+    assert_non_null(sums);
+    for (int i = 0; i < 5; i++) {
+        char name[80];
+        snprintf(name, sizeof(name), "checkpoint-1/%s", files[i]);
+        put(name, "spoiled");
+        for (int rank = 0; rank < WORLD; rank++) {
+            int rc = dt_ckpt_verify_share(in_root("checkpoint-1"), sums, rank,
+                                          WORLD, NULL, &err);
+            assert_int_equal(rc, rank == owner[i] ? -1 : 0);
+        }
+        assert_int_equal(err.status, EX_DATAERR);
+        assert_non_null(strstr(err.text, name));
+        put(name, files[i]);
+    }
+    free(sums);
+    unlink(in_root("checkpoint-1/b"));
+    assert_null(dt_ckpt_read_sums(in_root("checkpoint-1"), &err));
+    assert_int_equal(err.status, EX_NOINPUT);
+}
+
 /* Killed after the new one was in its place, before `latest` named it. */
 static void the_link_of_a_killed_save_is_followed(void **state)
 {
@@ -506,6 +543,7 @@ int main(void)
         cmocka_unit_test_setup(renamed_checkpoints_are_not_taken_for_none,
                                setup),
         cmocka_unit_test_setup(a_search_stops_when_asked_to, setup),
+        cmocka_unit_test_setup(each_file_is_compared_by_one_rank, setup),
         cmocka_unit_test_setup(the_link_of_a_killed_save_is_followed, setup),
         cmocka_unit_test_setup(a_directory_of_checkpoints_is_not_taken_for_one,
                                setup),
