@@ -39,6 +39,13 @@ struct dt_same_state {
 int dt_same_run(const struct dt_run *run, const char *dir,
                 const struct dt_same_state *was, struct dt_error *err);
 
+/* Adds this rank's files of the checkpoint of the step that is done. All ranks
+ * gather the models together, whatever fails. -1: EX_IOERR and the like, or, if
+ * *lost, the device or a peer failed.
+ */
+int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
+                     bool *lost, struct dt_error *err);
+
 /* In place of dt_ckpt_verify on rank 0, with the run as ctx: the ranks share
  * the files. -1: as dt_ckpt_verify, on whichever rank; a peer failed.
  */
