@@ -154,12 +154,19 @@ int dt_ckpt_set_best(const char *root, long step, struct dt_error *err);
 /* The step that <root>/best names, or -1. */
 long dt_ckpt_best(const char *root);
 
-/* Removes the lowest steps under root until `total_limit` are left (0: keeps
- * all), but never `step` and the target of <root>/best. -1: EX_NOINPUT;
- * EX_IOERR, one could not be removed, and all others were. dt_ckpt_tidy tries
- * again to remove the rest of it.
+/* Which checkpoints stay. */
+struct dt_ckpt_keep {
+    int limit;  /* how many, 0: all */
+    long every; /* further ones: multiples of this step, 0: none */
+    long step;  /* this one in any case */
+};
+
+/* Removes the lowest steps under root until keep->limit are left, but never
+ * those that stay, and the target of <root>/best. -1: EX_NOINPUT; EX_IOERR, one
+ * could not be removed, and all others were. dt_ckpt_tidy tries again to remove
+ * the rest of it.
  */
-int dt_ckpt_prune(const char *root, long step, int total_limit,
+int dt_ckpt_prune(const char *root, const struct dt_ckpt_keep *keep,
                   struct dt_error *err);
 
 /* Points <root>/latest at the highest whole checkpoint below `step`, so that
@@ -180,6 +187,11 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
  * cause.
  */
 int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err);
+
+/* Whether `bytes` bytes are free under root, or nobody can say: 0; 1 with err
+ * if not.
+ */
+int dt_ckpt_space(const char *root, double bytes, struct dt_error *err);
 
 enum { DT_CKPT_MARK_BYTES = 32 };
 

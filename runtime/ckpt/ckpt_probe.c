@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_probe.c - whether checkpoints can be saved in a directory, and who sees it */
+/* ckpt_probe.c - whether a directory can hold checkpoints, and who sees it */
 #include "config.h"
 
 #include <errno.h>
@@ -79,20 +79,17 @@ static int try_link(const char *root, struct dt_error *err)
     return rc;
 }
 
-/* Returns 1 and err if fewer than `bytes` bytes are free. Returns 0 if the file
- * system does not say.
- */
-static int check_space(const char *root, size_t bytes, struct dt_error *err)
+int dt_ckpt_space(const char *root, double bytes, struct dt_error *err)
 {
     struct statvfs fs;
     if (statvfs(root, &fs) < 0 || fs.f_blocks == 0)
         return 0;
     double left = (double)fs.f_bavail * (double)fs.f_frsize;
-    if (left >= (double)bytes)
+    if (left >= bytes)
         return 0;
     dt_error_set(err, EX_IOERR,
                  "%s: %.1f MB free, and a checkpoint takes %.1f MB", root,
-                 left / 1e6, (double)bytes / 1e6);
+                 left / 1e6, bytes / 1e6);
     return 1;
 }
 
@@ -101,7 +98,7 @@ int dt_ckpt_probe(const char *root, size_t bytes, struct dt_error *err)
     if (dt_file_mkdirs(root, err) < 0 || check_latest(root, err) < 0 ||
         try_directory(root, err) < 0 || try_link(root, err) < 0)
         return -1;
-    return check_space(root, bytes, err);
+    return dt_ckpt_space(root, (double)bytes, err);
 }
 
 /* --- marks that other hosts see --- */

@@ -97,18 +97,25 @@ static int remove_old(const char *root, const char *name, struct dt_error *err)
     return rc;
 }
 
-int dt_ckpt_prune(const char *root, long step, int total_limit,
+/* Whether this step counts in keep->limit. */
+static bool is_counted(const struct dt_ckpt_keep *keep, long step)
+{
+    return keep->every == 0 || step % keep->every != 0;
+}
+
+int dt_ckpt_prune(const char *root, const struct dt_ckpt_keep *keep,
                   struct dt_error *err)
 {
     struct dirent **entries;
     struct dt_error why;
     int n = dt_ckpt_list(root, &entries, dt_ckpt_is_step, err);
-    int rc = n < 0 ? -1 : 0;
-    int excess = total_limit > 0 ? n - total_limit : 0;
+    int rc = n < 0 ? -1 : 0, excess = -keep->limit;
     const long best = dt_ckpt_best(root);
-    for (int i = n - 1; i >= 0 && excess > 0; i--) {
+    for (int i = 0; i < n; i++)
+        excess += is_counted(keep, dt_ckpt_step_of(entries[i]->d_name));
+    for (int i = n - 1; i >= 0 && excess > 0 && keep->limit > 0; i--) {
         const long here = dt_ckpt_step_of(entries[i]->d_name);
-        if (here == step || here == best)
+        if (here == keep->step || here == best || !is_counted(keep, here))
             continue;
         excess--;
         if (remove_old(root, entries[i]->d_name, &why) < 0 && rc == 0) {

@@ -80,7 +80,9 @@ struct dt_reference {
  */
 struct dt_saves {
     char path[PATH_MAX]; /* of the newest checkpoint, empty if none */
-    long unproven;       /* its step until it is known to be good, 0: none */
+    long newest;         /* its step, 0: none */
+    long unproven;       /* the same until it is known to be good, 0: none */
+    bool told_short;     /* the user knows that the disk is nearly full */
     int failures;        /* saves in a row */
     long retry;          /* the step after which to try again, 0: all is well */
     long maybe; /* of a failed save that may have got as far as its checkpoint;

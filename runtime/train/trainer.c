@@ -438,7 +438,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
         return end_stopped(run, !loop.owes_save, summary, err);
     if (loop.owes_save)
         return end_unsaved(run, err);
-    dt_run_prune(run, run->progress.step);
+    dt_run_prune(run, run->progress.step, 0);
     dt_best_tell(run);
     return 0;
 }

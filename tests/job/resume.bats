@@ -937,8 +937,9 @@ row (checkpoint.max_failures): "*": cannot write: File too large"* ]]
         $(declare -f train); train 1 small; echo status \$?
         ls -A small.out/checkpoints; cat small.out/checkpoints/latest/ch*"
     echo "$output"
-    [[ $output != *" free, and a checkpoint takes "* ]]
-    [[ $output == *"step 4, the last one, could not be saved: "*"No space left \
+    (($(grep -c " free, and a checkpoint takes " <<<"$output") == 1))
+    [[ $output == *"step 4/4 "*"the disk is nearly full, and saving is tried: \
+"*" free, and a checkpoint takes "*"step 4, the last one, could not be saved: "*"No space left \
 on device"*"status 74"*"checkpoint-2"$'\n'"latest"$'\n'"XXH3 (config"* ]]
     # beside rounded weights a checkpoint has those that are trained
     config small "training: {train_batch_size: 4, max_steps: 4}" \

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@ static struct {
     int error;
 } refused;
 
+static double left_bytes = -1;
+
 static char record[4096];
 static bool recording;
 
@@ -30,6 +34,11 @@ void disk_refuse(const char *call, const char *name, int error)
     refused.call = call;
     refused.name = name;
     refused.error = error;
+}
+
+void disk_leave(double bytes)
+{
+    left_bytes = bytes;
 }
 
 void disk_record(void)
@@ -178,4 +187,14 @@ ssize_t readlink(const char *path, char *target, size_t bytes)
     return is_refused("readlink", path)
                ? -1
                : syscall(SYS_readlinkat, AT_FDCWD, path, target, bytes);
+}
+
+int statvfs(const char *path, struct statvfs *fs)
+{
+    int (*real)(const char *, struct statvfs *);
+    *(void **)&real = dlsym(RTLD_NEXT, "statvfs");
+    int rc = real(path, fs);
+    if (rc == 0 && left_bytes >= 0)
+        fs->f_bavail = (fsblkcnt_t)(left_bytes / (double)fs->f_frsize);
+    return rc;
 }

@@ -4,7 +4,7 @@
  *
  * In a program that links disk.c, these functions of libc are replaced: open,
  * read, write, fsync, close, rename, renameat2, symlink, readlink, rmdir,
- * access.
+ * access, statvfs.
  */
 #ifndef TESTS_UNIT_DISK_H
 #define TESTS_UNIT_DISK_H
@@ -21,6 +21,9 @@ void disk_record(void);
  * NAME", "rename NAME NAME", with names without directories.
  */
 const char *disk_recorded(void);
+
+/* From now on this many bytes are free on every file system; -1: as it is. */
+void disk_leave(double bytes);
 
 /* The number of open descriptors. */
 int disk_open_count(void);

@@ -42,10 +42,10 @@ bool dt_run_holds_output(void *run);
 
 /* --- health, and good checkpoints --- */
 
-/* Rank 0 removes the checkpoints beyond checkpoint.total_limit, never that of
- * `step`. One that cannot be removed is a warning.
+/* Rank 0 removes the checkpoints beyond checkpoint.total_limit, where `more`
+ * are to come, never that of `step`. One that cannot be removed is a warning.
  */
-void dt_run_prune(const struct dt_run *run, long step);
+void dt_run_prune(const struct dt_run *run, long step, int more);
 
 /* Judges the health of the run by the mean loss and outcome of a collected
  * step. Prunes checkpoints once the newest one is known to be good.

@@ -15,12 +15,17 @@
 #include "base/log.h"
 #include "run/dir/dir.h"
 
-void dt_run_prune(const struct dt_run *run, long step)
+void dt_run_prune(const struct dt_run *run, long step, int more)
 {
     struct dt_error err;
+    const long limit = run->spec.conf.checkpoint.total_limit;
+    const struct dt_ckpt_keep keep = {
+        .limit = (int)(limit > more + 1 ? limit - more : limit > 0),
+        .every = run->spec.conf.checkpoint.keep_every,
+        .step = step,
+    };
     if (run->spec.rank == 0 &&
-        dt_ckpt_prune(run->spec.ckpt_root, step,
-                      (int)run->spec.conf.checkpoint.total_limit, &err) < 0)
+        dt_ckpt_prune(run->spec.ckpt_root, &keep, &err) < 0)
         dt_log(DT_LOG_WARN, "ckpt",
                "an old checkpoint stays, and each save tries again to "
                "remove it: %s",
@@ -40,7 +45,7 @@ void dt_run_judge(struct dt_run *run, double loss, enum dt_step_outcome outcome)
     run->saves.maybe = 0;
     if (run->saves.unproven == 0)
         return;
-    dt_run_prune(run, run->saves.unproven);
+    dt_run_prune(run, run->saves.unproven, 0);
     run->saves.unproven = 0;
 }
 

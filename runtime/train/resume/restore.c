@@ -277,7 +277,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
     }
-    run->queued = run->saves.unproven = run->progress.step;
+    run->queued = run->progress.step;
+    run->saves.newest = run->saves.unproven = run->progress.step;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         dt_parallel_resume(learner->parallel, (uint64_t)run->queued * spec->A);
     return 0;

@@ -26,6 +26,27 @@ static int any_failed(struct dt_run *run, bool failed, struct dt_error *err)
     return any > 0;
 }
 
+/* On rank 0: makes room for this checkpoint if the disk may be too full for it
+ * and older ones may go. The newest one stays, and all until it is known to be
+ * good.
+ */
+static void look_ahead(struct dt_run *run)
+{
+    const struct dt_saves *saves = &run->saves;
+    const char *root = run->spec.ckpt_root;
+    const double bytes = 1.2 * (double)dt_run_checkpoint_bytes(run);
+    struct dt_error why;
+    int full = dt_ckpt_space(root, bytes, &why);
+    if (full && saves->newest > 0 && saves->unproven == 0) {
+        dt_run_prune(run, saves->newest, 1);
+        full = dt_ckpt_space(root, bytes, &why);
+    }
+    if (full && !saves->told_short)
+        dt_run_warn(run, "the disk is nearly full, and saving is tried: %s",
+                    why.text);
+    run->saves.told_short = full;
+}
+
 /* Rank 0 creates the directory, and the others join. `why` is this rank's
  * error.
  */
@@ -36,6 +57,8 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
     long step = run->progress.step;
     bool first = spec->rank == 0;
     *writer = NULL;
+    if (first)
+        look_ahead(run);
     if (first && dt_report_sync(run->report, why) == 0)
         *writer = dt_ckpt_begin(spec->ckpt_root, step, why);
     int failed = any_failed(run, first && !*writer, err);
@@ -215,7 +238,7 @@ static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
     note_save(run, seconds);
     run->saves.failures = 0;
     run->saves.retry = run->saves.maybe = 0;
-    run->saves.unproven = run->progress.step;
+    run->saves.newest = run->saves.unproven = run->progress.step;
     return 0;
 }
 

@@ -73,7 +73,8 @@ static inline int save(const char *dir, long step, float value, int total_limit,
     }
     if (dt_ckpt_commit(writer, err) < 0)
         return -1;
-    return dt_ckpt_prune(dir, step, total_limit, err) < 0;
+    const struct dt_ckpt_keep keep = {.limit = total_limit, .step = step};
+    return dt_ckpt_prune(dir, &keep, err) < 0;
 }
 
 static inline void must_save(long step, float value, int total_limit)

@@ -158,6 +158,21 @@ static void a_save_counts_although_the_old_one_stays(void **state)
     assert_latest("checkpoint-2");
 }
 
+static void some_steps_are_kept_beyond_the_limit(void **state)
+{
+    struct dt_error err = {0};
+    const struct dt_ckpt_keep keep = {.limit = 2, .every = 3, .step = 8};
+    (void)state;
+    for (int step = 1; step <= 8; step++)
+        must_save(step, (float)step, 0);
+    assert_int_equal(dt_ckpt_prune(root, &keep, &err), 0);
+    for (int step = 1; step <= 8; step++) {
+        char name[32];
+        snprintf(name, sizeof(name), "checkpoint-%d", step);
+        assert_int_equal(exists(name), step % 3 == 0 || step >= 7);
+    }
+}
+
 static void what_cannot_be_removed_stops_no_save(void **state)
 {
     struct dt_error err = {0};
@@ -335,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup(a_save_that_cannot_replace_latest_is_found,
                                setup),
         cmocka_unit_test_setup(a_save_counts_although_the_old_one_stays, setup),
+        cmocka_unit_test_setup(some_steps_are_kept_beyond_the_limit, setup),
         cmocka_unit_test_setup(what_cannot_be_removed_stops_no_save, setup),
         cmocka_unit_test_setup(one_that_cannot_be_removed_keeps_no_other,
                                setup),
