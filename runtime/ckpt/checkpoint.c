@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -15,8 +17,6 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "ckpt/ckpt_impl.h"
-
-enum { SUMS_MAX_BYTES = 1 << 20 };
 
 static void writer_free(struct dt_ckpt_writer *writer)
 {
@@ -53,10 +53,12 @@ static int make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
     return make_temp(writer, err);
 }
 
-/* A writer of <root>/<name>. Takes ownership of the malloc'ed `root` (which may
- * be NULL if memory is out) and copies `name`.
+/* A writer of <root>/<name>, by way of TEMP_PREFIX and `temp`. Takes ownership
+ * of the malloc'ed `root` (which may be NULL if memory is out) and copies the
+ * names.
  */
 static struct dt_ckpt_writer *writer_create(char *root, const char *name,
+                                            const char *temp,
                                             struct dt_error *err)
 {
     struct dt_ckpt_writer *writer = calloc(1, sizeof(*writer));
@@ -68,7 +70,7 @@ static struct dt_ckpt_writer *writer_create(char *root, const char *name,
     }
     writer->root = root;
     writer->path = dt_ckpt_format(err, "%s/%s", root, name);
-    writer->temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, name);
+    writer->temp = dt_ckpt_format(err, "%s/" TEMP_PREFIX "%s", root, temp);
     writer->sums = dt_ckpt_format(err, "%s", "");
     if (writer->path && writer->temp && writer->sums)
         return writer;
@@ -78,21 +80,34 @@ static struct dt_ckpt_writer *writer_create(char *root, const char *name,
 
 /* A writer of the checkpoint of `step`. */
 static struct dt_ckpt_writer *step_writer(const char *root, long step,
-                                          struct dt_error *err)
+                                          uint32_t nonce, struct dt_error *err)
 {
-    char name[40];
+    char name[40], temp[64];
     assert(step >= 0);
     snprintf(name, sizeof(name), STEP_PREFIX "%ld", step);
-    struct dt_ckpt_writer *writer = writer_create(strdup(root), name, err);
-    if (writer)
+    snprintf(temp, sizeof(temp), "%s.%08" PRIx32, name, nonce);
+    struct dt_ckpt_writer *writer =
+        writer_create(strdup(root), name, temp, err);
+    if (writer) {
         writer->step = step;
+        writer->nonce = nonce;
+    }
     return writer;
+}
+
+/* A random number; any other one would do where there is no entropy. */
+static uint32_t draw(void)
+{
+    uint32_t number = (uint32_t)getpid();
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
+        number ^= (uint32_t)time(NULL);
+    return number;
 }
 
 struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
                                      struct dt_error *err)
 {
-    struct dt_ckpt_writer *writer = step_writer(root, step, err);
+    struct dt_ckpt_writer *writer = step_writer(root, step, draw(), err);
     if (!writer)
         return NULL;
     if (make_room(writer, err) == 0)
@@ -101,10 +116,15 @@ struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
     return NULL;
 }
 
-struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
-                                    struct dt_error *err)
+uint32_t dt_ckpt_nonce(const struct dt_ckpt_writer *writer)
 {
-    struct dt_ckpt_writer *writer = step_writer(root, step, err);
+    return writer->nonce;
+}
+
+struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
+                                    uint32_t nonce, struct dt_error *err)
+{
+    struct dt_ckpt_writer *writer = step_writer(root, step, nonce, err);
     if (!writer)
         return NULL;
     writer->rank = rank;
@@ -133,7 +153,7 @@ struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
         return NULL;
     struct dt_ckpt_writer *writer = writer_create(
         slash > 0 ? strndup(path, slash > 1 ? slash - 1 : 1) : strdup("."),
-        name, err);
+        name, name, err);
     free(name);
     if (!writer)
         return NULL;
@@ -256,43 +276,22 @@ static int write_sums(struct dt_ckpt_writer *writer, struct dt_error *err)
     return rc;
 }
 
-int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err)
+const char *dt_ckpt_sums(const struct dt_ckpt_writer *writer)
 {
-    char name[64];
-    uint64_t xxh3;
-    snprintf(name, sizeof(name), RANK_SUMS_NAME, writer->rank);
-    int rc = dt_ckpt_enter(writer, "", err);
-    if (rc == 0)
-        rc = dt_ckpt_write_text(writer, name, writer->sums, &xxh3, err);
-    writer_free(writer);
-    return rc;
+    return writer->sums;
 }
 
-/* Appends the checksums of a rank, and removes the file that held them. */
-static int collect_rank(struct dt_ckpt_writer *writer, int rank,
-                        struct dt_error *err)
+int dt_ckpt_merge(struct dt_ckpt_writer *writer, const char *sums,
+                  struct dt_error *err)
 {
-    char *path = dt_ckpt_format(err, "%s/" RANK_SUMS_NAME, writer->temp, rank);
-    char *text = path ? dt_file_read(path, SUMS_MAX_BYTES, err) : NULL;
-    char *sums = text ? dt_ckpt_format(err, "%s%s", writer->sums, text) : NULL;
-    int rc = sums ? dt_file_remove(path, err) : -1;
-    if (rc == 0) {
-        free(writer->sums);
-        writer->sums = sums;
-        sums = NULL;
-    }
-    free(sums);
-    free(text);
-    free(path);
-    return rc;
-}
-
-int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
-                    struct dt_error *err)
-{
-    for (int rank = 1; rank < world; rank++)
-        if (collect_rank(writer, rank, err) < 0)
-            return -1;
+    if (dt_ckpt_each_sum(writer->temp, sums, dt_ckpt_is_there, writer->temp,
+                         err) < 0)
+        return -1;
+    char *all = dt_ckpt_format(err, "%s%s", writer->sums, sums);
+    if (!all)
+        return -1;
+    free(writer->sums);
+    writer->sums = all;
     return 0;
 }
 

@@ -2,21 +2,23 @@
 /*
  * ckpt.h - named tensors and texts that are either whole on disk or absent
  *
- * <root>/checkpoint-<step>/ is written as <root>/.tmp-checkpoint-<step>, every
- * file is checksummed (XXH3-64, in `checksums.txt`, written last) and synced,
- * then the directory is renamed and the symbolic link <root>/latest replaced.
- * `xxhsum -c checksums.txt` checks the files by hand. The last line of
- * checksums.txt is a comment with the checksum of the lines above it. Other
- * directories can be written in the same way, without checksums. This module
- * handles bytes and does not know models.
+ * <root>/checkpoint-<step>/ is written as
+ * <root>/.tmp-checkpoint-<step>.<nonce>, a name that no client of a network
+ * file system has ever looked for; every file is checksummed (XXH3-64, in
+ * `checksums.txt`, written last) and synced, then the directory is renamed and
+ * the symbolic link <root>/latest replaced. `xxhsum -c checksums.txt` checks
+ * the files by hand. The last line of checksums.txt is a comment with the
+ * checksum of the lines above it. Other directories can be written in the same
+ * way, without checksums. This module handles bytes and does not know models.
  *
  * A checkpoint is damaged if a file is missing or its content is wrong. A
  * checkpoint that cannot be read does not count as damaged: its state is
  * unknown, so it is an error instead of being passed over.
  *
  * Several ranks may write one checkpoint: rank 0 begins and commits it, the
- * others join, add files and leave in between. The caller makes ranks wait for
- * each other.
+ * others join, and add files in between. The caller makes ranks wait for each
+ * other, and brings nonce and checksums from one to the other: no file of the
+ * shared directory is read for that.
  *
  * Fault points: ckpt.read, ckpt.write, ckpt.fsync, ckpt.rename.
  */
@@ -25,6 +27,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "tensor/tensor.h"
@@ -73,23 +76,27 @@ struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
 struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
                                          struct dt_error *err);
 
+/* A random number in the name of the writer's temporary directory. */
+uint32_t dt_ckpt_nonce(const struct dt_ckpt_writer *writer);
+
 /* A writer on rank `rank` > 0 of the checkpoint that rank 0 has begun, in the
- * same directory. It ends with dt_ckpt_leave or dt_ckpt_abandon. NULL and err:
- * EX_CANTCREAT if this host does not see that directory, EX_OSERR.
+ * same directory. It ends with dt_ckpt_abandon. NULL and err: EX_CANTCREAT if
+ * this host does not see that directory, EX_OSERR.
  */
 struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
-                                    struct dt_error *err);
+                                    uint32_t nonce, struct dt_error *err);
 
-/* Hands the checksums of this rank's files to rank 0. Always frees the writer.
- * -1: EX_CANTCREAT, EX_IOERR.
+/* The checksums of the files that were added, as lines of checksums.txt; valid
+ * until the next one is.
  */
-int dt_ckpt_leave(struct dt_ckpt_writer *writer, struct dt_error *err);
+const char *dt_ckpt_sums(const struct dt_ckpt_writer *writer);
 
-/* Rank 0, when ranks 1 .. world - 1 have left: takes their files into the
- * checkpoint. -1: EX_IOERR; the caller then abandons the writer.
+/* Rank 0 takes the files of another rank into the checkpoint. -1: EX_NOINPUT,
+ * it does not see one of them, EX_DATAERR, EX_OSERR; the caller then abandons
+ * the writer.
  */
-int dt_ckpt_collect(struct dt_ckpt_writer *writer, int world,
-                    struct dt_error *err);
+int dt_ckpt_merge(struct dt_ckpt_writer *writer, const char *sums,
+                  struct dt_error *err);
 
 /* The folder of the directory that files are added to: "<name>/", or "" for the
  * directory itself.
@@ -176,8 +183,7 @@ int dt_ckpt_prune(const char *root, const struct dt_ckpt_keep *keep,
 int dt_ckpt_retreat(const char *root, long step, char **path,
                     struct dt_error *err);
 
-/* Removes the temporary directory, on rank 0, and frees the writer. NULL is
- * fine.
+/* Frees the writer; on rank 0 removes the temporary directory. NULL is fine.
  */
 void dt_ckpt_abandon(struct dt_ckpt_writer *writer);
 

@@ -22,9 +22,6 @@
 #define OLD_PREFIX ".old-"
 #define STEP_PREFIX "checkpoint-"
 
-/* The checksums of the files of a rank > 0 until rank 0 collects them. */
-#define RANK_SUMS_NAME ".checksums-rank-%05d"
-
 /* The last line of checksums.txt; 16 hex digits follow. */
 #define SUMS_SEAL "# XXH3 of the lines above = "
 
@@ -34,10 +31,18 @@ struct dt_ckpt_writer {
     long step;       /* -1: path is not a checkpoint */
     bool replace;    /* if step is -1: an existing path may be replaced */
     char *path;      /* <root>/<name> */
-    char *temp;      /* <root>/.tmp-<name> */
+    uint32_t nonce;  /* of a step */
+    char *temp;      /* <root>/.tmp-<name>.<nonce>, or .tmp-<name> */
     bool in_place;   /* temp has become path: .tmp-latest must name it */
     char folder[64]; /* of the next files: "" or "<name>/" */
     char *sums;      /* the future checksums.txt, in the format of xxhsum -H3 */
+};
+
+/* A line of checksums.txt. */
+struct dt_ckpt_sum {
+    char *name;
+    uint64_t xxh3;
+    int number; /* from 0 */
 };
 
 /* Like asprintf, the caller frees. NULL and err: EX_OSERR, out of memory. */
@@ -91,6 +96,18 @@ int dt_ckpt_replace(const char *from, const char *to, struct dt_error *err);
  * EX_IOERR with the cause.
  */
 int dt_ckpt_clear(const char *root, const char *path, struct dt_error *err);
+
+/* Calls `use` for each file that the list `text` of the directory `dir` has.
+ * -1: EX_DATAERR, a line has another form, EX_OSERR; or as `use`.
+ */
+int dt_ckpt_each_sum(const char *dir, const char *text,
+                     int (*use)(void *ctx, const struct dt_ckpt_sum *sum,
+                                struct dt_error *err),
+                     void *ctx, struct dt_error *err);
+
+/* A use of the last one: the file is in the directory `ctx`. -1: EX_NOINPUT. */
+int dt_ckpt_is_there(void *ctx, const struct dt_ckpt_sum *sum,
+                     struct dt_error *err);
 
 /* Writes `text` to `file` in the temporary directory without listing it in
  * checksums.txt, and returns its checksum in *xxh3. -1: as dt_ckpt_add_text.

@@ -342,45 +342,37 @@ static int check_list(const struct sums *sums, struct dt_error *err)
 
 /* --- the files that are listed --- */
 
-/* A line of the list. */
-struct line {
-    char *name;
-    uint64_t xxh3;
-    int number; /* from 0 */
-};
-
-/* Calls `use` for each line. -1: a line has another form; or as `use`. */
-static int each_line(const char *dir, const char *text,
-                     int (*use)(void *ctx, const struct line *line,
+int dt_ckpt_each_sum(const char *dir, const char *text,
+                     int (*use)(void *ctx, const struct dt_ckpt_sum *sum,
                                 struct dt_error *err),
                      void *ctx, struct dt_error *err)
 {
-    struct line line = {.number = 0};
+    struct dt_ckpt_sum sum = {.number = 0};
     int rc = 0;
     for (const char *at = text, *end; rc == 0 && *at; at = end + 1) {
         end = strchr(at, '\n');
         char *copy = end ? strndup(at, (size_t)(end - at)) : NULL;
         if (end && !copy)
             rc = dt_error_set(err, EX_OSERR, "%s: out of memory", dir);
-        else if (!end || parse_sum(copy, &line.name, &line.xxh3) < 0)
+        else if (!end || parse_sum(copy, &sum.name, &sum.xxh3) < 0)
             rc = dt_error_set(err, EX_DATAERR,
                               "%s/%s:%d: expected "
                               "\"XXH3 (file) = 16 hex digits\"",
-                              dir, SUMS_NAME, line.number + 1);
+                              dir, SUMS_NAME, sum.number + 1);
         else
-            rc = use(ctx, &line, err);
+            rc = use(ctx, &sum, err);
         free(copy);
         if (!end)
             break;
-        line.number++;
+        sum.number++;
     }
     return rc;
 }
 
-static int check_present(void *ctx, const struct line *line,
-                         struct dt_error *err)
+int dt_ckpt_is_there(void *ctx, const struct dt_ckpt_sum *sum,
+                     struct dt_error *err)
 {
-    char *path = dt_ckpt_format(err, "%s/%s", (const char *)ctx, line->name);
+    char *path = dt_ckpt_format(err, "%s/%s", (const char *)ctx, sum->name);
     int rc = path ? 0 : -1;
     if (path && access(path, F_OK) < 0 && dt_file_is_missing(errno))
         rc = dt_error_set(err, EX_NOINPUT, "%s: cannot open: %s", path,
@@ -403,7 +395,8 @@ char *dt_ckpt_read_sums(const char *path, struct dt_error *err)
                      "lines above",
                      file);
     else if (sums.text && check_list(&sums, err) == 0)
-        rc = each_line(path, sums.text, check_present, (void *)path, err);
+        rc = dt_ckpt_each_sum(path, sums.text, dt_ckpt_is_there, (void *)path,
+                              err);
     free(file);
     if (rc == 0)
         return sums.text;
@@ -418,15 +411,16 @@ struct share {
     const struct dt_ckpt_watch *watch;
 };
 
-static int verify_line(void *ctx, const struct line *line, struct dt_error *err)
+static int verify_line(void *ctx, const struct dt_ckpt_sum *sum,
+                       struct dt_error *err)
 {
     static const char optim[] = "optim-rank-";
     const struct share *share = ctx;
-    const char *of_rank = strstr(line->name, optim);
+    const char *of_rank = strstr(sum->name, optim);
     long owner =
-        of_rank ? strtol(of_rank + strlen(optim), NULL, 10) : line->number;
+        of_rank ? strtol(of_rank + strlen(optim), NULL, 10) : sum->number;
     return owner % share->world == share->rank
-               ? verify_file(share->dir, line->name, line->xxh3, share->watch,
+               ? verify_file(share->dir, sum->name, sum->xxh3, share->watch,
                              err)
                : 0;
 }
@@ -436,7 +430,7 @@ int dt_ckpt_verify_share(const char *path, const char *sums, int rank,
                          struct dt_error *err)
 {
     struct share share = {path, rank, world, watch};
-    return each_line(path, sums, verify_line, &share, err);
+    return dt_ckpt_each_sum(path, sums, verify_line, &share, err);
 }
 
 int dt_ckpt_verify(const char *path, const struct dt_ckpt_watch *watch,

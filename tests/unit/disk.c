@@ -71,10 +71,22 @@ static const char *base(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Length of a name without the nonce of a temporary directory. */
+static int bytes_of(const char *name)
+{
+    enum { NONCE = 9 }; /* and its dot */
+    const size_t n = strlen(name);
+    return strncmp(name, ".tmp-checkpoint-", 16) == 0 && n > NONCE &&
+                   name[n - NONCE] == '.'
+               ? (int)n - NONCE
+               : (int)n;
+}
+
 static bool is_refused(const char *call, const char *path)
 {
     if (!refused.call || strcmp(refused.call, call) != 0 ||
-        strcmp(refused.name, base(path)) != 0)
+        strlen(refused.name) != (size_t)bytes_of(base(path)) ||
+        strncmp(refused.name, base(path), strlen(refused.name)) != 0)
         return false;
     errno = refused.error;
     if (errno == EINTR)
@@ -96,9 +108,11 @@ static bool is_fd_refused(const char *call, int fd)
 static void note_call(const char *call, const char *a, const char *b)
 {
     size_t n = strlen(record);
+    a = base(a);
+    b = b ? base(b) : "";
     if (recording)
-        snprintf(record + n, sizeof(record) - n, "%s %s%s%s\n", call, base(a),
-                 b ? " " : "", b ? base(b) : "");
+        snprintf(record + n, sizeof(record) - n, "%s %.*s%s%.*s\n", call,
+                 bytes_of(a), a, *b ? " " : "", bytes_of(b), b);
 }
 
 int open(const char *path, int flags, ...)

@@ -4,7 +4,7 @@
  *
  * In a program that links disk.c, these functions of libc are replaced: open,
  * read, write, fsync, close, rename, renameat2, symlink, readlink, rmdir,
- * access, statvfs.
+ * access, statvfs. Names are without the nonces of temporary directories.
  */
 #ifndef TESTS_UNIT_DISK_H
 #define TESTS_UNIT_DISK_H

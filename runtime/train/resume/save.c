@@ -4,12 +4,14 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/span.h"
 #include "run/dir/dir.h"
+#include "run/exchange.h"
 #include "train/resume/resume_impl.h"
 
 /* --- saving together --- */
@@ -56,17 +58,23 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
     const struct dt_spec *spec = &run->spec;
     long step = run->progress.step;
     bool first = spec->rank == 0;
+    double nonce = -1; /* a higher one means that rank 0 has begun */
     *writer = NULL;
     if (first)
         look_ahead(run);
     if (first && dt_report_sync(run->report, why) == 0)
         *writer = dt_ckpt_begin(spec->ckpt_root, step, why);
-    int failed = any_failed(run, first && !*writer, err);
-    if (failed == 0) {
-        if (!first)
-            *writer = dt_ckpt_join(spec->ckpt_root, step, spec->rank, why);
-        failed = any_failed(run, !*writer, err);
-    }
+    if (*writer)
+        nonce = dt_ckpt_nonce(*writer);
+    if (spec->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &nonce, 1, DT_MAX, err) < 0)
+        return -1;
+    if (nonce < 0)
+        return 1;
+    if (!first)
+        *writer = dt_ckpt_join(spec->ckpt_root, step, spec->rank,
+                               (uint32_t)nonce, why);
+    int failed = any_failed(run, !*writer, err);
     if (failed == 0)
         return 0;
     if (failed > 0 && *writer)
@@ -76,33 +84,47 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
     return failed;
 }
 
+/* Rank 0 takes the files of all ranks into the checkpoint, in their order. 0;
+ * 1: it cannot, as `why` says. -1: a peer failed.
+ */
+static int merge_sums(struct dt_run *run, struct dt_ckpt_writer *writer,
+                      struct dt_error *why, struct dt_error *err)
+{
+    const int world = run->spec.world;
+    const char *mine = run->spec.rank > 0 ? dt_ckpt_sums(writer) : "";
+    double most = (double)strlen(mine);
+    if (world == 1)
+        return 0;
+    if (dt_comm_reduce_scalars(run->comm, &most, 1, DT_MAX, err) < 0)
+        return -1;
+    const size_t bytes = (size_t)most / 6 * 6 + 6; /* as dt_gather_texts asks */
+    char *texts = malloc((size_t)world * (bytes + 1));
+    if (!texts)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = dt_gather_texts(run->comm, mine, bytes, texts, err);
+    for (int r = 1; run->spec.rank == 0 && rc == 0 && r < world; r++)
+        if (dt_ckpt_merge(writer, texts + (size_t)r * (bytes + 1), why) < 0)
+            rc = 1;
+    free(texts);
+    return rc;
+}
+
 /* Commits the checkpoint after all ranks have written their files. `failed`:
  * this rank could not.
  */
 static int end(struct dt_run *run, struct dt_ckpt_writer *writer, bool failed,
                struct dt_error *why, struct dt_error *err)
 {
-    const struct dt_spec *spec = &run->spec;
-    if (spec->rank > 0 && !failed)
-        failed = dt_ckpt_leave(writer, why) < 0;
-    else if (spec->rank > 0)
-        dt_ckpt_abandon(writer);
     int any = any_failed(run, failed, err);
-    if (spec->rank > 0)
-        return any;
-    if (any != 0) {
-        if (!failed)
-            dt_error_set(why, EX_IOERR, ANOTHER);
+    if (any > 0 && !failed)
+        dt_error_set(why, EX_IOERR, ANOTHER);
+    if (any == 0)
+        any = merge_sums(run, writer, why, err);
+    if (any == 0 && run->spec.rank == 0 && dt_run_keep_output(run, err) < 0)
+        any = -1;
+    if (any != 0 || run->spec.rank > 0) {
         dt_ckpt_abandon(writer);
         return any;
-    }
-    if (dt_ckpt_collect(writer, spec->world, why) < 0) {
-        dt_ckpt_abandon(writer);
-        return 1;
-    }
-    if (dt_run_keep_output(run, err) < 0) {
-        dt_ckpt_abandon(writer);
-        return -1;
     }
     /* dt_run_judge removes older ones when this one is known to be good */
     return dt_ckpt_commit(writer, why) < 0;

@@ -340,8 +340,9 @@ int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
     }
     if (result < 0 && !*lost)
         *err = first;
-    if (result < 0 || run->spec.rank > 0 || dt_run_saves_model_alone(run))
-        return result;
-    return dt_ckpt_enter(writer, "", err) < 0 ? -1
-                                              : add_progress(run, writer, err);
+    if (result < 0 || *lost || dt_ckpt_enter(writer, "", err) < 0)
+        return -1;
+    return run->spec.rank > 0 || dt_run_saves_model_alone(run)
+               ? 0
+               : add_progress(run, writer, err);
 }

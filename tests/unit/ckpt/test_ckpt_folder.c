@@ -110,6 +110,46 @@ static void nothing_outside_of_the_checkpoint_is_listed(void **state)
     }
 }
 
+/* Sums come by message, so rank 0 looks whether the files have come, too. */
+static void files_of_ranks_are_merged_if_rank_0_sees_them(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    struct dt_ckpt_writer *first = dt_ckpt_begin(root, 1, &err);
+    struct dt_ckpt_writer *other =
+        dt_ckpt_join(root, 1, 1, dt_ckpt_nonce(first), &err);
+    assert_non_null(other);
+    assert_int_equal(dt_ckpt_add_text(first, "model.safetensors", "m", &err),
+                     0);
+    assert_int_equal(dt_ckpt_enter(other, "critic", &err), 0);
+    assert_int_equal(dt_ckpt_add_text(other, "a.safetensors", "a", &err), 0);
+    assert_int_equal(dt_ckpt_enter(other, "", &err), 0);
+    assert_int_equal(
+        dt_ckpt_merge(first, "XXH3 (b) = 0123456789abcdef\n", &err), -1);
+    assert_int_equal(err.status, EX_NOINPUT);
+    assert_non_null(strstr(err.text, "/b: cannot open: No such file"));
+    assert_int_equal(dt_ckpt_merge(first, "b\n", &err), -1);
+    assert_int_equal(err.status, EX_DATAERR);
+    assert_int_equal(dt_ckpt_merge(first, dt_ckpt_sums(other), &err), 0);
+    dt_ckpt_abandon(other);
+    assert_int_equal(dt_ckpt_commit(first, &err), 0);
+    put("checkpoint-1/critic/a.safetensors", "b");
+    assert_int_equal(dt_ckpt_verify(in_root("checkpoint-1"), NULL, &err), -1);
+    assert_non_null(strstr(err.text, "critic/a.safetensors: damaged"));
+}
+
+/* Two saves of one step never meet in one directory. */
+static void each_save_has_a_directory_of_its_own(void **state)
+{
+    struct dt_error err = {0};
+    (void)state;
+    struct dt_ckpt_writer *a = dt_ckpt_begin(root, 1, &err);
+    assert_null(dt_ckpt_join(root, 1, 1, dt_ckpt_nonce(a) + 1, &err));
+    assert_non_null(strstr(err.text, "this host cannot write to it"));
+    dt_ckpt_abandon(a);
+    assert_int_equal(temp_count(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +159,9 @@ int main(void)
         cmocka_unit_test_setup(damage_in_a_folder_is_found, setup),
         cmocka_unit_test_setup(nothing_outside_of_the_checkpoint_is_listed,
                                setup),
+        cmocka_unit_test_setup(files_of_ranks_are_merged_if_rank_0_sees_them,
+                               setup),
+        cmocka_unit_test_setup(each_save_has_a_directory_of_its_own, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
