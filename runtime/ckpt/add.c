@@ -18,9 +18,11 @@
 #include "ckpt/ckpt_impl.h"
 #include "ckpt/safetensors.h"
 
-static int add_sum(struct dt_ckpt_writer *writer, const char *file,
-                   uint64_t xxh3, struct dt_error *err)
+int dt_ckpt_add_sum(struct dt_ckpt_writer *writer, const char *file,
+                    uint64_t xxh3, struct dt_error *err)
 {
+    if (writer->stage) /* dt_ckpt_write does this */
+        return 0;
     char *sums = dt_ckpt_format(err, "%sXXH3 (%s%s) = %016" PRIx64 "\n",
                                 writer->sums, writer->folder, file, xxh3);
     if (!sums)
@@ -43,7 +45,7 @@ static int begin_file(const struct dt_ckpt_writer *writer, const char *file,
                       struct dt_ckpt_sink *sink, struct dt_error *err)
 {
     char *path = name_file(writer, file, err);
-    int rc = path ? dt_ckpt_sink_init(sink, path, err) : -1;
+    int rc = path ? dt_ckpt_sink_init(sink, writer->stage, path, err) : -1;
     free(path);
     return rc;
 }
@@ -55,11 +57,11 @@ int dt_ckpt_add_tensors(struct dt_ckpt_writer *writer, const char *file,
 {
     uint64_t xxh3;
     char *path = name_file(writer, file, err);
-    int rc =
-        path ? dt_safetensors_write(path, tensors, count, source, &xxh3, err)
-             : -1;
+    int rc = path ? dt_safetensors_put(writer->stage, path, tensors, count,
+                                       source, &xxh3, err)
+                  : -1;
     free(path);
-    return rc < 0 ? -1 : add_sum(writer, file, xxh3, err);
+    return rc < 0 ? -1 : dt_ckpt_add_sum(writer, file, xxh3, err);
 }
 
 int dt_ckpt_write_text(struct dt_ckpt_writer *writer, const char *file,
@@ -81,7 +83,7 @@ int dt_ckpt_add_text(struct dt_ckpt_writer *writer, const char *file,
     uint64_t xxh3;
     if (dt_ckpt_write_text(writer, file, text, &xxh3, err) < 0)
         return -1;
-    return add_sum(writer, file, xxh3, err);
+    return dt_ckpt_add_sum(writer, file, xxh3, err);
 }
 
 /* Copies the open file `fd`; EX_DATAERR if it is larger than max_bytes. Its
@@ -126,13 +128,27 @@ static int copy_file(struct dt_ckpt_writer *writer, const char *file, int fd,
     }
     if (dt_ckpt_sink_finish(&sink, &xxh3, err) < 0)
         return -1;
-    return add_sum(writer, file, xxh3, err);
+    return dt_ckpt_add_sum(writer, file, xxh3, err);
+}
+
+/* Notes it, so that a disk which does not answer holds up only the writing. */
+static int add_copy_later(struct dt_ckpt_writer *writer, const char *file,
+                          const char *dir, size_t max_bytes,
+                          struct dt_error *err)
+{
+    char *path = name_file(writer, file, err);
+    int rc = path ? dt_ckpt_stage_copy(writer->stage, path, dir, max_bytes, err)
+                  : -1;
+    free(path);
+    return rc;
 }
 
 int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
                      const char *dir, size_t max_bytes, struct dt_error *err)
 {
     int rc = -1;
+    if (writer->stage)
+        return add_copy_later(writer, file, dir, max_bytes, err);
     char *source = dt_ckpt_format(err, "%s/%s", dir, file);
     int fd = source ? open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd >= 0)

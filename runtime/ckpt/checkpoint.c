@@ -45,12 +45,13 @@ static int make_temp(const struct dt_ckpt_writer *writer, struct dt_error *err)
                : dt_file_mkdirs(writer->temp, err);
 }
 
-static int make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
+int dt_ckpt_make_room(const struct dt_ckpt_writer *writer, struct dt_error *err)
 {
     if (dt_file_mkdirs(writer->root, err) < 0)
         return -1;
-    dt_ckpt_tidy(writer->root, NULL);
-    return make_temp(writer, err);
+    if (writer->rank == 0) /* the others may have made the new one already */
+        dt_ckpt_tidy_beside(writer->root, strrchr(writer->temp, '/') + 1, NULL);
+    return dt_file_mkdirs(writer->temp, err);
 }
 
 /* A writer of <root>/<name>, by way of TEMP_PREFIX and `temp`. Takes ownership
@@ -110,7 +111,7 @@ struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
     struct dt_ckpt_writer *writer = step_writer(root, step, draw(), err);
     if (!writer)
         return NULL;
-    if (make_room(writer, err) == 0)
+    if (dt_ckpt_make_room(writer, err) == 0)
         return writer;
     writer_free(writer);
     return NULL;
@@ -137,6 +138,26 @@ struct dt_ckpt_writer *dt_ckpt_join(const char *root, long step, int rank,
                  writer->temp, strerror(errno));
     writer_free(writer);
     return NULL;
+}
+
+struct dt_ckpt_writer *dt_ckpt_stage_begin(struct dt_ckpt_stage *stage,
+                                           const char *root, long step,
+                                           struct dt_error *err)
+{
+    return dt_ckpt_stage_join(stage, root, step, 0, draw(), err);
+}
+
+struct dt_ckpt_writer *dt_ckpt_stage_join(struct dt_ckpt_stage *stage,
+                                          const char *root, long step, int rank,
+                                          uint32_t nonce, struct dt_error *err)
+{
+    struct dt_ckpt_writer *writer = step_writer(root, step, nonce, err);
+    if (!writer)
+        return NULL;
+    dt_ckpt_stage_clear(stage);
+    writer->stage = stage;
+    writer->rank = rank;
+    return writer;
 }
 
 struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
@@ -177,6 +198,11 @@ int dt_ckpt_enter(struct dt_ckpt_writer *writer, const char *folder,
 {
     size_t left = strlen(writer->folder);
     assert(strlen(folder) + 2 <= sizeof(writer->folder));
+    if (writer->stage) {
+        snprintf(writer->folder, sizeof(writer->folder), "%s%s", folder,
+                 *folder ? "/" : "");
+        return 0;
+    }
     char *path = dt_ckpt_format(err, "%s/%.*s", writer->temp,
                                 left > 0 ? (int)left - 1 : 0, writer->folder);
     int rc = path && left > 0 ? sync_dir(path, err) : path ? 0 : -1;
@@ -311,7 +337,7 @@ void dt_ckpt_abandon(struct dt_ckpt_writer *writer)
     if (!writer)
         return;
     /* Best effort: the next dt_ckpt_begin removes the rest. */
-    if (writer->rank == 0) {
+    if (writer->rank == 0 && !writer->stage) {
         char *link = dt_ckpt_format(NULL, "%s/" TEMP_LATEST, writer->root);
         if (link && writer->step >= 0 && !writer->in_place)
             unlink(link);

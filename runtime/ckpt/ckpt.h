@@ -69,9 +69,44 @@ void dt_ckpt_tidy(const char *root, void (*note)(const char *text));
 struct dt_ckpt_writer *dt_ckpt_begin(const char *root, long step,
                                      struct dt_error *err);
 
-/* The same for a directory `path` that is not a checkpoint of a step. Its
- * parents are created. If `path` exists, commit replaces it with `replace`, and
- * without `replace` fails unless it is empty.
+/* --- files that are written later --- */
+
+/* Memory for the files of a checkpoint, so that a run goes on while they are
+ * written.
+ */
+struct dt_ckpt_stage;
+
+/* Of `bytes` bytes of `memory`, which the caller frees after it, and whose
+ * pages are touched here. Files beyond them take memory of their own. NULL and
+ * err: EX_OSERR.
+ */
+struct dt_ckpt_stage *dt_ckpt_stage_create(void *memory, size_t bytes,
+                                           struct dt_error *err);
+void dt_ckpt_stage_destroy(struct dt_ckpt_stage *stage); /* NULL is fine */
+
+/* As dt_ckpt_begin and dt_ckpt_join, but files that are added stay in `stage`,
+ * and nothing on the disk is touched before dt_ckpt_write. A stage has one
+ * writer at a time. NULL and err: EX_OSERR.
+ */
+struct dt_ckpt_writer *dt_ckpt_stage_begin(struct dt_ckpt_stage *stage,
+                                           const char *root, long step,
+                                           struct dt_error *err);
+struct dt_ckpt_writer *dt_ckpt_stage_join(struct dt_ckpt_stage *stage,
+                                          const char *root, long step, int rank,
+                                          uint32_t nonce, struct dt_error *err);
+
+/* Writes these files, after which the writer is as any other one: it has the
+ * checksums, and on rank 0 commits. It may be called in another thread, which
+ * owns the writer meanwhile. -1: as dt_ckpt_begin and dt_ckpt_add_tensors; the
+ * caller then abandons the writer.
+ */
+int dt_ckpt_write(struct dt_ckpt_writer *writer, struct dt_error *err);
+
+/* --- other directories --- */
+
+/* As dt_ckpt_begin for a directory `path` that is not a checkpoint of a step.
+ * Its parents are created. If `path` exists, commit replaces it with `replace`,
+ * and without `replace` fails unless it is empty.
  */
 struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
                                          struct dt_error *err);

@@ -26,7 +26,8 @@
 #define SUMS_SEAL "# XXH3 of the lines above = "
 
 struct dt_ckpt_writer {
-    int rank; /* those > 0 have joined */
+    int rank;                    /* those > 0 have joined */
+    struct dt_ckpt_stage *stage; /* takes the files, or NULL */
     char *root;
     long step;       /* -1: path is not a checkpoint */
     bool replace;    /* if step is -1: an existing path may be replaced */
@@ -48,6 +49,59 @@ struct dt_ckpt_sum {
 /* Like asprintf, the caller frees. NULL and err: EX_OSERR, out of memory. */
 char *dt_ckpt_format(struct dt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Adds a line to the future checksums.txt. -1: EX_OSERR. */
+int dt_ckpt_add_sum(struct dt_ckpt_writer *writer, const char *file,
+                    uint64_t xxh3, struct dt_error *err);
+
+/* Creates root and the temporary directory; on rank 0 first removes what
+ * earlier saves have left. -1: EX_CANTCREAT, EX_IOERR.
+ */
+int dt_ckpt_make_room(const struct dt_ckpt_writer *writer,
+                      struct dt_error *err);
+
+/* As dt_ckpt_tidy, but leaves the entry `keep`, which may be NULL, alone. */
+void dt_ckpt_tidy_beside(const char *root, const char *keep,
+                         void (*note)(const char *text));
+
+/* ---- stage.c: files in memory ---- */
+
+/* A file whose content is there, or a copy of <from>/<name of path>. */
+struct dt_ckpt_staged {
+    char *path;
+    char *from; /* NULL: no copy */
+    size_t max_bytes;
+    size_t first, end; /* its pieces */
+};
+
+struct dt_ckpt_piece {
+    char *data;
+    size_t bytes;
+    bool own; /* malloc'ed, and not in the memory */
+};
+
+struct dt_ckpt_stage {
+    char *memory;
+    size_t bytes, used;
+    struct dt_ckpt_staged *files;
+    struct dt_ckpt_piece *pieces;
+    size_t file_count, piece_count;
+};
+
+/* Begins the file `path`; appends to it; removes it again. -1: EX_OSERR. */
+int dt_ckpt_stage_file(struct dt_ckpt_stage *stage, const char *path,
+                       struct dt_error *err);
+int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
+                      size_t bytes, struct dt_error *err);
+void dt_ckpt_stage_drop(struct dt_ckpt_stage *stage);
+
+/* Notes that <from>/<name of path> is to be copied. -1: EX_OSERR. */
+int dt_ckpt_stage_copy(struct dt_ckpt_stage *stage, const char *path,
+                       const char *from, size_t max_bytes,
+                       struct dt_error *err);
+
+/* Removes all files. */
+void dt_ckpt_stage_clear(struct dt_ckpt_stage *stage);
 
 /* ---- ckpt_list.c ---- */
 
@@ -119,6 +173,7 @@ int dt_ckpt_write_text(struct dt_ckpt_writer *writer, const char *file,
  */
 
 struct dt_ckpt_sink {
+    struct dt_ckpt_stage *stage; /* the file goes there, or NULL */
     int fd;
     char *path;
     XXH3_state_t *state;
@@ -126,24 +181,31 @@ struct dt_ckpt_sink {
     off_t flushed; /* bytes for which write-back has been started */
 };
 
-/* Creates or truncates the file `path`. After success the caller calls exactly
- * one of finish and abandon. -1: EX_CANTCREAT, EX_OSERR.
+/* Creates or truncates the file `path`, or begins it in `stage` if that is not
+ * NULL. After success the caller calls exactly one of finish and abandon. -1:
+ * EX_CANTCREAT, EX_OSERR.
  */
-int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
-                      struct dt_error *err);
+int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, struct dt_ckpt_stage *stage,
+                      const char *path, struct dt_error *err);
 
 /* Appends `bytes` bytes. -1: EX_IOERR with path and cause. */
 int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
                        size_t bytes, struct dt_error *err);
 
-/* Syncs and closes the file and returns the XXH3-64 of its content in *xxh3.
- * -1: EX_IOERR; the file is removed.
+/* Syncs and closes the file and returns the XXH3-64 of its content in *xxh3,
+ * or 0 of one in a stage. -1: EX_IOERR; the file is removed.
  */
 int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
                         struct dt_error *err);
 
 /* Closes and removes the file. */
 void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink);
+
+/* As dt_safetensors_write, into `stage` if that is not NULL. */
+int dt_safetensors_put(struct dt_ckpt_stage *stage, const char *path,
+                       const struct dt_ckpt_tensor *tensors, size_t count,
+                       const struct dt_ckpt_source *source, uint64_t *xxh3,
+                       struct dt_error *err);
 
 /* ---- safetensors*.c: the structure of open files ---- */
 

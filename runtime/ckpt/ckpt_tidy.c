@@ -50,21 +50,23 @@ static int settle_temp(const char *root, const char *name, struct dt_error *err)
     return rc;
 }
 
-/* Calls `settle` for every entry of root that `keep` accepts. An entry that
+/* Calls `settle` for every entry of root of one kind but `keep`. An entry that
  * remains is in nobody's way, and goes with one of the next saves or by hand.
  */
-static void settle_all(const char *root, int (*keep)(const struct dirent *),
+static void settle_all(const char *root, const char *keep,
+                       int (*is_one)(const struct dirent *),
                        int (*settle)(const char *root, const char *name,
                                      struct dt_error *err),
                        void (*note)(const char *text))
 {
     struct dirent **entries;
     struct dt_error why = {0};
-    int n = dt_ckpt_list(root, &entries, keep, &why);
+    int n = dt_ckpt_list(root, &entries, is_one, &why);
     if (n < 0 && note)
         note(why.text);
     for (int i = 0; i < n; i++)
-        if (settle(root, entries[i]->d_name, &why) < 0 && note) {
+        if (!(keep && strcmp(entries[i]->d_name, keep) == 0) &&
+            settle(root, entries[i]->d_name, &why) < 0 && note) {
             dt_error_add(&why, why.status,
                          "left by an earlier save; remove it by hand, or leave "
                          "it: each save tries again");
@@ -73,10 +75,16 @@ static void settle_all(const char *root, int (*keep)(const struct dirent *),
     dt_ckpt_free_list(entries, n);
 }
 
+void dt_ckpt_tidy_beside(const char *root, const char *keep,
+                         void (*note)(const char *text))
+{
+    settle_all(root, keep, dt_ckpt_is_old_step, settle_old, note);
+    settle_all(root, keep, dt_ckpt_is_temp, settle_temp, note);
+}
+
 void dt_ckpt_tidy(const char *root, void (*note)(const char *text))
 {
-    settle_all(root, dt_ckpt_is_old_step, settle_old, note);
-    settle_all(root, dt_ckpt_is_temp, settle_temp, note);
+    dt_ckpt_tidy_beside(root, NULL, note);
 }
 
 /* --- old checkpoints --- */

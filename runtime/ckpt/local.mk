@@ -9,9 +9,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ckpt/ckpt_probe.c \
 	runtime/ckpt/ckpt_rename.c \
 	runtime/ckpt/ckpt_tidy.c \
+	runtime/ckpt/ckpt_write.c \
 	runtime/ckpt/safetensors.c \
 	runtime/ckpt/safetensors.h \
 	runtime/ckpt/safetensors_header.c \
 	runtime/ckpt/safetensors_write.c \
+	runtime/ckpt/stage.c \
 	runtime/ckpt/verify.c \
 	# End of runtime/ckpt

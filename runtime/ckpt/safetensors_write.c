@@ -29,9 +29,12 @@ static void release_sink(struct dt_ckpt_sink *sink)
     free(sink->path);
 }
 
-int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, const char *path,
-                      struct dt_error *err)
+int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, struct dt_ckpt_stage *stage,
+                      const char *path, struct dt_error *err)
 {
+    sink->stage = stage;
+    if (stage)
+        return dt_ckpt_stage_file(stage, path, err);
     sink->path = strdup(path);
     sink->state = XXH3_createState();
     if (!sink->path || !sink->state) {
@@ -91,6 +94,8 @@ int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,
                        size_t bytes, struct dt_error *err)
 {
     const char *p = data;
+    if (sink->stage)
+        return dt_ckpt_stage_put(sink->stage, data, bytes, err);
     while (bytes) {
         size_t n = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
         XXH3_64bits_update(sink->state, p, n);
@@ -118,6 +123,9 @@ static int sync_file(int fd)
 int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
                         struct dt_error *err)
 {
+    *xxh3 = 0;
+    if (sink->stage)
+        return 0;
     int bad = sync_file(sink->fd);
     /* NFS and quotas may report a full disk only here. After EINTR, Linux has
      * closed the file.
@@ -136,6 +144,10 @@ int dt_ckpt_sink_finish(struct dt_ckpt_sink *sink, uint64_t *xxh3,
 
 void dt_ckpt_sink_abandon(struct dt_ckpt_sink *sink)
 {
+    if (sink->stage) {
+        dt_ckpt_stage_drop(sink->stage);
+        return;
+    }
     close(sink->fd);
     unlink(sink->path);
     release_sink(sink);
@@ -298,34 +310,42 @@ static int write_tensors(struct dt_ckpt_sink *sink, int rc,
     return rc;
 }
 
-int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
-                         size_t count, const struct dt_ckpt_source *source,
-                         uint64_t *xxh3, struct dt_error *err)
+int dt_safetensors_put(struct dt_ckpt_stage *stage, const char *path,
+                       const struct dt_ckpt_tensor *tensors, size_t count,
+                       const struct dt_ckpt_source *source, uint64_t *xxh3,
+                       struct dt_error *err)
 {
     struct dt_ckpt_sink sink;
     size_t header_bytes;
     const struct dt_ckpt_tensor **sorted = sort_tensors(tensors, count);
     char *header = sorted ? make_header(sorted, count, &header_bytes) : NULL;
-    float *stage = malloc(STAGE * sizeof(*stage));
+    float *room = malloc(STAGE * sizeof(*room));
     int rc = -1;
     bool open = false;
-    if (!header || !stage) {
+    if (!header || !room) {
         dt_error_set(err, EX_OSERR, "%s: out of memory", path);
     } else {
-        open = dt_ckpt_sink_init(&sink, path, err) == 0;
+        open = dt_ckpt_sink_init(&sink, stage, path, err) == 0;
         if (open)
             rc = write_header(&sink, header, header_bytes, err);
     }
     if (sorted)
-        rc = write_tensors(&sink, rc, sorted, count, source, stage, err);
+        rc = write_tensors(&sink, rc, sorted, count, source, room, err);
     if (open && rc < 0)
         dt_ckpt_sink_abandon(&sink);
     else if (open)
         rc = dt_ckpt_sink_finish(&sink, xxh3, err);
-    free(stage);
+    free(room);
     free(header);
     free(sorted);
     return rc;
+}
+
+int dt_safetensors_write(const char *path, const struct dt_ckpt_tensor *tensors,
+                         size_t count, const struct dt_ckpt_source *source,
+                         uint64_t *xxh3, struct dt_error *err)
+{
+    return dt_safetensors_put(NULL, path, tensors, count, source, xxh3, err);
 }
 
 int dt_safetensors_fetch(const struct dt_ckpt_tensor *tensors, size_t count,

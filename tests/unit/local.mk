@@ -33,6 +33,7 @@ check_PROGRAMS += \
 	tests/unit/ckpt/test_ckpt_disk \
 	tests/unit/ckpt/test_ckpt_find \
 	tests/unit/ckpt/test_ckpt_folder \
+	tests/unit/ckpt/test_ckpt_stage \
 	tests/unit/ckpt/test_safetensors \
 	tests/unit/ckpt/test_safetensors_model \
 	tests/unit/cmd/test_cmd_check \

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage.c - keeps the files of a checkpoint in memory until they are written */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/ckpt_impl.h"
+
+static int no_memory(const char *path, struct dt_error *err)
+{
+    return dt_error_set(err, EX_OSERR, "%s: no memory to keep it in", path);
+}
+
+struct dt_ckpt_stage *dt_ckpt_stage_create(void *memory, size_t bytes,
+                                           struct dt_error *err)
+{
+    enum { PAGE = 4096 };
+    struct dt_ckpt_stage *stage = calloc(1, sizeof(*stage));
+    if (!stage) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    stage->memory = memory;
+    stage->bytes = bytes;
+#pragma omp parallel for
+    for (size_t i = 0; i < bytes; i += PAGE)
+        stage->memory[i] = 0;
+    return stage;
+}
+
+void dt_ckpt_stage_destroy(struct dt_ckpt_stage *stage)
+{
+    if (!stage)
+        return;
+    dt_ckpt_stage_clear(stage);
+    free(stage->files);
+    free(stage->pieces);
+    free(stage);
+}
+
+/* Makes room for one more element in an array. */
+static void *grow(void *array, size_t count, size_t bytes)
+{
+    enum { STEP = 64 };
+    return count % STEP ? array : realloc(array, (count + STEP) * bytes);
+}
+
+int dt_ckpt_stage_file(struct dt_ckpt_stage *stage, const char *path,
+                       struct dt_error *err)
+{
+    void *files = grow(stage->files, stage->file_count, sizeof(*stage->files));
+    char *copy = strdup(path);
+    if (files)
+        stage->files = files;
+    if (!files || !copy) {
+        free(copy);
+        return no_memory(path, err);
+    }
+    stage->files[stage->file_count++] = (struct dt_ckpt_staged){
+        .path = copy, .first = stage->piece_count, .end = stage->piece_count};
+    return 0;
+}
+
+int dt_ckpt_stage_copy(struct dt_ckpt_stage *stage, const char *path,
+                       const char *from, size_t max_bytes, struct dt_error *err)
+{
+    char *copy = strdup(from);
+    if (!copy || dt_ckpt_stage_file(stage, path, err) < 0) {
+        free(copy);
+        return no_memory(path, err);
+    }
+    stage->files[stage->file_count - 1].from = copy;
+    stage->files[stage->file_count - 1].max_bytes = max_bytes;
+    return 0;
+}
+
+static void copy_bytes(char *to, const char *from, size_t bytes)
+{
+    enum { PART = 1 << 20 };
+#pragma omp parallel for if (bytes > PART)
+    for (size_t i = 0; i < bytes; i += PART)
+        memcpy(to + i, from + i, bytes - i < PART ? bytes - i : PART);
+}
+
+int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
+                      size_t bytes, struct dt_error *err)
+{
+    struct dt_ckpt_staged *file = &stage->files[stage->file_count - 1];
+    struct dt_ckpt_piece *pieces =
+        grow(stage->pieces, stage->piece_count, sizeof(*pieces));
+    struct dt_ckpt_piece piece = {stage->memory + stage->used, bytes, false};
+    if (pieces)
+        stage->pieces = pieces;
+    if (bytes > stage->bytes - stage->used) {
+        piece.data = malloc(bytes);
+        piece.own = true;
+    } else {
+        stage->used += bytes;
+    }
+    if (!pieces || !piece.data) {
+        if (piece.own)
+            free(piece.data);
+        return no_memory(file->path, err);
+    }
+    copy_bytes(piece.data, data, bytes);
+    stage->pieces[stage->piece_count++] = piece;
+    file->end = stage->piece_count;
+    return 0;
+}
+
+void dt_ckpt_stage_drop(struct dt_ckpt_stage *stage)
+{
+    const struct dt_ckpt_staged *file = &stage->files[--stage->file_count];
+    for (size_t i = file->end; i-- > file->first; stage->piece_count--) {
+        struct dt_ckpt_piece *piece = &stage->pieces[i];
+        if (piece->own)
+            free(piece->data);
+        else
+            stage->used -= piece->bytes;
+    }
+    free(file->from);
+    free(file->path);
+}
+
+void dt_ckpt_stage_clear(struct dt_ckpt_stage *stage)
+{
+    while (stage->file_count > 0)
+        dt_ckpt_stage_drop(stage);
+}
