@@ -66,6 +66,9 @@ void dt_ckpt_tidy_beside(const char *root, const char *keep,
 
 /* ---- stage.c: files in memory ---- */
 
+/* Addresses and lengths that a disk takes past the page cache are multiples. */
+#define DT_CKPT_BLOCK ((size_t)4096)
+
 /* A file whose content is there, or a copy of <from>/<name of path>. */
 struct dt_ckpt_staged {
     char *path;
@@ -175,6 +178,7 @@ int dt_ckpt_write_text(struct dt_ckpt_writer *writer, const char *file,
 struct dt_ckpt_sink {
     struct dt_ckpt_stage *stage; /* the file goes there, or NULL */
     int fd;
+    bool direct; /* writes go past the page cache */
     char *path;
     XXH3_state_t *state;
     off_t written; /* bytes written so far */
@@ -187,6 +191,11 @@ struct dt_ckpt_sink {
  */
 int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, struct dt_ckpt_stage *stage,
                       const char *path, struct dt_error *err);
+
+/* Lets whole blocks of memory that begins at one go past the page cache, if the
+ * file system offers that; or not any more.
+ */
+void dt_ckpt_sink_direct(struct dt_ckpt_sink *sink, bool direct);
 
 /* Appends `bytes` bytes. -1: EX_IOERR with path and cause. */
 int dt_ckpt_sink_write(struct dt_ckpt_sink *sink, const void *data,

@@ -43,6 +43,7 @@ int dt_ckpt_sink_init(struct dt_ckpt_sink *sink, struct dt_ckpt_stage *stage,
     }
     XXH3_64bits_reset(sink->state);
     sink->written = sink->flushed = 0;
+    sink->direct = false;
     sink->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (sink->fd < 0) {
         release_sink(sink);
@@ -62,12 +63,29 @@ static ssize_t write_some(int fd, const void *data, size_t bytes)
     return write(fd, data, bytes);
 }
 
+void dt_ckpt_sink_direct(struct dt_ckpt_sink *sink, bool direct)
+{
+    const int flags = fcntl(sink->fd, F_GETFL) & ~O_DIRECT;
+    sink->direct =
+        fcntl(sink->fd, F_SETFL, direct ? flags | O_DIRECT : flags) == 0 &&
+        direct;
+}
+
+/* Some file systems offer it, and refuse a write then. */
+static bool is_refused_direct(struct dt_ckpt_sink *sink)
+{
+    if (errno != EINVAL || !sink->direct)
+        return false;
+    dt_ckpt_sink_direct(sink, false);
+    return true;
+}
+
 static int write_chunk(struct dt_ckpt_sink *sink, const char *data,
                        size_t bytes, struct dt_error *err)
 {
     while (bytes) {
         ssize_t n = write_some(sink->fd, data, bytes);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || is_refused_direct(sink)))
             continue;
         if (n < 0)
             return dt_error_set(err, EX_IOERR, "%s: cannot write: %s",

@@ -57,6 +57,9 @@ int dt_ckpt_stage_file(struct dt_ckpt_stage *stage, const char *path,
         free(copy);
         return no_memory(path, err);
     }
+    /* its bytes are in one piece from here, as the disk may want them */
+    const size_t begin = (stage->used + DT_CKPT_BLOCK - 1) & -DT_CKPT_BLOCK;
+    stage->used = begin < stage->bytes ? begin : stage->bytes;
     stage->files[stage->file_count++] = (struct dt_ckpt_staged){
         .path = copy, .first = stage->piece_count, .end = stage->piece_count};
     return 0;
@@ -127,4 +130,5 @@ void dt_ckpt_stage_clear(struct dt_ckpt_stage *stage)
 {
     while (stage->file_count > 0)
         dt_ckpt_stage_drop(stage);
+    stage->used = 0;
 }

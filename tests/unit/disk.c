@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,9 +23,16 @@
 static struct {
     const char *call, *name;
     int error;
+    bool once;
 } refused;
 
 static double left_bytes = -1;
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t thawed;
+    const char *name;
+} frozen = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
 
 static char record[4096];
 static bool recording;
@@ -34,6 +42,13 @@ void disk_refuse(const char *call, const char *name, int error)
     refused.call = call;
     refused.name = name;
     refused.error = error;
+    refused.once = error == EINTR;
+}
+
+void disk_refuse_once(const char *call, const char *name, int error)
+{
+    disk_refuse(call, name, error);
+    refused.once = true;
 }
 
 void disk_leave(double bytes)
@@ -89,7 +104,7 @@ static bool is_refused(const char *call, const char *path)
         strncmp(refused.name, base(path), strlen(refused.name)) != 0)
         return false;
     errno = refused.error;
-    if (errno == EINTR)
+    if (refused.once)
         refused.call = NULL;
     return true;
 }
@@ -131,8 +146,30 @@ ssize_t read(int fd, void *data, size_t bytes)
     return is_fd_refused("read", fd) ? -1 : syscall(SYS_read, fd, data, bytes);
 }
 
+void disk_freeze(const char *name)
+{
+    pthread_mutex_lock(&frozen.mutex);
+    frozen.name = name;
+    pthread_cond_broadcast(&frozen.thawed);
+    pthread_mutex_unlock(&frozen.mutex);
+}
+
+static void wait_for_thaw(int fd)
+{
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    pthread_mutex_lock(&frozen.mutex);
+    while (frozen.name && strcmp(base(path), frozen.name) == 0)
+        pthread_cond_wait(&frozen.thawed, &frozen.mutex);
+    pthread_mutex_unlock(&frozen.mutex);
+}
+
 ssize_t write(int fd, const void *data, size_t bytes)
 {
+    if (frozen.name)
+        wait_for_thaw(fd);
     return is_fd_refused("write", fd) ? -1
                                       : syscall(SYS_write, fd, data, bytes);
 }

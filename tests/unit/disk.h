@@ -14,6 +14,9 @@
  */
 void disk_refuse(const char *call, const char *name, int error);
 
+/* The same for one call. */
+void disk_refuse_once(const char *call, const char *name, int error);
+
 /* Records fsync, rename, renameat2 and symlink from now on. */
 void disk_record(void);
 
@@ -24,6 +27,11 @@ const char *disk_recorded(void);
 
 /* From now on this many bytes are free on every file system; -1: as it is. */
 void disk_leave(double bytes);
+
+/* From now on a write to a file of this name does not return until it is NULL
+ * again, as on a disk that does not answer.
+ */
+void disk_freeze(const char *name);
 
 /* The number of open descriptors. */
 int disk_open_count(void);
