@@ -203,7 +203,7 @@ static void queue_update(struct bench *b, struct dt_view step)
     dt_optim_update(b->optim, false, step, 0, dt_view_of(b->master, DT_F32),
                     (struct dt_view){0},
                     dt_view_slice(dt_view_of(b->grads, DT_F32), 0, count),
-                    dt_view_of(b->m, DT_F32), dt_view_of(b->v, DT_F32));
+                    dt_view_of(b->m, DT_F32), dt_view_of(b->v, DT_F32), NULL);
 }
 
 /* The passes of a micro-batch, timed in three parts. */

@@ -228,6 +228,40 @@ struct dt_step_params {
     double loss_scale, lr, bias1, bias2;
 };
 
+/* An update that another process can end if this one is killed within it, in
+ * memory that outlives both. A range is cut into pieces from its beginning. One
+ * with the stamp of the step is done; another one that a slot keeps is first
+ * taken back. So who repeats the whole update does the rest of it.
+ */
+struct dt_undo {
+    uint64_t step;              /* of the update, from 1 */
+    uint64_t *stamps;           /* of all pieces: the step that was last done */
+    size_t first;               /* the number of the range's first piece */
+    struct dt_undo_slot *slots; /* (DT_UNDO_SLOTS), one for each thread */
+};
+
+enum {
+    DT_UNDO_PIECE = 1024, /* elements: they and what they were fit into the
+                             first cache */
+    DT_UNDO_SLOTS = 256,  /* no more threads than these work */
+};
+
+/* A piece as it was before the update that a thread is at. */
+struct dt_undo_slot {
+    uint64_t step;  /* of the update; 0: nothing is kept */
+    uint64_t piece; /* its number */
+    uint64_t unused[6];
+    float old[3][DT_UNDO_PIECE]; /* of p, m, v */
+};
+
+enum { DT_UNDO_BYTES = DT_UNDO_SLOTS * sizeof(struct dt_undo_slot) };
+
+/* The pieces of a range. */
+static inline size_t dt_undo_pieces(size_t count)
+{
+    return (count + DT_UNDO_PIECE - 1) / DT_UNDO_PIECE;
+}
+
 /* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
  * regularization", alg. 2), with biasi and grad_scale of `step`, and lr = rate
  * times that of `step`, so that parts of a model may learn at other rates:
@@ -246,6 +280,7 @@ struct dt_adamw {
     double rate;           /* multiplies DT_STEP_LR; 1: as it is */
     struct dt_view bounds; /* (runs + 1) I64, from 0 to the end of the buffer */
     size_t first;          /* a multiple of 16 */
+    const struct dt_undo *undo; /* on the host; NULL: it cannot be ended */
 };
 
 struct dt_ops {

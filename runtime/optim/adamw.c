@@ -2,6 +2,7 @@
 /* adamw.c - AdamW on ranges of the flat buffers */
 #include "config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,11 +162,13 @@ static struct dt_view cut(struct dt_view view, size_t first, size_t count)
 void dt_optim_update(const struct dt_optim *optim, bool on_host,
                      struct dt_view step, size_t first, struct dt_view master,
                      struct dt_view weights, struct dt_view grads,
-                     struct dt_view m, struct dt_view v)
+                     struct dt_view m, struct dt_view v,
+                     const struct dt_undo *undo)
 {
     const struct dt_exec exec = on_host ? dt_exec_cpu() : optim->exec;
     const struct rate *rate = optim->rates;
     struct dt_adamw adamw = optim->adamw;
+    adamw.undo = undo;
     if (on_host)
         adamw.bounds = dt_view_of(optim->host_bounds_buf, DT_I64);
     for (size_t at = 0, count; at < master.count; at += count) {
@@ -174,6 +177,7 @@ void dt_optim_update(const struct dt_optim *optim, bool on_host,
         count = rate->end - first - at;
         if (count > master.count - at)
             count = master.count - at;
+        assert(!undo || count == master.count);
         adamw.rate = rate->rate;
         adamw.first = first + at;
         exec.ops->adamw(exec.stream, step, cut(master, at, count),

@@ -41,12 +41,14 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
  * and are in host memory if it is done `on_host`, by the CPUs and at once.
  * `weights` becomes master, rounded; absent (count 0) if the model computes
  * with master directly. The bits do not depend on how ranges are cut, at
- * multiples of 128 elements.
+ * multiples of 128 elements. With `undo` the range has one rate, and another
+ * process can end the update (ops.h); NULL: none can.
  */
 void dt_optim_update(const struct dt_optim *optim, bool on_host,
                      struct dt_view step, size_t first, struct dt_view master,
                      struct dt_view weights, struct dt_view grads,
-                     struct dt_view m, struct dt_view v);
+                     struct dt_view m, struct dt_view v,
+                     const struct dt_undo *undo);
 
 /* The number of steps taken, which the caller counts. */
 long dt_optim_steps(const struct dt_optim *optim);

@@ -232,7 +232,7 @@ static int update(struct dt_learner *learner, double max_norm,
         return -1;
     while ((more = dt_parallel_update_next(parallel, &own, err)) > 0)
         dt_optim_update(learner->optim, own.on_host, own.step, own.first,
-                        own.master, own.weights, own.grads, own.m, own.v);
+                        own.master, own.weights, own.grads, own.m, own.v, NULL);
     return more;
 }
 

@@ -141,7 +141,7 @@ static double run_step(struct run *run, const struct dt_batch *batch)
     dt_optim_update(run->optim, false, run->scalars, 0, run->master,
                     run->options.compute == DT_F32 ? (struct dt_view){0}
                                                    : run->weights,
-                    run->grads, run->m, run->v);
+                    run->grads, run->m, run->v, NULL);
     must(run->exec.device->stream_wait(run->exec.stream, &err) == 0, &err);
     return dt_clock_now() - start;
 }

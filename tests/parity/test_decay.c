@@ -53,7 +53,7 @@ static void check_family(const struct dt_layout *layout, const json_t *wanted,
     dt_optim_update(optim, false, dt_view_of(scalars, DT_F64), 0,
                     dt_view_of(weights, DT_F32), (struct dt_view){0},
                     dt_view_of(grads, DT_F32), dt_view_of(m, DT_F32),
-                    dt_view_of(v, DT_F32));
+                    dt_view_of(v, DT_F32), NULL);
     assert_int_equal(layout->param_count, json_object_size(wanted));
     for (size_t i = 0; i < layout->param_count; i++) {
         const struct dt_param *param = &layout->params[i];

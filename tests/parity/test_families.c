@@ -205,7 +205,7 @@ static double step(struct subject *s, struct dt_optim *optim,
                         variant_number(v->all, "max_norm"));
     dt_optim_update(optim, false, s->step, 0, s->master, (struct dt_view){0},
                     s->grads, dt_view_slice(moments, 0, count),
-                    dt_view_slice(moments, count, count));
+                    dt_view_slice(moments, count, count), NULL);
     subject_scalars(s, scalars);
     *norm = scalars[DT_STEP_NORM];
     return scalars[DT_STEP_LOSS] / (double)v->rows.batch.target_count;

@@ -172,7 +172,7 @@ static void step(struct pair *p, struct dt_optim *optim, size_t k, double *loss,
     exec->ops->clip_and_check(exec->stream, p->step,
                               variant_number(p->v.all, "max_norm"));
     dt_optim_update(optim, false, p->step, 0, p->weights, (struct dt_view){0},
-                    p->grads, p->m, p->v_moment);
+                    p->grads, p->m, p->v_moment, NULL);
     *loss = scalars[DT_STEP_LOSS] / targets;
     *norm = scalars[DT_STEP_NORM];
 }

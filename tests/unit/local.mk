@@ -133,6 +133,7 @@ check_PROGRAMS += \
 	tests/unit/model/test_vision_config \
 	tests/unit/optim/test_adamw \
 	tests/unit/optim/test_optim \
+	tests/unit/optim/test_undo \
 	tests/unit/optim/test_scaler \
 	tests/unit/page/test_page \
 	tests/unit/parallel/test_parallel \

@@ -127,21 +127,23 @@ static inline float *dt_cpu_f32(struct dt_view v, size_t count)
 }
 
 /* In a parallel region: the part [*first, *end) of 0..count that belongs to
- * the calling thread; bounds are multiples of a cache line of floats.
+ * the calling thread; bounds are multiples of `step`.
  */
-static inline void dt_cpu_share(size_t count, size_t *first, size_t *end)
+static inline void dt_cpu_share_by(size_t step, size_t count, size_t *first,
+                                   size_t *end)
 {
-    size_t line = 64 / sizeof(float);
-    size_t lines = (count + line - 1) / line;
+    size_t steps = divide_up(count, step);
     size_t threads = (size_t)omp_get_num_threads();
     size_t i = (size_t)omp_get_thread_num();
 
-    *first = lines * i / threads * line;
-    *end = lines * (i + 1) / threads * line;
-    if (*first > count)
-        *first = count;
-    if (*end > count)
-        *end = count;
+    *first = min_size(steps * i / threads * step, count);
+    *end = min_size(steps * (i + 1) / threads * step, count);
+}
+
+/* The same in cache lines of floats. */
+static inline void dt_cpu_share(size_t count, size_t *first, size_t *end)
+{
+    dt_cpu_share_by(64 / sizeof(float), count, first, end);
 }
 
 #endif /* DT_OPS_CPU_CPU_H */

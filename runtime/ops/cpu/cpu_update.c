@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "ops/adamw.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/cpu_rows.h"
@@ -50,21 +52,112 @@ static void update_run(const struct tensors *tensors, struct dt_adamw_factors f,
     }
 }
 
-/* A thread's part of each run. */
-static void update_share(const struct tensors *tensors,
-                         const struct dt_adamw_factors *factors, size_t first,
-                         size_t end, const struct dt_adamw *args)
+/* Where run i begins in the flat buffer. */
+static size_t bound(const struct dt_adamw *args, size_t i)
 {
-    const int64_t *bounds = dt_view_i64(args->bounds);
+    return (size_t)dt_view_i64(args->bounds)[i];
+}
 
-    for (size_t i = 0; i + 1 < args->bounds.count; i++) {
-        size_t from = (size_t)bounds[i], to = (size_t)bounds[i + 1];
-        if (to <= args->first + first || from >= args->first + end)
+/* Elements [first, end) of all runs. *run is one that begins no later than
+ * they do, and becomes the last of theirs.
+ */
+static void update_runs(const struct tensors *tensors,
+                        const struct dt_adamw_factors *factors, size_t first,
+                        size_t end, const struct dt_adamw *args, size_t *run)
+{
+    const size_t from = args->first + first, to = args->first + end;
+
+    for (size_t i = *run; bound(args, i) < to; i++) {
+        const size_t begins = bound(args, i), ends = bound(args, i + 1);
+        *run = i;
+        if (ends > from)
+            update_run(tensors, dt_adamw_factors_in(*factors, i % 2),
+                       begins > from ? begins - args->first : first,
+                       min_size(ends, to) - args->first);
+    }
+}
+
+/* --- updates that can be ended by another process --- */
+
+/* A process that is killed stops between two of its instructions, and memory
+ * has all stores of those before. So all that is needed is their order.
+ */
+static void in_order(void)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void copy_piece(float *to, const float *from, size_t count)
+{
+    memcpy(to, from, count * sizeof(float));
+}
+
+/* Takes back the pieces of a range that a killed process was at. */
+static void take_back(const struct tensors *t, const struct dt_undo *undo,
+                      size_t count)
+{
+    for (size_t i = 0; i < DT_UNDO_SLOTS; i++) {
+        const struct dt_undo_slot *slot = &undo->slots[i];
+        const size_t at = (slot->piece - undo->first) * DT_UNDO_PIECE;
+        if (slot->step != undo->step || slot->piece < undo->first ||
+            at >= count || undo->stamps[slot->piece] == undo->step)
             continue;
-        from = from > args->first ? from - args->first : 0;
-        to -= args->first;
-        update_run(tensors, dt_adamw_factors_in(*factors, i % 2),
-                   from > first ? from : first, to < end ? to : end);
+        const size_t n = min_size(DT_UNDO_PIECE, count - at);
+        copy_piece(t->weight + at, slot->old[0], n);
+        copy_piece(t->moment_1 + at, slot->old[1], n);
+        copy_piece(t->moment_2 + at, slot->old[2], n);
+    }
+}
+
+static void keep_piece(struct dt_undo_slot *slot, const struct tensors *t,
+                       uint64_t step, size_t piece, size_t at, size_t n)
+{
+    slot->step = 0;
+    in_order();
+    copy_piece(slot->old[0], t->weight + at, n);
+    copy_piece(slot->old[1], t->moment_1 + at, n);
+    copy_piece(slot->old[2], t->moment_2 + at, n);
+    slot->piece = piece;
+    in_order();
+    slot->step = step;
+    in_order();
+}
+
+/* The pieces of elements [first, end) that are not done. */
+static void update_pieces(const struct tensors *tensors,
+                          const struct dt_adamw_factors *factors, size_t first,
+                          size_t end, const struct dt_adamw *args)
+{
+    const struct dt_undo *undo = args->undo;
+    struct dt_undo_slot *slot = &undo->slots[omp_get_thread_num()];
+    size_t run = 0;
+
+    for (size_t at = first; at < end; at += DT_UNDO_PIECE) {
+        const size_t piece = undo->first + at / DT_UNDO_PIECE;
+        const size_t n = min_size(DT_UNDO_PIECE, end - at);
+        if (undo->stamps[piece] == undo->step)
+            continue;
+        keep_piece(slot, tensors, undo->step, piece, at, n);
+        update_runs(tensors, factors, at, at + n, args, &run);
+        in_order();
+        undo->stamps[piece] = undo->step;
+        in_order();
+    }
+}
+
+static void update_with_undo(const struct tensors *tensors,
+                             const struct dt_adamw_factors *factors,
+                             size_t count, const struct dt_adamw *args)
+{
+    const int threads = omp_get_max_threads();
+
+    take_back(tensors, args->undo, count);
+#pragma omp parallel if (count > DT_CPU_SMALL)                                 \
+    num_threads(threads < DT_UNDO_SLOTS ? threads : DT_UNDO_SLOTS)
+    {
+        size_t first, end;
+        dt_cpu_share_by(DT_UNDO_PIECE, count, &first, &end);
+        update_pieces(tensors, factors, first, end, args);
     }
 }
 
@@ -94,11 +187,15 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
 
     if (s[DT_STEP_OUTCOME] != DT_STEP_TAKEN)
         return;
+    if (args->undo) {
+        update_with_undo(&tensors, &factors, p.count, args);
+        return;
+    }
 #pragma omp parallel if (p.count > DT_CPU_SMALL)
     {
-        size_t first, end;
+        size_t first, end, run = 0;
         dt_cpu_share(p.count, &first, &end);
-        update_share(&tensors, &factors, first, end, args);
+        update_runs(&tensors, &factors, first, end, args, &run);
     }
 }
 

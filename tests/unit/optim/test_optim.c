@@ -102,7 +102,7 @@ static void clipped_step(struct setup *s, struct dt_view rounded, double scale,
     s->exec.ops->clip_and_check(NULL, step, max_norm);
     dt_optim_update(s->optim, false, step, 0, dt_view_of(s->weights, DT_F32),
                     rounded, dt_view_of(s->grads, DT_F32),
-                    dt_view_of(s->m, DT_F32), dt_view_of(s->v, DT_F32));
+                    dt_view_of(s->m, DT_F32), dt_view_of(s->v, DT_F32), NULL);
     dt_optim_set_steps(s->optim, n);
 }
 
@@ -401,7 +401,7 @@ static void steps_at(const struct dt_layout *layout,
             dt_optim_update(optim, false, step, at, dt_view_slice(all, at, now),
                             none, dt_view_slice(all, count + at, now),
                             dt_view_slice(all, 2 * count + at, now),
-                            dt_view_slice(all, 3 * count + at, now));
+                            dt_view_slice(all, 3 * count + at, now), NULL);
         }
     }
     memcpy(weights, buf->data, count * sizeof(float));
