@@ -2,18 +2,34 @@
 /* parallel.c - allocates weights, gradients and state of a rank */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "parallel/parallel_impl.h"
 
-static int allocate(struct dt_parallel *p, size_t count, enum dt_dtype type,
-                    const char *what, struct dt_buffer **buf,
-                    struct dt_view *view, struct dt_error *err)
+/* Where memory is: in options.segment, if there is one, or in the device. */
+enum place { STATE, DEVICE };
+
+static struct dt_buffer *create_buffer(struct dt_parallel *p, enum place place,
+                                       size_t bytes, const char *what,
+                                       struct dt_error *err)
+{
+    const struct dt_parallel_options *o = &p->options;
+    char name[64];
+    if (place == DEVICE || !o->segment)
+        return dt_buffer_create(p->exec.device, bytes, what, err);
+    snprintf(name, sizeof(name), "%s%s%s", o->name, *o->name ? "/" : "", what);
+    return dt_segment_buffer(o->segment, name, bytes, err);
+}
+
+static int allocate(struct dt_parallel *p, enum place place, size_t count,
+                    enum dt_dtype type, const char *what,
+                    struct dt_buffer **buf, struct dt_view *view,
+                    struct dt_error *err)
 {
     if (count == 0)
         return 0;
-    *buf = dt_buffer_create(p->exec.device, count * dt_dtype_bytes(type), what,
-                            err);
+    *buf = create_buffer(p, place, count * dt_dtype_bytes(type), what, err);
     if (!*buf)
         return -1;
     *view = dt_view_of(*buf, type);
@@ -36,14 +52,17 @@ static int allocate_weights(struct dt_parallel *p, const struct dt_sizes *sizes,
                             struct dt_error *err)
 {
     struct dt_view *master = &p->kinds[DT_OWNED_MASTER];
-    if (allocate(p, sizes->weights, p->options.compute, "weights",
+    const bool same =
+        sizes->master == 0 && sizes->state_tiles.arrays < DT_OWNED_GRADS;
+    const enum place place = same ? STATE : DEVICE;
+    if (allocate(p, place, sizes->weights, p->options.compute, "weights",
                  &p->weights_buf, &p->weights, err) < 0 ||
-        allocate(p, sizes->master, dt_master_dtype(&p->options), "fp32 weights",
-                 &p->master_buf, master, err) < 0 ||
-        allocate(p, sizes->shares, p->options.compute, "a share of weights",
-                 &p->shares_buf, &p->shares, err) < 0)
+        allocate(p, STATE, sizes->master, dt_master_dtype(&p->options),
+                 "fp32 weights", &p->master_buf, master, err) < 0 ||
+        allocate(p, place, sizes->shares, p->options.compute,
+                 "a share of weights", &p->shares_buf, &p->shares, err) < 0)
         return -1;
-    if (sizes->master == 0 && sizes->state_tiles.arrays < DT_OWNED_GRADS)
+    if (same)
         *master = p->kept.weights == DT_SHARE ? p->shares : p->weights;
     size_t count = p->layout->unit_count;
     if (p->kept.weights != DT_WHOLE) {
@@ -65,10 +84,10 @@ static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
                           struct dt_error *err)
 {
     struct dt_view slots = {0};
-    if (allocate(p, sizes->grads, DT_F32, "gradients", &p->grads_buf,
+    if (allocate(p, STATE, sizes->grads, DT_F32, "gradients", &p->grads_buf,
                  &p->kinds[DT_OWNED_GRADS], err) < 0 ||
-        allocate(p, sizes->grads_slots, DT_F32, "gradients of a few units",
-                 &p->slots_buf, &slots, err) < 0)
+        allocate(p, DEVICE, sizes->grads_slots, DT_F32,
+                 "gradients of a few units", &p->slots_buf, &slots, err) < 0)
         return -1;
     if (!p->kept.grads_pass_slots)
         return 0;
@@ -79,6 +98,23 @@ static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
     return p->grads_at && p->sums
                ? 0
                : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static int allocate_moments(struct dt_parallel *p, const struct dt_sizes *sizes,
+                            struct dt_error *err)
+{
+    struct dt_view stamps, slots;
+    const size_t undo = sizes->pieces > 0 ? DT_UNDO_BYTES : 0;
+    return allocate(p, STATE, sizes->moments, DT_F32, "AdamW's m", &p->m_buf,
+                    &p->kinds[DT_OWNED_M], err) == 0 &&
+                   allocate(p, STATE, sizes->moments, DT_F32, "AdamW's v",
+                            &p->v_buf, &p->kinds[DT_OWNED_V], err) == 0 &&
+                   allocate(p, STATE, sizes->pieces, DT_I64, "stamps",
+                            &p->stamps_buf, &stamps, err) == 0 &&
+                   allocate(p, STATE, undo, DT_U8, "undo", &p->undo_buf, &slots,
+                            err) == 0
+               ? 0
+               : -1;
 }
 
 struct dt_parallel *dt_parallel_create(
@@ -105,10 +141,7 @@ struct dt_parallel *dt_parallel_create(
     if (dt_levels_init(&p->levels, comm, options, err) == 0 &&
         allocate_weights(p, &sizes, err) == 0 &&
         allocate_grads(p, &sizes, err) == 0 &&
-        allocate(p, sizes.moments, DT_F32, "AdamW's m", &p->m_buf,
-                 &p->kinds[DT_OWNED_M], err) == 0 &&
-        allocate(p, sizes.moments, DT_F32, "AdamW's v", &p->v_buf,
-                 &p->kinds[DT_OWNED_V], err) == 0 &&
+        allocate_moments(p, &sizes, err) == 0 &&
         dt_offload_init(p, &sizes, err) == 0)
         return p;
     dt_parallel_destroy(p);
@@ -128,6 +161,8 @@ void dt_parallel_destroy(struct dt_parallel *p)
     dt_buffer_destroy(p->slots_buf);
     dt_buffer_destroy(p->m_buf);
     dt_buffer_destroy(p->v_buf);
+    dt_buffer_destroy(p->stamps_buf);
+    dt_buffer_destroy(p->undo_buf);
     dt_slots_fini(&p->weights_slots);
     dt_slots_fini(&p->grads_slots);
     free(p->weights_at);

@@ -62,6 +62,7 @@
 #include "comm/comm.h"
 #include "ops/ops.h"
 #include "parallel/tiles.h"
+#include "segment/segment.h"
 #include "tensor/layout.h"
 
 /* Where AdamW of state that is not on the device is computed. */
@@ -123,6 +124,13 @@ struct dt_parallel_options {
     bool hybrid;      /* weights and gradients are divided over a group, not
                          over all: each group has all of them */
     struct dt_offload offload; /* all zero: none */
+    /* Weights, gradients and moments of this rank are in this memory, which
+     * outlives the process, under names that begin with `name`, and another
+     * process can end an update. The device is the host, and nothing is
+     * offloaded. NULL: none are.
+     */
+    struct dt_segment *segment;
+    const char *name;
 };
 
 /* Bytes that a rank holds. */
@@ -212,6 +220,7 @@ struct dt_sizes {
     size_t tile;    /* of offloaded state; 0: there is none */
     size_t staging; /* gradients, and weights, of a tile in host memory */
     size_t scalars; /* of a step there, fp64 */
+    size_t pieces;  /* of an update, with a stamp each (struct dt_undo) */
     struct dt_tiles_options state_tiles;   /* arrays: 0: none */
     struct dt_tiles_options weights_tiles; /* arrays: 0: none */
 };
@@ -280,13 +289,18 @@ struct dt_update {
     size_t first;        /* element of the flat buffer at which they begin */
     struct dt_view master, grads, m, v;
     struct dt_view weights; /* the rounded master; count 0: nothing to round */
+    const struct dt_undo *undo; /* how another process can end it, valid until
+                                   the next one; or NULL */
 };
 
-/* Begins the updates of a step, whose scalars `step` are decided on the device.
- * Waits for them if state has to move that need not if the step is skipped.
+/* Begins the updates of step number `number` > 0, whose scalars `step` are
+ * decided on the device. Waits for them if state has to move that need not if
+ * the step is skipped. With options.segment, the process after one that was
+ * killed within the updates of a step begins them again, with the same number
+ * and scalars: they do the rest of it.
  */
-int dt_parallel_update_begin(struct dt_parallel *parallel, struct dt_view step,
-                             struct dt_error *err);
+int dt_parallel_update_begin(struct dt_parallel *parallel, uint64_t number,
+                             struct dt_view step, struct dt_error *err);
 
 /* The AdamW of the update before is queued, or done if it is on the host: its
  * weights go to the ranks that keep them. 1: *update is the next one of this
@@ -334,6 +348,12 @@ int dt_parallel_squares(struct dt_parallel *parallel, struct dt_view part,
  */
 int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
                        struct dt_error *err);
+
+/* The parts that ranks own are as another process has left them in
+ * options.segment, with the updates of a step complete: makes all other copies
+ * of weights that ranks hold equal to them.
+ */
+int dt_parallel_renew(struct dt_parallel *parallel, struct dt_error *err);
 
 /* All of unit u on every rank, to be saved: in the compute type, or in fp32 if
  * `master`; a view without buffer if it is empty. Valid until the next call of

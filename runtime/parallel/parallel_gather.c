@@ -215,6 +215,18 @@ int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
     return keeps_weights(p) ? dt_weights_take(p, u, err) : 0;
 }
 
+int dt_parallel_renew(struct dt_parallel *p, struct dt_error *err)
+{
+    dt_weights_settle(p);
+    p->version++;
+    for (size_t u = 0; u <= p->last; u++)
+        if (!is_empty(p, u) &&
+            (round_master(p, u, err) < 0 || dt_weights_publish(p, u, err) < 0 ||
+             dt_weights_take(p, u, err) < 0))
+            return -1;
+    return 0;
+}
+
 /* The fp32 weights of unit u, in the place of its gradients. */
 static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
                          struct dt_error *err)

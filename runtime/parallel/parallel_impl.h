@@ -38,6 +38,7 @@ struct dt_walk {
     bool skips;          /* nothing is updated */
     size_t u;            /* unit */
     size_t at, end;      /* the piece that was given out; equal: none */
+    struct dt_undo undo; /* of the piece */
     bool state_open, weights_open;                  /* a tile */
     struct dt_view state[DT_TILES_ARRAYS], weights; /* of it */
 };
@@ -54,6 +55,7 @@ struct dt_parallel {
 
     struct dt_buffer *weights_buf, *shares_buf, *master_buf, *grads_buf;
     struct dt_buffer *slots_buf, *m_buf, *v_buf;
+    struct dt_buffer *stamps_buf, *undo_buf; /* with options.segment */
     struct dt_view weights; /* flat or slots */
     struct dt_view shares;  /* weights of this rank's shares, or nothing */
     struct dt_view kinds[DT_OWNED_COUNT];

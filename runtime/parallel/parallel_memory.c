@@ -236,6 +236,15 @@ static void leave_out(struct dt_sizes *sizes, enum dt_weights_use use,
         sizes->master = 0;
 }
 
+/* Pieces of the parts of all units (struct dt_undo). */
+static size_t count_pieces(const struct dt_layout *layout, size_t parts)
+{
+    size_t count = 0;
+    for (size_t u = 0; u < layout->unit_count; u++)
+        count += dt_undo_pieces(layout->units[u].count / parts);
+    return count;
+}
+
 struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
                             const struct dt_parallel_options *options)
 {
@@ -255,6 +264,8 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
             kept.grads_pass_slots ? all_slots(layout, DT_GRADS_BLOCKS) : 0,
         .moments = of[kept.state],
     };
+    if (options->segment)
+        sizes.pieces = count_pieces(layout, kept.state == DT_WHOLE ? 1 : ranks);
     if (options->use == DT_TRAINED)
         offload(&sizes, all / ranks, options, kept.weights);
     else

@@ -36,11 +36,17 @@ static int fetch_scalars(struct dt_parallel *p, struct dt_view step,
     return dt_comm_wait_event(p->comm, exec->device, p->decided, err);
 }
 
-int dt_parallel_update_begin(struct dt_parallel *p, struct dt_view step,
-                             struct dt_error *err)
+int dt_parallel_update_begin(struct dt_parallel *p, uint64_t number,
+                             struct dt_view step, struct dt_error *err)
 {
     struct dt_view here;
     p->walk = (struct dt_walk){.step = step};
+    if (p->undo_buf)
+        p->walk.undo = (struct dt_undo){
+            .step = number,
+            .stamps = p->stamps_buf->data,
+            .slots = p->undo_buf->data,
+        };
     if (!must_know(p))
         return 0;
     if (fetch_scalars(p, step, &here, err) < 0)
@@ -189,6 +195,7 @@ static int end_piece(struct dt_parallel *p, struct dt_error *err)
         return 0;
     if (on_host(p) && return_piece(p, err) < 0)
         return -1;
+    w->undo.first += dt_undo_pieces(w->end - w->at);
     w->at = w->end;
     bool ends = p->tile > 0 &&
                 (w->at % p->tile == 0 || w->at == p->layout->count / p->world);
@@ -226,6 +233,7 @@ static struct dt_update describe_piece(struct dt_parallel *p)
         .grads = piece_of(p, DT_OWNED_GRADS),
         .m = piece_of(p, DT_OWNED_M),
         .v = piece_of(p, DT_OWNED_V),
+        .undo = p->undo_buf ? &w->undo : NULL,
     };
 }
 

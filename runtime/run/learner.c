@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* learner.c - creates a learner, and ends its steps */
+/*
+ * learner.c - creates a learner, and ends its steps
+ *
+ * Fault point: learner.update, after each piece of an update.
+ */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/span.h"
 #include "run/learner.h"
 
@@ -213,13 +218,11 @@ int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
 }
 
 /* Every rank squares the gradients of its own parts. */
-static int update(struct dt_learner *learner, double max_norm,
-                  struct dt_error *err)
+static int judge(struct dt_learner *learner, double max_norm,
+                 struct dt_error *err)
 {
     const struct dt_exec *exec = learner->exec;
     struct dt_parallel *parallel = learner->parallel;
-    struct dt_update own;
-    int more;
     for (size_t u = 0; u < learner->spec->layout->unit_count; u++)
         if (dt_parallel_squares(parallel,
                                 dt_parallel_part(parallel, DT_OWNED_GRADS, u),
@@ -228,20 +231,43 @@ static int update(struct dt_learner *learner, double max_norm,
     if (dt_learner_reduce(learner, learner->step, err) < 0)
         return -1;
     exec->ops->clip_and_check(exec->stream, learner->step, max_norm);
-    if (dt_parallel_update_begin(parallel, learner->step, err) < 0)
+    return 0;
+}
+
+int dt_learner_judge(struct dt_learner *learner, double max_norm,
+                     struct dt_error *err)
+{
+    struct dt_span span;
+    dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
+    int rc = judge(learner, max_norm, err);
+    dt_span_end(&span);
+    return rc;
+}
+
+static int update(struct dt_learner *learner, uint64_t number,
+                  struct dt_error *err)
+{
+    struct dt_parallel *parallel = learner->parallel;
+    struct dt_update own;
+    int more;
+    if (dt_parallel_update_begin(parallel, number, learner->step, err) < 0)
         return -1;
-    while ((more = dt_parallel_update_next(parallel, &own, err)) > 0)
+    while ((more = dt_parallel_update_next(parallel, &own, err)) > 0) {
         dt_optim_update(learner->optim, own.on_host, own.step, own.first,
-                        own.master, own.weights, own.grads, own.m, own.v, NULL);
+                        own.master, own.weights, own.grads, own.m, own.v,
+                        own.undo);
+        if (dt_fault("learner.update"))
+            return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
+    }
     return more;
 }
 
-int dt_learner_update(struct dt_learner *learner, double max_norm,
+int dt_learner_update(struct dt_learner *learner, uint64_t number,
                       struct dt_error *err)
 {
     struct dt_span span;
     dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
-    int rc = update(learner, max_norm, err);
+    int rc = update(learner, number, err);
     dt_span_end(&span);
     return rc;
 }

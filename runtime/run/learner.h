@@ -209,6 +209,12 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
 int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
                     struct dt_error *err);
 
+/* The same for what is not trained, if the trained parts of all ranks are as
+ * another process has left them (dt_parallel_renew).
+ */
+int dt_learner_load_rest(struct dt_learner *learner, uint64_t seed,
+                         struct dt_error *err);
+
 /* Where the weights of a layout come from. */
 struct dt_frozen {
     const struct dt_model_config *config;
@@ -236,10 +242,16 @@ size_t dt_learner_unit_elements(const struct dt_learner *learner);
 int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
                       struct dt_error *err);
 
-/* Ends a step whose gradients are complete: their norm, clipping, and the
- * update of the parts this rank owns. -1: as dt_parallel_update_begin.
+/* Judges the gradients of a step, which are complete: their norm, clipping, and
+ * whether they are finite. -1: the device or a peer failed.
  */
-int dt_learner_update(struct dt_learner *learner, double max_norm,
+int dt_learner_judge(struct dt_learner *learner, double max_norm,
+                     struct dt_error *err);
+
+/* Ends step number `number`: updates the parts this rank owns, as the scalars
+ * of the step say. -1: as dt_parallel_update_begin.
+ */
+int dt_learner_update(struct dt_learner *learner, uint64_t number,
                       struct dt_error *err);
 
 /* Queues the copy of the scalars `step` to a result. -1, here and below: the

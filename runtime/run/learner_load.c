@@ -380,31 +380,52 @@ static int load_parts(struct dt_learner *learner, const struct source *source,
     return result;
 }
 
+/* Loads what is not trained: `files` are those of a model, or NULL. */
+static int load_rest(struct dt_learner *learner, const struct source *source,
+                     const char *files, struct dt_error *err)
+{
+    const struct dt_layout *model = dt_learner_model_layout(learner->spec);
+    dt_carried_fini(&learner->carried);
+    if (files && learner->spec->adapter.r == 0 &&
+        dt_carried_load(&learner->carried, files, model, err) < 0)
+        return -1;
+    if (!learner->frozen)
+        return 0;
+    const struct dt_frozen from = {
+        .config = &learner->spec->config,
+        .layout = learner->spec->frozen,
+        .model = model,
+        .weights = source->frozen,
+        .new_head = source->new_head,
+        .seed = source->seed,
+    };
+    return dt_frozen_load(learner->frozen, &from, dt_comm_size(learner->comm),
+                          err);
+}
+
 int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
                     struct dt_error *err)
 {
     struct source source;
-    const char *files = dir ? dir : learner->spec->start;
     int result = open_source(learner, dir, &source, err);
     source.seed = seed;
-    dt_carried_fini(&learner->carried);
-    if (result == 0 && files && learner->spec->adapter.r == 0)
-        result = dt_carried_load(&learner->carried, files,
-                                 dt_learner_model_layout(learner->spec), err);
-    if (result == 0 && learner->frozen) {
-        const struct dt_frozen from = {
-            .config = &learner->spec->config,
-            .layout = learner->spec->frozen,
-            .model = dt_learner_model_layout(learner->spec),
-            .weights = source.frozen,
-            .new_head = source.new_head,
-            .seed = seed,
-        };
-        result = dt_frozen_load(learner->frozen, &from,
-                                dt_comm_size(learner->comm), err);
-    }
+    if (result == 0)
+        result =
+            load_rest(learner, &source, dir ? dir : learner->spec->start, err);
     if (result == 0)
         result = load_parts(learner, &source, err);
     close_source(&source);
     return result;
+}
+
+int dt_learner_load_rest(struct dt_learner *learner, uint64_t seed,
+                         struct dt_error *err)
+{
+    struct source source;
+    int result = open_source(learner, NULL, &source, err);
+    source.seed = seed;
+    if (result == 0)
+        result = load_rest(learner, &source, learner->spec->start, err);
+    close_source(&source);
+    return result == 0 ? dt_parallel_renew(learner->parallel, err) : -1;
 }

@@ -92,6 +92,7 @@ struct dt_parallel_options dt_learner_trained_options(
 {
     struct dt_parallel_options options = *parallel;
     options.lowest = dt_learner_lowest(spec);
+    options.name = spec->folder;
     if (dt_learner_adapts(spec) && options.strategy == DT_ZERO3)
         options.strategy = DT_ZERO2;
     return options;
@@ -104,6 +105,7 @@ struct dt_parallel_options dt_learner_frozen_options(
     struct dt_parallel_options options = *parallel;
     options.lowest = dt_learner_lowest(spec);
     options.use = DT_FROZEN;
+    options.segment = NULL;
     return options;
 }
 

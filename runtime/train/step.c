@@ -215,16 +215,23 @@ static void begin_lap(const struct dt_run *run, enum dt_lap lap)
         run->spec.exec.device->lap(run->spec.exec.stream, lap);
 }
 
-/* Updates all learners, then queues a copy of their results to the host. When
- * it arrives the step has finished.
+/* Completes the gradients of all learners and judges them, updates all, and
+ * then queues a copy of their results to the host. When it arrives the step has
+ * finished. No learner is updated before the scalars of all are decided.
  */
 static int end_step(struct dt_run *run, struct dt_error *err)
 {
+    const double max_norm = run->spec.conf.training.max_grad_norm;
+    const uint64_t number = (uint64_t)run->queued + 1;
     struct dt_learner *learner;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dt_parallel_finish(learner->parallel, err) < 0 ||
-            dt_learner_update(learner, run->spec.conf.training.max_grad_norm,
-                              err) < 0)
+        if (dt_parallel_finish(learner->parallel, err) < 0)
+            return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_judge(learner, max_norm, err) < 0)
+            return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_update(learner, number, err) < 0)
             return -1;
     begin_lap(run, DT_LAP_OTHER);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
@@ -265,10 +272,10 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     if (spec->algo->passed &&
         spec->algo->passed(run, &current->metrics, err) < 0)
         return -1;
-    if (end_step(run, err) < 0)
-        return -1;
     current->position =
         run->loader ? dt_loader_position(run->loader) : run->samples.position;
+    if (end_step(run, err) < 0)
+        return -1;
     current->open = true;
     run->queued++;
     return dt_run_reference_follow(run, run->queued, err);

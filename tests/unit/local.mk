@@ -133,8 +133,8 @@ check_PROGRAMS += \
 	tests/unit/model/test_vision_config \
 	tests/unit/optim/test_adamw \
 	tests/unit/optim/test_optim \
-	tests/unit/optim/test_undo \
 	tests/unit/optim/test_scaler \
+	tests/unit/optim/test_undo \
 	tests/unit/page/test_page \
 	tests/unit/parallel/test_parallel \
 	tests/unit/parallel/test_parallel_order \
@@ -172,6 +172,7 @@ check_PROGRAMS += \
 	tests/unit/sampling/test_refill \
 	tests/unit/sampling/test_samples \
 	tests/unit/sampling/test_scoring_stop \
+	tests/unit/segment/test_segment \
 	tests/unit/slurm/test_job_nodes \
 	tests/unit/segment/test_board \
 	tests/unit/slurm/test_submission \

@@ -98,7 +98,8 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
         return;
     assert_int_equal(dt_parallel_finish(p, &err), 0);
     assert_int_equal(dt_comm_reduce_scalars(comm, &norm, 1, DT_SUM, &err), 0);
-    assert_int_equal(dt_parallel_update_begin(p, (struct dt_view){0}, &err), 0);
+    assert_int_equal(dt_parallel_update_begin(p, 1, (struct dt_view){0}, &err),
+                     0);
     while ((rc = dt_parallel_update_next(p, &update, &err)) == 1)
         ;
     assert_int_equal(rc, 0);

@@ -116,7 +116,8 @@ static void run_step(struct dt_parallel *p)
     run_micro_batch(p);
     if (p->options.use != DT_TRAINED)
         return;
-    assert_int_equal(dt_parallel_update_begin(p, (struct dt_view){0}, &err), 0);
+    assert_int_equal(dt_parallel_update_begin(p, 1, (struct dt_view){0}, &err),
+                     0);
     while ((rc = dt_parallel_update_next(p, &update, &err)) == 1)
         ;
     assert_int_equal(rc, 0);

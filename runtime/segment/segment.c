@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * segment.c - a file of named buffers
+ *
+ *     header   magic, hash, and an entry for each buffer
+ *     buffers  in the order of entries, each from a multiple of ALIGN on
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "segment/segment.h"
+
+enum { ENTRIES = 64, NAME_BYTES = 48, ALIGN = 2 << 20 };
+
+static const uint64_t magic = 0x316765736b746474; /* "dtktseg1" */
+
+struct entry {
+    char name[NAME_BYTES];
+    uint64_t bytes;
+};
+
+struct header {
+    uint64_t magic, hash;
+    uint64_t count; /* of entries */
+    struct entry entries[ENTRIES];
+};
+
+struct dt_segment {
+    int fd;
+    struct header *header;
+    size_t count; /* buffers so far */
+    size_t end;   /* of them in the file */
+    bool found;
+};
+
+static int fail(const char *call, struct dt_error *err)
+{
+    return dt_error_set(err, EX_OSERR, "segment: %s: %s", call,
+                        strerror(errno));
+}
+
+/* Makes the file `bytes` long, and zero from `keep` on. */
+static int cut(int fd, size_t keep, size_t bytes, struct dt_error *err)
+{
+    if (ftruncate(fd, (off_t)keep) < 0 || ftruncate(fd, (off_t)bytes) < 0)
+        return fail("ftruncate", err);
+    return 0;
+}
+
+/* Whether the file has a header with this hash. */
+static bool is_same(const struct dt_segment *segment, uint64_t hash)
+{
+    const struct header *header = segment->header;
+    return header->magic == magic && header->hash == hash &&
+           header->count <= ENTRIES;
+}
+
+static int map_header(struct dt_segment *segment, uint64_t hash,
+                      struct dt_error *err)
+{
+    struct stat st;
+    if (fstat(segment->fd, &st) < 0)
+        return fail("fstat", err);
+    if (st.st_size < ALIGN && cut(segment->fd, 0, ALIGN, err) < 0)
+        return -1;
+    segment->header = mmap(NULL, sizeof(struct header), PROT_READ | PROT_WRITE,
+                           MAP_SHARED, segment->fd, 0);
+    if (segment->header == MAP_FAILED) {
+        segment->header = NULL;
+        return fail("mmap", err);
+    }
+    segment->found = is_same(segment, hash);
+    if (segment->found)
+        return 0;
+    if (cut(segment->fd, 0, ALIGN, err) < 0)
+        return -1;
+    segment->header->hash = hash;
+    segment->header->magic = magic;
+    return 0;
+}
+
+struct dt_segment *dt_segment_open(int fd, uint64_t hash, struct dt_error *err)
+{
+    struct dt_segment *segment = malloc(sizeof(*segment));
+    if (!segment) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    *segment = (struct dt_segment){.fd = fd, .end = ALIGN};
+    if (map_header(segment, hash, err) == 0)
+        return segment;
+    dt_segment_close(segment);
+    return NULL;
+}
+
+void dt_segment_close(struct dt_segment *segment)
+{
+    if (!segment)
+        return;
+    if (segment->header)
+        munmap(segment->header, sizeof(struct header));
+    free(segment);
+}
+
+/* Whether the next buffer is there, whole. */
+static bool is_there(const struct dt_segment *segment, const char *name,
+                     size_t bytes)
+{
+    const struct entry *entry = &segment->header->entries[segment->count];
+    struct stat st;
+    return segment->found && segment->count < segment->header->count &&
+           strncmp(entry->name, name, NAME_BYTES) == 0 &&
+           entry->bytes == bytes && fstat(segment->fd, &st) == 0 &&
+           (size_t)st.st_size >= segment->end + bytes;
+}
+
+/* Makes the next buffer the last one, and zero. */
+static int append(struct dt_segment *segment, const char *name, size_t bytes,
+                  struct dt_error *err)
+{
+    struct entry *entry = &segment->header->entries[segment->count];
+    segment->found = false;
+    segment->header->count = segment->count;
+    if (cut(segment->fd, segment->end, segment->end + bytes, err) < 0)
+        return -1;
+    snprintf(entry->name, NAME_BYTES, "%s", name);
+    entry->bytes = bytes;
+    __atomic_store_n(&segment->header->count, segment->count + 1,
+                     __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int map_buffer(struct dt_segment *segment, const char *name,
+                      size_t bytes, void **data, struct dt_error *err)
+{
+    if (segment->count == ENTRIES || strlen(name) >= NAME_BYTES)
+        return dt_error_set(err, EX_SOFTWARE, "segment: no entry is left");
+    if (!is_there(segment, name, bytes) &&
+        append(segment, name, bytes, err) < 0)
+        return -1;
+    *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
+                 (off_t)segment->end);
+    if (*data == MAP_FAILED)
+        return fail("mmap", err);
+    segment->end += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    segment->count++;
+    return 0;
+}
+
+struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
+                                    const char *name, size_t bytes,
+                                    struct dt_error *err)
+{
+    struct dt_buffer *buf = malloc(sizeof(*buf));
+    if (!buf) {
+        dt_error_set(err, EX_OSERR, "out of memory");
+        return NULL;
+    }
+    *buf = (struct dt_buffer){.bytes = bytes, .device = &dt_cpu};
+    if (map_buffer(segment, name, bytes, &buf->data, err) == 0)
+        return buf;
+    dt_error_prefix(err, "cannot allocate %zu bytes for %s", bytes, name);
+    free(buf);
+    return NULL;
+}
+
+bool dt_segment_found(const struct dt_segment *segment)
+{
+    return segment->found;
+}
+
+int dt_segment_clear(struct dt_segment *segment, struct dt_error *err)
+{
+    segment->found = false;
+    return cut(segment->fd, ALIGN, segment->end, err);
+}
+
+size_t dt_segment_held(int fd)
+{
+    enum { BLOCK_BYTES = 512 }; /* of st_blocks */
+    struct stat st;
+    return fstat(fd, &st) == 0 ? (size_t)st.st_blocks * BLOCK_BYTES : 0;
+}
