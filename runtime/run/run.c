@@ -70,13 +70,21 @@ static struct dt_loader_options loader_options(const struct dt_run *run,
     };
 }
 
+/* The samples that all queued steps consume. */
+static uint64_t queued_position(const struct dt_run *run)
+{
+    const struct dt_in_flight *newest =
+        &run->in_flight[run->queued % DT_MAX_IN_FLIGHT];
+    return newest->open ? newest->position : run->progress.position;
+}
+
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err)
 {
     struct dt_loader_options options =
         loader_options(run, run->spec.B, run->spec.A);
     options.shuffle = run->spec.conf.data.shuffle;
     options.repeat = true;
-    return dt_loader_create(run->data.train, &options, run->progress.position,
+    return dt_loader_create(run->data.train, &options, queued_position(run),
                             err);
 }
 

@@ -21,6 +21,7 @@
 
 struct dt_board;
 struct dt_owner;
+struct dt_state;
 struct dt_watch;
 
 /* A step that was queued and of which the host has not read the result yet. */
@@ -131,6 +132,7 @@ struct dt_run {
     struct dt_progress progress;
     enum dt_health health;
     struct dt_saves saves;
+    struct dt_state *state; /* outlives this process; NULL: nothing does */
 
     struct dt_trace *trace;
     struct dt_board *board;   /* for the keeper; NULL: there is none */
@@ -146,8 +148,8 @@ struct dt_run {
  */
 void dt_run_pass_notices(const struct dt_run *run);
 
-/* The loader of the training rows, or of one pass over `rows` in their
- * order, with batches as in an evaluation.
+/* The loader of the training rows behind those of queued steps, or of one pass
+ * over `rows` in their order, with batches as in an evaluation.
  */
 struct dt_loader *dt_run_loader(const struct dt_run *run, struct dt_error *err);
 struct dt_loader *dt_run_pass(const struct dt_run *run,

@@ -25,6 +25,7 @@
 #include "sampling/sampling.h"
 #include "segment/board.h"
 #include "train/resume/resume.h"
+#include "train/resume/run_state.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
 
@@ -59,7 +60,7 @@ static int allocate_run(struct dt_run *run,
         .coupled = conf->optimizer.name == DT_CONF_ADAM,
         .decay_filter = conf->optimizer.decay_filter,
     };
-    const struct dt_parallel_options parallel =
+    struct dt_parallel_options parallel =
         dt_spec_parallel_options(spec, options->compute);
     const char *emulated = spec->exec.ops->emulation(options->compute);
     if (emulated)
@@ -68,7 +69,8 @@ static int allocate_run(struct dt_run *run,
     dt_spec_offload_note(spec, &parallel);
     struct dt_model_options model = *options;
     dt_live_phase(run->live, "allocating memory");
-    if (dt_run_samples_memory(run, &model, err) < 0 ||
+    if (dt_state_open(run, &parallel, err) < 0 ||
+        dt_run_samples_memory(run, &model, err) < 0 ||
         dt_learner_init(&run->learner, &spec->learner, &spec->exec, run->comm,
                         &model, &parallel, &optim, err) < 0 ||
         dt_run_critic_init(run, &model, &parallel, &optim, err) < 0)
@@ -287,6 +289,8 @@ static int probe_rank0_first(struct dt_run *run,
     bool first = run->spec.rank == 0;
     if (dt_plan_least_memory(&run->spec, run->comm, &ballot->left, err) < 0)
         return -1;
+    if (ballot->left < SIZE_MAX)
+        ballot->left += (size_t)ballot->local_size * dt_state_held();
     if (!first && dt_run_share_stop(run, false, err) < 0)
         return -1;
     bool stopped = probe_run(run, options, ballot, err) < 0;
@@ -377,6 +381,7 @@ void dt_run_fini(struct dt_run *run)
     dt_run_reference_fini(run);
     dt_learner_fini(&run->critic);
     dt_learner_fini(&run->learner);
+    dt_state_close(run);
     dt_run_data_fini(&run->data);
     dt_spec_fini(&run->spec);
     dt_comm_count(run->comm, NULL);

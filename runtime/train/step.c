@@ -17,6 +17,7 @@
 #include "run/dir/dir.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
+#include "train/resume/run_state.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
 
@@ -217,9 +218,11 @@ static void begin_lap(const struct dt_run *run, enum dt_lap lap)
 
 /* Completes the gradients of all learners and judges them, updates all, and
  * then queues a copy of their results to the host. When it arrives the step has
- * finished. No learner is updated before the scalars of all are decided.
+ * finished. No learner is updated before the scalars of all are decided: a step
+ * is either none's or can be ended for all (run_state.h).
  */
-static int end_step(struct dt_run *run, struct dt_error *err)
+static int end_step(struct dt_run *run, const struct dt_in_flight *current,
+                    struct dt_error *err)
 {
     const double max_norm = run->spec.conf.training.max_grad_norm;
     const uint64_t number = (uint64_t)run->queued + 1;
@@ -227,9 +230,11 @@ static int end_step(struct dt_run *run, struct dt_error *err)
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0)
             return -1;
+    dt_state_prepare(run, current);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_judge(learner, max_norm, err) < 0)
             return -1;
+    dt_state_commit(run);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_update(learner, number, err) < 0)
             return -1;
@@ -274,7 +279,7 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
         return -1;
     current->position =
         run->loader ? dt_loader_position(run->loader) : run->samples.position;
-    if (end_step(run, err) < 0)
+    if (end_step(run, current, err) < 0)
         return -1;
     current->open = true;
     run->queued++;

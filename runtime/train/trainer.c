@@ -16,6 +16,7 @@
 #include "sampling/sampling.h"
 #include "segment/board.h"
 #include "train/resume/resume.h"
+#include "train/resume/run_state.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
 
@@ -317,9 +318,9 @@ static int stop_between(struct dt_run *run, struct loop *loop,
     return save_if_due(run, true, loop, err);
 }
 
-/* Queues a step, then collects, evaluates and saves as due. */
-static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
-                     struct dt_error *err)
+/* Queues the next step. 1: none is queued, as the run is to stop. */
+static int queue_next(struct dt_run *run, bool (*stop)(void),
+                      struct dt_error *err)
 {
     long step = run->queued + 1;
     dt_fault_step(step);
@@ -327,11 +328,14 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
         return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     if (dt_run_trace_before(run, step, err) < 0)
         return -1;
-    int queued = dt_run_queue_step(run, stop(), err);
-    if (queued < 0)
-        return -1;
-    if (queued > 0)
-        return stop_between(run, loop, err);
+    return dt_run_queue_step(run, stop(), err);
+}
+
+/* Collects steps after one was queued, evaluates and saves as due. */
+static int complete_step(struct dt_run *run, struct loop *loop,
+                         struct dt_error *err)
+{
+    const long step = run->queued;
     bool due =
         eval_due(run, step) || dt_run_save_due(run, step) || dt_watch_due(run);
     if (collect_steps(run, due || run->spec.exec.device->is_host ? 0 : 1, loop,
@@ -351,8 +355,22 @@ static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
             return -1;
         resume_steps(run, loop);
     }
-    return save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked,
-                       loop, err);
+    if (save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked, loop,
+                    err) < 0)
+        return -1;
+    dt_state_settle(run);
+    return 0;
+}
+
+/* Takes the next step, unless the run is to stop before. */
+static int next_step(struct dt_run *run, bool (*stop)(void), struct loop *loop,
+                     struct dt_error *err)
+{
+    int queued = queue_next(run, stop, err);
+    if (queued < 0)
+        return -1;
+    return queued > 0 ? stop_between(run, loop, err)
+                      : complete_step(run, loop, err);
 }
 
 /* The end of a run that was not saved because its last step failed. */
@@ -428,6 +446,9 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     dt_live_phase(run->live, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
     dt_board_set_step(run->board, run->progress.step);
+    /* a step that another process has committed */
+    if (run->queued > run->progress.step && complete_step(run, &loop, err) < 0)
+        return -1;
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;

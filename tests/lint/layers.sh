@@ -79,7 +79,7 @@ layers() {
                 "sampling weights")
             layer("train/watch", "base device run")
             layer("train/resume", "algo base run run/dir run/reference " \
-                "sampling weights")
+                "sampling segment weights")
             layer("train", "algo base plan run run/dir " \
                 "run/reference sampling segment train/resume train/watch")
             layer("cmd", "algo backend base batch comm conf console contract " \

@@ -201,6 +201,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_restore \
 	tests/unit/train/test_run_open \
 	tests/unit/train/test_run_save \
+	tests/unit/train/test_run_state \
 	tests/unit/train/test_step \
 	tests/unit/train/test_stragglers \
 	tests/unit/train/test_trace_run \
@@ -323,6 +324,8 @@ tests_unit_train_fake_nvml_so_LINK = $(stub_link)
 tests_unit_train_fake_nvml_so_LDADD =
 
 # It gives the units of a model of text to other parts.
+tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_model_layout -Wl,--wrap=dt_learner_divide
 tests_unit_train_test_frozen_run_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_model_layout
 

@@ -6,6 +6,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/train/resume/resume_check.c \
 	runtime/train/resume/resume_impl.h \
 	runtime/train/resume/resume_verify.c \
+	runtime/train/resume/run_state.c \
+	runtime/train/resume/run_state.h \
 	runtime/train/resume/save.c \
 	runtime/train/resume/save_files.c \
 	# End of runtime/train/resume

@@ -21,6 +21,7 @@
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
 #include "train/resume/resume_impl.h"
+#include "train/resume/run_state.h"
 
 /* Checks that the run can be saved, before any work could be lost. */
 static int check_saving(struct dt_run *run, struct dt_error *err)
@@ -253,33 +254,59 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
     return result;
 }
 
+/* Rank 0, if the run goes on with the state of another process: takes the
+ * directory, and checks that the run can be saved.
+ */
+static int continue_here(struct dt_run *run, struct dt_error *err)
+{
+    return dt_run_take_output(run, err) < 0 ? -1 : check_saving(run, err);
+}
+
+/* Loads the checkpoint that rank 0 has chosen, on all ranks. */
+static int load_chosen(struct dt_run *run, struct chosen *chosen,
+                       struct dt_error *err)
+{
+    if (run->spec.world > 1 &&
+        (dt_progress_share(run, err) < 0 || share_choice(run, chosen, err) < 0))
+        return -1;
+    if (check_shared(run, err) < 0 || load_here(run, chosen, err) < 0)
+        return -1;
+    /* wait here, where a lost peer is noticed: later waits are on the device */
+    if (dt_run_wait(run, err) < 0)
+        return -1;
+    run->queued = run->progress.step;
+    run->saves.newest = run->saves.unproven = run->progress.step;
+    return 0;
+}
+
 int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
     struct chosen chosen = {0};
     struct dt_learner *learner;
-    int result = spec->rank == 0 ? choose_here(run, &chosen, err) : 0;
+    const int there = dt_state_agree(run, err);
+    int result = 0;
+    if (there < 0)
+        return -1;
+    if (spec->rank == 0)
+        result =
+            there ? continue_here(run, err) : choose_here(run, &chosen, err);
     bool stopped = result < 0 && err->status == EX_TEMPFAIL;
     if ((result < 0 && !stopped) || dt_verify_end(run, err) < 0 ||
         dt_run_share_stop(run, stopped, err) < 0)
         return -1;
-    if (spec->world > 1 && (dt_progress_share(run, err) < 0 ||
-                            share_choice(run, &chosen, err) < 0))
+    if ((there ? dt_state_take(run, err) : load_chosen(run, &chosen, err)) < 0)
         return -1;
-    if (check_shared(run, err) < 0 || load_here(run, &chosen, err) < 0)
-        return -1;
-    /* wait here, where a lost peer is noticed: later waits are on the device */
-    if (dt_run_wait(run, err) < 0 ||
-        (spec->world > 1 && dt_comm_barrier(run->comm, err) < 0))
+    if (spec->world > 1 && dt_comm_barrier(run->comm, err) < 0)
         return -1;
     /* no rank reads there from here on */
     if (spec->rank == 0 && !spec->conf.training.eval_only) {
         dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
     }
-    run->queued = run->progress.step;
-    run->saves.newest = run->saves.unproven = run->progress.step;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         dt_parallel_resume(learner->parallel, (uint64_t)run->queued * spec->A);
+    if (!there)
+        dt_state_settle(run);
     return 0;
 }

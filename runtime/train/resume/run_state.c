@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_state.c - ends the step in which processes of a run were killed
+ *
+ * Fault points: state.prepare, state.commit, state.settle, each after the
+ * record is there.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/fault.h"
+#include "base/inherited.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "run/exchange.h"
+#include "segment/segment.h"
+#include "train/resume/resume.h"
+#include "train/resume/run_state.h"
+
+enum { LEARNERS = 2 };
+
+/* A run between two steps. */
+struct settled {
+    uint64_t mark; /* 1 + its step; 0: not whole */
+    struct dt_progress progress;
+    struct dt_saves saves;
+    enum dt_health health;
+    struct {
+        long steps;
+        struct dt_scaler scaler;
+    } learners[LEARNERS];
+};
+
+struct record {
+    struct settled settled[2]; /* step s is in s % 2 */
+    uint64_t prepared;         /* the step of the following; 0: not whole */
+    struct dt_in_flight step;
+    uint64_t committed; /* the same */
+    double scalars[LEARNERS][DT_STEP_COUNT];
+};
+
+struct dt_state {
+    struct dt_segment *segment;
+    struct dt_buffer *buf;
+    struct record *record;
+    /* of dt_state_agree: */
+    uint64_t base;  /* the last step that all have settled */
+    bool committed; /* so is the next one */
+    int root;       /* a rank that has its scalars */
+};
+
+/* --- the order of stores --- */
+
+/* A record is not whole while it is written. A process that is killed stops
+ * between two instructions, and memory has all stores of those before.
+ */
+static void begin_record(uint64_t *mark)
+{
+    __atomic_store_n(mark, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void end_record(uint64_t *mark, uint64_t value)
+{
+    __atomic_store_n(mark, value, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static struct record *record_of(const struct dt_run *run)
+{
+    return run->state ? run->state->record : NULL;
+}
+
+void dt_state_settle(struct dt_run *run)
+{
+    struct record *record = record_of(run);
+    const uint64_t step = (uint64_t)run->progress.step;
+    struct dt_learner *learner;
+    if (!record)
+        return;
+    struct settled *s = &record->settled[step % 2];
+    begin_record(&s->mark);
+    s->progress = run->progress;
+    s->saves = run->saves;
+    s->health = run->health;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        s->learners[i].steps = dt_optim_steps(learner->optim);
+        s->learners[i].scaler = learner->scaler;
+    }
+    end_record(&s->mark, step + 1);
+    dt_fault("state.settle");
+}
+
+void dt_state_prepare(struct dt_run *run, const struct dt_in_flight *step)
+{
+    struct record *record = record_of(run);
+    if (!record)
+        return;
+    begin_record(&record->prepared);
+    record->step = *step;
+    end_record(&record->prepared, (uint64_t)run->queued + 1);
+    dt_fault("state.prepare");
+}
+
+void dt_state_commit(struct dt_run *run)
+{
+    struct record *record = record_of(run);
+    struct dt_learner *learner;
+    if (!record)
+        return;
+    begin_record(&record->committed);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        memcpy(record->scalars[i], dt_view_data(learner->step),
+               sizeof(record->scalars[i]));
+    end_record(&record->committed, (uint64_t)run->queued + 1);
+    dt_fault("state.commit");
+}
+
+/* --- the memory --- */
+
+size_t dt_state_held(void)
+{
+    struct dt_inherited inherited;
+    return dt_inherited_find(&inherited) && inherited.state >= 0
+               ? dt_segment_held(inherited.state)
+               : 0;
+}
+
+/* Whether a step changes nothing but weights, moments and struct settled. */
+static bool is_whole(const struct dt_spec *spec)
+{
+    return spec->exec.device->is_host && !spec->conf.training.eval_only &&
+           !spec->algo->advantages && !dt_run_sync_ref(&spec->conf)->enabled;
+}
+
+/* A hash of all on which the content of the memory depends. -1: EX_OSERR. */
+static int hash_run(const struct dt_run *run,
+                    const struct dt_parallel_options *options, uint64_t *hash,
+                    struct dt_error *err)
+{
+    const struct dt_spec *spec = &run->spec;
+    uint8_t sum[DT_SHA256_BYTES];
+    char *text = NULL;
+    json_t *settings = dt_same_settings(spec, err);
+    if (!settings)
+        return -1;
+    json_t *all = json_pack(
+        "{s:s, s:i, s:i, s:i, s:I, s:[i, i, i, i, i, b, b], s:[I, I, I], s:o}",
+        "release", PACKAGE_VERSION, "record", (int)sizeof(struct record),
+        "rank", spec->rank, "world", spec->world, "data",
+        (json_int_t)run->data.hash, "ranks", options->strategy,
+        options->compute, options->wire, options->when, options->group,
+        options->int8, options->hybrid, "step", (json_int_t)spec->B,
+        (json_int_t)spec->A, (json_int_t)spec->T, "settings", settings);
+    if (all)
+        text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(all);
+    if (!text)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    dt_sha256(text, strlen(text), sum);
+    memcpy(hash, sum, sizeof(*hash));
+    free(text);
+    return 0;
+}
+
+int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
+                  struct dt_error *err)
+{
+    struct dt_inherited inherited;
+    uint64_t hash = 0;
+    if (!dt_inherited_find(&inherited) || inherited.state < 0 ||
+        !is_whole(&run->spec) || options->offload.state != DT_TIER_DEVICE)
+        return 0;
+    if (hash_run(run, options, &hash, err) < 0)
+        return -1;
+    if (!(run->state = calloc(1, sizeof(*run->state))))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (!(run->state->segment = dt_segment_open(inherited.state, hash, err)) ||
+        !(run->state->buf = dt_segment_buffer(run->state->segment, "record",
+                                              sizeof(struct record), err)))
+        return -1;
+    run->state->record = run->state->buf->data;
+    options->segment = run->state->segment;
+    return 0;
+}
+
+void dt_state_close(struct dt_run *run)
+{
+    if (!run->state)
+        return;
+    dt_buffer_destroy(run->state->buf);
+    dt_segment_close(run->state->segment);
+    free(run->state);
+    run->state = NULL;
+}
+
+/* --- after a start --- */
+
+/* The record of a rank, in numbers that ranks exchange. */
+enum { HAS, NEWEST, OLDER, PREPARED, COMMITTED, TOLD };
+
+static void describe(const struct dt_state *state, double told[TOLD])
+{
+    const struct record *record = state->record;
+    const uint64_t a = record->settled[0].mark, b = record->settled[1].mark;
+    told[HAS] = dt_segment_found(state->segment) && (a > 0 || b > 0);
+    told[NEWEST] = (double)(a > b ? a : b) - 1;
+    told[OLDER] = (double)(a > b ? b : a) - 1;
+    told[PREPARED] = (double)record->prepared;
+    told[COMMITTED] = (double)record->committed;
+}
+
+/* Whether a rank can go on after step `base`, and with `next` end the step
+ * after it.
+ */
+static bool can_continue(const double told[TOLD], double base, bool next)
+{
+    return (told[NEWEST] == base || told[OLDER] == base) &&
+           (!next || told[PREPARED] == base + 1);
+}
+
+/* Finds the step after which all ranks can continue. */
+static bool find_common(struct dt_state *state, const double *all, int world)
+{
+    double base = all[NEWEST], last = 0;
+    state->root = -1;
+    for (int r = 0; r < world; r++) {
+        const double *told = all + r * TOLD;
+        if (told[HAS] == 0)
+            return false;
+        base = told[NEWEST] < base ? told[NEWEST] : base;
+        last = told[NEWEST] > last ? told[NEWEST] : last;
+        last = told[COMMITTED] > last ? told[COMMITTED] : last;
+    }
+    state->base = (uint64_t)base;
+    state->committed = last > base;
+    for (int r = world; r-- > 0;) {
+        if (!can_continue(all + r * TOLD, base, state->committed))
+            return false;
+        if (all[r * TOLD + COMMITTED] == base + 1)
+            state->root = r;
+    }
+    return !state->committed || (last == base + 1 && state->root >= 0);
+}
+
+int dt_state_agree(struct dt_run *run, struct dt_error *err)
+{
+    const int world = run->spec.world;
+    struct dt_state *state = run->state;
+    double told[TOLD];
+    if (!state)
+        return 0;
+    double *all = calloc((size_t)world * TOLD, sizeof(*all));
+    if (!all)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    describe(state, told);
+    int result = dt_gather(run->comm, told, TOLD, all, err);
+    if (result == 0)
+        result = find_common(state, all, world);
+    free(all);
+    if (result == 0 && dt_segment_clear(state->segment, err) < 0)
+        return -1;
+    return result;
+}
+
+/* Restores the numbers of the host after step `base`. */
+static void take_settled(struct dt_run *run)
+{
+    const struct dt_state *state = run->state;
+    const struct settled *s = &state->record->settled[state->base % 2];
+    struct dt_learner *learner;
+    run->progress = s->progress;
+    run->saves = s->saves;
+    run->health = s->health;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        dt_optim_set_steps(learner->optim, s->learners[i].steps);
+        learner->scaler = s->learners[i].scaler;
+    }
+    run->queued = run->progress.step;
+}
+
+/* Ends the update of the next step, which is in flight then. */
+static int take_committed(struct dt_run *run, struct dt_error *err)
+{
+    const uint64_t number = run->state->base + 1;
+    const struct record *record = run->state->record;
+    double scalars[LEARNERS][DT_STEP_COUNT];
+    struct dt_learner *learner;
+    memcpy(scalars, record->scalars, sizeof(scalars));
+    if (dt_gather_bytes_of(run->comm, run->state->root, scalars,
+                           sizeof(scalars), err) < 0)
+        return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        memcpy(dt_view_data(learner->step), scalars[i], sizeof(scalars[i]));
+    dt_state_commit(run);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_update(learner, number, err) < 0 ||
+            dt_learner_send_result(learner, learner->step,
+                                   &learner->results[number % DT_MAX_IN_FLIGHT],
+                                   err) < 0)
+            return -1;
+    run->in_flight[number % DT_MAX_IN_FLIGHT] = record->step;
+    run->in_flight[number % DT_MAX_IN_FLIGHT].open = true;
+    run->queued++;
+    return 0;
+}
+
+int dt_state_take(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_learner *learner;
+    take_settled(run);
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "continuing after step %ld with the memory of the processes before",
+           (long)run->state->base + run->state->committed);
+    if (run->state->committed && take_committed(run, err) < 0)
+        return -1;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
+            return -1;
+    return 0;
+}
