@@ -137,10 +137,9 @@ static void conclude(struct dt_leader *l)
                            &why)) {
         const bool trains = l->options->trains;
         fprintf(stderr,
-                "disttrain: %s: all ranks start again%s (restart %d; at most "
+                "disttrain: %s: all ranks start again (restart %d; at most "
                 "%ld%s)\n",
-                text, trains ? " from the last checkpoint" : "",
-                l->verdict.restarts, l->options->max_restarts,
+                text, l->verdict.restarts, l->options->max_restarts,
                 trains ? " without a new step" : "");
         start_life(l);
         return;
