@@ -158,7 +158,6 @@ disttrain() {
     [[ $output == *"data.jsonl: 4 examples, "* ]]
     cmp one/composed/model.safetensors two/composed/model.safetensors
     dt_setup
-    dt_need_pmix
     run -0 dt_srun -N2 --ntasks-per-node=1 --disttrain=run.yaml \
         --disttrain-set=run.output_dir=two
     [[ $output != *"made of the tower"* ]]

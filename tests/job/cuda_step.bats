@@ -165,7 +165,7 @@ need_faults() {
 
 @test "a rank that is killed is named within seconds" {
     need_faults
-    config killed
+    config killed "launch.keeper: off"
     DISTTRAIN_FAULT=train.step:rank=2:step=3:kill run dt_srun -N2 --ntasks-per-node=2 \
         --disttrain=killed.yaml
     ((status != 0 && status != 124)) # 124: of timeout
@@ -174,7 +174,7 @@ need_faults() {
 
 @test "a rank that hangs is named also with many micro-batches per step" {
     need_faults
-    config hung "distributed.timeout_s: 30" \
+    config hung "distributed.timeout_s: 30" "launch.keeper: off" \
         "training: {train_batch_size: 16, per_device_batch_size: 1, max_steps: 5}"
     DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 \
         --ntasks-per-node=2 --disttrain=hung.yaml
@@ -184,7 +184,7 @@ need_faults() {
 
 @test "a rank that hangs is named after timeout_s" {
     need_faults
-    config hung "distributed.timeout_s: 30"
+    config hung "distributed.timeout_s: 30" "launch.keeper: off"
     DISTTRAIN_FAULT=train.step:rank=3:step=3:stop run dt_srun -N2 --ntasks-per-node=2 \
         --disttrain=hung.yaml
     ((status != 0))
@@ -193,7 +193,7 @@ need_faults() {
 
 @test "all ranks report the error of the rank that failed" {
     need_faults
-    config failed
+    config failed "launch.keeper: off"
     DISTTRAIN_FAULT=train.step:rank=1:step=3:error run dt_srun -N2 --ntasks-per-node=2 \
         --disttrain=failed.yaml
     ((status != 0))

@@ -89,7 +89,6 @@ same_end() {
 }
 
 @test "nvme: the losses and the checkpoints of a run without" {
-    dt_need_pmix
     config without "distributed.strategy: zero3"
     on_nvme with zero3 "offload_param: {device: nvme, path: $WORK/nvme}"
     on_nvme half zero2 "offload_optimizer.ratio: 0.5"
@@ -134,7 +133,7 @@ killed() {
     local name
     on_nvme whole zero3
     run -0 train whole
-    on_nvme rest zero3
+    on_nvme rest zero3 "launch.keeper: off"
     killed rest comm.all_gather:step=3:nth=2 1 n1
     killed rest comm.reduce_scatter:step=4:nth=2 2 n2
     killed rest swap.read:step=4:nth=3 3 n2
@@ -155,7 +154,7 @@ killed() {
 # checkpoint before stays good.
 fails() {
     rm -rf fault.out
-    on_nvme fault zero2
+    on_nvme fault zero2 "launch.keeper: off"
     DISTTRAIN_FAULT=$1 run train fault
     echo "$output"
     ((status == 74)) # and not 124, of dt_run
@@ -181,7 +180,6 @@ fails() {
 }
 
 @test "a short transfer is continued" {
-    dt_need_pmix
     need_faults
     config plain "distributed.strategy: zero2"
     on_nvme short zero2
@@ -191,7 +189,6 @@ fails() {
 }
 
 @test "a directory that cannot be used is refused, before the first step" {
-    dt_need_pmix
     config none "distributed.strategy: zero1" \
         "offload_optimizer: {device: nvme, path: $WORK/missing}"
     run train none

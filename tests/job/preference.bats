@@ -85,7 +85,6 @@ alike() {
 }
 
 @test "a reward model of two nodes is that of one rank" {
-    dt_need_pmix
     config rm2 rm
     config rm1 rm
     run train rm2
@@ -99,7 +98,6 @@ alike() {
 }
 
 @test "a reward model gives files the scores that it had in training" {
-    dt_need_pmix
     local side
     for side in chosen rejected; do
         sed "s/\"$side\"/\"completion\"/" eval.jsonl >"$side.jsonl"
@@ -118,7 +116,6 @@ alike() {
 }
 
 @test "a reward model stays one when it is exported" {
-    dt_need_pmix
     "$DT_BUILDDIR/disttrain" export rm2.out exported
     grep -q GPT2ForSequenceClassification exported/config.json
     cmp <("$DT_BUILDDIR/disttrain" generate --model exported \
@@ -126,7 +123,6 @@ alike() {
 }
 
 @test "a policy whose weights two nodes share is that of one rank" {
-    dt_need_pmix
     config dpo2 dpo "distributed: {strategy: zero3}" "logging.logits: true"
     config dpo1 dpo
     run train dpo2
@@ -150,7 +146,7 @@ alike() {
     for run in rm dpo; do
         local lines=()
         [[ $run == rm ]] || lines=("distributed: {strategy: zero3}")
-        config "killed-$run" "$run" "${lines[@]}"
+        config "killed-$run" "$run" "${lines[@]}" "launch: {keeper: off}"
         DISTTRAIN_FAULT=train.step:rank=1:step=17:kill \
             run ! train "killed-$run"
         [[ $(readlink "killed-$run.out/checkpoints/latest") == checkpoint-10 ]]
@@ -163,7 +159,6 @@ alike() {
 }
 
 @test "a reference of another shape is found before anything is queued" {
-    dt_need_pmix
     config other dpo "model.reference_path: exported"
     run ! train other
     echo "$output"

@@ -156,7 +156,6 @@ example() {
 }
 
 @test "the example with our own runtime trains" {
-    dt_need_pmix
     cp "$DT_SRCDIR"/contrib/examples/native.* .
     seq 5000 >text.txt
     sed -i -e 's/n_embd: 256, n_layer: 6/n_embd: 32, n_layer: 1/' \

@@ -90,7 +90,6 @@ sft() {
 }
 
 @test "conversations are prepared, and training finds them" {
-    dt_need_pmix
     config whole
     run -0 "$DT_BUILDDIR/disttrain" prepare --config whole.yaml
     [[ $output == *"chats.jsonl: 300 examples, "*" targets, 0 bad lines; "* ]]
@@ -108,7 +107,6 @@ sft() {
 }
 
 @test "the training loss and the held-out loss fall" {
-    dt_need_pmix
     (($(metric train loss whole | wc -l) == 60))
     metric train loss whole | awk 'NR == 1 { first = $1 }
         END { print "loss", first, "to", $1; exit !($1 < first / 3) }'
@@ -124,7 +122,6 @@ rank2_has() {
 }
 
 @test "a run stopped by a signal resumes to the same weights" {
-    dt_need_pmix
     "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
         skip "built without --enable-fault-injection"
     config stopped
@@ -150,7 +147,6 @@ rank2_has() {
 }
 
 @test "the exported model answers" {
-    dt_need_pmix
     run -0 "$DT_BUILDDIR/disttrain" export whole.out answers --dtype bf16
     echo "$output"
     [[ $output == "answers: "*" parameters in bf16, from "*"/checkpoint-60" ]]
@@ -178,7 +174,6 @@ says() {
 }
 
 @test "an adapter beside that model learns on all ranks, and is merged" {
-    dt_need_pmix
     config lora lora.yaml
     sed -i -e 's/max_steps: .*/max_steps: 10/; s/ lr: .*/ lr: 1.0e-4/' \
         -e 's/eval_steps: .*/eval_steps: 5/' lora.yaml
