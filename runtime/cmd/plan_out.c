@@ -270,7 +270,7 @@ static void print_whole_gradients(const struct dt_candidates *c, FILE *out)
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
-    char strategy[256];
+    char strategy[256], saves[BYTES_TEXT];
     double faster = best ? taken->step.seconds / best->step.seconds - 1 : 0;
     dt_ballot_text(&c->spec, &c->ballot, strategy);
     if (strategy[0])
@@ -282,6 +282,11 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
                 "distributed.strategy: %s is predicted to be %.0f %% faster\n",
                 dt_conf_strategy_name(best->strategy), 100 * faster);
     print_whole_gradients(c, out);
+    if (taken->plan.saves > 0)
+        fprintf(out,
+                "saves: %s of host memory of a rank, if it is free, so that "
+                "steps go on meanwhile\n",
+                dt_plan_out_bytes((double)taken->plan.saves, saves));
     print_between(taken, out);
     print_generation(taken, out);
     print_whole(c, out);
@@ -328,7 +333,7 @@ static json_t *bytes_of(const struct dt_candidate *one)
         {"batches", plan->batches},     {"reference", plan->reference},
         {"critic", plan->critic},       {"rewards", plan->rewards},
         {"total", one->total},          {"host", plan->host},
-        {"nvme", plan->nvme},
+        {"nvme", plan->nvme},           {"saves", plan->saves},
     };
     json_t *bytes = json_object();
     for (size_t i = 0; bytes && i < sizeof(parts) / sizeof(parts[0]); i++)

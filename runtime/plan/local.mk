@@ -7,6 +7,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/plan/predict.c \
 	runtime/plan/predict.h \
 	runtime/plan/resolve.c \
+	runtime/plan/saves.c \
 	runtime/plan/strategy.c \
 	runtime/plan/strategy.h \
 	# End of runtime/plan

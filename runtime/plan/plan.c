@@ -135,6 +135,7 @@ struct dt_plan dt_plan_make(const struct dt_spec *spec,
                     : add_bytes(held.host, dt_model_host_bytes(
                                                &spec->learner.config, options)),
         .nvme = held.nvme,
+        .saves = dt_plan_stage_bytes(spec, options->compute, 0),
     };
     add_critic(spec, options, &parallel, &plan);
     return plan;
@@ -399,6 +400,18 @@ int dt_plan_check(const struct dt_spec *spec,
                         format_bytes(add_bytes(plan.optimizer, plan.tiles)),
                         format_bytes(plan.activations), memory_owner(spec),
                         format_bytes(left), ranks, offers);
+}
+
+size_t dt_plan_spare(const struct dt_spec *spec,
+                     const struct dt_model_options *options, size_t left,
+                     int local_size)
+{
+    const struct dt_plan plan = dt_plan_make(spec, options);
+    const bool here = spec->exec.device->is_host;
+    const size_t used = here ? dt_plan_total(&plan) : plan.host;
+    const size_t mine = here ? dt_plan_rank_share(spec, left, local_size)
+                             : dt_cpu.available_bytes() / (size_t)local_size;
+    return mine > used ? mine - used : 0;
 }
 
 /* --- spending what remains --- */

@@ -20,6 +20,10 @@ struct dt_plan {
     /* not on the device: */
     size_t host; /* offloaded to memory of the node; 0 if the device is that */
     size_t nvme; /* offloaded to files */
+    /* Copies of what is saved, in host memory, and not in the total: without
+     * room for them a run waits for its saves.
+     */
+    size_t saves;
 };
 
 /* Bytes that a run with these options will allocate. */
@@ -53,6 +57,19 @@ void dt_plan_spend(const struct dt_spec *spec, struct dt_model_options *options,
 void dt_plan_offer(const struct dt_spec *spec,
                    const struct dt_model_options *options, size_t left,
                    int local_size, char *text, size_t bytes);
+
+/* Bytes of the files of `rank` in a checkpoint, of which a copy is kept while
+ * they are written; 0 if the run waits for its saves.
+ */
+size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
+                           int rank);
+
+/* Bytes of host memory that a rank has beside a run with these options, in
+ * which `left` bytes of the device were free before it. SIZE_MAX means unknown.
+ */
+size_t dt_plan_spare(const struct dt_spec *spec,
+                     const struct dt_model_options *options, size_t left,
+                     int local_size);
 
 /* Logs the plan (rank 0) and checks it against the device's `left` free bytes.
  * A node's memory is divided among its `local_size` ranks. -1: EX_CONFIG with

@@ -20,6 +20,7 @@
 #include "trace/trace.h"
 
 struct dt_board;
+struct dt_flight;
 struct dt_owner;
 struct dt_state;
 struct dt_watch;
@@ -80,12 +81,14 @@ struct dt_reference {
 /* Saves of the run. A checkpoint is good once a later step had a finite loss.
  */
 struct dt_saves {
-    char path[PATH_MAX]; /* of the newest checkpoint, empty if none */
-    long newest;         /* its step, 0: none */
-    long unproven;       /* the same until it is known to be good, 0: none */
-    bool told_short;     /* the user knows that the disk is nearly full */
-    int failures;        /* saves in a row */
-    long retry;          /* the step after which to try again, 0: all is well */
+    char path[PATH_MAX];      /* of the newest checkpoint, empty if none */
+    struct dt_flight *flight; /* saves that the run does not wait for, or NULL
+                               */
+    long newest;              /* its step, 0: none */
+    long unproven;   /* the same until it is known to be good, 0: none */
+    bool told_short; /* the user knows that the disk is nearly full */
+    int failures;    /* saves in a row */
+    long retry;      /* the step after which to try again, 0: all is well */
     long maybe; /* of a failed save that may have got as far as its checkpoint;
                    0: none, or a later loss was finite */
 };

@@ -8,6 +8,7 @@
 
 #include "batch/loader.h"
 #include "run/data.h"
+#include "run/numerics.h"
 #include "run/spec.h"
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
@@ -255,4 +256,13 @@ double dt_flops_per_token(const struct dt_spec *spec)
     if (dt_run_is_stream(&spec->conf))
         flops += attention(config, spec->T);
     return flops;
+}
+
+enum dt_dtype dt_spec_stored_type(const struct dt_spec *spec,
+                                  enum dt_dtype compute)
+{
+    const int wanted = spec->conf.checkpoint.save_dtype;
+    if (wanted == DT_CONF_AUTO_DTYPE && dt_learner_adapts(&spec->learner))
+        return DT_F32; /* as PEFT saves adapters */
+    return wanted == DT_CONF_AUTO_DTYPE ? compute : dt_run_dtype(wanted);
 }

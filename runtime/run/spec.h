@@ -126,6 +126,12 @@ int dt_critic_config(const struct dt_conf *conf,
  */
 int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err);
 
+/* The type of the weights in a checkpoint of a run that computes with
+ * `compute`.
+ */
+enum dt_dtype dt_spec_stored_type(const struct dt_spec *spec,
+                                  enum dt_dtype compute);
+
 /* The options of the critic's model, from those of the learner's. */
 struct dt_model_options dt_spec_critic_options(
     const struct dt_spec *spec, const struct dt_model_options *options);

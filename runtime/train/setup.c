@@ -80,6 +80,33 @@ static int allocate_run(struct dt_run *run,
                : 0;
 }
 
+/* Takes memory for saves that the run does not wait for, if all ranks have it
+ * beside the run.
+ */
+static int prepare_saves(struct dt_run *run,
+                         const struct dt_model_options *options,
+                         const struct dt_ballot *ballot, struct dt_error *err)
+{
+    const struct dt_spec *spec = &run->spec;
+    const size_t bytes =
+        dt_plan_stage_bytes(spec, options->compute, spec->rank);
+    const size_t spare =
+        dt_plan_spare(spec, options, ballot->left, ballot->local_size);
+    double lacks = bytes > spare ? (double)(bytes - spare) : 0;
+    if (dt_plan_stage_bytes(spec, options->compute, 0) == 0)
+        return 0;
+    if (spec->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &lacks, 1, DT_MAX, err) < 0)
+        return -1;
+    if (lacks == 0)
+        return dt_flight_init(run, bytes, err);
+    dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "the run waits for its saves: to write checkpoints while it goes "
+           "on, a rank needs %.1f MB more of host memory",
+           lacks / 1e6);
+    return 0;
+}
+
 /* Shortens a run whose length is given in prompts by the steps that were
  * skipped as generations ended early.
  */
@@ -340,7 +367,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         !(run->settings = dt_same_settings(&run->spec, err)))
         return -1;
     dt_live_phase(run->live, "loading weights");
-    if (dt_run_restore(run, err) < 0)
+    if (dt_run_restore(run, err) < 0 ||
+        prepare_saves(run, &options, &ballot, err) < 0)
         return -1;
     if (conf->logging.to_jsonl) /* a run that is refused changes no file */
         dt_live_publish(run->live, conf->logging.dir, dt_run_holds_output, run);
@@ -365,6 +393,7 @@ void dt_run_fini(struct dt_run *run)
     struct dt_error late; /* queued work ends before its memory is freed */
     if (run->spec.exec.device)
         run->spec.exec.device->stream_wait(run->spec.exec.stream, &late);
+    dt_flight_fini(run);
     dt_comm_forget_memory(run->comm);
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);

@@ -17,6 +17,7 @@
 #include "run/dir/dir.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
+#include "train/resume/resume.h"
 #include "train/resume/run_state.h"
 #include "train/train.h"
 #include "train/watch/watch.h"
@@ -267,7 +268,7 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     dt_metrics_clear(spec->algo, &current->metrics);
     count_chosen(run, run->loader);
     run->reference.sums = &run->reference.precomputed[0];
-    const double told = dt_run_trace_tell(run, stop);
+    const double told = dt_run_trace_tell(run, stop) + dt_flight_tell(run);
     begin_lap(run, DT_LAP_COMPUTE);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         begin_step(run, learner, told);
@@ -431,9 +432,10 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         dt_run_warn_disagreement(run, metrics);
     dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
                  outcome_of_all(run, number));
-    if (scalars[DT_STEP_STOP] >= 1)
+    const double told = dt_flight_hear(run, scalars[DT_STEP_STOP]);
+    if (told >= 1)
         *stop_asked = true;
-    dt_trace_take(run->trace, scalars[DT_STEP_STOP], run->queued + 1);
+    dt_trace_take(run->trace, told, run->queued + 1);
     return 1;
 }
 

@@ -301,6 +301,16 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     return 0;
 }
 
+/* Goes on with a save that was in flight, if all ranks are done with it. */
+static int settle_save(struct dt_run *run, struct loop *loop,
+                       struct dt_error *err)
+{
+    if (!dt_flight_ready(run))
+        return 0;
+    return collect_steps(run, 0, loop, err) < 0 ? -1
+                                                : dt_run_save_advance(run, err);
+}
+
 /* Ends the run before a step, with nothing of it queued. The checkpoint of the
  * previous step may already exist.
  */
@@ -313,6 +323,8 @@ static int stop_between(struct dt_run *run, struct loop *loop,
     if (run->progress.step == 0)
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");
+    if (dt_run_save_finish(run, err) < 0)
+        return -1;
     if (run->saves.unproven == run->progress.step)
         return 0;
     return save_if_due(run, true, loop, err);
@@ -355,7 +367,8 @@ static int complete_step(struct dt_run *run, struct loop *loop,
             return -1;
         resume_steps(run, loop);
     }
-    if (save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked, loop,
+    if (settle_save(run, loop, err) < 0 ||
+        save_if_due(run, dt_run_save_due(run, step) || loop->stop_asked, loop,
                     err) < 0)
         return -1;
     dt_state_settle(run);
@@ -454,7 +467,11 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
             return -1;
     if (dt_run_trace_after(run, run->queued, true, err) < 0)
         return -1;
+    /* one of which nobody knows whether it is good is left out */
+    if (run->saves.maybe == 0 && dt_run_save_finish(run, err) < 0)
+        return -1;
     end_summary(run, &loop.line, summary);
+    dt_flight_report(run);
     if (run->progress.step < run->total_steps)
         return end_stopped(run, !loop.owes_save, summary, err);
     if (loop.owes_save)

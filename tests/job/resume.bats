@@ -886,6 +886,90 @@ END
     done
 }
 
+# in_flight NAME LINE...: a run with a checkpoint of step 2 of 12, whose further
+# saves it does not wait for.
+in_flight() {
+    config "$@" "training: {train_batch_size: 4, max_steps: 2, resume: auto}" \
+        "scheduler: {name: constant}" "checkpoint: {steps: 3, async: on}"
+    train 1 "$1" &>log || { cat log && return 1; }
+    sed -i 's/max_steps: 2/max_steps: 12/' "$1.yaml"
+}
+
+@test "checkpoint.async: from each checkpoint the run has the same bits" {
+    local dir step
+    in_flight whole
+    train 1 whole
+    for dir in whole.out/checkpoints/checkpoint-*[0-9]; do
+        step=${dir##*-}
+        ((step > 2 && step < 12)) || continue
+        in_flight rest
+        sed -i "s#resume: auto#resume: $dir#" rest.yaml
+        train 1 rest
+        diff <(metrics whole "$step") <(metrics rest "$step")
+        cmp {whole,rest}.out/checkpoints/latest/model.safetensors
+        cmp {whole,rest}.out/checkpoints/latest/trainer_state.json
+        rm -r rest.out
+    done
+    ((step > 2))
+}
+
+@test "a run killed at any point of a save in flight resumes where it was" {
+    need_faults
+    local ranks point points=(save.staged save.commit ckpt.{write,rename}:nth=3
+        ckpt.write:nth=5 ckpt.fsync:nth={9,11,13} ckpt.rename:nth=4)
+    for ranks in 1 2; do
+        ((ranks == 1)) || command -v mpirun >/dev/null || continue
+        in_flight good
+        train "$ranks" good
+        for point in "${points[@]}"; do
+            in_flight killed
+            DISTTRAIN_FAULT=$point:kill run train "$ranks" killed
+            echo "$point: $output"
+            ((status != 0))
+            "$DT_BUILDDIR/disttrain" verify killed.out
+            train "$ranks" killed
+            diff <(metrics good 11) <(metrics killed 11)
+            [[ $(ls -A killed.out/checkpoints) != *.tmp* ]]
+            rm -r killed.out
+        done
+        rm -r good.out
+    done
+}
+
+@test "a write that fails while steps go on is repeated, and costs a warning" {
+    need_faults
+    local point
+    in_flight good
+    train 1 good
+    for point in save.staged save.commit ckpt.write:nth=3 ckpt.fsync:nth=9; do
+        in_flight fails
+        DISTTRAIN_FAULT=$point:error run train 1 fails
+        echo "$point: $output"
+        ((status == 0))
+        (($(grep -c ' could not be saved' <<<"$output") == 1))
+        [[ $output == *"step 3 could not be saved, and the run continues: "* ]]
+        diff <(metrics good) <(metrics fails)
+        cmp {good,fails}.out/checkpoints/latest/model.safetensors
+        rm -r fails.out
+    done
+}
+
+@test "SIGTERM waits for the save in flight, and saves" {
+    need_faults
+    in_flight term
+    sed -i 's/max_steps: 12/max_steps: 1000000/' term.yaml
+    DISTTRAIN_FAULT=ckpt.write:nth=3:sleep=200 train 1 term &>log &
+    kill -TERM "$(holder_of model.safetensors)"
+    status=0
+    wait $! || status=$?
+    tail log
+    ((status == 75))
+    run -0 "$DT_BUILDDIR/disttrain" verify term.out
+    echo "$output"
+    ((${#lines[@]} == 3)) # the last one, that in flight, and step 2
+    [[ $output == *"/checkpoint-3: whole"* ]]
+}
+
 @test "a save that succeeds resets the count of failures" {
     need_faults
     config row "training: {train_batch_size: 4, max_steps: 12}" \

@@ -194,6 +194,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_costs \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
+	tests/unit/train/test_flight \
 	tests/unit/train/test_frozen_run \
 	tests/unit/train/test_int8_run \
 	tests/unit/train/test_overlap \

@@ -99,6 +99,7 @@ enum dt_conf_reference {
 };
 enum dt_conf_last_token { DT_CONF_LAST_TOKEN_AUTO, DT_CONF_LAST_TOKEN_END };
 enum dt_conf_adapter { DT_CONF_ADAPTER_NONE, DT_CONF_ADAPTER_LORA };
+enum dt_conf_async { DT_CONF_ASYNC_AUTO, DT_CONF_ASYNC_ON, DT_CONF_ASYNC_OFF };
 enum dt_conf_when { DT_CONF_NO, DT_CONF_STEPS, DT_CONF_EPOCH };
 enum dt_conf_resume {
     DT_CONF_RESUME_NONE,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/train/resume/flight.c \
 	runtime/train/resume/progress.c \
 	runtime/train/resume/restore.c \
 	runtime/train/resume/resume.h \
@@ -10,4 +11,5 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/train/resume/run_state.h \
 	runtime/train/resume/save.c \
 	runtime/train/resume/save_files.c \
+	runtime/train/resume/save_shared.c \
 	# End of runtime/train/resume

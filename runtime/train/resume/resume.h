@@ -17,15 +17,49 @@ bool dt_run_save_due(const struct dt_run *run, long step);
  */
 int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
 
+/* --- saves that the run does not wait for --- */
+
+/* Prepares them, with `bytes` bytes of host memory for the files of this rank.
+ * Without this call all saves hold the run up. -1: EX_OSERR; dt_flight_fini
+ * releases it.
+ */
+int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err);
+void dt_flight_fini(struct dt_run *run);
+
+/* Amount that this rank adds to DT_STEP_STOP of the next step, beyond those of
+ * a stop and of a trace, to say that its part of a save is done.
+ */
+double dt_flight_tell(const struct dt_run *run);
+
+/* Takes the sum of a step that was collected, and returns it without this. */
+double dt_flight_hear(struct dt_run *run, double sum);
+
+/* Whether all ranks have done their parts of the save in flight, and it can
+ * go on with dt_run_save_advance; the same on all ranks.
+ */
+bool dt_flight_ready(const struct dt_run *run);
+
+/* Goes on with it, on all ranks together, with no step in flight. -1: as
+ * dt_run_save_or_retry.
+ */
+int dt_run_save_advance(struct dt_run *run, struct dt_error *err);
+
+/* Waits, on all ranks, until no save is in flight. -1: EX_IOERR, the disk does
+ * not answer within the deadline of the run; as dt_run_save_or_retry.
+ */
+int dt_run_save_finish(struct dt_run *run, struct dt_error *err);
+
+/* Says at the end of the run how many saves were left out, on rank 0. */
+void dt_flight_report(const struct dt_run *run);
+
+/* --- saves that it waits for --- */
+
 /* Writes checkpoint-<step>, on all ranks together. Checkpoints beyond
  * checkpoint.total_limit stay until this one is known to be good. 0; 1 if it
  * could not be written, with the reason in `why` on rank 0. -1: the device or a
  * peer failed, or the directory belongs to another run.
  */
 int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err);
-
-/* The type of the weights in a checkpoint. */
-enum dt_dtype dt_run_stored_type(const struct dt_run *run);
 
 /* Checks that the directory training.resume names, if any, is a checkpoint. -1:
  * EX_NOINPUT.

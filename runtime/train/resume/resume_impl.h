@@ -46,6 +46,73 @@ int dt_same_run(const struct dt_run *run, const char *dir,
 int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
                      bool *lost, struct dt_error *err);
 
+/* ---- save_shared.c: whether the run waits for a save or not ---- */
+
+/* The newest checkpoint, if it is known to be good, so that older ones may be
+ * removed before this save; else 0.
+ */
+long dt_save_may_go(const struct dt_run *run);
+
+/* On rank 0, in any thread: makes room if the disk may be too full for a
+ * checkpoint of so many bytes and `may_go` is not 0. Returns whether it still
+ * is, as `why` says. The other function tells the user once.
+ */
+bool dt_save_look_ahead(const struct dt_run *run, size_t bytes, long may_go,
+                        struct dt_error *why);
+void dt_save_tell_full(struct dt_run *run, bool full,
+                       const struct dt_error *why);
+
+/* Whether a rank has failed: 1 or 0; on those that have not, `why` then says
+ * so. -1: a peer is lost.
+ */
+int dt_save_any_failed(struct dt_run *run, bool failed, struct dt_error *why,
+                       struct dt_error *err);
+
+/* Logs the error on ranks other than 0, whose errors the caller does not
+ * report.
+ */
+void dt_save_tell_failure(const struct dt_run *run, const struct dt_error *why);
+
+/* The sums of the files of ranks > 0, in their order. malloc'ed; NULL and err:
+ * a peer is lost, EX_OSERR.
+ */
+char *dt_save_gather_sums(struct dt_run *run,
+                          const struct dt_ckpt_writer *writer,
+                          struct dt_error *err);
+
+/* How a save has ended. */
+struct dt_save_end {
+    long step;
+    bool failed;    /* on this rank, as its `why` says */
+    bool last;      /* of the run */
+    bool good;      /* a later step had a finite loss */
+    double seconds; /* that the run waited */
+};
+
+/* Records it, or schedules the next try. -1: a peer is lost; on rank 0 that
+ * there is no next try.
+ */
+int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
+                     struct dt_error *why, struct dt_error *err);
+
+/* ---- flight.c: saves that the run does not wait for ---- */
+
+/* The step whose save is in flight, the same on all ranks; 0: none. */
+long dt_flight_step(const struct dt_run *run);
+
+/* With nothing in flight and no step either: takes a copy of the state, and has
+ * it written. -1: the device or a peer failed; as dt_save_conclude.
+ */
+int dt_flight_begin(struct dt_run *run, struct dt_error *err);
+
+/* Counts a save that was due meanwhile. */
+void dt_flight_skip(struct dt_run *run);
+
+/* After dt_flight_ready: takes the next step of it. -1: as dt_flight_begin. */
+int dt_flight_advance(struct dt_run *run, struct dt_error *err);
+
+/* ---- */
+
 /* In place of dt_ckpt_verify on rank 0, with the run as ctx: the ranks share
  * the files. -1: as dt_ckpt_verify, on whichever rank; a peer failed.
  */

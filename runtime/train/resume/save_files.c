@@ -19,13 +19,10 @@
 #include "weights/adapter_file.h"
 #include "weights/weights.h"
 
-enum dt_dtype dt_run_stored_type(const struct dt_run *run)
+/* The type of the weights in the model's files. */
+static enum dt_dtype stored_type(const struct dt_run *run)
 {
-    int wanted = run->spec.conf.checkpoint.save_dtype;
-    if (wanted == DT_CONF_AUTO_DTYPE && dt_learner_adapts(&run->spec.learner))
-        return DT_F32; /* as PEFT saves adapters */
-    return wanted == DT_CONF_AUTO_DTYPE ? run->learner.compute
-                                        : dt_run_dtype(wanted);
+    return dt_spec_stored_type(&run->spec, run->learner.compute);
 }
 
 /* --- fetching state while files are written --- */
@@ -147,7 +144,7 @@ static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
     struct dt_error late;
     if (bring_param(fetch, param, &tensor.view, result < 0 ? &late : err) < 0)
         return -1;
-    tensor.stored = dt_run_stored_type(fetch->run);
+    tensor.stored = stored_type(fetch->run);
     return result < 0 || fetch->run->spec.rank > 0
                ? result
                : dt_ckpt_add_tensors(writer, DT_VALUE_HEAD_FILE, &tensor, 1,
@@ -173,7 +170,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const struct dt_learner *learner = fetch->learner;
     const struct dt_layout *layout = saved_layout(learner);
     const struct dt_conf *conf = &run->spec.conf;
-    enum dt_dtype stored = dt_run_stored_type(run);
+    enum dt_dtype stored = stored_type(run);
     char *config = describe(learner, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
     fetch->master = stored != learner->compute;
@@ -230,8 +227,8 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
         tensors = dt_parts_list(
             learner->spec->layout, dt_parallel_index(learner->parallel),
             run->spec.world,
-            dt_run_stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER,
-            end, parts, &count, err);
+            stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER, end,
+            parts, &count, err);
     else
         dt_error_set(err, EX_OSERR, "out of memory");
     dt_parts_name(name, run->spec.rank, run->spec.world);
@@ -285,7 +282,7 @@ bool dt_run_saves_model_alone(const struct dt_run *run)
 
 size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {
-    enum dt_dtype stored = dt_run_stored_type(run);
+    enum dt_dtype stored = stored_type(run);
     size_t optim = stored == DT_F32 ? 2 : 3;
     size_t saved = 0, trained = 0;
     const struct dt_learner *learner;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* saves.c - the memory in which checkpoints wait to be written */
+#include "config.h"
+
+#include "plan/plan.h"
+
+/* The layout of the model's files: the model, or an adapter. */
+static const struct dt_layout *saved_layout(const struct dt_learner_spec *spec)
+{
+    return dt_learner_adapts(spec) ? spec->layout
+                                   : dt_learner_model_layout(spec);
+}
+
+/* Bytes of the model's files that `rank` writes: of the shards, which are as
+ * large as `most` allows, those that are its turn.
+ */
+static size_t model_bytes(const struct dt_layout *layout, size_t element,
+                          size_t most, int rank, int world)
+{
+    size_t shard = 0, number = 0, mine = 0;
+    for (size_t i = 0; i < layout->param_count; i++) {
+        const size_t more = layout->params[i].count * element;
+        if (shard > 0 && shard + more > most) {
+            number++;
+            shard = 0;
+        }
+        shard += more;
+        if (number % (size_t)world == (size_t)rank)
+            mine += more;
+    }
+    return mine;
+}
+
+/* Whether a run of this configuration has saves that it need not wait for.
+ * Small ones take less than a step, and would only be left out where they are
+ * often due.
+ */
+static bool goes_on(const struct dt_conf *conf, size_t bytes)
+{
+    static const size_t small = 64000000;
+    return !conf->training.eval_only &&
+           conf->checkpoint.strategy == DT_CONF_STEPS &&
+           conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NVME &&
+           (conf->checkpoint.async == DT_CONF_ASYNC_ON ||
+            (conf->checkpoint.async == DT_CONF_ASYNC_AUTO && bytes >= small));
+}
+
+size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
+                           int rank)
+{
+    const struct dt_conf *conf = &spec->conf;
+    const struct dt_learner_spec *const learners[] = {&spec->learner,
+                                                      &spec->critic};
+    const enum dt_dtype stored = dt_spec_stored_type(spec, compute);
+    const size_t element = dt_dtype_bytes(stored);
+    const size_t world = (size_t)spec->world;
+    /* m, v, and fp32 weights beside rounded ones */
+    const size_t kinds = conf->checkpoint.only_model ? 0
+                         : stored == DT_F32          ? 2
+                                                     : 3;
+    /* what comes with tensors: texts, and lines of the headers of files */
+    const size_t headers = 1 << 16, entry = 256;
+    size_t all = 0, mine = 0;
+    for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
+        const struct dt_layout *model = saved_layout(learners[i]);
+        const size_t state = learners[i]->layout->count * kinds * sizeof(float);
+        all += model->param_total * element + state;
+        mine += headers + model->param_count * (kinds + 1) * entry;
+        mine +=
+            state / world + model_bytes(model, element,
+                                        (size_t)conf->checkpoint.max_shard_size,
+                                        rank, spec->world);
+    }
+    return goes_on(conf, all) ? mine : 0;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flight.c - saves that the run does not wait for
+ *
+ * At the end of a step each rank copies the files that it writes into memory,
+ * and a thread of it writes them while steps go on. Whether that is done rides
+ * on a sum that each step makes anyway, so the ranks learn of it together, at
+ * the same step. Then the sums go to rank 0, whose thread commits the
+ * checkpoint, but not before a later step had a finite loss: each checkpoint
+ * that is published is known to be good. The ranks learn of its end in the same
+ * way.
+ *
+ * Fault points: save.staged, save.commit.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "run/dir/dir.h"
+#include "train/resume/resume_impl.h"
+
+struct dt_flight {
+    struct dt_run *run;
+    struct dt_buffer *memory; /* NULL: all files take memory of their own */
+    struct dt_ckpt_stage *stage;
+    struct dt_ckpt_writer *writer; /* NULL: nothing is in flight */
+    bool commits;                  /* all files are written */
+    long step;
+    long since;       /* steps later than this one say whether it is done */
+    bool heard;       /* it is, on all ranks */
+    double wait, end; /* seconds that the run waited, and the time of an end */
+    double begun, longest;
+    long skipped; /* saves */
+
+    /* The thread owns the following until `done`. */
+    pthread_t thread;
+    bool runs; /* the thread is to be joined */
+    atomic_bool done;
+    char *sums;   /* of ranks > 0, on rank 0 */
+    bool good;    /* a later loss was finite */
+    size_t bytes; /* of the whole checkpoint */
+    long may_go;  /* the newest checkpoint if older ones may be removed, or 0 */
+    int result;
+    bool full; /* so was the disk, as `space` says */
+    struct dt_error why, space;
+};
+
+/* Ranks that are done, in the sum of DT_STEP_STOP: beyond the ranks that were
+ * told to stop.
+ */
+static const double done_unit = 1 << 20;
+
+/* --- the thread --- */
+
+/* Lets those go first who compute. It takes a tenth of a CPU that is busy: with
+ * less, a write would last longer than most intervals between saves.
+ */
+static void give_way(void)
+{
+    enum { NICE = 10 };
+    const struct sched_param none = {0};
+    sched_setscheduler(0, SCHED_BATCH, &none);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+}
+
+/* Syncs metrics.jsonl, whose lines end where the checkpoint does, by its name:
+ * the report may be closed meanwhile.
+ */
+static void sync_metrics(const struct dt_conf *conf)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/metrics.jsonl", conf->logging.dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+static int write_files(struct dt_flight *flight)
+{
+    struct dt_run *run = flight->run;
+    if (run->spec.rank == 0) {
+        sync_metrics(&run->spec.conf);
+        flight->full = dt_save_look_ahead(run, flight->bytes, flight->may_go,
+                                          &flight->space);
+    }
+    return dt_ckpt_write(flight->writer, &flight->why);
+}
+
+/* On rank 0, which lets go of the writer. */
+static int commit(struct dt_flight *flight)
+{
+    struct dt_run *run = flight->run;
+    struct dt_ckpt_writer *writer = flight->writer;
+    struct dt_error *why = &flight->why;
+    flight->writer = NULL;
+    if (dt_fault("save.commit"))
+        dt_error_set(why, EX_IOERR, "failed on purpose");
+    else if (!dt_run_holds_output(run))
+        dt_error_set(why, EX_CANTCREAT,
+                     "%s: may belong to another run meanwhile",
+                     run->spec.conf.run.output_dir);
+    else if (dt_ckpt_merge(writer, flight->sums, why) == 0) {
+        int rc = dt_ckpt_commit(writer, why);
+        if (rc == 0 && flight->good)
+            dt_run_prune(run, flight->step, 0);
+        return rc;
+    }
+    dt_ckpt_abandon(writer);
+    return -1;
+}
+
+static void *work(void *arg)
+{
+    struct dt_flight *flight = arg;
+    give_way();
+    flight->result = flight->commits ? commit(flight) : write_files(flight);
+    flight->end = dt_clock_now();
+    atomic_store(&flight->done, true);
+    return NULL;
+}
+
+/* Starts the thread, or says why not as if it had failed. */
+static void start(struct dt_flight *flight)
+{
+    flight->heard = false;
+    flight->since = flight->run->queued;
+    flight->result = 0;
+    atomic_store(&flight->done, false);
+    int bad = dt_thread_start(&flight->thread, "save", work, flight);
+    flight->runs = bad == 0;
+    if (bad == 0)
+        return;
+    flight->result = dt_error_set(&flight->why, EX_OSERR,
+                                  "no thread to write it: %s", strerror(bad));
+    atomic_store(&flight->done, true);
+}
+
+/* Waits until the thread has ended. -1: EX_IOERR, it does not within the
+ * deadline of the run.
+ */
+static int join(struct dt_flight *flight, struct dt_error *err)
+{
+    const int timeout = dt_run_timeout_ms(flight->run) / 1000 + 1;
+    struct timespec end;
+    if (!flight->runs)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += timeout;
+    if (pthread_clockjoin_np(flight->thread, NULL, CLOCK_MONOTONIC, &end) != 0)
+        return dt_error_set(err, EX_IOERR,
+                            "%s: writing the checkpoint of step %ld has not "
+                            "ended within %d s (distributed.timeout_s): does "
+                            "its disk answer?",
+                            flight->run->spec.ckpt_root, flight->step, timeout);
+    flight->runs = false;
+    return 0;
+}
+
+/* --- its steps, on all ranks --- */
+
+/* Takes the copy. 0; 1: it cannot be written, as flight->why says. -1: the
+ * device or a peer failed.
+ */
+static int take_copy(struct dt_flight *flight, struct dt_error *err)
+{
+    struct dt_run *run = flight->run;
+    const struct dt_spec *spec = &run->spec;
+    bool lost = false;
+    double nonce = -1;
+    if (spec->rank == 0)
+        flight->writer = dt_ckpt_stage_begin(flight->stage, spec->ckpt_root,
+                                             flight->step, &flight->why);
+    if (flight->writer)
+        nonce = dt_ckpt_nonce(flight->writer);
+    if (spec->world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &nonce, 1, DT_MAX, err) < 0)
+        return -1;
+    if (nonce >= 0 && spec->rank > 0)
+        flight->writer =
+            dt_ckpt_stage_join(flight->stage, spec->ckpt_root, flight->step,
+                               spec->rank, (uint32_t)nonce, &flight->why);
+    int failed = dt_save_any_failed(run, !flight->writer, &flight->why, err);
+    if (failed != 0)
+        return failed;
+    failed = dt_run_add_files(run, flight->writer, &lost, &flight->why) < 0;
+    if (!failed && dt_fault("save.staged"))
+        failed = dt_error_set(&flight->why, EX_IOERR, "failed on purpose") < 0;
+    if (lost) {
+        *err = flight->why;
+        return -1;
+    }
+    return dt_save_any_failed(run, failed, &flight->why, err);
+}
+
+/* Ends the flight: the save has failed on this rank or another one, or all has
+ * been done. -1: as dt_save_conclude.
+ */
+static int land(struct dt_flight *flight, bool failed, struct dt_error *err)
+{
+    const struct dt_save_end end = {
+        .step = flight->step,
+        .failed = failed,
+        .good = flight->good || !flight->commits, /* nobody can see it */
+        .seconds = flight->wait,
+    };
+    dt_ckpt_abandon(flight->writer);
+    flight->writer = NULL;
+    flight->commits = false;
+    flight->step = 0;
+    free(flight->sums);
+    flight->sums = NULL;
+    if (end.failed)
+        dt_save_tell_failure(flight->run, &flight->why);
+    return dt_save_conclude(flight->run, &end, &flight->why, err);
+}
+
+static int take_off(struct dt_flight *flight, struct dt_error *err)
+{
+    const double begin = dt_clock_now();
+    struct dt_run *run = flight->run;
+    flight->step = run->progress.step;
+    flight->begun = begin;
+    flight->wait = 0;
+    flight->why = (struct dt_error){0};
+    flight->bytes = dt_run_checkpoint_bytes(run);
+    flight->may_go = dt_save_may_go(run);
+    flight->good = false;
+    int failed = take_copy(flight, err);
+    if (failed == 0) {
+        run->saves.maybe = flight->step; /* a later finite loss clears it */
+        start(flight);
+    }
+    flight->wait = dt_clock_now() - begin;
+    return failed <= 0 ? failed : land(flight, true, err);
+}
+
+/* All files are written, or one could not be. */
+static int begin_commit(struct dt_flight *flight, struct dt_error *err)
+{
+    struct dt_run *run = flight->run;
+    int failed = dt_save_any_failed(run, flight->result < 0, &flight->why, err);
+    if (failed != 0)
+        return failed < 0 ? -1 : land(flight, true, err);
+    if (!(flight->sums = dt_save_gather_sums(run, flight->writer, err)))
+        return -1;
+    flight->commits = true;
+    flight->good = run->saves.maybe == 0;
+    if (run->spec.rank == 0) {
+        start(flight);
+        return 0;
+    }
+    flight->heard = false;
+    flight->since = run->queued;
+    return 0;
+}
+
+/* Takes the next step of a flight whose threads are done. */
+static int advance(struct dt_flight *flight, struct dt_error *err)
+{
+    const double begin = dt_clock_now();
+    struct dt_run *run = flight->run;
+    if (join(flight, err) < 0)
+        return -1;
+    dt_save_tell_full(run, flight->full, &flight->space);
+    flight->longest = fmax(flight->longest, flight->end - flight->begun);
+    if (flight->commits)
+        return land(flight, flight->result < 0, err);
+    int rc = begin_commit(flight, err);
+    flight->wait += dt_clock_now() - begin;
+    return rc;
+}
+
+/* --- from outside --- */
+
+int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
+{
+    struct dt_flight *flight = calloc(1, sizeof(*flight));
+    if (!flight)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    run->saves.flight = flight;
+    flight->run = run;
+    flight->memory = dt_buffer_create(&dt_cpu, bytes > 0 ? bytes : 1,
+                                      "checkpoints to be written", err);
+    if (flight->memory)
+        flight->stage = dt_ckpt_stage_create(flight->memory->data, bytes, err);
+    return flight->stage ? 0 : -1;
+}
+
+void dt_flight_fini(struct dt_run *run)
+{
+    struct dt_flight *flight = run->saves.flight;
+    struct dt_error late;
+    if (!flight)
+        return;
+    run->saves.flight = NULL;
+    if (join(flight, &late) < 0)
+        return; /* the thread has it */
+    dt_ckpt_abandon(flight->writer);
+    dt_ckpt_stage_destroy(flight->stage);
+    dt_buffer_destroy(flight->memory);
+    free(flight->sums);
+    free(flight);
+}
+
+long dt_flight_step(const struct dt_run *run)
+{
+    return run->saves.flight ? run->saves.flight->step : 0;
+}
+
+int dt_flight_begin(struct dt_run *run, struct dt_error *err)
+{
+    return take_off(run->saves.flight, err);
+}
+
+void dt_flight_skip(struct dt_run *run)
+{
+    run->saves.flight->skipped++;
+}
+
+double dt_flight_tell(const struct dt_run *run)
+{
+    struct dt_flight *flight = run->saves.flight;
+    return flight && flight->step > 0 && atomic_load(&flight->done) ? done_unit
+                                                                    : 0;
+}
+
+double dt_flight_hear(struct dt_run *run, double sum)
+{
+    struct dt_flight *flight = run->saves.flight;
+    const double done = floor(sum / done_unit);
+    if (flight && run->progress.step > flight->since && done >= run->spec.world)
+        flight->heard = true;
+    return sum - done * done_unit;
+}
+
+bool dt_flight_ready(const struct dt_run *run)
+{
+    const struct dt_flight *flight = run->saves.flight;
+    return flight && flight->step > 0 && flight->heard &&
+           (flight->commits || run->saves.maybe == 0);
+}
+
+int dt_flight_advance(struct dt_run *run, struct dt_error *err)
+{
+    return advance(run->saves.flight, err);
+}
+
+int dt_run_save_finish(struct dt_run *run, struct dt_error *err)
+{
+    while (dt_flight_step(run) > 0)
+        if (advance(run->saves.flight, err) < 0)
+            return -1;
+    return 0;
+}
+
+void dt_flight_report(const struct dt_run *run)
+{
+    const struct dt_flight *flight = run->saves.flight;
+    if (flight && flight->skipped > 0 && run->report)
+        dt_report_note(run->report,
+                       "%ld save%s left out, each while the one before was "
+                       "written, which took up to %.1f s; checkpoint.steps: "
+                       "%ld is less than that",
+                       flight->skipped, flight->skipped > 1 ? "s were" : " was",
+                       flight->longest, run->spec.conf.checkpoint.steps);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_flight.c - saves that the run does not wait for */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/dir/dir.h"
+#include "tests/unit/disk.h"
+#include "tests/unit/small_run.h"
+#include "train/resume/resume_impl.h"
+
+#define SAVED "out/checkpoints/checkpoint-2"
+#define LINES                                                                  \
+    "training: {train_batch_size: 12, max_steps: 30}\n"                        \
+    "checkpoint: {steps: 2, async: on}\n"
+
+static int take_steps(struct dt_run *run, int count)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    for (int i = 0; i < count; i++)
+        TRY(small_step(run, &line, &err) == 0);
+    return 0;
+}
+
+/* Takes steps until the save in flight can go on, goes on with it, and so until
+ * it is done: every rank takes as many.
+ */
+static int take_steps_until_saved(struct dt_run *run)
+{
+    struct dt_error err = {0};
+    while (dt_flight_step(run) > 0) {
+        TRY(take_steps(run, 1) == 0);
+        if (dt_flight_ready(run))
+            TRY(dt_run_save_advance(run, &err) == 0);
+        dt_clock_sleep(0.001);
+    }
+    return 0;
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* Entries of the directory of checkpoints that begin with ".tmp-". */
+static int temp_count(void)
+{
+    struct dirent *entry;
+    DIR *dir = opendir("out/checkpoints");
+    int count = 0;
+    while (dir && (entry = readdir(dir)))
+        count += strncmp(entry->d_name, ".tmp-", 5) == 0;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* --- the same bits --- */
+
+/* Saves step 2, and waits for that only after further steps. */
+static int save_step_2(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(dt_flight_step(run) == (arg ? 2 : 0));
+    if (arg)
+        TRY(take_steps_until_saved(run) == 0);
+    TRY(run->saves.newest == 2 && run->saves.failures == 0);
+    TRY(dt_comm_barrier(run->comm, &err) == 0);
+    TRY(temp_count() == 0);
+    return 0;
+}
+
+static int resume_step_2(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(run->progress.step == 2);
+    return 0;
+}
+
+static void a_save_has_the_bits_that_it_has_if_the_run_waits(void **state)
+{
+    static const struct {
+        int ranks;
+        const char *lines;
+    } cases[] = {
+        {1, ""},
+        {1, "precision.compute: bf16\n"},
+        {1, "model.init: random\ncheckpoint.max_shard_size: 4KB\n"},
+#ifdef HAVE_GLOO
+        {2, "distributed.strategy: ddp\n"},
+        {3, "distributed.strategy: zero3\nprecision.compute: bf16\n"},
+#endif
+    };
+    struct dt_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *sums[2];
+        for (int async = 0; async < 2; async++) {
+            char lines[512];
+            snprintf(lines, sizeof(lines),
+                     "training: {train_batch_size: 12, max_steps: 30, resume: "
+                     "auto}\n"
+                     "checkpoint.async: %s\n%s",
+                     async ? "on" : "off", cases[i].lines);
+            small_runs(cases[i].ranks, lines, save_step_2,
+                       async ? "async" : NULL);
+            sums[async] = dt_ckpt_read_sums(SAVED, &err);
+            assert_non_null(sums[async]);
+            assert_int_equal(dt_ckpt_verify(SAVED, NULL, &err), 0);
+            small_resume(cases[i].ranks, lines, resume_step_2, NULL);
+        }
+        assert_string_equal(sums[0], sums[1]);
+        free(sums[0]);
+        free(sums[1]);
+    }
+}
+
+/* --- when it is published --- */
+
+static int publish_later(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    while (dt_flight_tell(run) == 0)
+        dt_clock_sleep(0.001);
+    /* nobody has said so in a step, and no later loss was finite */
+    TRY(!dt_flight_ready(run) && !exists(SAVED));
+    TRY(take_steps(run, 1) == 0);
+    TRY(dt_flight_ready(run));
+    run->saves.maybe = 2; /* as if the loss had been NaN */
+    TRY(!dt_flight_ready(run));
+    TRY(take_steps_until_saved(run) == 0);
+    TRY(exists(SAVED) && run->saves.unproven == 0);
+    return 0;
+}
+
+static void it_is_published_after_a_later_step_with_a_finite_loss(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, publish_later, NULL);
+}
+
+/* The run is told to stop when it has just begun. */
+static int finish_at_once(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(dt_run_save_finish(run, &err) == 0);
+    TRY(exists(SAVED) && run->saves.unproven == 2 && run->saves.newest == 2);
+    return 0;
+}
+
+static void one_that_is_waited_for_is_published_and_unproven(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, finish_at_once, NULL);
+}
+
+/* The run fails. */
+static int leave_it(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    return 0;
+}
+
+static void one_that_is_not_waited_for_leaves_nothing(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, leave_it, NULL);
+    assert_false(exists(SAVED));
+    assert_int_equal(temp_count(), 0);
+}
+
+/* --- saves that are due meanwhile --- */
+
+static int save_often(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    disk_freeze("model.safetensors");
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    for (int i = 0; i < 2; i++) { /* steps 4 and 5 */
+        TRY(take_steps(run, 2 - i) == 0);
+        TRY(dt_run_save_or_retry(run, false, &err) == 0);
+        TRY(dt_flight_step(run) == 2 && !dt_flight_ready(run));
+    }
+    TRY(take_steps(run, 1) == 0);
+    disk_freeze(NULL);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0); /* step 6 */
+    TRY(dt_flight_step(run) == 6 && exists(SAVED));
+    TRY(take_steps(run, 1) == 0);
+    TRY(dt_run_save_or_retry(run, true, &err) == 0); /* the last one */
+    TRY(dt_flight_step(run) == 0);
+    TRY(exists("out/checkpoints/checkpoint-6"));
+    TRY(exists("out/checkpoints/checkpoint-7"));
+    TRY(!exists("out/checkpoints/checkpoint-4"));
+    TRY(!exists("out/checkpoints/checkpoint-5"));
+    return 0;
+}
+
+static void one_that_is_due_meanwhile_is_left_out_unless_it_is_kept(
+    void **state)
+{
+    (void)state;
+    small_runs(1, LINES "checkpoint.keep_every: 3\n", save_often, NULL);
+}
+
+/* --- failures --- */
+
+static int fail_once(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    const int error = *(const int *)arg;
+    TRY(take_steps(run, 2) == 0);
+    disk_refuse("write", "model.safetensors", error);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(take_steps_until_saved(run) == 0);
+    disk_refuse(NULL, NULL, 0);
+    TRY(run->saves.failures == 1 && run->saves.maybe == 0);
+    TRY(run->saves.retry > run->progress.step);
+    TRY(!exists(SAVED) && temp_count() == 0);
+    while (!dt_run_save_due(run, run->progress.step))
+        TRY(take_steps(run, 1) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(take_steps_until_saved(run) == 0);
+    TRY(run->saves.failures == 0 && run->saves.newest > 2);
+    return 0;
+}
+
+static void steps_go_on_after_a_write_that_fails(void **state)
+{
+    static int errors[] = {ENOSPC, EIO, EDQUOT};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        small_runs(1, LINES, fail_once, &errors[i]);
+}
+
+/* Nobody waits for it but the last save, and that not for ever. */
+static int freeze(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    disk_freeze("model.safetensors");
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(take_steps(run, 9) == 0);
+    TRY(!dt_flight_ready(run) && run->saves.failures == 0);
+    TRY(dt_run_save_finish(run, &err) == -1);
+    TRY(err.status == EX_IOERR);
+    TRY(strstr(err.text, "out/checkpoints: writing the checkpoint of step 2 "
+                         "has not ended within 2 s (distributed.timeout_s)"));
+    disk_freeze(NULL);
+    return 0;
+}
+
+static void steps_go_on_while_the_disk_does_not_answer(void **state)
+{
+    (void)state;
+    small_runs(1, LINES "distributed.timeout_s: 1\n", freeze, NULL);
+}
+
+#ifdef HAVE_GLOO
+/* The files of rank 1 are not where rank 0 looks for them. */
+static int write_elsewhere(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    if (run->spec.rank == 1)
+        snprintf(run->spec.ckpt_root, sizeof(run->spec.ckpt_root), "elsewhere");
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(take_steps_until_saved(run) == 0);
+    TRY(run->saves.failures == 1);
+    TRY(dt_comm_barrier(run->comm, &err) == 0);
+    TRY(!exists(SAVED) && temp_count() == 0);
+    return 0;
+}
+
+static void files_that_rank_0_does_not_see_fail_the_save(void **state)
+{
+    (void)state;
+    small_runs(2, LINES, write_elsewhere, NULL);
+}
+#endif
+
+/* --- the sum --- */
+
+static int tell_and_hear(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(dt_flight_tell(run) == 0);
+    TRY(dt_flight_hear(run, 2.25) == 2.25);
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    while (dt_flight_tell(run) == 0)
+        dt_clock_sleep(0.001);
+    /* of a step that was queued before */
+    TRY(dt_flight_hear(run, dt_flight_tell(run) + 1.25) == 1.25);
+    run->saves.maybe = 0;
+    TRY(!dt_flight_ready(run));
+    run->progress.step++;
+    TRY(dt_flight_hear(run, 0) == 0 && !dt_flight_ready(run));
+    TRY(dt_flight_hear(run, dt_flight_tell(run)) == 0 && dt_flight_ready(run));
+    run->progress.step--;
+    return 0;
+}
+
+static void it_rides_on_the_sum_of_a_step_and_leaves_stops_alone(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, tell_and_hear, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_save_has_the_bits_that_it_has_if_the_run_waits),
+        cmocka_unit_test(it_is_published_after_a_later_step_with_a_finite_loss),
+        cmocka_unit_test(one_that_is_waited_for_is_published_and_unproven),
+        cmocka_unit_test(one_that_is_not_waited_for_leaves_nothing),
+        cmocka_unit_test(
+            one_that_is_due_meanwhile_is_left_out_unless_it_is_kept),
+        cmocka_unit_test(steps_go_on_after_a_write_that_fails),
+        cmocka_unit_test(steps_go_on_while_the_disk_does_not_answer),
+#ifdef HAVE_GLOO
+        cmocka_unit_test(files_that_rank_0_does_not_see_fail_the_save),
+#endif
+        cmocka_unit_test(it_rides_on_the_sum_of_a_step_and_leaves_stops_alone),
+    };
+    return cmocka_run_group_tests_name("flight", tests, small_enter,
+                                       small_leave);
+}
