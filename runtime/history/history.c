@@ -143,80 +143,6 @@ static int reader_next(struct line_reader *reader, const char **text,
     return 0;
 }
 
-/* --- lines of events.jsonl and ranks.jsonl --- */
-
-/* Returns a count; -1: it is none. */
-static long count_of(const json_t *value)
-{
-    const json_int_t n =
-        json_is_integer(value) ? json_integer_value(value) : -1;
-    return n >= 0 && n <= LONG_MAX ? (long)n : -1;
-}
-
-bool dt_history_read_event(const json_t *object, struct dt_report_event *event)
-{
-    const long rank = count_of(json_object_get(object, "rank"));
-    *event = (struct dt_report_event){
-        .kind = json_string_value(json_object_get(object, "event")),
-        .step = count_of(json_object_get(object, "step")),
-        .wall = dt_json_number(json_object_get(object, "wall")),
-        .seconds = dt_json_number(json_object_get(object, "seconds")),
-        .bytes = dt_json_number(json_object_get(object, "bytes")),
-        .rank = rank <= INT_MAX ? (int)rank : -1,
-        .host = json_string_value(json_object_get(object, "host")),
-        .text = json_string_value(json_object_get(object, "text"))};
-    return event->kind && *event->kind;
-}
-
-void dt_rank_numbers_fini(struct dt_rank_numbers *numbers)
-{
-    free(numbers->values);
-    *numbers = (struct dt_rank_numbers){0};
-}
-
-static const double *take_array(const json_t *array, size_t world, double *to)
-{
-    if (!array || json_array_size(array) != world)
-        return NULL;
-    for (size_t i = 0; i < world; i++)
-        to[i] = dt_json_number(json_array_get(array, i));
-    return to;
-}
-
-int dt_history_read_ranks(const json_t *object, struct dt_rank_numbers *numbers,
-                          struct dt_report_ranks *ranks)
-{
-    static const char *const names[] = {"compute_s", "comm_s", "data_wait_s",
-                                        "mem", "power_w"};
-    enum { NAMES = sizeof(names) / sizeof(names[0]) };
-    const double *found[NAMES] = {NULL};
-    size_t world = 0;
-    for (size_t i = 0; i < NAMES && world == 0; i++)
-        world = json_array_size(json_object_get(object, names[i]));
-    if (world == 0)
-        return 0;
-    if (numbers->size < NAMES * world) {
-        double *values = realloc(numbers->values, NAMES * world * 8);
-        if (!values)
-            return -1;
-        numbers->values = values;
-        numbers->size = NAMES * world;
-    }
-    for (size_t i = 0; i < NAMES; i++)
-        found[i] = take_array(json_object_get(object, names[i]), world,
-                              numbers->values + i * world);
-    *ranks = (struct dt_report_ranks){
-        .step = count_of(json_object_get(object, "step")),
-        .wall = dt_json_number(json_object_get(object, "wall")),
-        .count = world,
-        .compute_s = found[0],
-        .comm_s = found[1],
-        .data_wait_s = found[2],
-        .mem = found[3],
-        .power_w = found[4]};
-    return 1;
-}
-
 /* --- the files of a run --- */
 
 enum {
@@ -481,4 +407,16 @@ int dt_history_next_ranks(struct dt_history *history,
                           struct dt_report_ranks *ranks, struct dt_error *err)
 {
     return next_line(history, DT_HISTORY_RANKS, take_ranks, ranks, err);
+}
+
+int dt_history_account(const char *path, struct dt_account *account,
+                       struct dt_error *err)
+{
+    struct dt_report_event event;
+    struct dt_history *history = dt_history_open(path, err);
+    int rc = history ? 1 : -1;
+    while (rc > 0 && (rc = dt_history_next_event(history, &event, err)) > 0)
+        dt_account_event(account, &event);
+    dt_history_destroy(history);
+    return rc;
 }

@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "report/account.h"
 #include "report/record.h"
 
 /* A key of the configuration, as run.json has it. */
@@ -100,6 +101,12 @@ double dt_history_seconds(const struct dt_history *history);
 /* As dt_history_next, for events. Their texts live until the next call. */
 int dt_history_next_event(struct dt_history *history,
                           struct dt_report_event *event, struct dt_error *err);
+
+/* Reads all events of the run in `path`, as dt_history_open takes it, into
+ * their account. -1: as dt_history_open and dt_history_next.
+ */
+int dt_history_account(const char *path, struct dt_account *account,
+                       struct dt_error *err);
 
 /* As dt_history_next, for ranks. The arrays live until the next call. */
 int dt_history_next_ranks(struct dt_history *history,

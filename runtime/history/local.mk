@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/history/event_line.c \
 	runtime/history/history.c \
 	runtime/history/history.h \
 	runtime/history/history_impl.h \

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/report/account.c \
+	runtime/report/account.h \
 	runtime/report/line_file.c \
 	runtime/report/line_file.h \
 	runtime/report/protobuf.c \

@@ -10,6 +10,17 @@
 
 enum { EXACT_DIGITS = 9 }; /* of numbers that are not whole */
 
+const char *const dt_account_names[DT_ACCOUNT_PARTS] = {
+    [DT_ACCOUNT_STARTUP] = "startup",
+    [DT_ACCOUNT_STEPS] = "steps",
+    [DT_ACCOUNT_DATA] = "data",
+    [DT_ACCOUNT_SAVING] = "saving",
+    [DT_ACCOUNT_EVALUATION] = "evaluation",
+    [DT_ACCOUNT_RECOVERY] = "recovery",
+    [DT_ACCOUNT_LOST] = "lost",
+    [DT_ACCOUNT_IDLE] = "idle",
+};
+
 static const double largest_whole = 9007199254740992.0; /* 2^53 */
 
 void dt_record_add(struct dt_report_record *record, const char *name,
@@ -83,6 +94,18 @@ static void put_member(FILE *out, const char *key, const char *text)
     put_text(out, text);
 }
 
+static void put_spent(FILE *out, const double spent[DT_ACCOUNT_COUNTED])
+{
+    double sum = 0;
+    for (int i = 0; i < DT_ACCOUNT_COUNTED; i++)
+        sum += spent[i];
+    for (int i = 0; i < DT_ACCOUNT_COUNTED && sum > 0; i++)
+        fprintf(out, "%s\"%s\": %.6f", i == 0 ? ", \"spent\": {" : ", ",
+                dt_account_names[i], spent[i]);
+    if (sum > 0)
+        putc('}', out);
+}
+
 void dt_event_print(const struct dt_report_event *event, FILE *out)
 {
     fprintf(out, "{\"event\": \"%s\", \"step\": %ld", event->kind, event->step);
@@ -93,7 +116,11 @@ void dt_event_print(const struct dt_report_event *event, FILE *out)
         fprintf(out, ", \"bytes\": %.0f", event->bytes);
     if (event->rank >= 0)
         fprintf(out, ", \"rank\": %d", event->rank);
+    if (event->redone > 0)
+        fprintf(out, ", \"redone\": %ld", event->redone);
     put_member(out, "host", event->host);
+    put_member(out, "allocation", event->allocation);
+    put_spent(out, event->spent);
     put_member(out, "text", event->text);
     fputs("}\n", out);
 }

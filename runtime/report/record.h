@@ -43,17 +43,40 @@ struct dt_report_record {
     struct dt_report_value value[DT_RECORD_VALUES_MAX];
 };
 
+/* Parts of a run's time. A process counts the first ones itself; the others are
+ * known afterwards (account.h).
+ */
+enum dt_account_part {
+    DT_ACCOUNT_STARTUP,    /* until the first step of the run */
+    DT_ACCOUNT_STEPS,      /* sampling is a part of steps */
+    DT_ACCOUNT_DATA,       /* steps waited for data */
+    DT_ACCOUNT_SAVING,     /* steps waited for it */
+    DT_ACCOUNT_EVALUATION, /* the same */
+    DT_ACCOUNT_COUNTED,
+    DT_ACCOUNT_RECOVERY = DT_ACCOUNT_COUNTED, /* until steps continued */
+    DT_ACCOUNT_LOST, /* steps that were done again, the first time */
+    DT_ACCOUNT_IDLE, /* between two allocations */
+    DT_ACCOUNT_PARTS
+};
+
+/* The name of each part in the files of a run: "startup". */
+extern const char *const dt_account_names[DT_ACCOUNT_PARTS];
+
 /* A line of events.jsonl. */
 struct dt_report_event {
-    const char *kind; /* start resume save save_failed early_stop eval epoch
-                         skip warning fault straggler stop end failed */
+    const char *kind; /* start resume restart save save_failed early_stop eval
+                         epoch skip warning fault straggler stop end failed */
     long step;
-    double wall;      /* seconds since 1970 */
-    double seconds;   /* how long it took; NaN: nothing to say */
-    double bytes;     /* how much was written; NaN: nothing to say */
-    int rank;         /* -1: all, or none in particular */
-    const char *host; /* may be NULL */
-    const char *text; /* a sentence for people, may be NULL */
+    double wall;            /* seconds since 1970 */
+    double seconds;         /* how long it took; NaN: nothing to say */
+    double bytes;           /* how much was written; NaN: nothing to say */
+    int rank;               /* -1: all, or none in particular */
+    const char *host;       /* may be NULL */
+    const char *text;       /* a sentence for people, may be NULL */
+    long redone;            /* steps that are done again after it */
+    const char *allocation; /* in which the run starts; NULL: without Slurm */
+    double spent[DT_ACCOUNT_COUNTED]; /* by this process so far, in seconds;
+                                         all 0: unknown */
 };
 
 /* A line of ranks.jsonl: numbers of each rank, (count) long; means over the

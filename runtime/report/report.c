@@ -163,7 +163,11 @@ void dt_report_event(struct dt_report *report,
     char *text = e.text ? dt_secret_remove(e.text) : NULL;
     FILE *out = report->events ? dt_line_file_begin(report->events) : NULL;
     struct dt_error err;
-    e.wall = dt_clock_wall();
+    if (e.wall == 0) {
+        e.wall = dt_clock_wall();
+        if (report->options.spent)
+            report->options.spent(report->options.ctx, e.spent);
+    }
     e.text = text;
     if (out) {
         dt_event_print(&e, out);
@@ -375,7 +379,7 @@ void dt_report_explosion(struct dt_report *report,
 void dt_report_summary(struct dt_report *report,
                        const struct dt_report_summary *summary)
 {
-    char took[32], rate[64] = "", kl[64] = "";
+    char took[32], rate[64] = "", kl[64] = "", good[DT_ACCOUNT_TEXT];
     dt_clock_format(summary->seconds, took, sizeof(took));
     if (summary->steps > 0 && summary->seconds > 0)
         snprintf(rate, sizeof(rate), "%.0f tokens/s, ",
@@ -392,6 +396,9 @@ void dt_report_summary(struct dt_report *report,
     dt_report_explosion(report, summary);
     if (isfinite(summary->eval_loss))
         dt_report_note(report, "held-out loss %.4f", summary->eval_loss);
+    if (summary->account.known)
+        dt_report_note(report, "%s",
+                       dt_account_format(&summary->account, good));
     if (summary->output)
         dt_report_note(report, "model: %s", summary->output);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "report/account.h"
 #include "report/record.h"
 
 struct dt_report;
@@ -26,6 +27,10 @@ struct dt_report_options {
     bool console;
     int columns; /* of the line of a step there, where a bar below it has the
                     rest; 0: as many as it takes */
+    /* Tells dt_report_event how this process has spent its time; NULL: unknown.
+     */
+    void (*spent)(void *ctx, double spent[DT_ACCOUNT_COUNTED]);
+    void *ctx;
 };
 
 /* Opens metrics.jsonl, events.jsonl and ranks.jsonl to append; a failure with
@@ -86,7 +91,10 @@ struct dt_report_eval {
 void dt_report_eval(struct dt_report *report,
                     const struct dt_report_eval *eval);
 
-/* Writes an event to events.jsonl and to the sinks. `wall` is filled here. */
+/* Writes an event to events.jsonl and to the sinks. `wall` and `spent` are
+ * filled here, unless it is an event of an earlier process, whose `wall` is
+ * given.
+ */
 void dt_report_event(struct dt_report *report,
                      const struct dt_report_event *event);
 
@@ -112,6 +120,7 @@ struct dt_report_summary {
                                   name, or NAN: none */
     double eval_loss;          /* NAN: none */
     size_t peak_bytes;
+    struct dt_account_sums account; /* of all starts of the run */
     const char *output; /* directory of the model; may be NULL */
 };
 

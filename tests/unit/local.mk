@@ -146,6 +146,7 @@ check_PROGRAMS += \
 	tests/unit/plan/test_least \
 	tests/unit/plan/test_plan \
 	tests/unit/plan/test_strategy \
+	tests/unit/report/test_account \
 	tests/unit/report/test_protobuf \
 	tests/unit/report/test_record \
 	tests/unit/report/test_report \

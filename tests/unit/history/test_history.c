@@ -225,6 +225,37 @@ static void events_have_their_texts_and_what_is_missing_is_unknown(void **state)
     remove(scratch_path("events.jsonl"));
 }
 
+/* Values that no run writes are none. */
+static void the_account_is_read_from_events(void **state)
+{
+    struct dt_account account = {0};
+    struct dt_error err;
+    (void)state;
+    write_text("metrics.jsonl", "");
+    write_text("events.jsonl",
+               "{\"event\": \"start\", \"step\": 0, \"wall\": 102, "
+               "\"allocation\": \"7\", \"spent\": {\"startup\": 2, \"data\": "
+               "-1, \"saving\": \"x\"}}\n"
+               "{\"event\": \"restart\", \"step\": 9, \"wall\": 110, "
+               "\"redone\": 9}\n"
+               "{\"event\": \"start\", \"step\": 0, \"wall\": 115, "
+               "\"allocation\": \"7\", \"spent\": {\"startup\": 3}}\n"
+               "{\"event\": \"end\", \"step\": 20, \"wall\": 135, \"spent\": "
+               "{\"startup\": 3, \"steps\": 19, \"data\": 1}}\n");
+    assert_int_equal(dt_history_account(scratch_path(""), &account, &err), 0);
+    assert_int_equal(account.sums.redone, 9);
+    assert_true(account.sums.seconds[DT_ACCOUNT_STARTUP] == 2);
+    assert_true(account.sums.seconds[DT_ACCOUNT_LOST] == 8);
+    assert_true(account.sums.seconds[DT_ACCOUNT_RECOVERY] == 5);
+    assert_true(account.sums.seconds[DT_ACCOUNT_STEPS] == 19);
+    assert_true(account.sums.seconds[DT_ACCOUNT_DATA] == 1);
+    assert_true(account.sums.seconds[DT_ACCOUNT_SAVING] == 0);
+    assert_int_equal(dt_history_account(scratch_path("none"), &account, &err),
+                     -1);
+    assert_int_equal(err.status, EX_NOINPUT);
+    remove(scratch_path("events.jsonl"));
+}
+
 static void ranks_are_arrays_of_one_length(void **state)
 {
     struct dt_report_ranks ranks;
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(more_names_than_a_record_holds_are_left_out),
         cmocka_unit_test(
             events_have_their_texts_and_what_is_missing_is_unknown),
+        cmocka_unit_test(the_account_is_read_from_events),
         cmocka_unit_test(ranks_are_arrays_of_one_length),
         cmocka_unit_test(the_facts_are_those_of_run_json),
         cmocka_unit_test(a_run_json_that_is_damaged_is_a_problem_and_no_end),

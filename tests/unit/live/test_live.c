@@ -71,13 +71,24 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     dt_live_numbers(live,
                     &(struct dt_live_numbers){11, 0.5, 2.25, 1234, 5e9, 0.4,
                                               NAN, NAN, 0.75, 0.01, 42});
-    dt_live_event(live, &(struct dt_report_event){"save", 11, 1.7e9, 2.5, NAN,
-                                                  -1, NULL, "saved \033[31m"});
-    dt_live_event(live,
-                  &(struct dt_report_event){"straggler", 11, dt_clock_wall(),
-                                            NAN, NAN, 1, "n2", "slow"});
-    dt_live_event(live, &(struct dt_report_event){"straggler", 5, 1.7e9, NAN,
-                                                  NAN, 0, "n1", "long ago"});
+    dt_live_event(live, &(struct dt_report_event){.kind = "save",
+                                                  .step = 11,
+                                                  .wall = 1.7e9,
+                                                  .seconds = 2.5,
+                                                  .rank = -1,
+                                                  .text = "saved \033[31m"});
+    dt_live_event(live, &(struct dt_report_event){.kind = "straggler",
+                                                  .step = 11,
+                                                  .wall = dt_clock_wall(),
+                                                  .rank = 1,
+                                                  .host = "n2",
+                                                  .text = "slow"});
+    dt_live_event(live, &(struct dt_report_event){.kind = "straggler",
+                                                  .step = 5,
+                                                  .wall = 1.7e9,
+                                                  .rank = 0,
+                                                  .host = "n1",
+                                                  .text = "long ago"});
     dt_live_hosts(live, hosts, 3);
     dt_live_ranks(
         live, &(struct dt_report_ranks){

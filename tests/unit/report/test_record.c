@@ -91,6 +91,53 @@ static void events_of_all_starts_are_kept_in_order(void **state)
     free(text);
 }
 
+static void spend(void *ctx, double spent[DT_ACCOUNT_COUNTED])
+{
+    spent[DT_ACCOUNT_STARTUP] = 1.5;
+    spent[DT_ACCOUNT_SAVING] = *(double *)ctx;
+}
+
+/* An event of an earlier process has its own time, and tells nothing of what
+ * this one has spent.
+ */
+static void events_tell_what_their_process_has_spent(void **state)
+{
+    double saving = 0.0625;
+    const struct dt_report_options options = {
+        .dir = scratch_root, .spent = spend, .ctx = &saving};
+    struct dt_error err;
+    (void)state;
+    struct dt_report *report = dt_report_create(&options, &err);
+    assert_non_null(report);
+    dt_report_event(report, &(struct dt_report_event){.kind = "restart",
+                                                      .step = 6,
+                                                      .wall = 12.5,
+                                                      .seconds = 2,
+                                                      .bytes = NAN,
+                                                      .rank = 1,
+                                                      .redone = 2});
+    dt_report_event(report,
+                    &(struct dt_report_event){.kind = "resume",
+                                              .step = 4,
+                                              .seconds = NAN,
+                                              .bytes = NAN,
+                                              .rank = -1,
+                                              .allocation = "7, requeue 1"});
+    dt_report_destroy(report);
+    char *text = read_beside("events.jsonl");
+    assert_non_null(strstr(text, "\"wall\": 12.500, "));
+    erase_wall(text);
+    assert_string_equal(
+        text,
+        "{\"event\": \"restart\", \"step\": 6, \"wall\": , \"seconds\": 2, "
+        "\"rank\": 1, \"redone\": 2}\n"
+        "{\"event\": \"resume\", \"step\": 4, \"wall\": , \"allocation\": \"7, "
+        "requeue 1\", \"spent\": {\"startup\": 1.500000, \"steps\": 0.000000, "
+        "\"data\": 0.000000, \"saving\": 0.062500, \"evaluation\": "
+        "0.000000}}\n");
+    free(text);
+}
+
 static void numbers_of_ranks_are_arrays(void **state)
 {
     static const double compute[] = {0.5, NAN};
@@ -204,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_of_all_starts_are_kept_in_order),
+        cmocka_unit_test(events_tell_what_their_process_has_spent),
         cmocka_unit_test(numbers_of_ranks_are_arrays),
         cmocka_unit_test(a_sink_that_fails_is_one_warning),
     };
