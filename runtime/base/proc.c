@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/proc.h"
 
 /* Parses "PID (name) S PARENT ...", where the name may contain blanks and
@@ -53,6 +54,18 @@ bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid)
     if (!whole)
         *stat = (struct dt_proc_stat){0};
     return whole;
+}
+
+double dt_proc_began(void)
+{
+    struct dt_proc_stat self;
+    const bool known = dt_proc_stat(&self, "", getpid());
+    const double now = dt_clock_now();
+    if (!known)
+        return now;
+    const double age = 1e-9 * (double)dt_clock_ns(CLOCK_BOOTTIME) -
+                       (double)self.start_ticks / (double)sysconf(_SC_CLK_TCK);
+    return now - fmax(age, 0);
 }
 
 int dt_proc_path(char path[PATH_MAX])

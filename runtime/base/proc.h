@@ -27,6 +27,11 @@ struct dt_proc_stat {
  */
 bool dt_proc_stat(struct dt_proc_stat *stat, const char *root, int pid);
 
+/* When this process began, on the clock of dt_clock_now, to a hundredth of a
+ * second; the present time if it is not known.
+ */
+double dt_proc_began(void);
+
 /* The next process of user `uid` in `proc`, an open /proc; 0: no more. */
 int dt_proc_next(DIR *proc, uid_t uid);
 

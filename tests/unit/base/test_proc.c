@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/proc.h"
 
@@ -82,6 +84,25 @@ static void a_process_that_has_gone_has_no_stat(void **state)
     assert_false(dt_proc_stat(&stat, dir, 49));
 }
 
+/* A child that looks when it is no longer new. */
+static void a_process_knows_when_it_began(void **state)
+{
+    const double before = dt_clock_now();
+    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
+    int status;
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        dt_clock_sleep(10 * tick);
+        const double began = dt_proc_began();
+        _exit(began > before - 2 * tick && began < dt_clock_now() - 8 * tick
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void processes_are_found_by_their_owner(void **state)
 {
     int sum = 0;
@@ -107,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_read_whatever_its_name),
         cmocka_unit_test(a_process_that_has_gone_has_no_stat),
+        cmocka_unit_test(a_process_knows_when_it_began),
         cmocka_unit_test(processes_are_found_by_their_owner),
     };
     return cmocka_run_group_tests_name("proc", tests, make_dir, remove_dir);
