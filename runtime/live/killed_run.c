@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "history/history.h"
 #include "live/live.h"
 #include "live/state.h"
 #include "report/line_file.h"
@@ -40,6 +41,16 @@ static json_t *read_facts(const char *path, const char *step,
     json_decref(facts);
     err->status = EX_OK;
     return NULL;
+}
+
+/* Sets the account, which takes the events of all starts. */
+static void set_account(json_t *facts, const char *dir)
+{
+    struct dt_account account = {0};
+    struct dt_error err;
+    if (dt_history_account(dir, &account, &err) < 0)
+        account.sums.known = false;
+    json_object_set_new(facts, "account", dt_account_json(&account.sums));
 }
 
 static int write_facts(json_t *facts, const char *path,
@@ -118,11 +129,12 @@ static int write_all(const char *dir, json_t *facts,
         snprintf(after, sizeof(after), " after step %ld", step);
     snprintf(verdict, sizeof(verdict), "%s%s: %s", ending->status, after,
              ending->text);
-    snprintf(path, sizeof(path), "%.*s/run.json", PATH_MAX - 32, dir);
-    int rc = write_facts(facts, path, ending, verdict, err);
     snprintf(path, sizeof(path), "%.*s/events.jsonl", PATH_MAX - 32, dir);
-    if (rc == 0)
-        rc = add_event(path, ending, step, err);
+    int rc = add_event(path, ending, step, err);
+    snprintf(path, sizeof(path), "%.*s/run.json", PATH_MAX - 32, dir);
+    set_account(facts, dir);
+    if (write_facts(facts, path, ending, verdict, err) < 0)
+        rc = -1;
     if (rc == 0 && known)
         rc = write_state(state, dir, ending, verdict, err);
     free(state);

@@ -29,12 +29,14 @@ struct dt_live {
     pthread_mutex_t lock; /* of all below up to the thread's own */
     pthread_cond_t wake;
     struct dt_live_state state;
-    double created;              /* when the process began */
-    double begun;                /* when the first step began */
-    double since;                /* when the phase began */
-    double other_s;              /* in phases, since the first step */
+    struct dt_account account;        /* up to the last event */
+    double spent[DT_ACCOUNT_COUNTED]; /* up to the present phase */
+    enum dt_account_part part;        /* of the present time */
+    double since;                     /* when that began */
+    double phase_since;               /* when the phase began */
+    double begun;                     /* when the first step began */
     double last;                 /* when the last step ended */
-    double step_other_s;         /* other_s at that time */
+    double last_other_s;         /* other_seconds at that time */
     double times[DT_LIVE_TIMES]; /* of the last steps; a ring */
     long timed;                  /* how many have been put there */
     char **hosts;
@@ -191,24 +193,39 @@ static double median_time(const struct dt_live *live)
     return dt_median(times, n);
 }
 
+/* What this process has spent until now. */
+static void spent_now(const struct dt_live *live, double now,
+                      double spent[DT_ACCOUNT_COUNTED])
+{
+    memcpy(spent, live->spent, sizeof(live->spent));
+    spent[live->part] += now - live->since;
+}
+
+/* Seconds without steps, since the first one. */
+static double other_seconds(const double spent[DT_ACCOUNT_COUNTED])
+{
+    return spent[DT_ACCOUNT_SAVING] + spent[DT_ACCOUNT_EVALUATION];
+}
+
 /* Copies the present state. The rest of the run is estimated from the median of
  * the last steps and from the share of evaluations and saves so far.
  */
 static void copy_state(struct dt_live *live, struct dt_live_state *copy)
 {
-    double now = dt_clock_now();
+    double now = dt_clock_now(), spent[DT_ACCOUNT_COUNTED];
     struct dt_live_state *s = &live->state;
+    spent_now(live, now, spent);
+    dt_account_now(&live->account, spent, &s->account);
     s->wall = dt_clock_wall();
-    s->phase_s = now - live->since;
+    s->phase_s = now - live->phase_since;
     s->step_s = median_time(live);
     s->left_s = NAN;
     s->elapsed_s = s->counts ? now - live->begun : NAN;
-    const double other = live->other_s + (s->phase[0] ? s->phase_s : 0);
-    s->goodput =
-        s->counts ? fmax(s->elapsed_s - other, 0) / (now - live->created) : NAN;
+    s->goodput = s->counts ? dt_account_goodput(&s->account) : NAN;
     mark_slow(s);
     if (s->counts && s->step > s->first) {
-        double each = s->step_s + other / (double)(s->step - s->first);
+        double each =
+            s->step_s + other_seconds(spent) / (double)(s->step - s->first);
         s->left_s = each * (double)(s->total - s->step);
     }
     *copy = *s;
@@ -360,7 +377,8 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
     copy_text(state->phase, sizeof(state->phase), "starting");
     state->numbers = (struct dt_live_numbers){0,   NAN, NAN, NAN, NAN, NAN,
                                               NAN, NAN, NAN, NAN, NAN};
-    live->since = live->created = dt_clock_now();
+    live->since = live->phase_since =
+        options->began > 0 ? options->began : dt_clock_now();
     live->exported = -INFINITY;
     if (options->prometheus)
         live->prometheus = strdup(options->prometheus);
@@ -426,12 +444,18 @@ void dt_live_publish(struct dt_live *live, const char *dir,
     pthread_mutex_unlock(&live->lock);
 }
 
-/* Ends the present phase at this time. */
-static void end_phase(struct dt_live *live, double now)
+/* Begins a phase, or continues that of this name. */
+static void begin_phase(struct dt_live *live, enum dt_account_part part,
+                        const char *name)
 {
-    if (live->state.counts && live->state.phase[0])
-        live->other_s += now - live->since;
+    const double now = dt_clock_now();
+    spent_now(live, now, live->spent);
     live->since = now;
+    live->part = part;
+    if (strcmp(live->state.phase, name) == 0)
+        return;
+    live->phase_since = now;
+    copy_text(live->state.phase, sizeof(live->state.phase), name);
 }
 
 void dt_live_no_energy(struct dt_live *live, const char *problem)
@@ -444,15 +468,43 @@ void dt_live_no_energy(struct dt_live *live, const char *problem)
     pthread_mutex_unlock(&live->lock);
 }
 
-void dt_live_phase(struct dt_live *live, const char *phase)
+void dt_live_phase(struct dt_live *live, enum dt_account_part part,
+                   const char *phase)
 {
     if (!live)
         return;
     pthread_mutex_lock(&live->lock);
-    if (strcmp(live->state.phase, phase ? phase : "") != 0) {
-        end_phase(live, dt_clock_now());
-        copy_text(live->state.phase, sizeof(live->state.phase), phase);
-    }
+    begin_phase(live, part, phase ? phase : "");
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_earlier(struct dt_live *live, const struct dt_account *earlier)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    live->account = *earlier;
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_spent(struct dt_live *live, double spent[DT_ACCOUNT_COUNTED])
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    spent_now(live, dt_clock_now(), spent);
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_sums(struct dt_live *live, struct dt_account_sums *sums)
+{
+    double spent[DT_ACCOUNT_COUNTED];
+    *sums = (struct dt_account_sums){0};
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    spent_now(live, dt_clock_now(), spent);
+    dt_account_now(&live->account, spent, sums);
     pthread_mutex_unlock(&live->lock);
 }
 
@@ -467,14 +519,13 @@ void dt_live_step(struct dt_live *live, long step, long total)
         live->begun = now;
         s->first = step;
         s->counts = true;
-        live->other_s = 0;
     } else if (step > s->step) {
-        double other = live->other_s - live->step_other_s;
+        double other = other_seconds(live->spent) - live->last_other_s;
         double each = (now - live->last - other) / (double)(step - s->step);
         live->times[live->timed++ % DT_LIVE_TIMES] = fmax(each, 0);
     }
     live->last = now;
-    live->step_other_s = live->other_s;
+    live->last_other_s = other_seconds(live->spent);
     s->step = step;
     s->total = total;
     pthread_mutex_unlock(&live->lock);
@@ -508,6 +559,7 @@ void dt_live_event(struct dt_live *live, const struct dt_report_event *event)
     copy_text(said.text, sizeof(said.text), event->text);
     pthread_mutex_lock(&live->lock);
     struct dt_live_state *s = &live->state;
+    dt_account_event(&live->account, event);
     if (s->event_count == DT_LIVE_EVENTS)
         memmove(s->events, s->events + 1,
                 --s->event_count * sizeof(*s->events));
@@ -560,8 +612,7 @@ void dt_live_end(struct dt_live *live, const char *status, const char *verdict)
     if (!live)
         return;
     pthread_mutex_lock(&live->lock);
-    end_phase(live, dt_clock_now());
-    copy_text(live->state.phase, sizeof(live->state.phase), DT_LIVE_ENDED);
+    begin_phase(live, live->part, DT_LIVE_ENDED);
     copy_text(live->state.status, sizeof(live->state.status), status);
     copy_text(live->state.verdict, sizeof(live->state.verdict), verdict);
     show_end(live);

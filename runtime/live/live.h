@@ -26,6 +26,7 @@ struct dt_live_options {
     int world;              /* ranks */
     const char *prometheus; /* a directory for its file; NULL: none */
     bool progress;          /* draw a bar, if somebody sees it */
+    double began;           /* dt_clock_now when the process began; 0: now */
 };
 
 /* Starts the thread. Destroy it with dt_live_destroy. NULL and err: EX_OSERR.
@@ -53,12 +54,25 @@ void dt_live_publish(struct dt_live *live, const char *dir,
 /* Notes why the energy of the run is not known. */
 void dt_live_no_energy(struct dt_live *live, const char *problem);
 
-/* Begins a phase, such as "loading weights". NULL: training. */
-void dt_live_phase(struct dt_live *live, const char *phase);
+/* Begins a phase, such as "loading weights", or continues it. Its time counts
+ * as this part from now on. NULL: training.
+ */
+void dt_live_phase(struct dt_live *live, enum dt_account_part part,
+                   const char *phase);
+
+/* Takes the account of earlier starts of the run, before the first event. */
+void dt_live_earlier(struct dt_live *live, const struct dt_account *earlier);
+
+/* Fills in what this process has spent so far; leaves `spent` without a live.
+ */
+void dt_live_spent(struct dt_live *live, double spent[DT_ACCOUNT_COUNTED]);
+
+/* Fills in the sums of all starts up to now; all 0 without a live. */
+void dt_live_sums(struct dt_live *live, struct dt_account_sums *sums);
 
 /* Notes that `step` optimizer steps of `total` are done. The first call gives
- * the step at which the run starts. Each later one ends a step; time in a phase
- * set by dt_live_phase does not count.
+ * the step at which the run starts. Each later one ends a step; time in which
+ * it was saved or evaluated does not count.
  */
 void dt_live_step(struct dt_live *live, long step, long total);
 

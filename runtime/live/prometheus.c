@@ -70,8 +70,13 @@ void dt_prometheus_print(const struct dt_live_state *state, FILE *out)
     put_metric(out, state, "mfu_ratio", "gauge",
                "Share of the peak of the devices.", n->mfu);
     put_metric(out, state, "goodput_ratio", "gauge",
-               "Share of the time since this start in which it trained.",
+               "Share of the time since the first start, but for the time "
+               "between jobs, in steps that the weights have.",
                state->goodput);
+    put_metric(out, state, "restarts_total", "counter",
+               "Starts of the run after the first one.",
+               state->account.known ? (double)(state->account.starts - 1)
+                                    : (double)NAN);
     put_metric(out, state, "stragglers", "gauge",
                "Ranks named as slow in the last ten minutes.",
                (double)state->slow_count);

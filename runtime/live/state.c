@@ -119,13 +119,14 @@ static json_t *status_object(const struct dt_live_state *state)
         status_number(state->phase_s));
     json_t *numbers = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o}",
         "step", state->counts ? json_integer(state->step) : json_null(),
         "total_steps", state->counts ? json_integer(state->total) : json_null(),
         "elapsed_s", status_number(state->elapsed_s), "step_s",
         status_number(state->step_s), "eta_s", status_number(state->left_s),
-        "goodput", status_number(state->goodput), "epoch",
-        status_number(n->epoch), "loss", status_number(n->loss), "tokens_per_s",
+        "goodput", status_number(state->goodput), "account",
+        dt_account_json(&state->account), "epoch", status_number(n->epoch),
+        "loss", status_number(n->loss), "tokens_per_s",
         status_number(n->tokens_per_s), "total_tokens",
         status_exact(n->total_tokens), "mfu", status_number(n->mfu), "energy_j",
         status_exact(n->energy_j), "energy_problem",
@@ -285,6 +286,7 @@ static void read_numbers(struct dt_live_state *state, const json_t *object)
     state->step_s = read_number(object, "step_s");
     state->left_s = read_number(object, "eta_s");
     state->goodput = read_number(object, "goodput");
+    dt_account_read(json_object_get(object, "account"), &state->account);
     state->numbers = (struct dt_live_numbers){
         .step = state->step,
         .epoch = read_number(object, "epoch"),

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "report/record.h"
+#include "report/account.h"
 
 enum {
     DT_LIVE_LOSSES = 60,  /* points that are kept */
@@ -74,9 +74,8 @@ struct dt_live_state {
     double elapsed_s; /* since step `first` */
     double step_s;    /* median of the last steps; NAN: none yet */
     double left_s;    /* until the end; NAN: unknown */
-    double goodput;   /* share of the time since `started` in which it trained;
-                       * NAN: unknown
-                       */
+    double goodput;   /* dt_account_goodput; NAN: unknown */
+    struct dt_account_sums account; /* of all starts */
     struct dt_live_numbers numbers;
     char energy_problem[160];                    /* why energy is unknown */
     struct dt_live_point losses[DT_LIVE_LOSSES]; /* oldest first */

@@ -402,7 +402,6 @@ static void draw_numbers(FILE *out, const struct dt_live_state *state,
         used = strlen(line);
         snprintf(line + used, LINE - used, "%s tokens  ", tokens);
     }
-    add_value(line, "goodput %.1f %%  ", state->goodput * 100);
     add_value(line, "MFU %.1f %%  ", n->mfu * 100);
     add_value(line, "%.3g kWh  ", n->energy_j / 3.6e6);
     add_value(line, "%.3g tokens/J  ", n->tokens_per_j);
@@ -421,6 +420,16 @@ static void draw_numbers(FILE *out, const struct dt_live_state *state,
     }
     if (line[0])
         dt_top_line(out, view, DT_TOP_PLAIN, line);
+}
+
+/* Where the time went, once there are steps. */
+static void draw_account(FILE *out, const struct dt_live_state *state,
+                         const struct dt_top_view *view)
+{
+    char text[DT_ACCOUNT_TEXT];
+    if (isfinite(state->goodput) && dt_account_total(&state->account) > 0)
+        dt_top_line(out, view, DT_TOP_PLAIN,
+                    dt_account_format(&state->account, text));
 }
 
 static void draw_events(FILE *out, const struct dt_live_state *state,
@@ -456,13 +465,14 @@ static void draw_keys(FILE *out, const struct dt_top_view *view)
 void dt_top_draw(FILE *out, const struct dt_live_state *state,
                  const struct dt_top_view *view)
 {
-    enum { HEAD = 6, FOOT = 2 };
+    enum { HEAD = 7, FOOT = 2 };
     int room = view->rows - HEAD - FOOT - (int)state->event_count;
     draw_title(out, state, view);
     draw_verdict(out, state, view);
     draw_bar(out, state, view);
     draw_curves(out, state, view);
     draw_numbers(out, state, view);
+    draw_account(out, state, view);
     if (state->row_count == 0 && strcmp(state->status, "running") == 0)
         dt_top_line(out, view, DT_TOP_DIM,
                     "ranks tell their numbers once a minute; none have yet");

@@ -68,7 +68,7 @@ static int allocate_run(struct dt_run *run,
                emulated);
     dt_spec_offload_note(spec, &parallel);
     struct dt_model_options model = *options;
-    dt_live_phase(run->live, "allocating memory");
+    dt_live_phase(run->live, DT_ACCOUNT_STARTUP, "allocating memory");
     if (dt_state_open(run, &parallel, err) < 0 ||
         dt_run_samples_memory(run, &model, err) < 0 ||
         dt_learner_init(&run->learner, &spec->learner, &spec->exec, run->comm,
@@ -259,7 +259,7 @@ static int make_model(struct dt_run *run, struct dt_error *err)
     const struct dt_conf *conf = &run->spec.conf;
     if (run->spec.rank > 0 || !dt_conf_composes(conf))
         return 0;
-    dt_live_phase(run->live, "making the model");
+    dt_live_phase(run->live, DT_ACCOUNT_STARTUP, "making the model");
     return dt_run_check_free(conf, err) < 0 ? -1 : dt_run_make_model(conf, err);
 }
 
@@ -268,7 +268,7 @@ static int probe_data(struct dt_run *run, struct dt_model_options *options,
                       struct dt_error *err)
 {
     struct dt_spec *spec = &run->spec;
-    dt_live_phase(run->live, "preparing data");
+    dt_live_phase(run->live, DT_ACCOUNT_STARTUP, "preparing data");
     run->data.stop = run->stop;
     run->data.images = &spec->images;
     if (dt_run_data_open(&run->data, &spec->conf,
@@ -366,7 +366,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (run->spec.rank == 0 &&
         !(run->settings = dt_same_settings(&run->spec, err)))
         return -1;
-    dt_live_phase(run->live, "loading weights");
+    dt_live_phase(run->live, DT_ACCOUNT_STARTUP, "loading weights");
     if (dt_run_restore(run, err) < 0 ||
         prepare_saves(run, &options, &ballot, err) < 0)
         return -1;

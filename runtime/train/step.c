@@ -65,7 +65,10 @@ static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
         *more = a + 1 < dt_sample_batches_count(samples);
         return 0;
     }
-    if (dt_loader_next(run->loader, batch, err) < 0)
+    dt_live_phase(run->live, DT_ACCOUNT_DATA, NULL);
+    int rc = dt_loader_next(run->loader, batch, err);
+    dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
+    if (rc < 0)
         return -1;
     *more = !is_last(run, a);
     return 0;

@@ -95,7 +95,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
     struct dt_metrics metrics;
     struct dt_report_eval line = {
         .step = run->progress.step, .loss = NAN, .of = DT_REPORT_COMPLETIONS};
-    dt_live_phase(run->live, "evaluating");
+    dt_live_phase(run->live, DT_ACCOUNT_EVALUATION, "evaluating");
     if (run->spec.algo->advantages) {
         int rc = dt_run_evaluate_prompts(run, &line, err);
         if (rc != 0)
@@ -117,7 +117,7 @@ static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
                  isnan(line.loss) ? "held-out completions were scored"
                                   : "held-out loss %.4f",
                  line.loss);
-    dt_live_phase(run->live, NULL);
+    dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
     return 0;
 }
 
@@ -281,14 +281,14 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
         return -1;
     loop->owes_save = !worth_saving(run, last);
     if (!loop->owes_save) {
-        dt_live_phase(run->live, "saving");
+        dt_live_phase(run->live, DT_ACCOUNT_SAVING, "saving");
         set_patience(run, loop, OTHER_S);
         int rc = check_weights(run, err) < 0
                      ? -1
                      : dt_run_save_or_retry(run, last, err);
         if (rc == 0)
             dt_best_link(run);
-        dt_live_phase(run->live, NULL);
+        dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
         resume_steps(run, loop);
         return rc;
     }
@@ -456,7 +456,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
                        "training.epochs",
                        run->queued, run->total_steps);
     dt_watch_energy(run);
-    dt_live_phase(run->live, NULL);
+    dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
     dt_board_set_step(run->board, run->progress.step);
     /* a step that another process has committed */

@@ -57,7 +57,7 @@ layers() {
             layer("trace", "base comm device report")
             layer("history", "base report")
             layer("page", "base history report")
-            layer("live", "base contract report")
+            layer("live", "base contract history report")
             layer("top", "base live")
             layer("console", "base contract live")
             layer("doctor", "base launch")

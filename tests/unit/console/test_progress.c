@@ -43,7 +43,8 @@ static void set_terminal(const char *term)
 static struct dt_live *create(void)
 {
     struct dt_error err;
-    const struct dt_live_options options = {"tiny", "sft", 1, NULL, true};
+    const struct dt_live_options options = {
+        .name = "tiny", .algorithm = "sft", .world = 1, .progress = true};
     struct dt_live *live = dt_live_create(&options, &err);
     if (!live)
         _exit(99);
@@ -69,13 +70,13 @@ static int train(void *way)
     struct dt_live *live = create();
     if (dt_live_columns(live) != (strcmp(what, "terminal") == 0 ? 60 : 0))
         return 97;
-    dt_live_phase(live, "loading weights");
+    dt_live_phase(live, DT_ACCOUNT_STARTUP, "loading weights");
     if (strcmp(what, "terminal") == 0)
         wait_until_seen("seen-loading");
     else
         dt_clock_sleep(0.6);
     dt_live_step(live, 0, 4);
-    dt_live_phase(live, NULL);
+    dt_live_phase(live, DT_ACCOUNT_STEPS, NULL);
     for (long i = 1; i <= 3; i++) {
         if (i == 2 && strcmp(what, "terminal") == 0)
             wait_until_seen("seen-25");

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,8 @@ static const char *make_run(const char *name, const char *facts)
                "\"status\": \"running\", \"phase\": \"training\", "
                "\"step\": 12, \"total_steps\": 100, \"eta_s\": 60}");
     write_file(dir, "events.jsonl",
-               "{\"event\": \"start\", \"step\": 0, \"wall\": 1}\n"
+               "{\"event\": \"start\", \"step\": 0, \"wall\": 1.7e9, "
+               "\"spent\": {\"startup\": 5}}\n"
                "{\"event\": \"save\", \"st");
     return dir;
 }
@@ -106,7 +108,12 @@ static void all_files_say_how_a_killed_run_has_ended(void **state)
     expect_text(facts, "verdict",
                 "failed after step 12: rank 0 on n1, killed by signal 9 "
                 "(Killed)");
-    assert_true(json_number_value(json_object_get(facts, "ended")) > 1.7e9);
+    const double ended = json_number_value(json_object_get(facts, "ended"));
+    assert_true(ended > 1.7e9);
+    const json_t *account = json_object_get(facts, "account");
+    assert_true(json_number_value(json_object_get(account, "startup")) == 5);
+    assert_true(fabs(json_number_value(json_object_get(account, "steps")) -
+                     (ended - 1.7e9)) < 60);
     json_decref(facts);
     free(text);
 

@@ -28,7 +28,9 @@ static struct dt_live *create(int world)
 {
     struct dt_error err;
     struct dt_live *live = dt_live_create(
-        &(struct dt_live_options){"tiny", "sft", world, NULL, false}, &err);
+        &(struct dt_live_options){
+            .name = "tiny", .algorithm = "sft", .world = world},
+        &err);
     if (!live)
         fail_msg("%s", err.text);
     return live;
@@ -66,6 +68,8 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     setenv("SLURM_STEP_ID", "4", 1);
     struct dt_live *live = create(3);
     dt_live_publish(live, dir, NULL, NULL);
+    dt_live_event(live, &(struct dt_report_event){
+                            .kind = "start", .wall = 1.7e9, .spent = {1e-9}});
     dt_live_step(live, 10, 100);
     dt_live_step(live, 11, 100);
     dt_live_numbers(live,
@@ -110,7 +114,7 @@ static void a_run_is_read_back_as_it_was_told(void **state)
     assert_true(s->numbers.mfu == 0.4 && isnan(s->numbers.energy_j));
     assert_true(s->loss_count == 1 && s->losses[0].step == 11);
     assert_true(s->saved && s->save.step == 11 && s->save.seconds == 2.5);
-    assert_string_equal(s->events[0].text, "saved ?[31m");
+    assert_string_equal(s->events[1].text, "saved ?[31m");
     assert_int_equal(s->row_count, 3);
     assert_int_equal(s->rows[0].rank, 1); /* slowest first */
     assert_string_equal(s->rows[0].host, "n2");
@@ -173,9 +177,9 @@ static void phases_between_steps_count_for_what_is_left_alone(void **state)
     dt_live_step(live, 0, 10);
     for (long i = 1; i <= 8; i++) {
         if (i <= 2) {
-            dt_live_phase(live, "evaluating");
+            dt_live_phase(live, DT_ACCOUNT_EVALUATION, "evaluating");
             turned_s += 100;
-            dt_live_phase(live, NULL);
+            dt_live_phase(live, DT_ACCOUNT_STEPS, NULL);
         }
         turned_s += 10;
         dt_live_step(live, i, 10);
@@ -187,13 +191,67 @@ static void phases_between_steps_count_for_what_is_left_alone(void **state)
     assert_true(s->left_s > 2 * (9 + 200 / 8.0));
 }
 
+/* Of this process from its beginning, and of those before it. */
+static void time_is_in_the_part_of_its_phase(void **state)
+{
+    static const struct dt_account earlier = {
+        .sums =
+            {.known = true,
+             .starts = 1,
+             .seconds = {[DT_ACCOUNT_STARTUP] = 7, [DT_ACCOUNT_STEPS] = 100}},
+        .wall = 1.7e9,
+        .allocation = "7",
+        .mark = {{0, 0}, {10, 100}},
+        .marks = 2,
+        .reached = 10};
+    struct dt_account_sums sums;
+    struct dt_error err;
+    const struct dt_live_options options = {
+        .name = "tiny", .world = 1, .began = dt_clock_now() - 40};
+    struct dt_report_event start = {
+        .kind = "resume", .step = 5, .allocation = "7"};
+    (void)state;
+    struct dt_live *live = dt_live_create(&options, &err);
+    assert_non_null(live);
+    dt_live_earlier(live, &earlier);
+    dt_live_spent(live, start.spent);
+    start.wall = 1.7e9 + start.spent[DT_ACCOUNT_STARTUP] + 3;
+    dt_live_event(live, &start);
+    static const struct {
+        enum dt_account_part part;
+        const char *phase;
+        time_t seconds;
+    } phases[] = {{DT_ACCOUNT_STEPS, NULL, 50},
+                  {DT_ACCOUNT_DATA, NULL, 20},
+                  {DT_ACCOUNT_STEPS, NULL, 50},
+                  {DT_ACCOUNT_SAVING, "saving", 4},
+                  {DT_ACCOUNT_EVALUATION, "evaluating", 6}};
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+        dt_live_phase(live, phases[i].part, phases[i].phase);
+        turned_s += phases[i].seconds;
+    }
+    dt_live_sums(live, &sums);
+    turned_s = 0;
+    dt_live_destroy(live);
+    static const double wanted[DT_ACCOUNT_PARTS] = {
+        [DT_ACCOUNT_STARTUP] = 7,    [DT_ACCOUNT_STEPS] = 150,
+        [DT_ACCOUNT_DATA] = 20,      [DT_ACCOUNT_SAVING] = 4,
+        [DT_ACCOUNT_EVALUATION] = 6, [DT_ACCOUNT_RECOVERY] = 43,
+        [DT_ACCOUNT_LOST] = 50};
+    for (int i = 0; i < DT_ACCOUNT_PARTS; i++)
+        if (!(fabs(sums.seconds[i] - wanted[i]) < 2))
+            fail_msg("%s: %g, expected %g", dt_account_names[i],
+                     sums.seconds[i], wanted[i]);
+    assert_int_equal(sums.redone, 5);
+}
+
 static void before_step_1_the_phase_is_known(void **state)
 {
     const char *dir = make_dir("phase");
     (void)state;
     struct dt_live *live = create(1);
     dt_live_publish(live, dir, NULL, NULL);
-    dt_live_phase(live, "loading weights");
+    dt_live_phase(live, DT_ACCOUNT_STARTUP, "loading weights");
     dt_live_destroy(live);
     const struct dt_live_state *s = read_state(dir);
     assert_string_equal(s->phase, "loading weights");
@@ -380,7 +438,9 @@ static void the_file_for_prometheus_goes_with_the_run(void **state)
     setenv("SLURM_JOB_ID", "8", 1);
     setenv("SLURM_STEP_ID", "1", 1);
     struct dt_live *live = dt_live_create(
-        &(struct dt_live_options){"tiny", "sft", 1, dir, false}, &err);
+        &(struct dt_live_options){
+            .name = "tiny", .algorithm = "sft", .world = 1, .prometheus = dir},
+        &err);
     unsetenv("SLURM_JOB_ID");
     unsetenv("SLURM_STEP_ID");
     snprintf(path, sizeof(path), "%s/disttrain_8_1.prom", dir);
@@ -493,6 +553,7 @@ int main(void)
         cmocka_unit_test(only_the_newest_points_and_events_are_kept),
         cmocka_unit_test(what_is_left_follows_the_median_step),
         cmocka_unit_test(phases_between_steps_count_for_what_is_left_alone),
+        cmocka_unit_test(time_is_in_the_part_of_its_phase),
         cmocka_unit_test(before_step_1_the_phase_is_known),
         cmocka_unit_test(a_large_world_fits_the_file),
         cmocka_unit_test(the_file_is_replaced_and_never_rewritten),

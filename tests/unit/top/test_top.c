@@ -38,21 +38,23 @@ static double wall_clock(void)
 /* A run of `ranks` ranks, of which number 2 is slow; written `age` s ago. */
 static void make_run(int ranks, double age)
 {
-    run = (struct dt_live_state){.name = "tiny",
-                                 .algorithm = "sft",
-                                 .job = "123.0",
-                                 .status = "running",
-                                 .world = ranks,
-                                 .interval_s = 2,
-                                 .wall = wall_clock() - age,
-                                 .counts = true,
-                                 .step = 370,
-                                 .total = 1000,
-                                 .elapsed_s = 62,
-                                 .left_s = 105,
-                                 .step_s = 1 / 5.9,
-                                 .goodput = 0.934,
-                                 .rank_step = 360};
+    run = (struct dt_live_state){
+        .name = "tiny",
+        .algorithm = "sft",
+        .job = "123.0",
+        .status = "running",
+        .world = ranks,
+        .interval_s = 2,
+        .wall = wall_clock() - age,
+        .counts = true,
+        .step = 370,
+        .total = 1000,
+        .elapsed_s = 62,
+        .left_s = 105,
+        .step_s = 1 / 5.9,
+        .goodput = 0.934,
+        .account = {.known = true, .seconds = {1, 934, 65}, .starts = 1},
+        .rank_step = 360};
     run.numbers = (struct dt_live_numbers){370, 0.5, 2.13, 12345, 4.5e6, NAN,
                                            NAN, NAN, NAN,  NAN,   NAN};
     for (int i = 0; i < 10; i++)
@@ -110,8 +112,9 @@ static void a_run_is_one_plain_table(void **state)
                            "| 370/1000 [01:02<01:45, 5.9 step/s, loss "
                            "2.13, 12.3k tokens/s]\n"
                            "loss 4 -> 2.2  ^^^--..___  since step 280\n"
-                           "epoch 0.5  4.50M tokens  goodput 93.4 %  saved at "
-                           "step 300, "));
+                           "epoch 0.5  4.50M tokens  saved at step 300, "));
+    assert_non_null(strstr(out, " ago\ngoodput 93.4 %: steps 15:34, start-up "
+                                "00:01, waiting for data 01:05\n"));
     assert_non_null(strstr(
         out,
         "   RANK  HOST           COMPUTE  MEDIAN      COMM      DATA    MEMORY"
