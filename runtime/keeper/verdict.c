@@ -36,15 +36,19 @@ bool dt_ended_well(int status)
            (WEXITSTATUS(status) == EX_OK || WEXITSTATUS(status) == EX_TEMPFAIL);
 }
 
-/* How much an end explains: nothing if the keeper caused it, and little if it
- * is EX_UNAVAILABLE, with which a rank ends that loses a peer.
+/* How much an end explains: nothing if the keeper caused it, and little if the
+ * rank ended because it had lost a peer, of which it leaves a note, or because
+ * of anything else outside of it.
  */
 static int weight(const struct dt_ending *ending)
 {
     const int status = ending->down.status;
     if (ending->down.stopped || dt_ended_well(status))
         return 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == EX_UNAVAILABLE ? 1 : 2;
+    return WIFEXITED(status) &&
+                   (ending->note[0] || WEXITSTATUS(status) == EX_UNAVAILABLE)
+               ? 1
+               : 2;
 }
 
 const struct dt_ending *dt_ending_cause(const struct dt_ending *endings,

@@ -196,6 +196,23 @@ static void the_same_error_at_the_same_step_is_not_tried_again(void **state)
     assert_false(restarts(&v, &command, ends(0, EXIT(3), 0, 0), &why));
 }
 
+/* All end with the status of the rank that has failed. Those that only noticed
+ * it say so in a note, and may end first.
+ */
+static void the_cause_is_not_a_rank_that_lost_another(void **state)
+{
+    const struct dt_ending endings[] = {
+        {.there = true,
+         .down = {.rank = 0, .status = EX_SOFTWARE << 8},
+         .note = "rank 1 on n2 failed"},
+        {.there = true,
+         .turn = 1,
+         .down = {.rank = 1, .status = EX_SOFTWARE << 8}}};
+    (void)state;
+    assert_ptr_equal(dt_ending_cause(endings, 2), &endings[1]);
+    assert_ptr_equal(dt_ending_cause(endings, 1), &endings[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +224,7 @@ int main(void)
             errors_that_another_try_would_not_change_are_not_tried),
         cmocka_unit_test(max_restarts_counts_those_without_a_new_step),
         cmocka_unit_test(the_same_error_at_the_same_step_is_not_tried_again),
+        cmocka_unit_test(the_cause_is_not_a_rank_that_lost_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
