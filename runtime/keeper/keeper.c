@@ -190,7 +190,8 @@ static void report_down(struct keeper *k, int status)
     tell_leader(k, DT_WIRE_DOWN, &down, sizeof(down), k->note, strlen(k->note));
 }
 
-static void start_worker(struct keeper *k, const struct dt_wire_go *go)
+static void start_worker(struct keeper *k, const struct dt_wire_go *go,
+                         const void *losses, size_t losses_bytes)
 {
     struct dt_error err;
     k->kill_at = 0;
@@ -207,9 +208,12 @@ static void start_worker(struct keeper *k, const struct dt_wire_go *go)
         report_down(k, err.status << 8);
         return;
     }
-    if (k->options->trains)
-        dt_wire_send(&k->worker.wire, DT_WIRE_WORLD, k->life, &k->world,
-                     sizeof(k->world), k->hosts, k->hosts_bytes);
+    if (!k->options->trains)
+        return;
+    dt_wire_send(&k->worker.wire, DT_WIRE_WORLD, k->life, &k->world,
+                 sizeof(k->world), k->hosts, k->hosts_bytes);
+    dt_wire_send(&k->worker.wire, DT_WIRE_LOSSES, k->life, losses, losses_bytes,
+                 NULL, 0);
 }
 
 /* Ends the worker, which may report its own error first. A program that is not
@@ -280,11 +284,12 @@ static int take_message(struct keeper *k, const struct dt_wire_message *message)
     case DT_WIRE_TABLE:
         return take_table(k, message);
     case DT_WIRE_GO:
-        if (message->bytes != sizeof(go) || k->worker.pid != 0)
+        if (message->bytes < sizeof(go) || k->worker.pid != 0)
             return -1;
         memcpy(&go, message->body, sizeof(go));
         k->life = message->life;
-        start_worker(k, &go);
+        start_worker(k, &go, (const char *)message->body + sizeof(go),
+                     message->bytes - sizeof(go));
         return 0;
     case DT_WIRE_STOP:
         stop_worker(k);

@@ -11,6 +11,7 @@
 
 #include "base/handshake.h"
 #include "keeper/keeper.h"
+#include "launch/launch.h"
 #include "launch/wire.h"
 #include "segment/board.h"
 
@@ -86,6 +87,8 @@ struct dt_verdict {
     long best;                 /* the furthest step so far */
     long fruitless;            /* restarts since that step */
     struct dt_wire_down cause; /* of the last restart, or of the end */
+    struct dt_launch_loss *losses; /* for the workers, see launch.h */
+    size_t loss_count;
 };
 
 /* Whether a worker has done its work, or was stopped in order. */
@@ -106,6 +109,15 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
                         const struct dt_keeper_options *options,
                         const struct dt_ending *endings, int count,
                         const char **why);
+
+/* Notes a loss, which the workers that start now are to record; losses before a
+ * life that came to its steps have been recorded by that one. `at` is
+ * dt_clock_now of the first end, and `why` the sentence about it. Without
+ * memory nothing is noted.
+ */
+void dt_verdict_note(struct dt_verdict *verdict,
+                     const struct dt_ending *endings, int count, double at,
+                     const char *why);
 
 /* --- pace.c: whether the workers get on --- */
 

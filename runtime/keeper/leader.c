@@ -53,6 +53,7 @@ struct dt_leader {
     struct dt_pace pace;
     int hung; /* the rank that does not get on, and why; -1: none */
     char hang[DT_KEEPER_NOTE_BYTES];
+    double lost_at; /* when the first worker of this life has failed */
     struct dt_verdict verdict;
 };
 
@@ -121,7 +122,8 @@ static void start_life(struct dt_leader *l)
     l->phase = RUNNING;
     dt_fence_clear(&l->fence);
     memset(l->endings, 0, (size_t)l->size * sizeof(*l->endings));
-    send_all(l, DT_WIRE_GO, &go, sizeof(go), NULL, 0);
+    send_all(l, DT_WIRE_GO, &go, sizeof(go), l->verdict.losses,
+             l->verdict.loss_count * sizeof(*l->verdict.losses));
 }
 
 /* All workers of a life have ended. */
@@ -141,6 +143,7 @@ static void conclude(struct dt_leader *l)
                 "%ld%s)\n",
                 text, l->verdict.restarts, l->options->max_restarts,
                 trains ? " without a new step" : "");
+        dt_verdict_note(&l->verdict, l->endings, l->size, l->lost_at, text);
         start_life(l);
         return;
     }
@@ -148,6 +151,14 @@ static void conclude(struct dt_leader *l)
         fprintf(stderr, "disttrain: %s: %s\n", text, why);
     const struct dt_wire_down end = l->verdict.cause;
     end_all(l, &end);
+}
+
+/* Ends the workers that are left, as one has failed. */
+static void stop_all(struct dt_leader *l)
+{
+    l->phase = STOPPING;
+    l->lost_at = dt_clock_now();
+    send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
 }
 
 static void note_down(struct dt_leader *l, int rank,
@@ -168,10 +179,8 @@ static void note_down(struct dt_leader *l, int rank,
     }
     e->there = true;
     e->turn = l->downs++;
-    if (l->phase == RUNNING && !dt_ended_well(e->down.status)) {
-        l->phase = STOPPING;
-        send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
-    }
+    if (l->phase == RUNNING && !dt_ended_well(e->down.status))
+        stop_all(l);
     if (l->downs == l->size)
         conclude(l);
 }
@@ -195,8 +204,7 @@ static void end_hang(struct dt_leader *l, double seconds)
     l->hung = culprit < 0 ? 0 : culprit;
     dt_pace_describe(&l->pace, culprit, l->members[l->hung].host, seconds,
                      l->hang);
-    l->phase = STOPPING;
-    send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
+    stop_all(l);
 }
 
 /* --- keepers come --- */
@@ -450,6 +458,7 @@ static void free_arrays(struct dt_leader *l)
 {
     free(l->members);
     free(l->endings);
+    free(l->verdict.losses);
     dt_fence_fini(&l->fence);
     dt_pace_fini(&l->pace);
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -121,4 +122,24 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     verdict->restarts++;
     verdict->fruitless++;
     return true;
+}
+
+void dt_verdict_note(struct dt_verdict *verdict,
+                     const struct dt_ending *endings, int count, double at,
+                     const char *why)
+{
+    struct dt_launch_loss loss = {
+        .at = at, .step = -1, .rank = verdict->cause.rank};
+    for (int i = 0; i < count; i++)
+        if (endings[i].down.step > loss.step)
+            loss.step = endings[i].down.step;
+    snprintf(loss.why, sizeof(loss.why), "%s", why);
+    if (loss.step >= 0)
+        verdict->loss_count = 0;
+    struct dt_launch_loss *more =
+        realloc(verdict->losses, (verdict->loss_count + 1) * sizeof(*more));
+    if (!more)
+        return;
+    verdict->losses = more;
+    more[verdict->loss_count++] = loss;
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -39,6 +40,22 @@ int dt_launch_local_size(const struct dt_launch *launch);
  * first time, and where nobody keeps them.
  */
 int dt_launch_restarts(const struct dt_launch *launch);
+
+/* The loss of a rank, after which keepers have started all ranks again. Its
+ * bytes are also those of a message (wire.h).
+ */
+struct dt_launch_loss {
+    double at;    /* dt_clock_now on the host of rank 0 */
+    int64_t step; /* that was done by then; -1: none had begun */
+    int32_t rank;
+    char why[516]; /* a sentence that names the rank and its host */
+};
+
+/* Those that no rank has lived to record: of the last start that had come to
+ * its steps, and of those after it, the oldest first. Owned by launch.
+ */
+size_t dt_launch_losses(const struct dt_launch *launch,
+                        const struct dt_launch_loss **losses);
 
 /* Whether a keeper sees the end of this process and tells the user about it. */
 bool dt_launch_is_kept(const struct dt_launch *launch);

@@ -40,6 +40,8 @@ struct keeper {
     struct blob put;  /* since the last fence */
     struct blob *got; /* [size]: all items of each rank, the oldest first */
     int restarts;
+    struct dt_launch_loss *losses; /* [loss_count] */
+    size_t loss_count;
 };
 
 static int fail_memory(struct dt_error *err)
@@ -216,6 +218,7 @@ static void keeper_destroy(struct dt_launch *launch)
         free(k->got[r].data);
     free(k->got);
     free(k->put.data);
+    free(k->losses);
     dt_wire_close(&k->wire);
     free(k);
 }
@@ -270,11 +273,39 @@ static int take_world(struct keeper *k, const struct dt_wire_message *message,
                       message->bytes - sizeof(world), err);
 }
 
+static int take_losses(struct keeper *k, const struct dt_wire_message *message,
+                       struct dt_error *err)
+{
+    const size_t count = message->bytes / sizeof(*k->losses);
+    if (!(k->losses = calloc(count + 1, sizeof(*k->losses))))
+        return fail_memory(err);
+    memcpy(k->losses, message->body, count * sizeof(*k->losses));
+    k->loss_count = count;
+    for (size_t i = 0; i < count; i++)
+        k->losses[i].why[sizeof(k->losses[i].why) - 1] = '\0';
+    return 0;
+}
+
+/* Waits for what the keeper says first. */
+static int hear_keeper(struct keeper *k, int timeout_ms, struct dt_error *err)
+{
+    const double end = dt_clock_now() + timeout_ms / 1e3;
+    struct dt_wire_message message;
+    int rc = await(k, DT_WIRE_WORLD, end, &message, err);
+    if (rc > 0 && (rc = take_world(k, &message, err)) == 0)
+        rc = await(k, DT_WIRE_LOSSES, end, &message, err);
+    if (rc == 0)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "launch/keeper: the keeper of this rank said "
+                            "nothing within %d ms",
+                            timeout_ms);
+    return rc < 0 ? -1 : take_losses(k, &message, err);
+}
+
 int dt_launch_keeper(struct dt_launch **launch, int timeout_ms,
                      struct dt_error *err)
 {
     struct dt_inherited inherited;
-    struct dt_wire_message message;
     struct keeper *k = calloc(1, sizeof(*k));
     if (!k)
         return fail_memory(err);
@@ -286,14 +317,7 @@ int dt_launch_keeper(struct dt_launch **launch, int timeout_ms,
                             "launch/keeper: %s=%s is not of a keeper: unset it",
                             DT_INHERITED, getenv(DT_INHERITED));
     dt_wire_init(&k->wire, inherited.socket);
-    int rc = await(k, DT_WIRE_WORLD, dt_clock_now() + timeout_ms / 1e3,
-                   &message, err);
-    if (rc == 0)
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "launch/keeper: the keeper of this rank said "
-                            "nothing within %d ms",
-                            timeout_ms);
-    return rc < 0 ? -1 : take_world(k, &message, err);
+    return hear_keeper(k, timeout_ms, err);
 }
 
 bool dt_launch_is_kept(const struct dt_launch *launch)
@@ -305,6 +329,15 @@ int dt_launch_restarts(const struct dt_launch *launch)
 {
     return dt_launch_is_kept(launch) ? ((const struct keeper *)launch)->restarts
                                      : 0;
+}
+
+size_t dt_launch_losses(const struct dt_launch *launch,
+                        const struct dt_launch_loss **losses)
+{
+    const struct keeper *k = (const struct keeper *)launch;
+    const bool kept = dt_launch_is_kept(launch);
+    *losses = kept ? k->losses : NULL;
+    return kept ? k->loss_count : 0;
 }
 
 void dt_launch_note(struct dt_launch *launch, const char *why)

@@ -20,6 +20,7 @@
 enum dt_wire_type {
     /* keeper to its worker */
     DT_WIRE_WORLD = 1, /* struct dt_wire_world, then a name a rank, with NUL */
+    DT_WIRE_LOSSES,    /* struct dt_launch_loss each; it follows WORLD */
 
     /* worker, through its keeper, to the leader; and back */
     DT_WIRE_FENCE,   /* the items that the worker has put since the last */
@@ -36,7 +37,7 @@ enum dt_wire_type {
 
     /* leader to the keepers */
     DT_WIRE_TABLE, /* one struct dt_wire_hello a rank, then their names */
-    DT_WIRE_GO,    /* struct dt_wire_go: start the worker */
+    DT_WIRE_GO,    /* struct dt_wire_go: start the worker; then the losses */
     DT_WIRE_STOP,  /* end the worker */
     DT_WIRE_BYE,   /* struct dt_wire_down: the end of all, and its cause */
 
@@ -55,7 +56,7 @@ struct dt_wire_hello {
 };
 
 struct dt_wire_down {
-    int64_t step;    /* that was done last */
+    int64_t step;    /* that was done last; -1: none had begun */
     int32_t rank;    /* whose worker it was */
     int32_t status;  /* as from waitpid */
     int32_t asked;   /* a signal told its keeper to end */

@@ -125,7 +125,7 @@ double dt_board_patience(const struct dt_board *board)
 
 void dt_board_clear(struct dt_board *board)
 {
-    dt_board_set_step(board, 0);
+    dt_board_set_step(board, -1);
     dt_board_set_patience(board, 0);
     board->page->started = 0;
 }

@@ -4,8 +4,8 @@
  * the worker's end
  *
  * The page is a file in memory without a name: it ends with the last process
- * that has it. The worker only stores, the keeper only loads, and nobody locks:
- * a lock would outlive an owner that was killed.
+ * that has it. While the worker runs, it alone stores, and nobody locks: a lock
+ * would outlive an owner that was killed.
  */
 #ifndef DT_SEGMENT_BOARD_H
 #define DT_SEGMENT_BOARD_H
@@ -30,7 +30,8 @@ int dt_board_fd(const struct dt_board *board);
 /* Unmaps and closes it; NULL is fine. */
 void dt_board_close(struct dt_board *board);
 
-/* The optimizer steps that are done; 0 at first. NULL is fine for set. */
+/* The optimizer steps that are done; -1 before a worker has come to its steps.
+ * NULL is fine for set. */
 void dt_board_set_step(struct dt_board *board, long step);
 long dt_board_step(const struct dt_board *board);
 

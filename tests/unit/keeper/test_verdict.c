@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -196,6 +197,54 @@ static void the_same_error_at_the_same_step_is_not_tried_again(void **state)
     assert_false(restarts(&v, &command, ends(0, EXIT(3), 0, 0), &why));
 }
 
+static const struct dt_keeper_options losing = {
+    .trains = true, .max_restarts = 3, .spent = "enough"};
+
+/* Rank 1 of 2 is killed when the ranks have done these steps. Returns whether
+ * all start again.
+ */
+static bool lose(struct dt_verdict *verdict, long step0, long step1, double at)
+{
+    const struct dt_ending endings[] = {
+        {.there = true,
+         .turn = 1,
+         .down = {.step = step0, .rank = 0, .status = SIGKILL, .stopped = 1}},
+        {.there = true, .down = {.step = step1, .rank = 1, .status = SIGKILL}}};
+    char text[DT_KEEPER_NOTE_BYTES];
+    const char *why;
+    const bool again = dt_verdict_restart(verdict, &losing, endings, 2, &why);
+    dt_ending_describe(dt_ending_cause(endings, 2), "n2", text, sizeof(text));
+    dt_verdict_note(verdict, endings, 2, at, text);
+    return again;
+}
+
+/* Whoever starts again is told of all losses that nobody could record: workers
+ * that did not come to their steps have recorded nothing.
+ */
+static void losses_are_told_until_ranks_came_to_their_steps(void **state)
+{
+    struct dt_verdict verdict = {0};
+    (void)state;
+    assert_true(lose(&verdict, 7, 6, 100));
+    assert_int_equal(verdict.loss_count, 1);
+    assert_int_equal(verdict.losses[0].step, 7);
+    assert_int_equal(verdict.losses[0].rank, 1);
+    assert_true(verdict.losses[0].at == 100);
+    assert_string_equal(
+        verdict.losses[0].why,
+        "rank 1 on n2 was killed by signal 9 (Killed) after step 6");
+    assert_true(lose(&verdict, -1, -1, 101));
+    assert_int_equal(verdict.loss_count, 2);
+    assert_int_equal(verdict.losses[0].step, 7);
+    assert_int_equal(verdict.losses[1].step, -1);
+    assert_string_equal(verdict.losses[1].why,
+                        "rank 1 on n2 was killed by signal 9 (Killed)");
+    assert_true(lose(&verdict, 4, 4, 102)); /* of the resumed ranks */
+    assert_int_equal(verdict.loss_count, 1);
+    assert_true(verdict.losses[0].at == 102);
+    free(verdict.losses);
+}
+
 /* All end with the status of the rank that has failed. Those that only noticed
  * it say so in a note, and may end first.
  */
@@ -225,6 +274,7 @@ int main(void)
         cmocka_unit_test(max_restarts_counts_those_without_a_new_step),
         cmocka_unit_test(the_same_error_at_the_same_step_is_not_tried_again),
         cmocka_unit_test(the_cause_is_not_a_rank_that_lost_another),
+        cmocka_unit_test(losses_are_told_until_ranks_came_to_their_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
