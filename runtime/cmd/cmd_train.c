@@ -15,6 +15,7 @@
 #include "base/child.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"
 #include "launch/launch.h"
@@ -96,6 +97,8 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     struct dt_exec exec;
     struct dt_error err;
     bool recorded = false;
+    struct dt_run_start start = {.began = dt_proc_began()};
+    start.loss_count = dt_launch_losses(launch, &start.losses);
     dt_log_init(dt_launch_rank(launch), (enum dt_log_level)conf->logging.level);
     dt_fault_rank(dt_launch_rank(launch));
     dt_models_find(conf, true);
@@ -107,7 +110,7 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
                 : NULL;
     int rc =
         comm ? dt_trainer_run(conf, &exec, comm, dt_launch_local_size(launch),
-                              stop_asked, &recorded, &err)
+                              &start, stop_asked, &recorded, &err)
              : -1;
     /* the other ranks do not wait for the page */
     if (rc < 0)

@@ -10,6 +10,7 @@
 
 #include "batch/loader.h"
 #include "ckpt/ckpt.h"
+#include "launch/launch.h"
 #include "live/live.h"
 #include "loss/pair_loss.h"
 #include "loss/ppo_loss.h"
@@ -93,6 +94,21 @@ struct dt_saves {
                    0: none, or a later loss was finite */
 };
 
+/* How this process came to train. */
+struct dt_run_start {
+    double began; /* dt_clock_now when it began; 0: now */
+    /* Ranks that were lost in this step of Slurm since the run has recorded
+     * something; not owned.
+     */
+    const struct dt_launch_loss *losses;
+    size_t loss_count;
+    /* Rank 0 found the previous process still running in its last status, of
+     * this time and step; 0: it did not.
+     */
+    double silent_wall;
+    long silent_step;
+};
+
 /* Stored in checkpoints along with tensors. */
 struct dt_progress {
     long step;           /* optimizer steps done, skipped ones included */
@@ -116,6 +132,7 @@ struct dt_run {
     struct dt_spec spec;
     struct dt_comm *comm; /* not owned */
     bool (*stop)(void);   /* was this rank told to stop? */
+    struct dt_run_start start;
 
     struct dt_learner learner; /* the model that the algorithm trains */
     struct dt_learner critic;  /* a second one, if the spec has it */

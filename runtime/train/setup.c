@@ -161,16 +161,22 @@ static int plan_steps(struct dt_run *run, struct dt_error *err)
 
 /* --- where the results go (rank 0) --- */
 
+static void tell_spent(void *live, double spent[DT_ACCOUNT_COUNTED])
+{
+    dt_live_spent(live, spent);
+}
+
 static int start_report(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->spec.conf;
     const struct dt_report_options options = {
         .dir = conf->logging.to_jsonl ? conf->logging.dir : NULL,
         .first_step = conf->training.eval_only ? LONG_MAX : run->progress.step,
-        .resumes = conf->training.resume != DT_CONF_RESUME_NONE ||
-                   conf->training.restarted || conf->training.eval_only,
+        .resumes = dt_run_continues(conf) || conf->training.eval_only,
         .console = conf->logging.to_stdout,
         .columns = dt_live_columns(run->live),
+        .spent = tell_spent,
+        .ctx = run->live,
     };
     const struct dt_sink_options watched = {.context = run->live};
     if (!(run->report = dt_report_create(&options, err)))
@@ -370,6 +376,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     if (dt_run_restore(run, err) < 0 ||
         prepare_saves(run, &options, &ballot, err) < 0)
         return -1;
+    dt_run_account_begin(run);
     if (conf->logging.to_jsonl) /* a run that is refused changes no file */
         dt_live_publish(run->live, conf->logging.dir, dt_run_holds_output, run);
     if ((run->spec.algo->prepare && run->spec.algo->prepare(run, err) < 0) ||

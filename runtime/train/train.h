@@ -15,12 +15,14 @@
  * if it returns true on any rank, all ranks finish the steps in flight and rank
  * 0 saves a checkpoint. 0 when the last step is done. -1: EX_TEMPFAIL after
  * such a stop (the run can be resumed); any other status is a failure of this
- * rank, and the caller must tell the other ranks. *recorded (may be NULL):
- * whether run.json says how the run ended. It does so on rank 0 only, and not
- * if the run was refused or another one has its directory.
+ * rank, and the caller must tell the other ranks. `start`: NULL, a process that
+ * has just begun and follows no loss. *recorded (may be NULL): whether run.json
+ * says how the run ended. It does so on rank 0 only, and not if the run was
+ * refused or another one has its directory.
  */
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
-                   struct dt_comm *comm, int local_size, bool (*stop)(void),
+                   struct dt_comm *comm, int local_size,
+                   const struct dt_run_start *start, bool (*stop)(void),
                    bool *recorded, struct dt_error *err);
 
 /* Does the work that a run of `conf` does once before its first step, such as
@@ -32,8 +34,9 @@ int dt_trainer_prepare(const struct dt_conf *conf, const struct dt_exec *exec,
 
 /* --- the parts of the loop --- */
 
-/* Fills run up to the loader. Before, run is zeroed except for stop. This node
- * has `local_size` ranks. dt_run_fini releases everything that was created.
+/* Fills run up to the loader. Before, run is zeroed except for stop and start.
+ * This node has `local_size` ranks. dt_run_fini releases everything that was
+ * created.
  */
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 const struct dt_exec *exec, struct dt_comm *comm,

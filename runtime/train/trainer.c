@@ -482,7 +482,8 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
 }
 
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
-                   struct dt_comm *comm, int local_size, bool (*stop)(void),
+                   struct dt_comm *comm, int local_size,
+                   const struct dt_run_start *start, bool (*stop)(void),
                    bool *recorded, struct dt_error *err)
 {
     struct dt_run run = {.stop = stop};
@@ -490,9 +491,11 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     struct dt_report_summary summary = {
         .measure = "loss", .first = NAN, .last = NAN, .eval_loss = NAN};
     bool recorded_end = false;
+    if (start)
+        run.start = *start;
     int result = dt_run_init(&run, conf, exec, comm, local_size, err);
     if (result == 0) {
-        double start = dt_clock_now(), tokens = run.progress.tokens;
+        double begin = dt_clock_now(), tokens = run.progress.tokens;
         result = run_steps(&run, stop, &summary, err);
         if (dt_run_keep_output(&run, result < 0 ? &late : err) < 0)
             result = -1;
@@ -500,7 +503,8 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         dt_watch_end(&run);
         dt_events_end(&run, result, err);
         recorded_end = run.report != NULL;
-        summary.seconds = dt_clock_now() - start;
+        summary.seconds = dt_clock_now() - begin;
+        dt_live_sums(run.live, &summary.account);
         summary.tokens = run.progress.tokens - tokens;
         summary.peak_bytes = exec->device->peak_bytes();
         summary.output = run.saves.path[0] ? run.saves.path : NULL;

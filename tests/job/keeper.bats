@@ -96,6 +96,38 @@ killed() {
     same_run whole within
 }
 
+# number FILE NAME: the value of a name in a file of JSON.
+number() {
+    sed -n 's/.*"'"$2"'": *\([-+.e0-9][-+.e0-9]*\).*/\1/p' \
+        "$1" | head -n1
+}
+
+@test "each second of the run and each restart are in its records" {
+    local log part sum=0 begin end
+    killed train.step:rank=0:step=7:life=1:kill,train.step:rank=2:step=11:life=2:kill account
+    [[ $output != *"first failure"* ]]
+    [[ $output == *"goodput "*" %: steps "*", recovery "*" (2 restarts), lost "*" (4 steps)"* ]]
+    log=account.out/logs/events.jsonl
+    cat "$log" account.out/logs/run.json
+    (($(grep -c '"event": "restart"' "$log") == 2))
+    grep '"restart", "step": 6, .*"seconds": .*"rank": 0, "redone": 2, "host": "n1", .*"rank 0 on n1 was killed by signal 9 (Killed) after step 6"' "$log"
+    grep '"restart", "step": 10, .*"seconds": .*"rank": 2, "redone": 2, "host": "n2", .*"rank 2 on n2 was killed' "$log"
+    log=account.out/logs/run.json
+    (($(number "$log" restarts) == 2 && $(number "$log" redone) == 4))
+    for part in startup steps data saving evaluation recovery lost idle; do
+        sum="$sum + $(number "$log" "$part")"
+    done
+    log=account.out/logs/events.jsonl
+    begin="$(number <(grep '"start"' "$log") wall) - $(number <(grep '"start"' "$log") startup)"
+    end=$(number <(grep '"end"' "$log") wall)
+    awk "BEGIN {
+        all = $end - ($begin); sum = $sum
+        printf \"%.3f of %.3f s\\n\", sum, all
+        off = sum > all ? sum - all : all - sum
+        exit !(off < 0.001 * all + 0.001) # times of events are in milliseconds
+    }"
+}
+
 @test "while it saves, in zero3" {
     whole zwhole "distributed: {strategy: zero3}"
     killed ckpt.rename:rank=0:nth=2:life=1:kill zhit \

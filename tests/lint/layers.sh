@@ -70,7 +70,7 @@ layers() {
             layer("run", "base batch ckpt comm compose conf data image launch live " \
                 "loss model ops optim parallel report reward rollout tensor " \
                 "tokenizer tokenizer/chat trace weights")
-            layer("run/dir", "base contract run")
+            layer("run/dir", "base contract history run")
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base ckpt rollout run run/dir run/reference " \
                 "tokenizer/chat")

@@ -88,7 +88,22 @@ void dt_run_event(const struct dt_run *run, const char *kind, double seconds,
 void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The first event of this process: start, or resume. */
+/* Whether the run goes on with the records that are there. */
+bool dt_run_continues(const struct dt_conf *conf);
+
+/* Rank 0 reads the account of earlier starts, for run->live, and how the last
+ * one ended. Call it before status.json is replaced. A file that cannot be read
+ * is a warning.
+ */
+void dt_run_account_begin(struct dt_run *run);
+
+/* Records the ends of earlier processes that could not do so themselves. */
+void dt_events_before(const struct dt_run *run);
+
+/* The first event of this process, start or resume, after those of
+ * dt_events_before. An evaluation alone has neither a first nor a last one: it
+ * does not tell of the run that trained.
+ */
 void dt_events_begin(const struct dt_run *run);
 
 /* The last one, and the verdict of run.json, for a run that ends with

@@ -41,14 +41,40 @@ void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
     dt_run_event(run, "warning", NAN, "%s", text);
 }
 
+/* The allocation of this process: that of a job that was requeued is another
+ * one. NULL: without Slurm.
+ */
+static const char *find_allocation(char text[96])
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    const char *requeues = getenv("SLURM_RESTART_COUNT");
+    if (!job)
+        return NULL;
+    snprintf(text, 96, "%.40s%s%.40s", job, requeues ? ", requeue " : "",
+             requeues ? requeues : "");
+    return text;
+}
+
 void dt_events_begin(const struct dt_run *run)
 {
     const struct dt_spec *spec = &run->spec;
     const char *nodes = spec->nodes.count > 1 ? "nodes" : "node";
     const char *ranks = spec->world > 1 ? "ranks" : "rank";
-    dt_run_event(run, run->progress.step > 0 ? "resume" : "start", NAN,
-                 "%d %s on %d %s", spec->world, ranks, spec->nodes.count,
-                 nodes);
+    char text[96], allocation[96];
+    if (spec->conf.training.eval_only)
+        return;
+    dt_events_before(run);
+    snprintf(text, sizeof(text), "%d %s on %d %s", spec->world, ranks,
+             spec->nodes.count, nodes);
+    dt_report_event(run->report,
+                    &(struct dt_report_event){
+                        .kind = run->progress.step > 0 ? "resume" : "start",
+                        .step = run->progress.step,
+                        .seconds = NAN,
+                        .bytes = NAN,
+                        .rank = -1,
+                        .text = text,
+                        .allocation = find_allocation(allocation)});
 }
 
 /* Records the event of a failed run, with the rank that failed. */
@@ -72,7 +98,7 @@ static void report_failure(struct dt_run *run, const struct dt_error *err)
 void dt_events_end(struct dt_run *run, int result, const struct dt_error *err)
 {
     char verdict[64];
-    if (!run->report)
+    if (!run->report || run->spec.conf.training.eval_only)
         return;
     if (result < 0 && err->status != EX_TEMPFAIL) {
         report_failure(run, err);
@@ -100,6 +126,7 @@ int dt_run_live_begin(struct dt_run *run, const char *algorithm,
         .world = spec->world,
         .prometheus = prometheus ? prometheus : getenv("DISTTRAIN_PROMETHEUS"),
         .progress = spec->conf.logging.to_stdout && spec->conf.logging.progress,
+        .began = run->start.began,
     };
     const char **hosts = calloc((size_t)spec->world, sizeof(*hosts));
     for (int rank = 0; hosts && rank < spec->world; rank++)

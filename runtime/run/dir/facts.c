@@ -329,9 +329,7 @@ static json_t *read_facts(const struct dt_run *run)
     char path[PATH_MAX];
     struct dt_error err;
     facts_path(run, path);
-    if ((run->spec.conf.training.resume == DT_CONF_RESUME_NONE &&
-         !run->spec.conf.training.restarted) ||
-        !has_file(run))
+    if (!dt_run_continues(&run->spec.conf) || !has_file(run))
         return NULL;
     char *text = dt_file_read(path, FACTS_MAX_BYTES, &err);
     json_t *facts = text ? dt_json_parse(path, text, &err) : NULL;
@@ -458,6 +456,7 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err)
     json_object_set_new(run->facts, "status", json_string("running"));
     json_object_set_new(run->facts, "verdict", json_null());
     json_object_set_new(run->facts, "ended", json_null());
+    json_object_set_new(run->facts, "account", json_null());
     json_object_set_new(run->facts, "resume", resume_json(run));
     write_facts(run);
     return 0;
@@ -465,8 +464,11 @@ int dt_facts_begin(struct dt_run *run, struct dt_error *err)
 
 void dt_facts_end(struct dt_run *run, const char *status, const char *verdict)
 {
+    struct dt_account_sums sums;
     if (!run->facts)
         return;
+    dt_live_sums(run->live, &sums);
+    json_object_set_new(run->facts, "account", dt_account_json(&sums));
     json_object_set_new(run->facts, "status", json_string(status));
     json_object_set_new(run->facts, "verdict", text_json(verdict));
     json_object_set_new(run->facts, "ended", json_real(dt_clock_wall()));

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/run/dir/dir.h \
+	runtime/run/dir/earlier.c \
 	runtime/run/dir/events.c \
 	runtime/run/dir/facts.c \
 	runtime/run/dir/health.c \

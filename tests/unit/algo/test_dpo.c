@@ -139,7 +139,7 @@ static int train(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = dt_trainer_run(arg, &exec, comm, 1, no_stop, NULL, &err);
+    int rc = dt_trainer_run(arg, &exec, comm, 1, NULL, no_stop, NULL, &err);
     dt_comm_destroy(comm);
     return rc;
 }

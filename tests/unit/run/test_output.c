@@ -33,8 +33,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     struct dt_error err = {0};
     own_rank = world->rank;
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, is_told, NULL,
-                                   &err)
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, NULL, is_told,
+                                   NULL, &err)
                   : -1;
     dt_comm_destroy(comm);
     if (world->rank == 0)

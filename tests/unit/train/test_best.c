@@ -104,7 +104,7 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = dt_trainer_run(arg, &exec, comm, 1, never, NULL, &err);
+    int rc = dt_trainer_run(arg, &exec, comm, 1, NULL, never, NULL, &err);
     if (rc < 0)
         fprintf(stderr, "# %s\n", err.text);
     dt_comm_destroy(comm);

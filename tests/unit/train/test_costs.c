@@ -21,7 +21,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = comm ? dt_trainer_run(arg, &exec, comm, 1, go_on, NULL, &err) : -1;
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, 1, NULL, go_on, NULL, &err)
+                  : -1;
     if (rc < 0)
         fprintf(stderr, "# %s\n", err.text);
     dt_comm_destroy(comm);

@@ -2,13 +2,17 @@
 /* test_events.c - what a run tells of itself: events.jsonl and run.json */
 #include "config.h"
 
+#include <math.h>
+
 #include "train/train.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"
 
 static long stop_after; /* questions, or 0: never */
 static int status;      /* of rank 0, 0: it has finished */
+static struct dt_run_start started;
 
 static bool asks_to_stop(void)
 {
@@ -20,8 +24,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, asks_to_stop,
-                                   NULL, &err)
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, &started,
+                                   asks_to_stop, NULL, &err)
                   : -1;
     dt_comm_destroy(comm);
     if (world->rank == 0)
@@ -116,6 +120,148 @@ static void a_save_tells_its_seconds_and_bytes(void **state)
     assert_true(seconds > 0 && bytes > 1000);
     assert_non_null(strstr(at, "out/checkpoints/latest\"}"));
     free(text);
+}
+
+/* The number of a name in the first or the last event of this kind. */
+static double event_number(const char *kind, bool last, const char *name)
+{
+    char line[4096], want[64];
+    double number = NAN;
+    FILE *file = fopen("out/logs/events.jsonl", "r");
+    assert_non_null(file);
+    snprintf(want, sizeof(want), "{\"event\": \"%s\"", kind);
+    while ((last || isnan(number)) && fgets(line, sizeof(line), file)) {
+        json_t *json = json_loads(line, 0, NULL);
+        const json_t *in = json_object_get(json, "spent");
+        const json_t *value = json_object_get(json, name);
+        if (strncmp(line, want, strlen(want)) == 0)
+            number =
+                json_number_value(value ? value : json_object_get(in, name));
+        json_decref(json);
+    }
+    fclose(file);
+    return number;
+}
+
+/* The sum of all parts in run.json. */
+static double account_sum(void)
+{
+    json_t *json = run_json();
+    const json_t *account = json_object_get(json, "account");
+    double sum = 0;
+    assert_true(json_is_object(account));
+    for (int i = 0; i < DT_ACCOUNT_PARTS; i++)
+        sum += json_number_value(json_object_get(account, dt_account_names[i]));
+    json_decref(json);
+    return sum;
+}
+
+static long account_count(const char *name)
+{
+    json_t *json = run_json();
+    const long count = (long)json_integer_value(
+        json_object_get(json_object_get(json, "account"), name));
+    json_decref(json);
+    return count;
+}
+
+/* Times of events are rounded to milliseconds. */
+static void assert_adds_up(void)
+{
+    const double wall = event_number("end", true, "wall") -
+                        event_number("start", false, "wall") +
+                        event_number("start", false, "startup");
+    const double sum = account_sum();
+    if (!(fabs(sum - wall) <= 1e-3 * wall + 0.003))
+        fail_msg("%g of %g s are accounted for", sum, wall);
+}
+
+static void the_account_of_all_starts_adds_up(void **state)
+{
+    (void)state;
+    stop_after = 5;
+    train(1, SIX);
+    stop_after = 0;
+    dt_clock_sleep(0.05);
+    train(1, SIX);
+    assert_adds_up();
+    assert_int_equal(account_count("restarts"), 1);
+    assert_int_equal(account_count("redone"), 0);
+    /* an evaluation alone changes nothing of it */
+    train(1, SIX "training.eval_only: true\n");
+    assert_int_equal(status, 0);
+    assert_adds_up();
+    assert_non_null(strstr(events(), ", end 6, eval 6"));
+}
+
+/* Removes the last event, as if the process had been killed before it. */
+static void forget_last_event(void)
+{
+    struct dt_error err;
+    char *text = dt_file_read("out/logs/events.jsonl", 1 << 20, &err);
+    assert_non_null(text);
+    text[strlen(text) - 1] = '\0';
+    strrchr(text, '\n')[1] = '\0';
+    assert_int_equal(
+        dt_file_replace("out/logs/events.jsonl", text, strlen(text), &err), 0);
+    free(text);
+}
+
+/* Nobody could write down its end: status.json was the last of it. */
+static void the_end_of_a_process_without_a_word_is_noted(void **state)
+{
+    struct dt_error err;
+    char text[256];
+    (void)state;
+    stop_after = 5;
+    train(1, SIX);
+    stop_after = 0;
+    forget_last_event();
+    const double died = event_number("save", true, "wall") + 0.02;
+    dt_clock_sleep(0.05);
+    snprintf(text, sizeof(text),
+             "{\"version\": 1, \"status\": \"running\", \"time\": %.3f, "
+             "\"step\": 7, \"total_steps\": 9}",
+             died);
+    assert_int_equal(
+        dt_file_replace("out/logs/status.json", text, strlen(text), &err), 0);
+    train(1, SIX);
+    assert_non_null(strstr(events(), "save 5, failed 7, resume 5, "));
+    assert_true(fabs(event_number("failed", true, "wall") - died) < 0.002);
+    assert_adds_up();
+    assert_int_equal(account_count("redone"), 2);
+}
+
+/* As keepers tell it, of ranks that had come to step 7, and of the next ones,
+ * which had not come to any.
+ */
+static void losses_of_ranks_are_events(void **state)
+{
+    struct dt_launch_loss losses[] = {
+        {.step = 7, .rank = 1, .why = "rank 1 was killed"},
+        {.step = -1, .rank = 0, .why = "rank 0 was killed"}};
+    (void)state;
+    stop_after = 5;
+    train(1, SIX);
+    stop_after = 0;
+    forget_last_event();
+    losses[0].at = dt_clock_now();
+    losses[1].at = dt_clock_now() + 0.03;
+    dt_clock_sleep(0.06);
+    started.losses = losses;
+    started.loss_count = 2;
+    started.began = dt_clock_now();
+    train(2, SIX);
+    memset(&started, 0, sizeof(started));
+    assert_non_null(
+        strstr(events(), "save 5, restart 7, restart 5, resume 5, "));
+    assert_true(event_number("restart", false, "redone") == 2);
+    assert_true(event_number("restart", false, "rank") == 1);
+    assert_true(event_number("restart", false, "seconds") > 0.06);
+    assert_true(event_number("restart", true, "rank") == 0);
+    assert_adds_up();
+    assert_int_equal(account_count("restarts"), 1);
+    assert_int_equal(account_count("redone"), 2);
 }
 
 static void run_json_keeps_its_id_and_all_starts(void **state)
@@ -362,6 +508,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(events_tell_the_history_of_all_starts),
         CASE(a_save_tells_its_seconds_and_bytes),
+        CASE(the_account_of_all_starts_adds_up),
+        CASE(the_end_of_a_process_without_a_word_is_noted),
+        CASE(losses_of_ranks_are_events),
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
         CASE(the_command_to_resume_resumes),

@@ -33,7 +33,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = comm ? dt_trainer_run(arg, &exec, comm, 1, never, NULL, &err) : -1;
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, 1, NULL, never, NULL, &err)
+                  : -1;
     dt_comm_destroy(comm);
     if (rc < 0)
         fprintf(stderr, "# %s\n", err.text);

@@ -22,8 +22,8 @@ static int train_rank(const struct dt_comm_world *world, void *arg)
     const struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_comm *comm = small_comm(world, &err);
-    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, asks_to_stop,
-                                   NULL, &err)
+    int rc = comm ? dt_trainer_run(arg, &exec, comm, world->size, NULL,
+                                   asks_to_stop, NULL, &err)
                   : -1;
     dt_comm_destroy(comm);
     if (world->rank == 0)
