@@ -383,11 +383,17 @@ static int gather_events(struct dt_page_run *run, struct dt_error *err)
     struct dt_report_event event;
     int rc;
     while ((rc = dt_history_next_event(run->history, &event, err)) > 0) {
+        dt_account_event(&run->account, &event);
         if (add_event(run, &event) < 0)
             return dt_error_set(err, EX_OSERR, "out of memory");
         if (isfinite(event.wall))
             run->last_wall = fmax(run->last_wall, event.wall);
     }
+    /* the last line of a process that runs is the last that is known of it */
+    event = (struct dt_report_event){
+        .kind = "line", .step = run->last_step, .wall = run->last_wall};
+    if (run->account.runs)
+        dt_account_event(&run->account, &event);
     return rc;
 }
 

@@ -82,7 +82,7 @@ struct share {
     unsigned color;
 };
 
-enum { SHARES = 6 };
+enum { OTHER = 5, SHARES = 8 };
 
 static double evaluation_seconds(const struct dt_page_run *run)
 {
@@ -99,9 +99,34 @@ static double known(double seconds)
     return isfinite(seconds) && seconds > 0 ? seconds : 0;
 }
 
-/* Fills in the shares and returns their sum; NaN: unknown. */
-static double split_time(const struct dt_page_run *run,
-                         struct share share[SHARES])
+/* Fills in the shares from the account of the run, whose steps wait for
+ * communication, too. Returns their sum.
+ */
+static double split_account(const struct dt_page_run *run,
+                            struct share share[SHARES])
+{
+    const double *seconds = run->account.sums.seconds;
+    const double steps = seconds[DT_ACCOUNT_STEPS];
+    const double comm = fmin(known(run->parts.comm), steps);
+    const struct share shares[SHARES] = {
+        {"compute", steps - comm, 3},
+        {"waiting for communication", comm, 1},
+        {"waiting for data", seconds[DT_ACCOUNT_DATA], 5},
+        {"saving", seconds[DT_ACCOUNT_SAVING], 4},
+        {"evaluation", seconds[DT_ACCOUNT_EVALUATION], 2},
+        {"start-up", seconds[DT_ACCOUNT_STARTUP], 7},
+        {"recovery", seconds[DT_ACCOUNT_RECOVERY], 6},
+        {"steps done again", seconds[DT_ACCOUNT_LOST], 8},
+    };
+    memcpy(share, shares, sizeof(shares));
+    return dt_account_total(&run->account.sums);
+}
+
+/* The same for a run whose events have no account, from its metrics; NaN:
+ * unknown.
+ */
+static double split_metrics(const struct dt_page_run *run,
+                            struct share share[SHARES])
 {
     const struct dt_page_parts *parts = &run->parts;
     const struct share shares[SHARES] = {
@@ -110,7 +135,7 @@ static double split_time(const struct dt_page_run *run,
         {"waiting for data", known(parts->data), 5},
         {"saving", known(parts->save), 4},
         {"evaluation", evaluation_seconds(run), 2},
-        {"loading and the rest", 0, 7},
+        [OTHER] = {"loading and the rest", 0, 7},
     };
     double sum = 0;
     if (!isfinite(parts->compute) || !isfinite(run->seconds))
@@ -118,17 +143,26 @@ static double split_time(const struct dt_page_run *run,
     memcpy(share, shares, sizeof(shares));
     for (size_t i = 0; i < SHARES; i++)
         sum += share[i].seconds;
-    share[SHARES - 1].seconds = known(run->seconds - sum);
-    return sum + share[SHARES - 1].seconds;
+    share[OTHER].seconds = known(run->seconds - sum);
+    return sum + share[OTHER].seconds;
 }
 
-/* The share of the time in which the run trained, instead of loading,
- * evaluating or saving; NaN: unknown.
+static double split_time(const struct dt_page_run *run,
+                         struct share share[SHARES])
+{
+    return run->account.sums.known ? split_account(run, share)
+                                   : split_metrics(run, share);
+}
+
+/* The share of the time in steps that the weights have, or in all steps if the
+ * events have no account; NaN: unknown.
  */
 static double good_share(const struct dt_page_run *run)
 {
     struct share share[SHARES] = {{0}};
     const double sum = split_time(run, share);
+    if (run->account.sums.known)
+        return dt_account_goodput(&run->account.sums);
     const double steps = share[0].seconds + share[1].seconds + share[2].seconds;
     return sum > 0 ? steps / sum : NAN;
 }
@@ -152,6 +186,7 @@ static void put_key(FILE *out, const struct share share[SHARES], double sum)
 void dt_page_goodput(FILE *out, const struct dt_page_run *run)
 {
     struct share share[SHARES];
+    char text[DT_PAGE_NUMBER_BYTES];
     double at = 0;
     const double sum = split_time(run, share);
     if (!(sum > 0))
@@ -175,6 +210,10 @@ void dt_page_goodput(FILE *out, const struct dt_page_run *run)
     }
     fputs("</svg>\n", out);
     put_key(out, share, sum);
+    const double idle = run->account.sums.seconds[DT_ACCOUNT_IDLE];
+    if (run->account.sums.known && idle >= 1)
+        fprintf(out, "<p>Between jobs: %s, in none of the shares.</p>\n",
+                dt_page_duration(text, idle));
 }
 
 /* --- numbers --- */
@@ -260,12 +299,28 @@ static void put_progress(FILE *out, const struct dt_page_run *run)
     }
 }
 
+/* Writes the share, with the restarts of the run. */
+static void put_goodput(FILE *out, const struct dt_page_run *run)
+{
+    const struct dt_account_sums *sums = &run->account.sums;
+    const double good = good_share(run);
+    char text[32], note[96] = "share of the time in steps";
+    if (!isfinite(good))
+        return;
+    snprintf(text, sizeof(text), "%.1f %%", 100 * good);
+    if (sums->known && sums->starts > 1)
+        snprintf(note, sizeof(note), "%ld restart%s, %ld step%s done again",
+                 sums->starts - 1, sums->starts == 2 ? "" : "s", sums->redone,
+                 sums->redone == 1 ? "" : "s");
+    put_tile(out, "Goodput", text, note);
+}
+
 static void put_speed(FILE *out, const struct dt_page_run *run)
 {
     char a[DT_PAGE_NUMBER_BYTES], b[DT_PAGE_NUMBER_BYTES], note[96];
     const struct dt_curve *rate =
         dt_page_find(run, DT_SPLIT_TRAIN, "tokens_per_s");
-    const double mfu = dt_page_mean(run, "mfu"), good = good_share(run);
+    const double mfu = dt_page_mean(run, "mfu");
     if (rate && rate->count > 0) {
         snprintf(note, sizeof(note), "best %s", dt_page_number(a, rate->max));
         put_tile(out, "Tokens per second",
@@ -279,10 +334,7 @@ static void put_speed(FILE *out, const struct dt_page_run *run)
                  run->facts->peak_name ? run->facts->peak_name : "");
         put_tile(out, "MFU", a, isfinite(run->facts->peak_flops) ? note : NULL);
     }
-    if (isfinite(good)) {
-        snprintf(a, sizeof(a), "%.1f %%", 100 * good);
-        put_tile(out, "Goodput", a, "share of the time in steps");
-    }
+    put_goodput(out, run);
 }
 
 static void put_costs(FILE *out, const struct dt_page_run *run)

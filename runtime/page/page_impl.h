@@ -156,6 +156,7 @@ struct dt_page_run {
     double tokens, joules;      /* NaN: not recorded */
     double last_wall;
     struct dt_page_parts parts;
+    struct dt_account account; /* up to last_wall */
     struct dt_page_event *event[DT_PAGE_EVENTS];
     size_t event_count;
     long events_left_out; /* between the two halves of `event` */

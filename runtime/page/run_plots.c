@@ -44,11 +44,11 @@ enum dt_mark_class dt_page_class_of(const char *kind)
         const char *kind;
         enum dt_mark_class class;
     } classes[] = {
-        {"failed", DT_MARK_BAD},       {"fault", DT_MARK_BAD},
-        {"save_failed", DT_MARK_WARN}, {"straggler", DT_MARK_WARN},
-        {"skip", DT_MARK_WARN},        {"warning", DT_MARK_WARN},
-        {"save", DT_MARK_DONE},        {"eval", DT_MARK_DONE},
-        {"epoch", DT_MARK_DONE},
+        {"failed", DT_MARK_BAD},     {"fault", DT_MARK_BAD},
+        {"restart", DT_MARK_BAD},    {"save_failed", DT_MARK_WARN},
+        {"straggler", DT_MARK_WARN}, {"skip", DT_MARK_WARN},
+        {"warning", DT_MARK_WARN},   {"save", DT_MARK_DONE},
+        {"eval", DT_MARK_DONE},      {"epoch", DT_MARK_DONE},
     };
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
         if (!strcmp(classes[i].kind, kind))

@@ -224,6 +224,43 @@ static void a_failed_run_says_so_with_the_command_to_resume(void **state)
     assert_has(text, "<g class=\"kb\"><title>3: rank 3 was killed</title>");
 }
 
+/* Of 100 s, without those in the queue: 40 were in steps that the run has, and
+ * the last 10 of them are known from its metrics.
+ */
+static void the_account_of_a_run_is_where_its_time_went(void **state)
+{
+    (void)state;
+    forget_run();
+    write_text("run/metrics.jsonl",
+               "{\"step\": 40, \"split\": \"train\", \"loss\": 1, "
+               "\"comm_exposed_s\": 0.1, \"time\": 40, \"wall\": 1150}\n");
+    write_text("run/events.jsonl",
+               "{\"event\": \"start\", \"step\": 0, \"wall\": 1010, "
+               "\"allocation\": \"7\", \"spent\": {\"startup\": 10}}\n"
+               "{\"event\": \"restart\", \"step\": 20, \"wall\": 1030, "
+               "\"redone\": 20, \"text\": \"rank 3 was killed\"}\n"
+               "{\"event\": \"resume\", \"step\": 0, \"wall\": 1100, "
+               "\"allocation\": \"8\", \"spent\": {\"startup\": 20}}\n"
+               "{\"event\": \"eval\", \"step\": 30, \"wall\": 1140, "
+               "\"spent\": {\"startup\": 20, \"steps\": 30, \"data\": 2, "
+               "\"saving\": 3, \"evaluation\": 5}}\n");
+    write_text("run/run.json", "{\"name\": \"x\", \"status\": \"running\"}");
+    const char *text = page_of_run();
+    assert_has(text,
+               "<dt>Goodput</dt><dd>40.0 %<small>1 restart, 20 steps done "
+               "again</small>");
+    assert_has(text, "compute 36.0 % ");
+    assert_has(text, "waiting for communication 4.0 % ");
+    assert_has(text, "waiting for data 2.0 % ");
+    assert_has(text, "saving 3.0 % ");
+    assert_has(text, "evaluation 5.0 % ");
+    assert_has(text, "start-up 10.0 % ");
+    assert_has(text, "recovery 20.0 % ");
+    assert_has(text, "steps done again 20.0 % ");
+    assert_has(text, "<p>Between jobs: 50 s, in none of the shares.</p>");
+    assert_has(text, "<g class=\"kb\"><title>2: rank 3 was killed</title>");
+}
+
 /* Nothing that a run was named, or says, becomes markup. */
 static void hostile_texts_are_escaped(void **state)
 {
@@ -550,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_run_that_samples_begins_with_its_reward),
         cmocka_unit_test(close_numbers_have_the_digits_that_tell_them_apart),
         cmocka_unit_test(a_failed_run_says_so_with_the_command_to_resume),
+        cmocka_unit_test(the_account_of_a_run_is_where_its_time_went),
         cmocka_unit_test(hostile_texts_are_escaped),
         cmocka_unit_test(
             a_run_may_have_one_point_or_none_or_none_that_is_finite),
