@@ -242,6 +242,9 @@ struct dt_outcome {
     bool fails;      /* for sure, by a record or the exit status of srun: then
                       * hearsay may be true
                       */
+    bool succeeds;   /* srun has ended with 0: the step has survived whatever
+                      * Slurm said of its nodes
+                      */
     char lost[256];  /* node or nodes, as in Slurm; empty: none */
     bool lost_heard; /* known by hearsay only */
     int64_t lost_ms;

@@ -248,15 +248,15 @@ static void print_others(const struct dt_outcome *outcome,
     dt_rankset_fini(&told);
 }
 
-/* Whether a node was lost. Hearsay counts only if the step is known to fail and
- * the node is silent.
+/* Whether the step has failed because a node was lost. Hearsay counts only if
+ * the step is known to fail and the node is silent.
  */
 static bool has_lost_node(const struct dt_outcome *outcome)
 {
     bool silent = true;
     for (int i = 0; i < outcome->host_count; i++)
         silent = silent && !(outcome->hosts[i].lost && outcome->hosts[i].ended);
-    return outcome->lost[0] &&
+    return outcome->lost[0] && !outcome->succeeds &&
            (!outcome->lost_heard || (outcome->fails && silent));
 }
 

@@ -153,6 +153,7 @@ void dt_outcome_stop(struct dt_outcome *outcome,
 void dt_outcome_srun_ended(struct dt_outcome *outcome, int status)
 {
     outcome->fails = status != 0;
+    outcome->succeeds = status == 0;
     if (status == 0 || outcome->stop_ms != 0 || outcome->asked_ms == 0)
         return;
     outcome->stop_ms = outcome->asked_ms;

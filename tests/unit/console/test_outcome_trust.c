@@ -122,6 +122,25 @@ static void an_srun_in_a_task_does_not_fail_the_step(void **state)
     }
 }
 
+/* Whatever Slurm says of a node: its ranks may have gone on elsewhere. */
+static void a_step_that_ends_well_has_no_first_failure(void **state)
+{
+    struct dt_outcome_ending ending;
+    (void)state;
+    for (int status = 0; status < 2; status++) {
+        struct dt_outcome *o = step();
+        start_all(o);
+        say(o, DT_NO_RANK, 102000, "srun: error: Node failure on n2");
+        dt_outcome_srun_ended(o, status);
+        assert_int_equal(dt_outcome_ending(o, &ending), status);
+        expect_report(o, status == 0
+                             ? ""
+                             : "disttrain: first failure: node n2 was lost, "
+                               "according to Slurm, 1.0 s after the start: "
+                               "ranks 2-3 on n2\n");
+    }
+}
+
 /* A record that SIGKILL has prevented, a node that is lost. */
 static void srun_is_heard_where_records_are_missing(void **state)
 {
@@ -264,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_with_our_name_hides_no_failure),
         cmocka_unit_test(an_srun_in_a_task_does_not_fail_the_step),
+        cmocka_unit_test(a_step_that_ends_well_has_no_first_failure),
         cmocka_unit_test(srun_is_heard_where_records_are_missing),
         cmocka_unit_test(a_record_on_a_foreign_stream_is_ignored),
         cmocka_unit_test(a_rank_that_is_not_launched_is_the_first_failure),
