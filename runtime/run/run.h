@@ -82,14 +82,12 @@ struct dt_reference {
 /* Saves of the run. A checkpoint is good once a later step had a finite loss.
  */
 struct dt_saves {
-    char path[PATH_MAX];      /* of the newest checkpoint, empty if none */
-    struct dt_flight *flight; /* saves that the run does not wait for, or NULL
-                               */
-    long newest;              /* its step, 0: none */
-    long unproven;   /* the same until it is known to be good, 0: none */
-    bool told_short; /* the user knows that the disk is nearly full */
-    int failures;    /* saves in a row */
-    long retry;      /* the step after which to try again, 0: all is well */
+    char path[PATH_MAX]; /* of the newest checkpoint, empty if none */
+    long newest;         /* its step, 0: none */
+    long unproven;       /* the same until it is known to be good, 0: none */
+    bool told_short;     /* the user knows that the disk is nearly full */
+    int failures;        /* saves in a row */
+    long retry;          /* the step after which to try again, 0: all is well */
     long maybe; /* of a failed save that may have got as far as its checkpoint;
                    0: none, or a later loss was finite */
 };
@@ -154,6 +152,7 @@ struct dt_run {
     struct dt_saves saves;
     struct dt_state *state; /* outlives this process; NULL: nothing does */
 
+    struct dt_flight *flight; /* saves that it does not wait for; or NULL */
     struct dt_trace *trace;
     struct dt_board *board;   /* for the keeper; NULL: there is none */
     struct dt_watch *watch;   /* of steps: what they cost, and slow ranks */

@@ -293,7 +293,7 @@ int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
     struct dt_flight *flight = calloc(1, sizeof(*flight));
     if (!flight)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    run->saves.flight = flight;
+    run->flight = flight;
     flight->run = run;
     flight->memory = dt_buffer_create(&dt_cpu, bytes > 0 ? bytes : 1,
                                       "checkpoints to be written", err);
@@ -304,11 +304,11 @@ int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
 
 void dt_flight_fini(struct dt_run *run)
 {
-    struct dt_flight *flight = run->saves.flight;
+    struct dt_flight *flight = run->flight;
     struct dt_error late;
     if (!flight)
         return;
-    run->saves.flight = NULL;
+    run->flight = NULL;
     if (join(flight, &late) < 0)
         return; /* the thread has it */
     dt_ckpt_abandon(flight->writer);
@@ -320,29 +320,29 @@ void dt_flight_fini(struct dt_run *run)
 
 long dt_flight_step(const struct dt_run *run)
 {
-    return run->saves.flight ? run->saves.flight->step : 0;
+    return run->flight ? run->flight->step : 0;
 }
 
 int dt_flight_begin(struct dt_run *run, struct dt_error *err)
 {
-    return take_off(run->saves.flight, err);
+    return take_off(run->flight, err);
 }
 
 void dt_flight_skip(struct dt_run *run)
 {
-    run->saves.flight->skipped++;
+    run->flight->skipped++;
 }
 
 double dt_flight_tell(const struct dt_run *run)
 {
-    struct dt_flight *flight = run->saves.flight;
+    struct dt_flight *flight = run->flight;
     return flight && flight->step > 0 && atomic_load(&flight->done) ? done_unit
                                                                     : 0;
 }
 
 double dt_flight_hear(struct dt_run *run, double sum)
 {
-    struct dt_flight *flight = run->saves.flight;
+    struct dt_flight *flight = run->flight;
     const double done = floor(sum / done_unit);
     if (flight && run->progress.step > flight->since && done >= run->spec.world)
         flight->heard = true;
@@ -351,27 +351,27 @@ double dt_flight_hear(struct dt_run *run, double sum)
 
 bool dt_flight_ready(const struct dt_run *run)
 {
-    const struct dt_flight *flight = run->saves.flight;
+    const struct dt_flight *flight = run->flight;
     return flight && flight->step > 0 && flight->heard &&
            (flight->commits || run->saves.maybe == 0);
 }
 
 int dt_flight_advance(struct dt_run *run, struct dt_error *err)
 {
-    return advance(run->saves.flight, err);
+    return advance(run->flight, err);
 }
 
 int dt_run_save_finish(struct dt_run *run, struct dt_error *err)
 {
     while (dt_flight_step(run) > 0)
-        if (advance(run->saves.flight, err) < 0)
+        if (advance(run->flight, err) < 0)
             return -1;
     return 0;
 }
 
 void dt_flight_report(const struct dt_run *run)
 {
-    const struct dt_flight *flight = run->saves.flight;
+    const struct dt_flight *flight = run->flight;
     if (flight && flight->skipped > 0 && run->report)
         dt_report_note(run->report,
                        "%ld save%s left out, each while the one before was "

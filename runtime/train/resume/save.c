@@ -144,7 +144,7 @@ static bool is_kept(const struct dt_run *run)
 
 static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
-    if (!run->saves.flight || last || is_best(run))
+    if (!run->flight || last || is_best(run))
         return save_and_wait(run, last, err);
     if (dt_flight_step(run) > 0 && !is_kept(run)) {
         dt_flight_skip(run);
