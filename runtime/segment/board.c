@@ -57,8 +57,10 @@ struct dt_board *dt_board_create(struct dt_error *err)
         return NULL;
     }
     struct dt_board *board = map_page(fd, err);
-    if (board)
+    if (board) {
         board->page->magic = magic;
+        dt_board_clear(board);
+    }
     return board;
 }
 

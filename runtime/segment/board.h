@@ -31,7 +31,8 @@ int dt_board_fd(const struct dt_board *board);
 void dt_board_close(struct dt_board *board);
 
 /* The optimizer steps that are done; -1 before a worker has come to its steps.
- * NULL is fine for set. */
+ * NULL is fine for set.
+ */
 void dt_board_set_step(struct dt_board *board, long step);
 long dt_board_step(const struct dt_board *board);
 

@@ -44,6 +44,8 @@ static void say_world(struct dt_wire *keeper, const struct dt_wire_world *world)
     assert_int_equal(dt_wire_send(keeper, DT_WIRE_WORLD, 1, world,
                                   sizeof(*world), hosts, sizeof(hosts)),
                      0);
+    assert_int_equal(
+        dt_wire_send(keeper, DT_WIRE_LOSSES, 1, NULL, 0, NULL, 0), 0);
 }
 
 static struct dt_launch *join(struct dt_wire *keeper)

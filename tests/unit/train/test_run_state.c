@@ -102,8 +102,8 @@ static int work(const struct dt_comm_world *world, void *fault)
     if (keeper.two_nodes)
         here.host = small_host;
     struct dt_comm *comm = small_comm(&here, &err);
-    int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size, never,
-                                   NULL, &err)
+    int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size, NULL,
+                                   never, NULL, &err)
                   : -1;
     if (rc < 0 && !fault)
         fprintf(stderr, "# rank %d: %s\n", world->rank, err.text);
