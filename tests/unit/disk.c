@@ -34,6 +34,8 @@ static struct {
     const char *name;
 } frozen = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
 
+static void (*watcher)(const char *call, const char *a, const char *b);
+
 static char record[4096];
 static bool recording;
 
@@ -54,6 +56,20 @@ void disk_refuse_once(const char *call, const char *name, int error)
 void disk_leave(double bytes)
 {
     left_bytes = bytes;
+}
+
+void disk_watch(void (*before)(const char *call, const char *a, const char *b))
+{
+    watcher = before;
+}
+
+static void watch(const char *call, const char *a, const char *b)
+{
+    void (*before)(const char *, const char *, const char *) = watcher;
+    watcher = NULL;
+    if (before)
+        before(call, a, b);
+    watcher = before;
 }
 
 void disk_record(void)
@@ -123,6 +139,7 @@ static bool is_fd_refused(const char *call, int fd)
 static void note_call(const char *call, const char *a, const char *b)
 {
     size_t n = strlen(record);
+    watch(call, a, b);
     a = base(a);
     b = b ? base(b) : "";
     if (recording)
@@ -138,6 +155,8 @@ int open(const char *path, int flags, ...)
     va_end(ap);
     if (is_refused("open", path))
         return -1;
+    if (flags & O_CREAT)
+        watch("create", path, NULL);
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
@@ -154,12 +173,13 @@ void disk_freeze(const char *name)
     pthread_mutex_unlock(&frozen.mutex);
 }
 
-static void wait_for_thaw(int fd)
+static void before_write(int fd)
 {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof(path) - 1);
     path[n > 0 ? n : 0] = '\0';
+    watch("write", path, NULL);
     pthread_mutex_lock(&frozen.mutex);
     while (frozen.name && strcmp(base(path), frozen.name) == 0)
         pthread_cond_wait(&frozen.thawed, &frozen.mutex);
@@ -168,8 +188,8 @@ static void wait_for_thaw(int fd)
 
 ssize_t write(int fd, const void *data, size_t bytes)
 {
-    if (frozen.name)
-        wait_for_thaw(fd);
+    if (frozen.name || watcher)
+        before_write(fd);
     return is_fd_refused("write", fd) ? -1
                                       : syscall(SYS_write, fd, data, bytes);
 }

@@ -20,6 +20,12 @@ void disk_refuse_once(const char *call, const char *name, int error);
 /* Records fsync, rename, renameat2 and symlink from now on. */
 void disk_record(void);
 
+/* Calls `before` before each of these calls, with the paths: "create" (an open
+ * that may), "write", "fsync", "rename", "renameat2", "symlink", but for those
+ * that it makes itself. NULL: no more.
+ */
+void disk_watch(void (*before)(const char *call, const char *a, const char *b));
+
 /* Stops recording and returns the recorded calls, one on each line: "fsync
  * NAME", "rename NAME NAME", with names without directories.
  */

@@ -29,6 +29,7 @@ check_PROGRAMS += \
 	tests/unit/batch/test_pair_rows \
 	tests/unit/batch/test_rows \
 	tests/unit/ckpt/test_ckpt \
+	tests/unit/ckpt/test_ckpt_crash \
 	tests/unit/ckpt/test_ckpt_dir \
 	tests/unit/ckpt/test_ckpt_disk \
 	tests/unit/ckpt/test_ckpt_find \
