@@ -11,6 +11,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
+	runtime/ops/hash.h \
 	runtime/ops/normal.h \
 	runtime/ops/ops.h \
 	runtime/ops/workspace.c \
@@ -27,6 +28,7 @@ cpu_kernels = \
 	runtime/ops/cpu/dropout.c \
 	runtime/ops/cpu/elementwise.c \
 	runtime/ops/cpu/embedding.c \
+	runtime/ops/cpu/hash.c \
 	runtime/ops/cpu/head.c \
 	runtime/ops/cpu/kv.c \
 	runtime/ops/cpu/linear.c \
@@ -98,6 +100,7 @@ cuda_sources += \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \
+	runtime/ops/cuda/hash.cu \
 	runtime/ops/cuda/heads_norm.cu \
 	runtime/ops/cuda/kv.cu \
 	runtime/ops/cuda/logprob.cu \

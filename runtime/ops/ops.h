@@ -643,6 +643,13 @@ struct dt_ops {
     void (*combine)(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x, float a, struct dt_view y, float b);
 
+    /* sum(1), I64, += a hash of the bits of x, of any type, whose bytes are a
+     * multiple of 4: hash.h. The same on every kind of hardware, for any number
+     * of threads.
+     */
+    void (*hash)(struct dt_stream *stream, struct dt_view sum,
+                 struct dt_view x);
+
     /* Begins a step: zeroes its sums and sets its parameters to params[outcome
      * of the previous step]; DT_STEP_TAKEN if `step` is all zero.
      */

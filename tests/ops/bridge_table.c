@@ -426,6 +426,12 @@ static void combine(struct dt_stream *stream, struct dt_view out,
     CALL(combine, 0.0, at(out), at(x), a, at(y), b);
 }
 
+static void hash(struct dt_stream *stream, struct dt_view sum, struct dt_view x)
+{
+    (void)stream;
+    CALL(hash, 0.0, at(sum), at(x));
+}
+
 static void step_begin(struct dt_stream *stream, struct dt_view step,
                        const struct dt_step_params params[DT_STEP_OUTCOMES])
 {
@@ -506,6 +512,7 @@ struct dt_ops bridge_table = {
     .convert = convert,
     .add = add,
     .combine = combine,
+    .hash = hash,
     .step_begin = step_begin,
     .step_add = step_add,
     .sum_of_squares = sum_of_squares,

@@ -175,6 +175,8 @@ void test_zero(void **state);
 void test_convert(void **state);
 void test_add(void **state);
 void test_combine(void **state);
+void test_hash(void **state);
+void test_hash_bits(void **state);
 void test_sum_of_squares(void **state);
 void test_step_begin(void **state);
 void test_clip_and_check(void **state);

@@ -15,6 +15,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_embedding.c \
 	tests/ops/case_empty.c \
 	tests/ops/case_frozen.c \
+	tests/ops/case_hash.c \
 	tests/ops/case_kv.c \
 	tests/ops/case_large.c \
 	tests/ops/case_linear.c \

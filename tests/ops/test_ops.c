@@ -74,6 +74,8 @@ static const struct {
     {"convert", test_convert, false},
     {"add", test_add, false},
     {"combine", test_combine, false},
+    {"hash", test_hash, false},
+    {"hash of one other bit", test_hash_bits, false},
     {"sum_of_squares", test_sum_of_squares, false},
     {"step_begin", test_step_begin, false},
     {"clip_and_check", test_clip_and_check, false},
@@ -149,7 +151,7 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->linear_logprob_forward && o->linear_logprob_backward);
         assert_true(o->scatter_rows && o->add_rows && o->patch_rows);
         assert_true(o->zero && o->convert && o->add);
-        assert_true(o->combine && o->apply_logit_rule);
+        assert_true(o->combine && o->hash && o->apply_logit_rule);
         assert_true(o->step_begin && o->step_add);
         assert_true(o->sum_of_squares && o->clip_and_check && o->adamw);
     }

@@ -55,6 +55,7 @@ const struct dt_ops DT_CPU(ops) = {
     .convert = DT_CPU(convert),
     .add = DT_CPU(add),
     .combine = DT_CPU(combine),
+    .hash = DT_CPU(hash),
     .step_begin = dt_cpu_step_begin,
     .step_add = dt_cpu_step_add,
     .sum_of_squares = DT_CPU(sum_of_squares),

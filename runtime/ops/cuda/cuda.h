@@ -166,6 +166,7 @@ DT_CUDA_OP(zero);
 DT_CUDA_OP(convert);
 DT_CUDA_OP(add);
 DT_CUDA_OP(combine);
+DT_CUDA_OP(hash);
 DT_CUDA_OP(step_begin);
 DT_CUDA_OP(step_add);
 DT_CUDA_OP(sum_of_squares);

@@ -104,6 +104,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(convert),
     SLOT(add),
     SLOT(combine),
+    SLOT(hash),
     SLOT(step_begin),
     SLOT(step_add),
     SLOT(sum_of_squares),
