@@ -8,6 +8,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/parallel/parallel_memory.c \
 	runtime/parallel/parallel_offload.c \
 	runtime/parallel/parallel_reduce.c \
+	runtime/parallel/replicas.c \
+	runtime/parallel/replicas.h \
 	runtime/parallel/swap.c \
 	runtime/parallel/swap.h \
 	runtime/parallel/swap_impl.h \

@@ -77,6 +77,17 @@ static int gather_shares(struct dt_parallel *p, size_t u, struct dt_error *err)
     return dt_levels_gather_group(p, unit, &place->ticket, err);
 }
 
+int dt_weights_bring(struct dt_parallel *p, size_t u, struct dt_error *err)
+{
+    if (p->kept.weights != DT_SHARE)
+        return dt_weights_take(p, u, err);
+    if (is_empty(p, u))
+        return 0;
+    if (fetch_share(p, u, err) < 0)
+        return -1;
+    return wait_place(p, &p->share_places[u], err);
+}
+
 /* --- slots --- */
 
 /* Queues this rank's part of unit u to its slot. */

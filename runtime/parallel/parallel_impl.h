@@ -174,6 +174,11 @@ int dt_weights_prefetch(struct dt_parallel *p, size_t u, size_t next,
                         struct dt_error *err);
 int dt_weights_take(struct dt_parallel *p, size_t u, struct dt_error *err);
 
+/* The weights of unit u that this rank keeps are there, in the newest version.
+ * All ranks call it, in the order of units. -1: as dt_parallel_forward.
+ */
+int dt_weights_bring(struct dt_parallel *p, size_t u, struct dt_error *err);
+
 /* This rank's part of unit u will be needed after the next unit's: starts to
  * read it, if it is in a file.
  */

@@ -157,7 +157,6 @@ int dt_parallel_ready(struct dt_parallel *p, size_t u, struct dt_error *err)
 int dt_parallel_finish(struct dt_parallel *p, struct dt_error *err)
 {
     assert(p->count == 0);
-    p->version++;
     for (size_t i = 0; i < p->grads_slots.count; i++)
         if (take_sum(p, &p->sums[i], err) < 0)
             return -1;

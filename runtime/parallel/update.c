@@ -40,6 +40,7 @@ int dt_parallel_update_begin(struct dt_parallel *p, uint64_t number,
                              struct dt_view step, struct dt_error *err)
 {
     struct dt_view here;
+    p->version++;
     p->walk = (struct dt_walk){.step = step};
     if (p->undo_buf)
         p->walk.undo = (struct dt_undo){
