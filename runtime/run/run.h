@@ -23,6 +23,7 @@
 struct dt_board;
 struct dt_flight;
 struct dt_owner;
+struct dt_replicas;
 struct dt_state;
 struct dt_watch;
 
@@ -156,6 +157,7 @@ struct dt_run {
     struct dt_trace *trace;
     struct dt_board *board;   /* for the keeper; NULL: there is none */
     struct dt_watch *watch;   /* of steps: what they cost, and slow ranks */
+    struct dt_replicas *same; /* replicas of ranks; NULL: not compared */
     struct dt_report *report; /* this and the following on rank 0 alone */
     struct dt_live *live;
     struct dt_owner *owner; /* of run.output_dir */

@@ -392,7 +392,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         dt_events_begin(run);
         print_banner(run);
     }
-    return dt_run_trace_init(run, err);
+    return dt_replicas_begin(run, err) < 0 ? -1 : dt_run_trace_init(run, err);
 }
 
 void dt_run_fini(struct dt_run *run)
@@ -405,6 +405,7 @@ void dt_run_fini(struct dt_run *run)
     dt_trace_destroy(run->trace);
     dt_report_destroy(run->report);
     dt_watch_destroy(run->watch);
+    dt_replicas_end(run);
     dt_live_destroy(run->live);
     dt_owner_release(run->owner);
     json_decref(run->settings);

@@ -220,6 +220,25 @@ static void begin_lap(const struct dt_run *run, enum dt_lap lap)
         run->spec.exec.device->lap(run->spec.exec.stream, lap);
 }
 
+int dt_run_compare(struct dt_run *run, long step, struct dt_error *err)
+{
+    int rc = dt_replicas_check(run, step, err);
+    if (rc < 0 && err->lost_rank < 0)
+        dt_state_forget(run);
+    return rc;
+}
+
+/* Compares replicas, if that is due. Before an update: the gather after it
+ * replaces weights that the passes of this step have read.
+ */
+static int compare_if_due(struct dt_run *run, struct dt_error *err)
+{
+    const long step = run->queued + 1;
+    if (dt_replicas_spoil(run, err) < 0)
+        return -1;
+    return dt_replicas_due(run, step) ? dt_run_compare(run, step, err) : 0;
+}
+
 /* Completes the gradients of all learners and judges them, updates all, and
  * then queues a copy of their results to the host. When it arrives the step has
  * finished. No learner is updated before the scalars of all are decided: a step
@@ -234,6 +253,8 @@ static int end_step(struct dt_run *run, const struct dt_in_flight *current,
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0)
             return -1;
+    if (compare_if_due(run, err) < 0)
+        return -1;
     dt_state_prepare(run, current);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_judge(learner, max_norm, err) < 0)

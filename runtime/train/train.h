@@ -58,6 +58,12 @@ int dt_run_queue_step(struct dt_run *run, bool stop, struct dt_error *err);
 int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
                    bool *stop_asked, struct dt_error *err);
 
+/* Compares the bits that several ranks hold, as dt_replicas_check. A rank that
+ * has lost some does not leave its memory to the processes after it, which
+ * resume from a checkpoint then.
+ */
+int dt_run_compare(struct dt_run *run, long step, struct dt_error *err);
+
 /* Computes the mean loss on the held-out rows, over all ranks, the number of
  * tokens or pairs in it, and the metrics of pairs. No step may be in flight.
  */

@@ -283,7 +283,8 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     if (!loop->owes_save) {
         dt_live_phase(run->live, DT_ACCOUNT_SAVING, "saving");
         set_patience(run, loop, OTHER_S);
-        int rc = check_weights(run, err) < 0
+        int rc = check_weights(run, err) < 0 ||
+                         dt_run_compare(run, run->progress.step, err) < 0
                      ? -1
                      : dt_run_save_or_retry(run, last, err);
         if (rc == 0)

@@ -38,10 +38,10 @@ run: {name: $name, output_dir: $name.out, overwrite: true}
 model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
 data: {train: text, max_length: 32}
 optimizer: {lr: 1.0e-3, weight_decay: 0.1}
-checkpoint: {steps: 4}
 logging: {steps: 1}
 END
         printf '%s\n' "$@"
+        [[ $* == *checkpoint:* ]] || echo "checkpoint: {steps: 4}"
         [[ $* == *training:* ]] ||
             echo "training: {train_batch_size: 8, max_steps: 20}"
     } >"$name.yaml"
@@ -252,4 +252,44 @@ END
     (($(grep -c "^rank . --max 7 restart 1 of 2" <<<"$output") == 4))
     run -64 "$DT_BUILDDIR/disttrain" keep ./ours
     [[ $output == "disttrain keep: it needs a step of srun with disttrain's plugin: use srun --disttrain=FILE disttrain keep ./ours"* ]]
+}
+
+# spoiled FAULT NAME [LINE]...: trains NAME with a bit that is lost, and ends
+# with the bits of a run in which none is. Replicas are compared every 4 steps
+# and before saves, which are every 6.
+spoiled() {
+    killed "$1:life=1:error" "${@:2}" "checkpoint: {steps: 6}" \
+        "distributed: {check_replicas: 4, strategy: ${STRATEGY:-ddp}}"
+    [[ $output == *"all ranks start again (restart 1;"* ]]
+    [[ $output == *"resuming from "*"/$2.out/checkpoints/checkpoint-6"* ]]
+    same_run same "$2"
+}
+
+@test "a lost bit of a replica: its rank is named, and the last save is taken" {
+    local differs="ranks hold different bits of what should be equal"
+    whole same
+    spoiled replica.m:rank=2:step=7 sm
+    [[ $output == *"step 8: $differs; rank 2 on n2: AdamW's m from transformer.h.1.ln_1.weight on, and 1 more; most replicas agree"* ]]
+    grep '"event": "fault".*"rank": 2, "host": "n2"' sm.out/logs/events.jsonl
+    spoiled replica.grads:rank=3:step=8 sg
+    [[ $output == *"step 8: $differs; rank 3 on n2: gradients from transformer.h.1"* ]]
+    # found by the save after step 12, which is not made
+    spoiled replica.weights:rank=1:step=12 sw
+    [[ $output == *"step 12: $differs; rank 1 on n1: weights from transformer.h.1"* ]]
+    STRATEGY=zero1 spoiled replica.weights:rank=2:step=8 sz
+    [[ $output == *"step 8: $differs; rank 2 on n2: weights from transformer.h.1"* ]]
+    # nodes are groups that have all weights, and two do not tell who is wrong
+    STRATEGY=zero3 spoiled replica.weights:rank=2:step=8 sh
+    [[ $output == *"step 8: $differs; rank 0 on n1: weights from "*"; rank 2 on n2: weights from "*"; too few replicas tell which of them is wrong"* ]]
+}
+
+@test "a lost bit before a save that no interval has found" {
+    config unsaved "launch: {keeper: off}" "checkpoint: {steps: 6}" \
+        "distributed: {strategy: ddp}"
+    DISTTRAIN_FAULT=replica.v:rank=3:step=8:error \
+        run dt_srun -N2 --ntasks-per-node=2 --disttrain=unsaved.yaml
+    echo "$output"
+    ((status == 71))
+    [[ $output == *"rank 3 of 4 on n2 failed: step 12: ranks hold different bits"*"; rank 3 on n2: AdamW's v"* ]]
+    [[ $(readlink unsaved.out/checkpoints/latest) == checkpoint-6 ]]
 }

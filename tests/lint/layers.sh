@@ -77,7 +77,7 @@ layers() {
             layer("algo", "base loss model run run/dir run/reference sampling")
             layer("plan", "algo base ckpt forecast model ops reward run " \
                 "sampling weights")
-            layer("train/watch", "base device run")
+            layer("train/watch", "base device parallel run")
             layer("train/resume", "algo base run run/dir run/reference " \
                 "sampling segment weights")
             layer("train", "algo base plan run run/dir " \

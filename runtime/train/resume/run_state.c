@@ -122,6 +122,13 @@ void dt_state_commit(struct dt_run *run)
     dt_fault("state.commit");
 }
 
+void dt_state_forget(struct dt_run *run)
+{
+    struct record *record = record_of(run);
+    for (int i = 0; record && i < 2; i++)
+        begin_record(&record->settled[i].mark);
+}
+
 /* --- the memory --- */
 
 size_t dt_state_held(void)

@@ -58,4 +58,7 @@ void dt_state_prepare(struct dt_run *run, const struct dt_in_flight *step);
 /* Records its scalars, the same on all ranks, before any learner is updated. */
 void dt_state_commit(struct dt_run *run);
 
+/* Marks the memory as wrong, before this process ends. */
+void dt_state_forget(struct dt_run *run);
+
 #endif /* DT_TRAIN_RESUME_RUN_STATE_H */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - what steps cost, which rank is slow, and which steps are traced */
+/* watch.h - what steps cost, which rank is slow or wrong, and which steps are
+ * traced
+ */
 #ifndef DT_TRAIN_WATCH_WATCH_H
 #define DT_TRAIN_WATCH_WATCH_H
 
@@ -48,5 +50,27 @@ int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
 
 /* Writes the last line of ranks.jsonl, on rank 0. */
 void dt_watch_end(struct dt_run *run);
+
+/* Makes run->same, if there are several ranks and
+ * distributed.check_replicas is not 0; end frees it. -1: the device has no
+ * memory, EX_OSERR.
+ */
+int dt_replicas_begin(struct dt_run *run, struct dt_error *err);
+void dt_replicas_end(struct dt_run *run);
+
+/* Whether replicas are compared in this step. */
+bool dt_replicas_due(const struct dt_run *run, long step);
+
+/* Compares the replicas that ranks hold, before or after the update of `step`;
+ * all call it. Without run->same nothing. -1: some differ, EX_OSERR with
+ * the ranks and hosts; the lowest of these ranks fails, and the others by its
+ * words; or a peer failed.
+ */
+int dt_replicas_check(struct dt_run *run, long step, struct dt_error *err);
+
+/* Fault points replica.*: flips a bit of a replica (replicas.h). -1:
+ * the device failed.
+ */
+int dt_replicas_spoil(struct dt_run *run, struct dt_error *err);
 
 #endif /* DT_TRAIN_WATCH_WATCH_H */

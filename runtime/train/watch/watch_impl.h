@@ -156,4 +156,19 @@ struct dt_watch {
 /* Reads the counters of energy if the last reading is old. */
 void dt_energy_poll(struct dt_watch *watch);
 
+/* --- which rank is wrong --- */
+
+/* Sets odd[r] if more than half of the ranks with the number sets[r] have
+ * another value than rank r, or no value has more than half of them; all arrays
+ * are (world). A rank alone in its set is never odd. Returns how many are.
+ */
+size_t dt_replicas_vote(const uint64_t *values, const int *sets, size_t world,
+                        bool *odd);
+
+/* dt_replicas_check without an end. 1: some differ: err says which, *rank is
+ * the lowest. -1: a peer failed.
+ */
+int dt_replicas_compare(struct dt_run *run, long step, int *rank,
+                        struct dt_error *err);
+
 #endif /* DT_TRAIN_WATCH_WATCH_IMPL_H */
