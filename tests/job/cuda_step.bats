@@ -200,6 +200,18 @@ need_faults() {
     [[ $output == *"rank 1 of 4 on n1 failed: failed on purpose"* ]]
 }
 
+@test "a bit that a GPU has lost is found, and the rank named" {
+    need_faults
+    config bits "distributed: {strategy: ddp, check_replicas: 2}" \
+        "launch: {keeper: off}"
+    DISTTRAIN_FAULT=replica.m:rank=3:step=3:error run dt_srun -N2 --ntasks-per-node=2 \
+        --disttrain=bits.yaml
+    echo "$output"
+    ((status == 71))
+    [[ $output == *"rank 3 of 4 on n2 failed: step 4: ranks hold different bits"* ]]
+    [[ $output == *"; rank 3 on n2: AdamW's m from transformer.h.1.ln_1.weight on, and 1 more; most replicas"* ]]
+}
+
 @test "two ranks with one GPU are an error that says what to do" {
     config same
     SIMT_DEVICES=1 run -78 dt_srun -N2 --ntasks-per-node=2 --disttrain=same.yaml
