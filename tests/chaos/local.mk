@@ -7,4 +7,5 @@ EXTRA_DIST += \
 	tests/chaos/judge.py \
 	tests/chaos/lost_workers.sh \
 	tests/chaos/sampled.py \
-	tests/chaos/slow_rank.sh
+	tests/chaos/slow_rank.sh \
+	# End of tests/chaos

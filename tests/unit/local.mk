@@ -174,9 +174,9 @@ check_PROGRAMS += \
 	tests/unit/sampling/test_refill \
 	tests/unit/sampling/test_samples \
 	tests/unit/sampling/test_scoring_stop \
+	tests/unit/segment/test_board \
 	tests/unit/segment/test_segment \
 	tests/unit/slurm/test_job_nodes \
-	tests/unit/segment/test_board \
 	tests/unit/slurm/test_submission \
 	tests/unit/template/test_template \
 	tests/unit/tensor/test_half \

@@ -281,12 +281,11 @@ static int describe(const struct dt_run *run, const struct ballot *b, long step,
     return lowest;
 }
 
-static void note(const struct dt_run *run, long step, int rank,
-                 const char *text)
+static void note(const struct dt_run *run, int rank, const char *text)
 {
     dt_report_event(run->report, &(struct dt_report_event){
                                      .kind = "fault",
-                                     .step = step,
+                                     .step = run->progress.step,
                                      .seconds = NAN,
                                      .bytes = NAN,
                                      .rank = rank,
@@ -337,7 +336,7 @@ int dt_replicas_check(struct dt_run *run, long step, struct dt_error *err)
     if (differ < 0)
         return -1;
     if (run->report)
-        note(run, step, rank, err->text);
+        note(run, rank, err->text);
     /* the others fail by the words of that rank */
     if (rank != run->spec.rank && dt_comm_barrier(run->comm, &other) < 0)
         *err = other;
