@@ -149,6 +149,8 @@ static int map_buffer(struct dt_segment *segment, const char *name,
                  (off_t)segment->end);
     if (*data == MAP_FAILED)
         return fail("mmap", err);
+    /* most kernels refuse it for such files, which costs only speed */
+    madvise(*data, bytes, MADV_HUGEPAGE);
     segment->end += (bytes + ALIGN - 1) / ALIGN * ALIGN;
     segment->count++;
     return 0;
