@@ -51,6 +51,8 @@ EXTRA_DIST += \
 	tests/bench/pictures_peer.py \
 	tests/bench/plan.sh \
 	tests/bench/plan_sampled.sh \
+	tests/bench/restart.sh \
+	tests/bench/restart_torch.py \
 	tests/bench/scale.sh \
 	tests/bench/scale_fit.py \
 	tests/bench/see.sh \

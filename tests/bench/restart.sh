@@ -6,8 +6,9 @@
 #
 # A script of DistributedDataParallel over gloo (restart_torch.py), whose last
 # rank is killed N times (3): under `disttrain keep`, and under torchrun with an
-# agent on each node, both in a step of the same devcluster. Most of the time is
-# the start of Python and torch. Needs root.
+# agent on each node, both in a step of the same devcluster. An agent counts the
+# failures that it has caused on the other node, so it may restart more often.
+# Most of the time is the start of Python and torch. Needs root.
 
 set -euo pipefail
 
@@ -17,10 +18,12 @@ set -euo pipefail
 parse "--rounds" "$@"
 python=${peers[0]}
 
-# delays DIR: seconds from each kill to the next step of rank 0.
+# delays DIR: seconds from each kill to the next step of rank 0, which is one
+# that it has done before.
 delays() {
-    awk '$1 == "killed" { killed = $3; life = $2; next }
-        killed && $2 > life { print $3 - killed; killed = 0 }' "$1/steps"
+    awk '$1 == "killed" { killed = $2; next }
+        killed && $1 in done { print $2 - killed; killed = 0 }
+        { done[$1] }' "$1/steps"
 }
 
 # restarts NAME COMMAND...: runs the step of a peer, and prints its delays.
@@ -42,5 +45,5 @@ cluster_up --nodes 2 --cpus 2
         disttrain keep --max-restarts "$rounds" "$python"
     restarts torchrun --ntasks-per-node=1 \
         "$python" -m torch.distributed.run --nnodes 2 --nproc-per-node 1 \
-        --max-restarts "$rounds" --rdzv-backend c10d --rdzv-endpoint n1:29400
+        --max-restarts $((10 * rounds)) --rdzv-backend c10d --rdzv-endpoint n1:29400
 } | table peer s

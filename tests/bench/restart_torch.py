@@ -3,8 +3,7 @@
 
 It saves every 10 steps to DIR, and loads that when it starts. The last rank
 kills itself KILLS times, in steps 25, 45, 65 and so on. Rank 0 writes into
-DIR/steps when each step was done, and the last rank when it was killed, each
-with the number of restarts before.
+DIR/steps when each step was done, and the last rank when it was killed.
 """
 import os
 import signal
@@ -16,7 +15,6 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 out, kills = sys.argv[1], int(sys.argv[2])
-life = os.environ["TORCHELASTIC_RESTART_COUNT"]
 dist.init_process_group("gloo")
 rank, last = dist.get_rank(), dist.get_world_size() - 1
 torch.manual_seed(rank)
@@ -33,7 +31,7 @@ if os.path.exists(f"{out}/last.pt"):
 
 def note(what):
     with open(f"{out}/steps", "a", encoding="ascii") as file:
-        file.write(f"{what} {life} {time.time():.3f}\n")
+        file.write(f"{what} {time.time():.3f}\n")
 
 
 while step < 20 * kills + 20:
@@ -48,7 +46,7 @@ while step < 20 * kills + 20:
     model(torch.randn(8, 256)).square().mean().backward()
     optimizer.step()
     if rank == 0:
-        note(f"step-{step}")
+        note(step)
         if step % 10 == 0:
             torch.save({"model": model.state_dict(), "step": step,
                         "optimizer": optimizer.state_dict()}, f"{out}/next.pt")
