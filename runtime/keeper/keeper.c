@@ -349,10 +349,13 @@ static void look_at_clock(struct keeper *k)
 /* Milliseconds until look_at_clock has something to do. */
 static int patience(const struct keeper *k)
 {
-    const double left = k->kill_at - dt_clock_now();
-    if (k->kill_at > 0 && left < k->options->beat_ms / 1e3)
-        return left > 0 ? (int)(left * 1e3) + 1 : 20;
-    return k->options->beat_ms;
+    const double now = dt_clock_now();
+    double left = k->options->beat_ms / 1e3;
+    if (k->kill_at > 0 && k->kill_at - now < left)
+        left = k->kill_at > now ? k->kill_at - now : 0.02;
+    if (k->leader && dt_leader_due(k->leader) - now < left)
+        left = dt_leader_due(k->leader) - now;
+    return left > 0 ? (int)(left * 1e3) + 1 : 0;
 }
 
 /* A turn of the loop takes one beat at most. If it took longer, this process

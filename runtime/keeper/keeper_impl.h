@@ -84,9 +84,9 @@ struct dt_ending {
 /* The history of a step; begin with {0}. */
 struct dt_verdict {
     int restarts;
-    long best;                 /* the furthest step so far */
-    long fruitless;            /* restarts since that step */
-    struct dt_wire_down cause; /* of the last restart, or of the end */
+    long best;                     /* the furthest step so far */
+    long fruitless;                /* restarts since that step */
+    struct dt_wire_down cause;     /* of the last restart, or of the end */
     struct dt_launch_loss *losses; /* for the workers, see launch.h */
     size_t loss_count;
 };
@@ -203,6 +203,9 @@ size_t dt_leader_most(int size);
 
 /* Fills in those to wait for. Returns how many. */
 size_t dt_leader_poll(struct dt_leader *leader, struct pollfd *fds);
+
+/* When it has something to do whoever has come until then; or INFINITY. */
+double dt_leader_due(const struct dt_leader *leader);
 
 /* This process did not run for so long, which counts for nobody. */
 void dt_leader_excuse(struct dt_leader *leader, double seconds);

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 enum {
     DRAIN_S = 2,
-    FIRST_S = 1, /* by which the cause may end before the others */
+    FIRST_MS = 500, /* by which the cause ends before the others */
     MISSING_BYTES = 512,
 };
 
@@ -78,12 +79,13 @@ static void send_all(struct dt_leader *l, enum dt_wire_type type,
 /* --- the end of a life --- */
 
 /* The end of all, and its cause. Whose worker it was ends first, because Slurm
- * and the console report the first task that fails.
+ * and the console report the first task that fails, and some time before the
+ * others, because daemons of different nodes tell them.
  */
 static void end_all(struct dt_leader *l, const struct dt_wire_down *cause)
 {
     l->phase = ENDING;
-    l->deadline = dt_clock_now() + FIRST_S;
+    l->deadline = dt_clock_now() + FIRST_MS / 1e3;
     l->verdict.cause = *cause;
     send_to(l, &l->members[cause->rank], DT_WIRE_BYE, cause, sizeof(*cause),
             NULL, 0);
@@ -361,6 +363,11 @@ static void serve_member(struct dt_leader *l, struct member *m)
     }
 }
 
+double dt_leader_due(const struct dt_leader *l)
+{
+    return l->phase == JOINING || l->phase == ENDING ? l->deadline : INFINITY;
+}
+
 void dt_leader_excuse(struct dt_leader *l, double seconds)
 {
     l->deadline += seconds;
@@ -375,7 +382,7 @@ static void look_at_clock(struct dt_leader *l)
     char missing[MISSING_BYTES], silent[64];
     const double now = dt_clock_now(), beat_s = l->options->beat_ms / 1e3;
     double hung;
-    if (l->phase == JOINING && now > l->deadline) {
+    if (l->phase == JOINING && now >= l->deadline) {
         list_missing(l, false, missing);
         fprintf(stderr,
                 "disttrain: not all keepers arrived within %d ms; missing:%s\n",
@@ -385,7 +392,7 @@ static void look_at_clock(struct dt_leader *l)
     }
     if (l->phase == ENDING &&
         (l->verdict.cause.rank == 0 || dt_ended_well(l->verdict.cause.status) ||
-         l->members[l->verdict.cause.rank].wire.fd < 0 || now > l->deadline))
+         now >= l->deadline))
         end_others(l); /* the leader itself cannot end before that */
     if (l->phase == RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung))
         end_hang(l, hung);
