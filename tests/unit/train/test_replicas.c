@@ -9,7 +9,7 @@
 #include "train/watch/watch_impl.h"
 
 #define NEW "algorithm: sft\n" ROWS_OF MODEL
-#define STEPS "training: {train_batch_size: 12, max_steps: 300}\n"
+#define STEPS "training: {train_batch_size: 12, max_steps: 100}\n"
 #define EACH_STEP "distributed.check_replicas: 1\n"
 
 /* --- the vote --- */
@@ -144,7 +144,7 @@ static int run_long(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     const bool overflows = *(const bool *)arg;
     TRY(run->same);
-    TRY(steps(run, 300, &err) == 0);
+    TRY(steps(run, 100, &err) == 0);
     TRY((run->progress.skipped > 0) == overflows);
     return 0;
 }
