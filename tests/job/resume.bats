@@ -574,7 +574,7 @@ peak() {
     run train 2 large
     echo "$output"
     ((status == 78))
-    [[ $output == *"large.yaml: this run needs 1467.51 GB of memory a rank"\
+    [[ $output == *"large.yaml: this run needs 1465.36 GB of memory a rank"\
 *"(weights 257.81 GB, gradients 257.81 GB, optimizer 515.62 GB, activations"\
 *"left for 2 ranks; what would fit: a smaller model, or nodes with more"* ]]
     (($(grep -c 'disttrain: ' <<<"$output") == 1))
