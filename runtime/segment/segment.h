@@ -41,7 +41,9 @@ struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
 /* Whether all buffers so far were there. */
 bool dt_segment_found(const struct dt_segment *segment);
 
-/* Makes all bytes of all buffers zero. -1: EX_OSERR. */
+/* Drops the content of an earlier worker: all bytes of all buffers are zero
+ * then. None of them was destroyed. -1: EX_OSERR.
+ */
 int dt_segment_clear(struct dt_segment *segment, struct dt_error *err);
 
 /* Bytes of memory that the file `fd` takes. */
