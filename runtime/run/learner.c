@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/span.h"
 #include "run/learner.h"
 
 void dt_learner_spec_fini(struct dt_learner_spec *spec)
@@ -218,8 +217,8 @@ int dt_learner_reduce(struct dt_learner *learner, struct dt_view step,
 }
 
 /* Every rank squares the gradients of its own parts. */
-static int judge(struct dt_learner *learner, double max_norm,
-                 struct dt_error *err)
+int dt_learner_judge(struct dt_learner *learner, double max_norm,
+                     struct dt_error *err)
 {
     const struct dt_exec *exec = learner->exec;
     struct dt_parallel *parallel = learner->parallel;
@@ -234,18 +233,8 @@ static int judge(struct dt_learner *learner, double max_norm,
     return 0;
 }
 
-int dt_learner_judge(struct dt_learner *learner, double max_norm,
-                     struct dt_error *err)
-{
-    struct dt_span span;
-    dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
-    int rc = judge(learner, max_norm, err);
-    dt_span_end(&span);
-    return rc;
-}
-
-static int update(struct dt_learner *learner, uint64_t number,
-                  struct dt_error *err)
+int dt_learner_update(struct dt_learner *learner, uint64_t number,
+                      struct dt_error *err)
 {
     struct dt_parallel *parallel = learner->parallel;
     struct dt_update own;
@@ -260,16 +249,6 @@ static int update(struct dt_learner *learner, uint64_t number,
             return dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     }
     return more;
-}
-
-int dt_learner_update(struct dt_learner *learner, uint64_t number,
-                      struct dt_error *err)
-{
-    struct dt_span span;
-    dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
-    int rc = update(learner, number, err);
-    dt_span_end(&span);
-    return rc;
 }
 
 int dt_learner_send_result(struct dt_learner *learner, struct dt_view step,

@@ -239,23 +239,15 @@ static int compare_if_due(struct dt_run *run, struct dt_error *err)
     return dt_replicas_due(run, step) ? dt_run_compare(run, step, err) : 0;
 }
 
-/* Completes the gradients of all learners and judges them, updates all, and
- * then queues a copy of their results to the host. When it arrives the step has
- * finished. No learner is updated before the scalars of all are decided: a step
- * is either none's or can be ended for all (run_state.h).
+/* Judges the gradients of all learners, then updates all. No learner is updated
+ * before the scalars of all are decided: a step is either none's or can be
+ * ended for all (run_state.h).
  */
-static int end_step(struct dt_run *run, const struct dt_in_flight *current,
-                    struct dt_error *err)
+static int update_all(struct dt_run *run, struct dt_error *err)
 {
     const double max_norm = run->spec.conf.training.max_grad_norm;
     const uint64_t number = (uint64_t)run->queued + 1;
     struct dt_learner *learner;
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dt_parallel_finish(learner->parallel, err) < 0)
-            return -1;
-    if (compare_if_due(run, err) < 0)
-        return -1;
-    dt_state_prepare(run, current);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_judge(learner, max_norm, err) < 0)
             return -1;
@@ -263,6 +255,28 @@ static int end_step(struct dt_run *run, const struct dt_in_flight *current,
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_update(learner, number, err) < 0)
             return -1;
+    return 0;
+}
+
+/* Completes the gradients, updates all learners, and then queues a copy of
+ * their results to the host. When it arrives the step has finished.
+ */
+static int end_step(struct dt_run *run, const struct dt_in_flight *current,
+                    struct dt_error *err)
+{
+    struct dt_learner *learner;
+    struct dt_span span;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_parallel_finish(learner->parallel, err) < 0)
+            return -1;
+    if (compare_if_due(run, err) < 0)
+        return -1;
+    dt_state_prepare(run, current);
+    dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
+    int rc = update_all(run, err);
+    dt_span_end(&span);
+    if (rc < 0)
+        return -1;
     begin_lap(run, DT_LAP_OTHER);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_send_result(learner, learner->step,
