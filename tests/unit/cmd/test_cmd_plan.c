@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -476,6 +477,7 @@ int main(void)
         cmocka_unit_test(ranks_share_cpus_and_not_gpus),
         cmocka_unit_test(workspaces_of_gpus_are_known_without_one),
     };
+    omp_set_num_threads(2); /* workspaces grow with them */
     return cmocka_run_group_tests_name("plan", tests, enter_directory,
                                        leave_directory);
 }
