@@ -182,20 +182,26 @@ static void note_step(const struct dt_run *run, uint64_t position, long skipped,
 }
 
 enum {
-    STEP_S = 30,   /* the keeper waits at least so long for a step */
-    OTHER_S = 600, /* and for an evaluation or a save */
-    LONGEST = 10,  /* and so often the longest step */
+    STEP_S = 30,  /* the keeper waits at least so long for a step */
+    LONGEST = 10, /* and so often the longest step */
 };
 
 /* Tells the keeper how long this rank may go without a step or a collective,
  * which is unknown before the first step.
  */
-static void set_patience(const struct dt_run *run, const struct loop *loop,
-                         double seconds)
+static void expect_steps(const struct dt_run *run, const struct loop *loop)
 {
     const double most = LONGEST * loop->longest;
     if (loop->longest > 0)
-        dt_board_set_patience(run->board, most > seconds ? most : seconds);
+        dt_board_set_patience(run->board, most > STEP_S ? most : STEP_S);
+}
+
+/* An evaluation or a save takes the time that data and disks need: whoever
+ * ended it after some minutes would end it again each time.
+ */
+static void expect_nothing(const struct dt_run *run)
+{
+    dt_board_set_patience(run->board, 0);
 }
 
 static void note_duration(struct loop *loop)
@@ -210,7 +216,7 @@ static void note_duration(struct loop *loop)
 static void resume_steps(const struct dt_run *run, struct loop *loop)
 {
     loop->begin = dt_clock_now();
-    set_patience(run, loop, STEP_S);
+    expect_steps(run, loop);
 }
 
 /* Collects steps until at most `open` are in flight. */
@@ -225,7 +231,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         dt_live_step(run->live, run->progress.step, run->total_steps);
         dt_board_set_step(run->board, run->progress.step);
         note_duration(loop);
-        set_patience(run, loop, STEP_S);
+        expect_steps(run, loop);
         dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
@@ -282,7 +288,7 @@ static int save_if_due(struct dt_run *run, bool due, struct loop *loop,
     loop->owes_save = !worth_saving(run, last);
     if (!loop->owes_save) {
         dt_live_phase(run->live, DT_ACCOUNT_SAVING, "saving");
-        set_patience(run, loop, OTHER_S);
+        expect_nothing(run);
         int rc = check_weights(run, err) < 0 ||
                          dt_run_compare(run, run->progress.step, err) < 0
                      ? -1
@@ -324,6 +330,7 @@ static int stop_between(struct dt_run *run, struct loop *loop,
     if (run->progress.step == 0)
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");
+    expect_nothing(run);
     if (dt_run_save_finish(run, err) < 0)
         return -1;
     if (run->saves.unproven == run->progress.step)
@@ -363,7 +370,7 @@ static int complete_step(struct dt_run *run, struct loop *loop,
     if (lost && check_weights(run, err) < 0)
         return -1;
     if (eval_due(run, step)) {
-        set_patience(run, loop, OTHER_S);
+        expect_nothing(run);
         if (run_evaluation(run, loop->summary, err) < 0)
             return -1;
         resume_steps(run, loop);
