@@ -99,6 +99,7 @@ static inline void scene_task(const struct scene *s, int rank)
 {
     struct dt_error err;
     setpgid(0, 0);
+    signal(SIGINT, SIG_DFL); /* a check in the background ignores it */
     int fd = open(s->said, O_WRONLY | O_APPEND | O_CLOEXEC);
     dup2(fd, STDERR_FILENO);
     dup2(fd, STDOUT_FILENO);
