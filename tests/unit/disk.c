@@ -8,12 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,13 +28,8 @@ static struct {
 
 static double left_bytes = -1;
 
-static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t thawed;
-    const char *name;
-} frozen = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
-
-static void (*watcher)(const char *call, const char *a, const char *b);
+static int (*watcher)(const char *call, const char *a, const char *b);
+static _Thread_local bool watched; /* the watcher's own calls are not */
 
 static char record[4096];
 static bool recording;
@@ -58,18 +53,22 @@ void disk_leave(double bytes)
     left_bytes = bytes;
 }
 
-void disk_watch(void (*before)(const char *call, const char *a, const char *b))
+void disk_watch(int (*before)(const char *call, const char *a, const char *b))
 {
     watcher = before;
 }
 
-static void watch(const char *call, const char *a, const char *b)
+/* Whether the watcher lets the call fail. */
+static bool is_failed(const char *call, const char *a, const char *b)
 {
-    void (*before)(const char *, const char *, const char *) = watcher;
-    watcher = NULL;
-    if (before)
-        before(call, a, b);
-    watcher = before;
+    if (!watcher || watched)
+        return false;
+    watched = true;
+    const int error = watcher(call, a, b);
+    watched = false;
+    if (error != 0)
+        errno = error;
+    return error != 0;
 }
 
 void disk_record(void)
@@ -125,26 +124,32 @@ static bool is_refused(const char *call, const char *path)
     return true;
 }
 
-static bool is_fd_refused(const char *call, int fd)
+/* The path that a descriptor was opened with. */
+static const char *path_of(int fd, char path[PATH_MAX])
 {
-    char link[64], path[PATH_MAX];
-    if (!refused.call || strcmp(refused.call, call) != 0)
-        return false;
+    char link[64];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    ssize_t n = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
     path[n > 0 ? n : 0] = '\0';
-    return is_refused(call, path);
+    return path;
 }
 
-static void note_call(const char *call, const char *a, const char *b)
+static bool is_fd_refused(const char *call, int fd)
 {
-    size_t n = strlen(record);
-    watch(call, a, b);
-    a = base(a);
-    b = b ? base(b) : "";
+    char path[PATH_MAX];
+    return refused.call && strcmp(refused.call, call) == 0 &&
+           is_refused(call, path_of(fd, path));
+}
+
+/* Whether a call that is recorded fails. */
+static bool is_noted_failed(const char *call, const char *a, const char *b)
+{
+    const size_t n = strlen(record);
+    const char *from = base(a), *to = b ? base(b) : "";
     if (recording)
         snprintf(record + n, sizeof(record) - n, "%s %.*s%s%.*s\n", call,
-                 bytes_of(a), a, *b ? " " : "", bytes_of(b), b);
+                 bytes_of(from), from, *to ? " " : "", bytes_of(to), to);
+    return is_failed(call, a, b) || is_refused(call, b ? b : a);
 }
 
 int open(const char *path, int flags, ...)
@@ -153,10 +158,9 @@ int open(const char *path, int flags, ...)
     va_start(ap, flags);
     int mode = flags & O_CREAT ? va_arg(ap, int) : 0;
     va_end(ap);
-    if (is_refused("open", path))
+    if (is_refused("open", path) ||
+        (flags & O_CREAT && is_failed("create", path, NULL)))
         return -1;
-    if (flags & O_CREAT)
-        watch("create", path, NULL);
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
@@ -165,59 +169,39 @@ ssize_t read(int fd, void *data, size_t bytes)
     return is_fd_refused("read", fd) ? -1 : syscall(SYS_read, fd, data, bytes);
 }
 
-void disk_freeze(const char *name)
-{
-    pthread_mutex_lock(&frozen.mutex);
-    frozen.name = name;
-    pthread_cond_broadcast(&frozen.thawed);
-    pthread_mutex_unlock(&frozen.mutex);
-}
-
-static void before_write(int fd)
-{
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof(path) - 1);
-    path[n > 0 ? n : 0] = '\0';
-    watch("write", path, NULL);
-    pthread_mutex_lock(&frozen.mutex);
-    while (frozen.name && strcmp(base(path), frozen.name) == 0)
-        pthread_cond_wait(&frozen.thawed, &frozen.mutex);
-    pthread_mutex_unlock(&frozen.mutex);
-}
-
 ssize_t write(int fd, const void *data, size_t bytes)
 {
-    if (frozen.name || watcher)
-        before_write(fd);
+    char path[PATH_MAX];
+    if (watcher && is_failed("write", path_of(fd, path), NULL))
+        return -1;
     return is_fd_refused("write", fd) ? -1
                                       : syscall(SYS_write, fd, data, bytes);
 }
 
 int fsync(int fd)
 {
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof(path) - 1);
-    path[n > 0 ? n : 0] = '\0';
-    note_call("fsync", path, NULL);
-    return is_refused("fsync", path) ? -1 : (int)syscall(SYS_fsync, fd);
+    char path[PATH_MAX];
+    return is_noted_failed("fsync", path_of(fd, path), NULL)
+               ? -1
+               : (int)syscall(SYS_fsync, fd);
 }
 
 /* The descriptor is gone in any case, as the kernel has it. */
 int close(int fd)
 {
-    bool bad = is_fd_refused("close", fd);
-    int rc = (int)syscall(SYS_close, fd);
+    char path[PATH_MAX];
+    const bool writes = watcher && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+    const bool bad = (writes && is_failed("close", path_of(fd, path), NULL)) ||
+                     is_fd_refused("close", fd);
+    const int error = errno, rc = (int)syscall(SYS_close, fd);
     if (bad)
-        errno = refused.error;
+        errno = error;
     return bad ? -1 : rc;
 }
 
 int rename(const char *from, const char *to)
 {
-    note_call("rename", from, to);
-    return is_refused("rename", to)
+    return is_noted_failed("rename", from, to)
                ? -1
                : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
@@ -225,18 +209,23 @@ int rename(const char *from, const char *to)
 int renameat2(int a, const char *from, int b, const char *to,
               unsigned int flags)
 {
-    note_call("renameat2", from, to);
-    return is_refused("renameat2", to)
+    return is_noted_failed("renameat2", from, to)
                ? -1
                : (int)syscall(SYS_renameat2, a, from, b, to, flags);
 }
 
 int symlink(const char *target, const char *path)
 {
-    note_call("symlink", target, path);
-    return is_refused("symlink", path)
+    return is_noted_failed("symlink", target, path)
                ? -1
                : (int)syscall(SYS_symlinkat, target, AT_FDCWD, path);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return is_failed("mkdir", path, NULL) || is_refused("mkdir", path)
+               ? -1
+               : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 
 int rmdir(const char *path)

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,6 +17,9 @@
 #define LINES                                                                  \
     "training: {train_batch_size: 12, max_steps: 30}\n"                        \
     "checkpoint: {steps: 2, async: on}\n"
+#define MANY                                                                   \
+    "training: {train_batch_size: 12, max_steps: 3000}\n"                      \
+    "checkpoint: {steps: 2, async: on, total_limit: 2}\n"
 
 static int take_steps(struct dt_run *run, int count)
 {
@@ -57,6 +61,64 @@ static int temp_count(void)
     if (dir)
         closedir(dir);
     return count;
+}
+
+/* --- a disk in trouble --- */
+
+enum { HEALTHY = -1, FROZEN = 0 };
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t thawed;
+    pthread_t trains; /* which must not wait for the disk */
+    int calls;        /* of saves, since it was told */
+    int at, error;    /* the call that fails, or FROZEN: does not return */
+    char call[400];   /* that one */
+} disk = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, .at = HEALTHY};
+
+static int meet_trouble(const char *call, const char *a, const char *b)
+{
+    int error = 0;
+    if (!strstr(b ? b : a, "out/checkpoints/"))
+        return 0;
+    pthread_mutex_lock(&disk.mutex);
+    if (pthread_equal(pthread_self(), disk.trains)) {
+        fprintf(stderr, "# %s %s by the thread that trains\n", call, a);
+        exit(1);
+    }
+    if (disk.calls++ == disk.at) {
+        error = disk.error;
+        snprintf(disk.call, sizeof(disk.call), "%s %s", call, b ? b : a);
+        while (error == FROZEN && disk.at != HEALTHY)
+            pthread_cond_wait(&disk.thawed, &disk.mutex);
+    }
+    pthread_mutex_unlock(&disk.mutex);
+    return error;
+}
+
+/* From now on the call `at` of saves of this thread's run fails. */
+static void trouble(int at, int error)
+{
+    pthread_mutex_lock(&disk.mutex);
+    disk.trains = pthread_self();
+    disk.at = at;
+    disk.error = error;
+    disk.calls = 0;
+    pthread_mutex_unlock(&disk.mutex);
+    disk_watch(meet_trouble);
+}
+
+/* Ends it. Returns whether there was a call that has met it. */
+static bool recover(void)
+{
+    disk_watch(NULL);
+    pthread_mutex_lock(&disk.mutex);
+    const int at = disk.at;
+    disk.at = HEALTHY;
+    pthread_cond_broadcast(&disk.thawed);
+    const bool met = at < disk.calls;
+    pthread_mutex_unlock(&disk.mutex);
+    return met;
 }
 
 /* --- the same bits --- */
@@ -192,7 +254,7 @@ static int save_often(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     (void)arg;
     TRY(take_steps(run, 2) == 0);
-    disk_freeze("model.safetensors");
+    trouble(3, FROZEN);
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
     for (int i = 0; i < 2; i++) { /* steps 4 and 5 */
         TRY(take_steps(run, 2 - i) == 0);
@@ -200,7 +262,7 @@ static int save_often(struct dt_run *run, void *arg)
         TRY(dt_flight_step(run) == 2 && !dt_flight_ready(run));
     }
     TRY(take_steps(run, 1) == 0);
-    disk_freeze(NULL);
+    recover();
     TRY(dt_run_save_or_retry(run, false, &err) == 0); /* step 6 */
     TRY(dt_flight_step(run) == 6 && exists(SAVED));
     TRY(take_steps(run, 1) == 0);
@@ -222,41 +284,109 @@ static void one_that_is_due_meanwhile_is_left_out_unless_it_is_kept(
 
 /* --- failures --- */
 
-static int fail_once(struct dt_run *run, void *arg)
+static int count_events(const char *kind)
+{
+    char line[4096], text[64];
+    FILE *file = fopen("out/logs/events.jsonl", "r");
+    int count = 0;
+    snprintf(text, sizeof(text), "\"event\": \"%s\"", kind);
+    while (file && fgets(line, sizeof(line), file))
+        count += strstr(line, text) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* The step of the newest checkpoint, which is whole; -1: there is none. */
+static long newest_step(void)
+{
+    struct dt_error err;
+    char *path;
+    if (dt_ckpt_find("out/checkpoints", NULL, &path, &err) < 0 || !path)
+        return -1;
+    const long step = atol(strrchr(path, '-') + 1);
+    free(path);
+    return step;
+}
+
+static int save_when_due(struct dt_run *run)
 {
     struct dt_error err = {0};
-    const int error = *(const int *)arg;
-    TRY(take_steps(run, 2) == 0);
-    disk_refuse("write", "model.safetensors", error);
-    TRY(dt_run_save_or_retry(run, false, &err) == 0);
-    TRY(take_steps_until_saved(run) == 0);
-    disk_refuse(NULL, NULL, 0);
-    TRY(run->saves.failures == 1 && run->saves.maybe == 0);
-    TRY(run->saves.retry > run->progress.step);
-    TRY(!exists(SAVED) && temp_count() == 0);
-    while (!dt_run_save_due(run, run->progress.step))
+    do {
         TRY(take_steps(run, 1) == 0);
+    } while (!dt_run_save_due(run, run->progress.step));
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
-    TRY(take_steps_until_saved(run) == 0);
-    TRY(run->saves.failures == 0 && run->saves.newest > 2);
     return 0;
 }
 
-static void steps_go_on_after_a_write_that_fails(void **state)
+/* Lets each call of a save fail in turn, until there is none left. */
+static int fail_each_call(struct dt_run *run, void *arg)
 {
-    static int errors[] = {ENOSPC, EIO, EDQUOT};
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        small_runs(1, LINES, fail_once, &errors[i]);
+    static const int errors[] = {ENOSPC, EIO, EDQUOT};
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(save_when_due(run) == 0 && take_steps_until_saved(run) == 0);
+    bool met = true;
+    for (int at = 0; met; at++) {
+        const long before = newest_step();
+        const int failed = count_events("save_failed");
+        trouble(at, errors[at % 3]);
+        TRY(save_when_due(run) == 0);
+        const long step = run->progress.step;
+        TRY(take_steps_until_saved(run) == 0);
+        met = recover();
+        snprintf(err.text, sizeof(err.text), "%s", disk.call); /* for TRY */
+        const int more = count_events("save_failed") - failed;
+        TRY(run->saves.failures == more && more <= met);
+        TRY(newest_step() == step || (more == 1 && newest_step() == before));
+        TRY(run->saves.maybe == 0);
+        TRY(save_when_due(run) == 0 && take_steps_until_saved(run) == 0);
+        TRY(run->saves.failures == 0 && newest_step() > step);
+        TRY(temp_count() == 0);
+    }
+    return 0;
 }
 
-/* Nobody waits for it but the last save, and that not for ever. */
+static void a_call_that_fails_costs_one_save_and_one_warning(void **state)
+{
+    (void)state;
+    small_runs(1, MANY, fail_each_call, NULL);
+}
+
+/* Nobody waits for it. */
+static int freeze_each_call(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(save_when_due(run) == 0 && take_steps_until_saved(run) == 0);
+    bool met = true;
+    for (int at = 0; met; at++) {
+        trouble(at, FROZEN);
+        TRY(save_when_due(run) == 0);
+        const long step = run->progress.step;
+        TRY(take_steps(run, 3) == 0);
+        met = recover();
+        snprintf(err.text, sizeof(err.text), "%s", disk.call);
+        TRY(take_steps_until_saved(run) == 0);
+        TRY(run->saves.failures == 0 && newest_step() == step);
+    }
+    TRY(count_events("save_failed") == 0);
+    return 0;
+}
+
+static void no_call_that_does_not_return_stops_the_steps(void **state)
+{
+    (void)state;
+    small_runs(1, MANY, freeze_each_call, NULL);
+}
+
+/* The last save is waited for, but not for ever. */
 static int freeze(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
     (void)arg;
     TRY(take_steps(run, 2) == 0);
-    disk_freeze("model.safetensors");
+    trouble(3, FROZEN);
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
     TRY(take_steps(run, 9) == 0);
     TRY(!dt_flight_ready(run) && run->saves.failures == 0);
@@ -264,11 +394,11 @@ static int freeze(struct dt_run *run, void *arg)
     TRY(err.status == EX_IOERR);
     TRY(strstr(err.text, "out/checkpoints: writing the checkpoint of step 2 "
                          "has not ended within 2 s (distributed.timeout_s)"));
-    disk_freeze(NULL);
+    recover();
     return 0;
 }
 
-static void steps_go_on_while_the_disk_does_not_answer(void **state)
+static void a_disk_that_does_not_answer_is_named_at_the_end(void **state)
 {
     (void)state;
     small_runs(1, LINES "distributed.timeout_s: 1\n", freeze, NULL);
@@ -336,8 +466,9 @@ int main(void)
         cmocka_unit_test(one_that_is_not_waited_for_leaves_nothing),
         cmocka_unit_test(
             one_that_is_due_meanwhile_is_left_out_unless_it_is_kept),
-        cmocka_unit_test(steps_go_on_after_a_write_that_fails),
-        cmocka_unit_test(steps_go_on_while_the_disk_does_not_answer),
+        cmocka_unit_test(a_call_that_fails_costs_one_save_and_one_warning),
+        cmocka_unit_test(no_call_that_does_not_return_stops_the_steps),
+        cmocka_unit_test(a_disk_that_does_not_answer_is_named_at_the_end),
 #ifdef HAVE_GLOO
         cmocka_unit_test(files_that_rank_0_does_not_see_fail_the_save),
 #endif
