@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/base/background.c \
+	runtime/base/background.h \
 	runtime/base/child.c \
 	runtime/base/child.h \
 	runtime/base/choices.h \

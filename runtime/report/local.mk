@@ -2,8 +2,12 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/report/account.c \
 	runtime/report/account.h \
+	runtime/report/entry.c \
+	runtime/report/entry.h \
 	runtime/report/line_file.c \
 	runtime/report/line_file.h \
+	runtime/report/outlet.c \
+	runtime/report/outlet.h \
 	runtime/report/protobuf.c \
 	runtime/report/protobuf.h \
 	runtime/report/record.c \

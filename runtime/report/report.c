@@ -2,8 +2,6 @@
 /* report.c - prints console lines and the summary, and records all numbers */
 #include "config.h"
 
-#include <assert.h>
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,73 +10,22 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/secret.h"
 #include "base/terminal.h"
-#include "report/line_file.h"
+#include "report/outlet.h"
 #include "report/report.h"
 
 enum {
-    SINKS_MAX = 8,
     SMOOTH_LINES = 10,
-};
-
-struct open_sink {
-    const struct dt_sink_type *type;
-    struct dt_sink *sink; /* NULL: it has failed */
 };
 
 struct dt_report {
     struct dt_report_options options;
-    struct dt_line_file *metrics, *events, *ranks; /* NULL: none */
-    struct open_sink sinks[SINKS_MAX];
-    size_t sink_count;
+    struct dt_outlet *outlet;
     double start;
     double smooth, lowest; /* loss over about ten lines; its minimum */
     long lines, lowest_step;
 };
-
-static void close_sink(struct open_sink *s)
-{
-    if (s->sink)
-        s->type->close(s->sink);
-    s->sink = NULL;
-}
-
-void dt_report_destroy(struct dt_report *report)
-{
-    if (!report)
-        return;
-    for (size_t i = 0; i < report->sink_count; i++)
-        close_sink(&report->sinks[i]);
-    dt_line_file_close(report->metrics);
-    dt_line_file_close(report->events);
-    dt_line_file_close(report->ranks);
-    free(report);
-}
-
-/* Opens a file of the run. */
-static struct dt_line_file *open_lines(const struct dt_report_options *options,
-                                       const char *name, long last,
-                                       struct dt_error *err)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/%s", options->dir, name);
-    return dt_line_file_open(path, last, err);
-}
-
-/* Opens a file that a run can do without. */
-static struct dt_line_file *try_lines(const struct dt_report_options *options,
-                                      const char *name)
-{
-    struct dt_error err;
-    struct dt_line_file *lines =
-        open_lines(options, name, options->resumes ? LONG_MAX : -1, &err);
-    if (!lines)
-        dt_log(DT_LOG_WARN, "report", "%s; the run continues without it",
-               err.text);
-    return lines;
-}
 
 struct dt_report *dt_report_create(const struct dt_report_options *options,
                                    struct dt_error *err)
@@ -90,70 +37,35 @@ struct dt_report *dt_report_create(const struct dt_report_options *options,
     }
     report->options = *options;
     report->start = dt_clock_now();
-    if (!options->dir)
+    report->outlet = dt_outlet_create(options->dir, options->first_step,
+                                      options->resumes, err);
+    if (report->outlet)
         return report;
-    report->metrics =
-        open_lines(options, "metrics.jsonl", options->first_step, err);
-    if (!report->metrics) {
-        dt_report_destroy(report);
-        return NULL;
-    }
-    report->events = try_lines(options, "events.jsonl");
-    report->ranks = try_lines(options, "ranks.jsonl");
-    return report;
+    free(report);
+    return NULL;
 }
 
-/* --- where records go --- */
+void dt_report_destroy(struct dt_report *report)
+{
+    if (!report)
+        return;
+    dt_outlet_destroy(report->outlet);
+    free(report);
+}
+
+/* --- records --- */
 
 void dt_report_add_sink(struct dt_report *report,
                         const struct dt_sink_type *type,
                         const struct dt_sink_options *options)
 {
-    struct open_sink *s = &report->sinks[report->sink_count];
-    struct dt_error err;
-    assert(report->sink_count < SINKS_MAX);
-    *s = (struct open_sink){type, type->open(options, &err)};
-    if (s->sink)
-        report->sink_count++;
-    else
-        dt_log(DT_LOG_WARN, "report", "%s: %s; the run continues without it",
-               type->name, err.text);
-}
-
-/* Closes a sink that could not write. */
-static void drop_sink(struct open_sink *s, const struct dt_error *why)
-{
-    dt_log(DT_LOG_WARN, "report",
-           "%s: %s; nothing more is written there, and the run continues",
-           s->type->name, why->text);
-    close_sink(s);
-}
-
-static void sink_record(struct open_sink *s,
-                        const struct dt_report_record *record)
-{
-    struct dt_error err;
-    if (s->sink && s->type->record(s->sink, record, &err) < 0)
-        drop_sink(s, &err);
-}
-
-static void sink_ranks(struct open_sink *s, const struct dt_report_ranks *ranks)
-{
-    struct dt_error err;
-    if (s->sink && s->type->ranks && s->type->ranks(s->sink, ranks, &err) < 0)
-        drop_sink(s, &err);
+    dt_outlet_add_sink(report->outlet, type, options);
 }
 
 static void give_record(struct dt_report *report,
                         const struct dt_report_record *record)
 {
-    FILE *out = report->metrics ? dt_line_file_begin(report->metrics) : NULL;
-    if (out) {
-        dt_record_print(record, dt_clock_now() - report->start, out);
-        dt_line_file_end(report->metrics);
-    }
-    for (size_t i = 0; i < report->sink_count; i++)
-        sink_record(&report->sinks[i], record);
+    dt_outlet_record(report->outlet, record, dt_clock_now() - report->start);
 }
 
 void dt_report_event(struct dt_report *report,
@@ -161,23 +73,13 @@ void dt_report_event(struct dt_report *report,
 {
     struct dt_report_event e = *event;
     char *text = e.text ? dt_secret_remove(e.text) : NULL;
-    FILE *out = report->events ? dt_line_file_begin(report->events) : NULL;
-    struct dt_error err;
     if (e.wall == 0) {
         e.wall = dt_clock_wall();
         if (report->options.spent)
             report->options.spent(report->options.ctx, e.spent);
     }
     e.text = text;
-    if (out) {
-        dt_event_print(&e, out);
-        dt_line_file_end(report->events);
-    }
-    for (size_t i = 0; i < report->sink_count; i++) {
-        struct open_sink *s = &report->sinks[i];
-        if (s->sink && s->type->event && s->type->event(s->sink, &e, &err) < 0)
-            drop_sink(s, &err);
-    }
+    dt_outlet_event(report->outlet, &e);
     free(text);
 }
 
@@ -185,14 +87,13 @@ void dt_report_ranks(struct dt_report *report,
                      const struct dt_report_ranks *ranks)
 {
     struct dt_report_ranks r = *ranks;
-    FILE *out = report->ranks ? dt_line_file_begin(report->ranks) : NULL;
     r.wall = dt_clock_wall();
-    if (out) {
-        dt_ranks_print(&r, out);
-        dt_line_file_end(report->ranks);
-    }
-    for (size_t i = 0; i < report->sink_count; i++)
-        sink_ranks(&report->sinks[i], &r);
+    dt_outlet_ranks(report->outlet, &r);
+}
+
+int dt_report_sync(struct dt_report *report, struct dt_error *err)
+{
+    return dt_outlet_sync(report->outlet, err);
 }
 
 /* --- lines of the console --- */
@@ -345,11 +246,6 @@ void dt_report_note(struct dt_report *report, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     print_line(report, text);
-}
-
-int dt_report_sync(struct dt_report *report, struct dt_error *err)
-{
-    return report->metrics ? dt_line_file_sync(report->metrics, err) : 0;
 }
 
 /* The first lines set the minimum, whatever they are. So a run that explodes

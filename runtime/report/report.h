@@ -121,7 +121,7 @@ struct dt_report_summary {
     double eval_loss;          /* NAN: none */
     size_t peak_bytes;
     struct dt_account_sums account; /* of all starts of the run */
-    const char *output; /* directory of the model; may be NULL */
+    const char *output;             /* directory of the model; may be NULL */
 };
 
 /* Says that the loss has exploded, if `measure` is the loss and, smoothed over

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include "base/file.h"
 #include "report/report.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/stderr_text.h"
 
 /* The file of this name in logging.dir; free it. */
 static char *read_beside(const char *name)
@@ -247,6 +249,82 @@ static void a_sink_that_fails_is_one_warning(void **state)
     free(said);
 }
 
+/* --- a disk that does not answer --- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t thawed;
+    bool frozen;
+} disk = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+static int frozen_record(struct dt_sink *sink,
+                         const struct dt_report_record *record,
+                         struct dt_error *err)
+{
+    (void)sink;
+    (void)record;
+    (void)err;
+    pthread_mutex_lock(&disk.lock);
+    while (disk.frozen)
+        pthread_cond_wait(&disk.thawed, &disk.lock);
+    pthread_mutex_unlock(&disk.lock);
+    return 0;
+}
+
+static const struct dt_sink_type freezing = {.name = "freezing",
+                                             .open = sink_open,
+                                             .record = frozen_record,
+                                             .close = sink_close};
+
+static void set_frozen(bool frozen)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.frozen = frozen;
+    pthread_cond_broadcast(&disk.thawed);
+    pthread_mutex_unlock(&disk.lock);
+}
+
+/* What a run says whose disk does not answer from its second step to its fifth.
+ */
+static void freeze_disk(char *said, size_t bytes)
+{
+    struct dt_report *report = create(0);
+    struct dt_error err;
+    struct stderr_text log = stderr_text_begin();
+    dt_report_add_sink(report, &freezing, &(struct dt_sink_options){0});
+    dt_report_step(report, &(struct dt_report_step){.step = 1});
+    set_frozen(true);
+    for (long n = 2; n <= 5; n++)
+        dt_report_step(report, &(struct dt_report_step){.step = n});
+    dt_report_event(report, &(struct dt_report_event){.kind = "save"});
+    assert_int_equal(dt_report_sync(report, &err), -1);
+    set_frozen(false);
+    assert_int_equal(dt_report_sync(report, &err), 0);
+    dt_report_step(report, &(struct dt_report_step){.step = 6});
+    dt_report_destroy(report);
+    stderr_text_end(&log, said, bytes);
+}
+
+static void steps_go_on_while_the_disk_does_not_answer(void **state)
+{
+    char said[1024];
+    const char *warning;
+    long steps = 0;
+    (void)state;
+    freeze_disk(said, sizeof(said));
+    warning = strstr(said, ": the disk has not answered for 2 s; the run "
+                           "continues, and what it records waits in memory\n");
+    assert_non_null(warning);
+    assert_non_null(
+        strstr(warning, ": the disk answers again; 0 records are lost\n"));
+    char *text = read_beside("metrics.jsonl");
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        assert_int_equal(strtol(line + strlen("{\"step\": "), NULL, 10),
+                         ++steps);
+    assert_int_equal(steps, 6);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +332,7 @@ int main(void)
         cmocka_unit_test(events_tell_what_their_process_has_spent),
         cmocka_unit_test(numbers_of_ranks_are_arrays),
         cmocka_unit_test(a_sink_that_fails_is_one_warning),
+        cmocka_unit_test(steps_go_on_while_the_disk_does_not_answer),
     };
     return cmocka_run_group_tests_name("record", tests, NULL, NULL);
 }
