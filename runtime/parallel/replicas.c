@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replicas.c - hashes memory that other ranks hold, too */
+/* replicas.c - hashes memory that other ranks hold, too, and copies it */
 #include "config.h"
 
 #include <stdio.h>
@@ -99,4 +99,55 @@ int dt_parallel_spoil(struct dt_parallel *p, struct dt_error *err)
             return -1;
     }
     return 0;
+}
+
+/* --- memory in options.segment --- */
+
+enum { CHUNK = 4 << 20 }; /* bytes that travel at once */
+
+bool dt_parallel_is_replicated(const struct dt_parallel *p)
+{
+    return p->options.segment && p->kept.weights == DT_WHOLE &&
+           p->kept.grads == DT_WHOLE && p->kept.state == DT_WHOLE;
+}
+
+/* Copies a buffer in chunks. Ranks that have their own receive them in `room`.
+ */
+static int copy_buffer(struct dt_parallel *p, struct dt_buffer *buf, int from,
+                       struct dt_buffer *room, struct dt_error *err)
+{
+    dt_ticket_t ticket;
+    for (size_t at = 0, n; at < buf->bytes; at += n) {
+        n = buf->bytes - at < CHUNK ? buf->bytes - at : CHUNK;
+        const struct dt_view chunk =
+            room ? dt_view_slice(dt_view_of(room, DT_U8), 0, n)
+                 : dt_view_slice(dt_view_of(buf, DT_U8), at, n);
+        if (dt_comm_broadcast(p->comm, chunk, from, &ticket, err) < 0 ||
+            dt_comm_wait(p->comm, ticket, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dt_parallel_copy(struct dt_parallel *p, int from, bool takes,
+                     struct dt_error *err)
+{
+    struct dt_buffer *bufs[] = {
+        p->kinds[DT_OWNED_MASTER].buf,
+        p->grads_buf,
+        p->m_buf,
+        p->v_buf,
+        p->stamps_buf,
+        p->undo_buf,
+    };
+    struct dt_buffer *room = NULL;
+    int rc = 0;
+    if (!takes && dt_comm_rank(p->comm) != from &&
+        !(room = dt_buffer_create(&dt_cpu, CHUNK, "a copy", err)))
+        return -1;
+    for (size_t i = 0; rc == 0 && i < sizeof(bufs) / sizeof(bufs[0]); i++)
+        rc = copy_buffer(p, bufs[i], from, room, err);
+    dt_comm_forget_memory(p->comm);
+    dt_buffer_destroy(room);
+    return rc;
 }

@@ -39,4 +39,17 @@ int dt_parallel_hash(struct dt_parallel *parallel, struct dt_view sums,
  */
 int dt_parallel_spoil(struct dt_parallel *parallel, struct dt_error *err);
 
+/* --- memory in options.segment, for a rank that has lost its own --- */
+
+/* Whether every rank holds there all that this one does; the same on all ranks.
+ */
+bool dt_parallel_is_replicated(const struct dt_parallel *parallel);
+
+/* Copies all that rank `from` holds there to the ranks with `takes`; all ranks
+ * call it together. The updates of a step may be incomplete, and can then be
+ * ended on each of them. -1: EX_OSERR; a peer failed.
+ */
+int dt_parallel_copy(struct dt_parallel *parallel, int from, bool takes,
+                     struct dt_error *err);
+
 #endif /* DT_PARALLEL_REPLICAS_H */

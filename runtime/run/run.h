@@ -31,7 +31,8 @@ struct dt_watch;
 struct dt_in_flight {
     bool open;
     uint64_t position;         /* global samples consumed after it */
-    struct dt_metrics metrics; /* of this rank, if the algorithm has any */
+    struct dt_metrics metrics; /* if the algorithm has any: of this rank .. */
+    bool summed;               /* .. or of all */
     struct dt_numbers numbers; /* of its generation, if it has one */
     bool warms_up;             /* it trains the critic alone */
     bool fresh;                /* no update is between its completions and it */

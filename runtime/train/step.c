@@ -258,14 +258,28 @@ static int update_all(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
+/* Sums the metrics of a step over ranks. */
+static int sum_metrics(struct dt_run *run, struct dt_in_flight *step,
+                       struct dt_error *err)
+{
+    if (!run->spec.algo->loss || step->summed)
+        return 0;
+    step->summed = true;
+    return dt_metrics_reduce(run->spec.algo, &step->metrics, run->comm, err);
+}
+
 /* Completes the gradients, updates all learners, and then queues a copy of
- * their results to the host. When it arrives the step has finished.
+ * their results to the host. When it arrives the step has finished. Metrics are
+ * summed before, so that every rank has all that another one needs to end the
+ * step; but not where the host runs ahead of the device, as it would wait.
  */
-static int end_step(struct dt_run *run, const struct dt_in_flight *current,
+static int end_step(struct dt_run *run, struct dt_in_flight *current,
                     struct dt_error *err)
 {
     struct dt_learner *learner;
     struct dt_span span;
+    if (run->spec.exec.device->is_host && sum_metrics(run, current, err) < 0)
+        return -1;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0)
             return -1;
@@ -304,6 +318,7 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
                          spec->conf.rollout.overlap == 0;
     }
     dt_metrics_clear(spec->algo, &current->metrics);
+    current->summed = false;
     count_chosen(run, run->loader);
     run->reference.sums = &run->reference.precomputed[0];
     const double told = dt_run_trace_tell(run, stop) + dt_flight_tell(run);
@@ -450,8 +465,7 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         if (dt_learner_wait_result(learner, &learner->results[number], err) < 0)
             return -1;
     current->open = false;
-    if (run->spec.algo->loss &&
-        dt_metrics_reduce(run->spec.algo, metrics, run->comm, err) < 0)
+    if (sum_metrics(run, current, err) < 0)
         return -1;
     if (dt_run_keep_output(run, err) < 0)
         return -1;

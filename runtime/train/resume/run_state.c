@@ -3,7 +3,8 @@
  * run_state.c - ends the step in which processes of a run were killed
  *
  * Fault points: state.prepare, state.commit, state.settle, each after the
- * record is there.
+ * record is there; state.copy, where a rank has the memory of another one
+ * without its record.
  */
 #include "config.h"
 
@@ -18,6 +19,7 @@
 #include "base/inherited.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "parallel/replicas.h"
 #include "run/exchange.h"
 #include "segment/segment.h"
 #include "train/resume/resume.h"
@@ -37,7 +39,11 @@ struct settled {
     } learners[LEARNERS];
 };
 
+/* What this memory is worth. */
+enum content { EMPTY, WHOLE, WRONG };
+
 struct record {
+    uint64_t content;
     struct settled settled[2]; /* step s is in s % 2 */
     uint64_t prepared;         /* the step of the following; 0: not whole */
     struct dt_in_flight step;
@@ -49,10 +55,13 @@ struct dt_state {
     struct dt_segment *segment;
     struct dt_buffer *buf;
     struct record *record;
+    bool is_empty; /* it was so at the start */
     /* of dt_state_agree: */
     uint64_t base;  /* the last step that all have settled */
     bool committed; /* so is the next one */
     int root;       /* a rank that has its scalars */
+    int newcomers;  /* ranks whose memory is empty */
+    int source;     /* a rank whose memory is whole */
 };
 
 /* --- the order of stores --- */
@@ -94,6 +103,7 @@ void dt_state_settle(struct dt_run *run)
         s->learners[i].scaler = learner->scaler;
     }
     end_record(&s->mark, step + 1);
+    record->content = WHOLE;
     dt_fault("state.settle");
 }
 
@@ -125,8 +135,8 @@ void dt_state_commit(struct dt_run *run)
 void dt_state_forget(struct dt_run *run)
 {
     struct record *record = record_of(run);
-    for (int i = 0; record && i < 2; i++)
-        begin_record(&record->settled[i].mark);
+    if (record)
+        record->content = WRONG;
 }
 
 /* --- the memory --- */
@@ -210,13 +220,15 @@ void dt_state_close(struct dt_run *run)
 /* --- after a start --- */
 
 /* The record of a rank, in numbers that ranks exchange. */
-enum { HAS, NEWEST, OLDER, PREPARED, COMMITTED, TOLD };
+enum { CONTENT, NEWEST, OLDER, PREPARED, COMMITTED, TOLD };
 
-static void describe(const struct dt_state *state, double told[TOLD])
+static void describe(struct dt_state *state, double told[TOLD])
 {
     const struct record *record = state->record;
     const uint64_t a = record->settled[0].mark, b = record->settled[1].mark;
-    told[HAS] = dt_segment_found(state->segment) && (a > 0 || b > 0);
+    state->is_empty =
+        !dt_segment_found(state->segment) || record->content == EMPTY;
+    told[CONTENT] = state->is_empty ? EMPTY : (double)record->content;
     told[NEWEST] = (double)(a > b ? a : b) - 1;
     told[OLDER] = (double)(a > b ? b : a) - 1;
     told[PREPARED] = (double)record->prepared;
@@ -232,15 +244,34 @@ static bool can_continue(const double told[TOLD], double base, bool next)
            (!next || told[PREPARED] == base + 1);
 }
 
-/* Finds the step after which all ranks can continue. */
+/* Finds the ranks whose memory is empty, and one whose is whole. Sets *bad to a
+ * rank whose is wrong; -1: no one's is.
+ */
+static void find_contents(struct dt_state *state, const double *all, int world,
+                          int *bad)
+{
+    state->newcomers = 0;
+    state->source = *bad = -1;
+    for (int r = world; r-- > 0;) {
+        const double content = all[r * TOLD + CONTENT];
+        if (content == WHOLE)
+            state->source = r;
+        else if (content == WRONG)
+            *bad = r;
+        else
+            state->newcomers++;
+    }
+}
+
+/* Finds the step after which all ranks whose memory is whole can continue. */
 static bool find_common(struct dt_state *state, const double *all, int world)
 {
-    double base = all[NEWEST], last = 0;
+    double base = all[state->source * TOLD + NEWEST], last = base;
     state->root = -1;
     for (int r = 0; r < world; r++) {
         const double *told = all + r * TOLD;
-        if (told[HAS] == 0)
-            return false;
+        if (told[CONTENT] != WHOLE)
+            continue;
         base = told[NEWEST] < base ? told[NEWEST] : base;
         last = told[NEWEST] > last ? told[NEWEST] : last;
         last = told[COMMITTED] > last ? told[COMMITTED] : last;
@@ -248,32 +279,98 @@ static bool find_common(struct dt_state *state, const double *all, int world)
     state->base = (uint64_t)base;
     state->committed = last > base;
     for (int r = world; r-- > 0;) {
-        if (!can_continue(all + r * TOLD, base, state->committed))
+        const double *told = all + r * TOLD;
+        if (told[CONTENT] != WHOLE)
+            continue;
+        if (!can_continue(told, base, state->committed))
             return false;
-        if (all[r * TOLD + COMMITTED] == base + 1)
+        if (told[COMMITTED] == base + 1)
             state->root = r;
     }
     return !state->committed || (last == base + 1 && state->root >= 0);
 }
 
+/* Whether every rank holds all that is in this memory. */
+static bool is_replicated(struct dt_run *run)
+{
+    struct dt_learner *learner;
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (!dt_parallel_is_replicated(learner->parallel))
+            return false;
+    return true;
+}
+
+/* Whether ranks can continue, by the records of all; else says why not, unless
+ * no rank has a record.
+ */
+static bool judge(struct dt_run *run, const double *all)
+{
+    struct dt_state *state = run->state;
+    const int world = run->spec.world;
+    char why[128];
+    int bad;
+    find_contents(state, all, world, &bad);
+    if (state->source < 0 && bad < 0)
+        return false;
+    if (bad >= 0)
+        snprintf(why, sizeof(why), "the state of rank %d is wrong", bad);
+    else if (state->newcomers > 0 && !is_replicated(run))
+        snprintf(why, sizeof(why),
+                 "%d rank%s lost memory of which no other rank has a copy",
+                 state->newcomers, state->newcomers == 1 ? " has" : "s have");
+    else if (!find_common(state, all, world))
+        snprintf(why, sizeof(why), "ranks were lost at steps too far apart");
+    else
+        return true;
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "the run cannot continue at the step where it was: %s", why);
+    return false;
+}
+
 int dt_state_agree(struct dt_run *run, struct dt_error *err)
 {
-    const int world = run->spec.world;
     struct dt_state *state = run->state;
     double told[TOLD];
     if (!state)
         return 0;
-    double *all = calloc((size_t)world * TOLD, sizeof(*all));
+    double *all = calloc((size_t)run->spec.world * TOLD, sizeof(*all));
     if (!all)
         return dt_error_set(err, EX_OSERR, "out of memory");
     describe(state, told);
     int result = dt_gather(run->comm, told, TOLD, all, err);
     if (result == 0)
-        result = find_common(state, all, world);
+        result = judge(run, all);
     free(all);
     if (result == 0 && dt_segment_clear(state->segment, err) < 0)
         return -1;
     return result;
+}
+
+/* Brings the memory of a rank to those whose own is empty. Their record comes
+ * last, and is whole at the end.
+ */
+static int copy_state(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_state *state = run->state;
+    const bool takes = state->is_empty;
+    struct record copy = *state->record;
+    struct dt_learner *learner;
+    if (takes)
+        begin_record(&state->record->content);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_parallel_copy(learner->parallel, state->source, takes, err) < 0)
+            return -1;
+    if (takes)
+        dt_fault("state.copy");
+    if (dt_gather_bytes_of(run->comm, state->source, &copy, sizeof(copy), err) <
+        0)
+        return -1;
+    if (!takes)
+        return 0;
+    copy.content = EMPTY;
+    *state->record = copy;
+    end_record(&state->record->content, WHOLE);
+    return 0;
 }
 
 /* Restores the numbers of the host after step `base`. */
@@ -320,12 +417,21 @@ static int take_committed(struct dt_run *run, struct dt_error *err)
 
 int dt_state_take(struct dt_run *run, struct dt_error *err)
 {
+    const struct dt_state *state = run->state;
     struct dt_learner *learner;
+    char copies[64] = "";
+    if (state->newcomers > 0) {
+        snprintf(copies, sizeof(copies), ", of which %d rank%s a copy",
+                 state->newcomers, state->newcomers == 1 ? " gets" : "s get");
+        if (copy_state(run, err) < 0)
+            return -1;
+    }
     take_settled(run);
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-           "continuing after step %ld with the memory of the processes before",
-           (long)run->state->base + run->state->committed);
-    if (run->state->committed && take_committed(run, err) < 0)
+           "continuing after step %ld with the memory of the processes "
+           "before%s",
+           (long)state->base + state->committed, copies);
+    if (state->committed && take_committed(run, err) < 0)
         return -1;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)

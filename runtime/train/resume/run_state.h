@@ -14,6 +14,12 @@
  * A step has collectives, so ranks are never more than one step apart. Each
  * keeps the numbers of the last two steps.
  *
+ * The memory of a rank may be empty, as its keeper or its node was lost, and
+ * another one has taken its number. With ddp, where ranks hold the same, it
+ * gets a copy of another rank's; and the record has nothing that differs
+ * between ranks. Else all resume from a checkpoint, as what was lost is nowhere
+ * else: a hybrid, too, divides optimizer state over all ranks.
+ *
  * run->state is NULL without a keeper (inherited.h), and in runs that change
  * more than that: sampled completions, offloaded tensors, a reference that
  * follows the model. They resume from a checkpoint.
@@ -36,14 +42,15 @@ int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
 void dt_state_close(struct dt_run *run);
 
 /* Whether all ranks can continue where their earlier processes were; they call
- * it together. If not, the memory becomes zero. 1, 0; -1: a peer failed,
- * EX_OSERR.
+ * it together. If not, rank 0 says why, and the memory becomes zero. 1, 0; -1:
+ * a peer failed, EX_OSERR.
  */
 int dt_state_agree(struct dt_run *run, struct dt_error *err);
 
-/* Continues there, on all ranks: weights, optimizers, progress. If a step was
- * committed, its update is completed, and it is in flight. -1: files cannot be
- * read; a peer failed.
+/* Continues there, on all ranks: weights, optimizers, progress. Ranks whose
+ * memory is empty first get a copy of another rank's. If a step was committed,
+ * its update is completed, and it is in flight. -1: files cannot be read; a
+ * peer failed.
  */
 int dt_state_take(struct dt_run *run, struct dt_error *err);
 

@@ -52,6 +52,7 @@ static struct keeper {
     struct dt_conf *conf;
     int size;
     bool two_nodes, splits;
+    unsigned lost; /* bits of ranks whose memory is lost at the first fault */
     int board[RANKS], state[RANKS];
 } keeper;
 
@@ -222,6 +223,16 @@ static char *undisturbed(int size, const char *lines)
     return left();
 }
 
+static void lose_memory(void)
+{
+    for (int r = 0; r < keeper.size; r++) {
+        if ((keeper.lost >> r & 1) == 0)
+            continue;
+        close(keeper.state[r]);
+        keeper.state[r] = memfd_create("state", 0);
+    }
+}
+
 /* Whether a run that is disturbed leaves the same. */
 static void disturbed(int size, const char *lines, const char *want,
                       const struct lost *lost)
@@ -229,8 +240,11 @@ static void disturbed(int size, const char *lines, const char *want,
     int i = 0;
     small_clean(NULL);
     begin(size, lines, true);
-    for (; lost->faults[i]; i++)
+    for (; lost->faults[i]; i++) {
         assert_false(start(lost->faults[i]));
+        if (i == 0)
+            lose_memory();
+    }
     assert_true(start(NULL));
     end();
     char *got = left(), *begun = starts();
@@ -358,24 +372,41 @@ static void runs_that_sample_read_a_checkpoint(void **state)
     CHECK(1, SAMPLED, lost);
 }
 
-/* The memory of rank 1 is lost after the checkpoint of step 4. */
-static void with_one_that_is_new_all_read_a_checkpoint(void **state)
+/* The checkpoint is that of step 4. */
+static void a_rank_without_memory_gets_a_copy(void **state)
 {
+    static const struct lost lost[] = {
+        {{"train.step:step=6:rank=0:kill"}, "0 5"},
+        {{"state.commit:step=6:rank=0:kill"}, "0 5"},
+        {{"learner.update:step=6:nth=2:rank=1:kill"}, "0 5"},
+    };
+    static const struct lost first[] = {
+        {{"learner.update:step=6:nth=2:rank=0:kill", "state.copy:kill",
+          "learner.update:nth=2:rank=0:kill"},
+         "0 5"},
+    };
     (void)state;
-    char *want = undisturbed(2, TEXT);
-    small_clean(NULL);
-    begin(2, TEXT, true);
-    assert_false(start("state.commit:step=6:rank=0:kill"));
-    close(keeper.state[1]);
-    keeper.state[1] = memfd_create("state", 0);
-    assert_true(start(NULL));
-    end();
-    char *got = left(), *begun = starts();
-    assert_string_equal(got, want);
-    assert_string_equal(begun, "0 4");
-    free(begun);
-    free(got);
-    free(want);
+    keeper.lost = 1 << 1;
+    CHECK(2, TEXT STRATEGY("ddp") BF16, lost);
+    keeper.lost = 1 << 0;
+    CHECK(2, PAIRS STRATEGY("ddp"), first);
+    keeper.lost = 0;
+}
+
+static void without_a_copy_all_read_a_checkpoint(void **state)
+{
+    static const struct lost lost[] = {
+        {{"state.commit:step=6:rank=0:kill"}, "0 4"},
+    };
+    (void)state;
+    keeper.lost = 3;
+    CHECK(2, TEXT STRATEGY("ddp"), lost);
+    keeper.lost = 1 << 1;
+    CHECK(2, TEXT STRATEGY("zero1"), lost);
+    keeper.two_nodes = true;
+    CHECK(4, TEXT STRATEGY("zero3"), lost);
+    keeper.two_nodes = false;
+    keeper.lost = 0;
 }
 
 /* Models are made by a process that knows of no fault. */
@@ -403,7 +434,8 @@ int main(void)
         TEST(ranks_end_a_step_together),
         TEST(groups_of_ranks_do_so),
         TEST(runs_that_sample_read_a_checkpoint),
-        TEST(with_one_that_is_new_all_read_a_checkpoint),
+        TEST(a_rank_without_memory_gets_a_copy),
+        TEST(without_a_copy_all_read_a_checkpoint),
     };
     return cmocka_run_group_tests_name("run_state", tests, enter, small_leave);
 }
