@@ -6,10 +6,10 @@
 
 #include "model/model_impl.h"
 
-/* Arrays of N I32: ids, places, and of a batch that attends to itself first and
- * targets, of one that attends to a cache indices.
+/* Arrays of N I32: ids, targets and first; of a decoder ids, first, places and
+ * indices.
  */
-enum { ALIGN = 256, ARRAYS = 4, PICKED = 2 };
+enum { ALIGN = 256, ARRAYS = 3, DECODED = 4, PICKED = 2 };
 
 /* --- arrays on the device --- */
 
@@ -69,10 +69,12 @@ void *dt_upload_reserve(struct dt_upload *upload, size_t count,
 struct dt_view dt_upload_copy(struct dt_upload *upload, const void *data,
                               size_t count, enum dt_dtype dtype)
 {
-    struct dt_view view = {0};
-    if (data && count > 0)
-        memcpy(dt_upload_reserve(upload, count, dtype, &view), data,
-               count * dt_dtype_bytes(dtype));
+    struct dt_view view;
+    void *here = dt_upload_reserve(upload, count, dtype, &view);
+    if (!data)
+        return (struct dt_view){0};
+    if (count > 0)
+        memcpy(here, data, count * dt_dtype_bytes(dtype));
     return view;
 }
 
@@ -92,7 +94,8 @@ int dt_staged_finish(struct dt_staged *staged, const struct dt_upload *upload,
 
 size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
 {
-    const size_t arrays = ARRAYS + limits->axes + (limits->picks ? PICKED : 0);
+    const size_t arrays = (limits->table > 0 ? DECODED : ARRAYS) +
+                          limits->axes + (limits->picks ? PICKED : 0);
     return dt_staged_bytes(limits->B * sizeof(int64_t)) +
            arrays * dt_staged_bytes(limits->N * sizeof(int32_t)) +
            dt_staged_bytes(limits->table * sizeof(int32_t));
@@ -111,9 +114,24 @@ void dt_inputs_fini(struct dt_inputs *inputs)
     dt_staged_fini(&inputs->staged);
 }
 
-/* The picked tokens, and the targets of these. They come last: recorded graphs
- * have the addresses of all other arrays, which depend on B and T alone, while
- * the number of picked tokens is each batch's own.
+/* The numbers of rows. There may be more rows than numbers have memory, of
+ * batches that have none.
+ */
+static void append_rows(struct dt_inputs *inputs, struct dt_upload *upload,
+                        const struct dt_batch *batch)
+{
+    struct dt_view all;
+    int64_t *numbers =
+        dt_upload_reserve(upload, inputs->limits.B, DT_I64, &all);
+    inputs->rows = (struct dt_view){0};
+    if (!batch->rows)
+        return;
+    memcpy(numbers, batch->rows, batch->B * sizeof(*numbers));
+    inputs->rows = dt_view_slice(all, 0, batch->B);
+}
+
+/* The picked tokens, and the targets of these. They come last, since their
+ * number is each batch's own.
  */
 static void append_picked(struct dt_inputs *inputs, struct dt_upload *upload,
                           const struct dt_batch *batch)
@@ -201,12 +219,9 @@ static void append_cache(struct dt_inputs *inputs, struct dt_upload *upload,
                          const struct dt_cache *cache, size_t N)
 {
     const size_t count = table_count(cache, N);
-    inputs->places =
-        dt_upload_copy(upload, cache ? cache->places : NULL, N, DT_I32);
-    inputs->indices =
-        dt_upload_copy(upload, cache ? cache->indices : NULL, N, DT_I32);
-    inputs->table =
-        dt_upload_copy(upload, cache ? cache->table : NULL, count, DT_I32);
+    inputs->places = dt_upload_copy(upload, cache->places, N, DT_I32);
+    inputs->indices = dt_upload_copy(upload, cache->indices, N, DT_I32);
+    inputs->table = dt_upload_copy(upload, cache->table, count, DT_I32);
 }
 
 static int check_limits(const struct dt_inputs *inputs,
@@ -255,6 +270,10 @@ static void append_positions(struct dt_inputs *inputs, struct dt_upload *upload,
         move_long_documents(own, N, limits->longest, limits->angles);
 }
 
+/* Recorded graphs have the addresses of the arrays. So each array takes its
+ * place whether the batch has it or not, and where the next one begins depends
+ * on B and T alone.
+ */
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err)
 {
@@ -263,12 +282,15 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
     if (check_limits(inputs, batch, cache, err) < 0 ||
         dt_staged_begin(&inputs->staged, &upload, err) < 0)
         return -1;
-    inputs->rows = dt_upload_copy(&upload, batch->rows, batch->B, DT_I64);
     inputs->ids = dt_upload_copy(&upload, batch->inputs, N, DT_I32);
-    inputs->targets = dt_upload_copy(&upload, batch->targets, N, DT_I32);
     inputs->first = dt_upload_copy(&upload, batch->doc_start, N, DT_I32);
-    append_cache(inputs, &upload, cache, N);
     append_positions(inputs, &upload, batch, cache);
+    if (cache) {
+        append_cache(inputs, &upload, cache, N);
+    } else {
+        append_rows(inputs, &upload, batch);
+        inputs->targets = dt_upload_copy(&upload, batch->targets, N, DT_I32);
+    }
     append_picked(inputs, &upload, batch);
     return dt_staged_finish(&inputs->staged, &upload, err);
 }
