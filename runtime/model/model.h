@@ -39,7 +39,9 @@ struct dt_model_adapter {
 
 struct dt_model_options {
     size_t B, T;              /* largest batch, ... */
-    size_t patches, pictures; /* ... and the most that its pictures have */
+    size_t patches, pictures; /* ... and the most that its pictures have, ... */
+    size_t places;            /* ... each in so many places, copies included; 0:
+                                 in one */
     const float *colors;      /* (3, 256) what the bytes of a color become, of a
                                  model with a tower: dt_image_table; NULL: there
                                  are no patches */

@@ -141,18 +141,26 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
  */
 
 struct dt_tower_size {
-    size_t patches, pictures;
+    size_t patches, pictures; /* without copies */
     size_t rows, features;
-    size_t tile;  /* a picture has the bits that it has alone if attention cuts
-                     sums here, ... */
+    size_t copied; /* features that copies repeat, counted for each copy */
+    size_t tile;   /* a picture has the bits that it has alone if attention cuts
+                      sums here, ... */
     size_t least; /* ... and if there are so many patches, rows and features, of
                      which others are fillers; both 0: it need not */
+};
+
+/* Pictures one after another, and copies of them in the same order. */
+struct dt_tower_run {
+    size_t feature, count; /* of the pictures */
+    size_t at;             /* of the copies, in `copies` */
 };
 
 struct dt_tower_rows {
     const struct dt_vision_config *vision;
     struct dt_tower_size most;
     struct dt_staged staged;
+    size_t run_room;
 
     /* the current batch */
     size_t patches; /* without fillers */
@@ -168,6 +176,10 @@ struct dt_tower_rows {
                                if there is one */
     struct dt_view tokens;  /* (M) I32, positions of features in (B, T); of
                                fillers -1 */
+    struct dt_view copies; /* (copied) I32, positions of the features of copies;
+                              absent without any */
+    struct dt_tower_run *runs; /* (run_count) of these */
+    size_t run_count;
 };
 
 /* Whether features are made of other rows than all in their order. */
@@ -178,9 +190,9 @@ static inline bool dt_tower_rows_gather(const struct dt_vision_config *vision,
            vision->tap_count > 1 || size->tile > 0;
 }
 
-/* The most rows of such pictures. */
+/* The most rows of such pictures; `least` as in struct dt_tower_size. */
 struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
-                                        size_t patches, size_t pictures,
+                                        const struct dt_model_options *options,
                                         size_t tile, size_t least);
 
 /* Device bytes for such pictures. */

@@ -117,8 +117,8 @@ static size_t tile_of(const struct dt_tower_for *tower,
 static struct dt_tower_size most_of(const struct dt_tower_for *tower,
                                     const struct dt_ops *ops)
 {
-    return dt_tower_rows_most(tower->vision, tower->options->patches,
-                              tower->options->pictures, tile_of(tower, ops),
+    return dt_tower_rows_most(tower->vision, tower->options,
+                              tile_of(tower, ops),
                               tower->options->exact_rows ? ops->few_rows : 0);
 }
 
@@ -527,13 +527,49 @@ void dt_tower_backward(struct dt_tower *t, size_t u, bool accumulate)
 
 /* --- features in the stream of the text --- */
 
+/* The features of a run of `features`. */
+static struct dt_view features_of(const struct dt_tower *t,
+                                  const struct dt_tower_run *run,
+                                  struct dt_view features)
+{
+    const size_t C = t->plan.width;
+    return dt_view_slice(features, run->feature * C, run->count * C);
+}
+
 void dt_tower_add_features(const struct dt_tower *t, struct dt_view x, size_t N)
 {
     const struct dt_model *m = t->model;
-    const size_t M = t->pictures.tokens.count;
+    const struct dt_tower_rows *pictures = &t->pictures;
+    const size_t M = pictures->tokens.count, C = t->plan.width;
     if (M > 0)
-        m->ops->add_rows(m->stream, x, t->acts.features, t->pictures.tokens, N,
-                         t->plan.width, M);
+        m->ops->add_rows(m->stream, x, t->acts.features, pictures->tokens, N, C,
+                         M);
+    for (size_t i = 0; i < pictures->run_count; i++) {
+        const struct dt_tower_run *run = &pictures->runs[i];
+        m->ops->add_rows(m->stream, x, features_of(t, run, t->acts.features),
+                         dt_view_slice(pictures->copies, run->at, run->count),
+                         N, C, run->count);
+    }
+}
+
+/* Adds the gradients of copies to those of their pictures, in their order. The
+ * features are of no more use, and their memory takes those of a run.
+ */
+static void add_copies(const struct dt_tower *t, struct dt_view d)
+{
+    const struct dt_model *m = t->model;
+    const struct dt_tower_rows *pictures = &t->pictures;
+    const struct dt_dropout none = {0};
+    for (size_t i = 0; i < pictures->run_count; i++) {
+        const struct dt_tower_run *run = &pictures->runs[i];
+        const struct dt_view sum = features_of(t, run, t->acts.d_features);
+        const struct dt_view own = features_of(t, run, t->acts.features);
+        m->ops->embedding_forward(
+            m->stream, own,
+            dt_view_slice(pictures->copies, run->at, run->count), NONE, d, NONE,
+            run->count, t->plan.width, &none);
+        m->ops->combine(m->stream, sum, sum, 1.0f, own, 1.0f);
+    }
 }
 
 void dt_tower_take_gradients(const struct dt_tower *t, struct dt_view d)
@@ -545,4 +581,5 @@ void dt_tower_take_gradients(const struct dt_tower *t, struct dt_view d)
         m->ops->embedding_forward(m->stream, t->acts.d_features,
                                   t->pictures.tokens, NONE, d, NONE, M,
                                   t->plan.width, &none);
+    add_copies(t, d);
 }

@@ -13,6 +13,7 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/family/family.h"
@@ -28,9 +29,10 @@ static void fill_up(struct dt_tower_size *size)
 }
 
 struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
-                                        size_t patches, size_t pictures,
+                                        const struct dt_model_options *options,
                                         size_t tile, size_t least)
 {
+    const size_t patches = options->patches, pictures = options->pictures;
     const size_t others = (tile > 0 ? tile - 1 : 0) + vision->class_first;
     struct dt_tower_size most = {
         .patches = patches,
@@ -41,6 +43,8 @@ struct dt_tower_size dt_tower_rows_most(const struct dt_vision_config *vision,
         .tile = tile,
         .least = least,
     };
+    if (options->places > 1)
+        most.copied = (options->places - 1) * most.features;
     if (patches > 0)
         fill_up(&most);
     return most;
@@ -59,6 +63,7 @@ enum array {
     SOURCES,    /* (Mg) rows that features are made of */
     SLOTS,      /* (taps, Mg) where they go */
     TOKENS,     /* (M) positions of features in (B, T) of the text */
+    COPIES,     /* (copied) the same of copies */
     ARRAYS
 };
 
@@ -83,6 +88,7 @@ static void count_arrays(const struct dt_vision_config *v,
         [SOURCES] = gathers ? parts : 0,
         [SLOTS] = v->tap_count > 1 ? v->tap_count * parts : 0,
         [TOKENS] = M,
+        [COPIES] = size->copied,
     };
     memcpy(counts, all, sizeof(all));
 }
@@ -111,6 +117,7 @@ int dt_tower_rows_init(struct dt_tower_rows *pictures,
 void dt_tower_rows_fini(struct dt_tower_rows *pictures)
 {
     dt_staged_fini(&pictures->staged);
+    free(pictures->runs);
 }
 
 /* --- the maps --- */
@@ -121,7 +128,7 @@ struct maps {
     int32_t *of[ARRAYS]; /* NULL: not needed */
     size_t N, parts;     /* of all pictures: rows, and parts of features */
     size_t cells, tile;  /* patches; of attention, 0: any */
-    size_t cell, row, part, feature; /* so far */
+    size_t cell, row, part, feature, copy; /* so far */
 };
 
 static void set(const struct maps *maps, enum array array, size_t i,
@@ -260,6 +267,42 @@ static void add_picture(struct maps *maps,
     maps->cell += (size_t)picture->height * picture->width;
 }
 
+/* The first feature of picture i, which is no copy. */
+static size_t feature_of(const struct dt_batch *batch, size_t i)
+{
+    size_t feature = 0;
+    while (i-- > 0)
+        feature +=
+            batch->pictures[i].repeats > 0 ? 0 : batch->pictures[i].tokens;
+    return feature;
+}
+
+/* Whether picture i continues a run: it and the one before are copies of
+ * neighbors.
+ */
+static bool continues(const struct dt_batch *batch, size_t i)
+{
+    return i > 0 &&
+           batch->pictures[i - 1].repeats == batch->pictures[i].repeats;
+}
+
+/* Adds picture i of a batch, a copy, to a run. */
+static void add_copy(struct maps *maps, struct dt_tower_rows *pictures,
+                     const struct dt_batch *batch, size_t i)
+{
+    const struct dt_batch_picture *copy = &batch->pictures[i];
+    const struct dt_batch_picture *of = copy - copy->repeats;
+    if (!continues(batch, i))
+        pictures->runs[pictures->run_count++] = (struct dt_tower_run){
+            .feature = feature_of(batch, i - copy->repeats), .at = maps->copy};
+    struct dt_tower_run *run = &pictures->runs[pictures->run_count - 1];
+    const int32_t *tokens = maps->of[TOKENS] + run->feature + run->count;
+    for (size_t k = 0; k < copy->tokens; k++)
+        set(maps, COPIES, maps->copy++,
+            (size_t)tokens[k] - of->first + copy->first);
+    run->count += copy->tokens;
+}
+
 /* Rows and features up to the fewest. */
 static void add_fillers(struct maps *maps, const struct dt_tower_size *size)
 {
@@ -292,28 +335,79 @@ static int check_picture(const struct dt_vision_config *v,
                         h, w, p->tokens);
 }
 
+/* Checks that a copy is one of an earlier picture of the same shape. */
+static int check_copy(const struct dt_batch *batch, size_t i,
+                      struct dt_error *err)
+{
+    const struct dt_batch_picture *copy = &batch->pictures[i];
+    const struct dt_batch_picture *of =
+        copy->repeats <= i ? copy - copy->repeats : copy;
+    if (of->repeats == 0 && of->height == copy->height &&
+        of->width == copy->width)
+        return 0;
+    return dt_error_set(err, EX_SOFTWARE,
+                        "picture %zu of a batch is a copy of none: please "
+                        "report this",
+                        i);
+}
+
+/* Counts the features of the copies of a batch. */
+static int count_copies(struct dt_tower_size *size,
+                        const struct dt_batch *batch, struct dt_error *err)
+{
+    for (size_t i = 0; i < batch->picture_count; i++) {
+        if (batch->pictures[i].repeats == 0)
+            continue;
+        if (check_copy(batch, i, err) < 0)
+            return -1;
+        size->copied += batch->pictures[i].tokens;
+    }
+    return 0;
+}
+
+/* Makes room for as many runs as pictures. */
+static int make_runs(struct dt_tower_rows *pictures, size_t count,
+                     struct dt_error *err)
+{
+    pictures->run_count = 0;
+    if (count <= pictures->run_room)
+        return 0;
+    struct dt_tower_run *runs =
+        reallocarray(pictures->runs, count, sizeof(*runs));
+    if (!runs)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    pictures->runs = runs;
+    pictures->run_room = count;
+    return 0;
+}
+
 static int count_pictures(struct dt_tower_rows *pictures,
                           const struct dt_batch *batch, struct dt_error *err)
 {
     const struct dt_tower_size *most = &pictures->most;
-    struct dt_tower_size size = {.pictures = batch->picture_count,
-                                 .tile = most->tile,
-                                 .least = most->least};
+    struct dt_tower_size size = {.tile = most->tile, .least = most->least};
     for (size_t i = 0; i < batch->picture_count; i++) {
         const struct dt_batch_picture *picture = &batch->pictures[i];
         if (check_picture(pictures->vision, picture, err) < 0)
             return -1;
+        if (picture->repeats > 0)
+            continue;
         const size_t rows = rows_of(pictures->vision, picture);
+        size.pictures++;
         size.patches += (size_t)picture->height * picture->width;
         size.features += picture->tokens;
         size.rows = start_of(size.rows, rows, size.tile) + rows;
     }
-    if (size.patches > most->patches || size.pictures > most->pictures)
+    if (count_copies(&size, batch, err) < 0)
+        return -1;
+    if (size.patches > most->patches || size.pictures > most->pictures ||
+        size.copied > most->copied)
         return dt_error_set(
             err, EX_SOFTWARE,
-            "a batch has %zu pictures of %zu patches, but there is memory for "
-            "%zu of %zu: please report this",
-            size.pictures, size.patches, most->pictures, most->patches);
+            "a batch has %zu pictures of %zu patches and %zu tokens of copies, "
+            "but there is memory for %zu of %zu and %zu: please report this",
+            size.pictures, size.patches, size.copied, most->pictures,
+            most->patches, most->copied);
     pictures->patches = size.patches;
     if (size.pictures > 0)
         fill_up(&size);
@@ -332,6 +426,7 @@ static void share_views(struct dt_tower_rows *pictures,
     pictures->sources = views[SOURCES];
     pictures->slots = views[SLOTS];
     pictures->tokens = views[TOKENS];
+    pictures->copies = views[COPIES];
     inputs->positions = views[PLACES];
     inputs->first = views[FIRST];
     inputs->last = views[LAST];
@@ -350,6 +445,7 @@ int dt_tower_rows_upload(struct dt_tower_rows *pictures,
     struct dt_upload upload;
     size_t counts[ARRAYS];
     if (count_pictures(pictures, batch, err) < 0 ||
+        make_runs(pictures, batch->picture_count, err) < 0 ||
         dt_staged_begin(&pictures->staged, &upload, err) < 0)
         return -1;
     count_arrays(v, &pictures->size, counts);
@@ -371,7 +467,10 @@ int dt_tower_rows_upload(struct dt_tower_rows *pictures,
     for (int i = 0; i < ARRAYS; i++)
         maps.of[i] = dt_upload_reserve(&upload, counts[i], DT_I32, &views[i]);
     for (size_t i = 0; i < batch->picture_count; i++)
-        add_picture(&maps, &batch->pictures[i]);
+        if (batch->pictures[i].repeats == 0)
+            add_picture(&maps, &batch->pictures[i]);
+        else
+            add_copy(&maps, pictures, batch, i);
     add_fillers(&maps, &pictures->size);
     share_views(pictures, inputs, views);
     return dt_staged_finish(&pictures->staged, &upload, err);

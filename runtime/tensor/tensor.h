@@ -163,12 +163,15 @@ struct dt_batch_sample {
 };
 
 /* A grid of patches that a vision tower sees by itself: an image, or a tile of
- * one. Its tokens are neighbors in one row and in one document.
+ * one. Its tokens are neighbors in one row and in one document. A copy of an
+ * earlier picture has tokens of its own, and the pixels of that one.
  */
 struct dt_batch_picture {
     uint32_t height, width; /* patches */
     size_t first;           /* position n of (B, T) of its first token */
     size_t tokens;
+    size_t repeats; /* how many pictures before it is the one that it is a copy
+                       of, which is none itself; 0: it has pixels of its own */
 };
 
 struct dt_batch {
@@ -195,8 +198,8 @@ struct dt_batch {
     /* in the order of `first`; NULL: none */
     const struct dt_batch_picture *pictures;
     size_t picture_count;
-    const uint8_t *pixels; /* the patches of all pictures, one after another, as
-                              dt_image_rows makes them */
+    const uint8_t *pixels; /* the patches of all pictures that are no copies,
+                              one after another, as dt_image_rows makes them */
 };
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 
 enum {
     PICTURE_DOCUMENTS = 4,
-    PICTURE_MOST = 8,   /* pictures of a variant */
+    PICTURE_MOST = 16,  /* pictures of a variant */
     PICTURE_WIDTH = 192 /* positions of a row */
 };
 

@@ -323,6 +323,80 @@ static void text_alone_has_no_gradient_of_the_tower(void **state)
     end(&v, &s);
 }
 
+/* Trains on two documents twice: each picture by itself or, in the second pass
+ * over them, as a copy. Returns the loss.
+ */
+static double train_copies(struct picture_variant *v, struct subject *s,
+                           const char *name, bool copies)
+{
+    static const size_t twice[] = {0, 3, 0, 3};
+    struct dt_model_options options = {.train = true, .exact_rows = true};
+    picture_variant_open(v, file, name, true);
+    picture_variant_take(v, twice, 4, true);
+    picture_variant_options(v, &options);
+    const size_t each = v->batch.picture_count / 2;
+    assert_in_range(each, 2, PICTURE_MOST / 2);
+    options.places = copies ? 2 : 1;
+    options.pictures = copies ? each : 2 * each;
+    options.patches = 0;
+    for (size_t i = 0; i < options.pictures; i++)
+        options.patches += (size_t)v->pictures[i].height * v->pictures[i].width;
+    for (size_t i = options.pictures; i < 2 * each; i++)
+        v->pictures[i].repeats = each;
+    subject_init(s, &v->config, &options);
+    picture_variant_fill(s);
+    return subject_train(s, &v->batch, 1, false);
+}
+
+/* Of the text to the bit: its activations are the same. */
+static void gradients_of_copies_are_those_of_pictures(void **state)
+{
+    const bool host = subject_exec()->device->is_host;
+    struct picture_variant v, w;
+    struct subject s, t;
+    const double apart = train_copies(&v, &s, *state, false);
+    const double shared = train_copies(&w, &t, *state, true);
+    assert_true(host ? apart == shared : fabs(apart / shared - 1) < 1e-6);
+    for (size_t i = 0; i < s.layout->param_count; i++) {
+        const struct dt_param *param = &s.layout->params[i];
+        const float *a = subject_grads(&s, i), *b = subject_grads(&t, i);
+        double all = 0, off = 0;
+        for (size_t k = 0; k < param->count; k++) {
+            all += pow((double)a[k], 2);
+            off += pow((double)a[k] - (double)b[k], 2);
+        }
+        if (host && param->unit >= dt_model_first_unit(&v.config))
+            assert_memory_equal(a, b, param->count * sizeof(*a));
+        if (!(sqrt(off) <= 1e-5 * sqrt(all) + 1e-7))
+            fail_msg("%s: off by %.3g of %.3g", param->name, sqrt(off),
+                     sqrt(all));
+    }
+    end(&v, &s);
+    end(&w, &t);
+}
+
+static void copies_need_their_memory_and_a_picture(void **state)
+{
+    const struct dt_model_options options = {0};
+    struct picture_variant v;
+    struct subject s;
+    struct dt_error err = {0};
+    begin(&v, &s, *state, &options, true);
+    v.pictures[0].repeats = 1;
+    assert_int_equal(dt_model_bind(s.model, &v.batch, false, &err), -1);
+    assert_string_equal(err.text, "picture 0 of a batch is a copy of none: "
+                                  "please report this");
+    v.pictures[0].repeats = 0;
+    v.pictures[1] = v.pictures[0];
+    v.pictures[1].repeats = 1;
+    v.batch.picture_count = 2;
+    assert_int_equal(dt_model_bind(s.model, &v.batch, false, &err), -1);
+    assert_non_null(strstr(err.text, " tokens of copies, but there is memory "
+                                     "for "));
+    assert_non_null(strstr(err.text, " and 0: please report this"));
+    end(&v, &s);
+}
+
 /* Step k; returns the mean loss. *norm is that of the gradients. */
 static double step(struct subject *s, struct dt_optim *optim,
                    const struct picture_variant *v, struct dt_view moments,
@@ -400,6 +474,8 @@ static const struct claim claims[] = {
     CLAIM(gradients_are_those_of_the_reference),
     CLAIM(recomputed_or_saved_activations_have_the_same_bits),
     CLAIM(text_alone_has_no_gradient_of_the_tower),
+    CLAIM(gradients_of_copies_are_those_of_pictures),
+    CLAIM(copies_need_their_memory_and_a_picture),
     CLAIM(losses_are_those_of_the_reference),
 };
 
