@@ -421,6 +421,7 @@ static bool init_images(const struct dt_loader *l, struct slot *slot)
 {
     const struct dt_example_images *options = dt_rows_images(l->rows);
     const size_t most = l->most.pictures + 1;
+    const size_t places = dt_rows_pair(l->rows, 0) ? DT_SIDES : 1;
     size_t bytes;
     if (!options)
         return true;
@@ -429,7 +430,8 @@ static bool init_images(const struct dt_loader *l, struct slot *slot)
         return false;
     slot->row.pictures = &slot->pictures;
     slot->pictures.images = calloc(most, sizeof(*slot->pictures.images));
-    slot->pictures.pictures = calloc(most, sizeof(*slot->pictures.pictures));
+    slot->pictures.pictures =
+        calloc(most * places, sizeof(*slot->pictures.pictures));
     slot->pixels = malloc(bytes + 1);
     return slot->pictures.images && slot->pictures.pictures && slot->pixels;
 }

@@ -53,9 +53,10 @@ struct dt_loader_options {
     int timeout_ms;  /* how long dt_loader_next waits for a batch */
 };
 
-/* The most pictures and patches that a micro-batch can have, whatever the order
- * of rows is. Without a limit of tokens some order has a batch with so many;
- * with one it is an upper bound, of rows that may be there in part.
+/* The most pictures, without copies, and patches that a micro-batch can have,
+ * whatever the order of rows is. Without a limit of tokens some order has a
+ * batch with so many; with one it is an upper bound, of rows that may be there
+ * in part.
  */
 struct dt_loader_most {
     size_t pictures, patches;

@@ -4,6 +4,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/batch/loader.h \
 	runtime/batch/loader_most.c \
 	runtime/batch/pack.c \
+	runtime/batch/pair_rows.c \
 	runtime/batch/pictures.c \
 	runtime/batch/pictures.h \
 	runtime/batch/rows.c \

@@ -124,11 +124,16 @@ struct dt_image_sums dt_image_spans_sum(const struct dt_image_spans *spans,
 
 /* --- of a row --- */
 
-/* Appends an image, whose plan is this. */
-static void append(struct dt_pictures *found,
-                   const struct dt_picture_part *part, uint32_t line,
-                   uint32_t number, const struct dt_example_image *image,
-                   const struct dt_image_plan *plan)
+static bool holds(const struct dt_picture_part *part,
+                  const struct dt_image_span *span)
+{
+    return span->begin >= part->from && span->end <= part->from + part->count;
+}
+
+/* Appends an image of a part. */
+static void append_image(struct dt_pictures *found,
+                         const struct dt_picture_part *part, uint32_t line,
+                         uint32_t number, const struct dt_example_image *image)
 {
     struct dt_picture_image *to = &found->images[found->image_count++];
     *to = (struct dt_picture_image){
@@ -139,13 +144,39 @@ static void append(struct dt_pictures *found,
         .width = image->width,
     };
     memcpy(to->sha256, image->sha256, sizeof(to->sha256));
+}
+
+/* Appends its pictures, whose plan is this. */
+static void append_pictures(struct dt_pictures *found,
+                            const struct dt_picture_part *part,
+                            const struct dt_example_image *image,
+                            const struct dt_image_plan *plan, size_t repeats)
+{
     for (uint32_t p = 0; p < plan->tiles; p++)
         found->pictures[found->picture_count++] = (struct dt_batch_picture){
             .height = plan->grid_height,
             .width = plan->grid_width,
             .first = image->first[p] - part->from,
             .tokens = plan->tokens / plan->tiles,
+            .repeats = repeats,
         };
+}
+
+/* Takes an image from those that are left. False: there are none. */
+static bool take(struct dt_image_sums *left, const struct dt_image_span *span)
+{
+    if (left->images == 0 || left->pictures < span->pictures ||
+        left->patches < span->patches)
+        return false;
+    left->images--;
+    left->pictures -= span->pictures;
+    left->patches -= span->patches;
+    return true;
+}
+
+static bool are_none(const struct dt_image_sums *left)
+{
+    return left->images == 0 && left->pictures == 0 && left->patches == 0;
 }
 
 /* The words of a mapped file may change, so what fits into the arrays is
@@ -153,6 +184,7 @@ static void append(struct dt_pictures *found,
  */
 int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_picture_part *part,
+                    const struct dt_picture_part *before,
                     const struct dt_example_images *options,
                     struct dt_error *err)
 {
@@ -160,23 +192,25 @@ int dt_pictures_add(struct dt_pictures *found,
     struct dt_example_image image;
     struct dt_image_plan plan;
     struct dt_image_span span;
-    struct dt_image_sums left = part->sums;
+    struct dt_image_sums left = part->sums, shared = part->shared;
+    size_t other = found->picture_count - (before ? before->sums.pictures : 0);
     bool same = dt_example_find(part->example, part->words, &parts);
     for (uint32_t i = 1; same && dt_example_next_image(&parts, &image); i++) {
         if (find_span(&span, &plan, &image, options->processor, err) < 0)
             return -1;
-        if (span.begin < part->from || span.end > part->from + part->count)
-            continue;
-        same = left.images > 0 && left.pictures >= span.pictures &&
-               left.patches >= span.patches;
-        if (!same)
-            break;
-        append(found, part, parts.line, i, &image, &plan);
-        left.images--;
-        left.pictures -= span.pictures;
-        left.patches -= span.patches;
+        const bool both = before && holds(before, &span);
+        if (holds(part, &span)) {
+            same = take(&left, &span) && (!both || take(&shared, &span));
+            if (!same)
+                break;
+            append_pictures(found, part, &image, &plan,
+                            both ? found->picture_count - other : 0);
+            if (!both)
+                append_image(found, part, parts.line, i, &image);
+        }
+        other += both ? plan.tiles : 0;
     }
-    return same && left.images == 0 && left.pictures == 0 && left.patches == 0
+    return same && are_none(&left) && are_none(&shared)
                ? 0
                : dt_error_set(err, EX_DATAERR, "changed while it is read");
 }

@@ -71,7 +71,8 @@ struct dt_picture_image {
 };
 
 /* Images of rows in the order of their tokens, and all pictures of the first,
- * of the second, ... in arrays of the caller.
+ * of the second, ... in arrays of the caller. Pictures that are copies have no
+ * image of their own.
  */
 struct dt_pictures {
     struct dt_picture_image *images;
@@ -86,13 +87,18 @@ struct dt_picture_part {
     uint64_t number;
     size_t from, count;
     struct dt_image_sums sums;
+    struct dt_image_sums shared; /* of these: also in the part before it in the
+                                    row, the other side of a pair */
 };
 
 /* Appends the images of a part and their pictures, whose first tokens count
- * from that of the part. -1: EX_DATAERR, they are not those of part->sums.
+ * from that of the part. Those that the part `before`, added just now, has,
+ * too, become copies; NULL: there is none. -1: EX_DATAERR, they are not those
+ * of part->sums and part->shared.
  */
 int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_picture_part *part,
+                    const struct dt_picture_part *before,
                     const struct dt_example_images *options,
                     struct dt_error *err);
 

@@ -31,8 +31,7 @@ void dt_rows_destroy(struct dt_rows *rows)
     free(rows);
 }
 
-/* Rows without any data. NULL and err: EX_OSERR. */
-static struct dt_rows *create_rows(size_t T, struct dt_error *err)
+struct dt_rows *dt_rows_create(size_t T, struct dt_error *err)
 {
     struct dt_rows *rows = calloc(1, sizeof(*rows));
     if (rows)
@@ -53,7 +52,7 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
                      count, T);
         return NULL;
     }
-    struct dt_rows *rows = create_rows(T, err);
+    struct dt_rows *rows = dt_rows_create(T, err);
     if (!rows)
         return NULL;
     rows->dataset = dataset;
@@ -66,10 +65,8 @@ struct dt_rows *dt_rows_of_stream(const struct dt_dataset *dataset,
 
 /* --- cut examples into pieces --- */
 
-/* Whether a token after the first is a target. Searches from the end, since the
- * last token mostly is one.
- */
-static bool has_target(const uint32_t *tokens, size_t count)
+/* Searches from the end, since the last token mostly is one. */
+bool dt_rows_has_target(const uint32_t *tokens, size_t count)
 {
     while (count > 1)
         if (tokens[--count] & DT_TARGET_BIT)
@@ -108,19 +105,8 @@ static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
     return 0;
 }
 
-/* An example while it is cut: its words, and its tokens among them. */
-struct cutting {
-    const uint32_t *words;
-    size_t count;
-    uint64_t number;
-    struct dt_example_parts parts;
-};
-
-/* Finds the tokens of an example and, in rows->spans, its images. -1:
- * EX_DATAERR, EX_OSERR; EX_CONFIG, wrapping would cut them.
- */
-static int find_images(struct dt_rows *rows, struct cutting *example,
-                       const struct dt_rows_options *opt, struct dt_error *err)
+int dt_cutting_find(struct dt_rows *rows, struct dt_cutting *example,
+                    const struct dt_rows_options *opt, struct dt_error *err)
 {
     if (!rows->images) {
         example->parts.tokens = example->words;
@@ -142,9 +128,8 @@ static int find_images(struct dt_rows *rows, struct cutting *example,
                         example->number + 1);
 }
 
-/* Adds the tokens [begin, end) of an example as a piece. */
-static int add_part(struct dt_rows *rows, const struct cutting *example,
-                    size_t begin, size_t end, struct dt_error *err)
+int dt_cutting_add(struct dt_rows *rows, const struct dt_cutting *example,
+                   size_t begin, size_t end, struct dt_error *err)
 {
     if (add_piece(rows, example->parts.tokens + begin, end - begin, err) < 0)
         return -1;
@@ -153,8 +138,13 @@ static int add_part(struct dt_rows *rows, const struct cutting *example,
     const struct dt_image_sums sums =
         dt_image_spans_sum(&rows->spans, begin, end);
     rows->parts[rows->piece_count - 1] = (struct dt_picture_part){
-        example->words, example->count, example->number,
-        begin,          end - begin,    sums};
+        .example = example->words,
+        .words = example->count,
+        .number = example->number,
+        .from = begin,
+        .count = end - begin,
+        .sums = sums,
+    };
     rows->stats.images += sums.images;
     rows->stats.pictures += sums.pictures;
     rows->stats.patches += sums.patches;
@@ -164,7 +154,7 @@ static int add_part(struct dt_rows *rows, const struct cutting *example,
 /* Adds an example in pieces of at most T tokens. An image that is longer is
  * left out.
  */
-static int add_split(struct dt_rows *rows, const struct cutting *example,
+static int add_split(struct dt_rows *rows, const struct dt_cutting *example,
                      struct dt_error *err)
 {
     const size_t count = example->parts.token_count;
@@ -175,7 +165,7 @@ static int add_split(struct dt_rows *rows, const struct cutting *example,
         if (end == begin) {
             end = dt_image_spans_begin(&rows->spans, begin + 1);
             rows->stats.images_cut++;
-        } else if (add_part(rows, example, begin, end, err) < 0) {
+        } else if (dt_cutting_add(rows, example, begin, end, err) < 0) {
             return -1;
         }
     }
@@ -199,7 +189,7 @@ static void cut_example(struct dt_rows *rows, bool keep_end, size_t *begin,
 /* Adds what is left of the tokens [begin, end) of an example, if they have a
  * target.
  */
-static int add_range(struct dt_rows *rows, const struct cutting *example,
+static int add_range(struct dt_rows *rows, const struct dt_cutting *example,
                      size_t begin, size_t end,
                      const struct dt_rows_options *opt, struct dt_error *err)
 {
@@ -207,34 +197,27 @@ static int add_range(struct dt_rows *rows, const struct cutting *example,
     if (end > rows->T &&
         (opt->packing == DT_PACK_NONE || opt->packing == DT_PACK_BFD))
         cut_example(rows, opt->keep_end, &begin, &end);
-    if (!has_target(example->parts.tokens + begin, end - begin)) {
+    if (!dt_rows_has_target(example->parts.tokens + begin, end - begin)) {
         rows->stats.dropped++;
         return 0;
     }
     if (opt->packing == DT_PACK_BFD_SPLIT)
         return add_split(rows, example, err);
-    return add_part(rows, example, begin, end, err);
+    return dt_cutting_add(rows, example, begin, end, err);
 }
 
 static int add_example(struct dt_rows *rows, const uint32_t *words,
                        size_t count, uint64_t number,
                        const struct dt_rows_options *opt, struct dt_error *err)
 {
-    struct cutting example = {words, count, number, {0}};
-    return find_images(rows, &example, opt, err) < 0
+    struct dt_cutting example = {words, count, number, {0}};
+    return dt_cutting_find(rows, &example, opt, err) < 0
                ? -1
                : add_range(rows, &example, 0, example.parts.token_count, opt,
                            err);
 }
 
-/* Adds the pieces of an example, if it has any. `number` counts the examples of
- * all sources. -1: EX_OSERR, EX_DATAERR.
- */
-typedef int add_f(struct dt_rows *rows, const uint32_t *tokens, size_t count,
-                  uint64_t number, const struct dt_rows_options *options,
-                  struct dt_error *err);
-
-/* A call of add_sources in dt_guard_run. If a fault ends it early,
+/* A call of dt_rows_add_sources in dt_guard_run. If a fault ends it early,
  * nothing leaks, since `rows` owns everything that it allocates.
  */
 struct adding {
@@ -242,7 +225,7 @@ struct adding {
     const struct dt_rows_source *sources;
     size_t count;
     const struct dt_rows_options *options;
-    add_f *add;
+    dt_rows_add_f *add;
     struct dt_error *err;
     int result;
 };
@@ -254,9 +237,9 @@ static int add_text(const struct adding *a, const struct dt_rows_source *source,
                     uint64_t number)
 {
     const struct dt_rows_options *opt = a->options;
-    struct cutting text = {.number = number};
+    struct dt_cutting text = {.number = number};
     text.words = dt_example(source->examples, 0, &text.count);
-    if (find_images(a->rows, &text, opt, a->err) < 0)
+    if (dt_cutting_find(a->rows, &text, opt, a->err) < 0)
         return -1;
     const double all = (double)text.parts.token_count;
     size_t first = (size_t)llround(opt->begin * all);
@@ -327,13 +310,10 @@ static void add_guarded(void *ctx)
     }
 }
 
-/* Calls add() for the chosen examples of all sources, as many times as their
- * weights say. -1: that of add(); EX_IOERR, a cache was truncated.
- */
-static int add_sources(struct dt_rows *rows,
-                       const struct dt_rows_source *sources, size_t count,
-                       const struct dt_rows_options *options, add_f *add,
-                       struct dt_error *err)
+int dt_rows_add_sources(struct dt_rows *rows,
+                        const struct dt_rows_source *sources, size_t count,
+                        const struct dt_rows_options *options,
+                        dt_rows_add_f *add, struct dt_error *err)
 {
     struct adding adding = {rows, sources, count, options, add, err, 0};
     if (!(rows->caches = calloc(count + 1, sizeof(*rows->caches))))
@@ -411,11 +391,12 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
                                     const struct dt_rows_options *options,
                                     struct dt_error *err)
 {
-    struct dt_rows *rows = create_rows(options->T, err);
+    struct dt_rows *rows = dt_rows_create(options->T, err);
     if (!rows)
         return NULL;
     rows->images = options->images;
-    int result = add_sources(rows, sources, count, options, add_example, err);
+    int result =
+        dt_rows_add_sources(rows, sources, count, options, add_example, err);
     if (result == 0) {
         rows->vocab_size = options->vocab_size;
         rows->count = rows->piece_count;
@@ -446,133 +427,4 @@ size_t dt_rows_max_length(const struct dt_rows *rows)
 struct dt_rows_stats dt_rows_stats(const struct dt_rows *rows)
 {
     return rows->stats;
-}
-
-/* --- preference pairs: both sides are documents of one row --- */
-
-/* Cuts a side to at most T tokens. Returns whether it was longer. */
-static bool cut_side(struct dt_pair *pair, int side,
-                     const struct dt_rows_options *options)
-{
-    const size_t T = options->T, count = pair->count[side];
-    if (count <= T)
-        return false;
-    if (options->keep_end)
-        pair->tokens[side] += count - T;
-    pair->count[side] = T;
-    return true;
-}
-
-/* The targets, as has_target counts them: without the first token, which
- * nothing predicts.
- */
-static size_t count_targets(const struct dt_pair *pair, int side)
-{
-    size_t count = 0;
-    for (size_t t = 1; t < pair->count[side]; t++)
-        count += (pair->tokens[side][t] & DT_TARGET_BIT) != 0;
-    return count;
-}
-
-static int keep_pair(struct dt_rows *rows, const struct dt_pair *pair,
-                     uint64_t number, struct dt_error *err)
-{
-    if (rows->count == rows->pair_room) {
-        size_t room = rows->pair_room ? rows->pair_room * 2 : 1024;
-        struct dt_row_pair *pairs =
-            reallocarray(rows->pairs, room, sizeof(*pairs));
-        if (!pairs)
-            return dt_error_set(err, EX_OSERR, "data: out of memory");
-        rows->pairs = pairs;
-        rows->pair_room = room;
-    }
-    rows->pairs[rows->count++] = (struct dt_row_pair){
-        .number = number,
-        .margin = pair->margin,
-        .chosen = pair->count[DT_CHOSEN],
-        .targets = count_targets(pair, DT_CHOSEN),
-    };
-    for (int i = 0; i < DT_SIDES; i++)
-        if (add_piece(rows, pair->tokens[i], pair->count[i], err) < 0)
-            return -1;
-    return 0;
-}
-
-static int add_pair(struct dt_rows *rows, const uint32_t *tokens, size_t count,
-                    uint64_t number, const struct dt_rows_options *options,
-                    struct dt_error *err)
-{
-    struct dt_pair pair;
-    bool is_long = false, has_targets = true;
-    if (dt_rows_check(rows, tokens, count, err) < 0) /* the margin is in it */
-        return -1;
-    if (!dt_pair_find(tokens, count, &pair))
-        return dt_error_set(err, EX_DATAERR,
-                            "data: example %zu of the cache is no preference "
-                            "pair: remove the cache",
-                            (size_t)number + 1);
-    rows->stats.examples++;
-    for (int i = 0; i < DT_SIDES; i++) {
-        is_long |= cut_side(&pair, i, options);
-        has_targets &= has_target(pair.tokens[i], pair.count[i]);
-    }
-    if (!has_targets || (is_long && options->drop_long)) {
-        rows->stats.dropped++;
-        return 0;
-    }
-    rows->stats.truncated += is_long;
-    return keep_pair(rows, &pair, number, err);
-}
-
-/* Puts each pair into a row, in order; T becomes the length of the longest. */
-static int place_pairs(struct dt_rows *rows, struct dt_error *err)
-{
-    rows->begin = malloc((rows->count + 1) * sizeof(*rows->begin));
-    if (!rows->begin)
-        return dt_error_set(err, EX_OSERR, "data: out of memory");
-    for (size_t i = 0; i <= rows->count; i++)
-        rows->begin[i] = 2 * i;
-    rows->T = 0;
-    for (size_t i = 0; i < rows->count; i++) {
-        size_t length = dt_rows_length(rows, i);
-        rows->T = length > rows->T ? length : rows->T;
-    }
-    return 0;
-}
-
-struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
-                                 size_t count,
-                                 const struct dt_rows_options *options,
-                                 struct dt_error *err)
-{
-    struct dt_rows_options of_pairs = *options;
-    struct dt_rows *rows = create_rows(options->T, err);
-    if (!rows)
-        return NULL;
-    of_pairs.packing = DT_PACK_NONE;
-    rows->vocab_size = options->vocab_size;
-    int rc = add_sources(rows, sources, count, &of_pairs, add_pair, err);
-    if (rc == 0 && rows->stats.examples == 0)
-        rc = dt_error_set(err, EX_DATAERR,
-                          "data: no pair in this share of the files");
-    else if (rc == 0 && rows->count == 0)
-        rc = dt_error_set(err, EX_DATAERR,
-                          "data: none of %zu pairs is left to train on: %s "
-                          "max_length %zu",
-                          rows->stats.examples,
-                          options->drop_long
-                              ? "they are longer than"
-                              : "their prompts leave no token of a completion "
-                                "within",
-                          options->T);
-    if (rc < 0 || place_pairs(rows, err) < 0) {
-        dt_rows_destroy(rows);
-        return NULL;
-    }
-    return rows;
-}
-
-const struct dt_row_pair *dt_rows_pair(const struct dt_rows *rows, size_t i)
-{
-    return rows->pairs ? &rows->pairs[i] : NULL;
 }

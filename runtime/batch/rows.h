@@ -94,8 +94,9 @@ struct dt_rows *dt_rows_of_examples(const struct dt_rows_source *sources,
  * chosen one first. A side longer than T keeps its first T tokens, or its last
  * ones with keep_end. A pair with a side without a target is skipped: its
  * prompt alone fills T tokens. With drop_long, so is a pair with a longer side.
- * `packing`, `in_order` and `images` are not used. Results and errors as above;
- * also EX_DATAERR if an example is not a pair.
+ * Images of both sides are read once, and no cut goes through one. `packing`
+ * and `in_order` are not used. Results and errors as above; also EX_DATAERR if
+ * an example is not a pair.
  */
 struct dt_rows *dt_rows_of_pairs(const struct dt_rows_source *sources,
                                  size_t count,
@@ -153,13 +154,14 @@ int dt_rows_name_image(const struct dt_rows *rows,
                        const struct dt_picture_image *image,
                        struct dt_error *err);
 
-/* The pictures of row i, and the patches of all of them. */
+/* The pictures of row i without copies, and the patches of all of them. */
 size_t dt_rows_pictures(const struct dt_rows *rows, size_t i);
 size_t dt_rows_patches(const struct dt_rows *rows, size_t i);
 
 /* Fills `length` >= dt_rows_length positions with row i and padding. Where rows
  * have images, appends those of this one to row->pictures, with room for as
- * many images as pictures, whose first tokens count from the begin of the row;
+ * many images as pictures and, of pairs, for a copy of each of these; their
+ * first tokens count from the begin of the row;
  * the inputs are -1 there. -1: EX_DATAERR, a token id that the model does not
  * have, or an example that was changed; EX_IOERR, a file was truncated.
  */

@@ -46,6 +46,51 @@ struct dt_rows {
     size_t pair_room;
 };
 
+/* --- rows.c: what rows of examples and of pairs have in common --- */
+
+/* Rows without any data. NULL and err: EX_OSERR. */
+struct dt_rows *dt_rows_create(size_t T, struct dt_error *err);
+
+/* Whether a token after the first is a target. */
+bool dt_rows_has_target(const uint32_t *tokens, size_t count);
+
+/* An example while it is cut: its words, and its tokens among them. */
+struct dt_cutting {
+    const uint32_t *words;
+    size_t count;
+    uint64_t number;
+    struct dt_example_parts parts;
+};
+
+/* Finds the tokens of an example and, in rows->spans, its images. -1:
+ * EX_DATAERR, EX_OSERR; EX_CONFIG, wrapping would cut them.
+ */
+int dt_cutting_find(struct dt_rows *rows, struct dt_cutting *example,
+                    const struct dt_rows_options *options,
+                    struct dt_error *err);
+
+/* Adds the tokens [begin, end) of an example as a piece. -1: EX_OSERR. */
+int dt_cutting_add(struct dt_rows *rows, const struct dt_cutting *example,
+                   size_t begin, size_t end, struct dt_error *err);
+
+/* Adds the pieces of an example, if it has any. `number` counts the examples of
+ * all sources. -1: EX_OSERR, EX_DATAERR.
+ */
+typedef int dt_rows_add_f(struct dt_rows *rows, const uint32_t *tokens,
+                          size_t count, uint64_t number,
+                          const struct dt_rows_options *options,
+                          struct dt_error *err);
+
+/* Calls add() for the chosen examples of all sources, as many times as their
+ * weights say. -1: that of add(); EX_IOERR, a cache was truncated.
+ */
+int dt_rows_add_sources(struct dt_rows *rows,
+                        const struct dt_rows_source *sources, size_t count,
+                        const struct dt_rows_options *options,
+                        dt_rows_add_f *add, struct dt_error *err);
+
+/* --- rows_read.c --- */
+
 /* Reports that a cache was truncated in dt_guard_run. Returns -1. */
 int dt_rows_lost(struct dt_error *err);
 

@@ -81,7 +81,7 @@ const struct dt_example_images *dt_rows_images(const struct dt_rows *rows)
     return rows->images;
 }
 
-/* Sums of the images of a row. */
+/* Sums of the images of a row, each counted once. */
 static struct dt_image_sums row_sums(const struct dt_rows *rows, size_t i)
 {
     struct dt_image_sums sums = {0};
@@ -91,8 +91,9 @@ static struct dt_image_sums row_sums(const struct dt_rows *rows, size_t i)
     row_pieces(rows, i, &begin, &end);
     for (size_t k = begin; k < end; k++) {
         const size_t piece = piece_number(rows, k);
-        sums.pictures += rows->parts[piece].sums.pictures;
-        sums.patches += rows->parts[piece].sums.patches;
+        const struct dt_picture_part *part = &rows->parts[piece];
+        sums.pictures += part->sums.pictures - part->shared.pictures;
+        sums.patches += part->sums.patches - part->shared.patches;
     }
     return sums;
 }
@@ -213,6 +214,21 @@ static int read_picture(const struct dt_rows *rows, const struct piece *piece,
     return 0;
 }
 
+/* Appends the pictures of piece k; the second one of a pair may share those of
+ * the first.
+ */
+static int read_pictures(const struct dt_rows *rows, size_t k,
+                         struct dt_pictures *found, struct dt_error *err)
+{
+    const struct dt_picture_part *part = &rows->parts[k];
+    const bool second = rows->pairs && k % 2 == 1;
+    if (dt_pictures_add(found, part, second ? part - 1 : NULL, rows->images,
+                        err) == 0)
+        return 0;
+    return dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
+                           part->number + 1);
+}
+
 /* Reads piece k of all into the row, from position `start` on. */
 static int read_piece(const struct dt_rows *rows, size_t k,
                       const struct dt_row *row, size_t start,
@@ -224,10 +240,8 @@ static int read_piece(const struct dt_rows *rows, size_t k,
     size_t i = found->picture_count, n = 0;
     if (dt_rows_check(rows, piece->tokens, piece->count, err) < 0)
         return -1;
-    if (rows->images &&
-        dt_pictures_add(found, &rows->parts[k], rows->images, err) < 0)
-        return dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
-                               rows->parts[k].number + 1);
+    if (rows->images && read_pictures(rows, k, found, err) < 0)
+        return -1;
     for (; i < found->picture_count; i++) {
         struct dt_batch_picture *picture = &found->pictures[i];
         const size_t first = picture->first, end = first + picture->tokens;

@@ -129,7 +129,7 @@ static int take_images(struct dt_prompter *p, struct dt_made_prompt *made,
         calloc(part.sums.pictures + 1, sizeof(*made->found.pictures));
     if (!made->found.images || !made->found.pictures)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    return dt_pictures_add(&made->found, &part, &p->images, err);
+    return dt_pictures_add(&made->found, &part, NULL, &p->images, err);
 }
 
 /* Takes tokens, -1 at those of pictures, and checks the others: the embedding

@@ -11,13 +11,14 @@
  * tokens of the chosen and of the rejected side follow, each after the prompt,
  * whose tokens do not have DT_TARGET_BIT.
  *
- * Where options have images, each example that is no pair begins with words
- * about its own, and example_images.c writes and finds them: the number of
- * images, and of the line that the example is of, for messages, 0 if it is of
- * none; then of each image 8 words of the SHA-256 of its file, its height and
- * width, the number of its pictures, and of each of these the index, among the
- * tokens of the example, of its first token. The tokens follow; those of a
- * picture are neighbors and all have the id of the placeholder.
+ * Where options have images, each example begins with words about its own, and
+ * example_images.c writes and finds them: the number of images, and of the line
+ * that the example is of, for messages, 0 if it is of none; then of each image
+ * 8 words of the SHA-256 of its file, its height and width, the number of its
+ * pictures, and of each of these the index, among the tokens of the example, or
+ * of either side of a pair, of its first token. The tokens follow; those of a
+ * picture are neighbors and all have the id of the placeholder. The images of a
+ * pair are in its prompt, so that they are at the same place in both sides.
  */
 #ifndef DT_DATA_EXAMPLE_H
 #define DT_DATA_EXAMPLE_H
@@ -38,7 +39,7 @@ struct dt_image_text;
 struct dt_example_images {
     const struct dt_image_processor *processor;
     const struct dt_image_text *text; /* as the model's family writes them */
-    const char *root;  /* directory of paths; NULL: paths are refused */
+    const char *root; /* directory of paths; NULL: paths are refused */
     struct dt_image_store *store; /* keeps the files */
     bool drop; /* a line is left out and counted if an image of it is missing or
                   bad; else it is a bad line */
@@ -141,7 +142,7 @@ void dt_example_set_line(uint32_t *example, uint64_t line);
 
 /* The parts of an example where a data set may have images. */
 struct dt_example_parts {
-    const uint32_t *tokens; /* with DT_TARGET_BIT */
+    const uint32_t *tokens; /* with DT_TARGET_BIT; or the words of a pair */
     size_t token_count;
     uint32_t line;        /* of the file; 0: none */
     size_t images;        /* left to read by dt_example_next_image */

@@ -252,13 +252,11 @@ static size_t words_of(const struct dt_make *make, const struct draft *draft,
                        size_t first)
 {
     const uint32_t *words = draft->marked.tokens + first;
-    struct dt_example_parts parts;
-    if (make->format == DT_FORMAT_PREFERENCE)
-        return DT_PAIR_WORDS;
-    if (!make->options->images)
-        return 0;
-    dt_example_find(words, draft->marked.count - first, &parts);
-    return (size_t)(parts.tokens - words);
+    struct dt_example_parts parts = {.tokens = words};
+    if (make->options->images)
+        dt_example_find(words, draft->marked.count - first, &parts);
+    return (size_t)(parts.tokens - words) +
+           (make->format == DT_FORMAT_PREFERENCE ? DT_PAIR_WORDS : 0);
 }
 
 /* Counts words and targets of the example from `first` on. */
@@ -285,7 +283,7 @@ static int draft_line(struct draft *draft, const struct dt_make *make,
                                                    length, &what);
     draft->counts.lines++;
     if (rc == 0) {
-        if (!pairs && make->options->images)
+        if (make->options->images)
             dt_example_set_line(draft->marked.tokens + before, number);
         count_words(draft, make, before);
         return end_example(draft, err);

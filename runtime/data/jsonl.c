@@ -240,45 +240,14 @@ static int read_fields(json_t *root, const struct dt_example_options *options,
 
 /* --- images --- */
 
-/* Whether a key holds something; an empty list does not. */
-static bool holds(const json_t *root, const char *key)
-{
-    const json_t *value = dt_line_value(root, key);
-    return value && !(json_is_array(value) && json_array_size(value) == 0);
-}
-
-/* Refuses what nothing would read. A column of such a name beside a text or ids
- * may be anything.
- */
-static int refuse_media(const json_t *root, const struct dt_record *record,
-                        const struct dt_example_images *images,
-                        struct dt_error *err)
-{
-    static const char *const shown[] = {"images", "image"};
-    static const char *const others[] = {"videos", "video", "audios", "audio"};
-    if (record->format == DT_FORMAT_TEXT || record->ids)
-        return 0;
-    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-        if (!images && holds(root, shown[i]))
-            return dt_error_set(err, EX_DATAERR,
-                                "%s: the model sees only text: leave it out, "
-                                "or train a model with a vision tower",
-                                shown[i]);
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (holds(root, others[i]))
-            return dt_error_set(err, EX_DATAERR,
-                                "%s: only text and images are trained on: "
-                                "leave it out",
-                                others[i]);
-    return 0;
-}
-
 /* Sets record->images. Texts have marks for images; ids have none. */
 static int read_images(const json_t *root,
                        const struct dt_example_images *images,
                        struct dt_record *record, struct dt_error *err)
 {
-    if (refuse_media(root, record, images, err) < 0)
+    /* a column of such a name beside a text or ids may be anything */
+    if (record->format != DT_FORMAT_TEXT && !record->ids &&
+        dt_row_images_refuse(root, images, err) < 0)
         return -1;
     if (!images)
         return 0;

@@ -152,15 +152,14 @@ static int begin_images(struct dt_masker *masker, const json_t *values,
     return 0;
 }
 
-/* Finds the images in the tokens, and writes the words at `at`. */
-static int end_images(struct dt_masker *masker, size_t at,
-                      struct dt_marked *out, struct dt_error *err)
+/* Finds the images in the tokens [begin, end), and writes the words at `at`. */
+static int end_images(struct dt_masker *masker, size_t at, size_t begin,
+                      size_t end, struct dt_marked *out, struct dt_error *err)
 {
     struct dt_row_images *row = &masker->row;
-    const size_t words = dt_example_images_words(row->images, row->count);
     uint32_t *first = masker->first, *example = out->tokens + at;
-    if (dt_images_find(&masker->coder, example + words, out->count - at - words,
-                       first, err) < 0)
+    if (dt_images_find(&masker->coder, out->tokens + begin, end - begin, first,
+                       err) < 0)
         return -1;
     for (size_t i = 0; i < row->count; i++) {
         row->images[i].first = first;
@@ -383,11 +382,13 @@ int dt_masker_add_prompt(struct dt_masker *masker,
     const size_t at = out->count;
     const bool sees = masker->coder.images;
     const struct dt_tokens *tokens;
-    if ((sees && begin_images(masker, of->images, out, err) < 0) ||
-        dt_masker_prompt(masker, of, &tokens, err) < 0 ||
+    if (sees && begin_images(masker, of->images, out, err) < 0)
+        return -1;
+    const size_t begin = out->count;
+    if (dt_masker_prompt(masker, of, &tokens, err) < 0 ||
         add_tokens(masker, tokens, tokens->count, false, out, err) < 0)
         return -1;
-    return sees ? end_images(masker, at, out, err) : 0;
+    return sees ? end_images(masker, at, begin, out->count, out, err) : 0;
 }
 
 /* --- preference pairs --- */
@@ -466,19 +467,29 @@ static int encode_preference(struct dt_masker *masker,
     return 0;
 }
 
-int dt_masker_add_preference(struct dt_masker *masker,
-                             const struct dt_preference *p,
-                             struct dt_marked *out, bool *seam,
-                             struct dt_error *err)
+/* Writes the images of a pair, whose sides begin at `begin` with so many tokens
+ * of the prompt: all of them have to be there.
+ */
+static int end_prompt(struct dt_masker *masker, size_t at, size_t begin,
+                      size_t prompt, struct dt_marked *out,
+                      struct dt_error *err)
+{
+    const uint32_t placeholder = (uint32_t)masker->coder.placeholder;
+    for (size_t i = begin; i < out->count; i++)
+        if (out->tokens[i] == (placeholder | DT_TARGET_BIT))
+            return dt_error_set(err, EX_DATAERR,
+                                "a completion spells %s, which stands for an "
+                                "image: images belong to the prompt, which "
+                                "both sides share",
+                                masker->coder.images->text->placeholder);
+    return end_images(masker, at, begin, begin + prompt, out, err);
+}
+
+/* Appends a pair without the words about its images. */
+static int add_sides(struct dt_masker *masker, const struct dt_preference *p,
+                     size_t prompt, struct dt_marked *out, struct dt_error *err)
 {
     const size_t at = out->count, begin = at + DT_PAIR_WORDS;
-    size_t prompt = p->prompt_ids;
-    *seam = false;
-    if (!p->ids[DT_CHOSEN]) {
-        if (encode_preference(masker, p, &prompt, err) < 0)
-            return -1;
-        *seam = prompt < masker->prompt.count && !p->implicit;
-    }
     if (!make_room(out, DT_PAIR_WORDS, err))
         return -1;
     out->count = begin;
@@ -486,6 +497,28 @@ int dt_masker_add_preference(struct dt_masker *masker,
         return -1;
     dt_pair_write(out->tokens + at, p->margin, out->count - begin);
     return add_side(masker, p, DT_REJECTED, prompt, out, err);
+}
+
+int dt_masker_add_preference(struct dt_masker *masker,
+                             const struct dt_preference *p,
+                             struct dt_marked *out, bool *seam,
+                             struct dt_error *err)
+{
+    const size_t at = out->count;
+    const bool sees = masker->coder.images;
+    size_t prompt = p->prompt_ids;
+    *seam = false;
+    if (sees && begin_images(masker, p->images, out, err) < 0)
+        return -1;
+    const size_t begin = out->count + DT_PAIR_WORDS;
+    if (!p->ids[DT_CHOSEN]) {
+        if (encode_preference(masker, p, &prompt, err) < 0)
+            return -1;
+        *seam = prompt < masker->prompt.count && !p->implicit;
+    }
+    if (add_sides(masker, p, prompt, out, err) < 0)
+        return -1;
+    return sees ? end_prompt(masker, at, begin, prompt, out, err) : 0;
 }
 
 /* --- any record --- */
@@ -531,8 +564,10 @@ int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
     *seam = false;
     if (!masker->coder.images)
         return add_fields(masker, record, out, seam, err);
-    return begin_images(masker, record->images, out, err) < 0 ||
-                   add_fields(masker, record, out, seam, err) < 0
+    if (begin_images(masker, record->images, out, err) < 0)
+        return -1;
+    const size_t begin = out->count;
+    return add_fields(masker, record, out, seam, err) < 0
                ? -1
-               : end_images(masker, at, out, err);
+               : end_images(masker, at, begin, out->count, out, err);
 }

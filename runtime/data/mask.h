@@ -33,8 +33,8 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
                                    struct dt_error *err);
 void dt_masker_destroy(struct dt_masker *masker); /* NULL is fine */
 
-/* Lets records have images, which options read: each example that is no pair
- * begins with the words about its own. `images` must remain until the masker is
+/* Lets records have images, which options read: each example begins with the
+ * words about its own. `images` must remain until the masker is
  * destroyed. -1: EX_CONFIG, the tokenizer lacks the placeholder.
  */
 int dt_masker_use_images(struct dt_masker *masker,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/image_text.h"
+#include "data/row_images.h"
 #include "data/turns.h"
 #include "data/forms/forms.h"
 #include "data/preferences.h"
@@ -173,7 +175,7 @@ static int find_prompt(const struct line *line, struct dt_preference *p,
  */
 static bool is_side(const json_t *messages, const json_t *side)
 {
-    struct dt_turns a = {0}, b = {0};
+    struct dt_turns a = {.allow_images = true}, b = a;
     bool same = dt_turns_add(&a, messages, "", NULL) == 0 &&
                 dt_turns_add(&b, side, "", NULL) == 0 && a.count == b.count &&
                 common_turns(&a, &b) == a.count;
@@ -353,18 +355,53 @@ static int missing_side(const struct line *line, struct dt_error *err)
                         keys[0] ? keys : "none");
 }
 
-/* Images and other media change the question that a completion answers. */
-static int refuse_media(const json_t *root, struct dt_error *err)
+/* Puts the images of a line into the prompt of one side. Returns their values
+ * in order; NULL and err.
+ */
+static json_t *place_side(struct dt_preference *p, enum dt_side side,
+                          json_t *listed,
+                          const struct dt_example_images *images,
+                          const char *key, struct dt_error *err)
 {
-    static const char *const keys[] = {"image",  "images", "video",
-                                       "videos", "audio",  "audios"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const json_t *value = dt_line_value(root, keys[i]);
-        if (value && !(json_is_array(value) && json_array_size(value) == 0))
-            return dt_error_set(err, EX_DATAERR, "%s: only text is trained on",
-                                keys[i]);
-    }
-    return 0;
+    struct dt_turns *turns = &p->turns[side];
+    json_t *values =
+        dt_turns_place_images(turns, listed, images->text->line, err);
+    if (!values || dt_turns_images(turns->messages, p->prompt_turns) ==
+                       json_array_size(values))
+        return values;
+    dt_error_set(err, EX_DATAERR,
+                 "%s: an image in a completion: images belong to the prompt, "
+                 "which both sides share",
+                 key);
+    json_decref(values);
+    return NULL;
+}
+
+/* Sets p->images to those of the prompt. */
+static int read_images(const struct line *line,
+                       const struct dt_example_images *images,
+                       struct dt_preference *p, struct dt_error *err)
+{
+    if (!images)
+        return 0;
+    json_t *listed = dt_row_images_listed(line->root, err), *other;
+    p->images = listed;
+    if (!listed || p->prompt)
+        return listed ? 0 : -1;
+    if (p->ids[DT_CHOSEN])
+        return json_array_size(listed) == 0
+                   ? 0
+                   : dt_error_set(err, EX_DATAERR,
+                                  "images beside %s: give messages or text",
+                                  line->key[DT_CHOSEN]);
+    p->images =
+        place_side(p, DT_CHOSEN, listed, images, line->key[DT_CHOSEN], err);
+    other = p->images ? place_side(p, DT_REJECTED, listed, images,
+                                   line->key[DT_REJECTED], err)
+                      : NULL;
+    json_decref(listed);
+    json_decref(other); /* the prompts are the same, so are their images */
+    return other ? 0 : -1;
 }
 
 static int read_margin(const json_t *root, const char *key, float *margin,
@@ -431,7 +468,8 @@ int dt_preference_read(const char *text, size_t length,
     const char *margin = dt_key_or(options->margin_key, "margin");
     *p = (struct dt_preference){0};
     p->json = line.root = dt_line_parse(text, length, err);
-    if (!line.root || refuse_media(line.root, err) < 0 ||
+    if (!line.root ||
+        dt_row_images_refuse(line.root, options->images, err) < 0 ||
         read_margin(line.root, margin, &p->margin, err) < 0)
         return -1;
     for (int i = 0; i < DT_SIDES; i++)
@@ -440,13 +478,18 @@ int dt_preference_read(const char *text, size_t length,
         !line.side[DT_CHOSEN] && !line.side[DT_REJECTED] && find_ids(&line);
     if (!line.side[DT_CHOSEN] || !line.side[DT_REJECTED])
         return missing_side(&line, err);
-    return ids ? read_ids(&line, vocab_size, p, err)
-               : read_sides(&line, options, p, err);
+    for (int i = 0; i < DT_SIDES; i++)
+        p->turns[i].allow_images = options->images != NULL;
+    if ((ids ? read_ids(&line, vocab_size, p, err)
+             : read_sides(&line, options, p, err)) < 0)
+        return -1;
+    return read_images(&line, options->images, p, err);
 }
 
 void dt_preference_fini(struct dt_preference *p)
 {
     json_decref(p->json);
+    json_decref(p->images);
     for (int i = 0; i < DT_SIDES; i++) {
         dt_turns_fini(&p->turns[i]);
         free(p->ids[i]);

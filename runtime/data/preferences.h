@@ -13,6 +13,7 @@
  * prompt is the start that both sides share: the same text, without a space at
  * its end, the same messages, or the same ids. A prompt that is a string is
  * ignored if the sides are conversations, since they repeat it, as in TRL.
+ * Images are those of the prompt, as in any other line.
  */
 #ifndef DT_DATA_PREFERENCES_H
 #define DT_DATA_PREFERENCES_H
@@ -44,7 +45,9 @@ struct dt_preference {
     size_t id_count[DT_SIDES];
     size_t prompt_ids; /* number of ids that are the prompt */
 
-    void *json; /* owns the strings */
+    json_t *images; /* of the prompt, an array: values in the order of their
+                       places; NULL: the options have no images */
+    void *json;     /* owns the strings */
 };
 void dt_preference_fini(struct dt_preference *p); /* a zeroed one is fine */
 

@@ -32,6 +32,32 @@ json_t *dt_row_images_listed(const json_t *line, struct dt_error *err)
     return values;
 }
 
+/* Whether a key holds something; an empty list does not. */
+static bool holds(const json_t *line, const char *key)
+{
+    const json_t *value = dt_line_value(line, key);
+    return value && !(json_is_array(value) && json_array_size(value) == 0);
+}
+
+int dt_row_images_refuse(const json_t *line, bool sees, struct dt_error *err)
+{
+    static const char *const shown[] = {"images", "image"};
+    static const char *const others[] = {"videos", "video", "audios", "audio"};
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+        if (!sees && holds(line, shown[i]))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: the model sees only text: leave it out, "
+                                "or train a model with a vision tower",
+                                shown[i]);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (holds(line, others[i]))
+            return dt_error_set(err, EX_DATAERR,
+                                "%s: only text and images are trained on: "
+                                "leave it out",
+                                others[i]);
+    return 0;
+}
+
 /* --- files --- */
 
 /* The value that names or holds the file: of {"bytes", "path"} the bytes. */

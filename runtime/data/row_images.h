@@ -11,6 +11,7 @@
 #ifndef DT_DATA_ROW_IMAGES_H
 #define DT_DATA_ROW_IMAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
@@ -25,6 +26,11 @@
  * EX_OSERR.
  */
 json_t *dt_row_images_listed(const json_t *line, struct dt_error *err);
+
+/* Refuses the columns of a line that nothing would read: images of a model that
+ * `sees` none, and videos and sounds. -1: EX_DATAERR.
+ */
+int dt_row_images_refuse(const json_t *line, bool sees, struct dt_error *err);
 
 /* Images of a line, in the order of their placeholders. Starts zeroed and may
  * be reused.

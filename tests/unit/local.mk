@@ -27,6 +27,7 @@ check_PROGRAMS += \
 	tests/unit/batch/test_loader \
 	tests/unit/batch/test_loader_most \
 	tests/unit/batch/test_pair_batches \
+	tests/unit/batch/test_pair_images \
 	tests/unit/batch/test_pair_rows \
 	tests/unit/batch/test_rows \
 	tests/unit/ckpt/test_ckpt \

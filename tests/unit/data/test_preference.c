@@ -315,9 +315,10 @@ static const struct {
      "'content': null}]}",
      "rejected: message 1: content: expected a string, got null"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'images': ['x.png']}",
-     "images: only text is trained on"},
+     "images: the model sees only text: leave it out, or train a model with "
+     "a vision tower"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': 'b', 'video': 'x.mp4'}",
-     "video: only text is trained on"},
+     "video: only text and images are trained on: leave it out"},
     {"{'prompt': 'p', 'chosen': 'a', 'rejected': " B "}",
      "chosen and rejected: expected two strings or two arrays of messages, got "
      "a string and an array"},
