@@ -39,6 +39,7 @@ cpu_kernels = \
 	runtime/ops/cpu/patch.c \
 	runtime/ops/cpu/rope.c \
 	runtime/ops/cpu/sample.c \
+	runtime/ops/cpu/sparse.c \
 	runtime/ops/cpu/tile.c \
 	runtime/ops/cpu/vec.h \
 	# End of cpu_kernels
@@ -113,6 +114,7 @@ cuda_sources += \
 	runtime/ops/cuda/rope.cu \
 	runtime/ops/cuda/rows.cuh \
 	runtime/ops/cuda/sample.cu \
+	runtime/ops/cuda/sparse.cu \
 	runtime/ops/cuda/step.cu \
 	runtime/ops/workspace.c \
 	# End of cuda_sources

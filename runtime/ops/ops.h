@@ -79,6 +79,15 @@ struct dt_low_rank {
     struct dt_view dropped;    /* (N,C) X, another; absent without dropout */
 };
 
+/* A sparse matrix (N, M) by its rows: row n has the entries from starts(n) to
+ * starts(n + 1), in the order in which they are summed.
+ */
+struct dt_sparse {
+    struct dt_view starts;  /* (N + 1) I32 */
+    struct dt_view columns; /* (entries) I32, < M */
+    struct dt_view values;  /* (entries) F32 */
+};
+
 enum { DT_MAX_HEAD_SIZE = 1024 };
 
 /* Attention with bounds: position t of a row attends to its positions s with
@@ -349,6 +358,14 @@ struct dt_ops {
     void (*patch_rows)(struct dt_stream *stream, struct dt_view out,
                        struct dt_view pixels, struct dt_view rows,
                        struct dt_view table, size_t frames, size_t M, size_t W);
+
+    /* out(N,C) = or += a x(M,C), summed in fp32 and rounded once; out is X or
+     * F32. Its gradient by x is the same with a transposed. Each row of out has
+     * the same bits with any others.
+     */
+    void (*sparse_matmul)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view x, const struct dt_sparse *a, size_t N,
+                          size_t C, bool accumulate);
 
     /* linear_forward of fewer rows than this give each row the bits that it
      * has alone; 0: they do not.

@@ -62,6 +62,16 @@ static const struct dt_kv *kv_at(const struct dt_kv *kv)
     return &there;
 }
 
+static const struct dt_sparse *sparse_at(const struct dt_sparse *a)
+{
+    static struct dt_sparse there;
+
+    there.starts = at(a->starts);
+    there.columns = at(a->columns);
+    there.values = at(a->values);
+    return &there;
+}
+
 static const struct dt_logprobs *logprobs_at(const struct dt_logprobs *out)
 {
     static struct dt_logprobs there;
@@ -138,6 +148,14 @@ static void patch_rows(struct dt_stream *stream, struct dt_view out,
     (void)stream;
     CALL(patch_rows, 0.0, at(out), at(pixels), at(rows), at(table), frames, M,
          W);
+}
+
+static void sparse_matmul(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view x, const struct dt_sparse *a, size_t N,
+                          size_t C, bool accumulate)
+{
+    (void)stream;
+    CALL(sparse_matmul, 0.0, at(out), at(x), sparse_at(a), N, C, accumulate);
 }
 
 static void linear_forward(struct dt_stream *stream, struct dt_view out,
@@ -478,6 +496,7 @@ struct dt_ops bridge_table = {
     .scatter_rows = scatter_rows,
     .add_rows = add_rows,
     .patch_rows = patch_rows,
+    .sparse_matmul = sparse_matmul,
     .linear_forward = linear_forward,
     .linear_add_forward = bridge_linear_add_forward,
     .linear_backward = linear_backward,

@@ -173,6 +173,7 @@ static void empty_embedding(enum dt_dtype type, bool accumulate)
     struct dt_view dwte = tensor(V * C), dwpe = tensor(P * C);
     struct dt_view out = tensor_of(type, V * C), same = tensor_of(type, V * C);
     double *dwte_before = doubles(dwte), *dwpe_before = doubles(dwpe);
+    const struct dt_sparse sparse = {tensor_ids(1, 1), ids, tensor(0)};
 
     ops->embedding_forward(NULL, x, ids, ids, wte, wpe, 0, C, &dropout);
     ops->embedding_backward(NULL, dwte, dwpe, x, ids, ids, -1, 0, C,
@@ -189,6 +190,7 @@ static void empty_embedding(enum dt_dtype type, bool accumulate)
     check_gradient_of_nothing("rows with nothing added", same, dwte_before,
                               true);
     ops->patch_rows(NULL, x, tensor_pixels(0), ids, tensor(3 * 256), 2, 0, 12);
+    ops->sparse_matmul(NULL, x, out, &sparse, 0, C, accumulate);
 }
 
 /* Rows of no source are those that are -1. */

@@ -170,6 +170,7 @@ void test_logprob_without_targets(void **state);
 void test_scatter_rows(void **state);
 void test_add_rows(void **state);
 void test_patch_rows(void **state);
+void test_sparse_matmul(void **state);
 void test_score(void **state);
 void test_zero(void **state);
 void test_convert(void **state);

@@ -69,6 +69,7 @@ static const struct {
     {"scatter_rows", test_scatter_rows, false},
     {"add_rows", test_add_rows, false},
     {"patch_rows", test_patch_rows, false},
+    {"sparse_matmul", test_sparse_matmul, false},
     {"score", test_score, true},
     {"zero", test_zero, false},
     {"convert", test_convert, false},
@@ -150,6 +151,7 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->linear_cross_entropy && o->loss_workspace);
         assert_true(o->linear_logprob_forward && o->linear_logprob_backward);
         assert_true(o->scatter_rows && o->add_rows && o->patch_rows);
+        assert_true(o->sparse_matmul);
         assert_true(o->zero && o->convert && o->add);
         assert_true(o->combine && o->hash && o->apply_logit_rule);
         assert_true(o->step_begin && o->step_add);

@@ -47,6 +47,7 @@ DT_CPU_OP(embedding_backward);
 DT_CPU_OP(scatter_rows);
 DT_CPU_OP(add_rows);
 DT_CPU_OP(patch_rows);
+DT_CPU_OP(sparse_matmul);
 DT_CPU_OP(linear_forward);
 DT_CPU_OP(linear_backward);
 DT_CPU_OP(norm_forward);

@@ -19,6 +19,7 @@ const struct dt_ops DT_CPU(ops) = {
     .scatter_rows = DT_CPU(scatter_rows),
     .add_rows = DT_CPU(add_rows),
     .patch_rows = DT_CPU(patch_rows),
+    .sparse_matmul = DT_CPU(sparse_matmul),
     .few_rows = DT_CPU_FEW_ROWS,
     .some_rows = DT_CPU_SOME_ROWS,
     .linear_forward = DT_CPU(linear_forward),

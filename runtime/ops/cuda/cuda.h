@@ -132,6 +132,7 @@ DT_CUDA_OP(embedding_backward);
 DT_CUDA_OP(scatter_rows);
 DT_CUDA_OP(add_rows);
 DT_CUDA_OP(patch_rows);
+DT_CUDA_OP(sparse_matmul);
 DT_CUDA_OP(linear_forward);
 DT_CUDA_OP(linear_add_forward);
 DT_CUDA_OP(linear_backward);

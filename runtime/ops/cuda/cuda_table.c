@@ -69,6 +69,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(scatter_rows),
     SLOT(add_rows),
     SLOT(patch_rows),
+    SLOT(sparse_matmul),
     SLOT(linear_forward),
     SLOT(linear_add_forward),
     SLOT(linear_backward),
