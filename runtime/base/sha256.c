@@ -180,10 +180,16 @@ void dt_sha256(const void *data, size_t bytes, uint8_t hash[DT_SHA256_BYTES])
     memcpy(hash, state, DT_SHA256_BYTES);
 }
 
+void dt_sha256_text(const uint8_t hash[DT_SHA256_BYTES],
+                    char hex[DT_SHA256_HEX])
+{
+    for (size_t i = 0; i < DT_SHA256_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+}
+
 void dt_sha256_hex(const void *data, size_t bytes, char hex[DT_SHA256_HEX])
 {
     uint8_t hash[DT_SHA256_BYTES];
     dt_sha256(data, bytes, hash);
-    for (size_t i = 0; i < sizeof(hash); i++)
-        snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+    dt_sha256_text(hash, hex);
 }

@@ -14,7 +14,11 @@ enum {
 /* Writes the SHA-256 of the data. */
 void dt_sha256(const void *data, size_t bytes, uint8_t hash[DT_SHA256_BYTES]);
 
-/* The same in lower-case hexadecimal digits. */
+/* A hash in lower-case hexadecimal digits. */
+void dt_sha256_text(const uint8_t hash[DT_SHA256_BYTES],
+                    char hex[DT_SHA256_HEX]);
+
+/* That of the data. */
 void dt_sha256_hex(const void *data, size_t bytes, char hex[DT_SHA256_HEX]);
 
 #endif /* DT_BASE_SHA256_H */

@@ -215,17 +215,6 @@ int dt_pictures_add(struct dt_pictures *found,
                : dt_error_set(err, EX_DATAERR, "changed while it is read");
 }
 
-static void write_name(char name[DT_SHA256_HEX],
-                       const uint8_t sha256[DT_SHA256_BYTES])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < DT_SHA256_BYTES; i++) {
-        name[2 * i] = digits[sha256[i] >> 4];
-        name[2 * i + 1] = digits[sha256[i] & 15];
-    }
-    name[DT_SHA256_HEX - 1] = '\0';
-}
-
 /* Decodes an image of the store; its pixels are those that were planned. */
 static int decode(struct dt_image *to, const struct dt_picture_image *from,
                   const struct dt_example_images *options, struct dt_error *err)
@@ -233,7 +222,7 @@ static int decode(struct dt_image *to, const struct dt_picture_image *from,
     const struct dt_image_limits *limits = &options->processor->limits;
     char name[DT_SHA256_HEX];
     struct dt_image_file file;
-    write_name(name, from->sha256);
+    dt_sha256_text(from->sha256, name);
     if (dt_image_store_get(&file, options->store, name, limits, err) < 0)
         return -1;
     int rc = dt_image_decode(to, file.data, file.bytes, limits, err);

@@ -12,22 +12,31 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/forms/forms.h"
+#include "data/image_text.h"
 #include "data/jsonl.h"
 #include "data/mask.h"
 #include "data/prompts.h"
+#include "data/row_images.h"
 #include "data/turns.h"
 
 enum { NOTES = 8 };
+
+#define PICTURE UINT32_MAX /* the token -1 */
 
 /* A prompt: its line, and its tokens. */
 struct prompt {
     const char *line; /* in a file's text */
     size_t bytes;
-    size_t first, count; /* in ids */
+    const char *path, *mark; /* of the file, as dt_kind_mark */
+    uint64_t number;         /* of the line */
+    size_t first, words;     /* in `words` */
+    size_t count;            /* of its tokens, which are the last words */
 };
 
 struct dt_prompts {
     const struct dt_tokenizer *tokenizer;
+    const struct dt_example_images *images; /* NULL: text alone */
+    int32_t placeholder;                    /* of pictures */
     const char *prompt_key, *messages_key;
     bool shuffle;
     uint64_t seed, hash;
@@ -35,8 +44,8 @@ struct dt_prompts {
     size_t file_count;
     struct prompt *prompts;
     size_t room, from; /* from: number of the first in the stream */
-    int32_t *ids;      /* of all prompts */
-    size_t id_count, id_room;
+    uint32_t *words;   /* of all prompts, as examples */
+    size_t word_count, word_room;
     struct dt_prompts_stats stats;
 };
 
@@ -45,11 +54,21 @@ struct reader {
     struct dt_prompts *prompts;
     const struct dt_prompts_options *options;
     struct dt_masker *masker;
+    struct dt_marked marked; /* the prompt being made */
     const char *path, *mark; /* of the file, as dt_kind_mark */
     size_t lines;            /* read so far, without blank ones */
     uint64_t most;           /* all lines, with blank ones */
     struct dt_stop stop;
     struct dt_error first; /* of the first bad line */
+};
+
+/* A line that is being read. */
+struct line {
+    json_t *root;
+    json_t *prompt; /* of root: a string or messages */
+    const char *key;
+    struct dt_turns turns; /* the messages */
+    json_t *images;        /* values; NULL: the model sees only text */
 };
 
 void dt_prompts_close(struct dt_prompts *prompts)
@@ -60,7 +79,7 @@ void dt_prompts_close(struct dt_prompts *prompts)
         dt_map_fini(&prompts->files[i]);
     free(prompts->files);
     free(prompts->prompts);
-    free(prompts->ids);
+    free(prompts->words);
     free(prompts);
 }
 
@@ -68,25 +87,12 @@ void dt_prompt_line_fini(struct dt_prompt_line *line)
 {
     free(line->text);
     json_decref(line->messages);
+    json_decref(line->images);
     json_decref(line->columns);
     *line = (struct dt_prompt_line){0};
 }
 
 /* --- a line --- */
-
-/* Refuses images, which are not read here. */
-static int refuse_images(const json_t *root, struct dt_error *err)
-{
-    static const char *const keys[] = {"image", "images", "video", "videos"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const json_t *value = json_object_get(root, keys[i]);
-        if (value && !json_is_null(value) &&
-            !(json_is_array(value) && json_array_size(value) == 0))
-            return dt_error_set(err, EX_CONFIG,
-                                "E136 %s: only text is trained on", keys[i]);
-    }
-    return 0;
-}
 
 /* The value that is the prompt: a string or messages. NULL and err. */
 static json_t *find_prompt(const struct dt_prompts *prompts, json_t *root,
@@ -126,7 +132,19 @@ static int check_turns(const struct dt_turns *turns, struct dt_error *err)
                         turns->count);
 }
 
-/* Makes room for one more prompt with `count` ids. */
+/* Replaces the images that a line lists by those of its messages, in order. */
+static int place_images(struct dt_turns *turns,
+                        const struct dt_example_images *images, json_t **listed,
+                        struct dt_error *err)
+{
+    json_t *values =
+        dt_turns_place_images(turns, *listed, images->text->line, err);
+    json_decref(*listed);
+    *listed = values;
+    return values ? 0 : -1;
+}
+
+/* Makes room for one more prompt with so many words. */
 static int make_room(struct dt_prompts *p, size_t count, struct dt_error *err)
 {
     if (p->stats.count == p->room) {
@@ -138,62 +156,78 @@ static int make_room(struct dt_prompts *p, size_t count, struct dt_error *err)
         p->prompts = prompts;
         p->room = room;
     }
-    if (p->id_count + count > p->id_room) {
-        size_t room = 2 * p->id_room + count + 1024;
-        int32_t *ids = reallocarray(p->ids, room, sizeof(*ids));
-        if (!ids)
+    if (p->word_count + count > p->word_room) {
+        size_t room = 2 * p->word_room + count + 1024;
+        uint32_t *words = reallocarray(p->words, room, sizeof(*words));
+        if (!words)
             return dt_error_set(err, EX_OSERR, "data: out of memory");
-        p->ids = ids;
-        p->id_room = room;
+        p->words = words;
+        p->word_room = room;
     }
     return 0;
 }
 
-static int check_ids(const struct reader *reader, const int32_t *ids,
-                     size_t count, struct dt_error *err)
+/* Reads a line: its prompt, and images in the order of their tokens. */
+static int read_line(const struct dt_prompts *prompts, const char *text,
+                     size_t bytes, struct line *line, struct dt_error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if ((size_t)ids[i] >= reader->options->vocab_size)
-            return dt_error_set(err, EX_DATAERR,
-                                "token id %d, but the model's vocab_size is "
-                                "%zu: is this the tokenizer of the model?",
-                                ids[i], reader->options->vocab_size);
-    return 0;
-}
-
-/* Keeps a prompt with these tokens, unless it is too long. */
-static int keep(struct reader *reader, const char *line, size_t bytes,
-                const int32_t *ids, size_t count, struct dt_error *err)
-{
-    struct dt_prompts *p = reader->prompts;
-    const size_t most = reader->options->max_length;
-    bool is_long = count > most;
-    if (is_long && !reader->options->keep_end) {
-        p->stats.dropped++;
-        return 0;
-    }
-    if (is_long) {
-        ids += count - most;
-        count = most;
-    }
-    if (check_ids(reader, ids, count, err) < 0 || make_room(p, count, err) < 0)
+    const struct dt_example_images *images = prompts->images;
+    *line = (struct line){.turns.allow_images = images};
+    if (!(line->root = dt_line_parse(text, bytes, err)) ||
+        dt_row_images_refuse(line->root, images, err) < 0 ||
+        !(line->prompt = find_prompt(prompts, line->root, &line->key, err)))
         return -1;
-    memcpy(p->ids + p->id_count, ids, count * sizeof(*ids));
-    p->prompts[p->stats.count++] =
-        (struct prompt){line, bytes, p->id_count, count};
-    p->id_count += count;
-    p->stats.cut += is_long;
-    p->stats.longest = count > p->stats.longest ? count : p->stats.longest;
-    p->hash = XXH3_64bits_withSeed(line, bytes, p->hash);
-    p->hash = XXH3_64bits_withSeed(ids, count * sizeof(*ids), p->hash);
-    return 0;
+    if (images && !(line->images = dt_row_images_listed(line->root, err)))
+        return -1;
+    if (json_is_string(line->prompt))
+        return dt_turns_refuse_options(line->root, err) < 0
+                   ? -1
+                   : dt_turns_refuse_system(line->root, err);
+    if (dt_turns_add_options(&line->turns, line->root, err) < 0 ||
+        dt_turns_add_system(&line->turns, line->root, line->prompt, err) < 0 ||
+        dt_turns_add(&line->turns, line->prompt, line->key, err) < 0 ||
+        check_turns(&line->turns, err) < 0)
+        return -1;
+    return images ? place_images(&line->turns, images, &line->images, err) : 0;
 }
 
-/* Keeps an empty prompt as the token that begins texts. */
-static int keep_empty(struct reader *reader, const char *line, size_t bytes,
-                      struct dt_error *err)
+static void line_fini(struct line *line)
+{
+    dt_turns_fini(&line->turns);
+    json_decref(line->images);
+    json_decref(line->root);
+}
+
+/* The tokens of an example, which are its last words. */
+static uint32_t *tokens_of(const struct reader *reader, size_t *count)
+{
+    const struct dt_marked *marked = &reader->marked;
+    struct dt_example_parts parts = {.tokens = marked->tokens,
+                                     .token_count = marked->count};
+    if (reader->prompts->images)
+        dt_example_find(marked->tokens, marked->count, &parts);
+    *count = parts.token_count;
+    return marked->tokens + marked->count - parts.token_count;
+}
+
+/* Encodes a line as an example. An empty text becomes the token that begins
+ * texts.
+ */
+static int encode(struct reader *reader, const struct line *line,
+                  struct dt_error *err)
 {
     const struct dt_tokenizer *tokenizer = reader->prompts->tokenizer;
+    const struct dt_prompt_of of = {.text = json_string_value(line->prompt),
+                                    .bytes = json_string_length(line->prompt),
+                                    .turns = &line->turns,
+                                    .images = line->images};
+    size_t count;
+    reader->marked.count = 0;
+    if (dt_masker_add_prompt(reader->masker, &of, &reader->marked, err) < 0)
+        return -1;
+    tokens_of(reader, &count);
+    if (count > 0)
+        return 0;
     int32_t id = dt_tokenizer_special(tokenizer, DT_TOKEN_BOS);
     if (id < 0)
         id = dt_tokenizer_special(tokenizer, DT_TOKEN_EOS);
@@ -201,45 +235,90 @@ static int keep_empty(struct reader *reader, const char *line, size_t bytes,
         return dt_error_set(err, EX_DATAERR,
                             "the prompt is empty, and the tokenizer has no "
                             "token that begins a text");
-    return keep(reader, line, bytes, &id, 1, err);
+    reader->marked.tokens[reader->marked.count++] = (uint32_t)id;
+    return 0;
 }
 
-static int add_line(struct reader *reader, const char *line, size_t bytes,
+/* Makes the tokens of pictures -1, and checks the others. Returns whether there
+ * are pictures; -1: EX_DATAERR.
+ */
+static int check_ids(const struct reader *reader, uint32_t *tokens,
+                     size_t count, struct dt_error *err)
+{
+    const struct dt_prompts *prompts = reader->prompts;
+    bool sees = false;
+    for (size_t i = 0; i < count; i++) {
+        if (prompts->images && tokens[i] == (uint32_t)prompts->placeholder) {
+            tokens[i] = PICTURE;
+            sees = true;
+        } else if (tokens[i] >= reader->options->vocab_size) {
+            return dt_error_set(err, EX_DATAERR,
+                                "token id %d, but the model's vocab_size is "
+                                "%zu: is this the tokenizer of the model?",
+                                (int32_t)tokens[i],
+                                reader->options->vocab_size);
+        }
+    }
+    return tokens[count - 1] != PICTURE
+               ? sees
+               : dt_error_set(err, EX_DATAERR,
+                              "the prompt ends with an image: expected text "
+                              "behind it");
+}
+
+/* Keeps the example that was encoded, with its last `count` tokens, ... */
+static int keep(struct reader *reader, const struct prompt *of, size_t all,
+                size_t count, struct dt_error *err)
+{
+    struct dt_prompts *p = reader->prompts;
+    const struct dt_marked *marked = &reader->marked;
+    const size_t head = marked->count - all, words = head + count;
+    if (make_room(p, words, err) < 0)
+        return -1;
+    uint32_t *to = p->words + p->word_count;
+    memcpy(to, marked->tokens, head * sizeof(*to));
+    memcpy(to + head, marked->tokens + marked->count - count,
+           count * sizeof(*to));
+    p->prompts[p->stats.count] = *of;
+    p->prompts[p->stats.count].first = p->word_count;
+    p->prompts[p->stats.count].words = words;
+    p->prompts[p->stats.count++].count = count;
+    p->word_count += words;
+    p->stats.longest = count > p->stats.longest ? count : p->stats.longest;
+    p->hash = XXH3_64bits_withSeed(of->line, of->bytes, p->hash);
+    p->hash = XXH3_64bits_withSeed(to, words * sizeof(*to), p->hash);
+    return 0;
+}
+
+/* ... which are all of them, unless they are too many. */
+static int keep_some(struct reader *reader, const struct prompt *of,
+                     struct dt_error *err)
+{
+    struct dt_prompts_stats *stats = &reader->prompts->stats;
+    const size_t most = reader->options->max_length;
+    size_t count;
+    uint32_t *tokens = tokens_of(reader, &count);
+    const bool is_long = count > most;
+    const int sees = check_ids(reader, tokens, count, err);
+    if (sees < 0)
+        return -1;
+    if (is_long && (!reader->options->keep_end || sees)) {
+        stats->dropped++;
+        return 0;
+    }
+    stats->cut += is_long;
+    return keep(reader, of, count, is_long ? most : count, err);
+}
+
+static int add_line(struct reader *reader, const struct prompt *of,
                     struct dt_error *err)
 {
-    const char *key;
-    const struct dt_tokens *tokens;
-    struct dt_turns turns = {0};
-    int rc = -1;
-    json_t *root = dt_line_parse(line, bytes, err);
-    json_t *prompt = NULL;
-    if (root && refuse_images(root, err) == 0)
-        prompt = find_prompt(reader->prompts, root, &key, err);
-    if (prompt)
-        rc = json_is_array(prompt) ? dt_turns_add_options(&turns, root, err)
-                                   : dt_turns_refuse_options(root, err);
-    if (rc == 0 && json_is_string(prompt))
-        rc = dt_turns_refuse_system(root, err);
-    if (rc == 0 && json_is_array(prompt))
-        rc = dt_turns_add_system(&turns, root, prompt, err) < 0 ||
-                     dt_turns_add(&turns, prompt, key, err) < 0 ||
-                     check_turns(&turns, err) < 0
-                 ? -1
-                 : 0;
+    struct line line;
+    int rc = read_line(reader->prompts, of->line, of->bytes, &line, err);
     if (rc == 0)
-        rc = dt_masker_prompt(
-            reader->masker,
-            &(struct dt_prompt_of){.text = json_string_value(prompt),
-                                   .bytes = json_string_length(prompt),
-                                   .turns = &turns},
-            &tokens, err);
-    if (rc == 0)
-        rc = tokens->count > 0
-                 ? keep(reader, line, bytes, tokens->ids, tokens->count, err)
-                 : keep_empty(reader, line, bytes, err);
-    dt_turns_fini(&turns);
-    json_decref(root);
-    return rc;
+        rc = encode(reader, &line, err);
+    line_fini(&line);
+    return rc < 0 ? -1 : keep_some(reader, of, err);
 }
 
 /* --- files --- */
@@ -266,18 +345,24 @@ static int note_bad(struct reader *reader, uint64_t number,
                     struct dt_error *what, struct dt_error *err)
 {
     const struct dt_example_options *lines = &reader->options->lines;
+    struct dt_prompts_stats *stats = &reader->prompts->stats;
+    const bool lost = what->status == EX_NOINPUT; /* an image */
     dt_error_prefix(what, "%s%s%" PRIu64, reader->path, reader->mark, number);
-    if (what->status != EX_DATAERR) {
+    if (what->status != EX_DATAERR && !lost) {
         *err = *what;
         return -1;
     }
-    if (reader->prompts->stats.bad++ == 0)
-        reader->first = *what;
-    if (reader->prompts->stats.bad > bad_allowed(reader, reader->most))
-        return too_many_bad(reader, err);
-    if (reader->prompts->stats.bad <= NOTES && lines->note)
+    if (stats->bad + stats->lost < NOTES && lines->note)
         lines->note(lines->ctx, what->text);
-    return 0;
+    if (lost && lines->images->drop) {
+        stats->lost++;
+        return 0;
+    }
+    if (stats->bad++ == 0)
+        reader->first = *what;
+    return stats->bad > bad_allowed(reader, reader->most)
+               ? too_many_bad(reader, err)
+               : 0;
 }
 
 /* Reads the lines of a file into memory. */
@@ -286,9 +371,12 @@ static int read_lines(struct reader *reader, const char *path,
 {
     struct dt_prompts *p = reader->prompts;
     struct dt_map *lines = &p->files[p->file_count];
+    struct dt_lines_keep keep;
+    if (p->images)
+        keep = dt_row_images_keep(p->images);
     if (dt_kind_find(path, DT_ASKED_LINES, found, err) < 0 ||
-        dt_lines_read(lines, path, found, NULL, 0, NULL, &reader->stop, err) <
-            0)
+        dt_lines_read(lines, path, found, NULL, 0, p->images ? &keep : NULL,
+                      &reader->stop, err) < 0)
         return -1;
     p->file_count++;
     reader->most += dt_jsonl_count(lines->data, lines->bytes);
@@ -300,18 +388,17 @@ static int add_file(struct reader *reader, const char *path,
                     struct dt_error *err)
 {
     struct dt_error what;
-    size_t at = 0, length;
-    uint64_t number = 0;
-    const char *line;
+    size_t at = 0;
+    struct prompt prompt = {.path = path, .mark = dt_kind_mark(found)};
     reader->path = path;
     reader->mark = dt_kind_mark(found);
-    while ((line = dt_jsonl_next(lines->data, lines->bytes, &at, &number,
-                                 &length))) {
+    while ((prompt.line = dt_jsonl_next(lines->data, lines->bytes, &at,
+                                        &prompt.number, &prompt.bytes))) {
         if (dt_stop_check(&reader->stop, path, err) < 0)
             return -1;
         reader->lines++;
-        if (add_line(reader, line, length, &what) < 0 &&
-            note_bad(reader, number, &what, err) < 0)
+        if (add_line(reader, &prompt, &what) < 0 &&
+            note_bad(reader, prompt.number, &what, err) < 0)
             return -1;
     }
     return 0;
@@ -324,6 +411,11 @@ static int check_count(const struct reader *reader, struct dt_error *err)
         return too_many_bad(reader, err);
     if (s->count > 0)
         return 0;
+    if (s->lost > 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%s: no prompt is left: an image of %zu of %zu "
+                            "lines is missing or bad",
+                            reader->path, s->lost, reader->lines);
     if (s->dropped == 0)
         return dt_error_set(err, EX_DATAERR, "%s: no prompt in it",
                             reader->path);
@@ -364,39 +456,67 @@ static int read_files(struct reader *reader, const char *const *paths,
     return rc == 0 ? choose_share(reader, err) : rc;
 }
 
+/* Lets prompts have images, which the masker reads. */
+static int use_images(struct dt_prompts *prompts, struct dt_masker *masker,
+                      const struct dt_example_images *images,
+                      struct dt_error *err)
+{
+    if (!images)
+        return 0;
+    prompts->images = images;
+    prompts->placeholder =
+        dt_tokenizer_id(prompts->tokenizer, images->text->placeholder);
+    return dt_masker_use_images(masker, images, err);
+}
+
+static struct dt_prompts *prompts_create(
+    size_t files, const struct dt_tokenizer *tokenizer,
+    const struct dt_prompts_options *options, struct dt_error *err)
+{
+    const struct dt_example_options *lines = &options->lines;
+    struct dt_prompts *prompts = calloc(1, sizeof(*prompts));
+    if (prompts) {
+        *prompts = (struct dt_prompts){
+            .tokenizer = tokenizer,
+            .prompt_key = dt_key_or(lines->prompt_key, "prompt"),
+            .messages_key = dt_key_or(lines->messages_key, "messages"),
+            .shuffle = options->shuffle,
+            .seed = options->seed,
+            .files = calloc(files, sizeof(*prompts->files)),
+        };
+        if (prompts->files)
+            return prompts;
+    }
+    free(prompts);
+    dt_error_set(err, EX_OSERR, "data: out of memory");
+    return NULL;
+}
+
 struct dt_prompts *dt_prompts_open(const char *const *paths, size_t count,
                                    const struct dt_tokenizer *tokenizer,
                                    const struct dt_prompts_options *options,
                                    struct dt_error *err)
 {
     const struct dt_example_options *lines = &options->lines;
-    struct dt_prompts *prompts = calloc(1, sizeof(*prompts));
+    struct dt_prompts *prompts = prompts_create(count, tokenizer, options, err);
     struct dt_error no_chat = {0};
     struct dt_chat *chat = dt_chat_create(
         lines->chat_template, lines->chat_variables, tokenizer, &no_chat);
     struct reader reader = {
         .prompts = prompts, .options = options, .stop = {.asked = lines->stop}};
-    int rc = -1;
     if (chat && dt_chat_warning(chat) && lines->note)
         lines->note(lines->ctx, dt_chat_warning(chat));
-    reader.masker =
-        dt_masker_create(tokenizer, chat, &no_chat, DT_LOSS_COMPLETION,
-                         lines->parse_special, err);
-    if (prompts && reader.masker) {
-        prompts->tokenizer = tokenizer;
-        prompts->prompt_key = dt_key_or(lines->prompt_key, "prompt");
-        prompts->messages_key = dt_key_or(lines->messages_key, "messages");
-        prompts->shuffle = options->shuffle;
-        prompts->seed = options->seed;
-        prompts->files = calloc(count, sizeof(*prompts->files));
-        rc = prompts->files ? 0 : -1;
-    }
-    if (rc < 0)
-        dt_error_set(err, EX_OSERR, "data: out of memory");
-    else
-        rc = read_files(&reader, paths, count, err);
+    if (prompts)
+        reader.masker =
+            dt_masker_create(tokenizer, chat, &no_chat, DT_LOSS_COMPLETION,
+                             lines->parse_special, err);
+    int rc = reader.masker &&
+                     use_images(prompts, reader.masker, lines->images, err) == 0
+                 ? read_files(&reader, paths, count, err)
+                 : -1;
     dt_masker_destroy(reader.masker);
     dt_chat_destroy(chat);
+    free(reader.marked.tokens);
     if (rc == 0)
         return prompts;
     dt_prompts_close(prompts);
@@ -429,28 +549,104 @@ const int32_t *dt_prompts_ids(const struct dt_prompts *prompts, uint64_t p,
 {
     const struct prompt *prompt = prompt_at(prompts, p);
     *count = prompt->count;
-    return prompts->ids + prompt->first;
+    return (const int32_t *)prompts->words + prompt->first + prompt->words -
+           prompt->count;
+}
+
+const struct dt_example_images *dt_prompts_images(
+    const struct dt_prompts *prompts)
+{
+    return prompts->images;
+}
+
+const uint32_t *dt_prompts_example(const struct dt_prompts *prompts, uint64_t p,
+                                   size_t *words)
+{
+    const struct prompt *prompt = prompt_at(prompts, p);
+    *words = prompt->words;
+    return prompts->words + prompt->first;
+}
+
+int dt_prompts_name(const struct dt_prompts *prompts, uint64_t p,
+                    struct dt_error *err)
+{
+    const struct prompt *prompt = prompt_at(prompts, p);
+    return dt_error_prefix(err, "%s%s%" PRIu64, prompt->path, prompt->mark,
+                           prompt->number);
+}
+
+/* --- what rewards see --- */
+
+/* Reads the images of a prompt, and lets ids(count) have one placeholder in
+ * place of the tokens of each picture. Returns how many ids are left.
+ */
+static size_t read_images(const struct dt_prompts *prompts, uint64_t p,
+                          const json_t *values, int32_t *ids, size_t count,
+                          json_t **names)
+{
+    const size_t images = json_array_size(values);
+    struct dt_example_image *read = calloc(images + 1, sizeof(*read));
+    struct dt_example_parts parts;
+    size_t words, left = 0;
+    const uint32_t *example = dt_prompts_example(prompts, p, &words);
+    dt_example_find(example, words, &parts);
+    for (size_t i = 0; read && i < images; i++) {
+        dt_example_next_image(&parts, &read[i]);
+        for (uint32_t k = 0; k < read[i].pictures; k++)
+            ids[read[i].first[k]] = prompts->placeholder;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] >= 0)
+            ids[left++] = ids[i];
+    *names = read ? dt_row_images_names(values, read) : NULL;
+    free(read);
+    return left;
+}
+
+/* Sets text, messages and images of *line. */
+static int show(const struct dt_prompts *prompts, uint64_t p,
+                const struct line *from, struct dt_prompt_line *line)
+{
+    const bool sees = json_array_size(from->images) > 0;
+    size_t count;
+    const int32_t *tokens = dt_prompts_ids(prompts, p, &count);
+    int32_t *ids = calloc(count, sizeof(*ids));
+    if (!ids)
+        return -1;
+    memcpy(ids, tokens, count * sizeof(*ids));
+    if (sees)
+        count =
+            read_images(prompts, p, from->images, ids, count, &line->images);
+    if (json_is_array(from->prompt)) {
+        line->messages =
+            json_incref(sees ? from->turns.messages : from->prompt);
+        line->text = dt_detokenize_all(prompts->tokenizer, false, ids, count,
+                                       &line->bytes);
+    } else {
+        line->text = strdup(json_string_value(from->prompt));
+        line->bytes = json_string_length(from->prompt);
+    }
+    free(ids);
+    return line->text && (line->images || !sees) ? 0 : -1;
 }
 
 int dt_prompts_read(const struct dt_prompts *prompts, uint64_t p,
                     struct dt_prompt_line *line, struct dt_error *err)
 {
     const struct prompt *prompt = prompt_at(prompts, p);
-    const char *key;
+    struct line from;
     *line = (struct dt_prompt_line){0};
-    if (!(line->columns = dt_line_parse(prompt->line, prompt->bytes, err)))
-        return -1;
-    json_t *value = find_prompt(prompts, line->columns, &key, err);
-    if (json_is_array(value)) {
-        line->messages = json_incref(value);
-        size_t count;
-        const int32_t *ids = dt_prompts_ids(prompts, p, &count);
-        line->text = dt_detokenize_all(prompts->tokenizer, false, ids, count,
-                                       &line->bytes);
-    } else {
-        line->text = strdup(json_string_value(value));
-        line->bytes = json_string_length(value);
+    int rc = read_line(prompts, prompt->line, prompt->bytes, &from, err);
+    if (rc == 0 && show(prompts, p, &from, line) < 0)
+        rc = dt_error_set(err, EX_OSERR, "data: out of memory");
+    if (rc == 0) {
+        line->columns = json_incref(from.root);
+        json_object_del(line->columns, from.key);
+        if (prompts->images) {
+            json_object_del(line->columns, "images");
+            json_object_del(line->columns, "image");
+        }
     }
-    json_object_del(line->columns, key);
-    return line->text ? 0 : dt_error_set(err, EX_OSERR, "data: out of memory");
+    line_fini(&from);
+    return rc;
 }

@@ -140,13 +140,20 @@ static int make_room(struct dt_row_images *row, size_t count,
     return 0;
 }
 
+/* The path that a value names; NULL: none. */
+static const char *path_of(const json_t *value)
+{
+    const json_t *path = dt_line_value(value, "path");
+    const char *name = json_string_value(path ? path : value);
+    return name && strncasecmp(name, "data:", 5) != 0 ? name : NULL;
+}
+
 /* Names the file of a value, if it has a name. */
 static int name_file(const json_t *value, struct dt_error *err)
 {
     char shown[200];
-    const json_t *path = dt_line_value(value, "path");
-    const char *name = json_string_value(path ? path : value);
-    if (!name || strncasecmp(name, "data:", 5) == 0)
+    const char *name = path_of(value);
+    if (!name)
         return -1;
     dt_line_printable(name, shown, sizeof(shown));
     return dt_error_prefix(err, "%s", shown);
@@ -185,6 +192,25 @@ int dt_row_images_read(struct dt_row_images *row, const json_t *values,
     }
     row->count = count;
     return 0;
+}
+
+/* --- names --- */
+
+json_t *dt_row_images_names(const json_t *values,
+                            const struct dt_example_image *images)
+{
+    json_t *names = json_array();
+    char hex[DT_SHA256_HEX];
+    for (size_t i = 0; names && i < json_array_size(values); i++) {
+        dt_sha256_text(images[i].sha256, hex);
+        json_t *name = json_pack("{ss, ss*}", "sha256", hex, "path",
+                                 path_of(json_array_get(values, i)));
+        if (json_array_append_new(names, name) == 0)
+            continue;
+        json_decref(names);
+        names = NULL;
+    }
+    return names;
 }
 
 /* --- bytes of columns --- */

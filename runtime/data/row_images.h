@@ -51,6 +51,13 @@ int dt_row_images_read(struct dt_row_images *row, const json_t *values,
                        const struct dt_example_images *options,
                        struct dt_error *err);
 
+/* Names values, whose images were read to `images` (as many): [{"sha256": of
+ * the file in the store, "path": if the line names one}, ..]; release with
+ * json_decref. NULL: out of memory.
+ */
+json_t *dt_row_images_names(const json_t *values,
+                            const struct dt_example_image *images);
+
 /* Keeps bytes of columns in the store of options (struct dt_example_images). */
 struct dt_lines_keep dt_row_images_keep(
     const struct dt_example_images *options);

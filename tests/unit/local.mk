@@ -88,6 +88,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_example_images \
 	tests/unit/data/test_examples \
 	tests/unit/data/test_forms \
+	tests/unit/data/test_image_prompts \
 	tests/unit/data/test_jsonl \
 	tests/unit/data/test_pairs \
 	tests/unit/data/test_preference \

@@ -30,7 +30,7 @@ static struct dt_example_options usual(void)
                                        .note = keep_note};
 }
 
-static struct dt_examples *open_file(const char *path,
+static inline struct dt_examples *open_file(const char *path,
                                      const struct dt_example_options *options,
                                      struct dt_error *err)
 {
@@ -38,7 +38,7 @@ static struct dt_examples *open_file(const char *path,
     return dt_examples_open(path, tokenizer, options, &made, err);
 }
 
-static struct dt_examples *open_good(const char *path,
+static inline struct dt_examples *open_good(const char *path,
                                      const struct dt_example_options *options)
 {
     struct dt_error err;
