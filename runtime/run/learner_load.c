@@ -133,9 +133,7 @@ static struct dt_weights *open_model(const struct dt_learner_spec *spec,
     const struct dt_layout *layout = dt_learner_model_layout(spec);
     bool scores = true;
     struct dt_weights *weights =
-        spec->config.value_head
-            ? dt_weights_open_valued(dir, layout, &scores, err)
-        : spec->config.scores && !saved
+        spec->config.value_head || (spec->config.scores && !saved)
             ? dt_weights_open_trunk(dir, layout, &scores, err)
             : dt_weights_open(dir, layout, err);
     *new_head = weights && !scores;

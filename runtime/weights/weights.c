@@ -425,12 +425,37 @@ static struct dt_weights *match_files(const char *dir,
     return NULL;
 }
 
+/* Takes SCORE, which is parameter `head`, from the file of a head by itself. */
+static int open_head(struct dt_weights *w, int head, struct dt_error *err)
+{
+    const struct dt_param *param = &w->layout->params[head];
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, w->dir) >=
+        (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: path too long", w->dir);
+    w->sources[head] = SCORE;
+    w->value_head = dt_safetensors_open(path, err);
+    if (!w->value_head)
+        return -1;
+    return dt_safetensors_check(w->value_head, SCORE, param->ndim, param->shape,
+                                DT_F32, err) < 0
+               ? dt_error_prefix(err, "%s", path)
+               : 0;
+}
+
 static struct dt_weights *open_files(const char *dir,
                                      const struct dt_layout *layout, bool trunk,
                                      struct dt_error *err)
 {
-    return match_files(dir, dt_safetensors_open_model(dir, err), layout, trunk,
-                       err);
+    const int head = dt_layout_find(layout, SCORE);
+    const bool apart =
+        head >= 0 && dt_weights_has_file(dir, DT_VALUE_HEAD_FILE);
+    struct dt_weights *w = match_files(dir, dt_safetensors_open_model(dir, err),
+                                       layout, trunk || apart, err);
+    if (!w || !apart || w->sources[head] || open_head(w, head, err) == 0)
+        return w;
+    dt_weights_close(w);
+    return NULL;
 }
 
 /* Whether files have a tensor. */
@@ -482,45 +507,6 @@ struct dt_weights *dt_weights_open_trunk(const char *dir,
     struct dt_weights *w = open_files(dir, layout, true, err);
     int head = dt_layout_find(layout, SCORE);
     *scores = w && head >= 0 && w->sources[head];
-    return w;
-}
-
-/* Takes SCORE, which is parameter `head`, from the file of the value head, if
- * there is one.
- */
-static int open_value_head(struct dt_weights *w, int head, struct dt_error *err)
-{
-    const struct dt_param *param = &w->layout->params[head];
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, w->dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", w->dir);
-    int there = dt_file_exists(path, err);
-    if (there <= 0)
-        return there;
-    w->sources[head] = SCORE;
-    w->value_head = dt_safetensors_open(path, err);
-    if (!w->value_head)
-        return -1;
-    return dt_safetensors_check(w->value_head, SCORE, param->ndim, param->shape,
-                                DT_F32, err) < 0
-               ? dt_error_prefix(err, "%s", path)
-               : 0;
-}
-
-struct dt_weights *dt_weights_open_valued(const char *dir,
-                                          const struct dt_layout *layout,
-                                          bool *scores, struct dt_error *err)
-{
-    struct dt_weights *w = open_files(dir, layout, true, err);
-    const int head = dt_layout_find(layout, SCORE);
-    assert(head >= 0);
-    *scores = false;
-    if (w && open_value_head(w, head, err) < 0) {
-        dt_weights_close(w);
-        return NULL;
-    }
-    *scores = w && w->sources[head];
     return w;
 }
 

@@ -36,6 +36,11 @@ struct dt_weights *dt_weights_open(const char *dir,
                                    struct dt_error *err);
 void dt_weights_close(struct dt_weights *weights); /* NULL is fine */
 
+/* The file of a score.weight that is not among the others: other programs read
+ * the model in the same directory as if there were none.
+ */
+#define DT_VALUE_HEAD_FILE "value_head.safetensors"
+
 /* The same for a model whose score.weight may be missing, because a reward
  * model begins from a language model: *scores is whether the files have it. If
  * not, reading leaves it as it is.
@@ -43,16 +48,6 @@ void dt_weights_close(struct dt_weights *weights); /* NULL is fine */
 struct dt_weights *dt_weights_open_trunk(const char *dir,
                                          const struct dt_layout *layout,
                                          bool *scores, struct dt_error *err);
-
-/* The file of a value head, score.weight: other programs read the model in the
- * same directory as if there were none.
- */
-#define DT_VALUE_HEAD_FILE "value_head.safetensors"
-
-/* The same for a language model with a value head in such a file. */
-struct dt_weights *dt_weights_open_valued(const char *dir,
-                                          const struct dt_layout *layout,
-                                          bool *scores, struct dt_error *err);
 
 /* The same for the adapter in `dir` (model/model_adapter.h), with its layout.
  */

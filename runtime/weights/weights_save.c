@@ -274,25 +274,43 @@ static const char *tokenizer_dir(const struct dt_export *export)
                                                                 : export->base;
 }
 
+/* Writes score.weight, the last parameter, as a file of its own. */
+static int add_head(struct dt_ckpt_writer *writer,
+                    const struct dt_layout *layout, struct dt_view weights,
+                    struct dt_error *err)
+{
+    const size_t last = layout->param_count - 1;
+    struct dt_ckpt_tensor tensor =
+        dt_weights_tensor(layout, last, layout->params[last].name);
+    tensor.view = dt_layout_param(layout, weights, last);
+    tensor.stored = weights.dtype;
+    return dt_ckpt_add_tensors(writer, DT_VALUE_HEAD_FILE, &tensor, 1, NULL,
+                               err);
+}
+
 static int write_model(const struct dt_export *export,
                        const struct dt_model_config *config,
                        const struct dt_layout *layout, struct dt_view weights,
                        const struct dt_carried *carried, struct dt_error *err)
 {
+    const bool apart = dt_model_head_apart(config);
     char *text = dt_model_config_format(config, weights.dtype, err);
     if (!text)
         return -1;
-    const struct dt_weights_files files = {.config = text,
-                                           .layout = layout,
-                                           .carried = carried,
-                                           .weights = weights,
-                                           .stored = weights.dtype,
-                                           .max_shard_bytes =
-                                               export->max_shard_bytes,
-                                           .tokenizer = tokenizer_dir(export)};
+    const struct dt_weights_files files = {
+        .config = text,
+        .layout = layout,
+        .param_count = layout->param_count - apart,
+        .carried = carried,
+        .weights = weights,
+        .stored = weights.dtype,
+        .max_shard_bytes = export->max_shard_bytes,
+        .tokenizer = tokenizer_dir(export)};
     struct dt_ckpt_writer *writer =
         dt_ckpt_begin_dir(export->to, export->overwrite, err);
     int rc = writer ? dt_weights_save(writer, &files, err) : -1;
+    if (rc == 0 && apart)
+        rc = add_head(writer, layout, weights, err);
     if (rc == 0)
         rc = dt_ckpt_commit(writer, err);
     else

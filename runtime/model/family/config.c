@@ -33,8 +33,7 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
     return config->family;
 }
 
-/* Names of labels; without them transformers has two. */
-static void parse_labels(const json_t *root, struct dt_error *problems)
+void dt_config_parse_labels(const json_t *root, struct dt_error *problems)
 {
     const json_t *labels = json_object_get(root, "id2label");
     if (json_object_size(labels) != 1)
@@ -51,7 +50,7 @@ static void parse_architecture(struct dt_model_config *config,
     const char *name = json_string_value(first);
     config->scores = name && family->scores && !strcmp(name, family->scores);
     if (config->scores)
-        parse_labels(root, problems);
+        dt_config_parse_labels(root, problems);
     else if (first && (!name || (strcmp(name, family->causal) != 0 &&
                                  strcmp(name, family->base) != 0)))
         dt_config_unexpected(problems, "", "architectures", family->causal,

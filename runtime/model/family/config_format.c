@@ -143,9 +143,29 @@ static int add_ids(json_t *root, const struct dt_model_config *config)
 static const char *architecture_of(const struct dt_model_config *config)
 {
     const struct dt_family *family = config->family;
-    return config->scores   ? family->scores
-           : config->vision ? config->vision->family->causal
-                            : family->causal;
+    const struct dt_vision_family *seeing =
+        config->vision ? config->vision->family : NULL;
+    if (!seeing)
+        return config->scores ? family->scores : family->causal;
+    if (!config->scores)
+        return seeing->causal;
+    return seeing->scores ? seeing->scores : seeing->base;
+}
+
+/* The object of the language model: a part of the file, or the file. */
+static json_t *language_of(json_t *root)
+{
+    json_t *part = json_object_get(root, "text_config");
+    return json_is_object(part) ? part : root;
+}
+
+/* Sets the key, or with `there` only a key that is there. -1: out of memory. */
+static int set_key(json_t *object, const char *key, bool there, json_t *value)
+{
+    if (!there || json_object_get(object, key))
+        return json_object_set_new(object, key, value);
+    json_decref(value);
+    return 0;
 }
 
 /* A classifier with one label, as transformers writes it. By the id of padding
@@ -153,15 +173,18 @@ static const char *architecture_of(const struct dt_model_config *config)
  */
 static int add_scores(json_t *root, const struct dt_model_config *config)
 {
-    return json_object_set_new(root, "architectures",
+    json_t *pad = config->pad < 0 ? json_null() : json_integer(config->pad);
+    int result = 0;
+    if (language_of(root) != root)
+        result = set_key(root, "pad_token_id", true, json_incref(pad));
+    return result |
+           json_object_set_new(root, "architectures",
                                json_pack("[s]", architecture_of(config))) |
            json_object_set_new(root, "id2label",
                                json_pack("{s:s}", "0", "LABEL_0")) |
            json_object_set_new(root, "label2id",
                                json_pack("{s:i}", "LABEL_0", 0)) |
-           json_object_set_new(root, "pad_token_id",
-                               config->pad < 0 ? json_null()
-                                               : json_integer(config->pad));
+           json_object_set_new(language_of(root), "pad_token_id", pad);
 }
 
 /* All keys of the family. NULL if out of memory. */
@@ -193,22 +216,6 @@ void dt_model_config_grow(struct dt_model_config *config, size_t vocab_size)
         return;
     config->stored_vocab = config->vocab_size;
     config->vocab_size = vocab_size;
-}
-
-/* Sets the key, or with `there` only a key that is there. -1: out of memory. */
-static int set_key(json_t *object, const char *key, bool there, json_t *value)
-{
-    if (!there || json_object_get(object, key))
-        return json_object_set_new(object, key, value);
-    json_decref(value);
-    return 0;
-}
-
-/* The object of the language model: a part of the file, or the file. */
-static json_t *language_of(json_t *root)
-{
-    json_t *part = json_object_get(root, "text_config");
-    return json_is_object(part) ? part : root;
 }
 
 /* transformers 5 writes `dtype` and rope_parameters, 4 neither. Parts of a file

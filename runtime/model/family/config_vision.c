@@ -22,14 +22,30 @@ static void add_problems(struct dt_error *problems, const char *key,
         dt_error_add(problems, EX_DATAERR, "%s: %s", key, own->text);
 }
 
-static void parse_architecture(const struct dt_vision_family *family,
+/* Whether a class has the head that gives one number: a classifier of one label
+ * or, where there are no classifiers, the base class with one label.
+ */
+static bool class_scores(const struct dt_vision_family *family,
+                         const char *name, const json_t *root)
+{
+    const char *class = family->scores ? family->scores : family->base;
+    return strcmp(name, class) == 0 &&
+           (family->scores ||
+            json_object_size(json_object_get(root, "id2label")) == 1);
+}
+
+static void parse_architecture(struct dt_model_config *config,
+                               const struct dt_vision_family *family,
                                const json_t *root, struct dt_error *problems)
 {
     const json_t *first =
         json_array_get(json_object_get(root, "architectures"), 0);
     const char *name = json_string_value(first);
-    if (first && (!name || (strcmp(name, family->causal) != 0 &&
-                            strcmp(name, family->base) != 0)))
+    config->scores = name && class_scores(family, name, root);
+    if (config->scores)
+        dt_config_parse_labels(root, problems);
+    else if (first && (!name || (strcmp(name, family->causal) != 0 &&
+                                 strcmp(name, family->base) != 0)))
         dt_config_unexpected(problems, "", "architectures", family->causal,
                              first);
 }
@@ -261,7 +277,7 @@ void dt_config_parse_vision(struct dt_model_config *config,
         return;
     }
     config->vision->family = family;
-    parse_architecture(family, root, problems);
+    parse_architecture(config, family, root, problems);
     if (parse_text(config, family, root, problems))
         parse_vision(config->vision, config, root, problems);
 }

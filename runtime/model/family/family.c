@@ -55,10 +55,16 @@ const char *dt_model_config_key(const struct dt_model_config *config,
     return NULL;
 }
 
+bool dt_model_head_apart(const struct dt_model_config *config)
+{
+    return config->value_head || (config->scores && config->vision &&
+                                  !config->vision->family->scores);
+}
+
 int dt_model_check_scores(const struct dt_model_config *config,
                           struct dt_error *err)
 {
-    if (config->family->scores && !config->vision)
+    if (config->family->scores || config->vision)
         return 0;
     return dt_error_set(err, EX_CONFIG,
                         "transformers has no sequence classifiers of the "

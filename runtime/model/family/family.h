@@ -204,8 +204,11 @@ enum { DT_SPELLINGS = 4 };
 
 /* A family of models with a tower. */
 struct dt_vision_family {
-    const char *type;             /* model_type in config.json */
-    const char *causal, *base;    /* its classes: with a head, and without */
+    const char *type;          /* model_type in config.json */
+    const char *causal, *base; /* its classes: with a head, and without, ... */
+    const char *scores;        /* ... and of sequence classifiers; NULL: there
+                                  are none, and the base class has that head
+                                  in a file of its own */
     const struct dt_family *text; /* of its language model; NULL: any that has
                                      RoPE, llama without a model_type */
     const struct dt_tower_traits *const
@@ -253,6 +256,9 @@ void dt_config_add_word(char *known, size_t room, const char *word);
 /* Adds "<prefix><key>: expected <what>, got <got>" to problems. */
 void dt_config_unexpected(struct dt_error *problems, const char *prefix,
                           const char *key, const char *what, const json_t *got);
+
+/* Checks that a classifier has one label; without any, transformers has two. */
+void dt_config_parse_labels(const json_t *root, struct dt_error *problems);
 
 /* The value of a key; NULL if it is missing or null. */
 const json_t *dt_config_value(const json_t *object, const char *key);

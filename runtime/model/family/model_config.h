@@ -241,8 +241,13 @@ bool dt_model_in_out(const struct dt_model_config *config);
 /* Whether positions are an embedding, and not rotations. */
 bool dt_model_learns_positions(const struct dt_model_config *config);
 
+/* Whether score.weight has a file of its own: beside a head over the
+ * vocabulary, or because transformers has no sequence classifier of the family.
+ */
+bool dt_model_head_apart(const struct dt_model_config *config);
+
 /* Checks that transformers can read a model of the family with a score in place
- * of its head. -1: EX_CONFIG.
+ * of its head, or with a tower its base model. -1: EX_CONFIG.
  */
 int dt_model_check_scores(const struct dt_model_config *config,
                           struct dt_error *err);

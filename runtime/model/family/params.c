@@ -100,14 +100,16 @@ static int param_shape(const struct source *from,
     return ndim;
 }
 
-/* "<block><own>" as files have it. */
+/* "<block><own>" as files have it. The head with scores is of no part. */
 static void print_name(char *name, size_t room, const struct source *from,
-                       const char *block, const char *own)
+                       const char *block, const struct dt_param_row *param)
 {
     static const char trunk[] = "model.";
     char plain[DT_NAME_BYTES];
-    snprintf(plain, sizeof(plain), "%s%s", block, own);
-    if (from->trunk && !strncmp(plain, trunk, strlen(trunk)))
+    snprintf(plain, sizeof(plain), "%s%s", block, param->name);
+    if (param->role == DT_SCORE)
+        snprintf(name, room, "%s", plain);
+    else if (from->trunk && !strncmp(plain, trunk, strlen(trunk)))
         snprintf(name, room, "%s%s", from->trunk, plain + strlen(trunk));
     else
         snprintf(name, room, "%s%s", from->other, plain);
@@ -124,7 +126,7 @@ static int add_param(struct dt_layout *layout, const struct source *from,
     char name[DT_NAME_BYTES];
     size_t shape[DT_PARAM_MAX_DIMS];
     const int ndim = param_shape(from, param, shape);
-    print_name(name, sizeof(name), from, block, param->name);
+    print_name(name, sizeof(name), from, block, param);
     const bool decays = ndim > 1 || param->cols == DT_DECAYED;
     if (dt_layout_add_param(layout, name, decays, ndim, shape, err) < 0)
         return -1;

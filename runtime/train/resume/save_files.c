@@ -131,7 +131,7 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
 
 /* --- files --- */
 
-/* Adds the value head, the last parameter, as a file of its own after the other
+/* Adds score.weight, the last parameter, as a file of its own after the other
  * files. `result` is the result of writing those on this rank.
  */
 static int add_value_head(struct fetch *fetch, struct dt_ckpt_writer *writer,
@@ -171,6 +171,8 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const struct dt_layout *layout = saved_layout(learner);
     const struct dt_conf *conf = &run->spec.conf;
     enum dt_dtype stored = stored_type(run);
+    const bool apart = !dt_learner_adapts(learner->spec) &&
+                       dt_model_head_apart(&learner->spec->config);
     char *config = describe(learner, stored, err);
     const struct dt_ckpt_source source = {fetch_param, fetch};
     fetch->master = stored != learner->compute;
@@ -178,7 +180,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
         .config = config,
         .adapter = dt_learner_adapts(learner->spec) ? config : NULL,
         .layout = layout,
-        .param_count = layout->param_count - learner->spec->config.value_head,
+        .param_count = layout->param_count - apart,
         .carried = &learner->carried,
         .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
         .stored = stored,
@@ -191,9 +193,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     };
     int result = config ? dt_weights_save(writer, &files, err) : -1;
     free(config);
-    return learner->spec->config.value_head
-               ? add_value_head(fetch, writer, result, err)
-               : result;
+    return apart ? add_value_head(fetch, writer, result, err) : result;
 }
 
 /* This rank's part of unit u of one kind of state (parts.h). */

@@ -595,6 +595,55 @@ static void ids_of_placeholders_have_defaults(void **state)
     json_decref(file);
 }
 
+/* The config of a family, as a reward model of it is written. */
+static void check_scores(const json_t *file, const char *family,
+                         const char *class)
+{
+    json_t *was = json_object_get(
+        json_object_get(json_object_get(file, "5.24.0"), family), "config");
+    struct dt_model_config c;
+    struct dt_error err;
+    parse_stored(&c, was, family);
+    assert_false(c.scores);
+    assert_int_equal(dt_model_check_scores(&c, &err), 0);
+    c.scores = true;
+    c.pad = 5;
+    assert_true(dt_model_head_apart(&c));
+    char *text = dt_model_config_format(&c, DT_F32, NULL);
+    dt_model_config_fini(&c);
+    json_t *is = json_loads(text, 0, NULL);
+    assert_string_equal(json_string_value(json_array_get(
+                            json_object_get(is, "architectures"), 0)),
+                        class);
+    parse_stored(&c, is, family);
+    assert_true(c.scores);
+    assert_int_equal(c.pad, 5);
+    struct dt_layout *layout = dt_model_layout(&c, 1, NULL);
+    assert_non_null(layout);
+    assert_string_equal(layout->params[layout->param_count - 1].name,
+                        "score.weight");
+    for (size_t i = 0; i < layout->param_count; i++)
+        assert_null(strstr(layout->params[i].name, "lm_head"));
+    dt_layout_destroy(layout);
+    dt_model_config_fini(&c);
+    /* the base class alone has no such head */
+    json_object_del(is, "id2label");
+    parse_stored(&c, is, family);
+    assert_false(c.scores);
+    dt_model_config_fini(&c);
+    json_decref(is);
+    free(text);
+}
+
+static void a_base_class_with_one_label_scores(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    (void)state;
+    check_scores(file, "llava", "LlavaModel");
+    check_scores(file, "qwen2_vl", "Qwen2VLModel");
+    json_decref(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,6 +656,7 @@ int main(void)
         cmocka_unit_test(a_model_of_text_is_another_one),
         cmocka_unit_test(files_are_written_as_they_were_read),
         cmocka_unit_test(ids_of_placeholders_have_defaults),
+        cmocka_unit_test(a_base_class_with_one_label_scores),
     };
     return cmocka_run_group_tests_name("vision_config", tests, NULL, NULL);
 }

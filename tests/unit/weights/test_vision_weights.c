@@ -489,6 +489,56 @@ static void a_tied_head_is_told_by_the_file_too(void **state)
     json_decref(file);
 }
 
+/* Writes the head of a reward model beside its directory. */
+static void write_head(const char *path, size_t width)
+{
+    static struct dt_buffer buf = {values, sizeof(values), &dt_cpu};
+    const struct dt_ckpt_tensor head = {
+        .name = "score.weight",
+        .ndim = 2,
+        .shape = {1, width},
+        .stored = DT_F32,
+        .view = dt_view_slice(dt_view_of(&buf, DT_F32), 7, width),
+    };
+    struct dt_error err;
+    must(dt_safetensors_write(path, &head, 1, NULL, &(uint64_t){0}, &err) == 0,
+         &err);
+}
+
+static void the_head_of_a_reward_model_has_its_own_file(void **state)
+{
+    json_t *file = stored_load("vision_names.json");
+    const json_t *stored =
+        json_object_get(json_object_get(file, "4.51.3"), "llava");
+    json_t *config = json_object_get(stored, "config");
+    struct names names;
+    (void)state;
+    take_names(json_object_get(stored, "saved"), &names);
+    names.count--; /* no lm_head.weight */
+    memmove(names.text, names.text + 1, names.count * sizeof(*names.text));
+    json_object_set_new(config, "architectures",
+                        json_pack("[s]", "LlavaModel"));
+    json_object_set_new(config, "id2label", json_pack("{ss}", "0", "LABEL_0"));
+    write_directory(config, &names);
+    assert_refused("in: missing score.weight");
+    write_head("in/value_head.safetensors", 3);
+    assert_refused("in/value_head.safetensors: ");
+    write_head("in/value_head.safetensors", 24);
+    export_directory("in", "out");
+    assert_same_files("in", "out", &names);
+    struct dt_error err;
+    struct dt_safetensors *a =
+        dt_safetensors_open("in/value_head.safetensors", &err);
+    struct dt_safetensors *b =
+        dt_safetensors_open("out/value_head.safetensors", &err);
+    must(a && b, &err);
+    assert_same_tensor(a, b, "score.weight");
+    dt_safetensors_close(a);
+    dt_safetensors_close(b);
+    unlink("in/value_head.safetensors");
+    json_decref(file);
+}
+
 static int group_setup(void **state)
 {
     char top[4096];
@@ -512,6 +562,7 @@ int main(void)
         cmocka_unit_test(missing_names_have_the_spelling_of_the_file),
         cmocka_unit_test(a_tied_head_is_told_by_the_file_too),
         cmocka_unit_test(a_file_may_have_two_spellings),
+        cmocka_unit_test(the_head_of_a_reward_model_has_its_own_file),
     };
     return cmocka_run_group_tests_name("vision_weights", tests, group_setup,
                                        NULL);
