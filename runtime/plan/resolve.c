@@ -310,6 +310,8 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
     if (spec->images.there) {
         dt_run_images_bound(&spec->learner.config, B * T, &options.patches,
                             &options.pictures);
+        options.places =
+            conf->data.format == DT_FORMAT_PREFERENCE ? DT_SIDES : 1;
         options.colors = &spec->images.colors.of[0][0];
     }
     return dt_learner_model_options(&spec->learner, &options);

@@ -392,6 +392,21 @@ static uint64_t hash_eval(const struct dt_run_data *data,
     return hash;
 }
 
+enum { IMAGES_TEXT = 80 };
+
+/* Writes "; 12 images, ..", or nothing of rows without any. Returns text. */
+static const char *images_text(const struct dt_rows *rows,
+                               char text[IMAGES_TEXT])
+{
+    const struct dt_rows_stats s = dt_rows_stats(rows);
+    text[0] = '\0';
+    if (dt_rows_images(rows))
+        snprintf(text, IMAGES_TEXT,
+                 "; %zu image%s, %zu left out where examples were cut",
+                 s.images, dt_str_plural(s.images), s.images_cut);
+    return text;
+}
+
 /* Pairs, and which rule those met that were too long. */
 static void log_pairs(const char *what, const struct dt_rows *rows,
                       const struct dt_conf *conf, bool speaks)
@@ -400,36 +415,33 @@ static void log_pairs(const char *what, const struct dt_rows *rows,
                                         [DT_CONF_KEEP_END] = "keep_end",
                                         [DT_CONF_DROP] = "drop"};
     struct dt_rows_stats s = dt_rows_stats(rows);
+    char images[IMAGES_TEXT];
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu pairs, the longest of %zu tokens; a side has at most %ld "
-           "(data.truncation: %s): %zu pairs cut, %zu left out",
+           "(data.truncation: %s): %zu pairs cut, %zu left out%s",
            what, dt_rows_count(rows), dt_rows_max_length(rows),
            conf->data.max_length, rules[conf->data.truncation], s.truncated,
-           s.dropped);
+           s.dropped, images_text(rows, images));
 }
 
 static void log_rows(const char *what, const struct dt_rows *rows,
                      const struct dt_conf *conf, bool speaks)
 {
     struct dt_rows_stats s = dt_rows_stats(rows);
-    char images[80] = "";
+    char images[IMAGES_TEXT];
     double room =
         (double)dt_rows_count(rows) * (double)dt_rows_max_length(rows);
     if (conf->data.format == DT_FORMAT_PREFERENCE) {
         log_pairs(what, rows, conf, speaks);
         return;
     }
-    if (dt_rows_images(rows))
-        snprintf(images, sizeof(images),
-                 "; %zu image%s, %zu left out where examples were cut",
-                 s.images, dt_str_plural(s.images), s.images_cut);
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu example%s in %zu row%s, %.1f %% of %zu positions used; %zu "
            "cut, %zu dropped without a target%s",
            what, s.examples, dt_str_plural(s.examples), dt_rows_count(rows),
            dt_str_plural(dt_rows_count(rows)),
            100.0 * fmin((double)s.tokens / room, 1.0), dt_rows_max_length(rows),
-           s.truncated, s.dropped, images);
+           s.truncated, s.dropped, images_text(rows, images));
 }
 
 /* --- prompts --- */

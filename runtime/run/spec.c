@@ -79,6 +79,7 @@ int dt_spec_take_pictures(struct dt_spec *spec, const struct dt_run_data *data,
         train.patches > held_out.patches ? train.patches : held_out.patches;
     options->pictures =
         train.pictures > held_out.pictures ? train.pictures : held_out.pictures;
+    options->places = dt_rows_pair(data->train, 0) ? DT_SIDES : 1;
     if (options->pictures == 0) { /* data of text alone: no memory is empty */
         const size_t merge = spec->learner.config.vision->merge;
         options->patches = merge * merge;

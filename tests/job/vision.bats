@@ -340,15 +340,8 @@ mistake() {
 }
 
 @test "algorithms that see no images refuse a model that does" {
-    local algorithm text="a model of images and text (llava) is trained by sft alone so far"
-    echo '{"prompt": "a", "chosen": " b", "rejected": " c"}' >pairs.jsonl
+    local algorithm text="a model of images and text (llava) is trained by sft, rm and dpo so far"
     echo '{"prompt": "a"}' >prompts.jsonl
-    for algorithm in dpo rm; do
-        mistake "algorithm: $text" "algorithm: $algorithm" \
-            "model: {path: llava/model}" \
-            "data: {train: pairs.jsonl, max_length: 64}" \
-            "training: {train_batch_size: 1, max_steps: 1}"
-    done
     for algorithm in ppo grpo; do
         mistake "algorithm: $text" "algorithm: $algorithm" \
             "model: {path: llava/model}" \
