@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # vision.bash - tiny models of images and text, with rows and runs of theirs
 
-# make_vision NAME TEMPLATE: the model of vision_runs.json and its rows, in NAME.
+# make_vision NAME TEMPLATE: the model of vision_runs.json and its rows, a reward
+# model of vision_pairs.json and its pairs, in NAME.
 make_vision() {
-    local parity=$DT_SRCDIR/tests/parity
+    local parity=$DT_SRCDIR/tests/parity dir
     mkdir "$1"
     srcdir=$DT_SRCDIR "$DT_BUILDDIR/tests/parity/vision_dir" "$1" "$1"
-    cp "$parity"/vision_tokenizer/* "$1/model"
-    cp "$parity/vision_templates/$2.jinja" "$1/model/chat_template.jinja"
+    for dir in model reward; do
+        cp "$parity"/vision_tokenizer/* "$1/$dir"
+        cp "$parity/vision_templates/$2.jinja" "$1/$dir/chat_template.jinja"
+    done
 }
 
-# config MODEL NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out. A
-# LINE replaces that of its section.
+# config MODEL NAME [LINE]...: writes NAME.yaml, whose output goes to NAME.out, of
+# $ALGORITHM or sft. A LINE replaces that of its section.
 config() {
     local model=$1 name=$2 line
     local -A lines=(
@@ -28,7 +31,7 @@ config() {
         lines[${line%%:*}]=${line#*: }
     done
     {
-        echo "algorithm: sft"
+        echo "algorithm: ${ALGORITHM:-sft}"
         echo "run: {name: $name, output_dir: $name.out, device: cpu}"
         for line in "${!lines[@]}"; do
             echo "$line: ${lines[$line]}"

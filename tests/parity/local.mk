@@ -96,6 +96,7 @@ EXTRA_DIST += \
 	tests/parity/make_tokenizer_reference.py \
 	tests/parity/make_vision_chat_reference.py \
 	tests/parity/make_vision_names.py \
+	tests/parity/make_vision_pairs.py \
 	tests/parity/make_vision_reference.py \
 	tests/parity/make_vision_runs.py \
 	tests/parity/models \
@@ -123,6 +124,7 @@ EXTRA_DIST += \
 	tests/parity/vision_generate.bats \
 	tests/parity/vision_models.py \
 	tests/parity/vision_names.json \
+	tests/parity/vision_pairs.json \
 	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \
 	tests/parity/vision_templates \

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vision_dir.c - a model and the rows of vision_runs.json, as files
+ * vision_dir.c - a model, the rows of vision_runs.json and the pairs of
+ * vision_pairs.json, as files
  *
  * Usage: vision_dir NAME DIR
  *
  * Writes DIR/model (config.json, processor_config.json, model.safetensors),
  * DIR/p<number>.png, DIR/train.jsonl, and of each run of AdamW
- * DIR/<targets>.txt, a line "loss norm lr" for each step. Weights and pixels
- * are hashes, as the script that made the file has them.
+ * DIR/<targets>.txt, a line "loss norm lr" for each step. Of pairs, DIR/reward,
+ * a reward model, DIR/pairs.jsonl, DIR/<run>.txt, a line "loss norm lr margin"
+ * for each step, and DIR/before.txt and DIR/after.txt, a line of scores "chosen
+ * rejected" for each pair. Weights and pixels are hashes, as the scripts that
+ * made the files have them.
  */
 #include "config.h"
 
@@ -29,7 +33,7 @@
 #include "tests/unit/data/small_png.h"
 #include "weights/weights.h"
 
-static const json_t *stored; /* of the model */
+static const json_t *stored, *pairs; /* of the model */
 static const char *out;
 static struct dt_error err;
 
@@ -98,7 +102,21 @@ static void carry_blocks(const struct dt_model_config *config,
     }
 }
 
-static void write_model(void)
+/* Writes the weights of score.weight beside the others. */
+static void write_head(struct dt_ckpt_writer *writer,
+                       const struct dt_layout *layout, struct dt_view weights)
+{
+    const size_t last = layout->param_count - 1;
+    struct dt_ckpt_tensor tensor =
+        dt_weights_tensor(layout, last, layout->params[last].name);
+    tensor.view = dt_layout_param(layout, weights, last);
+    tensor.stored = DT_F32;
+    must(dt_ckpt_add_tensors(writer, DT_VALUE_HEAD_FILE, &tensor, 1, NULL,
+                             &err) == 0);
+}
+
+/* DIR/<name>: the model, or a reward model. */
+static void write_model(const char *name, bool scores)
 {
     struct dt_model_config config;
     struct dt_carried carried = {0};
@@ -106,8 +124,11 @@ static void write_model(void)
     char *text = json_dumps(json_object_get(stored, "config"), JSON_INDENT(1));
     char *processor =
         json_dumps(json_object_get(stored, "processor"), JSON_INDENT(1));
-    snprintf(dir, sizeof(dir), "%s/model", out);
+    snprintf(dir, sizeof(dir), "%s/%s", out, name);
     must(dt_model_config_parse(&config, text, "config", &err) == 0);
+    config.scores = scores;
+    if (scores)
+        text = dt_model_config_format(&config, DT_F32, &err);
     struct dt_layout *layout = dt_model_layout(&config, 1, &err);
     must(layout != NULL);
     const struct dt_view weights = room(layout->count);
@@ -117,6 +138,8 @@ static void write_model(void)
     carry_blocks(&config, layout, &carried);
     const struct dt_weights_files files = {.config = text,
                                            .layout = layout,
+                                           .param_count =
+                                               layout->param_count - scores,
                                            .carried = &carried,
                                            .weights = weights,
                                            .stored = DT_F32,
@@ -125,6 +148,8 @@ static void write_model(void)
     must(writer && dt_weights_save(writer, &files, &err) == 0);
     must(dt_ckpt_add_text(writer, "processor_config.json", processor, &err) ==
          0);
+    if (scores)
+        write_head(writer, layout, weights);
     must(dt_ckpt_commit(writer, &err) == 0);
 }
 
@@ -183,31 +208,95 @@ static void write_rows(void)
     must(fclose(f) == 0);
 }
 
-/* --- runs --- */
+/* --- pairs --- */
 
-static void write_run(const json_t *run)
+static FILE *open_out(const char *name)
 {
-    const json_t *losses = json_object_get(run, "loss");
-    const char *targets = json_string_value(json_object_get(run, "targets"));
     char path[4096];
-    snprintf(path, sizeof(path), "%s/%s.txt", out, targets);
+    snprintf(path, sizeof(path), "%s/%s", out, name);
     FILE *f = fopen(path, "w");
     must(f != NULL);
-    for (size_t k = 0; k < json_array_size(losses); k++)
-        fprintf(f, "%.9g %.9g %.9g\n", variant_number_at(losses, k),
-                variant_number_at(json_object_get(run, "norm"), k),
-                variant_number_at(json_object_get(run, "lr"), k));
+    return f;
+}
+
+static void write_pair(FILE *f, json_t *pair)
+{
+    const json_t *pictures = json_object_get(pair, "pictures");
+    json_t *names = json_array();
+    char name[64];
+    for (size_t i = 0; i < json_array_size(pictures); i++) {
+        snprintf(name, sizeof(name), "p%zu.png",
+                 (size_t)variant_number_at(pictures, i));
+        json_array_append_new(names, json_string(name));
+    }
+    json_object_set_new(pair, "images", names);
+    json_object_del(pair, "pictures");
+    must(json_dumpf(pair, f, JSON_COMPACT) == 0 && fputc('\n', f) != EOF);
+}
+
+static void write_scores(const char *name, const json_t *scores)
+{
+    FILE *f = open_out(name);
+    for (size_t i = 0; i < json_array_size(scores); i++) {
+        const json_t *pair = json_array_get(scores, i);
+        fprintf(f, "%.9g %.9g\n", variant_number_at(pair, 0),
+                variant_number_at(pair, 1));
+    }
     must(fclose(f) == 0);
 }
 
-static void write_runs(const json_t *runs, const char *model)
+static void write_pairs(void)
 {
-    for (size_t i = 0; i < json_array_size(runs); i++) {
-        const json_t *run = json_array_get(runs, i);
-        const json_t *optimizer = json_object_get(run, "optimizer");
-        if (!strcmp(json_string_value(json_object_get(run, "model")), model) &&
-            !strcmp(json_string_value(optimizer), "adamw"))
-            write_run(run);
+    const json_t *list = json_object_get(pairs, "pairs");
+    FILE *f = open_out("pairs.jsonl");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        write_pair(f, json_array_get(list, i));
+    must(fclose(f) == 0);
+    write_scores("before.txt", json_object_get(pairs, "before"));
+    write_scores("after.txt", json_object_get(pairs, "after"));
+}
+
+/* --- runs --- */
+
+static bool is_word(const json_t *object, const char *key, const char *word)
+{
+    return !strcmp(json_string_value(json_object_get(object, key)), word);
+}
+
+/* A line for each step with the numbers of these keys. */
+static void write_run(const json_t *run, const char *name,
+                      const char *const keys[])
+{
+    const size_t steps = json_array_size(json_object_get(run, "loss"));
+    char file[200];
+    snprintf(file, sizeof(file), "%s.txt", name);
+    FILE *f = open_out(file);
+    for (size_t k = 0; k < steps; k++)
+        for (size_t i = 0; keys[i]; i++)
+            fprintf(f, "%.9g%c",
+                    variant_number_at(json_object_get(run, keys[i]), k),
+                    keys[i + 1] ? ' ' : '\n');
+    must(fclose(f) == 0);
+}
+
+static void write_runs(const json_t *runs, const json_t *pair_runs,
+                       const char *model)
+{
+    static const char *const keys[] = {"loss", "norm", "lr", NULL};
+    static const char *const more[] = {"loss", "norm", "lr", "margin", NULL};
+    const json_t *run;
+    size_t i;
+    json_array_foreach(runs, i, run)
+    {
+        if (is_word(run, "model", model) && is_word(run, "optimizer", "adamw"))
+            write_run(run, json_string_value(json_object_get(run, "targets")),
+                      keys);
+    }
+    json_array_foreach(pair_runs, i, run)
+    {
+        if (is_word(run, "model", model))
+            write_run(run, json_string_value(json_object_get(run, "run")),
+                      more);
     }
 }
 
@@ -216,13 +305,18 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 64;
     const json_t *all = stored_load("vision_runs.json");
+    const json_t *preferences = stored_load("vision_pairs.json");
     stored = json_object_get(json_object_get(all, "models"), argv[1]);
+    pairs = json_object_get(json_object_get(preferences, "models"), argv[1]);
     out = argv[2];
     dt_error_set(&err, 64, "%s: no such model, or %s cannot be written",
                  argv[1], out);
-    must(stored != NULL);
-    write_model();
+    must(stored && pairs);
+    write_model("model", false);
+    write_model("reward", true);
     write_rows();
-    write_runs(json_object_get(all, "runs"), argv[1]);
+    write_pairs();
+    write_runs(json_object_get(all, "runs"),
+               json_object_get(preferences, "runs"), argv[1]);
     return 0;
 }

@@ -21,6 +21,49 @@ setup() {
     export OMP_NUM_THREADS=1
 }
 
+# pairs_of MODEL ALGORITHM START RUN KEYS MARGIN: trains on pairs as RUN has, and
+# compares losses, norms and margins of rewards.
+pairs_of() {
+    ALGORITHM=$2 config "$1" run "model: {path: $1/$3, $5}" \
+        "data: {train: $1/pairs.jsonl, image_root: $1, max_length: 128,
+  shuffle: false}" \
+        "training: {per_device_batch_size: 4, max_steps: 20, max_grad_norm: 1.0}" \
+        "scheduler: {type: linear, warmup_steps: 3}" "logging: {steps: 1}"
+    train 1 run
+    metrics_of run "$6" | tee run.txt
+    paste -d ' ' run.txt "$1/$4.txt" | awk '
+        function off(a, b) { a = a - b; return a < 0 ? -a : a }
+        { for (i = 1; i <= 4; i++) {
+              d = off($i, $(i + 4))
+              if (i < 4 && $i != 0) d /= $i # a margin may be any small number
+              if (d > most) most = d
+          } }
+        END { print "largest difference", most
+              exit !(NR == 20 && most < 2e-5) }'
+}
+
+@test "pairs: dpo has the losses of TRL" {
+    pairs_of llava dpo model dpo "train_vision: true" rewards/margins
+    rm -r run.out
+    pairs_of qwen2_5_vl dpo model dpo "train_vision: true" rewards/margins
+    rm -r run.out
+}
+
+@test "pairs: dpo with a frozen tower has the losses of TRL" {
+    pairs_of llava dpo model "dpo frozen" "train_vision: false" rewards/margins
+    rm -r run.out
+    pairs_of qwen2_5_vl dpo model "dpo frozen" "train_vision: false" \
+        rewards/margins
+    rm -r run.out
+}
+
+@test "pairs: a reward model has the losses and the scores of torch" {
+    pairs_of llava rm reward rm "train_vision: true" margin
+    rm -r run.out
+    pairs_of qwen2_5_vl rm reward rm "train_vision: true" margin
+    rm -r run.out
+}
+
 # run_of MODEL B A TARGETS LOSS_ON PLACEHOLDERS: trains as TRL has, and compares
 # losses and norms.
 run_of() {
@@ -42,14 +85,15 @@ run_of() {
     rm -r run.out
 }
 
-# metrics_of NAME: "loss norm lr" of each step.
+# metrics_of NAME [KEY]...: "loss norm lr" of each step, and those of KEYs.
 metrics_of() {
-    local key
-    for key in loss grad_norm lr; do
-        sed -n "s/.*\"split\": \"train\".*\"$key\": \([-+.e0-9]*\).*/\1/p" \
-            "$1.out/logs/metrics.jsonl" >"$1.$key"
+    local key n=0 files=()
+    for key in loss grad_norm lr "${@:2}"; do
+        files+=("$1.$((++n))")
+        sed -n "s|.*\"split\": \"train\".*\"$key\": \([-+.e0-9]*\).*|\1|p" \
+            "$1.out/logs/metrics.jsonl" >"$1.$n"
     done
-    paste -d ' ' "$1.loss" "$1.grad_norm" "$1.lr"
+    paste -d ' ' "${files[@]}"
 }
 
 @test "llava, all tokens" { run_of llava 2 2 all full true; }
