@@ -215,6 +215,38 @@ int dt_pictures_add(struct dt_pictures *found,
                : dt_error_set(err, EX_DATAERR, "changed while it is read");
 }
 
+int dt_pictures_find(struct dt_pictures *found, size_t *patches,
+                     const uint32_t *example, size_t words,
+                     const struct dt_example_images *options,
+                     struct dt_error *err)
+{
+    struct dt_picture_part part = {.example = example, .words = words};
+    struct dt_image_spans spans = {0};
+    struct dt_example_parts parts;
+    *found = (struct dt_pictures){0};
+    int rc = dt_image_spans_find(&spans, example, words, options, &parts, err);
+    if (rc == 0) {
+        part.count = parts.token_count;
+        part.sums = dt_image_spans_sum(&spans, 0, part.count);
+    }
+    dt_image_spans_fini(&spans);
+    if (rc < 0)
+        return -1;
+    *patches = part.sums.patches;
+    found->images = calloc(part.sums.images + 1, sizeof(*found->images));
+    found->pictures = calloc(part.sums.pictures + 1, sizeof(*found->pictures));
+    return found->images && found->pictures
+               ? dt_pictures_add(found, &part, NULL, options, err)
+               : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+void dt_pictures_fini(struct dt_pictures *found)
+{
+    free(found->images);
+    free(found->pictures);
+    *found = (struct dt_pictures){0};
+}
+
 /* Decodes an image of the store; its pixels are those that were planned. */
 static int decode(struct dt_image *to, const struct dt_picture_image *from,
                   const struct dt_example_images *options, struct dt_error *err)

@@ -102,6 +102,16 @@ int dt_pictures_add(struct dt_pictures *found,
                     const struct dt_example_images *options,
                     struct dt_error *err);
 
+/* Finds the images of a whole example and their pictures, and counts patches.
+ * The arrays of *found are owned: dt_pictures_fini in any case. -1: as
+ * dt_image_spans_find and dt_pictures_add.
+ */
+int dt_pictures_find(struct dt_pictures *found, size_t *patches,
+                     const uint32_t *example, size_t words,
+                     const struct dt_example_images *options,
+                     struct dt_error *err);
+void dt_pictures_fini(struct dt_pictures *found); /* frees and zeroes */
+
 /* Reads an image from the store, decodes it and cuts it into rows of bytes, as
  * dt_image_rows does: pixels (patches, row bytes). Returns their end, where the
  * rows of the next image begin. NULL and err: EX_NOINPUT, EX_DATAERR, EX_IOERR,

@@ -86,7 +86,7 @@ struct request {
     const char *system, *template, *variables; /* of --chat */
     const char *image[IMAGES];                 /* of the user's message */
     size_t image_count;
-    const char *image_root; /* of the lines of --prompts */
+    const char *image_root; /* of the lines of a file */
     const char *stop[STOPS];
     size_t stop_count;
     int device; /* index of devices */
@@ -295,9 +295,10 @@ static int generate_with(struct dt_engine *s, const struct request *request,
                             "%s: a language model: --score needs a reward "
                             "model, as algorithm rm trains it",
                             request->dir);
-    if (request->score)
-        return dt_generate_score(s, request->score, request->template,
-                                 request->variables, err);
+    if (request->score && !s->tokenizer)
+        return dt_error_set(err, EX_USAGE,
+                            "--score needs a tokenizer, and the model has no "
+                            "tokenizer.json");
     for (size_t i = 0; i < request->stop_count; i++)
         if (dt_engine_add_stop(s, request->stop[i], err) < 0)
             return -1;
@@ -319,6 +320,9 @@ static int generate_with(struct dt_engine *s, const struct request *request,
             dt_prompter_create(s, chat, &no_chat, request->image_root, err);
     if (!prompter && !request->tokens)
         result = -1;
+    else if (request->score)
+        result = dt_generate_score(s, prompter, request->score,
+                                   request->template, request->variables, err);
     else if (request->file)
         result = dt_generate_file(s, prompter, request->file, chat, &no_chat,
                                   &request->options, comm, err);
@@ -456,12 +460,12 @@ static const struct dt_option table[] = {
      "lines of JSON with prompt or messages, and images; prints each with its "
      "completion; ranks share the lines",
      INTO(file)},
-    {"image-root", "DIR", "directory of the images that these lines name",
-     INTO(image_root), .needs = "prompts"},
     {"score", "FILE",
-     "lines of JSON with text, prompt and completion, or messages; prints the "
-     "score that a reward model gives to each",
+     "lines of JSON with text, prompt and completion, or messages, and images; "
+     "prints the score that a reward model gives to each",
      INTO(score)},
+    {"image-root", "DIR", "directory of the images that lines name",
+     INTO(image_root)},
     {"batch", "N", "lines to continue at a time [8]", INTO(options.slots),
      .min = 1, .max = 4096},
     {"tokens", "ID,ID,...", "prompt in token ids; prints ids", INTO(tokens)},
@@ -528,5 +532,8 @@ int dt_cmd_generate(int argc, char **argv)
         return dt_cmd_usage_error(
             "generate",
             "expected one of --prompt, --prompts, --tokens and --score");
+    if (request.image_root && !request.file && !request.score)
+        return dt_cmd_usage_error("generate",
+                                  "--image-root needs --prompts or --score");
     return run_request(&request);
 }

@@ -267,11 +267,11 @@ int dt_generate_file(struct dt_engine *engine, struct dt_prompter *prompter,
                      struct dt_comm *comm, struct dt_error *err);
 
 /* Prints a score for each line of `path`: lines of JSON with text, with prompt
- * and completion, or with messages, tokenized as in training. `engine` holds a
- * reward model. -1: EX_USAGE, another model; EX_NOINPUT, EX_DATAERR with file
- * and line, EX_IOERR, EX_OSERR.
+ * and completion, or with messages, and images, tokenized as in training.
+ * `engine` holds a reward model. -1: as dt_score_file.
  */
-int dt_generate_score(struct dt_engine *engine, const char *path,
+int dt_generate_score(struct dt_engine *engine,
+                      const struct dt_prompter *prompter, const char *path,
                       const char *chat_template, const char *chat_variables,
                       struct dt_error *err);
 

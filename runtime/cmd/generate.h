@@ -39,6 +39,12 @@ void dt_prompter_destroy(struct dt_prompter *prompter); /* NULL is fine */
 bool dt_prompter_sees(const struct dt_prompter *prompter);
 const float *dt_prompter_colors(const struct dt_prompter *prompter);
 
+/* How it reads the images of lines, with a store of its own; NULL: the model
+ * sees only text.
+ */
+const struct dt_example_images *dt_prompter_reads(
+    const struct dt_prompter *prompter);
+
 /* Appends the image in a file to values for the calls below. -1: EX_DATAERR,
  * the model sees only text, or the file is too large; EX_NOINPUT, EX_IOERR,
  * EX_OSERR.

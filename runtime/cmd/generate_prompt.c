@@ -241,6 +241,11 @@ json_t *dt_prompter_images(const struct dt_prompter *p, const json_t *line,
     return none;
 }
 
+const struct dt_example_images *dt_prompter_reads(const struct dt_prompter *p)
+{
+    return sees(p) ? &p->images : NULL;
+}
+
 bool dt_prompter_sees(const struct dt_prompter *p)
 {
     return sees(p);

@@ -25,5 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/join.c \
 	runtime/cmd/keep.c \
 	runtime/cmd/plan_out.c \
+	runtime/cmd/score.c \
+	runtime/cmd/score.h \
 	runtime/cmd/start.c \
 	# End of runtime/cmd

@@ -251,7 +251,8 @@ static int add_model(struct dt_spec *spec,
             longest = config.n_positions;
         s->reward_bytes +=
             layout->count * dt_dtype_bytes(compute) +
-            dt_scorer_bytes(&config, spec->exec.ops, compute, longest);
+            dt_scorer_bytes(&config, spec->exec.ops, compute,
+                            &(struct dt_scorer_room){.longest = longest});
         for (size_t u = 0; u < layout->unit_count; u++)
             if (dt_cost_is_block(&config, layout, u))
                 s->reward_operations +=

@@ -170,13 +170,14 @@ static void cut(struct dt_reward_lane *lane, const uint32_t **tokens,
 /* Makes sure that a row has room for a text. */
 static int make_room(struct model *model, size_t count, struct dt_error *err)
 {
-    if (model->scorer && count <= dt_scorer_room(model->scorer))
+    const struct dt_scorer_room room = {.longest = count, .shape = ROW_TOKENS};
+    if (model->scorer && dt_scorer_fits(model->scorer, count, 0, 0))
         return 0;
     if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
         return -1;
     dt_scorer_destroy(model->scorer);
-    model->scorer = dt_scorer_create(&model->engine, count, ROW_TOKENS,
-                                     take_score, model, err);
+    model->scorer =
+        dt_scorer_create(&model->engine, &room, take_score, model, err);
     return model->scorer ? 0 : -1;
 }
 
@@ -197,7 +198,8 @@ static int score_one(struct dt_reward_lane *lane,
     cut(lane, &tokens, &count);
     if (make_room(model, count, err) < 0 || queue_score(model, value, err) < 0)
         return -1;
-    return dt_scorer_add(model->scorer, tokens, count, err);
+    const struct dt_scored_text text = {.tokens = tokens, .count = count};
+    return dt_scorer_add(model->scorer, &text, err);
 }
 
 /* Rows hold texts of all calls and have one shape, so that a score has the same

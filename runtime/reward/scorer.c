@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/examples.h"
 #include "model/decode.h"
@@ -15,13 +16,16 @@ enum { ROW_TOKENS = 2048 }; /* of a forward pass, unless a text is longer */
 struct dt_scorer {
     struct dt_engine *engine;
     struct dt_model *model;
-    size_t T;                              /* room of a row */
-    size_t shape;                          /* of a row; 0: any */
+    struct dt_scorer_room room;            /* of a row */
+    size_t T;                              /* positions of a row */
     int32_t *inputs, *targets, *doc_start; /* (T) */
     int32_t *picked;                       /* (T) 0, 1, ... */
     int32_t *last;                         /* (T) positions that score texts */
     float *scores;                         /* (T) */
     size_t used, count;                    /* tokens and texts in the row */
+    struct dt_batch_picture *pictures;     /* (room.pictures) */
+    uint8_t *pixels;
+    size_t picture_count, patches; /* in the row */
     void (*done)(void *ctx, float score);
     void *ctx;
 };
@@ -37,71 +41,95 @@ void dt_scorer_destroy(struct dt_scorer *s)
     free(s->picked);
     free(s->last);
     free(s->scores);
+    free(s->pictures);
+    free(s->pixels);
     free(s);
 }
 
-static struct dt_model_options model_options(enum dt_dtype dtype,
-                                             size_t longest)
+/* No memory of a tower is empty. */
+static struct dt_model_options model_options(
+    const struct dt_model_config *config, enum dt_dtype dtype,
+    const struct dt_scorer_room *room)
 {
-    return (struct dt_model_options){
+    struct dt_model_options options = {
         .B = 1,
-        .T = longest > ROW_TOKENS ? longest : ROW_TOKENS,
+        .T = room->longest > ROW_TOKENS ? room->longest : ROW_TOKENS,
+        .patches = room->patches,
+        .pictures = room->pictures,
+        .colors = room->colors,
         .compute = dtype,
         .documents = true,
         .exact_rows = true,
         .values = true,
     };
+    if (config->vision && options.pictures == 0) {
+        options.patches = config->vision->merge * config->vision->merge;
+        options.pictures = 1;
+    }
+    return options;
 }
 
 size_t dt_scorer_bytes(const struct dt_model_config *config,
                        const struct dt_ops *ops, enum dt_dtype dtype,
-                       size_t longest)
+                       const struct dt_scorer_room *room)
 {
-    const struct dt_model_options options = model_options(dtype, longest);
+    const struct dt_model_options options = model_options(config, dtype, room);
     return dt_model_activation_bytes(config, ops, &options);
 }
 
-struct dt_scorer *dt_scorer_create(struct dt_engine *engine, size_t longest,
-                                   size_t shape,
+/* False: out of memory. */
+static bool allocate(struct dt_scorer *s)
+{
+    const struct dt_vision_config *vision = s->engine->config.vision;
+    const size_t row = vision ? dt_vision_row_bytes(vision) : 0;
+    s->inputs = malloc(s->T * sizeof(*s->inputs));
+    s->targets = malloc(s->T * sizeof(*s->targets));
+    s->doc_start = malloc(s->T * sizeof(*s->doc_start));
+    s->picked = malloc(s->T * sizeof(*s->picked));
+    s->last = malloc(s->T * sizeof(*s->last));
+    s->scores = malloc(s->T * sizeof(*s->scores));
+    s->pictures = calloc(s->room.pictures + 1, sizeof(*s->pictures));
+    s->pixels = calloc(s->room.patches + 1, row + 1);
+    return s->inputs && s->targets && s->doc_start && s->picked && s->last &&
+           s->scores && s->pictures && s->pixels;
+}
+
+struct dt_scorer *dt_scorer_create(struct dt_engine *engine,
+                                   const struct dt_scorer_room *room,
                                    void (*done)(void *ctx, float score),
                                    void *ctx, struct dt_error *err)
 {
     struct dt_scorer *s = calloc(1, sizeof(*s));
     const struct dt_model_options options =
-        model_options(engine->weights.dtype, longest);
+        model_options(&engine->config, engine->weights.dtype, room);
     if (s) {
         s->engine = engine;
+        s->room = *room;
         s->T = options.T;
-        s->shape = shape;
         s->done = done;
         s->ctx = ctx;
-        s->inputs = malloc(s->T * sizeof(*s->inputs));
-        s->targets = malloc(s->T * sizeof(*s->targets));
-        s->doc_start = malloc(s->T * sizeof(*s->doc_start));
-        s->picked = malloc(s->T * sizeof(*s->picked));
-        s->last = malloc(s->T * sizeof(*s->last));
-        s->scores = malloc(s->T * sizeof(*s->scores));
     }
-    if (!s || !s->inputs || !s->targets || !s->doc_start || !s->picked ||
-        !s->last || !s->scores) {
+    if (!s || !allocate(s)) {
         dt_error_set(err, EX_OSERR, "out of memory");
-    } else {
-        for (size_t t = 0; t < s->T; t++)
-            s->picked[t] = (int32_t)t;
-        s->model =
-            dt_model_create(&engine->config, engine->layout, &engine->exec,
-                            dt_places_flat(engine->weights),
-                            (struct dt_places){0}, &options, err);
+        dt_scorer_destroy(s);
+        return NULL;
     }
-    if (s && s->model)
+    for (size_t t = 0; t < s->T; t++)
+        s->picked[t] = (int32_t)t;
+    s->model = dt_model_create(&engine->config, engine->layout, &engine->exec,
+                               dt_places_flat(engine->weights),
+                               (struct dt_places){0}, &options, err);
+    if (s->model)
         return s;
     dt_scorer_destroy(s);
     return NULL;
 }
 
-size_t dt_scorer_room(const struct dt_scorer *scorer)
+bool dt_scorer_fits(const struct dt_scorer *scorer, size_t tokens,
+                    size_t patches, size_t pictures)
 {
-    return scorer->T;
+    return tokens <= scorer->T && patches <= scorer->room.patches &&
+           pictures <= scorer->room.pictures;
 }
 
 /* Texts of one token fill the row up to `end`. */
@@ -120,7 +148,7 @@ static void fill_row(struct dt_scorer *s, size_t end)
 static size_t place_text(const struct dt_scorer *s, size_t count)
 {
     const struct dt_ops *ops = s->engine->exec.ops;
-    return s->shape > 0 && ops->key_tile > 0
+    return s->room.shape > 0 && ops->key_tile > 0
                ? dt_decoder_place(&s->engine->config, ops, s->T, s->used, count)
                : s->used;
 }
@@ -133,7 +161,7 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
     const struct dt_exec *exec = &s->engine->exec;
     if (s->count == 0)
         return 0;
-    fill_row(s, s->shape);
+    fill_row(s, s->room.shape);
     const struct dt_batch batch = {
         .B = 1,
         .T = s->used,
@@ -142,6 +170,9 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
         .doc_start = s->doc_start,
         .picked = s->picked,
         .picked_count = s->used,
+        .pictures = s->pictures,
+        .picture_count = s->picture_count,
+        .pixels = s->pixels,
     };
     if (dt_model_bind(s->model, &batch, false, err) < 0)
         return -1;
@@ -155,31 +186,83 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
         return -1;
     for (size_t i = 0; i < s->count; i++)
         s->done(s->ctx, s->scores[s->last[i]]);
-    s->used = s->count = 0;
+    s->used = s->count = s->picture_count = s->patches = 0;
     return 0;
 }
 
-int dt_scorer_add(struct dt_scorer *s, const uint32_t *tokens, size_t count,
+/* The patches of pictures that are no copies. */
+static size_t count_patches(const struct dt_scored_text *text)
+{
+    size_t patches = 0;
+    for (size_t i = 0; i < text->picture_count; i++)
+        if (text->pictures[i].repeats == 0)
+            patches +=
+                (size_t)text->pictures[i].height * text->pictures[i].width;
+    return patches;
+}
+
+/* Whether a text fits behind those of the row. */
+static bool has_room(const struct dt_scorer *s,
+                     const struct dt_scored_text *text)
+{
+    const size_t end = place_text(s, text->count) + text->count;
+    return end <= (s->room.shape > 0 ? s->room.shape : s->T) &&
+           dt_scorer_fits(s, end, s->patches + count_patches(text),
+                          s->picture_count + text->picture_count);
+}
+
+/* Adds the tokens of a text to the row. */
+static int add_tokens(struct dt_scorer *s, const struct dt_scored_text *text,
+                      struct dt_error *err)
+{
+    const size_t V = s->engine->config.vocab_size, start = s->used;
+    for (size_t t = 0; t < text->count; t++) {
+        s->inputs[start + t] = (int32_t)(text->tokens[t] & ~DT_TARGET_BIT);
+        s->targets[start + t] = DT_IGNORE;
+        s->doc_start[start + t] = (int32_t)start;
+    }
+    for (size_t i = 0; i < text->picture_count; i++)
+        for (size_t t = 0; t < text->pictures[i].tokens; t++)
+            s->inputs[start + text->pictures[i].first + t] = -1;
+    for (size_t t = 0; t < text->count; t++)
+        if (s->inputs[start + t] >= (int32_t)V)
+            return dt_error_set(err, EX_DATAERR,
+                                "token %d is not in the model, which has %zu",
+                                s->inputs[start + t], V);
+    return 0;
+}
+
+/* Adds its pictures. */
+static void add_pictures(struct dt_scorer *s, const struct dt_scored_text *text)
+{
+    const struct dt_vision_config *vision = s->engine->config.vision;
+    const size_t patches = count_patches(text);
+    if (text->picture_count == 0)
+        return;
+    memcpy(s->pixels + s->patches * dt_vision_row_bytes(vision), text->pixels,
+           patches * dt_vision_row_bytes(vision));
+    for (size_t i = 0; i < text->picture_count; i++) {
+        struct dt_batch_picture *to = &s->pictures[s->picture_count++];
+        *to = text->pictures[i];
+        to->first += s->used;
+    }
+    s->patches += patches;
+}
+
+int dt_scorer_add(struct dt_scorer *s, const struct dt_scored_text *text,
                   struct dt_error *err)
 {
-    size_t V = s->engine->config.vocab_size;
-    if (place_text(s, count) + count > (s->shape > 0 ? s->shape : s->T) &&
-        dt_scorer_flush(s, err) < 0)
+    const size_t count = text->count;
+    if (!has_room(s, text) && dt_scorer_flush(s, err) < 0)
         return -1;
     fill_row(s, place_text(s, count));
-    for (size_t t = 0; t < count; t++) {
-        uint32_t id = tokens[t] & ~DT_TARGET_BIT;
-        if (id >= V)
-            return dt_error_set(err, EX_DATAERR,
-                                "token %u is not in the model, which has %zu",
-                                id, V);
-        s->inputs[s->used + t] = (int32_t)id;
-        s->targets[s->used + t] = DT_IGNORE;
-        s->doc_start[s->used + t] = (int32_t)s->used;
-    }
+    if (add_tokens(s, text, err) < 0)
+        return -1;
+    add_pictures(s, text);
     s->last[s->count++] =
         (int32_t)(s->used + dt_score_token(s->inputs + s->used, count,
                                            s->engine->config.pad));
     s->used += count;
-    return s->shape > 0 && count > s->shape ? dt_scorer_flush(s, err) : 0;
+    return s->room.shape > 0 && count > s->room.shape ? dt_scorer_flush(s, err)
+                                                      : 0;
 }

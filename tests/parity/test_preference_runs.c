@@ -285,7 +285,9 @@ static void add_text(struct dt_scorer *scorer, const json_t *pair,
             assert_true(count < sizeof(tokens) / sizeof(tokens[0]));
             tokens[count++] = (uint32_t)json_integer_value(id);
         }
-    if (dt_scorer_add(scorer, tokens, count, &err) < 0)
+    if (dt_scorer_add(
+            scorer, &(struct dt_scored_text){.tokens = tokens, .count = count},
+            &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -300,7 +302,8 @@ static json_t *score_sides(const char *name)
     if (dt_engine_open(&engine, dir, DT_F32, &err) < 0)
         fail_msg("%s", err.text);
     struct dt_scorer *scorer =
-        dt_scorer_create(&engine, 48, 0, keep_score, scores, &err);
+        dt_scorer_create(&engine, &(struct dt_scorer_room){.longest = 48},
+                         keep_score, scores, &err);
     assert_non_null(scorer);
     json_array_foreach(json_object_get(reference, "pairs"), i, pair)
     {

@@ -209,7 +209,7 @@ text: leave it out, or take a model with a vision tower" ]]
     run -64 answer llava --image llava/p0.png --tokens 1
     [[ $output == *"--image needs --prompt"* ]]
     run -64 answer llava --image-root llava --prompt a
-    [[ $output == *"--image-root needs --prompts"* ]]
+    [[ $output == *"--image-root needs --prompts or --score"* ]]
 }
 
 @test "a model without its image processor is refused by the file's name" {

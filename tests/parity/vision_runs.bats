@@ -21,6 +21,29 @@ setup() {
     export OMP_NUM_THREADS=1
 }
 
+# scores_of DIR LINES: those that a reward model gives to the sides of pairs.
+scores_of() {
+    "$DT_BUILDDIR/disttrain" generate --model "$1" --image-root "$(dirname "$2")" \
+        --score "$2" | paste -d ' ' - -
+}
+
+# same_scores FILE: whether those of stdin differ by rounding alone.
+same_scores() {
+    paste -d ' ' - "$1" | awk '
+        function size(a) { return a < 0 ? -a : a }
+        function off(a, b) { return size(a - b) / (1 + size(b)) }
+        { d = off($1, $3) > off($2, $4) ? off($1, $3) : off($2, $4)
+          if (d > most) most = d }
+        END { print "largest difference of scores", most
+              exit !(NR == 16 && most < 1e-5) }'
+}
+
+# sides MODEL: the conversations of both sides of each pair.
+sides() {
+    sed -E 's/"prompt":\[(.*)\],"chosen":\[(.*)\],"rejected":\[(.*)\],("images":.*)\}/"messages":[\1,\2],\4}\n{"messages":[\1,\3],\4}/' \
+        "$1/pairs.jsonl"
+}
+
 # pairs_of MODEL ALGORITHM START RUN KEYS MARGIN: trains on pairs as RUN has, and
 # compares losses, norms and margins of rewards.
 pairs_of() {
@@ -58,10 +81,17 @@ pairs_of() {
 }
 
 @test "pairs: a reward model has the losses and the scores of torch" {
-    pairs_of llava rm reward rm "train_vision: true" margin
-    rm -r run.out
-    pairs_of qwen2_5_vl rm reward rm "train_vision: true" margin
-    rm -r run.out
+    local model
+    for model in llava qwen2_5_vl; do
+        sides $model >$model/sides.jsonl
+        scores_of $model/reward $model/sides.jsonl | same_scores $model/before.txt
+        pairs_of $model rm reward rm "train_vision: true" margin
+        scores_of run.out $model/sides.jsonl | same_scores $model/after.txt
+        "$DT_BUILDDIR/disttrain" export run.out out
+        cmp {out,run.out/checkpoints/latest}/value_head.safetensors
+        scores_of out $model/sides.jsonl | same_scores $model/after.txt
+        rm -r run.out out
+    done
 }
 
 # run_of MODEL B A TARGETS LOSS_ON PLACEHOLDERS: trains as TRL has, and compares

@@ -61,8 +61,13 @@ static double score_alone(const char *text)
         tokens[i] = (unsigned char)text[i];
     tokens[n] = 256;
     struct dt_scorer *scorer =
-        dt_scorer_create(&engine, n + 1, 0, keep_score, &score, &err);
-    assert_int_equal(dt_scorer_add(scorer, tokens, n + 1, &err), 0);
+        dt_scorer_create(&engine, &(struct dt_scorer_room){.longest = n + 1},
+                         keep_score, &score, &err);
+    assert_int_equal(dt_scorer_add(scorer,
+                                   &(struct dt_scored_text){.tokens = tokens,
+                                                            .count = n + 1},
+                                   &err),
+                     0);
     assert_int_equal(dt_scorer_flush(scorer, &err), 0);
     dt_scorer_destroy(scorer);
     dt_engine_close(&engine);
