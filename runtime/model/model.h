@@ -129,6 +129,11 @@ int dt_model_bind(struct dt_model *model, const struct dt_batch *batch,
  */
 void dt_model_forward(struct dt_model *model, size_t u);
 
+/* Lets further forward passes through the bound batch leave out the units of a
+ * tower below `first`: their output is there, and of the same weights.
+ */
+void dt_model_keep(struct dt_model *model, size_t first);
+
 /* Queues forward and, in training, backward of the last unit (final norm, head,
  * loss): adds the sum of the token losses of the batch to `step` (ops.h), and
  * computes gradients of its loss scale times that sum. Label smoothing is in

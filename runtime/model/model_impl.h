@@ -348,6 +348,7 @@ struct dt_model {
 
     size_t first_unit;      /* of the layout: those of a tower come before */
     struct dt_tower *tower; /* NULL: there is none */
+    size_t kept;            /* units of it whose output is there */
 
     /* the current batch */
     size_t B, T, N;

@@ -95,6 +95,8 @@ static void embedding_forward(struct dt_model *m)
 
 void dt_model_forward(struct dt_model *m, size_t u)
 {
+    if (u < m->kept)
+        return;
     if (u < m->first_unit)
         dt_tower_forward(m->tower, u);
     else if (u == m->first_unit)

@@ -71,11 +71,17 @@ void dt_model_destroy(struct dt_model *m)
 int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,
                   struct dt_error *err)
 {
+    m->kept = 0;
     if (dt_model_bind_rows(m, batch->B, batch->T, train, err) < 0)
         return -1;
     if (m->tower && dt_tower_bind(m->tower, batch, train, err) < 0)
         return -1;
     return dt_inputs_upload(&m->inputs, batch, m->cache, err);
+}
+
+void dt_model_keep(struct dt_model *m, size_t first)
+{
+    m->kept = first < m->first_unit ? first : m->first_unit;
 }
 
 void dt_model_use(struct dt_model *m, struct dt_places weights)

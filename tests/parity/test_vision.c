@@ -375,6 +375,43 @@ static void gradients_of_copies_are_those_of_pictures(void **state)
     end(&w, &t);
 }
 
+/* Below a unit of the tower; the features are those of the weights before. */
+static void kept_units_are_computed_once(void **state)
+{
+    const struct dt_model_options options = {0};
+    struct picture_variant v;
+    struct subject s;
+    size_t count;
+    if (!subject_exec()->device->is_host)
+        skip();
+    begin(&v, &s, *state, &options, true);
+    const size_t projector = dt_model_first_unit(&v.config) - 1;
+    float *was = features_of(&s, &v, &count);
+    const size_t bytes = count * v.config.n_embd * sizeof(*was);
+    for (size_t i = 0; i < s.layout->param_count; i++)
+        if (s.layout->params[i].unit < projector)
+            memset(subject_weights(&s, i), 0,
+                   s.layout->params[i].count * sizeof(float));
+    subject_publish(&s);
+    const struct dt_view features = s.model->tower->acts.features;
+    float *first = malloc(dt_view_bytes(features));
+    assert_non_null(first);
+    memcpy(first, dt_view_data(features), dt_view_bytes(features));
+    for (size_t kept = projector + 2; kept-- > projector;) {
+        dt_model_keep(s.model, kept);
+        for (size_t u = 0; u + 1 < s.layout->unit_count; u++)
+            dt_model_forward(s.model, u);
+        assert_memory_equal(first, dt_view_data(features),
+                            dt_view_bytes(features));
+    }
+    float *is = features_of(&s, &v, &count); /* which binds a batch */
+    assert_memory_not_equal(was, is, bytes);
+    free(first);
+    free(was);
+    free(is);
+    end(&v, &s);
+}
+
 static void copies_need_their_memory_and_a_picture(void **state)
 {
     const struct dt_model_options options = {0};
@@ -476,6 +513,7 @@ static const struct claim claims[] = {
     CLAIM(text_alone_has_no_gradient_of_the_tower),
     CLAIM(gradients_of_copies_are_those_of_pictures),
     CLAIM(copies_need_their_memory_and_a_picture),
+    CLAIM(kept_units_are_computed_once),
     CLAIM(losses_are_those_of_the_reference),
 };
 

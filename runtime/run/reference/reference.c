@@ -8,7 +8,7 @@
  * the model's: with zero3 a unit is gathered for its pass only. If an adapter
  * is trained, the reference is the adapter that the run starts from, or the
  * model without one. Frozen parts of the model are the reference's, too, unless
- * that is another model.
+ * that is another model: what a frozen tower sees is then computed once.
  */
 #include "config.h"
 
@@ -217,6 +217,17 @@ static void use_weights(struct dt_run *run, bool reference)
         dt_model_use(learner->model, dt_parallel_weights(parallel));
 }
 
+/* Units that begin the model and have the same weights in both: those below the
+ * first that is trained.
+ */
+static size_t count_shared(const struct dt_run *run)
+{
+    const struct dt_learner_spec *model = &run->spec.learner;
+    return dt_learner_adapts(model) || shares_frozen(run)
+               ? dt_learner_lowest(model)
+               : 0;
+}
+
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err)
 {
@@ -230,6 +241,7 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                                          run->learner.values.reference, err);
     }
     use_weights(run, false);
+    dt_model_keep(run->learner.model, count_shared(run));
     dt_span_end(&span);
     return result;
 }

@@ -49,8 +49,9 @@ int dt_run_reference_load(struct dt_run *run, const char *dir,
                           struct dt_error *err);
 
 /* Computes the reference's values of the batch's picked tokens into
- * values.reference, before the passes of the model itself. `shape`: that of its
- * graphs; NULL: nothing is recorded. -1: the device or a peer failed.
+ * values.reference, before the passes of the model itself, which leave out what
+ * a frozen tower has computed here. `shape`: that of its graphs; NULL: nothing
+ * is recorded. -1: the device or a peer failed.
  */
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                      struct dt_error *err);
