@@ -53,6 +53,17 @@ struct dt_loader_options {
     int timeout_ms;  /* how long dt_loader_next waits for a batch */
 };
 
+/* What an item needs of the room of a batch, and what it is worth. */
+struct dt_most_item {
+    size_t value, room;
+};
+
+/* The most value within a room, or a little more, of items that may each be
+ * used so often. Sorts them.
+ */
+size_t dt_most_value(struct dt_most_item *items, size_t count, uint64_t uses,
+                     size_t room);
+
 /* The most pictures, without copies, and patches that a micro-batch can have,
  * whatever the order of rows is. Without a limit of tokens some order has a
  * batch with so many; with one it is an upper bound, of rows that may be there

@@ -12,22 +12,17 @@
 
 #include "batch/loader.h"
 
-/* A row with pictures, or many as it. */
-struct item {
-    size_t value, room;
-};
-
 /* The one with more for its room comes first. */
 static int by_density(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct dt_most_item *x = a, *y = b;
     const uint64_t left = (uint64_t)x->value * y->room;
     const uint64_t right = (uint64_t)y->value * x->room;
     return (left < right) - (left > right);
 }
 
-/* The most value within the room, of items that may each be used so often. */
-static size_t fill(struct item *items, size_t count, uint64_t uses, size_t room)
+size_t dt_most_value(struct dt_most_item *items, size_t count, uint64_t uses,
+                     size_t room)
 {
     size_t value = 0;
     qsort(items, count, sizeof(*items), by_density);
@@ -69,19 +64,19 @@ int dt_loader_most(const struct dt_rows *rows,
     *most = (struct dt_loader_most){0};
     if (!dt_rows_images(rows))
         return 0;
-    struct item *pictures = calloc(count, sizeof(*pictures));
-    struct item *patches = calloc(count, sizeof(*patches));
+    struct dt_most_item *pictures = calloc(count, sizeof(*pictures));
+    struct dt_most_item *patches = calloc(count, sizeof(*patches));
     for (size_t i = 0; pictures && patches && i < count; i++) {
         const size_t need = options->tokens > 0 ? dt_rows_length(rows, i) : 1;
         const size_t of_row = dt_rows_pictures(rows, i);
         if (of_row == 0)
             continue;
-        pictures[n] = (struct item){of_row, need};
-        patches[n++] = (struct item){dt_rows_patches(rows, i), need};
+        pictures[n] = (struct dt_most_item){of_row, need};
+        patches[n++] = (struct dt_most_item){dt_rows_patches(rows, i), need};
     }
     if (pictures && patches) {
-        most->pictures = fill(pictures, n, uses, room);
-        most->patches = fill(patches, n, uses, room);
+        most->pictures = dt_most_value(pictures, n, uses, room);
+        most->patches = dt_most_value(patches, n, uses, room);
     }
     int rc = pictures && patches
                  ? 0

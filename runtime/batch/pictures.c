@@ -33,7 +33,7 @@ static int find_span(struct dt_image_span *span, struct dt_image_plan *plan,
     *span = (struct dt_image_span){
         .begin = image->first[0],
         .end = (size_t)image->first[plan->tiles - 1] + tokens,
-        .pictures = plan->tiles,
+        .pictures = image->pictures,
         .patches = plan->patches,
     };
     return 0;
@@ -142,6 +142,7 @@ static void append_image(struct dt_pictures *found,
         .number = number,
         .height = image->height,
         .width = image->width,
+        .pictures = image->pictures,
     };
     memcpy(to->sha256, image->sha256, sizeof(to->sha256));
 }

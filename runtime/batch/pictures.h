@@ -68,6 +68,7 @@ struct dt_picture_image {
     uint32_t line, number;   /* of the file, 0: none; in the example, from 1 */
     uint8_t sha256[DT_SHA256_BYTES]; /* of its file in the store */
     uint32_t height, width;          /* upright, in pixels */
+    uint32_t pictures;
 };
 
 /* Images of rows in the order of their tokens, and all pictures of the first,

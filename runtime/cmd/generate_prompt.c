@@ -29,7 +29,6 @@ struct dt_prompter {
     const struct dt_engine *engine;
     struct dt_masker *masker;
     struct dt_marked marked;         /* the prompt being made */
-    struct dt_image_spans spans;     /* of its images */
     struct dt_example_images images; /* without a tower all zero */
     struct dt_image_processor processor;
     struct dt_image_table colors;
@@ -106,30 +105,8 @@ const float *dt_prompter_colors(const struct dt_prompter *p)
 void dt_made_prompt_fini(struct dt_made_prompt *made)
 {
     free(made->ids);
-    free(made->found.images);
-    free(made->found.pictures);
+    dt_pictures_fini(&made->found);
     *made = (struct dt_made_prompt){0};
-}
-
-/* Finds the images of the example, and their pictures. */
-static int take_images(struct dt_prompter *p, struct dt_made_prompt *made,
-                       struct dt_example_parts *parts, struct dt_error *err)
-{
-    struct dt_picture_part part = {.example = p->marked.tokens,
-                                   .words = p->marked.count};
-    if (dt_image_spans_find(&p->spans, part.example, part.words, &p->images,
-                            parts, err) < 0)
-        return -1;
-    part.count = parts->token_count;
-    part.sums = dt_image_spans_sum(&p->spans, 0, part.count);
-    made->patches = part.sums.patches;
-    made->found.images =
-        calloc(part.sums.images + 1, sizeof(*made->found.images));
-    made->found.pictures =
-        calloc(part.sums.pictures + 1, sizeof(*made->found.pictures));
-    if (!made->found.images || !made->found.pictures)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    return dt_pictures_add(&made->found, &part, NULL, &p->images, err);
 }
 
 /* Takes tokens, -1 at those of pictures, and checks the others: the embedding
@@ -183,8 +160,13 @@ static int take(struct dt_prompter *p, struct dt_made_prompt *made,
 {
     struct dt_example_parts parts = {.tokens = p->marked.tokens,
                                      .token_count = p->marked.count};
-    if ((sees(p) && take_images(p, made, &parts, err) < 0) ||
-        take_tokens(p, made, parts.tokens, parts.token_count, err) < 0)
+    if (sees(p)) {
+        if (dt_pictures_find(&made->found, &made->patches, p->marked.tokens,
+                             p->marked.count, &p->images, err) < 0)
+            return -1;
+        dt_example_find(p->marked.tokens, p->marked.count, &parts);
+    }
+    if (take_tokens(p, made, parts.tokens, parts.token_count, err) < 0)
         return -1;
     return made->count > 0 ? 0 : begin_text(p, made, err);
 }
@@ -316,7 +298,6 @@ void dt_prompter_destroy(struct dt_prompter *p)
         return;
     dt_image_store_fini(&p->store);
     dt_masker_destroy(p->masker);
-    dt_image_spans_fini(&p->spans);
     free(p->marked.tokens);
     free(p);
 }

@@ -279,6 +279,15 @@ static int resolve_rewards(struct dt_spec *spec,
 
 /* --- all of it --- */
 
+/* The most pictures of a prompt, until the data are known. */
+static void bound_prompts(struct dt_spec *spec)
+{
+    if (spec->images.there && spec->algo->advantages)
+        dt_run_images_bound(&spec->learner.config,
+                            (size_t)spec->conf.data.max_prompt_length,
+                            &spec->sampling.patches, &spec->sampling.pictures);
+}
+
 static struct dt_model_options model_options(const struct dt_spec *spec)
 {
     const struct dt_conf *conf = &spec->conf;
@@ -311,8 +320,9 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
     if (spec->images.there) {
         dt_run_images_bound(&spec->learner.config, B * T, &options.patches,
                             &options.pictures);
-        options.places =
-            conf->data.format == DT_FORMAT_PREFERENCE ? DT_SIDES : 1;
+        options.places = spec->algo->advantages ? spec->sampling.step_rows
+                         : conf->data.format == DT_FORMAT_PREFERENCE ? DT_SIDES
+                                                                     : 1;
         options.colors = &spec->images.colors.of[0][0];
     }
     return dt_learner_model_options(&spec->learner, &options);
@@ -365,6 +375,7 @@ int dt_plan_resolve(struct dt_spec *spec, struct dt_model_options *options,
 {
     if (resolve_conf(spec, err) < 0)
         return -1;
+    bound_prompts(spec);
     *options = model_options(spec);
     return resolve_rewards(spec, options, err);
 }

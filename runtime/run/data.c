@@ -461,7 +461,7 @@ static struct dt_prompts *open_prompts(const struct prompt_source *source,
                                        struct dt_error *err)
 {
     struct dt_prompts_options options = {
-        .lines = dt_run_example_options(conf, NULL),
+        .lines = dt_run_example_options(conf, data->images),
         .max_length = (size_t)conf->data.max_prompt_length,
         .keep_end = conf->data.prompt_cut_left,
         .begin = source->begin,
@@ -478,13 +478,33 @@ static struct dt_prompts *open_prompts(const struct prompt_source *source,
     if (!prompts)
         return NULL;
     struct dt_prompts_stats s = dt_prompts_stats(prompts);
+    char lost[80] = "";
+    if (s.lost > 0)
+        snprintf(lost, sizeof(lost),
+                 "; %zu left out, as an image of theirs is missing or bad",
+                 s.lost);
     dt_log(speaks ? DT_LOG_INFO : DT_LOG_DEBUG, "data",
            "%s: %zu prompts, the longest of %zu tokens; of those "
            "longer than %ld (data.max_prompt_length) %zu were cut and %zu left "
-           "out",
+           "out%s",
            source->name, s.count, s.longest, conf->data.max_prompt_length,
-           s.cut, s.dropped);
+           s.cut, s.dropped, lost);
     return prompts;
+}
+
+/* Makes the store of images. Prompts have no cache: they are prepared once it
+ * is there.
+ */
+static int open_store(const struct dt_run_data *data, struct dt_error *err)
+{
+    if (!data->images || !data->images->there)
+        return 0;
+    if (!data->cached)
+        return dt_run_images_make_store(data->images, err);
+    return access(data->images->store_dir, F_OK) == 0
+               ? 0
+               : dt_error_set(err, EX_NOINPUT, "%s: not prepared",
+                              data->images->store_dir);
 }
 
 /* The same as open_examples for prompts, with the tokenizer that is there. */
@@ -501,6 +521,8 @@ static int open_all_prompts(struct dt_run_data *data,
         files ? "data.eval" : "data.validation_split",
         files ? &conf->data.eval : &conf->data.train, files ? 0.0 : split, 1.0,
         false};
+    if (open_store(data, err) < 0)
+        return -1;
     data->prompts = open_prompts(&train, data, conf, vocab_size, speaks, err);
     if (!data->prompts)
         return -1;

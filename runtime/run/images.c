@@ -175,12 +175,6 @@ static int check_keys(const struct dt_conf *conf,
                                     "or train a model with a vision tower",
                                     dt_model_type(config));
     }
-    *key = "algorithm";
-    if (conf->algorithm == DT_CONF_PPO || conf->algorithm == DT_CONF_GRPO)
-        return dt_error_set(err, EX_CONFIG,
-                            "a model of images and text (%s) is trained by "
-                            "sft, rm and dpo so far",
-                            dt_model_type(config));
     return check_sizes(conf, config, key, err);
 }
 

@@ -27,6 +27,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/run.h \
 	runtime/run/sample_batches.c \
 	runtime/run/sample_batches.h \
+	runtime/run/sample_pictures.c \
+	runtime/run/sample_pictures.h \
 	runtime/run/samples.h \
 	runtime/run/sharing.c \
 	runtime/run/sharing.h \

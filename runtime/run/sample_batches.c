@@ -124,9 +124,11 @@ int dt_sample_batches_init(struct dt_sample_batches *b,
         .doc_start = calloc(T, sizeof(*b->doc_start)),
         .samples = calloc(options->rows, sizeof(*b->samples)),
     };
-    return b->lengths && b->inputs && b->targets && b->doc_start && b->samples
-               ? 0
-               : no_memory(err);
+    if (!b->lengths || !b->inputs || !b->targets || !b->doc_start ||
+        !b->samples)
+        return no_memory(err);
+    return dt_sample_pictures_init(&b->pictures, prompts, options->patches,
+                                   err);
 }
 
 void dt_sample_batches_fini(struct dt_sample_batches *b)
@@ -137,6 +139,7 @@ void dt_sample_batches_fini(struct dt_sample_batches *b)
     free(b->targets);
     free(b->doc_start);
     free(b->samples);
+    dt_sample_pictures_fini(&b->pictures);
     dt_deal_fini(&b->deal);
 }
 
@@ -229,9 +232,10 @@ static void pad(struct dt_sample_batches *b, size_t from, size_t to)
     }
 }
 
-void dt_sample_batches_get(struct dt_sample_batches *b, size_t a,
-                           struct dt_batch *batch)
+int dt_sample_batches_get(struct dt_sample_batches *b, size_t a,
+                          struct dt_batch *batch, struct dt_error *err)
 {
+    const struct dt_experience *e = b->experience;
     const size_t world = (size_t)b->options.world;
     const size_t bin = a * world + (size_t)b->options.rank;
     size_t at = 0, count = 0;
@@ -241,16 +245,21 @@ void dt_sample_batches_get(struct dt_sample_batches *b, size_t a,
                                .doc_start = b->doc_start,
                                .rows = &b->number,
                                .samples = b->samples};
+    dt_sample_pictures_begin(&b->pictures);
     for (size_t i = 0; i < b->options.rows; i++) {
         size_t row = dt_sample_batches_row(b, i);
         if (b->deal.bin[i] != bin)
             continue;
+        if (dt_sample_pictures_add(&b->pictures, e->number[row / e->copies], at,
+                                   err) < 0)
+            return -1;
         at = lay(b, row, at, &b->samples[count]);
         batch->target_count += b->samples[count++].count;
     }
     batch->sample_count = count;
     batch->T = round_up(at, b->options.multiple_of);
     pad(b, at, batch->T);
-    b->number = (int64_t)(b->generation * b->experience->rows +
+    b->number = (int64_t)(b->generation * e->rows +
                           (count > 0 ? b->samples[0].number : 0));
+    return dt_sample_pictures_read(&b->pictures, batch, err);
 }

@@ -3,7 +3,8 @@
  * sample_batches.h - the micro-batches of a generation's completions
  *
  * Each completion is a document of its prompt and itself, and those of a
- * micro-batch follow each other in one row without padding between them.
+ * micro-batch follow each other in one row without padding between them. The
+ * tower sees the pictures of a prompt once for all of its completions there.
  *
  * The rows of a generation are shuffled by (seed, generation), and each step
  * has the next ones of that order, whatever the number of ranks. Those of a
@@ -21,6 +22,7 @@
 #include "base/error.h"
 #include "data/prompts.h"
 #include "run/experience.h"
+#include "run/sample_pictures.h"
 #include "tensor/tensor.h"
 
 /* order(rows) = the rows of a generation in the order of training. */
@@ -47,6 +49,7 @@ struct dt_sample_batches_options {
     size_t multiple_of; /* of its length, which may exceed the limit so far */
     size_t longest;     /* completions with fewer tokens have the position of
                            the last one, too; 0: none has */
+    size_t patches;     /* the most that a micro-batch has of pictures */
     int rank, world;
     uint64_t seed;
 };
@@ -63,6 +66,7 @@ struct dt_sample_batches {
     struct dt_deal deal;
     int32_t *inputs, *targets, *doc_start;
     struct dt_batch_sample *samples;
+    struct dt_sample_pictures pictures;
     int64_t number; /* of the first sample among all of the run */
 };
 
@@ -92,9 +96,10 @@ size_t dt_sample_batches_count(const struct dt_sample_batches *b);
 size_t dt_sample_batches_row(const struct dt_sample_batches *b, size_t i);
 
 /* Micro-batch `a` of this rank, valid until the next call. It may have no
- * sample, if there are fewer rows than ranks.
+ * sample, if there are fewer rows than ranks. -1: an image cannot be read, with
+ * the line of its prompt; EX_OSERR.
  */
-void dt_sample_batches_get(struct dt_sample_batches *b, size_t a,
-                           struct dt_batch *batch);
+int dt_sample_batches_get(struct dt_sample_batches *b, size_t a,
+                          struct dt_batch *batch, struct dt_error *err);
 
 #endif /* DT_RUN_SAMPLE_BATCHES_H */

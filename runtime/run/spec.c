@@ -9,6 +9,7 @@
 #include "batch/loader.h"
 #include "run/data.h"
 #include "run/numerics.h"
+#include "run/sample_pictures.h"
 #include "run/spec.h"
 
 enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
@@ -48,6 +49,11 @@ long dt_spec_count_steps(const struct dt_spec *spec, uint64_t samples)
                : (long)ceil(all / dt_spec_samples_of_step(spec));
 }
 
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The most pictures of a batch of these rows; NULL: none. */
 static int most_of(const struct dt_spec *spec, const struct dt_rows *rows,
                    bool train, struct dt_loader_most *most,
@@ -64,31 +70,61 @@ static int most_of(const struct dt_spec *spec, const struct dt_rows *rows,
     return rows ? dt_loader_most(rows, &options, most, err) : 0;
 }
 
+/* Those of prompts. Micro-batches are of training alone. */
+static int take_prompts(struct dt_spec *spec, const struct dt_run_data *data,
+                        struct dt_model_options *options, struct dt_error *err)
+{
+    struct dt_sampling_spec *s = &spec->sampling;
+    const struct dt_sample_room room = {s->step_rows, s->groups, spec->tokens};
+    const double answers = (double)spec->conf.rollout.max_completion_length *
+                           (double)dt_prompts_stats(data->prompts).count;
+    struct dt_sample_most train, held_out = {0};
+    if (dt_sample_pictures_most(data->prompts, &room, &train, err) < 0 ||
+        (data->held_out &&
+         dt_sample_pictures_most(data->held_out, &room, &held_out, err) < 0))
+        return -1;
+    s->patches = max_size(train.prompt_patches, held_out.prompt_patches);
+    s->pictures = max_size(train.prompt_pictures, held_out.prompt_pictures);
+    options->patches = train.patches;
+    options->pictures = train.pictures;
+    options->places = train.places;
+    spec->images.patches = train.all_patches / (train.tokens + answers);
+    spec->images.pictures = train.all_pictures / (train.tokens + answers);
+    return 0;
+}
+
+/* Those of rows. */
+static int take_rows(struct dt_spec *spec, const struct dt_run_data *data,
+                     struct dt_model_options *options, struct dt_error *err)
+{
+    struct dt_loader_most train, held_out;
+    const struct dt_rows_stats stats = dt_rows_stats(data->train);
+    if (most_of(spec, data->train, true, &train, err) < 0 ||
+        most_of(spec, data->eval, false, &held_out, err) < 0)
+        return -1;
+    options->patches = max_size(train.patches, held_out.patches);
+    options->pictures = max_size(train.pictures, held_out.pictures);
+    options->places = dt_rows_pair(data->train, 0) ? DT_SIDES : 1;
+    spec->images.patches = (double)stats.patches / (double)stats.tokens;
+    spec->images.pictures = (double)stats.pictures / (double)stats.tokens;
+    return 0;
+}
+
 int dt_spec_take_pictures(struct dt_spec *spec, const struct dt_run_data *data,
                           struct dt_model_options *options,
                           struct dt_error *err)
 {
-    struct dt_loader_most train, held_out;
-    struct dt_run_images *images = &spec->images;
-    if (!images->there)
+    if (!spec->images.there)
         return 0;
-    if (most_of(spec, data->train, true, &train, err) < 0 ||
-        most_of(spec, data->eval, false, &held_out, err) < 0)
+    if ((data->prompts ? take_prompts : take_rows)(spec, data, options, err) <
+        0)
         return -1;
-    options->patches =
-        train.patches > held_out.patches ? train.patches : held_out.patches;
-    options->pictures =
-        train.pictures > held_out.pictures ? train.pictures : held_out.pictures;
-    options->places = dt_rows_pair(data->train, 0) ? DT_SIDES : 1;
     if (options->pictures == 0) { /* data of text alone: no memory is empty */
         const size_t merge = spec->learner.config.vision->merge;
         options->patches = merge * merge;
         options->pictures = 1;
     }
-    const struct dt_rows_stats stats = dt_rows_stats(data->train);
-    images->patches = (double)stats.patches / (double)stats.tokens;
-    images->pictures = (double)stats.pictures / (double)stats.tokens;
-    images->counted = true;
+    spec->images.counted = true;
     return 0;
 }
 

@@ -36,6 +36,7 @@ struct dt_sampling_spec {
     size_t parts;             /* optimizer steps that use all of them once */
     size_t uses;              /* and that use them at all */
     bool stores_old;          /* log-probabilities, as weights change */
+    size_t patches, pictures; /* of a prompt, at most */
     size_t reward_bytes;      /* of reward models, on every rank */
     double reward_operations; /* of these for a completion of full length */
 };

@@ -50,7 +50,8 @@ struct progress {
     struct dt_experience *e;
     bool score; /* submit complete groups for scoring */
     size_t next;
-    size_t *missing; /* (groups) */
+    size_t *missing;                    /* (groups) */
+    struct dt_sample_pictures pictures; /* of the prompt that is given */
 };
 
 static int next_prompt(void *ctx, struct dt_prompt *prompt,
@@ -59,7 +60,7 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
     struct progress *progress = ctx;
     const struct dt_run *run = progress->run;
     const struct dt_experience *e = progress->e;
-    (void)err;
+    struct dt_batch batch = {0};
     while (progress->next < e->groups &&
            dt_experience_rank(e, progress->next, run->spec.world) !=
                run->spec.rank)
@@ -68,6 +69,14 @@ static int next_prompt(void *ctx, struct dt_prompt *prompt,
         return 0;
     prompt->number = e->number[progress->next++];
     prompt->ids = dt_prompts_ids(e->prompts, prompt->number, &prompt->count);
+    dt_sample_pictures_begin(&progress->pictures);
+    if (dt_sample_pictures_add(&progress->pictures, prompt->number, 0, err) <
+            0 ||
+        dt_sample_pictures_read(&progress->pictures, &batch, err) < 0)
+        return -1;
+    prompt->pictures = batch.pictures;
+    prompt->picture_count = batch.picture_count;
+    prompt->pixels = batch.pixels;
     return 1;
 }
 
@@ -113,12 +122,16 @@ static int run_rollout(struct dt_run *run, struct dt_rollout *rollout,
     for (size_t g = 0; g < e->groups; g++)
         progress.missing[g] = e->copies;
     int rc = whole_weights(run, &buf, &places, err);
+    if (rc == 0)
+        rc = dt_sample_pictures_init(&progress.pictures, e->prompts,
+                                     run->samples.options.patches, err);
     if (rc == 0 && dt_fault("rollout"))
         rc = dt_error_set(err, EX_SOFTWARE, "failed on purpose");
     if (rc == 0) {
         dt_rollout_use(rollout, places);
         rc = dt_rollout_run(rollout, &io, err);
     }
+    dt_sample_pictures_fini(&progress.pictures);
     free(progress.missing);
     dt_buffer_destroy(buf);
     return rc;

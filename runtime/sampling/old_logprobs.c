@@ -125,8 +125,8 @@ int dt_run_old_values(struct dt_run *run, struct dt_error *err)
         if (dt_sample_batches_step(&s->batches, part, err) < 0)
             return -1;
         for (size_t a = 0; a < dt_sample_batches_count(&s->batches); a++) {
-            dt_sample_batches_get(&s->batches, a, &batch);
-            if (pass(run, &batch, err) < 0)
+            if (dt_sample_batches_get(&s->batches, a, &batch, err) < 0 ||
+                pass(run, &batch, err) < 0)
                 return -1;
         }
     }

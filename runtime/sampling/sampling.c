@@ -99,6 +99,9 @@ struct dt_rollout_options dt_sampling_rollout_options(
         .compute = options->compute,
         .copies = spec->sampling.copies,
         .max_prompt = (size_t)spec->conf.data.max_prompt_length,
+        .patches = spec->sampling.patches,
+        .pictures = spec->sampling.pictures,
+        .colors = options->colors,
         .max_tokens = (size_t)conf->max_completion_length,
         .sampling = {.temperature = conf->temperature,
                      .top_k = (size_t)conf->top_k,
@@ -219,7 +222,8 @@ static int find_stops(struct dt_run *run, struct dt_error *err)
 static int32_t find_end(const struct dt_conf *conf,
                         const struct dt_tokenizer *tokenizer)
 {
-    const struct dt_example_options options = dt_run_example_options(conf, NULL);
+    const struct dt_example_options options =
+        dt_run_example_options(conf, NULL);
     enum dt_format format;
     if (!tokenizer || conf->data.kind != DT_KIND_LINES ||
         dt_examples_format(conf->data.train.text[0], &options, &format, NULL) <
@@ -291,13 +295,15 @@ static int open_rewards(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-static int create_batches(struct dt_run *run, struct dt_error *err)
+static int create_batches(struct dt_run *run, size_t patches,
+                          struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
     const struct dt_sample_batches_options options = {
         .rows = spec->sampling.step_rows,
         .limit = spec->tokens,
         .multiple_of = dt_spec_length_step(spec),
+        .patches = patches,
         .rank = spec->rank,
         .world = spec->world,
         .longest = spec->conf.ppo.score_at == DT_SCORE_AT_TRL_NEXT
@@ -351,7 +357,7 @@ int dt_run_samples_init(struct dt_run *run, const struct dt_model_options *of,
     s->options.tokenizer = run->data.tokenizer;
     if (find_stops(run, err) < 0 ||
         !(s->columns = dt_run_reward_columns(&run->spec.conf, err)) ||
-        open_rewards(run, err) < 0 || create_batches(run, err) < 0)
+        open_rewards(run, err) < 0 || create_batches(run, of->patches, err) < 0)
         return -1;
     dt_run_name_numbers(run);
     return create_rollouts(run, err);

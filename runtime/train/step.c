@@ -61,9 +61,8 @@ static int next_batch(struct dt_run *run, size_t a, struct dt_batch *batch,
 {
     struct dt_sample_batches *samples = &run->samples.batches;
     if (run->spec.algo->advantages) {
-        dt_sample_batches_get(samples, a, batch);
         *more = a + 1 < dt_sample_batches_count(samples);
-        return 0;
+        return dt_sample_batches_get(samples, a, batch, err);
     }
     dt_live_phase(run->live, DT_ACCOUNT_DATA, NULL);
     int rc = dt_loader_next(run->loader, batch, err);

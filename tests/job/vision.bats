@@ -339,19 +339,6 @@ mistake() {
     done
 }
 
-@test "algorithms that see no images refuse a model that does" {
-    local algorithm text="a model of images and text (llava) is trained by sft, rm and dpo so far"
-    echo '{"prompt": "a"}' >prompts.jsonl
-    for algorithm in ppo grpo; do
-        mistake "algorithm: $text" "algorithm: $algorithm" \
-            "model: {path: llava/model}" \
-            "data: {train: prompts.jsonl, max_length: 64}" \
-            "reward: {functions: [{name: r, type: regex, pattern: a}]}" \
-            "rollout: {max_completion_length: 8}" \
-            "training: {train_batch_size: 8, max_steps: 1}"
-    done
-}
-
 @test "a model of text refuses parts and images" {
     local data="data: {train: llava/train.jsonl, max_length: 64,
   chat_template: chatml" line

@@ -323,7 +323,7 @@ static void check_world(const struct dt_experience *e,
             assert_int_equal(dt_sample_batches_step(&b, part, &err), 0);
             for (size_t a = 0; a < dt_sample_batches_count(&b); a++) {
                 size_t targets = 0;
-                dt_sample_batches_get(&b, a, &batch);
+                assert_int_equal(dt_sample_batches_get(&b, a, &batch, &err), 0);
                 assert_int_equal(batch.T % 8, 0);
                 assert_in_range(batch.T, 8, LIMIT);
                 for (size_t i = 0; i < batch.sample_count; i++) {
