@@ -171,6 +171,7 @@ check_PROGRAMS += \
 	tests/unit/run/test_precompute \
 	tests/unit/run/test_reference \
 	tests/unit/run/test_run_data \
+	tests/unit/run/test_sample_pictures \
 	tests/unit/run/test_sinks \
 	tests/unit/run/test_world \
 	tests/unit/sampling/test_held_out \
