@@ -80,6 +80,10 @@ int dt_image_processor_parse(struct dt_image_processor *processor,
                              const struct dt_image_options *options,
                              struct dt_error *err);
 
+/* Whether two make the same pictures of any image. */
+bool dt_image_processor_same(const struct dt_image_processor *a,
+                             const struct dt_image_processor *b);
+
 struct dt_image_plan {
     uint32_t square;                    /* TILES: 0; side to pad to, or 0 */
     uint32_t first_height, first_width; /* TILES: of the first resize */

@@ -11,6 +11,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "run/numerics.h"
 #include "run/run.h"
 #include "run/sharing.h"
@@ -60,6 +62,21 @@ int dt_critic_config(const struct dt_conf *conf,
     return 0;
 }
 
+/* Checks that it sees the pictures of the model. Its parts are trained as those
+ * of the model are.
+ */
+static int check_sight(struct dt_spec *spec, struct dt_error *err)
+{
+    const struct dt_conf *conf = &spec->conf;
+    struct dt_learner_spec *critic = &spec->critic;
+    memcpy(critic->freezes, spec->learner.freezes, sizeof(critic->freezes));
+    memcpy(critic->rates, spec->learner.rates, sizeof(critic->rates));
+    return conf->model.value_path
+               ? dt_run_images_same(&spec->images, conf, &critic->config,
+                                    conf->model.value_path, err)
+               : 0;
+}
+
 int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err)
 {
     const struct dt_conf *conf = &spec->conf;
@@ -71,7 +88,8 @@ int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err)
     critic->start =
         conf->model.value_path ? conf->model.value_path : spec->learner.start;
     if (dt_critic_config(conf, &spec->learner.config, &critic->config, &own) <
-        0) {
+            0 ||
+        check_sight(spec, &own) < 0) {
         dt_conf_error_set(
             conf, conf->model.value_path ? "model.value_path" : "algorithm",
             err, "%s", own.text);

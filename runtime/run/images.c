@@ -81,14 +81,10 @@ int dt_run_images_check(const struct dt_image_processor *processor,
                         dir, plan.grid_height, plan.grid_width, grid, grid);
 }
 
-/* Reads the processor as the keys of the configuration say. */
-static int load_processor(struct dt_run_images *images,
-                          const struct dt_conf *conf,
-                          const struct dt_vision_config *vision,
-                          struct dt_error *err)
+/* What the keys of the configuration ask of a processor. */
+static struct dt_image_options options_of(const struct dt_conf *conf,
+                                          const struct dt_vision_config *vision)
 {
-    const char *dir =
-        conf->model.path ? conf->model.path : conf->model.config_path;
     struct dt_image_options options = {
         .backend = conf->data.image_backend == DT_CONF_IMAGE_PILLOW
                        ? DT_IMAGE_PILLOW
@@ -101,6 +97,18 @@ static int load_processor(struct dt_run_images *images,
                    : conf->data.image_pad,
     };
     dt_run_images_ask(&options, vision);
+    return options;
+}
+
+/* Reads the processor as the keys of the configuration say. */
+static int load_processor(struct dt_run_images *images,
+                          const struct dt_conf *conf,
+                          const struct dt_vision_config *vision,
+                          struct dt_error *err)
+{
+    const char *dir =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    const struct dt_image_options options = options_of(conf, vision);
     if (read_processor(images, conf, dir, &options, err) < 0)
         return -1;
     return dt_run_images_check(&images->processor, vision, dir, err);
@@ -219,6 +227,29 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
         .train_on_image_tokens = conf->data.train_on_image_tokens,
     };
     return 0;
+}
+
+int dt_run_images_same(const struct dt_run_images *images,
+                       const struct dt_conf *conf,
+                       const struct dt_model_config *config, const char *dir,
+                       struct dt_error *err)
+{
+    struct dt_image_processor other;
+    if (images->there != (config->vision != NULL))
+        return dt_error_set(err, EX_CONFIG, "%s: sees %s, and the model %s",
+                            dir, config->vision ? "images" : "only text",
+                            config->vision ? "only text" : "images");
+    if (!images->there)
+        return 0;
+    const struct dt_image_options options = options_of(conf, config->vision);
+    if (dt_image_processor_load(&other, dir, &options, err) < 0)
+        return -1;
+    return dt_image_processor_same(&images->processor, &other)
+               ? 0
+               : dt_error_set(err, EX_CONFIG,
+                              "%s: its image processor makes other pictures "
+                              "than the model's",
+                              dir);
 }
 
 int dt_run_images_make_store(const struct dt_run_images *images,

@@ -50,6 +50,15 @@ int dt_run_images_fit(const struct dt_conf *conf,
                       const struct dt_model_config *config, const char **key,
                       struct dt_error *err);
 
+/* Checks that a second model, in `dir` and of this config, sees the pictures
+ * that the model of `images` sees. -1: EX_CONFIG; errors of
+ * dt_image_processor_load.
+ */
+int dt_run_images_same(const struct dt_run_images *images,
+                       const struct dt_conf *conf,
+                       const struct dt_model_config *config, const char *dir,
+                       struct dt_error *err);
+
 /* Makes the directory of the store. -1: EX_CANTCREAT. */
 int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err);
