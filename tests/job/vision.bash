@@ -45,3 +45,58 @@ train() {
     (($1 == 1)) || launcher=(mpirun --allow-run-as-root --oversubscribe -n "$1")
     timeout 120 "${launcher[@]}" "$DT_BUILDDIR/disttrain" train "$2.yaml"
 }
+
+need_mpirun() {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+}
+
+need_faults() {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+# quietly COMMAND [WORD]...: its output only if it fails.
+quietly() {
+    "$@" &>quiet.log || { cat quiet.log && return 1; }
+}
+
+# losses NAME [SPLIT]: the losses, one per line.
+losses() {
+    sed -n "s/.*\"split\": \"${2:-train}\".*\"loss\": \([-+.e0-9]*\).*/\1/p" \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_end A B: the same losses and the same weights at the end.
+same_end() {
+    (($(losses "$1" | wc -l) == 5))
+    diff <(losses "$1") <(losses "$2")
+    cmp {"$1","$2"}.out/checkpoints/latest/model.safetensors
+}
+
+# same_curve A B [SPLIT]: losses differ at most by rounding.
+same_curve() {
+    paste <(losses "$1" "${3-}") <(losses "$2" "${3-}") | awk '
+        { d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (d > max) max = d }
+        END { print "largest relative difference", max
+              exit !(NR > 0 && max < 1e-6) }'
+}
+
+# planned NAME [OPTION]...: the sizes of the strategy of the file, as a run says
+# them: with its weights, gradients, state and all.
+planned() {
+    "$DT_BUILDDIR/disttrain" plan --json "${@:2}" "$1.yaml" | awk '
+        function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        /"taken"/ { taken = /true/ }
+        taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
+            taken && /"(batches|total)":/ {
+            gsub(/[",:]/, "")
+            bytes[$1] = $2
+        }
+        END {
+            print "weights " mb(bytes["weights"] + bytes["master"]) \
+                ", gradients " mb(bytes["gradients"]) ", optimizer " \
+                mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \
+                mb(bytes["activations"]) ", batches " \
+                mb(bytes["batches"]) ": " mb(bytes["total"])
+        }'
+}
