@@ -276,3 +276,19 @@ ptrdiff_t dt_base64_decode(const char *text, size_t count, void *to)
     }
     return out - (unsigned char *)to;
 }
+
+void dt_base64_encode(const void *data, size_t bytes, char *to)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = data;
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t n = bytes - i < 3 ? bytes - i : 3;
+        uint32_t bits = 0;
+        for (size_t j = 0; j < 3; j++)
+            bits = bits << 8 | (j < n ? from[i + j] : 0);
+        for (size_t j = 0; j < 4; j++)
+            *to++ = j <= n ? digits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+    *to = '\0';
+}

@@ -53,6 +53,9 @@ void dt_escape_undo(char *text);
  */
 size_t dt_utf8_check(const void *text, size_t bytes);
 
+/* Encodes data with padding as (bytes + 2) / 3 * 4 digits and a NUL. */
+void dt_base64_encode(const void *data, size_t bytes, char *to);
+
 /* Decodes base64 with its padding to at most count / 4 * 3 bytes. Returns how
  * many they are, or -1: the text is something else.
  */

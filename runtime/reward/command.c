@@ -88,13 +88,14 @@ static int ask(struct dt_reward_lane *lane, const struct dt_reward_part *part,
                                         .channels = &lane->conf->channels};
     size_t most = REPLY_BYTES + VALUE_BYTES * part->count *
                                     dt_conf_reward_channels(lane->conf);
-    char *request = dt_reward_request(part, form.id);
+    char *request = dt_reward_request(
+        part, form.id, lane->conf->image_bytes ? lane->images : NULL, err);
     const char *reply;
     size_t bytes;
     int rc = request
                  ? dt_process_ask(&command->process, request, most,
                                   lane->conf->timeout_s, &reply, &bytes, err)
-                 : dt_error_set(err, EX_OSERR, "out of memory");
+                 : -1;
     if (rc == 0)
         rc = dt_reward_reply(reply, bytes, &form, values, err);
     free(request);

@@ -288,6 +288,29 @@ static int post(const struct dt_reward_lane *lane, const char *body,
     return rc < 0 ? -1 : check_result(http, result, err);
 }
 
+/* The body of a request. NULL and err: as dt_reward_request. */
+static char *make_body(const struct dt_reward_lane *lane,
+                       const struct dt_reward_part *part, json_int_t id,
+                       struct dt_error *err)
+{
+    const struct dt_conf_reward *conf = lane->conf;
+    if (!conf->openrlhf)
+        return dt_reward_request(part, id,
+                                 conf->image_bytes ? lane->images : NULL, err);
+    for (size_t i = 0; i < part->count; i++)
+        if (dt_reward_at(part, i)->images) {
+            dt_error_set(err, EX_DATAERR,
+                         "prompt %llu has images, which requests of style "
+                         "openrlhf have no place for: write style: disttrain",
+                         (unsigned long long)dt_reward_at(part, i)->prompt);
+            return NULL;
+        }
+    char *body = dt_reward_queries(part, conf->answer_column);
+    if (!body)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return body;
+}
+
 static int score_http(struct dt_reward_lane *lane,
                       const struct dt_reward_part *part, double *values,
                       struct dt_error *err)
@@ -296,12 +319,10 @@ static int score_http(struct dt_reward_lane *lane,
     const struct dt_conf_reward *conf = lane->conf;
     const struct dt_reward_form form = {
         .id = ++http->id, .count = part->count, .channels = &conf->channels};
-    char *body = conf->openrlhf ? dt_reward_queries(part, conf->answer_column)
-                                : dt_reward_request(part, form.id);
+    char *body = make_body(lane, part, form.id, err);
     http->most =
         REPLY_BYTES + VALUE_BYTES * part->count * dt_conf_reward_channels(conf);
-    int rc = body ? post(lane, body, err)
-                  : dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = body ? post(lane, body, err) : -1;
     free(body);
     if (rc == 0) {
         const char *reply = http->reply ? http->reply : "";

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/str.h"
+#include "image/processor.h"
+#include "image/store.h"
 #include "reward/reward_impl.h"
 
 /* --- requests --- */
@@ -70,27 +73,89 @@ static json_t *sample_of(const struct dt_reward_sample *sample)
                                       : json_object();
     json_t *completion =
         json_stringn(sample->completion_text, sample->completion_bytes);
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:o}", "index",
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:o, s:O*}", "index",
                      (json_int_t)sample->prompt, "copy",
                      (json_int_t)sample->copy, "prompt", prompt, "completion",
                      completion, "completion_ids", ids_of(sample), "truncated",
-                     sample->truncated, "columns", columns);
+                     sample->truncated, "columns", columns, "images",
+                     (json_t *)sample->images);
 }
 
-char *dt_reward_request(const struct dt_reward_part *part, json_int_t id)
+/* The file of this name in base64, as JSON. NULL and err. */
+static json_t *file_of(const char *name, const struct dt_example_images *images,
+                       struct dt_error *err)
 {
-    json_t *samples = json_array();
+    struct dt_image_file file;
+    if (dt_image_store_get(&file, images->store, name,
+                           &images->processor->limits, err) < 0)
+        return NULL;
+    char *text = malloc((file.bytes + 2) / 3 * 4 + 1);
+    if (text)
+        dt_base64_encode(file.data, file.bytes, text);
+    json_t *json = text ? json_string(text) : NULL;
+    free(file.data);
+    free(text);
+    if (!json)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return json;
+}
+
+/* Adds the files of the images of a sample that `files` does not have yet. */
+static int add_files(json_t *files, const struct dt_reward_sample *sample,
+                     const struct dt_example_images *images,
+                     struct dt_error *err)
+{
+    const json_t *image;
+    size_t i;
+    json_array_foreach(sample->images, i, image)
+    {
+        const json_t *name = json_object_get(image, "sha256");
+        const char *hex = json_string_value(name);
+        if (json_object_get(files, hex))
+            continue;
+        json_t *file = file_of(hex, images, err);
+        if (!file)
+            return -1;
+        if (json_object_set_new(files, hex, file) < 0)
+            return dt_error_set(err, EX_OSERR, "out of memory");
+    }
+    return 0;
+}
+
+/* The files of the images of all samples, or nothing. -1 and err. */
+static int files_of(const struct dt_reward_part *part,
+                    const struct dt_example_images *images, json_t **files,
+                    struct dt_error *err)
+{
+    *files = images ? json_object() : NULL;
+    if (images && !*files)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    for (size_t i = 0; i < part->count && images; i++)
+        if (add_files(*files, dt_reward_at(part, i), images, err) < 0)
+            return -1;
+    return 0;
+}
+
+char *dt_reward_request(const struct dt_reward_part *part, json_int_t id,
+                        const struct dt_example_images *images,
+                        struct dt_error *err)
+{
+    json_t *samples = json_array(), *files, *root = NULL;
     bool good = samples != NULL;
-    for (size_t i = 0; i < part->count && good; i++)
+    int rc = files_of(part, images, &files, err);
+    for (size_t i = 0; i < part->count && good && rc == 0; i++)
         good = json_array_append_new(samples,
                                      sample_of(dt_reward_at(part, i))) == 0;
-    json_t *root = json_pack("{s:I, s:I, s:o}", "id", id, "step",
-                             (json_int_t)part->batch->step, "samples", samples);
-    if (!root || !good) {
-        json_decref(root);
-        return NULL;
-    }
-    return line_of(root);
+    if (good && rc == 0)
+        root = json_pack("{s:I, s:I, s:O, s:O*}", "id", id, "step",
+                         (json_int_t)part->batch->step, "samples", samples,
+                         "images", files);
+    json_decref(samples);
+    json_decref(files);
+    char *line = line_of(root);
+    if (!line && rc == 0)
+        dt_error_set(err, EX_OSERR, "out of memory");
+    return line;
 }
 
 /* The text of a prompt: messages as JSON. NULL: out of memory. */

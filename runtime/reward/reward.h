@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "conf/conf.h"
+#include "data/example.h"
 #include "ops/ops.h"
 
 /* A completion to score. Texts need not be valid UTF-8 and have no NUL at the
@@ -31,6 +32,9 @@ struct dt_reward_sample {
     size_t prompt_bytes, completion_bytes;
     const json_t *messages; /* the prompt as a list of them, or NULL */
     const json_t *columns;  /* other keys of the line, an object; or NULL */
+    const json_t *images;   /* of the prompt, in their order: [{"sha256": of the
+                               file, "path": if the line names one}, ..]; NULL:
+                               it has none */
     const int32_t *ids;     /* of the completion, with the token that ends it */
     size_t count;
     bool truncated; /* it was cut at the length limit */
@@ -46,6 +50,8 @@ struct dt_reward_options {
     int where;                  /* enum dt_conf_where: only these functions */
     const struct dt_exec *exec; /* device and stream of models; NULL: none */
     enum dt_dtype dtype;        /* in which models compute */
+    const struct dt_example_images *images; /* whose store has the files of
+                                               images; NULL: none has any */
 };
 
 /* Number of the columns of all functions in the file, wherever they run. */

@@ -56,7 +56,8 @@ struct dt_reward_lane {
     const char *directory;      /* of the file: programs run there */
     const struct dt_exec *exec; /* of models; NULL: no device */
     enum dt_dtype dtype;        /* in which models compute */
-    int stop;                   /* readable when the lane must end */
+    const struct dt_example_images *images; /* as in the options */
+    int stop; /* readable when the lane must end */
     struct dt_rewards *rewards;
     struct dt_reward_function *function;
     void *state; /* of its kind */
@@ -231,17 +232,28 @@ void dt_process_end(struct dt_process *process, double grace_s);
  *   its answer        {"ready":true,"abi":1}
  *   a request         {"id":n,"step":s,"samples":[{"index":..,"copy":..,
  *                      "prompt":text or messages,"completion":..,
- *                      "completion_ids":[..],"truncated":..,"columns":{..}}]}
+ *                      "completion_ids":[..],"truncated":..,"columns":{..},
+ *                      "images":[{"sha256":..,"path":..}]}],
+ *                      "images":{sha256:base64, ..}}
  *   its answer        {"id":n,"rewards":[number or null, ..]} or
  *                     {"id":n,"channels":{"name":[..], ..}} or
  *                     {"error":"why"}
+ *
+ * A sample has images if its prompt has. Their files, each once, are in the
+ * request if the function has image_bytes.
  */
 
 enum { DT_REWARD_ABI = 1 };
 
 /* The lines for a program, each with LF, malloc'ed. NULL: out of memory. */
 char *dt_reward_hello(const struct dt_conf_reward *conf, const char *run);
-char *dt_reward_request(const struct dt_reward_part *part, json_int_t id);
+
+/* The line of a request; with the files of images unless `images` is NULL. NULL
+ * and err: EX_OSERR; as dt_image_store_get.
+ */
+char *dt_reward_request(const struct dt_reward_part *part, json_int_t id,
+                        const struct dt_example_images *images,
+                        struct dt_error *err);
 
 /* Checks the answer to the first line. -1: EX_PROTOCOL with the answer;
  * EX_UNAVAILABLE with the program's own words.

@@ -226,8 +226,11 @@ static bool copy_prompt(struct dt_reward_sample *to,
     to->columns = before && from->columns == before->columns
                       ? json_incref((json_t *)copy->columns)
                       : json_deep_copy(from->columns);
+    to->images = before && from->images == before->images
+                     ? json_incref((json_t *)copy->images)
+                     : json_deep_copy(from->images);
     return to->prompt_text && !to->messages == !from->messages &&
-           !to->columns == !from->columns;
+           !to->columns == !from->columns && !to->images == !from->images;
 }
 
 static bool copy_completion(struct dt_reward_sample *to,
@@ -277,6 +280,7 @@ void dt_reward_batch_destroy(struct dt_reward_batch *batch)
         free((int32_t *)s->ids);
         json_decref((json_t *)s->messages);
         json_decref((json_t *)s->columns);
+        json_decref((json_t *)s->images);
     }
     free(batch);
 }

@@ -285,6 +285,7 @@ static int open_rewards(struct dt_run *run, struct dt_error *err)
             .where = where,
             .exec = &spec->exec,
             .dtype = run->learner.compute,
+            .images = spec->images.there ? &spec->images.options : NULL,
         };
         struct dt_rewards **here = &run->samples.rewards[where];
         if (*here || (where == DT_CONF_RANK0 && spec->rank != 0))

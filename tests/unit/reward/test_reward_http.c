@@ -104,6 +104,8 @@ static void end(struct server *server)
     close(server->listener);
 }
 
+static json_t *shown; /* images of the first sample, or NULL */
+
 /* Scores two samples of which the first has the answer "x". */
 static int run(const struct server *server, const char *more, double values[2],
                struct dt_error *err)
@@ -111,6 +113,7 @@ static int run(const struct server *server, const char *more, double values[2],
     char keys[512];
     struct dt_reward_sample samples[] = {sample_of("ab", "{\"answer\": \"x\"}"),
                                          sample_of("c", NULL)};
+    samples[0].images = shown;
     snprintf(keys, sizeof(keys), "type: http, url: ['http://127.0.0.1:%d/r']%s",
              server->port, more);
     struct dt_conf *conf = one_function(keys);
@@ -336,6 +339,27 @@ static void closing_does_not_wait(void **state)
     end(&server);
 }
 
+static void images_have_no_place_in_openrlhfs_requests(void **state)
+{
+    static const char *const answers[] = {OK "{\"rewards\": [1, 2]}", NULL};
+    struct server server;
+    struct dt_error err = {.text = ""};
+    double values[2];
+    (void)state;
+    begin(&server, answers);
+    shown = json_pack("[{s:s}]", "sha256", "5f3a");
+    assert_int_equal(
+        run(&server, ", style: openrlhf, retries: 0", values, &err), -1);
+    assert_non_null(strstr(err.text,
+                           "prompt 0 has images, which requests of style "
+                           "openrlhf have no place for: write style: "
+                           "disttrain"));
+    json_decref(shown);
+    shown = NULL;
+    assert_int_equal(run(&server, ", style: openrlhf", values, &err), 0);
+    end(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_refusal_after_a_failure_is_told),
         cmocka_unit_test(several_servers_share_requests),
         cmocka_unit_test(closing_does_not_wait),
+        cmocka_unit_test(images_have_no_place_in_openrlhfs_requests),
     };
     dt_log_init(0, DT_LOG_ERROR);
     unsetenv("http_proxy");
