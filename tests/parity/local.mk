@@ -25,6 +25,7 @@ check_PROGRAMS += \
 	tests/parity/test_vision \
 	tests/parity/test_vision_chat \
 	tests/parity/test_vision_decode \
+	tests/parity/test_vision_sampled \
 	tests/parity/test_zero \
 	# End of tests/parity
 
@@ -99,6 +100,7 @@ EXTRA_DIST += \
 	tests/parity/make_vision_pairs.py \
 	tests/parity/make_vision_reference.py \
 	tests/parity/make_vision_runs.py \
+	tests/parity/make_vision_sampled.py \
 	tests/parity/models \
 	tests/parity/nesting.json \
 	tests/parity/pair_reference.json \
@@ -127,6 +129,7 @@ EXTRA_DIST += \
 	tests/parity/vision_pairs.json \
 	tests/parity/vision_runs.bats \
 	tests/parity/vision_runs.json \
+	tests/parity/vision_sampled.json \
 	tests/parity/vision_templates \
 	tests/parity/vision_tokenizer \
 	# End of tests/parity
