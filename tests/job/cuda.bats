@@ -273,7 +273,7 @@ like_cpu() {
 # Rows of one length, so that their passes are recorded once and run again, with
 # 10 and with 140 picked tokens in turn.
 @test "recorded passes have the bits of others, however many tokens are picked" {
-    local family graphs
+    local family graphs device
     local -A model=(
         [gpt2]="{n_positions: 256, n_embd: 16, n_layer: 1, n_head: 2}"
         [llama]="{config_path: llama, init: random, tokenizer: byte}")
@@ -296,16 +296,44 @@ END
         }
     }' >even.jsonl
     for family in gpt2 llama; do
-        for graphs in 0 1; do
-            config $family$graphs cuda "algorithm: dpo" \
-                "run: {name: x, output_dir: $family$graphs.out, device: cuda, deterministic: true}" \
+        for graphs in cpu 0 1; do
+            device=cuda
+            [[ $graphs == cpu ]] && device=cpu
+            config $family$graphs $device "algorithm: dpo" \
+                "run: {name: x, output_dir: $family$graphs.out, device: $device, deterministic: true}" \
                 "model: ${model[$family]}" \
                 "data: {train: even.jsonl, max_length: 128, shuffle: false}" \
                 "training: {per_device_batch_size: 1, max_steps: 6}"
             DISTTRAIN_CUDA_GRAPHS=$graphs run -0 train $family$graphs
         done
         run -0 same_curve ${family}0 ${family}1 0
+        run -0 same_curve ${family}0 ${family}cpu 1e-3
     done
+}
+
+# Those of reward models, too, with 5 pairs and with 70 in a micro-batch.
+@test "recorded passes have the bits of others, however many pairs there are" {
+    local graphs device
+    awk 'BEGIN {
+        for (i = 0; i < 300; i++) {
+            long = i % 150 < 5 || i % 150 >= 145
+            text = sprintf("%0*d", long ? 110 : 6, i % 10)
+            printf "{\"prompt\": \"\", \"chosen\": \"x%s\", ", text
+            printf "\"rejected\": \"%s!\"}\n", text
+        }
+    }' >even.jsonl
+    for graphs in cpu 0 1; do
+        device=cuda
+        [[ $graphs == cpu ]] && device=cpu
+        config rm$graphs $device "algorithm: rm" \
+            "run: {name: x, output_dir: rm$graphs.out, device: $device, deterministic: true}" \
+            "model: {n_positions: 128, n_embd: 16, n_layer: 1, n_head: 2}" \
+            "data: {train: even.jsonl, max_length: 128, shuffle: false}" \
+            "training: {train_batch_size: 75, micro_batch_tokens: 1152, max_steps: 4}"
+        DISTTRAIN_CUDA_GRAPHS=$graphs run -0 train rm$graphs
+    done
+    run -0 same_curve rm0 rm1 0
+    run -0 same_curve rm0 rmcpu 1e-4
 }
 
 @test "a policy whose reference follows it resumes to the same bits" {

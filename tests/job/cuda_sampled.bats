@@ -31,13 +31,15 @@ setup() {
     export OMP_NUM_THREADS=1
 }
 
+SMALL="model: {n_positions: 32, n_embd: 16, n_layer: 2, n_head: 2}"
+
 # config NAME DEVICE ALGORITHM [LINE]...: writes NAME.yaml, whose output goes to
-# NAME.out.
+# NAME.out; the model is SMALL's.
 config() {
     cat >"$1.yaml" <<END
 algorithm: $3
 run: {name: $1, output_dir: $1.out, device: $2, deterministic: true}
-model: {n_positions: 32, n_embd: 16, n_layer: 2, n_head: 2}
+$SMALL
 precision.compute: fp32
 checkpoint.steps: 1
 logging: {steps: 1}
@@ -95,7 +97,7 @@ same_curve() {
         }
         END {
             print NR " numbers, largest difference " worst " of " where
-            exit bad || NR < 18 || worst > most
+            exit bad || NR < 15 || worst > most
         }'
 }
 
@@ -137,6 +139,38 @@ resumes() {
 @test "a critic that is a head of the policy, too" {
     make_rm
     like_cpu ppo "${PPO[@]}" "ppo.critic.share_backbone: true"
+}
+
+# recorded ALGORITHM LINE...: where the number of tokens that are learned from
+# is above 64 in one micro-batch and below in another of its shape, recorded
+# passes have the bits of others, and the numbers of the CPU.
+recorded() {
+    local SMALL="model: {n_positions: 128, n_embd: 16, n_layer: 1, n_head: 2}"
+    local graphs keys=("$@"
+        "data: {train: prompts.jsonl, max_length: 80, max_prompt_length: 4}"
+        "rollout: {max_completion_length: 70, temperature: 1, slots: 6,
+            stop_ids: [65, 66, 67, 68]}")
+    rm -rf cpu.out gpu0.out gpu1.out
+    config cpu cpu "${keys[@]}"
+    run -0 train cpu
+    for graphs in 0 1; do
+        config gpu$graphs cuda "${keys[@]}"
+        DISTTRAIN_CUDA_GRAPHS=$graphs run -0 train gpu$graphs
+        run -0 same_curve gpu$graphs cpu 2e-3
+    done
+    run -0 same_curve gpu0 gpu1 0
+}
+
+@test "recorded passes have the bits of others, however long completions are" {
+    recorded grpo \
+        "training: {per_device_batch_size: 1, train_batch_size: 4, max_steps: 3}" \
+        "grpo: {num_generations: 4, beta: 0.1}" \
+        'reward: {functions: [{type: regex, pattern: "(?s)[ -~].*"}]}'
+    make_rm
+    recorded ppo \
+        "training: {per_device_batch_size: 1, train_batch_size: 4, max_steps: 3}" \
+        "ppo: {epochs: 2, kl_coef: 0.1}" \
+        "reward: {functions: [{type: model, name: rm, path: rm.out}]}"
 }
 
 @test "a run that was killed within a generation resumes to the same bits" {
