@@ -3,7 +3,10 @@
  * copy.c - copies and fills
  *
  * Memory of the host that CUDA allocated is read when the copy runs, other
- * memory during the call; a copy to the latter waits.
+ * memory during the call; a copy to the latter waits. An upload from the first
+ * byte of page-locked memory to the first one of as much device memory replaces
+ * all of it: what a shorter one leaves is from then on as if it had never been
+ * written.
  */
 #include "config.h"
 
@@ -17,6 +20,7 @@ struct copy {
     const char *from; /* NULL: fill with `value` */
     int value;
     size_t bytes, rows, to_pitch, from_pitch;
+    size_t rest; /* bytes after them that are no longer valid */
     char *owned; /* what `from` points to, if it was taken during the call */
 };
 
@@ -30,6 +34,7 @@ static enum simt_progress run_copy(void *ctx)
         else
             memset(to, copy->value, copy->bytes);
     }
+    memset(copy->to + copy->bytes, 0xff, copy->rest);
     return SIMT_DONE;
 }
 
@@ -99,6 +104,10 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
                           .rows = height,
                           .to_pitch = to_pitch,
                           .from_pitch = from_pitch};
+    if (source == PINNED && target == DEVICE && height == 1) {
+        size_t whole = simt_twin_bytes(to, from);
+        copy->rest = whole > width ? whole - width : 0;
+    }
     if (source == HOST && !captures)
         take_source(copy);
     cudaError_t error = simt_enqueue(stream, run_copy, release_copy, copy);

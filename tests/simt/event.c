@@ -116,6 +116,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     return simt_error(error);
 }
 
+/* Not allowed to a thread that captures, unless relaxed. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     simt_lock();
@@ -124,7 +125,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
         error = cudaErrorInvalidResourceHandle;
     else if (event->capture)
         error = cudaErrorCapturedEvent;
-    else if (event->ticket && !event->ticket->passed) {
+    else
+        error = simt_unsafe_locked();
+    if (error == cudaSuccess && event->ticket && !event->ticket->passed) {
         error = cudaErrorNotReady;
         simt_poll_locked();
     }
@@ -140,7 +143,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
         error = cudaErrorInvalidResourceHandle;
     else if (event->capture)
         error = cudaErrorCapturedEvent;
-    else if (event->ticket) {
+    else
+        error = simt_unsafe_locked();
+    if (error == cudaSuccess && event->ticket) {
         struct ticket *ticket = event->ticket;
         ticket->references++; /* it may be recorded anew meanwhile */
         simt_wait_locked(ticket);

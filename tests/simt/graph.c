@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct CUgraph_st {
     int references;
     bool broken;
     enum cudaStreamCaptureMode mode;
+    pthread_t thread;           /* that captures */
     struct CUstream_st *origin; /* NULL: the capture is over */
     struct node *nodes;
     size_t count;
@@ -36,8 +38,6 @@ struct launch {
     bool *done;
     size_t left;
 };
-
-static int forbidding; /* captures that forbid unsafe calls */
 
 struct CUgraph_st *simt_graph_ref(struct CUgraph_st *graph)
 {
@@ -108,14 +108,23 @@ bool simt_capture_broken(const struct CUstream_st *stream)
     return stream->capture && stream->capture->broken;
 }
 
+/* Whether a capture forbids unsafe calls to this thread. */
+static bool forbids(const struct CUgraph_st *capture)
+{
+    return capture->mode == cudaStreamCaptureModeGlobal ||
+           (capture->mode == cudaStreamCaptureModeThreadLocal &&
+            pthread_equal(capture->thread, pthread_self()));
+}
+
 cudaError_t simt_unsafe_locked(void)
 {
-    if (forbidding == 0)
-        return cudaSuccess;
+    cudaError_t error = cudaSuccess;
     for (struct CUstream_st *s = simt_streams; s; s = s->next)
-        if (s->capture && s->capture->mode != cudaStreamCaptureModeRelaxed)
+        if (s->capture && forbids(s->capture)) {
             s->capture->broken = true;
-    return cudaErrorStreamCaptureUnsupported;
+            error = cudaErrorStreamCaptureUnsupported;
+        }
+    return error;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
@@ -135,8 +144,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
         s->capture->references = 1;
         s->capture->origin = s;
         s->capture->mode = mode;
+        s->capture->thread = pthread_self();
         s->last.count = 0;
-        forbidding += mode != cudaStreamCaptureModeRelaxed;
     }
     simt_unlock();
     return simt_error(error);
@@ -186,7 +195,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     else if (!is_joined(capture, &s->last))
         error = cudaErrorStreamCaptureUnjoined;
     if (capture && capture->origin == s) {
-        forbidding -= capture->mode != cudaStreamCaptureModeRelaxed;
         capture->origin = NULL;
         for (struct CUstream_st *t = simt_streams; t; t = t->next)
             if (t->capture == capture)

@@ -74,6 +74,10 @@ void simt_memory_close_locked(void);
 void simt_check_zones_locked(const char *who);
 /* Whether NCCL would go on using some of it (nccl.c). */
 bool simt_is_registered_locked(const void *data, size_t bytes);
+/* The bytes of device memory that begins at `to`, if page-locked memory of the
+ * same size begins at `from`; otherwise 0.
+ */
+size_t simt_twin_bytes(const void *to, const void *from);
 /* The device that an address belongs to, -1: none. */
 int simt_device_of_locked(const void *data);
 
@@ -141,8 +145,8 @@ bool simt_capture_broken(const struct CUstream_st *stream);
  * cudaErrorStreamCaptureUnsupported.
  */
 cudaError_t simt_break_capture(struct CUstream_st *stream);
-/* For calls that are not allowed in a capture: breaks all captures and returns
- * the error.
+/* For calls that a capture does not allow to its thread, or if it is global to
+ * any: breaks such captures and returns the error.
  */
 cudaError_t simt_unsafe_locked(void);
 

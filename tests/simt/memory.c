@@ -276,6 +276,25 @@ bool simt_is_pinned(const void *data, size_t bytes)
     return is;
 }
 
+/* The bytes of the page-locked memory that begins here, or 0. */
+static size_t pinned_bytes_locked(const void *data)
+{
+    for (size_t i = 0; i < arena.pinned_count; i++)
+        if (arena.pinned[i].data == data)
+            return arena.pinned[i].bytes;
+    return 0;
+}
+
+size_t simt_twin_bytes(const void *to, const void *from)
+{
+    simt_lock();
+    const struct allocation *a = below(to);
+    size_t bytes = pinned_bytes_locked(from);
+    bool twins = a && a->data == to && a->bytes == bytes;
+    simt_unlock();
+    return twins ? bytes : 0;
+}
+
 /* --- calls of the runtime --- */
 
 cudaError_t cudaMalloc(void **data, size_t bytes)
@@ -373,9 +392,14 @@ cudaError_t cudaFreeHost(void *data)
 {
     if (!data)
         return cudaSuccess;
+    simt_lock();
+    size_t bytes = pinned_bytes_locked(data);
+    simt_unlock();
     cudaError_t error = cudaHostUnregister(data);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess) {
+        memset(data, 0xff, bytes); /* for those who still read it */
         free(data);
+    }
     return error;
 }
 

@@ -113,23 +113,36 @@ static void set_element(char *data, int type, size_t i, double x)
     }
 }
 
-/* to = op over ranks of their parts, upwards, rounded after each. */
+enum { RING_ELEMENTS = 16 }; /* that one rank ends, before those of the next */
+
+/* The rank where the sum of element i ends, and that after which it begins. A
+ * reduce-scatter ends a part where it belongs, an all-reduce cuts the elements
+ * in its own way: so both add the same numbers in different orders.
+ */
+static int ring_end(const struct nccl_operation *o, size_t i)
+{
+    if (o->what.kind == REDUCE_SCATTER)
+        return o->comm->rank;
+    return (int)(i / RING_ELEMENTS % (size_t)o->comm->size);
+}
+
+/* to = op over ranks of their parts, around the ring, rounded after each. */
 static void add_up(struct nccl_operation *o)
 {
-    int type = o->what.type;
+    int type = o->what.type, size = o->comm->size;
     size_t bytes = o->count * nccl_width(type);
     const char *own = o->from;
     if (o->what.kind == REDUCE_SCATTER)
         own += bytes * (size_t)o->comm->rank;
     memmove(o->room + bytes * (size_t)o->comm->rank, own, bytes);
-    memmove(o->to, o->room, bytes);
-    for (int r = 1; r < o->comm->size; r++)
-        for (size_t i = 0; i < o->count; i++) {
-            double a = element(o->to, type, i);
+    for (size_t i = 0; i < o->count; i++)
+        for (int step = 1; step <= size; step++) {
+            int r = (ring_end(o, i) + step) % size;
             double b = element(o->room + bytes * (size_t)r, type, i);
+            double a = step > 1 ? element(o->to, type, i) : b;
             double greater = a > b || a != a ? a : b;
-            set_element(o->to, type, i,
-                        o->what.op == ncclMax ? greater : a + b);
+            double sum = step > 1 ? a + b : b;
+            set_element(o->to, type, i, o->what.op == ncclMax ? greater : sum);
         }
 }
 

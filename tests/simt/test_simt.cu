@@ -336,6 +336,7 @@ int main(void)
         cmocka_unit_test(pinned_memory_is_read_when_the_copy_runs),
         cmocka_unit_test(a_missing_event_is_found_with_some_seeds),
         cmocka_unit_test(an_event_is_not_ready_before_its_work_is_done),
+        cmocka_unit_test(a_shorter_upload_leaves_nothing_of_a_longer_one),
         cmocka_unit_test(a_graph_repeats_the_work_of_two_streams),
         cmocka_unit_test(a_broken_capture_is_refused),
         cmocka_unit_test(short_floats_round_as_on_a_gpu),

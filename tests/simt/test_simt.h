@@ -21,6 +21,7 @@ void shared_memory_beyond_48_kib_must_be_asked_for(void **state);
 /* test_stream.cu */
 void a_missing_event_is_found_with_some_seeds(void **state);
 void an_event_is_not_ready_before_its_work_is_done(void **state);
+void a_shorter_upload_leaves_nothing_of_a_longer_one(void **state);
 void a_graph_repeats_the_work_of_two_streams(void **state);
 void a_broken_capture_is_refused(void **state);
 void short_floats_round_as_on_a_gpu(void **state);

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <thread>
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cuda_bf16.h>
@@ -81,6 +83,29 @@ void an_event_is_not_ready_before_its_work_is_done(void **state)
     check(cudaEventDestroy(event));
     check(cudaStreamDestroy(stream));
     check(cudaFree(data));
+}
+
+/* A byte that an upload leaves is not that of the one before. */
+void a_shorter_upload_leaves_nothing_of_a_longer_one(void **state)
+{
+    enum { WHOLE = 1000, PART = 999 };
+    (void)state;
+    cudaStream_t stream = new_stream();
+    char *from, *to, read[2][WHOLE];
+    check(cudaMallocHost((void **)&from, WHOLE));
+    check(cudaMalloc((void **)&to, WHOLE));
+    memset(from, 7, WHOLE);
+    for (int i = 0; i < 2; i++) {
+        check(cudaMemcpyAsync(to, from, i ? PART : WHOLE, cudaMemcpyDefault,
+                              stream));
+        check(cudaMemcpyAsync(read[i], to, WHOLE, cudaMemcpyDefault, stream));
+    }
+    assert_memory_equal(read[0], from, WHOLE);
+    assert_memory_equal(read[1], from, PART);
+    assert_int_equal((unsigned char)read[1][PART], 0xff);
+    check(cudaFreeHost(from));
+    check(cudaFree(to));
+    check(cudaStreamDestroy(stream));
 }
 
 /* --- graphs --- */
@@ -159,6 +184,18 @@ void a_broken_capture_is_refused(void **state)
     assert_int_equal(cudaMalloc(&more, 1), cudaErrorStreamCaptureUnsupported);
     assert_int_equal(cudaStreamEndCapture(stream, &graph),
                      cudaErrorStreamCaptureInvalidated);
+    cudaEvent_t event;
+    check(cudaEventCreate(&event));
+    check(cudaEventRecord(event, other));
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    assert_int_equal(cudaEventQuery(event), cudaErrorStreamCaptureUnsupported);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph),
+                     cudaErrorStreamCaptureInvalidated);
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    std::thread([&] { check(cudaEventSynchronize(event)); }).join();
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphDestroy(graph));
+    check(cudaEventDestroy(event));
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     assert_int_equal(cudaStreamSynchronize(stream),
                      cudaErrorStreamCaptureUnsupported);
