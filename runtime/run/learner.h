@@ -166,6 +166,11 @@ int dt_learner_forward(struct dt_learner *learner, size_t u,
 int dt_learner_backward(struct dt_learner *learner, size_t u,
                         struct dt_error *err);
 
+/* Makes the weights of all units available, if dt_learner_has_weights. -1: a
+ * peer failed.
+ */
+int dt_learner_take_all(struct dt_learner *learner, struct dt_error *err);
+
 /* Queues the forward passes of the bound batch, outside graphs. The last unit's
  * own remains to be done; its weights are there. -1: a peer failed.
  */

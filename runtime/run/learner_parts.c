@@ -206,6 +206,14 @@ int dt_learner_forward(struct dt_learner *learner, size_t u,
     return dt_parallel_forward(learner->parallel, u, err);
 }
 
+int dt_learner_take_all(struct dt_learner *learner, struct dt_error *err)
+{
+    for (size_t u = 0; u < learner->spec->layout->unit_count; u++)
+        if (dt_learner_forward(learner, u, err) < 0)
+            return -1;
+    return 0;
+}
+
 int dt_learner_backward(struct dt_learner *learner, size_t u,
                         struct dt_error *err)
 {

@@ -20,8 +20,8 @@ static int whole_weights(struct dt_run *run, struct dt_buffer **buf,
     const struct dt_layout *layout = dt_learner_model_layout(learner->spec);
     *buf = NULL;
     *places = dt_learner_weights(learner);
-    if (dt_learner_has_weights(learner))
-        return 0;
+    if (dt_learner_has_weights(learner)) /* or they are on their way */
+        return dt_learner_take_all(learner, err);
     *buf = dt_buffer_create(run->spec.exec.device,
                             layout->count * dt_dtype_bytes(learner->compute),
                             "weights to sample with", err);
