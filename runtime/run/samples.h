@@ -23,6 +23,7 @@
 #include "run/experience.h"
 #include "run/sample_batches.h"
 
+struct dt_generations;
 struct dt_run;
 struct dt_metrics;
 
@@ -66,6 +67,9 @@ struct dt_samples {
         double weight;
     } * columns;                /* of the rewards of all functions */
     struct dt_scoring *scoring; /* of a generation, or NULL */
+
+    struct dt_generations *kept; /* generations in memory that outlives the
+                             process; NULL: none are */
 
     struct dt_experience experience; /* the generation */
     struct dt_experience ahead;      /* the one after it; no groups: none */

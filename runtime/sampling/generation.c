@@ -39,18 +39,6 @@ static int compare_hashes(struct dt_run *run, struct dt_error *err)
                         (unsigned long long)run->samples.generation);
 }
 
-int dt_run_order_rows(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_spec *spec = &run->spec;
-    struct dt_samples *s = &run->samples;
-    uint64_t first = s->generation - (s->use > 0);
-    uint64_t key = spec->algo->critic_loss
-                       ? first * (spec->sampling.uses / spec->sampling.parts) +
-                             s->use / spec->sampling.parts
-                       : first;
-    return dt_sample_batches_begin(&s->batches, &s->experience, key, err);
-}
-
 /* --- ahead of training --- */
 
 /* Submits the generation that was sampled ahead for scoring. */
@@ -107,6 +95,8 @@ static int sample_ahead(struct dt_run *run, struct dt_error *err)
         dt_experience_fini(&next);
         return rc;
     }
+    if (next.groups > 0)
+        dt_generation_put(run, &next, s->generation + 2);
     dt_experience_fini(&s->experience);
     s->experience = s->ahead;
     s->ahead = next;
@@ -145,10 +135,34 @@ static int sample_and_score(struct dt_run *run, struct dt_error *err)
     return rc == 0 ? compare_hashes(run, err) : rc;
 }
 
+/* The generation that a process before this one has completed. */
+static int take_kept(struct dt_run *run, uint64_t number, struct dt_error *err)
+{
+    if (dt_generation_get(run, &run->samples.experience, number, err) < 0 ||
+        dt_run_order_rows(run, err) < 0)
+        return -1;
+    return run->spec.algo->advantages(run, err);
+}
+
+/* One that is sampled ahead is kept without its rewards. */
+static int next_generation(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    const uint64_t number = s->generation + 1;
+    if (run->spec.conf.rollout.overlap > 0)
+        return sample_and_score(run, err);
+    if (dt_generation_is_kept(run, number))
+        return take_kept(run, number, err);
+    int rc = sample_and_score(run, err);
+    if (rc == 0)
+        dt_generation_put(run, &s->experience, number);
+    return rc;
+}
+
 static int make_generation(struct dt_run *run, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    int rc = sample_and_score(run, err);
+    int rc = next_generation(run, err);
     if (rc != 0)
         return rc;
     if (dt_run_keep_output(run, err) < 0)

@@ -20,68 +20,6 @@
 
 enum { STATE_VERSION = 1, STATE_MAX_BYTES = 1 << 20 };
 
-/* --- the experience as tensors --- */
-
-enum {
-    NUMBERS,
-    COUNTS,
-    ENDS,
-    REWARDS,
-    HEADS,
-    IDS = HEADS,
-    LOGPS,
-    OLD,
-    MORE, /* what not every run has: the critic's, or entropies */
-    ALL = MORE + 3
-};
-
-/* The arrays of an experience, which are no buffers of a device. */
-struct tensors {
-    struct dt_buffer buf[ALL];
-    struct dt_ckpt_tensor tensor[ALL];
-};
-
-static void add_tensor(struct tensors *t, int i, const char *name, void *data,
-                       size_t rows, size_t columns, enum dt_dtype type)
-{
-    t->buf[i] = (struct dt_buffer){data, rows * columns * dt_dtype_bytes(type),
-                                   &dt_cpu};
-    t->tensor[i] = (struct dt_ckpt_tensor){
-        .name = name,
-        .ndim = columns > 1 ? 2 : 1,
-        .shape = {rows, columns},
-        .view = dt_view_of(&t->buf[i], type),
-        .stored = type,
-    };
-}
-
-/* Those whose sizes do not depend on lengths, then those of tokens. */
-static void list_heads(struct dt_experience *e, struct tensors *t)
-{
-    add_tensor(t, NUMBERS, "numbers", e->number, e->groups, 1, DT_I64);
-    add_tensor(t, COUNTS, "counts", e->count, e->rows, 1, DT_I32);
-    add_tensor(t, ENDS, "ends", e->end, e->rows, 1, DT_I32);
-    add_tensor(t, REWARDS, "rewards", e->rewards, e->rows, e->columns, DT_F64);
-}
-
-/* Returns how many there are in all. */
-static size_t list_tokens(struct dt_experience *e, struct tensors *t)
-{
-    int count = MORE;
-    add_tensor(t, IDS, "ids", e->ids, e->tokens, 1, DT_I32);
-    add_tensor(t, LOGPS, "logps", e->logps, e->tokens, 1, DT_F32);
-    add_tensor(t, OLD, "old", e->old, e->tokens, 1, DT_F32);
-    if (e->entropy)
-        add_tensor(t, count++, "entropy", e->entropy, e->tokens, 1, DT_F32);
-    if (e->reference)
-        add_tensor(t, count++, "reference", e->reference, e->tokens, 1, DT_F32);
-    if (e->values)
-        add_tensor(t, count++, "values", e->values, e->tokens, 1, DT_F32);
-    if (e->after)
-        add_tensor(t, count++, "after", e->after, e->rows, 1, DT_F32);
-    return (size_t)count;
-}
-
 /* --- saving --- */
 
 static json_t *format_sums(const struct dt_samples *s)
@@ -156,16 +94,15 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
 {
     struct dt_samples *s = &run->samples;
     struct dt_experience *e = s->use > 0 ? &s->experience : &s->ahead;
-    struct tensors t;
+    struct dt_generation_arrays t;
     if (!run->spec.algo->advantages)
         return 0;
     if (add_state(run, writer, err) < 0)
         return -1;
     if (e->groups == 0)
         return 0;
-    list_heads(e, &t);
-    size_t count = list_tokens(e, &t);
-    return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, count, NULL,
+    dt_generation_list(e, &t);
+    return dt_ckpt_add_tensors(writer, EXPERIENCE_FILE, t.tensor, t.count, NULL,
                                err);
 }
 
@@ -271,60 +208,19 @@ static int parse_state(struct dt_run *run, const char *path, const char *text,
     return rc;
 }
 
-/* Lengths and ids come from a file. */
-static int check_rows(const struct dt_run *run, const struct dt_experience *e,
-                      struct dt_error *err)
+static int read_file(void *from, const struct dt_ckpt_tensor *tensors,
+                     size_t count, struct dt_error *err)
 {
-    const long most = run->spec.conf.rollout.max_completion_length;
-    for (size_t i = 0; i < e->rows; i++)
-        if (e->count[i] < 1 || e->count[i] > most || e->end[i] < 0 ||
-            e->end[i] > DT_END_LENGTH)
-            return dt_error_set(err, EX_DATAERR,
-                                "completion %zu: length %d, end %d: expected "
-                                "up to %ld tokens",
-                                i, e->count[i], e->end[i], most);
-    return 0;
+    return dt_safetensors_read_all(from, tensors, count, err);
 }
 
-static int check_ids(const struct dt_run *run, const struct dt_experience *e,
-                     struct dt_error *err)
-{
-    const size_t V = run->spec.learner.config.vocab_size;
-    for (size_t i = 0; i < e->tokens; i++)
-        if (e->ids[i] < 0 || (size_t)e->ids[i] >= V)
-            return dt_error_set(err, EX_DATAERR, "token id %d of %zu",
-                                e->ids[i], V);
-    return 0;
-}
-
-/* Only of a generation in use there is more than its completions. */
 static int read_experience(struct dt_run *run, struct dt_experience *e,
                            const char *path, struct dt_error *err)
 {
-    const struct dt_spec *spec = &run->spec;
-    const struct dt_samples *s = &run->samples;
-    const bool in_use = e == &s->experience;
-    struct tensors t;
-    uint64_t *number = calloc(spec->sampling.groups, sizeof(*number));
-    int rc = number ? dt_experience_begin(e, number, spec->sampling.groups,
-                                          spec->sampling.copies,
-                                          dt_reward_columns(&spec->conf), err)
-                    : dt_error_set(err, EX_OSERR, "out of memory");
-    free(number);
-    e->prompts = run->data.prompts;
-    struct dt_safetensors *st = rc == 0 ? dt_safetensors_open(path, err) : NULL;
-    if (!st)
-        return -1;
-    list_heads(e, &t);
-    rc = dt_safetensors_read_all(st, t.tensor, HEADS, err);
-    if (rc == 0 && (rc = check_rows(run, e, err)) == 0 &&
-        (rc = dt_experience_place(e, err)) == 0 &&
-        (rc = in_use ? dt_run_old_room(run, err) : 0) == 0) {
-        size_t count = list_tokens(e, &t);
-        rc = dt_safetensors_read_all(st, t.tensor + HEADS, count - HEADS, err);
-    }
+    struct dt_safetensors *st = dt_safetensors_open(path, err);
+    int rc = st ? dt_generation_fill(run, e, read_file, st, err) : -1;
     dt_safetensors_close(st);
-    return rc == 0 ? check_ids(run, e, err) : rc;
+    return rc;
 }
 
 int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
@@ -344,11 +240,5 @@ int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
     snprintf(path, sizeof(path), "%s/" EXPERIENCE_FILE, dir);
     if (read_experience(run, ahead ? &s->ahead : &s->experience, path, err) < 0)
         return dt_error_prefix(err, "%s", path);
-    if (ahead)
-        return 0;
-    if (run->spec.algo->advantages(run, err) < 0 ||
-        dt_run_order_rows(run, err) < 0)
-        return -1;
-    dt_run_make_numbers(run);
-    return 0;
+    return ahead ? 0 : dt_generation_begin_again(run, err);
 }

@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/sampling/complete.c \
 	runtime/sampling/generation.c \
+	runtime/sampling/generation_arrays.c \
+	runtime/sampling/generation_memory.c \
 	runtime/sampling/generation_metrics.c \
 	runtime/sampling/generation_state.c \
 	runtime/sampling/held_out.c \

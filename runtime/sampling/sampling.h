@@ -9,6 +9,7 @@
 #define DT_SAMPLING_SAMPLING_H
 
 #include "run/run.h"
+#include "segment/segment.h"
 
 /* Warns if the data's chat template ends answers with a token at which
  * `disttrain generate` would not stop.
@@ -129,5 +130,38 @@ int dt_alignment_save(struct dt_run *run, struct dt_ckpt_writer *writer,
  */
 int dt_alignment_load(struct dt_run *run, const char *dir,
                       struct dt_error *err);
+
+/* --- in memory that outlives the process --- */
+
+/* Where a run is in its generations; the same on all ranks. */
+struct dt_samples_point {
+    uint64_t generation, position; /* as struct dt_samples */
+    size_t use;
+    bool ahead; /* one is sampled ahead */
+    double refill[DT_REFILL_NUMBERS];
+    struct dt_number_sums sums;
+    double first_reward;
+    int idle;
+    bool disagrees;
+    double kl_coef, kl; /* as struct dt_ppo */
+    long left_out;
+};
+
+/* Keeps generations in `segment` from now on, which has to stay. -1: EX_OSERR;
+ * dt_samples_keep_end in any case.
+ */
+int dt_samples_keep(struct dt_run *run, struct dt_segment *segment,
+                    struct dt_error *err);
+void dt_samples_keep_end(struct dt_run *run);
+
+/* Sets *point to where the run is, if it samples. */
+void dt_samples_note(const struct dt_run *run, struct dt_samples_point *point);
+
+/* Goes on there, on all ranks together, with the generations that one of them
+ * has kept. -1: EX_SOFTWARE, no rank has one that is needed; a peer failed; as
+ * dt_alignment_load.
+ */
+int dt_samples_take(struct dt_run *run, const struct dt_samples_point *point,
+                    struct dt_error *err);
 
 #endif /* DT_SAMPLING_SAMPLING_H */

@@ -3,6 +3,7 @@
 #ifndef DT_SAMPLING_SAMPLING_IMPL_H
 #define DT_SAMPLING_SAMPLING_IMPL_H
 
+#include "ckpt/ckpt.h"
 #include "sampling/sampling.h"
 
 /* Samples completions of prompts [first, first + count) of the stream to e on
@@ -34,11 +35,6 @@ int dt_run_settle_ahead(struct dt_run *run, struct dt_error *err);
  * dt_run_next_samples.
  */
 int dt_run_refill(struct dt_run *run, struct dt_error *err);
-
-/* Orders the rows of the generation; with a critic, which trains for several
- * epochs, once per epoch. -1: EX_OSERR.
- */
-int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
 
 /* Computes the trainer's log-probabilities of a whole generation, before the
  * first update that uses it, in the micro-batches that will train; with a
@@ -81,6 +77,62 @@ void dt_scoring_fini(struct dt_run *run);
  * samples-<step>.jsonl. A failure is a warning.
  */
 void dt_run_log_samples(const struct dt_run *run, long step);
+
+/* --- the arrays of a generation, wherever they are --- */
+
+enum { DT_GENERATION_ARRAYS = 10 };
+
+/* Of an experience, as tensors of the host. */
+struct dt_generation_arrays {
+    struct dt_buffer buf[DT_GENERATION_ARRAYS];
+    struct dt_ckpt_tensor tensor[DT_GENERATION_ARRAYS];
+    size_t count;
+};
+
+/* Lists those of an experience, which must not move. */
+void dt_generation_list(struct dt_experience *e,
+                        struct dt_generation_arrays *arrays);
+
+/* Reads the next `count` arrays of `from`. -1: it has not these. */
+typedef int dt_generation_read_f(void *from,
+                                 const struct dt_ckpt_tensor *tensors,
+                                 size_t count, struct dt_error *err);
+
+/* Fills an experience of the run with arrays that were listed. -1: EX_OSERR;
+ * EX_DATAERR, they are wrong; as `read`.
+ */
+int dt_generation_fill(struct dt_run *run, struct dt_experience *e,
+                       dt_generation_read_f *read, void *from,
+                       struct dt_error *err);
+
+/* Orders the rows of the generation; with a critic, which trains for several
+ * epochs, once per epoch. -1: EX_OSERR.
+ */
+int dt_run_order_rows(struct dt_run *run, struct dt_error *err);
+
+/* Computes what follows from a generation that is partly used. -1: as
+ * dt_run_next_samples.
+ */
+int dt_generation_begin_again(struct dt_run *run, struct dt_error *err);
+
+/* --- generations in memory that outlives the process --- */
+
+/* Keeps generation `number` there, complete, or the completions of one that was
+ * sampled ahead. Nothing without such memory.
+ */
+void dt_generation_put(struct dt_run *run, struct dt_experience *e,
+                       uint64_t number);
+
+/* Whether generation `number` is there; the same on all ranks once a run goes
+ * on.
+ */
+bool dt_generation_is_kept(const struct dt_run *run, uint64_t number);
+
+/* Fills an experience with it, and the numbers of prompts that were sampled for
+ * it. -1: as dt_generation_fill.
+ */
+int dt_generation_get(struct dt_run *run, struct dt_experience *e,
+                      uint64_t number, struct dt_error *err);
 
 /* Names the numbers of generations. */
 void dt_run_name_numbers(struct dt_run *run);

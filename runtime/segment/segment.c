@@ -51,7 +51,10 @@ struct dt_segment {
     size_t end;   /* of them in the file */
     bool found;   /* all of them were there */
     bool any;     /* one of them was */
-    char *data[ENTRIES];
+    struct mapped {
+        char *data;
+        size_t combined; /* bytes in huge pages */
+    } mapped[ENTRIES];
 };
 
 static int fail(const char *call, struct dt_error *err)
@@ -176,18 +179,19 @@ static void *map_aligned(int fd, size_t offset, size_t bytes)
 /* Combines pages into huge ones, of which each needs one page to begin with. If
  * the kernel refuses, that costs only speed.
  */
-static void combine(char *data, size_t bytes)
+static void combine(const struct mapped *mapped)
 {
-    const size_t whole = bytes / ALIGN * ALIGN;
-    for (size_t at = 0; at < whole; at += ALIGN)
-        (void)*(volatile char *)(data + at);
-    if (whole > 0)
-        madvise(data, whole, MADV_COLLAPSE);
+    for (size_t at = 0; at < mapped->combined; at += ALIGN)
+        (void)*(volatile char *)(mapped->data + at);
+    if (mapped->combined > 0)
+        madvise(mapped->data, mapped->combined, MADV_COLLAPSE);
 }
 
 static int map_buffer(struct dt_segment *segment, const char *name,
-                      size_t bytes, void **data, struct dt_error *err)
+                      size_t bytes, bool fills, void **data,
+                      struct dt_error *err)
 {
+    struct mapped *mapped = &segment->mapped[segment->count];
     if (segment->count == ENTRIES || strlen(name) >= NAME_BYTES)
         return dt_error_set(err, EX_SOFTWARE, "segment: no entry is left");
     if (is_there(segment, name, bytes))
@@ -197,15 +201,15 @@ static int map_buffer(struct dt_segment *segment, const char *name,
     *data = map_aligned(segment->fd, segment->end, bytes);
     if (*data == MAP_FAILED)
         return fail("mmap", err);
-    combine(*data, bytes);
-    segment->data[segment->count++] = *data;
+    *mapped = (struct mapped){*data, fills ? bytes / ALIGN * ALIGN : 0};
+    combine(mapped);
+    segment->count++;
     segment->end += (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return 0;
 }
 
-struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
-                                    const char *name, size_t bytes,
-                                    struct dt_error *err)
+static struct dt_buffer *create(struct dt_segment *segment, const char *name,
+                                size_t bytes, bool fills, struct dt_error *err)
 {
     struct dt_buffer *buf = malloc(sizeof(*buf));
     if (!buf) {
@@ -213,11 +217,24 @@ struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
         return NULL;
     }
     *buf = (struct dt_buffer){.bytes = bytes, .device = &dt_cpu};
-    if (map_buffer(segment, name, bytes, &buf->data, err) == 0)
+    if (map_buffer(segment, name, bytes, fills, &buf->data, err) == 0)
         return buf;
     dt_error_prefix(err, "cannot allocate %zu bytes for %s", bytes, name);
     free(buf);
     return NULL;
+}
+
+struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
+                                    const char *name, size_t bytes,
+                                    struct dt_error *err)
+{
+    return create(segment, name, bytes, true, err);
+}
+
+struct dt_buffer *dt_segment_room(struct dt_segment *segment, const char *name,
+                                  size_t bytes, struct dt_error *err)
+{
+    return create(segment, name, bytes, false, err);
 }
 
 bool dt_segment_found(const struct dt_segment *segment)
@@ -234,7 +251,7 @@ int dt_segment_clear(struct dt_segment *segment, struct dt_error *err)
     if (cut(segment->fd, ALIGN, segment->end, err) < 0)
         return -1;
     for (size_t i = 0; i < segment->count; i++)
-        combine(segment->data[i], segment->header->entries[i].bytes);
+        combine(&segment->mapped[i]);
     return 0;
 }
 

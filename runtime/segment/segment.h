@@ -38,6 +38,10 @@ struct dt_buffer *dt_segment_buffer(struct dt_segment *segment,
                                     const char *name, size_t bytes,
                                     struct dt_error *err);
 
+/* The same, but pages take memory only once they are written to. */
+struct dt_buffer *dt_segment_room(struct dt_segment *segment, const char *name,
+                                  size_t bytes, struct dt_error *err);
+
 /* Whether all buffers so far were there. */
 bool dt_segment_found(const struct dt_segment *segment);
 

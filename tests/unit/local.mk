@@ -333,7 +333,8 @@ tests_unit_train_fake_nvml_so_LDADD =
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=dt_model_layout -Wl,--wrap=dt_learner_divide
+	-Wl,--wrap=dt_model_layout -Wl,--wrap=dt_learner_divide \
+	-Wl,--wrap=dt_scoring_begin
 tests_unit_train_test_frozen_run_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_model_layout
 

@@ -21,6 +21,7 @@
 #include "base/sha256.h"
 #include "parallel/replicas.h"
 #include "run/exchange.h"
+#include "sampling/sampling.h"
 #include "segment/segment.h"
 #include "train/resume/resume.h"
 #include "train/resume/run_state.h"
@@ -33,6 +34,7 @@ struct settled {
     struct dt_progress progress;
     struct dt_saves saves;
     enum dt_health health;
+    struct dt_samples_point samples;
     struct {
         long steps;
         struct dt_scaler scaler;
@@ -47,7 +49,8 @@ struct record {
     struct settled settled[2]; /* step s is in s % 2 */
     uint64_t prepared;         /* the step of the following; 0: not whole */
     struct dt_in_flight step;
-    uint64_t committed; /* the same */
+    struct dt_samples_point samples; /* with its generation */
+    uint64_t committed;              /* the same */
     double scalars[LEARNERS][DT_STEP_COUNT];
 };
 
@@ -98,6 +101,7 @@ void dt_state_settle(struct dt_run *run)
     s->progress = run->progress;
     s->saves = run->saves;
     s->health = run->health;
+    dt_samples_note(run, &s->samples);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
         s->learners[i].steps = dt_optim_steps(learner->optim);
         s->learners[i].scaler = learner->scaler;
@@ -114,6 +118,7 @@ void dt_state_prepare(struct dt_run *run, const struct dt_in_flight *step)
         return;
     begin_record(&record->prepared);
     record->step = *step;
+    dt_samples_note(run, &record->samples);
     end_record(&record->prepared, (uint64_t)run->queued + 1);
     dt_fault("state.prepare");
 }
@@ -153,7 +158,7 @@ size_t dt_state_held(void)
 static bool is_whole(const struct dt_spec *spec)
 {
     return spec->exec.device->is_host && !spec->conf.training.eval_only &&
-           !spec->algo->advantages && !dt_run_sync_ref(&spec->conf)->enabled;
+           !dt_run_sync_ref(&spec->conf)->enabled;
 }
 
 /* A hash of all on which the content of the memory depends. -1: EX_OSERR. */
@@ -204,13 +209,14 @@ int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
         return -1;
     run->state->record = run->state->buf->data;
     options->segment = run->state->segment;
-    return 0;
+    return dt_samples_keep(run, run->state->segment, err);
 }
 
 void dt_state_close(struct dt_run *run)
 {
     if (!run->state)
         return;
+    dt_samples_keep_end(run);
     dt_buffer_destroy(run->state->buf);
     dt_segment_close(run->state->segment);
     free(run->state);
@@ -415,6 +421,22 @@ static int take_committed(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
+/* Goes on with the samples of that step. Without a generation that is needed
+ * the memory is of no use.
+ */
+static int take_samples(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_state *state = run->state;
+    const struct record *record = state->record;
+    const struct dt_samples_point *point =
+        state->committed ? &record->samples
+                         : &record->settled[state->base % 2].samples;
+    const int rc = dt_samples_take(run, point, err);
+    if (rc < 0 && err->lost_rank < 0)
+        dt_state_forget(run);
+    return rc;
+}
+
 int dt_state_take(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_state *state = run->state;
@@ -436,5 +458,5 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
             return -1;
-    return 0;
+    return take_samples(run, err);
 }

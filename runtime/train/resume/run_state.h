@@ -20,9 +20,11 @@
  * between ranks. Else all resume from a checkpoint, as what was lost is nowhere
  * else: a hybrid, too, divides optimizer state over all ranks.
  *
+ * Completions that a run has sampled are in that memory, too (sampling.h).
+ *
  * run->state is NULL without a keeper (inherited.h), and in runs that change
- * more than that: sampled completions, offloaded tensors, a reference that
- * follows the model. They resume from a checkpoint.
+ * more than that: offloaded tensors, a reference that follows the model. They
+ * resume from a checkpoint.
  */
 #ifndef DT_TRAIN_RESUME_RUN_STATE_H
 #define DT_TRAIN_RESUME_RUN_STATE_H

@@ -156,6 +156,23 @@ static void memory_that_is_held_is_counted(void **state)
     assert_int_equal(dt_segment_held(-1), 0);
 }
 
+static void room_takes_memory_where_it_is_written(void **state)
+{
+    struct scene *s = *state;
+    struct dt_error err;
+    open_with(s, HASH, BYTES);
+    const size_t before = dt_segment_held(s->fd);
+    struct dt_buffer *room =
+        dt_segment_room(s->segment, "room", 4 * (size_t)ALIGN, &err);
+    assert_non_null(room);
+    assert_int_equal(dt_segment_held(s->fd), before);
+    memset(room->data, 3, BYTES);
+    assert_true(dt_segment_held(s->fd) > before);
+    assert_true(dt_segment_held(s->fd) < before + ALIGN);
+    dt_buffer_destroy(room);
+    leave(s);
+}
+
 static void a_descriptor_of_something_else_is_refused(void **state)
 {
     struct dt_error err;
@@ -176,6 +193,7 @@ int main(void)
         TEST(a_table_of_nonsense_is_not_believed),
         TEST(clearing_reaches_buffers_that_are_mapped),
         TEST(memory_that_is_held_is_counted),
+        TEST(room_takes_memory_where_it_is_written),
         cmocka_unit_test(a_descriptor_of_something_else_is_refused),
     };
     return cmocka_run_group_tests_name("segment", tests, NULL, NULL);

@@ -37,13 +37,26 @@ enum { RANKS = 4, STARTS = 4 };
 #define PAIRS                                                                  \
     "algorithm: dpo\n" MODEL                                                   \
     "data: {train: pairs.jsonl, eval: pairs.jsonl, max_length: 32}\n" TAKE
-#define SAMPLED                                                                \
-    "algorithm: ppo\n" MODEL                                                   \
+#define SAMPLED(name)                                                          \
+    "algorithm: " name "\n" MODEL                                              \
     "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
-    "rollout: {max_completion_length: 8}\n"                                    \
+    "rollout.max_completion_length: 8\n"                                       \
     "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"         \
-    "training: {train_batch_size: 16, max_steps: " END ", resume: auto}\n"     \
-    "checkpoint: {strategy: steps, steps: 4}\n"
+    "checkpoint: {strategy: steps, steps: 4}\n"                                \
+    "logging.steps: 2\n"                                                       \
+    "distributed.timeout_s: 20\n"
+#define SIXTEEN                                                                \
+    "training: {train_batch_size: 16, max_steps: " END ", resume: auto}\n"
+/* Four steps use a generation. */
+#define PPO                                                                    \
+    SAMPLED("ppo")                                                             \
+    SIXTEEN "ppo: {epochs: 2, num_mini_batches: 2}\n"
+
+#define GRPO                                                                   \
+    SAMPLED("grpo")                                                            \
+    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
+    "max_steps: " END ", resume: auto}\n"                                      \
+    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
 #define STRATEGY(name) "distributed.strategy: " name "\n"
 
 /* --- the keeper --- */
@@ -52,7 +65,8 @@ static struct keeper {
     struct dt_conf *conf;
     int size;
     bool two_nodes, splits;
-    unsigned lost; /* bits of ranks whose memory is lost at the first fault */
+    bool asks_again; /* rewards may be asked for twice */
+    unsigned lost;   /* bits of ranks whose memory is lost with a fault */
     int board[RANKS], state[RANKS];
 } keeper;
 
@@ -80,6 +94,23 @@ int __wrap_dt_learner_divide(struct dt_learner_spec *spec, int world,
 {
     spec->freezes[DT_PART_VISION] = keeper.splits;
     return __real_dt_learner_divide(spec, world, err);
+}
+
+/* Rank 0 writes down when it asks for rewards. */
+int __real_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err);
+int __wrap_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err);
+
+int __wrap_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err)
+{
+    if (run->spec.rank == 0) {
+        FILE *file = fopen("asked", "a");
+        fprintf(file, "rewards of step %ld\n", step);
+        fclose(file);
+    }
+    return __real_dt_scoring_begin(run, of, step, err);
 }
 
 static bool never(void)
@@ -114,6 +145,7 @@ static int work(const struct dt_comm_world *world, void *fault)
 static void begin(int size, const char *lines, bool keeps)
 {
     struct dt_error err;
+    fclose(fopen("asked", "w"));
     keeper.conf = small_conf(lines);
     keeper.size = size;
     for (int r = 0; r < size; r++) {
@@ -158,21 +190,25 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* The sums of all files of the last checkpoint, and the lines of metrics
- * without times.
+/* The sums of all files of the last checkpoint, the lines of metrics without
+ * times, and when rewards were asked for.
  */
 static char *left(void)
 {
     char *sums = read_text("out/checkpoints/checkpoint-" END "/checksums.txt");
     char *lines = read_text("out/logs/metrics.jsonl"), *rest = NULL,
          *all = NULL;
+    char *asked = read_text("asked");
     size_t bytes;
     FILE *out = open_memstream(&all, &bytes);
     fputs(sums, out);
+    if (!keeper.asks_again)
+        fputs(asked, out);
     for (char *line = strtok_r(lines, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
-        static const char *const keys[] = {"step",      "loss", "eval_loss",
-                                           "grad_norm", "lr",   "num_tokens"};
+        static const char *const keys[] = {
+            "step", "loss",   "eval_loss",    "grad_norm", "lr",
+            "kl",   "reward", "objective/kl", "entropy",   "num_tokens"};
         json_t *json = json_loads(line, 0, NULL);
         for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
             fprintf(out, "%s %.17g ", keys[i],
@@ -181,6 +217,7 @@ static char *left(void)
         json_decref(json);
     }
     fclose(out);
+    free(asked);
     free(sums);
     free(lines);
     return all;
@@ -242,8 +279,7 @@ static void disturbed(int size, const char *lines, const char *want,
     begin(size, lines, true);
     for (; lost->faults[i]; i++) {
         assert_false(start(lost->faults[i]));
-        if (i == 0)
-            lose_memory();
+        lose_memory();
     }
     assert_true(start(NULL));
     end();
@@ -361,15 +397,62 @@ static void groups_of_ranks_do_so(void **state)
     keeper.two_nodes = false;
 }
 
-/* Completions are not in that memory. */
-static void runs_that_sample_read_a_checkpoint(void **state)
+static void so_it_is_within_a_generation(void **state)
 {
-    static const struct lost lost[] = {
-        {{"learner.update:step=6:nth=1:kill"}, "0 4"},
-        {{"learner.update:step=6:nth=5:kill"}, "0 4"},
+    static const struct lost grpo[] = {
+        {{"train.step:step=3:kill", "samples.keep:step=5:kill",
+          "state.commit:step=5:kill"},
+         "0 2 4 4"},
+        {{"state.settle:step=4:kill"}, "0 4"},
+    };
+    static const struct lost ppo[] = {
+        {{"learner.update:step=3:nth=2:kill"}, "0 2"},
+        {{"learner.update:step=3:nth=7:kill", "learner.update:nth=8:kill"},
+         "0 2"},
     };
     (void)state;
-    CHECK(1, SAMPLED, lost);
+    CHECK(1, GRPO "grpo.dynamic_sampling.enabled: true\n", grpo);
+    CHECK(1, PPO BF16, ppo);
+}
+
+static const struct lost within[] = {
+    {{"learner.update:step=3:nth=2:rank=0:kill",
+      "samples.keep:step=5:rank=0:kill"},
+     "0 2 4"},
+};
+
+static void ranks_go_on_within_a_generation(void **state)
+{
+    (void)state;
+    CHECK(2, GRPO STRATEGY("zero2"), within);
+    CHECK(2, PPO STRATEGY("zero3") BF16, within);
+}
+
+/* Rank 1 gets the generation from rank 0. */
+static void one_without_memory_does_so(void **state)
+{
+    (void)state;
+    keeper.lost = 1 << 1;
+    CHECK(2, GRPO STRATEGY("ddp"), within);
+    CHECK(2, PPO STRATEGY("ddp"), within);
+    keeper.lost = 0;
+}
+
+/* Their completions are of older weights, so nobody can sample them again. */
+static void completions_that_were_sampled_ahead_are_kept(void **state)
+{
+    static const struct lost lost[] = {
+        {{"samples.keep:step=3:rank=0:kill", "state.commit:step=3:rank=0:kill"},
+         "0 2 2"},
+    };
+    (void)state;
+    keeper.asks_again = true;
+    CHECK(1, SAMPLED("grpo") SIXTEEN "rollout.overlap: 1\n", lost);
+    keeper.lost = 1 << 1;
+    CHECK(2, SAMPLED("grpo") SIXTEEN STRATEGY("ddp") "rollout.overlap: 1\n",
+          lost);
+    keeper.asks_again = false;
+    keeper.lost = 0;
 }
 
 /* The checkpoint is that of step 4. */
@@ -433,7 +516,10 @@ int main(void)
         TEST(so_it_is_beside_frozen_parts),
         TEST(ranks_end_a_step_together),
         TEST(groups_of_ranks_do_so),
-        TEST(runs_that_sample_read_a_checkpoint),
+        TEST(so_it_is_within_a_generation),
+        TEST(ranks_go_on_within_a_generation),
+        TEST(one_without_memory_does_so),
+        TEST(completions_that_were_sampled_ahead_are_kept),
         TEST(a_rank_without_memory_gets_a_copy),
         TEST(without_a_copy_all_read_a_checkpoint),
     };
