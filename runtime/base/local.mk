@@ -9,6 +9,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/clock.h \
 	runtime/base/codec.c \
 	runtime/base/codec.h \
+	runtime/base/epoch.c \
+	runtime/base/epoch.h \
 	runtime/base/error.c \
 	runtime/base/error.h \
 	runtime/base/fault.c \

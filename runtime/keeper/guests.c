@@ -15,8 +15,8 @@
 
 enum { GUEST_S = 5 }; /* for a proof */
 
-/* Listens at every address of this host; -1: EX_UNAVAILABLE. */
-static int listen_at(unsigned port, struct dt_error *err)
+/* Listens at every address of this host; -1 and errno. */
+static int listen_at(unsigned port)
 {
     const int yes = 1, no = 0;
     union dt_net_address at = {.v6 = {.sin6_family = AF_INET6,
@@ -33,29 +33,37 @@ static int listen_at(unsigned port, struct dt_error *err)
     } else {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     }
-    if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-        if (bind(fd, &at.any, length) == 0 && listen(fd, SOMAXCONN) == 0)
-            return fd;
-    }
-    dt_error_set(err, EX_UNAVAILABLE,
-                 "keeper: cannot listen at MASTER_PORT %u: %s; set "
-                 "launch.master_port, or launch.keeper: off",
-                 port, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, &at.any, length) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    const int bad = errno;
+    close(fd);
+    errno = bad;
     return -1;
 }
 
-int dt_guests_open(struct dt_guests *guests, const struct dt_token *token,
-                   int size, unsigned port, struct dt_error *err)
+int dt_guests_listen(unsigned *port, struct dt_error *err)
 {
-    guests->token = token;
-    guests->size = size;
+    if (*port == 0)
+        return dt_net_listen(NULL, port, err);
+    int fd = listen_at(*port);
+    if (fd >= 0)
+        return fd;
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "keeper: cannot listen at MASTER_PORT %u: %s; set "
+                        "launch.master_port, or launch.keeper: off",
+                        *port, strerror(errno));
+}
+
+void dt_guests_open(struct dt_guests *guests, const struct dt_token *token,
+                    int id, int count, int listener)
+{
+    *guests = (struct dt_guests){
+        .token = token, .id = id, .count = count, .listener = listener};
     for (int i = 0; i < DT_GUESTS; i++)
         guests->all[i].fd = -1;
-    guests->listener = listen_at(port, err);
-    return guests->listener < 0 ? -1 : 0;
 }
 
 void dt_guests_close(struct dt_guests *guests)
@@ -63,8 +71,7 @@ void dt_guests_close(struct dt_guests *guests)
     for (int i = 0; i < DT_GUESTS; i++)
         if (guests->all[i].fd >= 0)
             close(guests->all[i].fd);
-    if (guests->listener >= 0)
-        close(guests->listener);
+    close(guests->listener);
 }
 
 /* A free place, or that of the oldest guest: a keeper in a flood of strangers
@@ -95,7 +102,8 @@ static void accept_guest(struct dt_guests *guests)
     struct dt_guest *g = find_place(guests);
     g->fd = fd;
     g->until = dt_clock_now() + GUEST_S;
-    dt_handshake_begin(&g->handshake, guests->token, 0, guests->size, -1);
+    dt_handshake_begin(&g->handshake, guests->token, guests->id, guests->count,
+                       -1);
 }
 
 void dt_guests_poll(const struct dt_guests *guests, struct pollfd *fds)

@@ -6,16 +6,22 @@
  * Slurm cannot start a task again within its step. So the task is a keeper,
  * small and with one thread, and the program of the rank is its child, the
  * worker. If a worker is lost, the keepers end all workers and start them
- * again: a worker never goes on without the others. The keeper of rank 0 is
- * the leader: it listens at MASTER_ADDR:MASTER_PORT, knows every other keeper,
- * and decides.
+ * again: a worker never goes on without the others. One keeper is the leader:
+ * it knows every other one, and decides. The first is that of task 0, at
+ * MASTER_ADDR:MASTER_PORT.
  *
  *     leader:  all have come -> table, go -> running
  *              running, a worker has failed -> stop -> all are down
  *              all are down -> go again, or bye
+ *              all are down, a node is lost -> claim the next epoch -> go
  *
- * A step that has lost a keeper or a host ends: nothing in it could take its
- * place.
+ * With a keeper its node is lost: other nodes take its place, or the ranks
+ * become fewer, where options->replaces allows it; else the step ends. When the
+ * leader is lost, the keeper with the lowest id of those left becomes the
+ * leader, and the others connect to it. So that two halves which do not hear
+ * each other never both go on, more than half of the nodes are needed, or half
+ * of them and the file of the next epoch (base/epoch.h). Who cannot go on ends
+ * its worker, and itself.
  */
 #ifndef DT_KEEPER_KEEPER_H
 #define DT_KEEPER_KEEPER_H
@@ -26,18 +32,37 @@
 
 enum {
     DT_KEEPER_BEAT_MS = 1000,
-    DT_KEEPER_LOST_BEATS = 15, /* a busy host needs seconds */
+    DT_KEEPER_LOST_BEATS = 15,    /* a busy host needs seconds */
+    DT_KEEPER_REPLACED_BEATS = 5, /* where an error costs a restart only */
 };
 
 struct dt_keeper_options {
-    char *const *argv;  /* the worker's program and its arguments */
+    char *const *argv; /* the worker's program and its arguments */
+    /* Those of a step of `size` ranks that began with `first`; NULL: it cannot
+     * have so many. NULL: argv, for any number.
+     */
+    char *const *(*argv_of)(void *context, int first, int size);
+    /* Takes nodes, "n2,n3", out of the job, in a child of its own; NULL: none
+     * has to.
+     */
+    int (*leave_out)(const char *nodes);
+    void *context;
+    const char *dir;    /* for the files of epochs, seen by all nodes; NULL:
+                           half of the nodes never go on */
+    bool replaces;      /* the step outlives its nodes */
+    int spares;         /* its last nodes, which have no ranks at first */
+    long least;         /* ranks with which it may go on; 0: as many as before
+                           only */
+    const char *token;  /* of the record about the end of the step; NULL: none
+                           is written */
     bool trains;        /* it is `disttrain train`: it tells its step, and its
                            exit status says whether another try is of use */
     long max_restarts;  /* in a row, without a new step in between */
     const char *spent;  /* told when no more are allowed */
     int timeout_ms;     /* until all keepers have come */
     int beat_ms;        /* from one beat to the next; who is not heard for
-                           DT_KEEPER_LOST_BEATS of them is lost */
+                           DT_KEEPER_LOST_BEATS of them is lost, or, where
+                           it is replaced, DT_KEEPER_REPLACED_BEATS */
     const char *secret; /* of the step, as srun's plugin has drawn it */
 };
 

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/epoch.h"
 #include "base/handshake.h"
 #include "keeper/keeper.h"
 #include "launch/launch.h"
@@ -23,14 +24,144 @@ enum {
 /* The token of keepers, from the secret of their step. */
 void dt_keeper_token(const char *secret, struct dt_token *token);
 
+/* After how many seconds of silence a keeper is lost. */
+double dt_keeper_silence(const struct dt_keeper_options *options);
+
+/* --- roster.c: which keeper has which rank
+ *
+ * A keeper is known by its id, the number of its task in the step, which stays.
+ * Its rank may be another in each life of the workers. Nodes come and go whole:
+ * with a keeper, all of its node are lost. --- */
+
+struct dt_post {
+    int rank; /* or DT_WIRE_SPARE, DT_WIRE_LOST */
+    int left; /* the one that it had when it was lost, which nobody has taken
+                 yet; or DT_WIRE_LOST */
+};
+
+struct dt_roster {
+    int count; /* keepers of the step */
+    struct dt_post *posts;
+    struct dt_wire_row *rows; /* node, address, port; [count], as posts */
+    char (*hosts)[DT_KEEPER_HOST_BYTES];
+    int size;       /* ranks */
+    int first;      /* those of the first life */
+    int votes;      /* nodes with which this epoch has begun */
+    uint32_t epoch; /* 0: no life has begun */
+    uint32_t life;
+    int restarts;
+};
+
+/* `count` spares. -1: no memory; dt_roster_fini in any case. */
+int dt_roster_init(struct dt_roster *roster, int count);
+void dt_roster_fini(struct dt_roster *roster);
+
+/* Makes `to`, which is nothing yet, a copy. -1: no memory. */
+int dt_roster_copy(struct dt_roster *to, const struct dt_roster *from);
+
+/* Numbers the keepers of all nodes but the last `spares` in the order of their
+ * ids. -1: there are not so many nodes, or no memory.
+ */
+int dt_roster_begin(struct dt_roster *roster, int spares);
+
+/* Whether the keeper is not lost. */
+bool dt_roster_has(const struct dt_roster *roster, int id);
+
+/* How many nodes are left. */
+int dt_roster_nodes(const struct dt_roster *roster);
+
+/* All keepers of a node are lost. */
+void dt_roster_lose(struct dt_roster *roster, int node);
+
+/* Whether a node was lost since ranks were given last. */
+bool dt_roster_was_lost(const struct dt_roster *roster, int node);
+
+/* Writes "node n2, rank 2, rank 3" for a lost node. */
+void dt_roster_print_lost(const struct dt_roster *roster, int node, char *text,
+                          size_t bytes);
+
+/* Whether a step can have so many ranks. */
+typedef bool dt_roster_fits_f(const void *context, int size);
+
+/* Gives the ranks of lost nodes to spare ones. If these are too few, numbers
+ * anew as many nodes as fit, and have `least` ranks (0: never). -1: so many are
+ * not left; no memory.
+ */
+int dt_roster_assign(struct dt_roster *roster, long least,
+                     dt_roster_fits_f *fits, const void *context);
+
+/* The keeper of a rank. */
+int dt_roster_id(const struct dt_roster *roster, int rank);
+
+/* The keeper that leads when `after` cannot; the count: nobody. */
+int dt_roster_next_leader(const struct dt_roster *roster, int after);
+
+struct dt_place {
+    int rank, size, local_rank, local_size, node_rank, nodes;
+};
+
+/* Finds the place of a keeper with a rank. Nodes are numbered in the order of
+ * their lowest ranks.
+ */
+void dt_roster_place(const struct dt_roster *roster, int id,
+                     struct dt_place *place);
+
+/* --- quorum.c: which side goes on when a step loses nodes --- */
+
+enum dt_quorum { DT_QUORUM_LESS, DT_QUORUM_HALF, DT_QUORUM_MORE };
+
+/* What `live` of `all` nodes are. */
+enum dt_quorum dt_quorum(int live, int all);
+
+enum dt_claim {
+    DT_CLAIM_OURS,
+    DT_CLAIM_LOST,   /* others have it */
+    DT_CLAIM_FAILED, /* the directory cannot be written */
+};
+
+/* Creates the file of an epoch in `dir`; `step` names the step (base/epoch.h).
+ * May take as long as the file system does.
+ */
+enum dt_claim dt_epoch_claim(const char *dir, const char *step, uint32_t epoch);
+
+/* Writes the name of a step with this secret. */
+void dt_epoch_step(const char *secret, char step[DT_EPOCH_STEP_BYTES]);
+
+/* --- errand.c: what may take long, in a child --- */
+
+struct dt_errand {
+    pid_t pid; /* 0: none */
+    int fd;    /* readable at its end */
+};
+
+typedef int dt_errand_f(const void *context);
+
+/* Runs a function in a child, which ends with this process. -1: errno. */
+int dt_errand_start(struct dt_errand *errand, dt_errand_f *run,
+                    const void *context);
+
+/* Whether it has ended; its result is from 0 to 255, or -1 if it has failed. */
+bool dt_errand_done(struct dt_errand *errand, int *result);
+
+/* Kills it; repeating this does nothing. */
+void dt_errand_end(struct dt_errand *errand);
+
 /* --- reach.c: from a keeper to the leader --- */
 
-/* Connects to MASTER_ADDR:MASTER_PORT and proves to be the keeper of `rank` of
- * `size`. Returns the socket, which does not block. -1: EX_UNAVAILABLE;
- * EX_TEMPFAIL if the descriptor `signals` became readable meanwhile.
+/* Connects to keeper 0 at MASTER_ADDR:MASTER_PORT within options->timeout_ms,
+ * and proves to be the keeper `id` of `count`. Returns the socket, which does
+ * not block. -1: EX_UNAVAILABLE; EX_TEMPFAIL if the descriptor `signals` became
+ * readable meanwhile.
  */
-int dt_reach_leader(const struct dt_keeper_options *options, int rank, int size,
+int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
                     int signals, struct dt_error *err);
+
+/* The same for keeper `leader`, at its address in the roster, within
+ * dt_keeper_silence. Who refuses a connection is not asked again.
+ */
+int dt_reach_next(const struct dt_keeper_options *options,
+                  const struct dt_roster *roster, int leader, int id,
+                  int signals, struct dt_error *err);
 
 /* --- guests.c: connections to the leader that have not proved to be a keeper
  *
@@ -50,21 +181,26 @@ struct dt_guest {
 
 struct dt_guests {
     const struct dt_token *token;
-    int listener, size;
+    int listener, id, count;
     struct dt_guest all[DT_GUESTS];
 };
 
-/* Listens at `port` of every address of this host, for keepers of `size` ranks.
- * The token stays. -1: EX_UNAVAILABLE; close it then, too.
+/* Listens at every address of this host: at *port, or at one that the kernel
+ * chooses if that is 0. Returns the socket; -1: EX_UNAVAILABLE, EX_OSERR.
  */
-int dt_guests_open(struct dt_guests *guests, const struct dt_token *token,
-                   int size, unsigned port, struct dt_error *err);
+int dt_guests_listen(unsigned *port, struct dt_error *err);
+
+/* Hears `count` keepers at that socket, which it closes in the end, as keeper
+ * `id`. The token stays.
+ */
+void dt_guests_open(struct dt_guests *guests, const struct dt_token *token,
+                    int id, int count, int listener);
 void dt_guests_close(struct dt_guests *guests);
 
 /* Fills fds[DT_GUESTS_FDS] for poll. */
 void dt_guests_poll(const struct dt_guests *guests, struct pollfd *fds);
 
-/* Goes on after a poll. Returns the rank of a keeper that has proved to be one,
+/* Goes on after a poll. Returns the id of a keeper that has proved to be one,
  * and its socket, until there is no more: -1.
  */
 int dt_guests_serve(struct dt_guests *guests, const struct pollfd *fds,
@@ -76,7 +212,8 @@ int dt_guests_serve(struct dt_guests *guests, const struct pollfd *fds,
 /* The end of a worker. */
 struct dt_ending {
     bool there;
-    int turn; /* it was the n-th to end */
+    bool lost; /* with its node; the note says how */
+    int turn;  /* it was the n-th to end */
     struct dt_wire_down down;
     char note[DT_KEEPER_NOTE_BYTES]; /* the loss that it has noticed; or "" */
 };
@@ -102,22 +239,26 @@ const struct dt_ending *dt_ending_cause(const struct dt_ending *endings,
 void dt_ending_describe(const struct dt_ending *ending, const char *host,
                         char *text, size_t bytes);
 
-/* Judges the ends of all workers. Returns whether they are to start again. If
- * not, *why is the reason, or NULL if the worker or the user knows it.
+/* Judges the ends of all workers, and whether nodes are `gone` with them or
+ * without. Returns whether they are to start again. If not, *why is the reason,
+ * or NULL if the worker or the user knows it.
  */
 bool dt_verdict_restart(struct dt_verdict *verdict,
                         const struct dt_keeper_options *options,
-                        const struct dt_ending *endings, int count,
+                        const struct dt_ending *endings, int count, bool gone,
                         const char **why);
 
 /* Notes a loss, which the workers that start now are to record; losses before a
  * life that came to its steps have been recorded by that one. `at` is
- * dt_clock_now of the first end, and `why` the sentence about it. Without
- * memory nothing is noted.
+ * dt_clock_now of the first end, `host` that of the cause, and `why` the
+ * sentence about it. Without memory nothing is noted.
  */
 void dt_verdict_note(struct dt_verdict *verdict,
                      const struct dt_ending *endings, int count, double at,
-                     const char *why);
+                     const char *host, const char *why);
+
+/* The furthest step that a worker of this life has done; -1: none. */
+int64_t dt_endings_step(const struct dt_ending *endings, int count);
 
 /* --- pace.c: whether the workers get on --- */
 
@@ -185,21 +326,71 @@ bool dt_fence_complete(const struct dt_fence *fence);
  */
 uint8_t *dt_fence_join(const struct dt_fence *fence, size_t *bytes);
 
-/* --- leader.c: the keeper of rank 0 --- */
+/* --- leader.c: the keeper that decides --- */
 
-struct dt_leader;
+struct dt_member {
+    struct dt_wire wire;
+    bool came;
+    double heard, told; /* the last message from and to it */
+};
 
-/* Listens at `port`, for the keepers of `size` ranks. `link` is the leader's
- * end of a pair of sockets, which it closes; the other end is that of rank 0.
- * NULL: EX_UNAVAILABLE, the port is in use; EX_OSERR.
+enum dt_phase {
+    DT_JOINING,  /* not all keepers have come */
+    DT_RUNNING,  /* all workers run, or have ended well */
+    DT_STOPPING, /* a worker has failed: the others are ended */
+    DT_CLAIMING, /* nodes are lost: the rest claims the next epoch */
+    DT_ENDING,   /* the keeper of the cause was told the end */
+    DT_OVER,     /* all were */
+};
+
+struct dt_leader {
+    const struct dt_keeper_options *options;
+    struct dt_token token;
+    struct dt_guests guests;
+    int id; /* of its keeper */
+    struct dt_roster roster;
+    struct dt_member *members; /* [roster.count] */
+    enum dt_phase phase;
+    double deadline; /* of all phases but RUNNING and OVER */
+
+    /* of this life; it has pace.size ranks */
+    struct dt_ending *endings; /* [roster.count] */
+    int downs;                 /* of its workers that have ended */
+    double lost_at;            /* when the first of them has failed */
+    int hung; /* the rank that does not get on, and why; -1: none */
+    char hang[DT_KEEPER_NOTE_BYTES];
+    int gone;                        /* nodes that are lost */
+    int lost_rank;                   /* the first rank of these; -1: none */
+    char lost[DT_KEEPER_NOTE_BYTES]; /* the sentence about the first node */
+    char lost_host[DT_KEEPER_HOST_BYTES];
+    struct dt_fence fence;
+    struct dt_pace pace;
+
+    /* the claim of the next epoch: nodes lost and left when it began, and
+     * whether it has to succeed
+     */
+    struct dt_errand claim;
+    int claim_gone, claim_votes;
+    bool claim_must;
+
+    struct dt_errand shrink; /* takes nodes out of the job */
+    int gone_all;            /* nodes lost so far */
+    struct dt_verdict verdict;
+};
+
+/* Hears keepers at `listener`. `link` is the leader's end of a pair of sockets
+ * to its own keeper, `id`. Both are closed in the end. The roster, which it
+ * copies, is empty at the beginning of the step; else it continues with what is
+ * left in it. NULL: EX_OSERR.
  */
 struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
-                                   int size, unsigned port, int link,
+                                   const struct dt_roster *roster, int id,
+                                   int listener, int link,
                                    struct dt_error *err);
 void dt_leader_destroy(struct dt_leader *leader);
 
-/* The descriptors of the leader of `size` ranks, at most. */
-size_t dt_leader_most(int size);
+/* The descriptors of a leader of `count` keepers, at most. */
+size_t dt_leader_most(int count);
 
 /* Fills in those to wait for. Returns how many. */
 size_t dt_leader_poll(struct dt_leader *leader, struct pollfd *fds);
@@ -215,6 +406,44 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
+
+/* --- members.c: messages of the leader to the keepers --- */
+
+/* To the keeper `id`; as dt_wire_send. */
+void dt_leader_send(struct dt_leader *leader, int id, enum dt_wire_type type,
+                    const void *head, size_t head_bytes, const void *tail,
+                    size_t tail_bytes);
+
+/* To all that are not lost. */
+void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
+                        const void *head, size_t head_bytes, const void *tail,
+                        size_t tail_bytes);
+
+/* --- life.c: the lives of the workers: how they begin, and end --- */
+
+/* All keepers have come that are to: the first life begins, or, with a new
+ * leader, the next one.
+ */
+void dt_life_begin(struct dt_leader *leader);
+
+/* The leader before is lost, and perhaps more, as the roster says. */
+void dt_life_inherit(struct dt_leader *leader, const char *how);
+
+/* A keeper has told that its worker has ended. */
+void dt_life_note_down(struct dt_leader *leader, int id,
+                       const struct dt_wire_message *message);
+
+/* A keeper is lost, and with it its node; `how` is the end of a sentence. */
+void dt_life_lose(struct dt_leader *leader, int id, const char *how);
+
+/* Ends the workers, of which `rank` does not get on for that reason. */
+void dt_life_end_hang(struct dt_leader *leader, int rank, const char *why);
+
+/* Ends all because of the end of a rank. */
+void dt_life_end(struct dt_leader *leader, const struct dt_wire_down *cause);
+
+/* What is due by the clock, or because an errand has ended. */
+void dt_life_look(struct dt_leader *leader);
 
 /* --- worker.c: the program of a rank --- */
 
@@ -238,15 +467,15 @@ void dt_worker_fini(struct dt_worker *worker);
  * gives.
  */
 int dt_worker_start(struct dt_worker *worker,
-                    const struct dt_keeper_options *options, int restarts,
-                    unsigned port, struct dt_error *err);
+                    const struct dt_keeper_options *options, char *const *argv,
+                    int restarts, unsigned port, struct dt_error *err);
 
 /* How far it is. */
 void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat);
 
 /* Whether it has ended; if so, its status as from waitpid. All processes that
- * it has started are killed.
+ * it has started are killed; `errand` is not one of them.
  */
-bool dt_worker_ended(struct dt_worker *worker, int *status);
+bool dt_worker_ended(struct dt_worker *worker, pid_t errand, int *status);
 
 #endif /* DT_KEEPER_KEEPER_IMPL_H */

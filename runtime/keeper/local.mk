@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/keeper/errand.c \
 	runtime/keeper/fence.c \
 	runtime/keeper/guests.c \
 	runtime/keeper/keeper.c \
 	runtime/keeper/keeper.h \
 	runtime/keeper/keeper_impl.h \
 	runtime/keeper/leader.c \
+	runtime/keeper/life.c \
+	runtime/keeper/members.c \
 	runtime/keeper/pace.c \
+	runtime/keeper/quorum.c \
 	runtime/keeper/reach.c \
+	runtime/keeper/roster.c \
 	runtime/keeper/verdict.c \
 	runtime/keeper/worker.c \
 	# End of runtime/keeper

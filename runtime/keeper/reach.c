@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "keeper/keeper_impl.h"
 
 enum {
@@ -25,9 +26,17 @@ void dt_keeper_token(const char *secret, struct dt_token *token)
     dt_siphash(word, secret, strlen(secret), token->key);
 }
 
+double dt_keeper_silence(const struct dt_keeper_options *options)
+{
+    return 1e-3 * options->beat_ms *
+           (options->replaces ? DT_KEEPER_REPLACED_BEATS
+                              : DT_KEEPER_LOST_BEATS);
+}
+
 struct seeker {
     struct dt_token token;
-    int rank, size;
+    int id, count;
+    int leader; /* its id */
     int signals;
     double until; /* for all tries */
 };
@@ -49,7 +58,7 @@ static int prove(const struct seeker *s, int fd, double until)
 {
     struct dt_handshake handshake;
     int done;
-    dt_handshake_begin(&handshake, &s->token, s->rank, s->size, 0);
+    dt_handshake_begin(&handshake, &s->token, s->id, s->count, s->leader);
     while ((done = dt_handshake_continue(&handshake, fd)) == 0)
         if (!wait_for(s, fd, dt_handshake_sends(&handshake) ? POLLOUT : POLLIN,
                       until))
@@ -110,12 +119,12 @@ static int try_all(const struct seeker *s, const struct addrinfo *all)
     }
 }
 
-int dt_reach_leader(const struct dt_keeper_options *options, int rank, int size,
+int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
                     int signals, struct dt_error *err)
 {
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
-    struct seeker s = {.rank = rank, .size = size, .signals = signals};
+    struct seeker s = {.id = id, .count = count, .signals = signals};
     struct addrinfo *all = NULL;
     int bad = getaddrinfo(host, port, &wanted, &all);
     if (bad)
@@ -134,6 +143,30 @@ int dt_reach_leader(const struct dt_keeper_options *options, int rank, int size,
     return dt_error_set(err, EX_UNAVAILABLE,
                         "keeper: rank %d cannot reach that of rank 0 at %s:%s "
                         "within %d ms: %s",
-                        rank, host, port, options->timeout_ms,
+                        id, host, port, options->timeout_ms,
                         dt_handshake_error(bad));
+}
+
+int dt_reach_next(const struct dt_keeper_options *options,
+                  const struct dt_roster *roster, int leader, int id,
+                  int signals, struct dt_error *err)
+{
+    const struct dt_wire_row *row = &roster->rows[leader];
+    union dt_net_address at;
+    struct addrinfo info = {.ai_addr = &at.any};
+    struct seeker s = {.id = id,
+                       .count = roster->count,
+                       .leader = leader,
+                       .signals = signals,
+                       .until = dt_clock_now() + dt_keeper_silence(options)};
+    info.ai_addrlen = dt_net_parse(&at, row->address, row->hello.port);
+    info.ai_family = at.any.sa_family;
+    dt_keeper_token(options->secret, &s.token);
+    int fd = info.ai_addrlen > 0 ? try_address(&s, &info) : -1;
+    if (fd >= 0)
+        return fd;
+    return dt_error_set(err, errno == EINTR ? EX_TEMPFAIL : EX_UNAVAILABLE,
+                        "keeper: cannot reach %s at %s:%u: %s",
+                        roster->hosts[leader], row->address, row->hello.port,
+                        dt_handshake_error(errno));
 }

@@ -37,13 +37,15 @@ bool dt_ended_well(int status)
            (WEXITSTATUS(status) == EX_OK || WEXITSTATUS(status) == EX_TEMPFAIL);
 }
 
-/* How much an end explains: nothing if the keeper caused it, and little if the
- * rank ended because it had lost a peer, of which it leaves a note, or because
- * of anything else outside of it.
+/* How much an end explains: most if a node is lost, nothing if the keeper
+ * caused it, and little if the rank ended because it had lost a peer, of which
+ * it leaves a note, or because of anything else outside of it.
  */
 static int weight(const struct dt_ending *ending)
 {
     const int status = ending->down.status;
+    if (ending->lost)
+        return 3;
     if (ending->down.stopped || dt_ended_well(status))
         return 0;
     return WIFEXITED(status) &&
@@ -93,7 +95,7 @@ static bool is_repeated(const struct dt_wire_down *now,
 
 bool dt_verdict_restart(struct dt_verdict *verdict,
                         const struct dt_keeper_options *options,
-                        const struct dt_ending *endings, int count,
+                        const struct dt_ending *endings, int count, bool gone,
                         const char **why)
 {
     const struct dt_ending *cause = dt_ending_cause(endings, count);
@@ -108,11 +110,11 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     }
     *why = NULL;
     verdict->cause = cause ? cause->down : endings[0].down;
-    if (!cause || asked ||
-        (WIFEXITED(cause->down.status) &&
+    if ((!cause && !gone) || asked ||
+        (cause && WIFEXITED(cause->down.status) &&
          is_final(WEXITSTATUS(cause->down.status), options->trains)))
         return false;
-    if (options->trains && verdict->restarts > 0 &&
+    if (options->trains && verdict->restarts > 0 && !gone &&
         is_repeated(&cause->down, &before))
         *why = "it has failed twice at the same step";
     else if (verdict->fruitless >= options->max_restarts)
@@ -124,15 +126,23 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     return true;
 }
 
+int64_t dt_endings_step(const struct dt_ending *endings, int count)
+{
+    int64_t step = -1;
+    for (int i = 0; i < count; i++)
+        if (endings[i].down.step > step)
+            step = endings[i].down.step;
+    return step;
+}
+
 void dt_verdict_note(struct dt_verdict *verdict,
                      const struct dt_ending *endings, int count, double at,
-                     const char *why)
+                     const char *host, const char *why)
 {
-    struct dt_launch_loss loss = {
-        .at = at, .step = -1, .rank = verdict->cause.rank};
-    for (int i = 0; i < count; i++)
-        if (endings[i].down.step > loss.step)
-            loss.step = endings[i].down.step;
+    struct dt_launch_loss loss = {.at = at,
+                                  .step = dt_endings_step(endings, count),
+                                  .rank = verdict->cause.rank};
+    snprintf(loss.host, sizeof(loss.host), "%s", host);
     snprintf(loss.why, sizeof(loss.why), "%s", why);
     if (loss.step >= 0)
         verdict->loss_count = 0;

@@ -78,8 +78,8 @@ static void keep_open(int fd)
 
 /* The child, up to exec. */
 static void run_program(const struct dt_worker *worker,
-                        const struct dt_keeper_options *options, pid_t keeper,
-                        int socket)
+                        const struct dt_keeper_options *options,
+                        char *const *argv, pid_t keeper, int socket)
 {
     const struct dt_inherited inherited = {socket, dt_board_fd(worker->board),
                                            worker->state};
@@ -96,15 +96,14 @@ static void run_program(const struct dt_worker *worker,
     setrlimit(RLIMIT_NOFILE, &worker->files);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &worker->signals, NULL);
-    execvp(options->argv[0], options->argv);
-    fprintf(stderr, "disttrain: cannot run %s: %s\n", options->argv[0],
-            strerror(errno));
+    execvp(argv[0], argv);
+    fprintf(stderr, "disttrain: cannot run %s: %s\n", argv[0], strerror(errno));
     _exit(errno == ENOENT ? NOT_FOUND : CANNOT_RUN);
 }
 
 int dt_worker_start(struct dt_worker *worker,
-                    const struct dt_keeper_options *options, int restarts,
-                    unsigned port, struct dt_error *err)
+                    const struct dt_keeper_options *options, char *const *argv,
+                    int restarts, unsigned port, struct dt_error *err)
 {
     int pair[2];
     const pid_t self = getpid();
@@ -120,7 +119,7 @@ int dt_worker_start(struct dt_worker *worker,
     dt_board_clear(worker->board);
     worker->pid = fork();
     if (worker->pid == 0)
-        run_program(worker, options, self, pair[1]);
+        run_program(worker, options, argv, self, pair[1]);
     close(pair[1]);
     if (worker->pid > 0)
         return 0;
@@ -141,28 +140,26 @@ void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat)
     };
 }
 
-/* Returns whether there are more. */
-static bool reap_children(void)
-{
-    pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-        ;
-    return pid == 0;
-}
-
-/* Ends all children of this process. */
-static void kill_children(void)
+/* Kills all children of this process but one. Returns how many there were. */
+static int kill_children(pid_t errand)
 {
     DIR *proc = opendir("/proc");
     struct dt_proc_stat stat;
+    int count = 0;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
     for (int pid; proc && (pid = dt_proc_next(proc, geteuid())) != 0;)
-        if (dt_proc_stat(&stat, "", pid) && stat.parent == getpid())
+        if (pid != errand && dt_proc_stat(&stat, "", pid) &&
+            stat.parent == getpid()) {
             kill(pid, SIGKILL);
+            count++;
+        }
     if (proc)
         closedir(proc);
+    return count;
 }
 
-bool dt_worker_ended(struct dt_worker *worker, int *status)
+bool dt_worker_ended(struct dt_worker *worker, pid_t errand, int *status)
 {
     bool ended = false;
     pid_t pid;
@@ -174,9 +171,7 @@ bool dt_worker_ended(struct dt_worker *worker, int *status)
             ended = true;
         }
     /* children of those that are killed become ours */
-    for (int i = 0; ended && i < ROUNDS && reap_children(); i++) {
-        kill_children();
+    for (int i = 0; ended && i < ROUNDS && kill_children(errand) > 0; i++)
         dt_clock_sleep(ROUND_S);
-    }
     return ended;
 }

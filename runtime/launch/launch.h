@@ -4,9 +4,9 @@
  * bytes between them before any network of ours exists
  *
  * A worker asks its keeper. Any other process asks whoever started it over
- * PMIx: srun, mpirun, prterun, flux. Without a PMIx server it is a world of one,
- * unless Slurm says that the step has more tasks, which is an error that shows
- * the srun line with --mpi=pmix.
+ * PMIx: srun, mpirun, prterun, flux. Without a PMIx server it is a world of
+ * one, unless Slurm says that the step has more tasks, which is an error that
+ * shows the srun line with --mpi=pmix.
  */
 #ifndef DT_LAUNCH_LAUNCH_H
 #define DT_LAUNCH_LAUNCH_H
@@ -45,10 +45,11 @@ int dt_launch_restarts(const struct dt_launch *launch);
  * bytes are also those of a message (wire.h).
  */
 struct dt_launch_loss {
-    double at;    /* dt_clock_now on the host of rank 0 */
+    double at;    /* on dt_clock_now of this host; between hosts, seconds ago */
     int64_t step; /* that was done by then; -1: none had begun */
-    int32_t rank;
-    char why[516]; /* a sentence that names the rank and its host */
+    int32_t rank; /* in the world of that time */
+    char host[64];
+    char why[452]; /* a sentence that names the rank and its host */
 };
 
 /* Those that no rank has lived to record: of the last start that had come to

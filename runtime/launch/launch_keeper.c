@@ -281,8 +281,10 @@ static int take_losses(struct keeper *k, const struct dt_wire_message *message,
         return fail_memory(err);
     memcpy(k->losses, message->body, count * sizeof(*k->losses));
     k->loss_count = count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        k->losses[i].host[sizeof(k->losses[i].host) - 1] = '\0';
         k->losses[i].why[sizeof(k->losses[i].why) - 1] = '\0';
+    }
     return 0;
 }
 

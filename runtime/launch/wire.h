@@ -36,9 +36,12 @@ enum dt_wire_type {
     DT_WIRE_DOWN,  /* struct dt_wire_down, then the worker's note */
 
     /* leader to the keepers */
-    DT_WIRE_TABLE, /* one struct dt_wire_hello a rank, then their names */
-    DT_WIRE_GO,    /* struct dt_wire_go: start the worker; then the losses */
+    DT_WIRE_TABLE, /* one struct dt_wire_row a keeper, then their hosts */
+    DT_WIRE_GO,    /* struct dt_wire_go, an int32_t rank or DT_WIRE_SPARE or
+                    * DT_WIRE_LOST a keeper, the losses: start the worker
+                    */
     DT_WIRE_STOP,  /* end the worker */
+    DT_WIRE_LEAVE, /* the others go on without this node */
     DT_WIRE_BYE,   /* struct dt_wire_down: the end of all, and its cause */
 
     DT_WIRE_BEAT, /* both ways; of a keeper: struct dt_wire_beat */
@@ -52,7 +55,15 @@ struct dt_wire_world {
 };
 
 struct dt_wire_hello {
-    int32_t local_rank, node;
+    int32_t node;
+    uint32_t port; /* at which the keeper listens */
+};
+
+enum { DT_WIRE_ADDRESS_BYTES = 48 };
+
+struct dt_wire_row {
+    struct dt_wire_hello hello;
+    char address[DT_WIRE_ADDRESS_BYTES]; /* numeric */
 };
 
 struct dt_wire_down {
@@ -70,9 +81,13 @@ struct dt_wire_beat {
     int32_t frozen;      /* the worker was stopped by a signal */
 };
 
+/* In place of a rank. */
+enum { DT_WIRE_SPARE = -1, DT_WIRE_LOST = -2 };
+
 struct dt_wire_go {
     int32_t restarts;
-    uint32_t port; /* a new MASTER_PORT for the workers */
+    uint32_t port;  /* a new MASTER_PORT for the workers; 0: the old one */
+    uint32_t epoch; /* 1, and how often nodes have left the step */
 };
 
 struct dt_wire {

@@ -34,7 +34,7 @@ layers() {
             layer("device", "base")
             layer("launch", "base")
             layer("segment", "base device")
-            layer("keeper", "base launch segment")
+            layer("keeper", "base contract launch segment")
             layer("tensor", "base device")
             layer("comm", "base device tensor")
             layer("ops", "base device tensor")

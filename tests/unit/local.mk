@@ -112,7 +112,9 @@ check_PROGRAMS += \
 	tests/unit/image/test_image_store \
 	tests/unit/keeper/test_guests \
 	tests/unit/keeper/test_keepers \
+	tests/unit/keeper/test_nodes \
 	tests/unit/keeper/test_pace \
+	tests/unit/keeper/test_roster \
 	tests/unit/keeper/test_verdict \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \

@@ -73,7 +73,7 @@ static void report_loss(const struct dt_run *run,
             .seconds = seconds,
             .bytes = NAN,
             .rank = loss->rank,
-            .host = dt_comm_host(run->comm, loss->rank),
+            .host = loss->host,
             .text = loss->why,
             .redone = loss->step > step ? (long)loss->step - step : 0});
 }

@@ -26,6 +26,7 @@ enum { SCENE_MOST = 8 };
 
 struct scene {
     int size, started;
+    int ranks_per_node; /* 0: 2 */
     char port[16];
     char *argv[3];
     struct dt_keeper_options options;
@@ -105,8 +106,16 @@ static inline void scene_task(const struct scene *s, int rank)
     dup2(fd, STDOUT_FILENO);
     scene_set("SLURM_PROCID", rank);
     scene_set("SLURM_STEP_NUM_TASKS", s->size);
-    scene_set("SLURM_LOCALID", rank % 2);
-    scene_set("SLURM_NODEID", rank / 2);
+    const int each = s->ranks_per_node ? s->ranks_per_node : 2;
+    char node[16];
+    snprintf(node, sizeof(node), "n%d", rank / each + 1);
+    setenv("SLURMD_NODENAME", node, 1);
+    scene_set("SLURM_NODEID", rank / each);
+    scene_set("RANK", rank);
+    scene_set("WORLD_SIZE", s->size);
+    scene_set("LOCAL_RANK", rank % each);
+    scene_set("LOCAL_WORLD_SIZE", each);
+    scene_set("NODE_RANK", rank / each);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", s->port, 1);
     const int files = scene_count_files();

@@ -306,8 +306,7 @@ static void a_low_limit_of_open_files_is_enough(void **state)
 static void a_process_outside_of_a_step_cannot_keep(void **state)
 {
     static const char *const names[] = {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-                                        "SLURM_LOCALID", "SLURM_NODEID",
-                                        "MASTER_PORT"};
+                                        "SLURM_NODEID", "MASTER_PORT"};
     const char *why;
     (void)state;
     setenv("MASTER_ADDR", "127.0.0.1", 1);

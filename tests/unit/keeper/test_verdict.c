@@ -44,7 +44,7 @@ static bool restarts(struct dt_verdict *verdict,
                      const struct dt_keeper_options *options, struct endings e,
                      const char **why)
 {
-    return dt_verdict_restart(verdict, options, e.all, RANKS, why);
+    return dt_verdict_restart(verdict, options, e.all, RANKS, false, why);
 }
 
 /* The rank of the cause; -1: none. */
@@ -212,9 +212,10 @@ static bool lose(struct dt_verdict *verdict, long step0, long step1, double at)
         {.there = true, .down = {.step = step1, .rank = 1, .status = SIGKILL}}};
     char text[DT_KEEPER_NOTE_BYTES];
     const char *why;
-    const bool again = dt_verdict_restart(verdict, &losing, endings, 2, &why);
+    const bool again =
+        dt_verdict_restart(verdict, &losing, endings, 2, false, &why);
     dt_ending_describe(dt_ending_cause(endings, 2), "n2", text, sizeof(text));
-    dt_verdict_note(verdict, endings, 2, at, text);
+    dt_verdict_note(verdict, endings, 2, at, "n2", text);
     return again;
 }
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * epoch.h - the files by which the two halves of a step that has lost its links
+ * agree which of them goes on
+ *
+ * Each time that nodes leave a step, the rest of it begins a new epoch. Whoever
+ * creates the file of an epoch in the output directory has it, and the others
+ * end. A file is named after a hash of the secret of its step, so that those of
+ * other steps say nothing.
+ */
+#ifndef DT_BASE_EPOCH_H
+#define DT_BASE_EPOCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DT_EPOCH_DIR ".epochs"
+
+/* "STEP EPOCH" in the environment of a worker: the name of its step in files,
+ * and the epoch in which it was started.
+ */
+#define DT_EPOCH_ENV "DISTTRAIN_EPOCH"
+
+enum {
+    DT_EPOCH_STEP_BYTES = 17, /* 16 digits, and NUL */
+    DT_EPOCH_NONCE_BYTES = 33,
+};
+
+/* Writes the path of the file of an epoch, PATH_MAX bytes at most. */
+void dt_epoch_path(char *path, const char *dir, const char *step,
+                   uint32_t epoch);
+
+/* Reads the variable. False: no keeper has set it. */
+bool dt_epoch_find(char step[DT_EPOCH_STEP_BYTES], uint32_t *epoch);
+
+/* Whether the epoch after that of this process has begun, according to a file
+ * in this directory: whatever this process does there is late. False without
+ * the variable.
+ */
+bool dt_epoch_is_over(const char *dir);
+
+#endif /* DT_BASE_EPOCH_H */

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * life.c - the leader ends or restarts all workers when one has ended, with
+ * other nodes in the place of those that are lost
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/net.h"
+#include "keeper/keeper_impl.h"
+
+enum {
+    FIRST_MS = 500, /* by which the cause ends before the others */
+    STOP_S = 10,    /* for workers to end, which are killed before */
+    CLAIM_S = 5,    /* for the file of an epoch */
+};
+
+/* --- the end of all --- */
+
+/* The keeper of a rank; -1: it is lost. */
+static int find_id(const struct dt_leader *l, int rank)
+{
+    for (int i = 0; i < l->roster.count; i++)
+        if (l->roster.posts[i].rank == rank)
+            return i;
+    return -1;
+}
+
+/* The end of all, and its cause. Whose worker it was ends first, because Slurm
+ * and the console report the first task that fails, and some time before the
+ * others, because daemons of different nodes tell them.
+ */
+void dt_life_end(struct dt_leader *l, const struct dt_wire_down *cause)
+{
+    const int first =
+        l->roster.epoch > 0 && cause->rank >= 0 ? find_id(l, cause->rank) : -1;
+    const bool waits =
+        first >= 0 && first != l->id && !dt_ended_well(cause->status);
+    l->phase = DT_ENDING;
+    l->deadline = dt_clock_now() + (waits ? FIRST_MS / 1e3 : 0);
+    l->verdict.cause = *cause;
+    if (waits) /* the leader itself cannot end before the others */
+        dt_leader_send(l, first, DT_WIRE_BYE, cause, sizeof(*cause), NULL, 0);
+}
+
+/* Tells all, and through its record the console in srun. */
+static void end_others(struct dt_leader *l)
+{
+    const int status = l->verdict.cause.status;
+    l->phase = DT_OVER;
+    if (l->options->token)
+        fprintf(
+            stderr, "disttrain: record: %s verdict %d %d\n", l->options->token,
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            l->gone_all);
+    dt_leader_send_all(l, DT_WIRE_BYE, &l->verdict.cause,
+                       sizeof(l->verdict.cause), NULL, 0);
+}
+
+/* This part of the step ends, and others may go on. */
+static void step_aside(struct dt_leader *l, const char *why)
+{
+    fprintf(stderr, "disttrain: %s: %s\n", l->roster.hosts[l->id], why);
+    l->phase = DT_OVER;
+    dt_leader_send_all(l, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+}
+
+/* The node of the leader ends. The others see it by their connections, and one
+ * of them leads.
+ */
+static void leave_node(struct dt_leader *l)
+{
+    const int node = l->roster.rows[l->id].hello.node;
+    fprintf(stderr,
+            "disttrain: %s: a keeper of this node is lost: the node leaves the "
+            "step\n",
+            l->roster.hosts[l->id]);
+    l->phase = DT_OVER;
+    for (int i = 0; i < l->roster.count; i++)
+        if (l->roster.rows[i].hello.node == node)
+            dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+}
+
+/* --- the beginning of a life --- */
+
+/* A port that was free just now, on the host of the leader; 0: none is known.
+ */
+static unsigned find_port(void)
+{
+    unsigned port = 0;
+    int fd = dt_net_listen(NULL, &port, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? 0 : port;
+}
+
+/* Sends to all who has which rank, and the losses to record. */
+static int send_go(struct dt_leader *l)
+{
+    const struct dt_roster *roster = &l->roster;
+    const struct dt_verdict *verdict = &l->verdict;
+    const struct dt_wire_go go = {
+        .restarts = verdict->restarts,
+        .port = l->options->trains ? 0 : find_port(),
+        .epoch = roster->epoch,
+    };
+    const size_t ranks = (size_t)roster->count * sizeof(int32_t);
+    const size_t bytes = ranks + verdict->loss_count * sizeof(*verdict->losses);
+    uint8_t *tail = malloc(bytes);
+    if (!tail)
+        return -1;
+    for (int i = 0; i < roster->count; i++) {
+        const int32_t rank = roster->posts[i].rank;
+        memcpy(tail + (size_t)i * sizeof(rank), &rank, sizeof(rank));
+    }
+    for (size_t i = 0; i < verdict->loss_count; i++) {
+        struct dt_launch_loss loss = verdict->losses[i];
+        loss.at = dt_clock_now() - loss.at;
+        memcpy(tail + ranks + i * sizeof(loss), &loss, sizeof(loss));
+    }
+    dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), tail, bytes);
+    free(tail);
+    return 0;
+}
+
+static void start_life(struct dt_leader *l)
+{
+    struct dt_roster *roster = &l->roster;
+    roster->life++;
+    l->downs = l->gone = 0;
+    l->hung = l->lost_rank = -1;
+    l->fence.size = l->pace.size = roster->size;
+    dt_pace_begin(&l->pace);
+    l->phase = DT_RUNNING;
+    dt_fence_clear(&l->fence);
+    memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
+    roster->votes = dt_roster_nodes(roster);
+    if (send_go(l) < 0)
+        dt_life_lose(l, l->id, "out of memory");
+}
+
+/* --- whether the rest goes on --- */
+
+static void agree(struct dt_leader *l);
+
+static bool fits(const void *leader, int size)
+{
+    const struct dt_leader *l = leader;
+    const struct dt_keeper_options *options = l->options;
+    return !options->argv_of ||
+           options->argv_of(options->context, l->roster.first, size);
+}
+
+static int run_claim(const void *leader)
+{
+    const struct dt_leader *l = leader;
+    char step[DT_EPOCH_STEP_BYTES];
+    dt_epoch_step(l->options->secret, step);
+    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1);
+}
+
+/* Writes the hosts of all nodes that were ever lost as "n2,n3". */
+static void list_lost(const struct dt_roster *roster, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < roster->count && used < bytes; i++) {
+        bool again = dt_roster_has(roster, i);
+        for (int k = 0; k < i && !again; k++)
+            again = roster->rows[k].hello.node == roster->rows[i].hello.node;
+        if (!again)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                     used > 0 ? "," : "", roster->hosts[i]);
+    }
+}
+
+static int run_leave_out(const void *leader)
+{
+    const struct dt_leader *l = leader;
+    char nodes[4096];
+    list_lost(&l->roster, nodes, sizeof(nodes));
+    return l->options->leave_out(nodes);
+}
+
+/* Writes what takes the place of the lost nodes. */
+static void describe_instead(const struct dt_leader *l, char *text,
+                             size_t bytes)
+{
+    const struct dt_roster *roster = &l->roster;
+    if (l->lost_rank < 0)
+        snprintf(text, bytes, "it was a spare");
+    else if (roster->size < l->pace.size)
+        snprintf(text, bytes, "%d ranks are left of %d", roster->size,
+                 l->pace.size);
+    else
+        snprintf(text, bytes, "node %s takes its place",
+                 roster->hosts[dt_roster_id(roster, l->lost_rank)]);
+}
+
+static void tell_restart(const struct dt_leader *l, const char *cause)
+{
+    const bool trains = l->options->trains;
+    const int64_t step = dt_endings_step(l->endings, l->pace.size);
+    char after[48] = "";
+    if (l->gone > 0 && step > 0)
+        snprintf(after, sizeof(after), " after step %" PRId64, step);
+    fprintf(stderr,
+            "disttrain: %s: all ranks start again%s (restart %d; at most "
+            "%ld%s)\n",
+            cause, after, l->verdict.restarts, l->options->max_restarts,
+            trains ? " without a new step" : "");
+}
+
+/* The workers start on the nodes that are left, and Slurm is told which these
+ * are: it would end the step if a lost node came back.
+ */
+static void go_on(struct dt_leader *l)
+{
+    char instead[DT_KEEPER_HOST_BYTES + 64];
+    char text[DT_KEEPER_NOTE_BYTES + sizeof(instead) + 2];
+    describe_instead(l, instead, sizeof(instead));
+    snprintf(text, sizeof(text), "%s: %s", l->lost, instead);
+    tell_restart(l, text);
+    dt_errand_end(&l->shrink);
+    if (l->options->leave_out &&
+        dt_errand_start(&l->shrink, run_leave_out, l) < 0)
+        fprintf(stderr, "disttrain: warning: fork: %s\n", strerror(errno));
+    start_life(l);
+}
+
+static void begin_epoch(struct dt_leader *l)
+{
+    l->roster.epoch++;
+    l->roster.votes = l->claim_votes;
+    if (l->gone > l->claim_gone) /* more nodes are lost since */
+        agree(l);
+    else
+        go_on(l);
+}
+
+static void end_without(struct dt_leader *l)
+{
+    const struct dt_wire_down cause = {.rank = l->lost_rank,
+                                       .status = EX_UNAVAILABLE << 8,
+                                       .step = l->verdict.best};
+    fprintf(stderr,
+            "disttrain: %s; no spare takes its place, and launch.min_ranks "
+            "allows no smaller number: launch.max_restarts and launch.requeue "
+            "start another step\n",
+            l->lost);
+    dt_life_end(l, &cause);
+}
+
+/* Whether the rest of a step goes on that has lost nodes. */
+static void agree(struct dt_leader *l)
+{
+    const struct dt_keeper_options *options = l->options;
+    const int left = dt_roster_nodes(&l->roster);
+    const enum dt_quorum quorum = dt_quorum(left, l->roster.votes);
+    char why[96];
+    l->claim_gone = l->gone;
+    l->claim_votes = left;
+    l->claim_must = quorum == DT_QUORUM_HALF;
+    if (quorum == DT_QUORUM_LESS || (l->claim_must && !options->dir)) {
+        snprintf(why, sizeof(why),
+                 "%d of %d nodes hear each other here: this part of the step "
+                 "ends",
+                 left, l->roster.votes);
+        step_aside(l, why);
+    } else if (dt_roster_assign(&l->roster, options->least, fits, l) < 0) {
+        end_without(l);
+    } else if (!options->dir) {
+        begin_epoch(l);
+    } else {
+        l->phase = DT_CLAIMING;
+        l->deadline = dt_clock_now() + CLAIM_S;
+        if (dt_errand_start(&l->claim, run_claim, l) < 0)
+            l->deadline = 0;
+    }
+}
+
+/* The file of the next epoch is written, or is not in time. */
+static void note_claim(struct dt_leader *l, int result)
+{
+    if (result == DT_CLAIM_OURS) {
+        begin_epoch(l);
+    } else if (result == DT_CLAIM_LOST) {
+        step_aside(l, "other nodes of the step go on: this part of it ends");
+    } else if (l->claim_must) {
+        step_aside(l, "half of the nodes go on only if they can write a file "
+                      "to " DT_EPOCH_DIR " in run.output_dir, which has "
+                      "failed: this part of the step ends");
+    } else {
+        fprintf(stderr,
+                "disttrain: warning: %s: cannot be written: a checkpoint of "
+                "lost nodes would not be refused\n",
+                l->options->dir);
+        begin_epoch(l);
+    }
+}
+
+/* --- the end of a life --- */
+
+/* All workers of a life have ended. */
+static void conclude(struct dt_leader *l)
+{
+    const int count = l->pace.size;
+    char text[DT_KEEPER_NOTE_BYTES] = "";
+    const char *why, *host = "";
+    const struct dt_ending *cause = dt_ending_cause(l->endings, count);
+    if (cause) {
+        host = cause->lost ? l->lost_host
+                           : l->roster.hosts[find_id(l, cause->down.rank)];
+        dt_ending_describe(cause, host, text, sizeof(text));
+    }
+    if (dt_verdict_restart(&l->verdict, l->options, l->endings, count,
+                           l->gone > 0, &why)) {
+        dt_verdict_note(&l->verdict, l->endings, count, l->lost_at, host,
+                        cause ? text : l->lost);
+        if (l->gone > 0) {
+            agree(l);
+        } else {
+            tell_restart(l, text);
+            start_life(l);
+        }
+        return;
+    }
+    if (why)
+        fprintf(stderr, "disttrain: %s: %s\n", text, why);
+    const struct dt_wire_down end = l->verdict.cause;
+    dt_life_end(l, &end);
+}
+
+/* Ends the workers that are left, as one has failed. */
+static void stop_all(struct dt_leader *l)
+{
+    l->phase = DT_STOPPING;
+    l->lost_at = dt_clock_now();
+    l->deadline = l->lost_at + STOP_S;
+    dt_leader_send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
+}
+
+void dt_life_end_hang(struct dt_leader *l, int rank, const char *why)
+{
+    l->hung = rank;
+    snprintf(l->hang, sizeof(l->hang), "%s", why);
+    stop_all(l);
+}
+
+static void note_end(struct dt_leader *l, int rank)
+{
+    struct dt_ending *e = &l->endings[rank];
+    e->down.rank = rank;
+    if (!e->there)
+        e->turn = l->downs++;
+    e->there = true;
+}
+
+void dt_life_note_down(struct dt_leader *l, int id,
+                       const struct dt_wire_message *message)
+{
+    const int rank = l->roster.posts[id].rank;
+    const bool joins = l->phase == DT_JOINING; /* a new leader */
+    if (rank < 0 || l->phase > DT_STOPPING || l->endings[rank].there ||
+        message->bytes < sizeof(l->endings->down) ||
+        (!joins && message->life != l->roster.life))
+        return;
+    struct dt_ending *e = &l->endings[rank];
+    memcpy(&e->down, message->body, sizeof(e->down));
+    snprintf(e->note, sizeof(e->note), "%.*s",
+             (int)(message->bytes - sizeof(e->down)),
+             (const char *)message->body + sizeof(e->down));
+    if (rank == l->hung) {
+        e->down.stopped = false;
+        snprintf(e->note, sizeof(e->note), "%s", l->hang);
+    }
+    note_end(l, rank);
+    if (joins)
+        return;
+    if (l->phase == DT_RUNNING && !dt_ended_well(e->down.status))
+        stop_all(l);
+    if (l->downs == l->pace.size)
+        conclude(l);
+}
+
+/* --- keepers are lost --- */
+
+/* Notes a node that the roster says is lost, and the ends of its ranks. */
+static void note_lost(struct dt_leader *l, int node, const char *how)
+{
+    const struct dt_roster *roster = &l->roster;
+    char who[DT_KEEPER_NOTE_BYTES / 2];
+    dt_roster_print_lost(roster, node, who, sizeof(who));
+    if (l->gone == 0)
+        snprintf(l->lost, sizeof(l->lost), "%s, is lost: %s", who, how);
+    for (int i = 0; i < roster->count; i++) {
+        const int rank = roster->posts[i].left;
+        if (roster->rows[i].hello.node != node)
+            continue;
+        if (l->gone == 0)
+            snprintf(l->lost_host, sizeof(l->lost_host), "%s",
+                     roster->hosts[i]);
+        dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+        if (rank < 0 || l->phase == DT_CLAIMING)
+            continue;
+        if (l->lost_rank < 0)
+            l->lost_rank = rank;
+        l->endings[rank].lost = true;
+        l->endings[rank].down.stopped = false;
+        l->endings[rank].down.status = EX_UNAVAILABLE << 8;
+        snprintf(l->endings[rank].note, DT_KEEPER_NOTE_BYTES, "%s", l->lost);
+        note_end(l, rank);
+    }
+    l->gone++;
+    l->gone_all++;
+}
+
+/* The step cannot do without a keeper. */
+static void end_with(struct dt_leader *l, int id, const char *how)
+{
+    const struct dt_wire_down cause = {
+        .rank = id, .status = EX_UNAVAILABLE << 8, .step = l->verdict.best};
+    fprintf(stderr,
+            "disttrain: lost the keeper of rank %d on %s: %s; a step cannot "
+            "replace it: launch.max_restarts and launch.requeue start "
+            "another one\n",
+            id, l->roster.hosts[id], how);
+    dt_life_end(l, &cause);
+}
+
+void dt_life_lose(struct dt_leader *l, int id, const char *how)
+{
+    struct dt_roster *roster = &l->roster;
+    const int node = roster->rows[id].hello.node;
+    if (l->phase >= DT_ENDING || !dt_roster_has(roster, id))
+        return;
+    if (!l->options->replaces || roster->epoch == 0) {
+        end_with(l, id, how);
+        return;
+    }
+    if (node == roster->rows[l->id].hello.node) {
+        leave_node(l);
+        return;
+    }
+    dt_roster_lose(roster, node);
+    note_lost(l, node, how);
+    if (l->phase == DT_RUNNING)
+        stop_all(l);
+    if (l->phase == DT_STOPPING && l->downs == l->pace.size)
+        conclude(l);
+}
+
+/* --- a leader begins --- */
+
+static void begin_step(struct dt_leader *l)
+{
+    const struct dt_wire_down cause = {.status = EX_CONFIG << 8};
+    if (dt_roster_begin(&l->roster, l->options->spares) == 0) {
+        l->roster.epoch = 1;
+        start_life(l);
+        return;
+    }
+    fprintf(stderr,
+            "disttrain: launch.spares: %d of the %d nodes of the step leave "
+            "none for ranks\n",
+            l->options->spares, dt_roster_nodes(&l->roster));
+    dt_life_end(l, &cause);
+}
+
+void dt_life_inherit(struct dt_leader *l, const char *how)
+{
+    l->lost_at = dt_clock_now();
+    l->lost_rank = -1;
+    l->pace.size = l->roster.size;
+    for (int node = 0; node < l->roster.count; node++)
+        if (dt_roster_was_lost(&l->roster, node))
+            note_lost(l, node, how);
+}
+
+/* All workers were ended when their keepers lost the leader before. */
+static void begin_anew(struct dt_leader *l)
+{
+    struct dt_roster *roster = &l->roster;
+    l->phase = DT_STOPPING;
+    for (int i = 0; i < roster->count; i++)
+        if (dt_roster_has(roster, i) && !l->members[i].came) {
+            dt_roster_lose(roster, roster->rows[i].hello.node);
+            note_lost(l, roster->rows[i].hello.node,
+                      "it has not come to the next leader");
+        }
+    for (int rank = 0; rank < roster->size; rank++) {
+        if (!l->endings[rank].there)
+            l->endings[rank].down = (struct dt_wire_down){
+                .step = -1, .status = SIGKILL, .stopped = true};
+        note_end(l, rank);
+    }
+    conclude(l);
+}
+
+void dt_life_begin(struct dt_leader *l)
+{
+    if (l->roster.epoch == 0)
+        begin_step(l);
+    else
+        begin_anew(l);
+}
+
+/* --- by the clock --- */
+
+/* Those whose workers do not end leave with their nodes. */
+static void end_stopping(struct dt_leader *l)
+{
+    for (int i = 0; i < l->roster.count && l->phase == DT_STOPPING; i++) {
+        const int rank = l->roster.posts[i].rank;
+        if (rank >= 0 && !l->endings[rank].there)
+            dt_life_lose(l, i, "its worker cannot be ended");
+    }
+}
+
+void dt_life_look(struct dt_leader *l)
+{
+    const bool due = dt_clock_now() >= l->deadline;
+    int result = -1;
+    if (l->shrink.pid != 0)
+        dt_errand_done(&l->shrink, &result);
+    if (l->phase == DT_STOPPING && due)
+        end_stopping(l);
+    else if (l->phase == DT_CLAIMING && l->claim.pid != 0 &&
+             dt_errand_done(&l->claim, &result))
+        note_claim(l, result);
+    else if (l->phase == DT_CLAIMING && due) {
+        dt_errand_end(&l->claim);
+        note_claim(l, DT_CLAIM_FAILED);
+    } else if (l->phase == DT_ENDING && due)
+        end_others(l);
+}

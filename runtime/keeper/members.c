@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* members.c - messages of the leader to the keepers */
+#include "config.h"
+
+#include "base/clock.h"
+#include "keeper/keeper_impl.h"
+
+void dt_leader_send(struct dt_leader *l, int id, enum dt_wire_type type,
+                    const void *head, size_t head_bytes, const void *tail,
+                    size_t tail_bytes)
+{
+    struct dt_member *m = &l->members[id];
+    m->told = dt_clock_now();
+    dt_wire_send(&m->wire, type, l->roster.life, head, head_bytes, tail,
+                 tail_bytes);
+}
+
+void dt_leader_send_all(struct dt_leader *l, enum dt_wire_type type,
+                        const void *head, size_t head_bytes, const void *tail,
+                        size_t tail_bytes)
+{
+    for (int i = 0; i < l->roster.count; i++)
+        if (dt_roster_has(&l->roster, i))
+            dt_leader_send(l, i, type, head, head_bytes, tail, tail_bytes);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_nodes.c - steps that outlive their nodes, of one or two tasks each */
+#include "config.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "keeper/keeper_impl.h"
+#include "tests/unit/count.h"
+#include "tests/unit/keeper/keeper_scene.h"
+
+enum { UNAVAILABLE = EX_UNAVAILABLE << 8 };
+
+static struct scene scene;
+
+static const char once[] =
+    "echo life $LIFE: $SLURM_PROCID is $RANK of $WORLD_SIZE, $LOCAL_RANK of "
+    "$LOCAL_WORLD_SIZE on $NODE_RANK, $MASTER_ADDR.\n"
+    "[ $LIFE = ${LAST:-1} ] || exec sleep 1000";
+
+/* A step of nodes of one task, or of two. */
+static void open_step(int size, int each, int spares, long least)
+{
+    scene_open(&scene, size, once);
+    scene.ranks_per_node = each;
+    scene.options.replaces = true;
+    scene.options.spares = spares;
+    scene.options.least = least;
+    scene.options.beat_ms = 3600 * 1000; /* an end is seen by its socket */
+}
+
+static void use_directory(const char *name)
+{
+    static char dir[PATH_MAX];
+    snprintf(dir, sizeof(dir), "%s/%s", scratch_root, name);
+    scene.options.dir = dir;
+}
+
+static void start_step(int ranks)
+{
+    scene_start(&scene);
+    scene_await(&scene, "life 0: ", (size_t)ranks);
+}
+
+static void lose(int task)
+{
+    assert_int_equal(kill(scene.pids[task], SIGKILL), 0);
+}
+
+/* Waits for all, of which these were killed. */
+static void end_step(void)
+{
+    for (int i = 0; i < scene.started; i++)
+        if (scene.pids[i] > 0)
+            scene_join(&scene, i);
+    while (waitpid(-1, NULL, 0) > 0) /* workers die with their keepers */
+        ;
+    scene_read(&scene);
+}
+
+static void has(const char *text, size_t count)
+{
+    if (count_of(scene.text, text) != count)
+        fail_msg("not %zu times '%s' in: %s", count, text, scene.text);
+}
+
+static void expect(const int *statuses)
+{
+    for (int i = 0; i < scene.size; i++)
+        scene_expect(&scene, i, statuses[i]);
+}
+
+static void a_spare_node_takes_the_place_of_a_lost_one(void **state)
+{
+    (void)state;
+    open_step(6, 2, 1, 0);
+    start_step(4);
+    lose(1);
+    end_step();
+    /* the other keeper of its node leaves, as the leader of the first epoch */
+    expect((int[]){UNAVAILABLE, SIGKILL, 0, 0, 0, 0});
+    has("life 0: 0 is 0 of 4, 0 of 2 on 0, ", 1);
+    has("life 0: 3 is 3 of 4, 1 of 2 on 1, ", 1);
+    has("life 1: ", 4);
+    has("life 1: 4 is 0 of 4, 0 of 2 on 0, 127.0.0.1.", 1);
+    has("life 1: 5 is 1 of 4, 1 of 2 on 0, 127.0.0.1.", 1);
+    has("life 1: 2 is 2 of 4, 0 of 2 on 1, 127.0.0.1.", 1);
+    has("node n3 takes its place: all ranks start again (restart 1; at most "
+        "3)\n",
+        1);
+}
+
+static void fewer_ranks_go_on_without_a_spare(void **state)
+{
+    (void)state;
+    open_step(6, 2, 0, 2);
+    start_step(6);
+    lose(5);
+    end_step();
+    expect((int[]){0, 0, 0, 0, UNAVAILABLE, SIGKILL});
+    has("disttrain: node n3, rank 4, rank 5, is lost: Connection reset by "
+        "peer: 4 ranks are left of 6: all ranks start again (restart 1; at "
+        "most 3)\n",
+        1);
+    has("life 1: ", 4);
+    has("life 1: 3 is 3 of 4, 1 of 2 on 1, ", 1);
+}
+
+static void the_next_keeper_leads_when_the_leader_is_lost(void **state)
+{
+    (void)state;
+    setenv("LAST", "2", 1);
+    open_step(5, 1, 2, 0);
+    use_directory("next");
+    start_step(3);
+    lose(0);
+    scene_await(&scene, "life 1: ", 3);
+    lose(1);
+    end_step();
+    unsetenv("LAST");
+    expect((int[]){SIGKILL, SIGKILL, 0, 0, 0});
+    has("disttrain: node n1, rank 0, is lost: Connection reset by peer: node "
+        "n4 takes its place: all ranks start again (restart 1; at most 3)\n",
+        1);
+    has("disttrain: node n2, rank 1, is lost: Connection reset by peer: node "
+        "n5 takes its place: all ranks start again (restart 2; at most 3)\n",
+        1);
+    has("life 1: 3 is 0 of 3, 0 of 1 on 0, 127.0.0.1.", 1);
+    has("life 2: 4 is 1 of 3, 0 of 1 on 1, 127.0.0.1.", 1);
+}
+
+static void half_of_the_nodes_go_on_with_the_file_of_the_epoch(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        open_step(2, 1, 0, 1);
+        use_directory(lost ? "half1" : "half0");
+        start_step(2);
+        lose(lost);
+        end_step();
+        expect(lost ? (int[]){0, SIGKILL} : (int[]){SIGKILL, 0});
+        has("1 ranks are left of 2: ", 1);
+    }
+}
+
+static void half_without_a_directory_ends(void **state)
+{
+    (void)state;
+    open_step(2, 1, 0, 1);
+    start_step(2);
+    lose(1);
+    end_step();
+    expect((int[]){UNAVAILABLE, SIGKILL});
+    has("disttrain: n1: 1 of 2 nodes hear each other here: this part of the "
+        "step ends\n",
+        1);
+    has("life 1: ", 0);
+    open_step(2, 1, 0, 1);
+    scene.options.dir = "/proc/none";
+    start_step(2);
+    lose(1);
+    end_step();
+    expect((int[]){UNAVAILABLE, SIGKILL});
+    has(", which has failed: this part of the step ends\n", 1);
+}
+
+static void less_than_half_ends_even_with_a_directory(void **state)
+{
+    (void)state;
+    open_step(3, 1, 0, 1);
+    use_directory("less");
+    start_step(3);
+    assert_int_equal(kill(scene.pids[0], SIGSTOP), 0); /* sees both at once */
+    for (int task = 1; task < 3; task++) {
+        lose(task);
+        scene_join(&scene, task);
+        scene.pids[task] = 0;
+    }
+    assert_int_equal(kill(scene.pids[0], SIGCONT), 0);
+    end_step();
+    expect((int[]){UNAVAILABLE, SIGKILL, SIGKILL});
+    has("1 of 3 nodes hear each other here", 1);
+    has("life 1: ", 0);
+}
+
+static void a_step_ends_when_nothing_takes_a_place(void **state)
+{
+    (void)state;
+    open_step(3, 1, 0, 3);
+    start_step(3);
+    lose(1);
+    end_step();
+    expect((int[]){UNAVAILABLE, SIGKILL, UNAVAILABLE});
+    has("disttrain: node n2, rank 1, is lost: Connection reset by peer; no "
+        "spare takes its place, and launch.min_ranks allows no smaller number: "
+        "launch.max_restarts and launch.requeue start another step\n",
+        1);
+    /* without ranks, there is no step */
+    open_step(2, 1, 2, 0);
+    scene_start(&scene);
+    end_step();
+    expect((int[]){78 << 8, 78 << 8});
+    has("launch.spares: 2 of the 2 nodes of the step leave none for ranks\n",
+        1);
+}
+
+/* As a host that does not answer, and later does. */
+static void who_was_stopped_and_replaced_ends(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        open_step(3, 1, 1, 0);
+        use_directory(lost ? "stop1" : "stop0");
+        scene.options.beat_ms = 100;
+        start_step(2);
+        assert_int_equal(kill(-scene.pids[lost], SIGSTOP), 0);
+        scene_await(&scene, "life 1: ", 2);
+        assert_int_equal(kill(-scene.pids[lost], SIGCONT), 0);
+        end_step();
+        expect(lost ? (int[]){0, UNAVAILABLE, 0} : (int[]){UNAVAILABLE, 0, 0});
+        has(" is lost: it was not heard for 0.5 s: node n3 takes its place", 1);
+        has("life 1: ", 2);
+    }
+}
+
+static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
+{
+    (void)state;
+    open_step(3, 1, 1, 0);
+    start_step(2);
+    lose(2);
+    end_step();
+    expect((int[]){0, 0, SIGKILL});
+    has("disttrain: node n3, is lost: Connection reset by peer: it was a "
+        "spare: all ranks start again (restart 1; at most 3)\n",
+        1);
+    has("life 1: 1 is 1 of 2, ", 1);
+}
+
+static void who_is_told_to_end_is_not_replaced(void **state)
+{
+    (void)state;
+    open_step(3, 1, 1, 0);
+    start_step(2);
+    scene_signal(&scene, SIGTERM);
+    end_step();
+    has("life 1: ", 0);
+    has("start again", 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spare_node_takes_the_place_of_a_lost_one),
+        cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
+        cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
+        cmocka_unit_test(half_of_the_nodes_go_on_with_the_file_of_the_epoch),
+        cmocka_unit_test(half_without_a_directory_ends),
+        cmocka_unit_test(less_than_half_ends_even_with_a_directory),
+        cmocka_unit_test(a_step_ends_when_nothing_takes_a_place),
+        cmocka_unit_test(who_was_stopped_and_replaced_ends),
+        cmocka_unit_test(a_lost_spare_leaves_the_ranks_where_they_are),
+        cmocka_unit_test(who_is_told_to_end_is_not_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
