@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -79,6 +80,10 @@ static int parse_fact(struct dt_console_step *s, char *line, int64_t now_ms,
         return keep(value, identity->token, sizeof(identity->token));
     if ((value = dt_str_after(line, DT_CONSOLE_PROGRESS)))
         return keep(value, identity->progress, sizeof(identity->progress));
+    if ((value = dt_str_after(line, DT_CONSOLE_KEEPERS)))
+        return keep(value, identity->keepers, sizeof(identity->keepers));
+    if (dt_str_after(line, DT_CONSOLE_VERDICT))
+        return 0; /* our own */
     if ((value = dt_str_after(line, DT_CONSOLE_STATUS)) && s->outcome) {
         dt_outcome_srun_ended(s->outcome, atoi(value));
         return 0;
@@ -127,6 +132,7 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 
 enum {
     START_TIMEOUT_S = 30, /* time for all ranks to start */
+    REST_S = 1,           /* for keepers to end, after their verdict */
 };
 
 struct console {
@@ -138,7 +144,11 @@ struct console {
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not watch for hangs */
     bool ends;            /* a rank has ended since the comment was set */
-    int interrupts;       /* a signalfd of Ctrl-C, until the first; or -1 */
+    double verdict;       /* when srun has to be ended, which waits for lost
+                           * nodes; INFINITY: not
+                           */
+    pid_t srun;
+    int interrupts; /* a signalfd of Ctrl-C, until the first; or -1 */
     struct dt_job_comment comment;
     struct dt_console_stream streams[2];
 };
@@ -235,6 +245,34 @@ static void tell(struct console *c, const struct dt_console_event *event)
     message_end(c, &message);
 }
 
+/* Keepers have ended a step that has lost nodes, for which srun would wait: for
+ * a long time, or forever if they are not part of its job any more. Leaves the
+ * exit status of the step to the plugin.
+ */
+static void take_verdict(struct console *c)
+{
+    char line[64];
+    struct stat file;
+    const int bytes = snprintf(line, sizeof(line), DT_CONSOLE_VERDICT "%d\n",
+                               c->step.outcome->verdict);
+    if (c->step.outcome->nodes_lost == 0 || !isinf(c->verdict))
+        return;
+    if (fstat(STDIN_FILENO, &file) < 0 ||
+        pwrite(STDIN_FILENO, line, (size_t)bytes, file.st_size) != bytes)
+        print_message(c, "disttrain: cannot tell srun the exit status of the "
+                         "step\n");
+    c->verdict = dt_clock_now() + REST_S;
+}
+
+static void end_srun(struct console *c)
+{
+    if (dt_clock_now() < c->verdict)
+        return;
+    c->verdict = INFINITY;
+    if (getppid() == c->srun)
+        kill(c->srun, SIGTERM);
+}
+
 /* Shows the user a message that needs no waiting. Returns whether it is a
  * record.
  */
@@ -244,6 +282,8 @@ static bool show_event(struct console *c, const struct dt_console_event *event)
         dt_bar_draw(&event->bar, c->streams[1].out);
     else if (event->kind == DT_EVENT_ENDED)
         dt_footer_end();
+    else if (event->kind == DT_EVENT_VERDICT)
+        take_verdict(c);
     else if (event->message && event->message->sentence)
         tell(c, event);
     return event->kind == DT_EVENT_BROKEN || dt_console_event_is_record(event);
@@ -394,6 +434,7 @@ static int wait_ms(const struct console *c)
 {
     double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
     left = fmin(left, dt_console_stream_left(&c->streams[1]));
+    left = fmin(left, c->verdict - dt_clock_now());
     if (!c->complete && !c->reported)
         left = fmin(left, c->launched + c->start_timeout - dt_clock_now());
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
@@ -414,11 +455,11 @@ static void set_comment(struct console *c)
 }
 
 /* Sets the comment as soon as a rank has ended: an allocation that srun has
- * made itself is gone when its output ends.
+ * made itself is gone when its output ends. Keepers may replace the rank.
  */
 static void watch_ends(struct console *c)
 {
-    if (c->ends)
+    if (c->ends && !c->step.identity.keepers[0])
         set_comment(c);
     c->ends = false;
 }
@@ -477,6 +518,7 @@ static void run_loop(struct console *c)
         if (ready > 0 && p[3].revents)
             tell_interrupt(c);
         watch_ends(c);
+        end_srun(c);
         flush_logs(c);
         watch_start(c);
         watch_hang(c);
@@ -574,6 +616,8 @@ static struct console *create_console(void)
     if (!c)
         return NULL;
     c->launched = dt_clock_now();
+    c->verdict = INFINITY;
+    c->srun = getppid();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
     dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,
                            false);

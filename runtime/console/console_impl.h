@@ -66,6 +66,7 @@ enum dt_console_event_kind {
     DT_EVENT_NOTICE,     /* record: only the sentence of its message */
     DT_EVENT_PROGRESS,   /* record: bar */
     DT_EVENT_ENDED,      /* record: the bar ends */
+    DT_EVENT_VERDICT,    /* record: keepers have ended the step */
     DT_EVENT_BROKEN,     /* record: a part is missing, without labels */
     DT_EVENT_TASKS,      /* srun: ranks have ended with status; host, oom */
     DT_EVENT_UNLAUNCHED, /* srun: these ranks, or those of host, cannot be
@@ -250,6 +251,8 @@ struct dt_outcome {
     int64_t lost_ms;
     char reason[128]; /* why the first unlaunched rank was not launched */
     char *hang;       /* why the step was ended; NULL: not because of a hang */
+    int nodes_lost;   /* by a step that its keepers have ended: */
+    int verdict;      /* its exit status */
 };
 
 typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,
@@ -309,9 +312,10 @@ enum dt_message_origin_b {
     DT_FROM_RUNTIME = 8,     /* record of progress: on any */
     DT_FROM_SRUN = 16,       /* on srun's own; without "srun: " */
     DT_FROM_SLURMSTEPD = 32, /* on that of the first rank of a node */
+    DT_FROM_KEEPER = 64,     /* record of keepers: on any */
 
     DT_FROM_TOKEN = DT_FROM_TASK | DT_FROM_NODE | DT_FROM_ANY,
-    DT_FROM_RECORD = DT_FROM_TOKEN | DT_FROM_RUNTIME,
+    DT_FROM_RECORD = DT_FROM_TOKEN | DT_FROM_RUNTIME | DT_FROM_KEEPER,
 };
 
 struct dt_message {
@@ -352,6 +356,7 @@ enum dt_console_origin {
 struct dt_step_identity {
     char token[DT_TOKEN_BYTES];    /* of the records; "": none is believed */
     char progress[DT_TOKEN_BYTES]; /* of records of progress */
+    char keepers[DT_TOKEN_BYTES];  /* of the record of keepers */
     char id[32]; /* "JOB.STEP"; "": accept lines of any step */
 };
 

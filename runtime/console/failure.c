@@ -380,11 +380,22 @@ static void print_failure(const struct dt_outcome *outcome,
         fputs(outcome->hang, out);
 }
 
+/* Whether keepers have brought the step to a good end without the nodes that it
+ * has lost.
+ */
+static bool has_survived(const struct dt_outcome *outcome)
+{
+    return outcome->nodes_lost > 0 &&
+           (outcome->verdict == 0 || outcome->verdict == EX_TEMPFAIL);
+}
+
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 {
     bool slurm = has_slurm_failed(outcome);
     const struct rank *first = slurm ? NULL : find_first_failure(outcome);
-    if (!slurm && (first ? find_cause(outcome, first) != NULL : !outcome->hang))
+    if (has_survived(outcome) ||
+        (!slurm &&
+         (first ? find_cause(outcome, first) != NULL : !outcome->hang)))
         return;
     fputs(OURS "first failure: ", out);
     print_failure(outcome, first, out);
@@ -400,6 +411,8 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
 
 static bool is_clean(const struct dt_outcome *outcome)
 {
+    if (has_survived(outcome))
+        return outcome->verdict == 0;
     bool ended =
         has_slurm_failed(outcome) || outcome->hang || outcome->stop_ms != 0;
     for (uint32_t i = 0; !ended && i < outcome->count; i++)
@@ -460,6 +473,8 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
 
 bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
 {
+    if (has_survived(outcome))
+        return outcome->verdict == EX_TEMPFAIL;
     if (has_slurm_failed(outcome) || find_first_failure(outcome))
         return false;
     for (uint32_t i = 0; i < outcome->count; i++)
@@ -484,6 +499,8 @@ static bool is_users_mistake(int status)
 bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
 {
     const struct rank *first = find_first_failure(outcome);
+    if (has_survived(outcome))
+        return false;
     return first ? !is_users_mistake(first->status)
                  : !has_slurm_failed(outcome) && outcome->hang != NULL;
 }

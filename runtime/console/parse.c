@@ -126,6 +126,13 @@ static void note_unlaunched(struct dt_outcome *outcome,
     dt_rankset_fini(&set);
 }
 
+static void note_verdict(struct dt_outcome *outcome,
+                         const struct dt_console_event *event)
+{
+    outcome->verdict = (int)(event->number[0] & 0xff);
+    outcome->nodes_lost = (int)(event->number[1] & 0xffff);
+}
+
 /* --- the table --- */
 
 /* clang-format off */
@@ -145,6 +152,8 @@ const struct dt_message dt_messages[] = {
      DT_EVENT_PROGRESS, NULL, NULL},
     {DT_FROM_RUNTIME, "ended {rank} {host} {time}", /* the bar ends */
      DT_EVENT_ENDED, NULL, NULL},
+    {DT_FROM_KEEPER, "verdict {code} {lost}",
+     DT_EVENT_VERDICT, note_verdict, NULL},
 
     {DT_FROM_SRUN, "Job step aborted{}", DT_EVENT_ASKED, dt_outcome_stop, NULL},
     {DT_FROM_SRUN, "sending Ctrl-C to {}", DT_EVENT_ASKED, dt_outcome_stop,
@@ -411,25 +420,46 @@ static bool has_token(const char *text, const char *token)
     return token[0] && end && *end == ' ';
 }
 
+/* The tokens of a step, and whose records each is part of. */
+struct known {
+    const char *token;
+    unsigned origins;
+};
+
+enum { TOKENS = 3 };
+
+static void list_tokens(const struct dt_step_identity *step,
+                        struct known known[TOKENS])
+{
+    known[0] = (struct known){step->token, DT_FROM_TOKEN};
+    known[1] = (struct known){step->progress, DT_FROM_RUNTIME};
+    known[2] = (struct known){step->keepers, DT_FROM_KEEPER};
+}
+
 /* Parses a record. False unless `text` begins with one of the tokens, followed
  * by a message that the token allows.
  */
 static bool parse_record(const char *text, const struct dt_step_identity *step,
                          struct dt_console_event *event)
 {
-    bool ours = has_token(text, step->token);
-    if (!ours && !has_token(text, step->progress))
-        return false;
-    return find_message(strchr(text, ' ') + 1,
-                        ours ? DT_FROM_TOKEN : DT_FROM_RUNTIME, event);
+    struct known known[TOKENS];
+    list_tokens(step, known);
+    for (int i = 0; i < TOKENS; i++)
+        if (has_token(text, known[i].token))
+            return find_message(strchr(text, ' ') + 1, known[i].origins, event);
+    return false;
 }
 
 /* Whether a record of ours has lost its end, after the token or within it. */
 static bool is_broken(const char *text, const struct dt_step_identity *step)
 {
-    return has_token(text, step->token) || has_token(text, step->progress) ||
-           (text[0] && (dt_str_after(step->token, text) ||
-                        dt_str_after(step->progress, text)));
+    struct known known[TOKENS];
+    bool broken = false;
+    list_tokens(step, known);
+    for (int i = 0; i < TOKENS; i++)
+        broken |= has_token(text, known[i].token) ||
+                  (text[0] && dt_str_after(known[i].token, text));
+    return broken;
 }
 
 /* Returns the offset in the line of a record with the "slurmstepd: " before it,

@@ -38,7 +38,7 @@
  * stdout and stderr, and from then on writes into two pipes, which the child
  * reads. The child's stdin has
  *
- *     DISTTRAIN_CONSOLE=4      first line: the version of this grammar
+ *     DISTTRAIN_CONSOLE=5      first line: the version of this grammar
  *     LABELS=none|strip|keep|apart
  *                              whether srun begins lines with the rank, and
  *                              whether the user wants to see it; apart: the
@@ -49,10 +49,17 @@
  *     TOKEN=HEX                a secret of the step, part of its records
  *     PROGRESS=HEX             another one, of records of progress; none if
  *                              srun's terminal cannot show a bar
+ *     KEEPERS=HEX              another one, of the record of keepers whose step
+ *                              outlives its nodes (DT_ENV_OUTLIVES)
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *     STATUS=N                 at the end, before srun closes the pipes: its
  *                              exit status; none if the plugin cannot know it
+ *
+ * The console writes there, too, when srun would not end by itself:
+ *
+ *     VERDICT=N                the exit status of a step that has lost nodes,
+ *                              whatever srun takes for it
  *
  * Its exit status is 75 (EX_TEMPFAIL) if a rank has exited with that status and
  * none has failed, or if one has crashed and DT_ENV_REQUEUE allows another
@@ -78,6 +85,12 @@
  *
  * PROGRESS stays in the environment of the tasks, because the runtime is a
  * program like any other. Who misuses it draws a bar, and no more.
+ *
+ * The keepers of a step that outlives its nodes write one when they end, with
+ * KEEPERS for TOKEN, and without rank, host and time: the exit status of the
+ * step, and how many nodes it has lost.
+ *
+ *     disttrain: record: KEEPERS verdict STATUS LOST
  *
  * srun makes a random TOKEN for each step. A line without it comes from a
  * program. The plugin removes it from the environment before the user's program
@@ -192,6 +205,17 @@
  */
 #define DT_ENV_KEEPER "SLURM_DISTTRAIN_KEEPER"
 
+/* "1 4": of a step with keepers, its last 1 nodes have no ranks, and it goes on
+ * with 4 ranks at least when others are lost; 0: only with as many as before.
+ * Absent: "0 0".
+ */
+#define DT_ENV_SPARES "SLURM_DISTTRAIN_SPARES"
+
+/* "1": let the step of keepers outlive its nodes; srun changes it to the token
+ * of their record, or removes it where it cannot follow them.
+ */
+#define DT_ENV_OUTLIVES "SLURM_DISTTRAIN_OUTLIVES"
+
 /* The ranks whose output is shown, such as "0,4-7"; absent: all. */
 #define DT_ENV_CONSOLE_RANKS "SLURM_DISTTRAIN_CONSOLE_RANKS"
 
@@ -218,12 +242,14 @@
  */
 #define DT_ENV_STEP_SECRET "SLURM_DISTTRAIN_STEP_SECRET"
 
-#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=4"
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=5"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
 #define DT_CONSOLE_STEP "STEP="
 #define DT_CONSOLE_TOKEN "TOKEN="
 #define DT_CONSOLE_PROGRESS "PROGRESS="
+#define DT_CONSOLE_KEEPERS "KEEPERS="
+#define DT_CONSOLE_VERDICT "VERDICT="
 #define DT_CONSOLE_NODE "NODE "
 #define DT_CONSOLE_STATUS "STATUS="
 #define DT_RECORD "disttrain: record: "

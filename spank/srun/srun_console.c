@@ -41,6 +41,8 @@ static struct {
     const char *labels; /* as in the contract; NULL: no console */
     char token[DT_TOKEN_BYTES];
     char progress[DT_TOKEN_BYTES]; /* "": no bar is drawn */
+    char keepers[DT_TOKEN_BYTES];  /* "": the step does not outlive its nodes */
+    int verdict; /* 1 + the status that keepers give their step; 0: none */
     pid_t srun;
     pid_t pid;    /* 0: not started */
     bool lost;    /* some output may have been lost */
@@ -108,6 +110,11 @@ void dtspank_console_prepare(int argc, char **argv)
         console.labels = "strip";
 }
 
+bool dtspank_console_follows(void)
+{
+    return console.labels && strcmp(console.labels, "apart") != 0;
+}
+
 static void write_node(FILE *out, const char *host, const uint32_t *tids,
                        int tasks)
 {
@@ -151,6 +158,8 @@ static int make_tokens(void)
     if (!is_apart() && dt_footer_possible() &&
         dtspank_token_make(console.progress) != 0)
         return -1;
+    if (getenv(DT_ENV_OUTLIVES) && dtspank_token_make(console.keepers) != 0)
+        return -1;
     return dtspank_token_make(console.token);
 }
 
@@ -178,6 +187,8 @@ static int write_facts(const struct dtspank_console_step *step)
             console.labels, step->tasks, step->job, step->step, console.token);
     if (console.progress[0])
         fprintf(out, DT_CONSOLE_PROGRESS "%s\n", console.progress);
+    if (console.keepers[0])
+        fprintf(out, DT_CONSOLE_KEEPERS "%s\n", console.keepers);
     if (layout)
         write_nodes(out, layout);
     if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
@@ -310,15 +321,19 @@ static void tell_status(int status)
                     strerror(errno));
 }
 
-/* Lost output must not look like success. */
+/* Lost output must not look like success. Of a step that has lost nodes srun
+ * says nothing certain, and its keepers do.
+ */
 static void finish_at_exit(int status, void *unused)
 {
     (void)unused;
     if (getpid() != console.srun)
         return;
     dtspank_console_finish(status);
-    if (console.lost && (status & 0xff) == 0)
-        exit(EX_IOERR); /* with glibc the remaining handlers still run */
+    const int own = console.verdict > 0 ? console.verdict - 1 : status & 0xff;
+    const int end = console.lost && own == 0 ? EX_IOERR : own;
+    if (end != (status & 0xff))
+        exit(end); /* with glibc the remaining handlers still run */
 }
 
 /* Starts the console and redirects srun's output to it. Returns 0 or an errno;
@@ -360,6 +375,8 @@ static void tell_tasks(void)
     setenv(DT_ENV_CONSOLE, value, 1);
     if (console.progress[0])
         setenv(DT_ENV_PROGRESS, console.progress, 1);
+    if (console.keepers[0])
+        setenv(DT_ENV_OUTLIVES, console.keepers, 1);
 }
 
 void dtspank_console_start(const char *runtime,
@@ -367,6 +384,8 @@ void dtspank_console_start(const char *runtime,
 {
     int out[2] = {-1, -1};
     int err[2] = {-1, -1};
+    if (!dtspank_console_follows())
+        unsetenv(DT_ENV_OUTLIVES);
     if (!console.labels)
         return;
     int facts = make_tokens() == 0 ? write_facts(step) : -1;
@@ -386,6 +405,24 @@ void dtspank_console_start(const char *runtime,
                     strerror(rc));
     else if (!is_apart())
         tell_tasks();
+    if (rc != 0)
+        unsetenv(DT_ENV_OUTLIVES);
+}
+
+/* Reads what the console has written below the facts. */
+static void read_verdict(void)
+{
+    char text[4096];
+    struct stat file;
+    const off_t most = (off_t)sizeof(text) - 1;
+    if (fstat(console.facts, &file) < 0)
+        return;
+    const off_t from = file.st_size > most ? file.st_size - most : 0;
+    const ssize_t n = pread(console.facts, text, (size_t)most, from);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\n" DT_CONSOLE_VERDICT);
+    if (line)
+        console.verdict = 1 + atoi(line + 1 + strlen(DT_CONSOLE_VERDICT));
 }
 
 bool dtspank_console_finish(int srun_status)
@@ -400,8 +437,9 @@ bool dtspank_console_finish(int srun_status)
         dup2(console.saved[i], STDOUT_FILENO + i);
         close(console.saved[i]);
     }
-    close(console.facts);
     bool ended = wait_for_end(&status);
+    read_verdict();
+    close(console.facts);
     console.pid = 0;
     bool requeue =
         ended && WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;

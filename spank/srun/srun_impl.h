@@ -282,6 +282,9 @@ bool dtspank_pmix_is_there(void);
  */
 void dtspank_console_prepare(int argc, char **argv);
 
+/* After that: whether the console is going to see the records of the tasks. */
+bool dtspank_console_follows(void);
+
 /* A step before its launch. */
 struct dtspank_console_step {
     uint32_t job, step, tasks;
@@ -299,7 +302,8 @@ void dtspank_console_start(const char *runtime,
  * does not end is killed, after a message. Returns whether the console says
  * that a rank has requested a requeue and none has failed; false as well
  * without a console and on a second call. If srun exits with status 0 and
- * output may be lost, the status becomes EX_IOERR.
+ * output may be lost, the status becomes EX_IOERR; if keepers have ended a step
+ * that has lost nodes, it becomes theirs.
  */
 bool dtspank_console_finish(int srun_status);
 

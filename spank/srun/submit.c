@@ -43,7 +43,7 @@ static struct {
     int command;    /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
-    bool kills;   /* SLURM_KILL_BAD_EXIT is ours, not the user's */
+    bool ours[3]; /* variables of `kept` below, not the user's */
 } submit;
 
 /* glibc passes main's arguments to constructors as well: this is the array that
@@ -155,6 +155,36 @@ static int check_config(const char *value, char **words, const char *script)
     return report_error(&err);
 }
 
+/* Variables of srun, and their values: in a step that ends with its first rank,
+ * and in one of keepers that outlives its nodes. NULL: srun's own.
+ */
+static const struct {
+    const char *name, *ends, *outlives;
+} kept[] = {
+    {"SLURM_KILL_BAD_EXIT", "1", "0"},
+    {"SLURM_NO_KILL", NULL, "set"},
+    {"SLURM_WAIT", NULL, "0"},
+};
+
+enum { KEPT = sizeof(kept) / sizeof(*kept) };
+
+/* Without the console nobody would end srun. */
+static void set_kept(void)
+{
+    if (getenv(DT_ENV_OUTLIVES) && !dtspank_console_follows()) {
+        slurm_error("disttrain: warning: the output of the ranks does not pass "
+                    "through the console of srun: the step ends when it loses "
+                    "a node");
+        unsetenv(DT_ENV_OUTLIVES);
+    }
+    for (int i = 0; i < KEPT; i++) {
+        const char *value =
+            getenv(DT_ENV_OUTLIVES) ? kept[i].outlives : kept[i].ends;
+        if (value && !getenv(kept[i].name))
+            submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
+    }
+}
+
 static bool trains_natively(void)
 {
     return strcmp(submit.contract.runs, "train") == 0;
@@ -166,8 +196,6 @@ static int set_srun_input(void)
     const struct dtspank_contract *contract = &submit.contract;
     if (dtspank_apply_set("", contract->srun, contract->srun_count) != 0)
         return -1;
-    if (!getenv("SLURM_KILL_BAD_EXIT"))
-        submit.kills = setenv("SLURM_KILL_BAD_EXIT", "1", 1) == 0;
     bool bare = submit.argv.sure && !submit.argv.has_command;
     bool runtime_runs =
         bare || dtspank_argv_names(main_argc, main_argv, submit.conf.runtime);
@@ -177,6 +205,7 @@ static int set_srun_input(void)
         setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
+    set_kept();
     return 0;
 }
 
@@ -454,8 +483,9 @@ static int check_late(void)
 static void forget_srun_input(void)
 {
     dtspank_apply_forget_input(&submit.contract);
-    if (submit.kills)
-        unsetenv("SLURM_KILL_BAD_EXIT");
+    for (int i = 0; i < KEPT; i++)
+        if (submit.ours[i])
+            unsetenv(kept[i].name);
 }
 
 /* Whether the value is the config of the first component: as it was written, or

@@ -45,6 +45,7 @@ static int setup(void **state)
         "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
         "echo CONFIG=/abs/$3\n"
         "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
+        "case $3 in *outlives*) echo SRUN SLURM_DISTTRAIN_OUTLIVES=1; esac\n"
         "case $sets in *name*) sets=; esac\n"
         "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=${sets:+$sets }$*\"\n"
         "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
@@ -363,6 +364,40 @@ static int users_kill_body(void)
     return 0;
 }
 
+static int outlives_body(void)
+{
+    EXPECT(is_set("SLURM_NO_KILL", "set"));
+    EXPECT(is_set("SLURM_WAIT", "0"));
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", "0"));
+    EXPECT(dtspank_submit_option("outlives") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SLURM_NO_KILL", NULL));
+    EXPECT(is_set("SLURM_WAIT", NULL));
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", NULL));
+    EXPECT(is_set(DT_ENV_OUTLIVES, "1")); /* srun gets it when it starts */
+    return 0;
+}
+
+static int apart_body(void)
+{
+    EXPECT(is_set("SLURM_NO_KILL", NULL));
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", "1"));
+    EXPECT(is_set(DT_ENV_OUTLIVES, NULL));
+    EXPECT(strstr(stub.said, "the step ends when it loses a node"));
+    return 0;
+}
+
+static void srun_waits_for_no_lost_node_if_the_console_ends_it(void **state)
+{
+    (void)state;
+    setenv(DTSPANK_PRESET, "outlives", 1);
+    run_case(S_CTX_LOCAL, outlives_body);
+    setenv("SLURM_STDOUTMODE", "log", 1);
+    run_case(S_CTX_LOCAL, apart_body);
+    unsetenv("SLURM_STDOUTMODE");
+    unsetenv(DTSPANK_PRESET);
+}
+
 static void variables_for_srun_are_removed_after_use(void **state)
 {
     (void)state;
@@ -600,6 +635,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_option_without_a_value_is_refused),
         cmocka_unit_test(none_or_no_option_sets_nothing),
         cmocka_unit_test(sbatch_hands_on_only_the_absolute_path),
+        cmocka_unit_test(srun_waits_for_no_lost_node_if_the_console_ends_it),
         cmocka_unit_test(variables_for_srun_are_removed_after_use),
         cmocka_unit_test(a_nested_submission_forgets_the_outer_task),
         cmocka_unit_test(a_missing_command_is_explained),
