@@ -13,6 +13,7 @@
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"
 #include "keeper/keeper.h"
+#include "slurm/job.h"
 
 /* Whether ranks of training are kept: 1, 0, or -1 after a message. */
 static int is_wanted(const struct dt_conf *conf)
@@ -31,9 +32,27 @@ static int is_wanted(const struct dt_conf *conf)
     return -1;
 }
 
-static int keep(const struct dt_keeper_options *options)
+static int leave_out(const char *nodes)
 {
     struct dt_error err;
+    if (dt_job_leave_out(nodes, &err) == 0)
+        return 0;
+    fprintf(stderr, "disttrain: warning: %s\n", err.text);
+    return 1;
+}
+
+/* Keeps with these options, and those that srun's plugin has set. */
+static int keep(struct dt_keeper_options *options)
+{
+    const char *spares = getenv(DT_ENV_SPARES);
+    struct dt_error err;
+    options->secret = getenv(DT_ENV_STEP_SECRET);
+    options->token = getenv(DT_ENV_OUTLIVES);
+    options->replaces = options->token;
+    options->leave_out = leave_out;
+    options->beat_ms = DT_KEEPER_BEAT_MS;
+    if (spares)
+        sscanf(spares, "%d %ld", &options->spares, &options->least);
     int status = dt_keeper_run(options, &err);
     if (status >= 0)
         return status;
@@ -41,48 +60,84 @@ static int keep(const struct dt_keeper_options *options)
     return err.status;
 }
 
+/* --- training with fewer ranks --- */
+
+struct program {
+    const struct dt_conf *conf;
+    char **words;   /* of the first number of ranks, */
+    char **resized; /* and of another, with the batch of the first */
+    char batch[64];
+};
+
+static char *const *program_of(void *context, int first, int size)
+{
+    struct program *p = context;
+    if (size == first)
+        return p->words;
+    const long batch = dt_world_batch(p->conf, first, 0);
+    if (batch == 0 || dt_world_batch(p->conf, size, batch) == 0)
+        return NULL;
+    snprintf(p->batch, sizeof(p->batch), "training.train_batch_size=%ld",
+             batch);
+    return p->resized;
+}
+
+/* Fills in the words: this program, `train` and its arguments. */
+static int make_program(struct program *p, char *path, char *const *argv)
+{
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    p->words = calloc((size_t)argc + 2, sizeof(*p->words));
+    p->resized = calloc((size_t)argc + 4, sizeof(*p->resized));
+    if (!p->words || !p->resized || argc == 0 || dt_proc_path(path) < 0)
+        return -1;
+    p->words[0] = p->resized[0] = path;
+    p->words[1] = p->resized[1] = argv[0];
+    p->resized[2] = "--set";
+    p->resized[3] = p->batch;
+    for (int i = 1; i < argc; i++)
+        p->words[1 + i] = p->resized[3 + i] = argv[i];
+    return 0;
+}
+
 bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
                       int *status)
 {
     char path[PATH_MAX];
-    int wanted = is_wanted(conf), argc = 0;
+    struct program program = {.conf = conf};
+    int wanted = is_wanted(conf);
     if (wanted == 0)
         return false;
     *status = EX_CONFIG;
     if (wanted < 0)
         return true;
-    while (argv[argc])
-        argc++;
-    char **words = calloc((size_t)argc + 2, sizeof(*words));
     *status = EX_OSERR;
-    if (words && dt_proc_path(path) == 0) {
-        words[0] = path;
-        for (int i = 0; i < argc; i++)
-            words[i + 1] = argv[i];
-        const struct dt_keeper_options options = {
-            .argv = words,
+    if (make_program(&program, path, argv) == 0) {
+        struct dt_keeper_options options = {
+            .argv = program.words,
+            .argv_of = program_of,
+            .context = &program,
+            .dir = conf->run.output_dir,
             .trains = true,
             .max_restarts = conf->launch.max_worker_restarts,
             .spent = DT_KEEP_SPENT,
-            .beat_ms = DT_KEEPER_BEAT_MS,
             .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
-            .secret = getenv(DT_ENV_STEP_SECRET),
         };
         *status = keep(&options);
     }
-    free(words);
+    free(program.words);
+    free(program.resized);
     return true;
 }
 
 int dt_keep_command(char *const *words, long max_restarts, const char *spent)
 {
-    const struct dt_keeper_options options = {
+    struct dt_keeper_options options = {
         .argv = words,
         .max_restarts = max_restarts,
         .spent = spent,
-        .beat_ms = DT_KEEPER_BEAT_MS,
         .timeout_ms = DT_JOIN_TIMEOUT_MS,
-        .secret = getenv(DT_ENV_STEP_SECRET),
     };
     return keep(&options);
 }

@@ -252,8 +252,8 @@ static const struct {
 struct dt_launch *dt_launch_create(int timeout_ms, struct dt_error *err)
 {
     const char *space = getenv("PMIX_NAMESPACE");
-    bool in_step =
-        getenv(DT_INHERITED) || (space && !strncmp(space, "slurm.pmix.", 11));
+    bool in_step = /* keepers number the ranks by themselves */
+        !getenv(DT_INHERITED) && space && !strncmp(space, "slurm.pmix.", 11);
     struct dt_launch *launch = NULL;
     size_t i = 0;
     while (backends[i].variable && !getenv(backends[i].variable))

@@ -80,6 +80,14 @@ void dt_slurm_size_fini(struct dt_slurm_size *size);
 bool dt_request_read(const char *script, const struct dt_srun_words *words,
                      struct dt_slurm_size *size);
 
+/* --- keepers --- */
+
+/* Whether the tasks of the configuration are keepers, if there are several. */
+bool dt_job_is_kept(const struct dt_conf *conf);
+
+/* Whether its step has its spares, too, and outlives its nodes. */
+bool dt_job_outlives(const struct dt_conf *conf);
+
 /* --- ranks --- */
 
 /* Each returns a number of ranks, or 0 where it cannot be told. */
@@ -90,7 +98,7 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
 long dt_world_launch(const struct dt_conf *conf);
 
 /* The ranks that srun is going to start with these words, this environment and
- * the defaults that `launch:` gives it.
+ * the defaults that `launch:` gives it; without those of spares.
  */
 long dt_world_srun(const struct dt_conf *conf,
                    const struct dt_srun_words *words);
@@ -106,6 +114,11 @@ long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size);
  */
 long dt_world_script(const struct dt_conf *conf,
                      const struct dt_srun_words *extra);
+
+/* The train_batch_size of that many ranks, which is to be `pinned` (0: whatever
+ * it is); 0: they cannot have it.
+ */
+long dt_world_batch(const struct dt_conf *conf, long ranks, long pinned);
 
 /* Works out the batch sizes for the ranks; 0 ranks, and a configuration that
  * does not train, have none. Returns an exit status, after a message on stderr
@@ -142,9 +155,9 @@ int dt_preview(const struct dt_conf *conf);
 /* Runs srun with these words and the configuration, again if it fails, up to
  * launch.max_restarts times, and without the nodes that are lost: spares take
  * their place, or, from launch.min_ranks, a step has fewer ranks, with the same
- * train_batch_size. A step with a lost node is ended. Says on stderr what it
- * does. Blocks and takes the signals of this process, which has no other
- * children, and passes them on to srun.
+ * train_batch_size. A step with a lost node is ended, unless its keepers go on
+ * without it. Says on stderr what it does. Blocks and takes the signals of this
+ * process, which has no other children, and passes them on to srun.
  *
  * Returns an exit status: that of the last srun, or EX_UNAVAILABLE if too few
  * nodes are left. -1: EX_USAGE, this is no job; EX_CONFIG, it has only spares;
@@ -152,6 +165,12 @@ int dt_preview(const struct dt_conf *conf);
  */
 int dt_steps_run(const struct dt_conf *conf, const struct dt_srun_words *words,
                  struct dt_error *err);
+
+/* Takes nodes, "n2,n3", out of the job that this process is in: Slurm does not
+ * end its steps then when it finds them down, or back. Waits for Slurm up to a
+ * minute. -1: EX_UNAVAILABLE, EX_OSERR.
+ */
+int dt_job_leave_out(const char *nodes, struct dt_error *err);
 
 /* --- the contract --- */
 

@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "slurm/job.h"
 #include "slurm/job_nodes.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
     AT_ONCE = 500,  /* nodes asked in one second: each takes a descriptor */
     SILENCE_S = 3,  /* fewer questions than this may be lost by chance */
     ASK_MS = 10000, /* for commands of Slurm */
+    SHRINK_MS = 30000,
     NAMES_BYTES = 1 << 20,
 };
 
@@ -79,8 +81,8 @@ static void find_addresses(struct dt_job_nodes *nodes)
     }
 }
 
-int dt_job_nodes_init(struct dt_job_nodes *nodes, const char *list,
-                      double silence_s, struct dt_error *err)
+static int list_nodes(struct dt_job_nodes *nodes, const char *list,
+                      struct dt_error *err)
 {
     *nodes = (struct dt_job_nodes){0};
     char *text = expand_list(list, err), *rest = text;
@@ -100,8 +102,14 @@ int dt_job_nodes_init(struct dt_job_nodes *nodes, const char *list,
         good = node->name != NULL;
     }
     free(text);
-    if (!good)
-        return dt_error_set(err, EX_OSERR, "out of memory");
+    return good ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+int dt_job_nodes_init(struct dt_job_nodes *nodes, const char *list,
+                      double silence_s, struct dt_error *err)
+{
+    if (list_nodes(nodes, list, err) < 0)
+        return -1;
     int turns = 1 + nodes->count / AT_ONCE;
     nodes->silence_s = fmax(silence_s, SILENCE_S * turns);
     find_addresses(nodes);
@@ -219,17 +227,30 @@ static bool has_line(const char *text, const char *line)
     return false;
 }
 
-int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job)
+/* Returns the nodes of a job, one a line, to be freed; NULL: Slurm does not
+ * answer, or the job has none any more.
+ */
+static char *ask_names(const char *job)
 {
     char *const argv[] = {"squeue", "--noheader", "--format=%N",
                           "--jobs", (char *)job,  NULL};
     char *list = ask_command(argv, NULL), *names = NULL;
-    int lost = 0;
     if (list)
         list[strcspn(list, "\n")] = '\0';
     if (list && list[0])
         names = expand_list(list, NULL);
-    for (int i = 0; i < nodes->count && names && names[0]; i++) {
+    free(list);
+    if (names && names[0])
+        return names;
+    free(names);
+    return NULL;
+}
+
+int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job)
+{
+    char *names = ask_names(job);
+    int lost = 0;
+    for (int i = 0; i < nodes->count && names; i++) {
         struct dt_job_node *node = &nodes->node[i];
         if (node->lost || has_line(names, node->name))
             continue;
@@ -237,8 +258,97 @@ int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job)
         lost++;
     }
     free(names);
-    free(list);
     return lost;
+}
+
+bool dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job)
+{
+    char *names = ask_names(job);
+    bool out = names != NULL;
+    for (int i = 0; i < nodes->count && out; i++)
+        out = !nodes->node[i].lost || !has_line(names, nodes->node[i].name);
+    free(names);
+    return out;
+}
+
+bool dt_job_id(char job[DT_JOB_ID_BYTES])
+{
+    const char *id = getenv("SLURM_JOB_ID");
+    const char *array = getenv("SLURM_ARRAY_JOB_ID");
+    const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    if (array && task)
+        snprintf(job, DT_JOB_ID_BYTES, "%s_%s", array, task);
+    else
+        snprintf(job, DT_JOB_ID_BYTES, "%s", id ? id : "");
+    return id != NULL;
+}
+
+/* scontrol leaves scripts behind that set variables to the new size. */
+static void remove_scripts(void)
+{
+    char script[64];
+    for (int i = 0; i < 2; i++) {
+        snprintf(script, sizeof(script), "slurm_job_%s_resize.%s",
+                 getenv("SLURM_JOB_ID"), i == 0 ? "sh" : "csh");
+        unlink(script);
+    }
+}
+
+int dt_job_nodes_shrink(const struct dt_job_nodes *nodes, const char *job,
+                        struct dt_error *err)
+{
+    char id[DT_JOB_ID_BYTES + 8], answer[1024], *left = NULL;
+    struct dt_error why = {.text = ""};
+    char *list = dt_job_nodes_list(nodes, nodes->count);
+    snprintf(id, sizeof(id), "JobId=%s", job);
+    if (!list || asprintf(&left, "NodeList=%s", list) < 0) {
+        free(list);
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    }
+    char *const argv[] = {"scontrol", "update", id, left, NULL};
+    int rc = list[0]
+                 ? dt_child_ask(argv, SHRINK_MS, answer, sizeof(answer), &why)
+                 : 0;
+    remove_scripts();
+    free(left);
+    free(list);
+    if (rc == 0)
+        return 0;
+    return dt_error_set(
+        err, EX_UNAVAILABLE,
+        "the job cannot be reduced to the nodes that are left (%s): Slurm ends "
+        "it when it finds a lost node down, unless it was submitted with "
+        "--no-kill",
+        rc < 0 ? why.text : "scontrol update NodeList= is refused");
+}
+
+/* Whether a name is one of "n2,n3". */
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t len = strlen(name);
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strncmp(list, name, len) == 0 &&
+            (list[len] == ',' || list[len] == '\0'))
+            return true;
+    return false;
+}
+
+int dt_job_leave_out(const char *lost, struct dt_error *err)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST");
+    char job[DT_JOB_ID_BYTES];
+    struct dt_job_nodes nodes;
+    if (!list || !dt_job_id(job))
+        return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
+    int rc = list_nodes(&nodes, list, err);
+    for (int i = 0; rc == 0 && i < nodes.count; i++)
+        nodes.node[i].lost = is_listed(lost, nodes.node[i].name);
+    if (rc == 0) {
+        dt_job_nodes_ask_slurm(&nodes, job);
+        rc = dt_job_nodes_shrink(&nodes, job, err);
+    }
+    dt_job_nodes_fini(&nodes);
+    return rc;
 }
 
 /* --- those that are left --- */

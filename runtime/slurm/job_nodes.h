@@ -22,9 +22,10 @@ struct dt_job_node {
     int fd;                       /* a question that is not answered; or -1 */
     double heard; /* when it last answered, on dt_clock_now; 0: never */
     bool lost;
-    bool in_step, told; /* for the caller: it is part of the step; its loss has
-                         * been dealt with
-                         */
+    /* for the caller: it is part of the step; its loss was told; and it was
+     * taken out of the job
+     */
+    bool in_step, told, left_out;
 };
 
 struct dt_job_nodes {
@@ -65,6 +66,24 @@ bool dt_job_nodes_known(const struct dt_job_nodes *nodes, double since);
  * it answers within some seconds. Returns how many of them were not before.
  */
 int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job);
+
+/* Whether job `job` has none of the lost nodes any more, according to Slurm, if
+ * it answers within some seconds.
+ */
+bool dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job);
+
+/* Takes the lost nodes out of job `job`, as its user. Waits up to half a
+ * minute. -1: EX_UNAVAILABLE, with what becomes of the job; EX_OSERR.
+ */
+int dt_job_nodes_shrink(const struct dt_job_nodes *nodes, const char *job,
+                        struct dt_error *err);
+
+enum { DT_JOB_ID_BYTES = 64 };
+
+/* Writes the job of this process, "12" or, in an array, "12_3": the number
+ * alone may mean all jobs of it. False: there is none.
+ */
+bool dt_job_id(char job[DT_JOB_ID_BYTES]);
 
 /* Returns how many nodes are not lost. */
 int dt_job_nodes_left(const struct dt_job_nodes *nodes);

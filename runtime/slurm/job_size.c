@@ -448,6 +448,21 @@ bool dt_request_read(const char *script, const struct dt_srun_words *words,
     return one;
 }
 
+/* --- keepers --- */
+
+bool dt_job_is_kept(const struct dt_conf *conf)
+{
+    return conf->launch.keeper == DT_CONF_KEEPER_ON ||
+           (conf->launch.keeper == DT_CONF_KEEPER_AUTO && conf->trains &&
+            conf->launch.command.count == 0);
+}
+
+bool dt_job_outlives(const struct dt_conf *conf)
+{
+    return dt_job_is_kept(conf) &&
+           (conf->launch.spares > 0 || conf->launch.min_ranks > 0);
+}
+
 /* --- ranks --- */
 
 /* The first number that is known; 1: none is. */
@@ -469,20 +484,22 @@ long dt_world_srun(const struct dt_conf *conf,
                    const struct dt_srun_words *words)
 {
     struct dt_slurm_size asked, has;
-    const long *each = &conf->launch.ntasks_per_node;
-    long ranks = 0;
+    const long spares = dt_job_outlives(conf) ? conf->launch.spares : 0;
     bool known = dt_request_read_step(words, &asked);
     dt_slurm_size_read(&has);
+    const long nodes =
+        first_of(asked.nodes, has.nodes, conf->launch.nodes + spares);
+    long each = first_of(asked.ranks_per_node, has.ranks_per_node,
+                         conf->launch.ntasks_per_node);
+    long ranks = known ? nodes * each : 0;
     if (known && asked.ranks > 0)
         ranks = asked.ranks;
     else if (known && has.ranks > 0)
         ranks = asked.nodes + asked.ranks_per_node > 0 ? 0 : has.ranks;
-    else if (known)
-        ranks = first_of(asked.nodes, has.nodes, conf->launch.nodes) *
-                first_of(asked.ranks_per_node, has.ranks_per_node, *each);
+    each = ranks % nodes == 0 ? ranks / nodes : each;
     dt_slurm_size_fini(&asked);
     dt_slurm_size_fini(&has);
-    return ranks;
+    return ranks > spares * each ? ranks - spares * each : ranks;
 }
 
 long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size)
@@ -512,6 +529,30 @@ long dt_world_script(const struct dt_conf *conf,
                 first_of(asked.ranks_per_node, each, 0);
     dt_slurm_size_fini(&asked);
     return ranks;
+}
+
+long dt_world_batch(const struct dt_conf *conf, long ranks, long pinned)
+{
+    struct dt_conf_problems problems = {0}, warnings = {0};
+    struct dt_conf_overrides overrides = {0};
+    struct dt_conf *copy = NULL;
+    char pin[64];
+    long batch = 0;
+    int rc = 0;
+    for (size_t i = 0; i < conf->overrides.count && rc == 0; i++)
+        rc = dt_conf_overrides_add(&overrides, conf->overrides.text[i], NULL);
+    snprintf(pin, sizeof(pin), "training.train_batch_size=%ld", pinned);
+    if (rc == 0 && pinned > 0)
+        rc = dt_conf_overrides_add(&overrides, pin, NULL);
+    if (rc == 0)
+        copy = dt_conf_load(conf->file, &overrides, &problems, &warnings);
+    if (copy && dt_conf_resolve_batch(copy, (int)ranks, NULL) == 0)
+        batch = copy->training.train_batch_size;
+    dt_conf_destroy(copy);
+    dt_conf_problems_fini(&problems);
+    dt_conf_problems_fini(&warnings);
+    dt_conf_overrides_fini(&overrides);
+    return batch;
 }
 
 int dt_world_check(struct dt_conf *conf, long ranks)

@@ -36,21 +36,21 @@
 #define LATER_S 1.0 /* more than the ranks wait, so that they end first */
 #define MERCY_S 2.0 /* for srun, which ends its tasks at once */
 #define REST_S 5.0  /* for the console, which says how the step ended */
-
-enum { SHRINK_MS = 30000 };
+#define MEND_S 60.0 /* for keepers, to go on without a node */
 
 struct steps {
     const struct dt_conf *conf;
     const struct dt_srun_words *words;
     struct dt_job_nodes nodes;
-    char job[64];  /* "12" or, in an array, "12_3" */
-    long wanted;   /* nodes of a step, as long as there are enough */
-    long size;     /* nodes of the next step: the first that are left */
-    long each;     /* ranks on a node */
-    long batch;    /* train_batch_size; 0: the step does not train */
+    char job[DT_JOB_ID_BYTES];
+    long wanted; /* nodes of a step, as long as there are enough */
+    long size;  /* nodes with ranks in the next step: the first that are left */
+    long each;  /* ranks on a node */
+    long batch; /* train_batch_size; 0: the step does not train */
     char loop[17]; /* tells this process from others */
     long restarts;
     double asked;  /* when the nodes were asked last */
+    double lost;   /* when a step lost a node whose keepers may go on; or 0 */
     pid_t srun;    /* 0: it has ended */
     int status;    /* of srun, as a shell has it */
     bool stopping; /* somebody ends the job */
@@ -68,33 +68,6 @@ __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...)
 
 /* --- sizes --- */
 
-/* Returns the train_batch_size of that many ranks, which is to be `pinned` (0:
- * whatever it is); 0: they cannot have it.
- */
-static long find_batch(const struct dt_conf *conf, long ranks, long pinned)
-{
-    struct dt_conf_problems problems = {0}, warnings = {0};
-    struct dt_conf_overrides overrides = {0};
-    struct dt_conf *copy = NULL;
-    char pin[64];
-    long batch = 0;
-    int rc = 0;
-    for (size_t i = 0; i < conf->overrides.count && rc == 0; i++)
-        rc = dt_conf_overrides_add(&overrides, conf->overrides.text[i], NULL);
-    snprintf(pin, sizeof(pin), BATCH "%ld", pinned);
-    if (rc == 0 && pinned > 0)
-        rc = dt_conf_overrides_add(&overrides, pin, NULL);
-    if (rc == 0)
-        copy = dt_conf_load(conf->file, &overrides, &problems, &warnings);
-    if (copy && dt_conf_resolve_batch(copy, (int)ranks, NULL) == 0)
-        batch = copy->training.train_batch_size;
-    dt_conf_destroy(copy);
-    dt_conf_problems_fini(&problems);
-    dt_conf_problems_fini(&warnings);
-    dt_conf_overrides_fini(&overrides);
-    return batch;
-}
-
 /* Chooses the size of the next step. False: too few nodes are left. */
 static bool choose_size(struct steps *s)
 {
@@ -105,7 +78,7 @@ static bool choose_size(struct steps *s)
         return true;
     while (least > 0 && s->size * s->each >= least) {
         if (s->batch == 0 ||
-            find_batch(s->conf, s->size * s->each, s->batch) > 0)
+            dt_world_batch(s->conf, s->size * s->each, s->batch) > 0)
             return true;
         s->size--;
     }
@@ -168,17 +141,24 @@ static void words_fini(struct words *words)
     free(words->word);
 }
 
+/* Nodes that take part in a step: keepers have its spares with them. */
+static long count_taken(const struct steps *s)
+{
+    return dt_job_outlives(s->conf) ? dt_job_nodes_left(&s->nodes) : s->size;
+}
+
 /* The environment has the sizes of the whole job, so options replace them if
  * the step has fewer nodes.
  */
 static void add_sizes(const struct steps *s, struct words *words)
 {
-    if (s->size == s->nodes.count)
+    const long taken = count_taken(s);
+    if (taken == s->nodes.count)
         return;
-    char *nodes = dt_job_nodes_list(&s->nodes, (int)s->size);
+    char *nodes = dt_job_nodes_list(&s->nodes, (int)taken);
     words->failed |= !nodes;
-    add_word(words, "--nodes=%ld", s->size);
-    add_word(words, "--ntasks=%ld", s->size * s->each);
+    add_word(words, "--nodes=%ld", taken);
+    add_word(words, "--ntasks=%ld", taken * s->each);
     add_word(words, "--nodelist=%s", nodes ? nodes : "");
     free(nodes);
 }
@@ -196,6 +176,9 @@ static struct words make_words(const struct steps *s)
     add_word(&words, "--disttrain=%s", conf->file);
     for (size_t i = 0; i < conf->overrides.count; i++)
         add_word(&words, "--disttrain-set=%s", conf->overrides.text[i]);
+    const long spares = count_taken(s) - s->size;
+    if (dt_job_outlives(conf) && spares != conf->launch.spares)
+        add_word(&words, "--disttrain-set=launch.spares=%ld", spares);
     if (s->size < s->wanted && s->batch > 0)
         add_word(&words, "--disttrain-set=" BATCH "%ld", s->batch);
     return words;
@@ -294,33 +277,24 @@ static void end_step(struct steps *s)
 
 /* --- lost nodes --- */
 
-/* Takes the lost nodes out of the job. scontrol leaves scripts behind that set
- * variables to the new size.
- */
 static void shrink_job(const struct steps *s)
 {
-    char job[sizeof(s->job) + 8], answer[1024], script[64], *nodes;
-    struct dt_error err = {.text = ""};
-    char *list = dt_job_nodes_list(&s->nodes, s->nodes.count);
-    snprintf(job, sizeof(job), "JobId=%s", s->job);
-    if (!list || !list[0] || asprintf(&nodes, "NodeList=%s", list) < 0) {
-        free(list);
-        return;
-    }
-    char *const argv[] = {"scontrol", "update", job, nodes, NULL};
-    int rc = dt_child_ask(argv, SHRINK_MS, answer, sizeof(answer), &err);
-    if (rc != 0)
-        say("warning: the job cannot be reduced to the nodes that are left "
-            "(%s): Slurm ends it when it finds a lost node down, unless it was "
-            "submitted with --no-kill",
-            rc < 0 ? err.text : "scontrol update NodeList= is refused");
-    for (int i = 0; i < 2; i++) {
-        snprintf(script, sizeof(script), "slurm_job_%s_resize.%s",
-                 getenv("SLURM_JOB_ID"), i == 0 ? "sh" : "csh");
-        unlink(script);
-    }
-    free(nodes);
-    free(list);
+    struct dt_error err;
+    if (dt_job_nodes_shrink(&s->nodes, s->job, &err) < 0)
+        say("warning: %s", err.text);
+}
+
+/* Keepers have time to go on without a node. When they do, they take it out of
+ * the job, which nobody else may do before.
+ */
+static bool may_mend(struct steps *s)
+{
+    const double now = dt_clock_now();
+    if (!dt_job_outlives(s->conf) || s->srun <= 0)
+        return false;
+    if (s->lost == 0)
+        s->lost = now;
+    return now < s->lost + MEND_S;
 }
 
 /* Ends the step if it has lost a node, and takes lost nodes out of the job. */
@@ -329,16 +303,26 @@ static void leave_out_lost(struct steps *s)
     bool any = false, of_step = false;
     for (int i = 0; i < s->nodes.count; i++) {
         struct dt_job_node *node = &s->nodes.node[i];
-        if (!node->lost || node->told)
+        if (!node->lost || node->left_out)
             continue;
+        if (!node->told)
+            say("node %s%s is lost", node->name,
+                node->in_step ? "" : ", a spare,");
         node->told = any = true;
         of_step |= node->in_step;
-        say("node %s%s is lost", node->name, node->in_step ? "" : ", a spare,");
+    }
+    if (of_step && may_mend(s)) {
+        if (dt_job_nodes_are_out(&s->nodes, s->job))
+            s->lost = 0;
+        return;
     }
     if (of_step && s->srun > 0)
         end_step(s);
     if (any)
         shrink_job(s);
+    for (int i = 0; i < s->nodes.count; i++)
+        s->nodes.node[i].left_out = s->nodes.node[i].lost;
+    s->lost = 0;
 }
 
 static void ask_nodes(struct steps *s)
@@ -373,7 +357,7 @@ static int run_step(struct steps *s, struct dt_error *err)
 {
     for (int i = 0, used = 0; i < s->nodes.count; i++) {
         struct dt_job_node *node = &s->nodes.node[i];
-        node->in_step = !node->lost && used < s->size;
+        node->in_step = !node->lost && used < count_taken(s);
         used += node->in_step;
     }
     if (start_srun(s, err) < 0)
@@ -387,7 +371,7 @@ static int run_step(struct steps *s, struct dt_error *err)
 }
 
 /* srun 22.05 has status 0 if the ranks of a node that Slurm has found down are
- * the only ones to fail.
+ * the only ones to fail, unless keepers have told it the status.
  */
 static void doubt_success(struct steps *s)
 {
@@ -405,7 +389,7 @@ static int run_steps(struct steps *s, struct dt_error *err)
     for (s->size = s->wanted;;) {
         if (run_step(s, err) < 0)
             return -1;
-        if (s->status == 0)
+        if (s->status == 0 && !dt_job_outlives(s->conf))
             doubt_success(s);
         if (s->status == 0 || s->status == EX_TEMPFAIL || s->stopping ||
             s->restarts == most)
@@ -439,28 +423,15 @@ static int find_sizes(struct steps *s, struct dt_error *err)
                             "leave none for a step",
                             conf->launch.spares, s->nodes.count);
     if (conf->trains && conf->launch.command.count == 0)
-        s->batch = find_batch(conf, s->wanted * s->each, 0);
+        s->batch = dt_world_batch(conf, s->wanted * s->each, 0);
     return 0;
-}
-
-/* The number alone may mean all jobs of an array. */
-static bool find_job(struct steps *s)
-{
-    const char *id = getenv("SLURM_JOB_ID");
-    const char *array = getenv("SLURM_ARRAY_JOB_ID");
-    const char *task = getenv("SLURM_ARRAY_TASK_ID");
-    if (array && task)
-        snprintf(s->job, sizeof(s->job), "%s_%s", array, task);
-    else
-        snprintf(s->job, sizeof(s->job), "%s", id ? id : "");
-    return id != NULL;
 }
 
 static int steps_init(struct steps *s, struct dt_error *err)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     unsigned char random[8] = {0};
-    if (!list || !find_job(s))
+    if (!list || !dt_job_id(s->job))
         return dt_error_set(err, EX_USAGE,
                             "only in a batch job: submit the script of "
                             "`disttrain sbatch`");

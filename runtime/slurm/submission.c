@@ -27,6 +27,7 @@ struct printer {
     const struct dt_srun_words *words;
     const char *job; /* the job that srun runs in, for messages; or NULL */
     struct dt_slurm_size size; /* of that job */
+    bool keeps; /* its command becomes a keeper where the file says so */
     FILE *out;
     int status;
 };
@@ -218,6 +219,12 @@ static bool is_program(const char *word)
     return strcmp(slash ? slash + 1 : word, program_invocation_short_name) == 0;
 }
 
+/* Whether srun runs this program, which may be the one that it adds. */
+static bool runs_program(const struct dt_srun_words *command)
+{
+    return command->count == 0 || is_program(command->word[0]);
+}
+
 /* Whether srun's command trains as this file says. */
 static bool trains(const struct printer *p, const struct dt_srun_words *command)
 {
@@ -338,12 +345,16 @@ static void print_step(struct printer *p)
     char number[64];
     print_list(p, DT_ENV_FRAMEWORKS, &conf->launch.frameworks, ",");
     print_list(p, DT_ENV_COMMAND, &conf->launch.command, "\\n");
-    if (conf->launch.keeper == DT_CONF_KEEPER_ON ||
-        (conf->launch.keeper == DT_CONF_KEEPER_AUTO && conf->trains &&
-         conf->launch.command.count == 0)) {
+    if (dt_job_is_kept(conf)) {
         snprintf(number, sizeof(number), "%ld",
                  conf->launch.max_worker_restarts);
         print_srun(p, DT_ENV_KEEPER, number);
+    }
+    if (dt_job_outlives(conf) && p->keeps) {
+        snprintf(number, sizeof(number), "%ld %ld", conf->launch.spares,
+                 conf->launch.min_ranks);
+        print_srun(p, DT_ENV_SPARES, number);
+        print_srun(p, DT_ENV_OUTLIVES, "1");
     }
     if (conf->launch.one_gpu)
         print_srun(p, DT_ENV_GPU_VISIBILITY, "one");
@@ -465,12 +476,16 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     char job[JOB_BYTES];
     char *text = NULL;
     size_t bytes = 0;
-    struct printer p = {.conf = conf,
+    struct dt_conf step = *conf;
+    struct printer p = {.conf = &step,
                         .file = file,
                         .words = script ? &none : words,
+                        .keeps = !script && runs_program(command),
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
+    if (p.keeps && dt_job_outlives(conf) && conf->launch.nodes > 0)
+        step.launch.nodes += conf->launch.spares; /* srun has them, too */
     p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);

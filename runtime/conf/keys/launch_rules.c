@@ -195,18 +195,25 @@ static void check_requeue(struct dt_conf_draft *draft)
                 "the same job");
 }
 
-/* Only the batch script that restarts steps chooses their nodes. */
+/* Only keepers, and the batch script that restarts steps, choose their nodes.
+ */
 static void check_lost_nodes(struct dt_conf_draft *draft)
 {
+    static const char needs[] = "needs launch.max_restarts, or launch.keeper";
     const struct dt_conf *conf = draft->conf;
+    const int keeper = conf->launch.keeper;
     long ranks = conf->launch.nodes * conf->launch.ntasks_per_node;
-    if (conf->launch.spares > 0 && conf->launch.max_restarts == 0)
-        PROBLEM(draft, "launch.spares", "needs launch.max_restarts");
+    const bool kept = keeper == DT_CONF_KEEPER_ON ||
+                      (keeper == DT_CONF_KEEPER_AUTO && conf->trains &&
+                       conf->launch.command.count == 0);
+    const bool chosen = kept || conf->launch.max_restarts > 0;
+    if (conf->launch.spares > 0 && !chosen)
+        PROBLEM(draft, "launch.spares", "%s", needs);
     if (conf->launch.spares > 0 && conf->launch.nodes == 0)
         PROBLEM(draft, "launch.spares",
                 "needs launch.nodes: how many does a step use?");
-    if (conf->launch.min_ranks > 0 && conf->launch.max_restarts == 0)
-        PROBLEM(draft, "launch.min_ranks", "needs launch.max_restarts");
+    if (conf->launch.min_ranks > 0 && !chosen)
+        PROBLEM(draft, "launch.min_ranks", "%s", needs);
     if (ranks > 0 && conf->launch.min_ranks > ranks)
         PROBLEM(draft, "launch.min_ranks",
                 "%ld ranks are more than a step has: %ld nodes with %ld each",

@@ -225,6 +225,29 @@ static void a_contract_names_the_file_and_its_variables(void **state)
     assert_string_equal(errors, "");
 }
 
+/* But a command of the user's own is no keeper. */
+static void a_step_of_keepers_has_its_spares_and_outlives_nodes(void **state)
+{
+    (void)state;
+    write_file("t.yaml",
+               LEAST "train_batch_size: 16\nlaunch: {nodes: 2, "
+                     "ntasks_per_node: 2, spares: 1, min_ranks: 2}\n");
+    assert_int_equal(check("--contract t.yaml"), 0);
+    assert_string_equal(errors, "");
+    assert_non_null(strstr(out, "SRUN SLURM_JOB_NUM_NODES=3\n"));
+    assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_SPARES=1 2\n"
+                                "SRUN SLURM_DISTTRAIN_OUTLIVES=1\n"));
+    assert_int_equal(check("--contract t.yaml -- -- sh"), 0);
+    assert_non_null(strstr(out, "SRUN SLURM_JOB_NUM_NODES=2\n"));
+    assert_null(strstr(out, "OUTLIVES"));
+    assert_int_equal(
+        check("--contract --set launch.keeper=off --set launch.max_restarts=1 "
+              "t.yaml"),
+        0);
+    assert_non_null(strstr(out, "SRUN SLURM_JOB_NUM_NODES=2\n"));
+    assert_null(strstr(out, "OUTLIVES"));
+}
+
 static void srun_gets_the_settings_it_was_not_given(void **state)
 {
     char wanted[2048];
@@ -668,6 +691,7 @@ int main(void)
         cmocka_unit_test(a_run_to_resume_from_is_a_checkpoint),
         cmocka_unit_test(an_evaluation_has_the_metric_for_the_best_model),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
+        cmocka_unit_test(a_step_of_keepers_has_its_spares_and_outlives_nodes),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
         cmocka_unit_test(the_run_names_the_job_that_srun_makes),
         cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),

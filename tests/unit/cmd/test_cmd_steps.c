@@ -251,8 +251,9 @@ static void fewer_ranks_train_with_the_same_batch(void **state)
 {
     (void)state;
     write_file("left", LOST "\n");
-    assert_int_equal(run_steps("nodes: 4, max_restarts: 1, min_ranks: 4", true,
-                               "exit 1\nexit 0\n"),
+    assert_int_equal(run_steps("nodes: 4, max_restarts: 1, min_ranks: 4, "
+                               "keeper: off",
+                               true, "exit 1\nexit 0\n"),
                      0);
     assert_file("steps",
                 "none 0 " PLAIN "1 1 --container-image=x --nodes=2 --ntasks=4 "
@@ -267,6 +268,35 @@ static void fewer_ranks_train_with_the_same_batch(void **state)
     assert_file("steps",
                 "none 0 " PLAIN "1 1 --container-image=x --nodes=3 --ntasks=6 "
                 "--nodelist=" LOST " --overlap --disttrain=%/t.yaml\n");
+}
+
+/* They tell how it has ended, whatever nodes it has lost. */
+static void a_step_of_keepers_has_its_spares(void **state)
+{
+    (void)state;
+    write_file("left", LOST "\n");
+    assert_int_equal(
+        run_steps("nodes: 3, max_restarts: 1, spares: 1", true, "exit 0\n"), 0);
+    assert_file("steps", "none 0 " PLAIN);
+    fresh(NULL);
+    write_file("left", LOST "\n");
+    assert_int_equal(run_steps("nodes: 2, max_restarts: 1, spares: 2", true,
+                               "exit 1\nexit 0\n"),
+                     0);
+    assert_file("steps",
+                "none 0 " PLAIN "1 1 --container-image=x --nodes=3 --ntasks=6 "
+                "--nodelist=" LOST " --overlap --disttrain=%/t.yaml "
+                "--disttrain-set=launch.spares=1\n");
+    fresh(NULL);
+    write_file("left", LOST "\n");
+    assert_int_equal(run_steps("nodes: 4, max_restarts: 1, min_ranks: 4", true,
+                               "exit 1\nexit 0\n"),
+                     0);
+    assert_file("steps",
+                "none 0 " PLAIN "1 1 --container-image=x --nodes=3 --ntasks=6 "
+                "--nodelist=" LOST " --overlap --disttrain=%/t.yaml "
+                "--disttrain-set=launch.spares=1 "
+                "--disttrain-set=training.train_batch_size=16\n");
 }
 
 static void what_is_no_job_is_refused(void **state)
@@ -296,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup(a_job_that_cannot_shrink_goes_on, fresh),
         cmocka_unit_test_setup(too_few_nodes_end_the_job, fresh),
         cmocka_unit_test_setup(fewer_ranks_train_with_the_same_batch, fresh),
+        cmocka_unit_test_setup(a_step_of_keepers_has_its_spares, fresh),
         cmocka_unit_test_setup(what_is_no_job_is_refused, fresh),
     };
     return cmocka_run_group_tests_name("cmd_steps", tests, enter_job,

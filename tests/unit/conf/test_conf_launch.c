@@ -142,12 +142,12 @@ static const struct {
      "choose whether a crash puts the job back into the queue or restarts "
      "the step in the same job\n"},
     {"launch: {nodes: 2, spares: 1}\n",
-     "t.yaml:1:28: launch.spares: needs launch.max_restarts\n"},
+     "t.yaml:1:28: launch.spares: needs launch.max_restarts, or launch.keeper\n"},
     {"launch: {spares: 1, max_restarts: 1}\n",
      "t.yaml:1:18: launch.spares: needs launch.nodes: how many does a step "
      "use?\n"},
     {"launch: {min_ranks: 1}\n",
-     "t.yaml:1:21: launch.min_ranks: needs launch.max_restarts\n"},
+     "t.yaml:1:21: launch.min_ranks: needs launch.max_restarts, or launch.keeper\n"},
     {"launch: {nodes: 2, ntasks_per_node: 2, min_ranks: 5, max_restarts: 1}\n",
      "t.yaml:1:51: launch.min_ranks: 5 ranks are more than a step has: 2 nodes "
      "with 2 each\n"},
