@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/base/background.c \
 	runtime/base/background.h \
+	runtime/base/cgroup.c \
+	runtime/base/cgroup.h \
 	runtime/base/child.c \
 	runtime/base/child.h \
 	runtime/base/choices.h \

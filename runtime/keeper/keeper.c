@@ -215,6 +215,7 @@ static void note_down(struct keeper *k, int status)
         .status = status,
         .asked = k->asked || (!stopped && is_asking(status)),
         .stopped = stopped,
+        .starved = !stopped && dt_worker_starved(&k->worker, status),
     };
     k->is_down = true;
     if (!stopped)

@@ -452,6 +452,7 @@ struct dt_worker {
     struct dt_wire wire;
     struct dt_board *board;
     int state;           /* see base/inherited.h */
+    long oom_kills;      /* of its control group when it was started */
     sigset_t signals;    /* those that its program blocks */
     struct rlimit files; /* and how many it may have open */
 };
@@ -472,6 +473,10 @@ int dt_worker_start(struct dt_worker *worker,
 
 /* How far it is. */
 void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat);
+
+/* Whether the kernel has killed it, with this status, because memory ran out.
+ */
+bool dt_worker_starved(const struct dt_worker *worker, int status);
 
 /* Whether it has ended; if so, its status as from waitpid. All processes that
  * it has started are killed; `errand` is not one of them.

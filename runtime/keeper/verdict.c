@@ -76,6 +76,10 @@ void dt_ending_describe(const struct dt_ending *ending, const char *host,
         snprintf(step, sizeof(step), " after step %" PRId64, ending->down.step);
     if (ending->note[0])
         snprintf(text, bytes, "%s", ending->note);
+    else if (ending->down.starved)
+        snprintf(text, bytes,
+                 "rank %d on %s was killed because memory ran out%s",
+                 ending->down.rank, host, step);
     else if (WIFSIGNALED(status))
         snprintf(text, bytes, "rank %d on %s was killed by signal %d (%s)%s",
                  ending->down.rank, host, WTERMSIG(status),
@@ -91,6 +95,13 @@ static bool is_repeated(const struct dt_wire_down *now,
 {
     return WIFEXITED(now->status) && now->rank == before->rank &&
            now->status == before->status && now->step == before->step;
+}
+
+/* Whether memory has run out before at the same step, on any rank. */
+static bool is_starved_again(const struct dt_wire_down *now,
+                             const struct dt_wire_down *before)
+{
+    return now->starved && before->starved && now->step == before->step;
 }
 
 bool dt_verdict_restart(struct dt_verdict *verdict,
@@ -117,6 +128,11 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     if (options->trains && verdict->restarts > 0 && !gone &&
         is_repeated(&cause->down, &before))
         *why = "it has failed twice at the same step";
+    else if (options->trains && verdict->restarts > 0 &&
+             is_starved_again(&cause->down, &before))
+        *why = "memory has run out twice at the same step: ask Slurm for more "
+               "(launch.mem), or see what `disttrain plan` says of smaller "
+               "batches and other strategies";
     else if (verdict->fruitless >= options->max_restarts)
         *why = options->spent;
     if (*why)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/inherited.h"
 #include "base/proc.h"
@@ -117,6 +118,7 @@ int dt_worker_start(struct dt_worker *worker,
     dt_wire_close(&worker->wire);
     dt_wire_init(&worker->wire, pair[0]);
     dt_board_clear(worker->board);
+    worker->oom_kills = dt_cgroup_oom_kills("");
     worker->pid = fork();
     if (worker->pid == 0)
         run_program(worker, options, argv, self, pair[1]);
@@ -138,6 +140,14 @@ void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat)
         .patience_ms = (int32_t)(dt_board_patience(worker->board) * 1e3),
         .frozen = stat.state == 'T',
     };
+}
+
+/* The keeper is in the same control group. */
+bool dt_worker_starved(const struct dt_worker *worker, int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+           worker->oom_kills >= 0 &&
+           dt_cgroup_oom_kills("") > worker->oom_kills;
 }
 
 /* Kills all children of this process but one. Returns how many there were. */

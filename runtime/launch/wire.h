@@ -72,6 +72,7 @@ struct dt_wire_down {
     int32_t status;  /* as from waitpid */
     int32_t asked;   /* a signal told its keeper to end */
     int32_t stopped; /* the keeper has ended it */
+    int32_t starved; /* the kernel has, because memory ran out */
 };
 
 struct dt_wire_beat {

@@ -4,8 +4,10 @@
 
 EXTRA_DIST += \
 	tests/chaos/README.md \
+	tests/chaos/false_alarms.sh \
 	tests/chaos/judge.py \
 	tests/chaos/lost_workers.sh \
+	tests/chaos/memory.sh \
 	tests/chaos/sampled.py \
 	tests/chaos/slow_rank.sh \
 	# End of tests/chaos

@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	tests/unit/base/test_background \
 	tests/unit/base/test_base \
 	tests/unit/base/test_base_net \
+	tests/unit/base/test_cgroup \
 	tests/unit/base/test_error \
 	tests/unit/base/test_kind \
 	tests/unit/base/test_launcher \

@@ -197,6 +197,35 @@ static void the_same_error_at_the_same_step_is_not_tried_again(void **state)
     assert_false(restarts(&v, &command, ends(0, EXIT(3), 0, 0), &why));
 }
 
+static struct endings starved(int rank, long step)
+{
+    struct endings e = ends(0, 0, 0, step);
+    e.all[rank].down.status = SIGKILL;
+    e.all[rank].down.starved = 1;
+    return e;
+}
+
+static void memory_that_runs_out_twice_at_a_step_is_not_tried_again(
+    void **state)
+{
+    struct dt_verdict v = {0};
+    const char *why;
+    char text[DT_KEEPER_NOTE_BYTES];
+    (void)state;
+    assert_true(restarts(&v, &training, starved(1, 5), &why));
+    assert_true(restarts(&v, &training, starved(1, 6), &why));
+    assert_false(restarts(&v, &training, starved(2, 6), &why));
+    assert_non_null(strstr(why, "memory has run out twice at the same step"));
+    struct endings e = starved(2, 6);
+    dt_ending_describe(&e.all[2], "n1", text, sizeof(text));
+    assert_string_equal(text, "rank 2 on n1 was killed because memory ran out "
+                              "after step 6");
+    /* steps of a command are not known */
+    v = (struct dt_verdict){0};
+    assert_true(restarts(&v, &command, starved(1, 0), &why));
+    assert_true(restarts(&v, &command, starved(1, 0), &why));
+}
+
 static const struct dt_keeper_options losing = {
     .trains = true, .max_restarts = 3, .spent = "enough"};
 
@@ -275,6 +304,8 @@ int main(void)
         cmocka_unit_test(max_restarts_counts_those_without_a_new_step),
         cmocka_unit_test(the_same_error_at_the_same_step_is_not_tried_again),
         cmocka_unit_test(the_cause_is_not_a_rank_that_lost_another),
+        cmocka_unit_test(
+            memory_that_runs_out_twice_at_a_step_is_not_tried_again),
         cmocka_unit_test(losses_are_told_until_ranks_came_to_their_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
