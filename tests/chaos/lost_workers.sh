@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # lost_workers.sh [KILLS [CASE]...]: does a run survive the loss of its ranks?
 #
+# LOST=keepers kills the keepers of ranks, in a batch job that may restart steps;
+# LOST=workers, the default, the ranks themselves, in a step of srun.
 # Each CASE (ddp, zero3, hybrid, lora, ppo; all by default) trains undisturbed,
-# and then again while workers, one of 4 on 2 nodes at a time, are killed at
+# and then again while processes, one of 4 on 2 nodes at a time, are killed at
 # random moments, KILLS times (20). Prints for each case how many were killed,
 # whether losses and final bits are those of the undisturbed run, and the
 # seconds from a kill to the next step. Needs root and Slurm
@@ -11,7 +13,7 @@
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
-kills=${1:-20}
+kills=${1:-20} lost=${LOST:-workers}
 shift
 (($# > 0)) || set -- ddp zero3 hybrid lora ppo
 work=$(mktemp -d /tmp/disttrain-lost.XXXXXX)
@@ -51,25 +53,39 @@ training: {train_batch_size: 8, max_steps: ${STEPS:-$((120 * kills + 100))}}
 optimizer: {lr: 1.0e-3}
 checkpoint: {steps: 5, total_limit: 2}
 logging: {steps: 1}
-launch: {max_worker_restarts: 20}
+launch: {max_worker_restarts: 20, max_restarts: 1000, nodes: 2, ntasks_per_node: 2}
 $more
 END
 }
 
 train() {
-    devcluster run --user root timeout 600 srun --quiet -N2 \
-        --ntasks-per-node=2 --overcommit --disttrain="$1.yaml" >"$1.log" 2>&1
+    if [[ $lost == keepers ]]; then
+        devcluster run --user root timeout 900 "$DT_BUILDDIR/disttrain" sbatch \
+            --submit "$1.yaml" -- --wait --output="$1.log" >/dev/null 2>&1
+    else
+        devcluster run --user root timeout 600 srun --quiet -N2 \
+            --ntasks-per-node=2 --overcommit --disttrain="$1.yaml" \
+            >"$1.log" 2>&1
+    fi
 }
 
-# Prints the processes of workers that train here.
-workers() {
-    local file
+# Prints the processes here that are to be killed.
+victims() {
+    local name=disttrain file
+    [[ $lost != keepers ]] || name=disttrain-keep
     for file in /proc/[0-9]*/environ; do
-        grep -qsz '^DISTTRAIN_KEEPER=' "$file" || continue
+        grep -qsz '^SLURM_PROCID=' "$file" || continue
         file=${file%/environ}
-        [[ $(readlink "$file/cwd") == "$work" ]] && echo "${file#/proc/}"
+        grep -qx "$name" "$file/comm" &&
+            [[ $(readlink "$file/cwd") == "$work" ]] && echo "${file#/proc/}"
     done 2>/dev/null
 }
+
+# The line that says that ranks start again.
+case $lost in
+keepers) restart="disttrain: exit status [0-9]*: restart" ;;
+*) restart="start again" ;;
+esac
 
 # Counts the lines of the log that match.
 count() {
@@ -78,18 +94,18 @@ count() {
     echo "${lines:-0}"
 }
 
-# kill_one LOG: kills a worker; prints the seconds until the next step.
+# kill_one LOG: kills one of them; prints the seconds until the next step.
 kill_one() {
     local pids before begin now
-    mapfile -t pids < <(workers)
+    mapfile -t pids < <(victims)
     ((${#pids[@]} > 0)) || return
-    before=$(count "start again" "$1")
+    before=$(count "$restart" "$1")
     begin=${EPOCHREALTIME/./}
     kill -KILL "${pids[RANDOM % ${#pids[@]}]}" 2>/dev/null || return
     while kill -0 "$srun" 2>/dev/null; do
         now=${EPOCHREALTIME/./}
-        if awk -v before="$before" '
-            /start again/ { restarts++ }
+        if awk -v before="$before" -v restart="$restart" '
+            $0 ~ restart { restarts++ }
             /^step / && restarts > before { found = 1 }
             END { exit !found }' "$1"; then
             echo $(((now - begin) / 1000))
@@ -142,7 +158,7 @@ for case; do
     [[ $status == 0 && $losses$bits == samesame ]] || failed=1
     mapfile -t sorted < <(printf '%s\n' "${times[@]}" | sort -n)
     printf '%-8s %6d %9d %7s %6s  %s %s\n' "$case" ${#times[@]} \
-        "$(count "start again" hit.log)" "$losses" "$bits" \
+        "$(count "$restart" hit.log)" "$losses" "$bits" \
         "${sorted[${#sorted[@]} / 2]:-}" "${sorted[-1]:-}"
     ((status == 0)) || tail -n 15 hit.log
     rm -rf whole.out hit.out

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# keeper.sh - what keepers cost a run that loses no rank: 2 ranks on 2 nodes
+#
+# Usage: keeper.sh [--rounds N] [--steps N] [--tokens N] STRATEGY|start...
+#
+# For each STRATEGY (ddp, zero2, zero3): seconds of CPU time of a step of both
+# ranks and their keepers, with launch.keeper on and off by turns. A GPT-2 of 29
+# million parameters, one row of --tokens (512) a rank, one thread each: weights
+# and moments are larger than caches, as those of large models are, so what
+# memory that outlives the ranks costs is seen. `start`: seconds from srun to
+# the end of the first step of a model with next to no work, 4 ranks. The first
+# two steps do not count. Prints medians, and
+# that of what "on" took in percent of "off" in the same turn.
+# Needs root.
+
+set -euo pipefail
+
+# shellcheck source=tests/bench/common.bash
+. "$(dirname "$0")/common.bash"
+
+row_tokens=512
+parse "--rounds --steps --tokens" --tokens "$row_tokens" "$@"
+
+config() { # config STRATEGY on|off
+    cat >c.yaml <<END
+algorithm: sft
+run: {output_dir: out, overwrite: true}
+model: {vocab_size: 8192, n_positions: $row_tokens, n_embd: 512, n_layer: 8, n_head: 8}
+data: {train: $work/tokens.bin, format: tokens_bin, max_length: $row_tokens}
+training: {per_device_batch_size: 1, max_steps: $((steps + 3))}
+distributed: {strategy: $1, shard_group: world}
+checkpoint: {strategy: "no"}
+logging: {steps: 1}
+launch: {keeper: $2}
+END
+}
+
+# Ticks that all processes of the step have used.
+used() {
+    local file sum=0 fields
+    for file in /proc/[0-9]*/environ; do
+        grep -qsz '^SLURM_PROCID=' "$file" || continue
+        file=${file%/environ}
+        [[ $(readlink "$file/cwd") == "$work" ]] || continue
+        read -ra fields < <(sed 's/.*) //' "$file/stat") || continue
+        sum=$((sum + fields[11] + fields[12]))
+    done 2>/dev/null
+    echo "$sum"
+}
+
+# Waits for a step in the log.
+await() {
+    until grep -qs "^step $1/" log; do
+        kill -0 "$run" || { tail log >&2 && return 1; }
+        sleep 0.01
+    done
+}
+
+# cpu STRATEGY on|off: prints CPU seconds of a step.
+cpu() {
+    local before after run
+    config "$@"
+    rm -f log
+    cluster_run srun -N2 --ntasks-per-node=1 --disttrain=c.yaml >log 2>&1 &
+    run=$!
+    await 2
+    before=$(used)
+    await $((steps + 2))
+    after=$(used)
+    wait "$run"
+    awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" \
+        -v steps="$steps" 'BEGIN { print ticks / hz / steps }'
+}
+
+# start on|off: prints seconds to the first step.
+start() {
+    local begin=${EPOCHREALTIME/./} run
+    small_config c.yaml "$work/tokens.bin"
+    echo "launch: {keeper: $1}" >>c.yaml
+    rm -f log
+    cluster_run srun -N2 --ntasks-per-node=2 --disttrain=c.yaml >log 2>&1 &
+    run=$!
+    await 1
+    begin=$((${EPOCHREALTIME/./} - begin))
+    wait "$run"
+    awk -v us="$begin" 'BEGIN { print us / 1e6 }'
+}
+
+declare -A took
+export OMP_NUM_THREADS=1
+cd "$work"
+cluster_up --nodes 2 --cpus 2
+tokens "$work/tokens.bin" 256
+for ((round = 0; round < rounds; round++)); do
+    for peer in "${peers[@]}"; do
+        for keeper in off on; do
+            case $peer in
+            start) took[$keeper]=$(start "$keeper") ;;
+            *) took[$keeper]=$(cpu "$peer" "$keeper") ;;
+            esac
+            echo "$peer-$keeper ${took[$keeper]}"
+        done
+        awk -v on="${took[on]}" -v off="${took[off]}" -v peer="$peer" \
+            'BEGIN { print peer "-percent", 100 * on / off }'
+    done
+done | table keeper s
