@@ -373,8 +373,8 @@ static json_t *model_json(const struct dt_run *run)
     return json_pack(
         "{s:I, s:s, s:I, s:I}", "parameters",
         (json_int_t)dt_learner_model_layout(&run->spec.learner)->param_total,
-        "family", dt_model_type(config), "layers",
-        (json_int_t)config->n_layer, "width", (json_int_t)config->n_embd);
+        "family", dt_model_type(config), "layers", (json_int_t)config->n_layer,
+        "width", (json_int_t)config->n_embd);
 }
 
 static json_t *data_json(const struct dt_run *run)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "run/dir/owner.h"
@@ -315,15 +316,22 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
 
 bool dt_owner_holds(struct dt_owner *owner)
 {
+    const bool late = dt_epoch_is_over(owner->dir);
     pthread_mutex_lock(&owner->mutex);
     double silent = dt_clock_now() - owner->looked;
-    bool holds = !owner->lost && silent < (BEATS - 1) * owner->beat_ms / 1e3;
+    bool holds =
+        !late && !owner->lost && silent < (BEATS - 1) * owner->beat_ms / 1e3;
     pthread_mutex_unlock(&owner->mutex);
     return holds;
 }
 
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 {
+    if (dt_epoch_is_over(owner->dir))
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "%s: other nodes of this step go on without this "
+                            "one, which writes nothing there any more",
+                            owner->dir);
     enum found found = look_at_file(owner);
     if (found == NONE && dt_file_mkdirs(owner->dir, NULL) == 0) {
         if (dt_owner_record_create(owner->path, &owner->record) == 0)

@@ -8,8 +8,10 @@
  * ended: its process is gone, or its job was requeued since, or the file was
  * not touched for three beats while this run watched. One and a half since the
  * last touch are enough if both are steps of one `disttrain steps`, which has
- * ended the other one (DT_ENV_LAUNCH). So a run that is stopped for longer
- * (SIGSTOP) may find its directory taken when it continues.
+ * ended the other one (DT_ENV_LAUNCH). And a step that has lost nodes takes the
+ * directory at once from those of its ranks that it has gone on without
+ * (base/epoch.h), which write nothing any more. So a run that is stopped for
+ * longer (SIGSTOP) may find its directory taken when it continues.
  */
 #ifndef DT_RUN_DIR_OWNER_H
 #define DT_RUN_DIR_OWNER_H
@@ -31,9 +33,9 @@ struct dt_owner *dt_owner_take(const char *dir, int beat_ms, bool (*stop)(void),
                                struct dt_error *err);
 
 /* Whether no other run can have the directory, as far as is known without
- * looking at the file: neither this process nor its disk has stalled since the
- * last beat but one. Call it before anything is written; if false, call
- * dt_owner_check.
+ * looking at the file: this process is one of the present epoch, and neither
+ * this process nor its disk has stalled since the last beat but one. Call it
+ * before anything is written; if false, call dt_owner_check.
  */
 bool dt_owner_holds(struct dt_owner *owner);
 

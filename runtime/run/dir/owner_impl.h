@@ -15,6 +15,7 @@ struct dt_owner_record {
     char since[32];
     char nonce[17]; /* empty: the file is not written yet */
     char launch[48];
+    char epoch[32]; /* step.number */
     struct timespec touched;
 };
 
@@ -25,13 +26,13 @@ void dt_owner_record_fill(struct dt_owner_record *record);
 int dt_owner_record_create(const char *path,
                            const struct dt_owner_record *record);
 
-/* Reads the file; those of older releases have no launch. 0; or errno: ENOENT
- * if there is none, EISDIR if it is not a regular file.
+/* Reads the file; those of older releases have no launch, or epoch. 0; or
+ * errno: ENOENT if there is none, EISDIR if it is not a regular file.
  */
 int dt_owner_record_read(const char *path, struct dt_owner_record *record);
 
 enum dt_owner_verdict {
-    DT_OWNER_GONE,
+    DT_OWNER_GONE, /* or others of its step have gone on without it */
     DT_OWNER_ALIVE,
     DT_OWNER_UNKNOWN,
     DT_OWNER_ENDED,   /* according to the loop that has started both */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/epoch.h"
 #include "base/proc.h"
 #include "contract/contract.h"
 #include "run/dir/owner_impl.h"
@@ -45,6 +47,8 @@ void dt_owner_record_fill(struct dt_owner_record *record)
     const char *id = getenv("SLURM_JOB_ID");
     const char *restart = getenv("SLURM_RESTART_COUNT");
     unsigned char random[8] = {0};
+    char epoch[32], of[DT_EPOCH_STEP_BYTES];
+    uint32_t number;
     struct dt_proc_stat stat;
     time_t now = time(NULL);
     struct tm tm;
@@ -58,6 +62,10 @@ void dt_owner_record_fill(struct dt_owner_record *record)
     copy_word(record->restart, sizeof(record->restart),
               restart ? restart : "0");
     copy_word(record->launch, sizeof(record->launch), getenv(DT_ENV_LAUNCH));
+    const bool kept = dt_epoch_find(of, &number);
+    if (kept)
+        snprintf(epoch, sizeof(epoch), "%s.%" PRIu32, of, number);
+    copy_word(record->epoch, sizeof(record->epoch), kept ? epoch : NULL);
     if (gethostname(host, sizeof(host) - 1) < 0)
         host[0] = '\0';
     copy_word(record->host, sizeof(record->host), host);
@@ -91,10 +99,10 @@ int dt_owner_record_create(const char *path,
     }
     fprintf(file,
             "job %s\nstep %s\nrestart %s\nhost %s\nboot %s\nspace %s\n"
-            "pid %ld\nstart %llu\nsince %s\nnonce %s\nlaunch %s\n",
+            "pid %ld\nstart %llu\nsince %s\nnonce %s\nlaunch %s\nepoch %s\n",
             record->job, record->step, record->restart, record->host,
             record->boot, record->space, record->pid, record->start,
-            record->since, record->nonce, record->launch);
+            record->since, record->nonce, record->launch, record->epoch);
     int bad = ferror(file) ? EIO : 0;
     if (fclose(file) != 0)
         bad = errno;
@@ -121,10 +129,11 @@ int dt_owner_record_read(const char *path, struct dt_owner_record *record)
     if (sscanf(text,
                "job %95s\nstep %31s\nrestart %15s\nhost %255s\nboot %63s\n"
                "space %63s\npid %ld\nstart %llu\nsince %31[^\n]\nnonce %16s\n"
-               "launch %47s\n",
+               "launch %47s\nepoch %31s\n",
                record->job, record->step, record->restart, record->host,
                record->boot, record->space, &record->pid, &record->start,
-               record->since, record->nonce, record->launch) < 10)
+               record->since, record->nonce, record->launch,
+               record->epoch) < 10)
         record->nonce[0] = '\0';
     return 0;
 }
@@ -136,17 +145,14 @@ static bool same_word(const char *a, const char *b)
 
 /* --- has the other one ended? --- */
 
-/* Whether both are steps of one loop (DT_ENV_LAUNCH), which starts a step when
- * it has ended the one before.
+/* Whether both are of one series, "NAME.NUMBER", and `self` has the larger
+ * number.
  */
-static bool follows(const struct dt_owner_record *self,
-                    const struct dt_owner_record *other)
+static bool follows(const char *self, const char *other)
 {
-    const char *dot = strrchr(self->launch, '.');
-    const char *others = strrchr(other->launch, '.');
-    return dot && others && dot - self->launch == others - other->launch &&
-           strncmp(self->launch, other->launch, (size_t)(dot - self->launch)) ==
-               0 &&
+    const char *dot = strrchr(self, '.'), *others = strrchr(other, '.');
+    return dot && others && dot - self == others - other &&
+           strncmp(self, other, (size_t)(dot - self)) == 0 &&
            atol(dot + 1) > atol(others + 1);
 }
 
@@ -155,6 +161,8 @@ enum dt_owner_verdict dt_owner_record_judge(const struct dt_owner_record *other,
 {
     if (!other->nonce[0])
         return DT_OWNER_UNKNOWN;
+    if (follows(self->epoch, other->epoch))
+        return DT_OWNER_GONE;
     if (same_word(other->boot, self->boot) &&
         same_word(other->space, self->space)) {
         if (kill((pid_t)other->pid, 0) < 0 && errno == ESRCH)
@@ -169,5 +177,7 @@ enum dt_owner_verdict dt_owner_record_judge(const struct dt_owner_record *other,
         return DT_OWNER_UNKNOWN;
     if (strcmp(other->restart, self->restart) != 0)
         return DT_OWNER_GONE; /* Slurm ended it before it restarted the job */
-    return follows(self, other) ? DT_OWNER_ENDED : DT_OWNER_UNKNOWN;
+    /* a loop (DT_ENV_LAUNCH) starts a step when it has ended the one before */
+    return follows(self->launch, other->launch) ? DT_OWNER_ENDED
+                                                : DT_OWNER_UNKNOWN;
 }

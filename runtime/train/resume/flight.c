@@ -102,6 +102,15 @@ static int write_files(struct dt_flight *flight)
     return dt_ckpt_write(flight->writer, &flight->why);
 }
 
+static bool holds_output(struct dt_run *run, struct dt_error *why)
+{
+    if (dt_run_holds_output(run))
+        return true;
+    dt_error_set(why, EX_CANTCREAT, "%s: may belong to another run meanwhile",
+                 run->spec.conf.run.output_dir);
+    return false;
+}
+
 /* On rank 0, which lets go of the writer. */
 static int commit(struct dt_flight *flight)
 {
@@ -111,11 +120,8 @@ static int commit(struct dt_flight *flight)
     flight->writer = NULL;
     if (dt_fault("save.commit"))
         dt_error_set(why, EX_IOERR, "failed on purpose");
-    else if (!dt_run_holds_output(run))
-        dt_error_set(why, EX_CANTCREAT,
-                     "%s: may belong to another run meanwhile",
-                     run->spec.conf.run.output_dir);
-    else if (dt_ckpt_merge(writer, flight->sums, why) == 0) {
+    else if (dt_ckpt_merge(writer, flight->sums, why) == 0 &&
+             holds_output(run, why)) {
         int rc = dt_ckpt_commit(writer, why);
         if (rc == 0 && flight->good)
             dt_run_prune(run, flight->step, 0);

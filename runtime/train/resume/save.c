@@ -52,8 +52,9 @@ static int begin(struct dt_run *run, struct dt_ckpt_writer **writer,
 static int commit(struct dt_run *run, struct dt_ckpt_writer *writer,
                   const char *sums, struct dt_error *why, struct dt_error *err)
 {
-    int result = dt_run_keep_output(run, err);
-    if (result == 0 && dt_ckpt_merge(writer, sums, why) == 0)
+    int result = 0;
+    if (dt_ckpt_merge(writer, sums, why) == 0 &&
+        (result = dt_run_keep_output(run, err)) == 0)
         /* dt_run_judge removes older ones when this one is known to be good */
         return dt_ckpt_commit(writer, why) < 0;
     dt_ckpt_abandon(writer);

@@ -20,6 +20,7 @@
 
 #include "run/dir/owner.h"
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "contract/contract.h"
 #include "tests/unit/scratch.h"
 
@@ -42,6 +43,7 @@ static int fresh(void **state)
     unsetenv("SLURM_RESTART_COUNT");
     unsetenv("SLURM_CLUSTER_NAME");
     unsetenv(DT_ENV_LAUNCH);
+    unsetenv(DT_EPOCH_ENV);
     return 0;
 }
 
@@ -321,6 +323,39 @@ static void what_may_be_another_step_is_watched(void **state)
     assert_int_equal(err.status, EX_TEMPFAIL);
 }
 
+/* Without a look at how long ago it was touched. */
+static void the_next_epoch_of_a_step_takes_over_at_once(void **state)
+{
+    char made[512];
+    (void)state;
+    setenv("SLURM_JOB_ID", "12", 1);
+    setenv(DT_EPOCH_ENV, "00000000000000ab 9", 1);
+    put(path, record_with("boot", "another"));
+    setenv(DT_EPOCH_ENV, "00000000000000ab 10", 1);
+    struct dt_owner *owner = must_take(LONG);
+    assert_true(dt_owner_holds(owner));
+    assert_int_equal(dt_owner_check(owner, &err), 0);
+    /* which writes nothing when it is over itself */
+    snprintf(made, sizeof(made), "%s/" DT_EPOCH_DIR, dir);
+    assert_int_equal(mkdir(made, 0755), 0);
+    snprintf(made, sizeof(made), "%s/" DT_EPOCH_DIR "/00000000000000ab-11",
+             dir);
+    put(made, "");
+    assert_false(dt_owner_holds(owner));
+    assert_int_equal(dt_owner_check(owner, &err), -1);
+    assert_int_equal(err.status, EX_UNAVAILABLE);
+    assert_non_null(strstr(err.text, ": other nodes of this step go on "
+                                     "without this one"));
+    dt_owner_release(owner);
+    /* those of an epoch that is over, and of other steps, have to wait */
+    put(path, record_with("boot", "another"));
+    setenv(DT_EPOCH_ENV, "00000000000000ab 9", 1);
+    assert_null(dt_owner_take(dir, LONG, told, &err));
+    setenv(DT_EPOCH_ENV, "00000000000000ac 11", 1);
+    assert_null(dt_owner_take(dir, LONG, told, &err));
+    assert_int_equal(err.status, EX_TEMPFAIL);
+}
+
 /* As where the lost node is only cut off from us, and not from the disk. */
 static void a_step_that_is_not_over_keeps_its_directory(void **state)
 {
@@ -551,6 +586,8 @@ int main(void)
         cmocka_unit_test_setup(other_users_can_read_who_owns_a_directory,
                                fresh),
         cmocka_unit_test_setup(the_next_step_of_a_loop_takes_over_at_once,
+                               fresh),
+        cmocka_unit_test_setup(the_next_epoch_of_a_step_takes_over_at_once,
                                fresh),
         cmocka_unit_test_setup(what_may_be_another_step_is_watched, fresh),
         cmocka_unit_test_setup(a_step_that_is_not_over_keeps_its_directory,
