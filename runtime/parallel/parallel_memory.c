@@ -231,7 +231,7 @@ static void offload(struct dt_sizes *sizes, size_t part,
 static void leave_out(struct dt_sizes *sizes, enum dt_weights_use use,
                       enum dt_extent weights)
 {
-    sizes->grads = sizes->grads_slots = sizes->moments = 0;
+    sizes->grads = sizes->grads_slots = sizes->moments = sizes->pieces = 0;
     if (use == DT_FROZEN && weights != DT_OWN)
         sizes->master = 0;
 }

@@ -70,6 +70,7 @@ struct dt_reference {
     struct dt_parallel *parallel; /* holds its weights, or NULL */
     struct dt_graphs *graphs;
     struct dt_view *weights_at; /* (unit_count) and frozen ones of the model */
+    struct dt_buffer *moved;    /* if it follows: of the move of a unit */
     bool bare; /* it is the model without its adapter: no weights */
     /* Of the training and the held-out pairs, if they were computed before:
      * dt_dpo_sum of both sides, (pairs, 2) F32, by the number of the pair.

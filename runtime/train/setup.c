@@ -75,9 +75,11 @@ static int allocate_run(struct dt_run *run,
                         &model, &parallel, &optim, err) < 0 ||
         dt_run_critic_init(run, &model, &parallel, &optim, err) < 0)
         return -1;
-    return spec->conf.dpo.reference.mode == DT_CONF_REFERENCE_LIVE
-               ? dt_run_reference_init(run, err)
-               : 0;
+    if (spec->conf.dpo.reference.mode != DT_CONF_REFERENCE_LIVE)
+        return 0;
+    return dt_run_reference_init(run, parallel.segment, err) < 0
+               ? -1
+               : dt_run_reference_room(run, parallel.segment, err);
 }
 
 /* Takes memory for saves that the run does not wait for, if all ranks have it

@@ -7,11 +7,18 @@
  * Each rank moves its parts in fp32, on the host, so that the bits are the same
  * for all strategies, wherever the state of the optimizer is. The moved
  * reference is saved with the optimizer state.
+ *
+ * A unit is moved in memory of its own, and then copied to its place, so that
+ * another process can end the move if this one is killed within it: it copies
+ * once more, or moves the unit.
+ *
+ * Fault point: reference.move, where a unit is in its place again.
  */
 #include "config.h"
 
 #include <string.h>
 
+#include "base/fault.h"
 #include "run/reference/reference.h"
 #include "run/run.h"
 #include "weights/parts.h"
@@ -24,13 +31,11 @@ bool dt_run_reference_follows(const struct dt_run *run)
 /* --- after a step --- */
 
 /* to = alpha * from + (1 - alpha) * to */
-static void mix(struct dt_view to, struct dt_view from, double alpha)
+static void mix(float *to, const float *from, size_t count, double alpha)
 {
     const float share = (float)alpha, rest = (float)(1.0 - alpha);
-    const float *f = dt_view_f32(from);
-    float *t = dt_view_f32(to);
-    for (size_t i = 0; i < to.count; i++)
-        t[i] = share * f[i] + rest * t[i];
+    for (size_t i = 0; i < count; i++)
+        to[i] = share * from[i] + rest * to[i];
 }
 
 /* Waits until all queued copies are done. */
@@ -43,26 +48,65 @@ static int wait_copies(struct dt_run *run, struct dt_error *err)
     return dt_comm_wait_event(run->comm, device, there, err);
 }
 
-/* Moves this rank's part of unit u. `room` holds two such parts. */
-static int move_part(struct dt_run *run, size_t u, struct dt_buffer *room,
-                     struct dt_error *err)
+/* How far the moves after a step are. Two parts follow: of the reference, and
+ * of the model.
+ */
+struct moved {
+    uint64_t step;
+    uint64_t halves; /* two of each unit that is done; one more: the part of the
+                        next one is moved, and not in its place */
+};
+
+static void in_order(void)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+int dt_run_reference_room(struct dt_run *run, struct dt_segment *segment,
+                          struct dt_error *err)
+{
+    const size_t bytes =
+        sizeof(struct moved) +
+        2 * dt_learner_unit_elements(&run->learner) * sizeof(float);
+    if (!dt_run_reference_follows(run))
+        return 0;
+    run->reference.moved =
+        segment
+            ? dt_segment_room(segment, "a unit of the reference", bytes, err)
+            : dt_buffer_create(&dt_cpu, bytes, "a unit of the reference", err);
+    if (run->reference.moved && !segment)
+        memset(run->reference.moved->data, 0, sizeof(struct moved));
+    return run->reference.moved ? 0 : -1;
+}
+
+/* Moves this rank's part of unit u. */
+static int move_part(struct dt_run *run, size_t u, struct dt_error *err)
 {
     struct dt_parallel *reference = run->reference.parallel;
+    struct moved *moved = run->reference.moved->data;
     struct dt_view there = dt_parallel_part(reference, DT_OWNED_MASTER, u);
     struct dt_view from =
         dt_parallel_part(run->learner.parallel, DT_OWNED_MASTER, u);
-    if (from.count == 0) /* of a frozen part */
-        return 0;
-    struct dt_view both = dt_view_of(room, DT_F32);
-    struct dt_view to = dt_view_slice(both, 0, there.count);
-    struct dt_view model = dt_view_slice(both, there.count, there.count);
-    if (dt_parallel_get(reference, there, dt_view_data(to), err) < 0 ||
-        dt_parallel_get(run->learner.parallel, from, dt_view_data(model), err) <
-            0 ||
-        wait_copies(run, err) < 0)
-        return -1;
-    mix(to, model, dt_run_sync_ref(&run->spec.conf)->alpha);
-    return dt_parallel_put(reference, there, dt_view_data(to), err);
+    float *to = (float *)(moved + 1), *model = to + there.count;
+    if (moved->halves == 2 * u && from.count > 0) {
+        if (dt_parallel_get(reference, there, to, err) < 0 ||
+            dt_parallel_get(run->learner.parallel, from, model, err) < 0 ||
+            wait_copies(run, err) < 0)
+            return -1;
+        mix(to, model, there.count, dt_run_sync_ref(&run->spec.conf)->alpha);
+        in_order();
+        moved->halves++;
+        in_order();
+    }
+    if (from.count > 0) { /* not of a frozen part */
+        if (dt_parallel_put(reference, there, to, err) < 0)
+            return -1;
+        dt_fault("reference.move");
+    }
+    in_order();
+    moved->halves = 2 * (u + 1);
+    in_order();
+    return 0;
 }
 
 int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
@@ -70,15 +114,25 @@ int dt_run_reference_follow(struct dt_run *run, long step, struct dt_error *err)
     if (!dt_run_reference_follows(run) ||
         step % dt_run_sync_ref(&run->spec.conf)->steps != 0)
         return 0;
-    struct dt_buffer *room = dt_buffer_create(
-        &dt_cpu, 2 * dt_learner_unit_elements(&run->learner) * sizeof(float),
-        "a unit", err);
-    int result = room ? 0 : -1;
-    for (size_t u = 0; u < run->spec.learner.layout->unit_count && result == 0;
+    struct moved *moved = run->reference.moved->data;
+    if (moved->step != (uint64_t)step) {
+        moved->halves = 0;
+        in_order();
+        moved->step = (uint64_t)step;
+        in_order();
+    }
+    for (size_t u = moved->halves / 2; u < run->spec.learner.layout->unit_count;
          u++)
-        result = move_part(run, u, room, err);
-    dt_buffer_destroy(room);
-    return result < 0 ? -1 : dt_run_reference_changed(run, err);
+        if (move_part(run, u, err) < 0)
+            return -1;
+    return dt_run_reference_changed(run, err);
+}
+
+int dt_run_reference_renew(struct dt_run *run, struct dt_error *err)
+{
+    return dt_run_reference_follows(run)
+               ? dt_parallel_renew(run->reference.parallel, err)
+               : dt_run_reference_read(run, err);
 }
 
 /* --- in a checkpoint --- */

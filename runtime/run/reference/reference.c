@@ -78,21 +78,23 @@ static struct dt_weights *open_weights(const struct dt_run *run,
                : dt_weights_open(dir, layout, err);
 }
 
-int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
+int dt_run_reference_init(struct dt_run *run, struct dt_segment *segment,
+                          struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
-    const struct dt_parallel_options options =
+    struct dt_parallel_options options =
         dt_spec_reference_options(spec, run->learner.compute);
     const struct dt_layout *layout = dt_spec_reference_layout(spec);
-    const char *dir = dt_run_reference_dir(run);
-    struct dt_weights *weights = NULL;
     if (!dt_spec_needs_reference(spec))
         return 0;
-    run->reference.bare = dt_learner_adapts(&spec->learner) && !dir;
+    run->reference.bare =
+        dt_learner_adapts(&spec->learner) && !dt_run_reference_dir(run);
     if (run->reference.bare)
         return 0;
     if (check_config(run, err) < 0)
         return -1;
+    options.segment = options.use == DT_FOLLOWED ? segment : NULL;
+    options.name = "reference";
     run->reference.parallel =
         dt_parallel_create(layout, run->comm, &spec->exec, &options, err);
     run->reference.graphs =
@@ -103,6 +105,17 @@ int dt_run_reference_init(struct dt_run *run, struct dt_error *err)
         return -1;
     if (!run->reference.weights_at)
         return dt_error_set(err, EX_OSERR, "out of memory");
+    return 0;
+}
+
+int dt_run_reference_read(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_layout *layout = dt_spec_reference_layout(spec);
+    const char *dir = dt_run_reference_dir(run);
+    struct dt_weights *weights = NULL;
+    if (!run->reference.parallel)
+        return 0;
     if (dir && !(weights = open_weights(run, dir, err)))
         return dt_error_prefix(err, "the reference");
     const struct dt_frozen from = {
@@ -126,6 +139,8 @@ void dt_run_reference_fini(struct dt_run *run)
 {
     dt_graphs_destroy(run->reference.graphs);
     dt_parallel_destroy(run->reference.parallel);
+    dt_buffer_destroy(run->reference.moved);
+    run->reference.moved = NULL;
     free(run->reference.weights_at);
     run->reference.weights_at = NULL;
     run->reference.graphs = NULL;

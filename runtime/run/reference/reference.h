@@ -5,12 +5,25 @@
 
 #include "run/run.h"
 
-/* Loads the reference, from model.reference_path or the model that the run
- * starts from. All ranks call it. -1: EX_CONFIG, it is of another architecture;
- * as dt_weights_open; a peer failed. dt_run_reference_fini in any case.
+/* Creates the reference, with weights of zero. All ranks call it. One that
+ * follows the model is in `segment`, unless that is NULL, and another process
+ * can end its moves. -1: EX_CONFIG, it is of another architecture; as
+ * dt_parallel_create. dt_run_reference_fini in any case.
  */
-int dt_run_reference_init(struct dt_run *run, struct dt_error *err);
+int dt_run_reference_init(struct dt_run *run, struct dt_segment *segment,
+                          struct dt_error *err);
 void dt_run_reference_fini(struct dt_run *run);
+
+/* Loads its weights, if it has any, from model.reference_path or the model that
+ * the run starts from. All ranks call it. -1: as dt_weights_open; a peer
+ * failed.
+ */
+int dt_run_reference_read(struct dt_run *run, struct dt_error *err);
+
+/* The same if the parts of all ranks may be as another process has left them in
+ * the segment.
+ */
+int dt_run_reference_renew(struct dt_run *run, struct dt_error *err);
 
 /* Whether the run has a reference. */
 bool dt_run_refers(const struct dt_run *run);
@@ -35,8 +48,15 @@ int dt_run_reference_changed(struct dt_run *run, struct dt_error *err);
 /* Whether there is a reference that follows the model. */
 bool dt_run_reference_follows(const struct dt_run *run);
 
+/* Makes room for the moves of one that follows, in `segment` as above. -1:
+ * EX_OSERR.
+ */
+int dt_run_reference_room(struct dt_run *run, struct dt_segment *segment,
+                          struct dt_error *err);
+
 /* Moves the reference towards the model, on all ranks, if that is due after
- * this step, whose update is queued. -1: the device or a peer failed.
+ * this step, whose update is queued. In a segment, the process after one that
+ * was killed within it does the rest. -1: the device or a peer failed.
  */
 int dt_run_reference_follow(struct dt_run *run, long step,
                             struct dt_error *err);

@@ -269,7 +269,8 @@ static int load_chosen(struct dt_run *run, struct chosen *chosen,
     if (run->spec.world > 1 &&
         (dt_progress_share(run, err) < 0 || share_choice(run, chosen, err) < 0))
         return -1;
-    if (check_shared(run, err) < 0 || load_here(run, chosen, err) < 0)
+    if (check_shared(run, err) < 0 || dt_run_reference_read(run, err) < 0 ||
+        load_here(run, chosen, err) < 0)
         return -1;
     /* wait here, where a lost peer is noticed: later waits are on the device */
     if (dt_run_wait(run, err) < 0)

@@ -21,6 +21,7 @@
 #include "base/sha256.h"
 #include "parallel/replicas.h"
 #include "run/exchange.h"
+#include "run/reference/reference.h"
 #include "sampling/sampling.h"
 #include "segment/segment.h"
 #include "train/resume/resume.h"
@@ -154,11 +155,25 @@ size_t dt_state_held(void)
                : 0;
 }
 
-/* Whether a step changes nothing but weights, moments and struct settled. */
-static bool is_whole(const struct dt_spec *spec)
+/* Whether all that a step changes can be in this memory. If it cannot, a run
+ * that was restarted says so.
+ */
+static bool can_keep(const struct dt_spec *spec,
+                     const struct dt_parallel_options *options)
 {
-    return spec->exec.device->is_host && !spec->conf.training.eval_only &&
-           !dt_run_sync_ref(&spec->conf)->enabled;
+    const char *what = NULL;
+    if (spec->conf.training.eval_only)
+        return false;
+    if (!spec->exec.device->is_host)
+        what = "the memory of GPUs";
+    else if (options->offload.state != DT_TIER_DEVICE)
+        what = "offloaded state";
+    if (what && spec->conf.training.restarted)
+        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+               "the run cannot continue where it was: %s is lost with a "
+               "process",
+               what);
+    return !what;
 }
 
 /* A hash of all on which the content of the memory depends. -1: EX_OSERR. */
@@ -197,7 +212,7 @@ int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
     struct dt_inherited inherited;
     uint64_t hash = 0;
     if (!dt_inherited_find(&inherited) || inherited.state < 0 ||
-        !is_whole(&run->spec) || options->offload.state != DT_TIER_DEVICE)
+        !can_keep(&run->spec, options))
         return 0;
     if (hash_run(run, options, &hash, err) < 0)
         return -1;
@@ -303,7 +318,7 @@ static bool is_replicated(struct dt_run *run)
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (!dt_parallel_is_replicated(learner->parallel))
             return false;
-    return true;
+    return !dt_run_reference_follows(run); /* each rank moves its part of it */
 }
 
 /* Whether ranks can continue, by the records of all; else says why not, unless
@@ -329,7 +344,7 @@ static bool judge(struct dt_run *run, const double *all)
     else
         return true;
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-           "the run cannot continue at the step where it was: %s", why);
+           "the run cannot continue where it was: %s", why);
     return false;
 }
 
@@ -415,6 +430,8 @@ static int take_committed(struct dt_run *run, struct dt_error *err)
                                    &learner->results[number % DT_MAX_IN_FLIGHT],
                                    err) < 0)
             return -1;
+    if (dt_run_reference_follow(run, (long)number, err) < 0)
+        return -1;
     run->in_flight[number % DT_MAX_IN_FLIGHT] = record->step;
     run->in_flight[number % DT_MAX_IN_FLIGHT].open = true;
     run->queued++;
@@ -458,5 +475,5 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
             return -1;
-    return take_samples(run, err);
+    return dt_run_reference_renew(run, err) < 0 ? -1 : take_samples(run, err);
 }

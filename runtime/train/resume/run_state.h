@@ -18,13 +18,15 @@
  * another one has taken its number. With ddp, where ranks hold the same, it
  * gets a copy of another rank's; and the record has nothing that differs
  * between ranks. Else all resume from a checkpoint, as what was lost is nowhere
- * else: a hybrid, too, divides optimizer state over all ranks.
+ * else: a hybrid, too, divides optimizer state over all ranks, and so does every
+ * strategy with a reference that follows.
  *
- * Completions that a run has sampled are in that memory, too (sampling.h).
+ * Completions that a run has sampled are in that memory, too (sampling.h), and
+ * so is a reference that follows the model: a committed step ends with its move
+ * (reference.h), of which each rank does a part.
  *
  * run->state is NULL without a keeper (inherited.h), and in runs that change
- * more than that: offloaded tensors, a reference that follows the model. They
- * resume from a checkpoint.
+ * more than that: GPUs, offloaded tensors. They resume from a checkpoint.
  */
 #ifndef DT_TRAIN_RESUME_RUN_STATE_H
 #define DT_TRAIN_RESUME_RUN_STATE_H

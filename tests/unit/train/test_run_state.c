@@ -18,6 +18,8 @@
 #include "segment/board.h"
 #include "tests/unit/train/adapter_scene.h"
 
+#include "tests/unit/stderr_text.h"
+
 #ifdef ENABLE_FAULT_INJECTION
 
 enum { RANKS = 4, STARTS = 4 };
@@ -57,6 +59,7 @@ enum { RANKS = 4, STARTS = 4 };
     "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
     "max_steps: " END ", resume: auto}\n"                                      \
     "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
+#define FOLLOWS(name) name ".sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n"
 #define STRATEGY(name) "distributed.strategy: " name "\n"
 
 /* --- the keeper --- */
@@ -455,6 +458,21 @@ static void completions_that_were_sampled_ahead_are_kept(void **state)
     keeper.lost = 0;
 }
 
+/* It is moved after steps 2, 4 and 6, unit by unit. */
+static void a_reference_that_follows_is_moved_once(void **state)
+{
+    static const struct lost lost[] = {
+        {{"reference.move:step=2:nth=2:rank=0:kill",
+          "reference.move:step=0:nth=1:rank=0:kill",
+          "state.settle:step=4:rank=0:kill"},
+         "0 1 4"},
+    };
+    (void)state;
+    CHECK(1, PAIRS FOLLOWS("dpo") BF16, lost);
+    CHECK(2, PAIRS FOLLOWS("dpo") STRATEGY("ddp"), lost);
+    CHECK(2, GRPO FOLLOWS("grpo") "grpo.beta: 0.1\n" STRATEGY("zero3"), lost);
+}
+
 /* The checkpoint is that of step 4. */
 static void a_rank_without_memory_gets_a_copy(void **state)
 {
@@ -492,6 +510,47 @@ static void without_a_copy_all_read_a_checkpoint(void **state)
     keeper.lost = 0;
 }
 
+/* What ranks say that are started again after rank 0 was lost in step 6. */
+static void restart_says(const char *lines, unsigned lost, const char *words)
+{
+    char text[4096];
+    small_clean(NULL);
+    begin(2, lines, true);
+    assert_false(start("train.step:step=6:rank=0:kill"));
+    keeper.lost = lost;
+    lose_memory();
+    keeper.lost = 0;
+    keeper.conf->training.restarted = true;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    const bool done = start(NULL);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    end();
+    assert_true(done);
+    if (!strstr(text, words))
+        fail_msg("%s", text);
+}
+
+static void ranks_say_what_they_continue_with(void **state)
+{
+    (void)state;
+    restart_says(TEXT STRATEGY("ddp"), 0,
+                 "continuing after step 5 with the memory of the processes "
+                 "before\n");
+    restart_says(TEXT STRATEGY("ddp"), 1 << 1,
+                 "continuing after step 5 with the memory of the processes "
+                 "before, of which 1 rank gets a copy\n");
+    restart_says(TEXT STRATEGY("zero1"), 1 << 1,
+                 "the run cannot continue where it was: 1 rank has lost memory "
+                 "of which no other rank has a copy\n");
+    restart_says(TEXT "distributed: {strategy: zero2, offload_optimizer: "
+                      "{device: nvme, path: .}}\n",
+                 0,
+                 "the run cannot continue where it was: offloaded state is "
+                 "lost with a process\n");
+}
+
 /* Models are made by a process that knows of no fault. */
 static int enter(void **state)
 {
@@ -520,8 +579,10 @@ int main(void)
         TEST(ranks_go_on_within_a_generation),
         TEST(one_without_memory_does_so),
         TEST(completions_that_were_sampled_ahead_are_kept),
+        TEST(a_reference_that_follows_is_moved_once),
         TEST(a_rank_without_memory_gets_a_copy),
         TEST(without_a_copy_all_read_a_checkpoint),
+        TEST(ranks_say_what_they_continue_with),
     };
     return cmocka_run_group_tests_name("run_state", tests, enter, small_leave);
 }
