@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/file.h"
 #include "base/rng.h"
 #include "batch/rows_impl.h"
@@ -105,6 +107,17 @@ static int add_piece(struct dt_rows *rows, const uint32_t *tokens, size_t count,
     return 0;
 }
 
+/* Paths may name other files once a cache is made again. */
+static void hash_images(struct dt_rows *rows,
+                        const struct dt_example_parts *parts)
+{
+    struct dt_example_parts rest = *parts;
+    struct dt_example_image image;
+    uint64_t *hash = &rows->stats.image_hash;
+    while (dt_example_next_image(&rest, &image))
+        *hash = XXH3_64bits_withSeed(image.sha256, sizeof(image.sha256), *hash);
+}
+
 int dt_cutting_find(struct dt_rows *rows, struct dt_cutting *example,
                     const struct dt_rows_options *opt, struct dt_error *err)
 {
@@ -119,6 +132,7 @@ int dt_cutting_find(struct dt_rows *rows, struct dt_cutting *example,
                             rows->images, &example->parts, err) < 0)
         return dt_error_prefix(err, "data: example %" PRIu64 " of the cache",
                                example->number + 1);
+    hash_images(rows, &example->parts);
     if (opt->packing != DT_PACK_WRAPPED || rows->spans.count == 0)
         return 0;
     return dt_error_set(err, EX_CONFIG,

@@ -132,6 +132,7 @@ struct dt_rows_stats {
     size_t images;     /* images in rows */
     size_t images_cut; /* images that truncation left out */
     uint64_t pictures, patches; /* of the images in rows */
+    uint64_t image_hash;        /* of the files of all images of examples */
 };
 
 /* Returns the counts of these rows. */

@@ -363,7 +363,9 @@ static struct dt_rows *make_rows(const struct dt_run_data *data,
     return rows;
 }
 
-/* A hash of the examples, how often each is used, and which share a row. */
+/* A hash of the examples, how often each is used, which share a row, and the
+ * files of their images.
+ */
 static uint64_t hash_rows(const struct dt_run_data *data,
                           const struct dt_conf *conf,
                           const struct dt_rows_options *options)
@@ -377,6 +379,10 @@ static uint64_t hash_rows(const struct dt_run_data *data,
         hash = XXH3_64bits_withSeed(&example, sizeof(example), hash);
         hash = XXH3_64bits_withSeed(&conf->data.train.weight[i], sizeof(double),
                                     hash);
+    }
+    if (dt_rows_images(data->train)) {
+        const uint64_t images = dt_rows_stats(data->train).image_hash;
+        hash = XXH3_64bits_withSeed(&images, sizeof(images), hash);
     }
     return hash;
 }

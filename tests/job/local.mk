@@ -44,6 +44,7 @@ job_tests = \
 	tests/job/site.bats \
 	tests/job/train.bats \
 	tests/job/vision.bats \
+	tests/job/vision_pairs.bats \
 	tests/job/vision_rl.bats \
 	tests/job/vlm.bats \
 	tests/job/wandb.bats \

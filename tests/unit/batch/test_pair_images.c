@@ -254,6 +254,24 @@ static void truncation_keeps_images_whole(void **state)
     }
 }
 
+/* Another file of the same name and size is another image. */
+static void rows_tell_the_files_of_images_apart(void **state)
+{
+    uint64_t hashes[3];
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct dt_rows_stats stats;
+        char path[64];
+        small_png_write("root/a.png", 2, 3, i < 2 ? 5 : 6);
+        snprintf(path, sizeof(path), "%s", scratch_path(".disttrain-cache"));
+        dt_file_remove_tree(path, NULL);
+        shown_lines(PAIR("\"a.png\"", "k"), 40, false, &stats);
+        hashes[i] = stats.image_hash;
+    }
+    assert_int_equal(hashes[0], hashes[1]);
+    assert_int_not_equal(hashes[0], hashes[2]);
+}
+
 static void bad_pairs_are_refused_with_their_reason(void **state)
 {
     static const struct {
@@ -319,6 +337,7 @@ int main(void)
         cmocka_unit_test(pairs_in_a_row_share_nothing_with_each_other),
         cmocka_unit_test(pixels_of_a_pair_are_there_once),
         cmocka_unit_test(truncation_keeps_images_whole),
+        cmocka_unit_test(rows_tell_the_files_of_images_apart),
         cmocka_unit_test(bad_pairs_are_refused_with_their_reason),
     };
     return cmocka_run_group_tests_name("pair images", tests, setup, teardown);

@@ -1,0 +1,273 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# vision_pairs.bats - dpo and reward models on images without Slurm: the same
+# bits however ranks share them, whatever the reference is, and when they resume
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load vision
+
+ALL="train_vision: true"
+LANGUAGE="train_vision: false"
+
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-pairs.XXXXXX)
+    export WORK
+    cd "$WORK" || return
+    local model
+    make_vision llava llava
+    make_vision qwen2_5_vl qwen2_vl
+    for model in llava qwen2_5_vl; do
+        # rows of rank 0 of two have no image, those of rank 1 do
+        awk '/"images":\[\]/ { text[n++] = $0; next }
+            { images[m++] = $0 }
+            END { for (i = 0; i < m; i++) { print text[i % n]; print images[i] } }' \
+            "$model/pairs.jsonl" >"$model/apart.jsonl"
+        head -n 5 "$model/pairs.jsonl" >"$model/eval.jsonl"
+    done
+}
+
+teardown_file() {
+    rm -rf "$WORK"
+}
+
+setup() {
+    cd "$WORK" || return
+    rm -rf ./*.out
+    export OMP_NUM_THREADS=1
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+}
+
+# pairs_of RANKS NAME KEYS [LINE]...: a run of $algorithm on pairs of $model,
+# from $start or model.
+pairs_of() {
+    ALGORITHM=$algorithm config "$model" "$2" \
+        "model: {path: $model/${start:-model}, $3}" "$(rows_of apart)" \
+        "training: {per_device_batch_size: 1, max_steps: 5}" "${@:4}"
+    train "$1" "$2" &>quiet.log || { cat quiet.log && return 1; }
+}
+
+# rows_of FILE [KEYS]: the data of $model.
+rows_of() {
+    echo "data: {train: $model/$1.jsonl, image_root: $model, max_length: 128,
+  shuffle: false${2:+, $2}}"
+}
+
+# losses NAME [SPLIT]: the losses, one per line.
+losses() {
+    sed -n "s/.*\"split\": \"${2:-train}\".*\"loss\": \([-+.e0-9]*\).*/\1/p" \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_end A B [FILE]: the same losses and the same weights at the end.
+same_end() {
+    (($(losses "$1" | wc -l) == 5))
+    diff <(losses "$1") <(losses "$2")
+    cmp {"$1","$2"}.out/checkpoints/latest/"${3:-model}".safetensors
+}
+
+# same_curve A B [SPLIT]: losses differ at most by rounding.
+same_curve() {
+    paste <(losses "$1" "${3-}") <(losses "$2" "${3-}") | awk '
+        { d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (d > max) max = d }
+        END { print "largest relative difference", max
+              exit !(NR > 0 && max < 1e-6) }'
+}
+
+# each COMMAND: calls it for an algorithm and a model at a time.
+each() {
+    local algorithm model keys
+    while read -r algorithm model keys; do
+        echo "$algorithm, $model: $keys"
+        "$@"
+        rm -rf ./*.out
+    done <<EOF
+dpo llava $ALL
+dpo qwen2_5_vl $LANGUAGE
+rm qwen2_5_vl $ALL
+rm llava $LANGUAGE
+EOF
+}
+
+shared() {
+    local strategy
+    for strategy in ddp zero1 zero2 zero3; do
+        pairs_of 2 $strategy "$keys" "distributed.strategy: $strategy"
+        same_end ddp $strategy
+    done
+    pairs_of 1 alone "$keys" "training: {per_device_batch_size: 2, max_steps: 5}"
+    same_curve alone ddp
+}
+
+@test "every strategy has the bits of ddp, with a rank that has no image" {
+    each shared
+}
+
+unevenly() {
+    local ranks
+    for ranks in 1 2; do
+        # five pairs: the second rank has none of the last ones
+        pairs_of $ranks held$ranks "$keys" \
+            "$(rows_of pairs "eval: $model/eval.jsonl")" \
+            "training: {train_batch_size: 4, max_steps: 5, eval_strategy: steps,
+  eval_steps: 2, per_device_eval_batch_size: 2}" "distributed.strategy: zero3"
+    done
+    same_curve held1 held2
+    same_curve held1 held2 eval
+}
+
+@test "the last batch of held-out pairs may be empty on a rank" {
+    each unevenly
+}
+
+kept() {
+    pairs_of 4 keeps "$keys" "precision: {compute: bf16}" \
+        "distributed: {strategy: zero2, shard_group: 2}"
+    pairs_of 4 again "$keys, gradient_checkpointing: true" \
+        "precision: {compute: bf16}" \
+        "distributed: {strategy: zero3, shard_group: 2}"
+    same_end keeps again
+}
+
+@test "groups of ranks and recomputed activations have the same bits, in bf16" {
+    each kept
+}
+
+@test "a reference that is computed before has the losses of one beside the model" {
+    local algorithm=dpo model keys
+    for model in llava qwen2_5_vl; do
+        for keys in "$ALL" "$LANGUAGE"; do
+            pairs_of 2 beside "$keys" "distributed.strategy: zero3"
+            pairs_of 2 before "$keys" "dpo.reference.mode: precompute"
+            grep 'log-probabilities of the reference' quiet.log
+            same_curve beside before
+            rm -rf ./*.out
+        done
+    done
+}
+
+@test "a reference that follows the model has the same bits on any strategy" {
+    local algorithm=dpo model=llava keys
+    local follow="dpo: {sync_ref: {enabled: true, alpha: 0.6, steps: 2}}"
+    for keys in "$ALL" "$LANGUAGE"; do
+        pairs_of 2 ddp "$keys" "$follow"
+        pairs_of 2 zero3 "$keys" "$follow" "distributed.strategy: zero3"
+        same_end ddp zero3
+        pairs_of 2 still "$keys"
+        run ! diff <(losses ddp) <(losses still)
+        rm -rf ./*.out
+    done
+}
+
+# adapted NAME: whether the adapter is of the run's parts.
+adapted() {
+    local name
+    name=$("$DT_BUILDDIR/tests/job/tensors" \
+        "$1.out/checkpoints/latest/adapter_model.safetensors")
+    [[ $name == *"language_model"*"lora_A"* ]]
+    [[ $name == *"vision_tower"* ]] || [[ $keys == "$LANGUAGE" ]]
+}
+
+@test "adapters are trained on pairs, and the model without them is the reference" {
+    local algorithm model=llava keys
+    local lora="adapter: {type: lora, r: 4, alpha: 8}"
+    for algorithm in dpo rm; do
+        for keys in "$ALL" "$LANGUAGE"; do
+            pairs_of 2 ddp "$keys" "$lora"
+            pairs_of 2 zero3 "$keys" "$lora" "distributed.strategy: zero3"
+            same_end ddp zero3 adapter_model
+            adapted ddp
+            pairs_of 1 alone "$keys" "$lora" \
+                "training: {per_device_batch_size: 2, max_steps: 5}"
+            same_curve alone ddp
+            rm -rf ./*.out
+        done
+    done
+}
+
+# planned NAME [OPTION]...: the sizes of the strategy of the file, as a run says
+# them.
+planned() {
+    "$DT_BUILDDIR/disttrain" plan --json "${@:2}" "$1.yaml" | awk '
+        function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        /"taken"/ { taken = /true/ }
+        taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
+            taken && /"(reference|batches|total)":/ {
+            gsub(/[",:]/, "")
+            bytes[$1] = $2
+        }
+        END {
+            if (bytes["reference"])
+                printf "reference %s, ", mb(bytes["reference"])
+            print "weights " mb(bytes["weights"] + bytes["master"]) \
+                ", gradients " mb(bytes["gradients"]) ", optimizer " \
+                mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \
+                mb(bytes["activations"]) ", batches " \
+                mb(bytes["batches"]) ": " mb(bytes["total"])
+        }'
+}
+
+as_planned() {
+    local strategy line
+    for strategy in ddp zero3; do
+        pairs_of 2 shared "$keys" "distributed.strategy: $strategy"
+        line=$(planned shared --ntasks-per-node 2)
+        echo "$strategy: $line"
+        grep "memory of a rank: $line of " quiet.log
+        rm -r shared.out
+    done
+}
+
+@test "bytes are those of a plan" {
+    each as_planned
+}
+
+killed() {
+    pairs_of 2 whole "$keys" "distributed.strategy: zero3"
+    ALGORITHM=$algorithm config "$model" part "model: {path: $model/model, $keys}" \
+        "$(rows_of apart)" "checkpoint: {steps: 1}" \
+        "distributed.strategy: zero3" \
+        "training: {per_device_batch_size: 1, max_steps: 5, resume: auto}"
+    DISTTRAIN_FAULT=train.step:rank=1:step=4:kill train 2 part &>part.log &&
+        return 1
+    train 2 part &>quiet.log || { cat quiet.log && return 1; }
+    grep 'resuming from .*/checkpoint-' quiet.log
+    diff <(losses whole) <(losses part)
+    cmp {whole,part}.out/checkpoints/checkpoint-5/model.safetensors
+    [[ $algorithm == dpo ]] ||
+        cmp {whole,part}.out/checkpoints/checkpoint-5/value_head.safetensors
+}
+
+@test "a run that is killed in a step resumes to the same bits" {
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+    each killed
+}
+
+@test "a reward model goes on where another ended" {
+    local algorithm=rm model=llava start=reward
+    pairs_of 1 whole "$ALL" "scheduler.name: constant"
+    pairs_of 1 part "$ALL" "scheduler.name: constant" \
+        "training: {per_device_batch_size: 1, max_steps: 2}"
+    run -0 cat part.out/checkpoints/latest/config.json
+    [[ $output == *'"LlavaModel"'* && $output == *'"id2label"'* ]]
+    # the model of a policy is another one
+    algorithm=dpo start=reward
+    run pairs_of 1 wrong "$ALL"
+    ((status != 0))
+    [[ $output == *"a reward model, but algorithm dpo trains a language model"* ]]
+    run -65 "$DT_BUILDDIR/disttrain" generate --model part.out --prompt a
+    [[ $output == *"a reward model, which cannot continue a text"* ]]
+}
+
+@test "keys for parts and rates are those of sft" {
+    local algorithm=dpo model=llava
+    pairs_of 1 first "train_projector: true, train_language: false"
+    grep 'vision and language frozen, projector trained' quiet.log
+    pairs_of 1 rates "$ALL" "optimizer: {lr: 1.0e-3, vision_lr: 2.0e-3}"
+    run pairs_of 1 wrong "stage: pretrain"
+    ((status != 0))
+    [[ $output == *"model.stage: only algorithm sft uses it"* ]]
+}
