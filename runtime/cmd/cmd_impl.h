@@ -275,6 +275,30 @@ int dt_generate_score(struct dt_engine *engine,
                       const char *chat_template, const char *chat_variables,
                       struct dt_error *err);
 
+/* --- prepare --- */
+
+/* A reward model, and how much its scores count. */
+struct dt_judge {
+    const char *dir;
+    double weight;
+};
+
+/* Pairs that reward models compare anew. */
+struct dt_judging {
+    const char *path, *out; /* files of pairs: as they are, to be written */
+    const char *image_root; /* as for dt_prompter_create */
+    struct dt_judge *judges;
+    size_t judge_count;
+};
+
+/* Writes the lines of JSON of judging->path to judging->out: the side with the
+ * higher sum of weighted scores becomes the chosen one, "margin" is by how
+ * much, and "scores" has those of each model. Prints how many pairs have
+ * changed sides. -1: as dt_engine_open and dt_score_file; EX_DATAERR,
+ * EX_CANTCREAT.
+ */
+int dt_prepare_scores(const struct dt_judging *judging, struct dt_error *err);
+
 /* --- plan --- */
 
 /* The command line's description of the job. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,14 @@
 #include "tokenizer/chat/chat.h"
 #include "train/train.h"
 
+enum { JUDGES = 16 };
+
 struct request {
     const char *config; /* the file, or */
     const char *tokenizer;
     bool reference;
+    struct dt_judging judging; /* --score */
+    struct dt_judge judges[JUDGES];
     struct dt_example_options options;
 };
 
@@ -219,6 +224,31 @@ static int take_format(const char *value, void *request)
     return format < 0 ? EX_USAGE : 0;
 }
 
+/* A value DIR or DIR=WEIGHT. */
+static int take_judge(const char *value, void *values)
+{
+    struct request *request = values;
+    struct dt_judging *judging = &request->judging;
+    struct dt_judge *judge = &request->judges[judging->judge_count];
+    if (judging->judge_count == JUDGES)
+        return dt_cmd_usage_error("prepare", "--score: more than %d of them",
+                                  (int)JUDGES);
+    *judge = (struct dt_judge){value, 1.0};
+    char *mark = strrchr(value, '='), *end = "";
+    if (mark) {
+        judge->weight = strtod(mark + 1, &end);
+        if (end == mark + 1 || *end || !isfinite(judge->weight))
+            return dt_cmd_usage_error("prepare",
+                                      "--score: expected DIR=WEIGHT with a "
+                                      "number, got '%s'",
+                                      value);
+        *mark = '\0';
+    }
+    judging->judges = request->judges;
+    judging->judge_count++;
+    return 0;
+}
+
 #define NOT_WITH_CONFIG                                                        \
     .excludes = "config", .because = "the configuration has this setting"
 #define INTO(member) DT_INTO(struct request, member)
@@ -247,6 +277,14 @@ static const struct dt_option table[] = {
      NOT_WITH_CONFIG},
     {"bad-lines", "SHARE", "share of lines that may be malformed [0]",
      INTO(options.bad_limit), .max = 1, NOT_WITH_CONFIG},
+    {"score", "DIR[=WEIGHT]",
+     "compare the pairs of FILE anew, by the scores of this reward model times "
+     "WEIGHT [1]; can be repeated",
+     .take = take_judge, NOT_WITH_CONFIG},
+    {"out", "FILE", "where to write them, with their margins and scores",
+     INTO(judging.out), .needs = "score"},
+    {"image-root", "DIR", "directory of the images that these pairs name",
+     INTO(judging.image_root), .needs = "score"},
     {"threads", "N", "number of threads [all CPUs]", INTO(options.threads),
      .min = 1, .max = 4096},
     {"cache-dir", "DIR",
@@ -260,11 +298,23 @@ static const struct dt_cmd_line line = {
     "usage: disttrain prepare --config CONFIG [--set KEY=VALUE]...\n"
     "                         [--reference] [--threads N]\n"
     "       disttrain prepare --tokenizer DIR [OPTIONS] FILE...\n"
+    "       disttrain prepare --score DIR[=WEIGHT]... --out FILE\n"
+    "                         [--image-root DIR] FILE\n"
     "\n"
     "Tokenizes data files (lines of JSON, or text) into the cache that "
     "training\n"
     "with the same settings uses. A cache that matches is only checked.\n",
     table, NULL};
+
+/* Checks what --score needs. */
+static int check_scores(const struct request *request, int files)
+{
+    if (!request->judging.out)
+        return dt_cmd_usage_error("prepare", "--score needs --out FILE");
+    return files == 1 ? DT_CMD_RUN
+                      : dt_cmd_usage_error("prepare",
+                                           "--score takes one FILE of pairs");
+}
 
 /* Fills request. Returns DT_CMD_RUN, or the exit status. */
 static int parse_options(struct request *request, int argc, char **argv)
@@ -272,6 +322,8 @@ static int parse_options(struct request *request, int argc, char **argv)
     int status = dt_cmd_parse(&line, argc, argv, request);
     if (status != DT_CMD_RUN)
         return status;
+    if (request->judging.judge_count > 0)
+        return check_scores(request, argc - optind);
     if (request->config && optind < argc)
         return dt_cmd_usage_error("prepare",
                                   "--config names the files: unexpected '%s'",
@@ -283,6 +335,15 @@ static int parse_options(struct request *request, int argc, char **argv)
     return DT_CMD_RUN;
 }
 
+/* Compares pairs anew. */
+static int judge(struct dt_judging *judging, const char *path)
+{
+    struct dt_error err;
+    judging->path = path;
+    return dt_prepare_scores(judging, &err) < 0 ? dt_cmd_fail("prepare", &err)
+                                                : EX_OK;
+}
+
 int dt_cmd_prepare(int argc, char **argv)
 {
     struct request request = {.options = {.chat_template = "auto",
@@ -291,6 +352,8 @@ int dt_cmd_prepare(int argc, char **argv)
     int status = parse_options(&request, argc, argv);
     if (status != DT_CMD_RUN)
         return status;
+    if (request.judging.judge_count > 0)
+        return dt_cmd_flush("prepare", judge(&request.judging, argv[optind]));
     const struct dt_conf_list files[] = {
         {.text = argv + optind, .count = (size_t)(argc - optind)}, {0}};
     status = request.config ? prepare_config(&request)

@@ -25,6 +25,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/cmd/join.c \
 	runtime/cmd/keep.c \
 	runtime/cmd/plan_out.c \
+	runtime/cmd/prepare_score.c \
 	runtime/cmd/score.c \
 	runtime/cmd/score.h \
 	runtime/cmd/start.c \

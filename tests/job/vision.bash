@@ -66,11 +66,11 @@ losses() {
         "$1.out/logs/metrics.jsonl"
 }
 
-# same_end A B: the same losses and the same weights at the end.
+# same_end A B [FILE]: the same losses and the same weights at the end.
 same_end() {
     (($(losses "$1" | wc -l) == 5))
     diff <(losses "$1") <(losses "$2")
-    cmp {"$1","$2"}.out/checkpoints/latest/model.safetensors
+    cmp {"$1","$2"}.out/checkpoints/latest/"${3:-model}".safetensors
 }
 
 # same_curve A B [SPLIT]: losses differ at most by rounding.
@@ -88,11 +88,13 @@ planned() {
         function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
         /"taken"/ { taken = /true/ }
         taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
-            taken && /"(batches|total)":/ {
+            taken && /"(reference|batches|total)":/ {
             gsub(/[",:]/, "")
             bytes[$1] = $2
         }
         END {
+            if (bytes["reference"])
+                printf "reference %s, ", mb(bytes["reference"])
             print "weights " mb(bytes["weights"] + bytes["master"]) \
                 ", gradients " mb(bytes["gradients"]) ", optimizer " \
                 mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \

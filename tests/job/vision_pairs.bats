@@ -37,7 +37,7 @@ setup() {
     cd "$WORK" || return
     rm -rf ./*.out
     export OMP_NUM_THREADS=1
-    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    need_mpirun
 }
 
 # pairs_of RANKS NAME KEYS [LINE]...: a run of $algorithm on pairs of $model,
@@ -46,34 +46,13 @@ pairs_of() {
     ALGORITHM=$algorithm config "$model" "$2" \
         "model: {path: $model/${start:-model}, $3}" "$(rows_of apart)" \
         "training: {per_device_batch_size: 1, max_steps: 5}" "${@:4}"
-    train "$1" "$2" &>quiet.log || { cat quiet.log && return 1; }
+    quietly train "$1" "$2"
 }
 
 # rows_of FILE [KEYS]: the data of $model.
 rows_of() {
     echo "data: {train: $model/$1.jsonl, image_root: $model, max_length: 128,
   shuffle: false${2:+, $2}}"
-}
-
-# losses NAME [SPLIT]: the losses, one per line.
-losses() {
-    sed -n "s/.*\"split\": \"${2:-train}\".*\"loss\": \([-+.e0-9]*\).*/\1/p" \
-        "$1.out/logs/metrics.jsonl"
-}
-
-# same_end A B [FILE]: the same losses and the same weights at the end.
-same_end() {
-    (($(losses "$1" | wc -l) == 5))
-    diff <(losses "$1") <(losses "$2")
-    cmp {"$1","$2"}.out/checkpoints/latest/"${3:-model}".safetensors
-}
-
-# same_curve A B [SPLIT]: losses differ at most by rounding.
-same_curve() {
-    paste <(losses "$1" "${3-}") <(losses "$2" "${3-}") | awk '
-        { d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (d > max) max = d }
-        END { print "largest relative difference", max
-              exit !(NR > 0 && max < 1e-6) }'
 }
 
 # each COMMAND: calls it for an algorithm and a model at a time.
@@ -187,28 +166,6 @@ adapted() {
     done
 }
 
-# planned NAME [OPTION]...: the sizes of the strategy of the file, as a run says
-# them.
-planned() {
-    "$DT_BUILDDIR/disttrain" plan --json "${@:2}" "$1.yaml" | awk '
-        function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
-        /"taken"/ { taken = /true/ }
-        taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
-            taken && /"(reference|batches|total)":/ {
-            gsub(/[",:]/, "")
-            bytes[$1] = $2
-        }
-        END {
-            if (bytes["reference"])
-                printf "reference %s, ", mb(bytes["reference"])
-            print "weights " mb(bytes["weights"] + bytes["master"]) \
-                ", gradients " mb(bytes["gradients"]) ", optimizer " \
-                mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \
-                mb(bytes["activations"]) ", batches " \
-                mb(bytes["batches"]) ": " mb(bytes["total"])
-        }'
-}
-
 as_planned() {
     local strategy line
     for strategy in ddp zero3; do
@@ -232,7 +189,7 @@ killed() {
         "training: {per_device_batch_size: 1, max_steps: 5, resume: auto}"
     DISTTRAIN_FAULT=train.step:rank=1:step=4:kill train 2 part &>part.log &&
         return 1
-    train 2 part &>quiet.log || { cat quiet.log && return 1; }
+    quietly train 2 part
     grep 'resuming from .*/checkpoint-' quiet.log
     diff <(losses whole) <(losses part)
     cmp {whole,part}.out/checkpoints/checkpoint-5/model.safetensors
@@ -241,8 +198,7 @@ killed() {
 }
 
 @test "a run that is killed in a step resumes to the same bits" {
-    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
-        skip "built without --enable-fault-injection"
+    need_faults
     each killed
 }
 
@@ -270,4 +226,52 @@ killed() {
     run pairs_of 1 wrong "stage: pretrain"
     ((status != 0))
     [[ $output == *"model.stage: only algorithm sft uses it"* ]]
+}
+
+# field KEY FILE: numbers of a key, of a side or of the margin, one per line.
+field() {
+    sed -E "s/.*$1:\[?([-+.e0-9]*).*/\1/" "$2"
+}
+
+@test "prepare --score: pairs are compared anew by weighted reward models" {
+    local algorithm=rm model=llava start=reward
+    run -0 "$DT_BUILDDIR/disttrain" prepare --image-root llava \
+        --score llava/reward=-1 --score llava/reward=0.25 --out llava/new.jsonl \
+        llava/pairs.jsonl
+    # the side with less of the score is chosen
+    paste -d ' ' llava/before.txt <(field '"scores":\{"chosen"' llava/new.jsonl) \
+        <(field '"margin"' llava/new.jsonl) | awk '
+        { least = $1 < $2 ? $1 : $2; margin = 0.75 * ($1 + $2 - 2 * least)
+          changed += $1 > $2
+          d = least - $3; e = margin - $4
+          if (d * d + e * e > 1e-9) { print; bad = 1 } }
+        END { print changed, "changed"; exit bad || NR != 16 || changed < 2 ||
+              changed > 14 }'
+    [[ $output == "llava/new.jsonl: 16 pairs, of which "*" changed sides" ]]
+    [[ ! -e llava/new.jsonl.part ]]
+    # the same again changes nothing, and other programs read them
+    run -0 "$DT_BUILDDIR/disttrain" prepare --image-root llava \
+        --score llava/reward=-1 --score llava/reward=0.25 --out llava/again.jsonl \
+        llava/new.jsonl
+    [[ $output == *", of which 0 changed sides" ]]
+    diff <(sed 's/,"scores".*//' llava/new.jsonl) \
+        <(sed 's/,"scores".*//' llava/again.jsonl)
+    pairs_of 1 margins "$ALL" "$(rows_of new)"
+
+    run -65 "$DT_BUILDDIR/disttrain" prepare --score llava/model --out x \
+        llava/pairs.jsonl
+    [[ $output == *"llava/model: a language model: --score needs a reward model"* ]]
+    run -78 "$DT_BUILDDIR/disttrain" prepare --score llava/reward --out x \
+        llava/pairs.jsonl
+    [[ $output == *"llava/pairs.jsonl:1: image 1: p0.png: "* ]]
+    run -64 "$DT_BUILDDIR/disttrain" prepare --score llava/reward llava/pairs.jsonl
+    [[ $output == *"--score needs --out FILE"* ]]
+    run -64 "$DT_BUILDDIR/disttrain" prepare --score llava/reward=much --out x \
+        llava/pairs.jsonl
+    [[ $output == *"--score: expected DIR=WEIGHT with a number, got 'llava/reward=much'"* ]]
+    gzip -k llava/pairs.jsonl
+    run -65 "$DT_BUILDDIR/disttrain" prepare --score llava/reward --out x \
+        llava/pairs.jsonl.gz
+    [[ $output == *"pairs.jsonl.gz: "*": --score writes lines of JSON, and reads them"* ]]
+    [[ ! -e x ]]
 }
