@@ -35,10 +35,10 @@ struct dt_live {
     double since;                     /* when that began */
     double phase_since;               /* when the phase began */
     double begun;                     /* when the first step began */
-    double last;                 /* when the last step ended */
-    double last_other_s;         /* other_seconds at that time */
-    double times[DT_LIVE_TIMES]; /* of the last steps; a ring */
-    long timed;                  /* how many have been put there */
+    double last;                      /* when the last step ended */
+    double last_other_s;              /* other_seconds at that time */
+    double times[DT_LIVE_TIMES];      /* of the last steps; a ring */
+    long timed;                       /* how many have been put there */
     char **hosts;
     size_t host_count;
     char *dir;               /* NULL: nothing is published yet */
@@ -55,130 +55,6 @@ struct dt_live {
     bool deaf;                  /* an export has failed */
     bool failing;               /* the last file could not be written */
 };
-
-/* --- the table of ranks, or of hosts if there are too many ranks --- */
-
-enum { SLOW_S = 600 }; /* how long a rank counts as slow */
-
-static double row_value(const double *values, size_t rank)
-{
-    return values ? values[rank] : (double)NAN;
-}
-
-static void fill_row(struct dt_live_row *row,
-                     const struct dt_report_ranks *ranks, size_t rank,
-                     char *const *hosts)
-{
-    *row = (struct dt_live_row){
-        .rank = (int)rank,
-        .count = 1,
-        .compute_s = row_value(ranks->compute_s, rank),
-        .comm_s = row_value(ranks->comm_s, rank),
-        .data_wait_s = row_value(ranks->data_wait_s, rank),
-        .mem = row_value(ranks->mem, rank),
-        .power_w = row_value(ranks->power_w, rank),
-    };
-    snprintf(row->host, sizeof(row->host), "%.*s", DT_LIVE_NAME - 1,
-             hosts && hosts[rank] ? hosts[rank] : "");
-}
-
-/* Adds the next rank of the same host: sums, which end_row divides. */
-static void add_to_row(struct dt_live_row *row, const struct dt_live_row *other)
-{
-    row->count++;
-    row->compute_s += other->compute_s;
-    row->comm_s += other->comm_s;
-    row->data_wait_s += other->data_wait_s;
-    row->power_w += other->power_w;
-    row->mem = fmax(row->mem, other->mem);
-}
-
-static void end_row(struct dt_live_row *row)
-{
-    row->compute_s /= row->count;
-    row->comm_s /= row->count;
-    row->data_wait_s /= row->count;
-    row->power_w /= row->count;
-}
-
-/* Slowest first; unknown times last, in the order of ranks. */
-static int compare_rows(const void *a, const void *b)
-{
-    const struct dt_live_row *x = a, *y = b;
-    double s = isnan(x->compute_s) ? -1 : x->compute_s;
-    double t = isnan(y->compute_s) ? -1 : y->compute_s;
-    if (s != t)
-        return s < t ? 1 : -1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* Notes that a rank was called slow. */
-static void note_slow(struct dt_live_state *state, int rank, double wall)
-{
-    size_t i = 0;
-    while (i < state->slow_count && state->slow[i].rank != rank)
-        i++;
-    if (i == DT_LIVE_SLOW)
-        return; /* with so many, none stands out */
-    if (i == state->slow_count)
-        state->slow_count++;
-    state->slow[i] = (struct dt_live_slow){rank, wall};
-}
-
-/* Ranks of a host follow one another. */
-static bool is_in_row(const struct dt_live_row *row, int rank)
-{
-    return rank >= row->rank && rank - row->rank < row->count;
-}
-
-/* Marks the rows of ranks that were called slow in the last ten minutes, and
- * forgets other ranks. A rank that stays slow is called slow again within that
- * time.
- */
-static void mark_slow(struct dt_live_state *state)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < state->slow_count; i++)
-        if (state->wall - state->slow[i].wall < SLOW_S)
-            state->slow[kept++] = state->slow[i];
-    state->slow_count = kept;
-    for (size_t r = 0; r < state->row_count; r++) {
-        state->rows[r].straggler = false;
-        for (size_t i = 0; i < kept; i++)
-            if (is_in_row(&state->rows[r], state->slow[i].rank))
-                state->rows[r].straggler = true;
-    }
-}
-
-/* Fills the rows of `state` from the numbers of all ranks and their `hosts`, or
- * NULL. Ranks of one host are one row in a world of more than DT_LIVE_RANKS:
- * means of times and power, the largest memory.
- */
-static void make_rows(struct dt_live_state *state,
-                      const struct dt_report_ranks *ranks, char *const *hosts)
-{
-    bool by_host = ranks->count > DT_LIVE_RANKS && hosts;
-    struct dt_live_row *rows = calloc(ranks->count, sizeof(*rows));
-    size_t count = 0;
-    if (!rows)
-        return; /* the table stays as it was */
-    for (size_t rank = 0; rank < ranks->count; rank++) {
-        struct dt_live_row row;
-        fill_row(&row, ranks, rank, hosts);
-        if (by_host && count > 0 && strcmp(rows[count - 1].host, row.host) == 0)
-            add_to_row(&rows[count - 1], &row);
-        else
-            rows[count++] = row;
-    }
-    for (size_t i = 0; i < count; i++)
-        end_row(&rows[i]);
-    qsort(rows, count, sizeof(*rows), compare_rows);
-    state->row_count = count < DT_LIVE_RANKS ? count : DT_LIVE_RANKS;
-    state->rows_left_out = count - state->row_count;
-    state->rank_step = ranks->step;
-    memcpy(state->rows, rows, state->row_count * sizeof(*rows));
-    free(rows);
-}
 
 /* --- the thread --- */
 
@@ -222,7 +98,7 @@ static void copy_state(struct dt_live *live, struct dt_live_state *copy)
     s->left_s = NAN;
     s->elapsed_s = s->counts ? now - live->begun : NAN;
     s->goodput = s->counts ? dt_account_goodput(&s->account) : NAN;
-    mark_slow(s);
+    dt_table_mark_slow(s);
     if (s->counts && s->step > s->first) {
         double each =
             s->step_s + other_seconds(spent) / (double)(s->step - s->first);
@@ -569,7 +445,7 @@ void dt_live_event(struct dt_live *live, const struct dt_report_event *event)
         s->saved = true;
     }
     if (strcmp(said.kind, "straggler") == 0 && said.rank >= 0)
-        note_slow(s, said.rank, said.wall);
+        dt_table_note_slow(s, said.rank, said.wall);
     pthread_mutex_unlock(&live->lock);
 }
 
@@ -591,8 +467,8 @@ void dt_live_ranks(struct dt_live *live, const struct dt_report_ranks *ranks)
     if (!live)
         return;
     pthread_mutex_lock(&live->lock);
-    make_rows(&live->state, ranks,
-              live->host_count >= ranks->count ? live->hosts : NULL);
+    dt_table_make(&live->state, ranks,
+                  live->host_count >= ranks->count ? live->hosts : NULL);
     pthread_mutex_unlock(&live->lock);
 }
 
@@ -618,96 +494,3 @@ void dt_live_end(struct dt_live *live, const char *status, const char *verdict)
     show_end(live);
     pthread_mutex_unlock(&live->lock);
 }
-
-/* --- records of the report --- */
-
-struct dt_sink {
-    struct dt_live *live; /* not owned */
-    double energy_j;      /* since this start */
-};
-
-static struct dt_sink *sink_open(const struct dt_sink_options *options,
-                                 struct dt_error *err)
-{
-    struct dt_sink *sink = calloc(1, sizeof(*sink));
-    if (!sink) {
-        dt_error_set(err, EX_OSERR, "out of memory");
-        return NULL;
-    }
-    sink->live = options->context;
-    sink->energy_j = NAN;
-    return sink;
-}
-
-static double find_value(const struct dt_report_record *record,
-                         const char *name)
-{
-    for (size_t i = 0; i < record->count; i++)
-        if (strcmp(record->value[i].name, name) == 0)
-            return record->value[i].value;
-    return NAN;
-}
-
-/* GRPO and PPO have different names for it. */
-static double find_divergence(const struct dt_report_record *record)
-{
-    const double kl = find_value(record, "kl");
-    return isnan(kl) ? find_value(record, "objective/kl") : kl;
-}
-
-static int sink_record(struct dt_sink *sink,
-                       const struct dt_report_record *record,
-                       struct dt_error *err)
-{
-    (void)err;
-    if (record->split != DT_SPLIT_TRAIN)
-        return 0;
-    double energy = find_value(record, "energy_j");
-    if (!isnan(energy))
-        sink->energy_j = energy + (isnan(sink->energy_j) ? 0 : sink->energy_j);
-    dt_live_numbers(sink->live,
-                    &(struct dt_live_numbers){
-                        .step = record->step,
-                        .epoch = find_value(record, "epoch"),
-                        .loss = find_value(record, "loss"),
-                        .tokens_per_s = find_value(record, "tokens_per_s"),
-                        .total_tokens = find_value(record, "total_tokens"),
-                        .mfu = find_value(record, "mfu"),
-                        .energy_j = sink->energy_j,
-                        .tokens_per_j = find_value(record, "tokens_per_j"),
-                        .reward = find_value(record, "reward"),
-                        .kl = find_divergence(record),
-                        .length = find_value(record, "completions/mean_length"),
-                    });
-    return 0;
-}
-
-static int sink_event(struct dt_sink *sink, const struct dt_report_event *event,
-                      struct dt_error *err)
-{
-    (void)err;
-    dt_live_event(sink->live, event);
-    return 0;
-}
-
-static int sink_ranks(struct dt_sink *sink, const struct dt_report_ranks *ranks,
-                      struct dt_error *err)
-{
-    (void)err;
-    dt_live_ranks(sink->live, ranks);
-    return 0;
-}
-
-static void sink_close(struct dt_sink *sink)
-{
-    free(sink);
-}
-
-const struct dt_sink_type dt_live_sink = {
-    .name = "status.json",
-    .open = sink_open,
-    .record = sink_record,
-    .event = sink_event,
-    .ranks = sink_ranks,
-    .close = sink_close,
-};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_impl.h - forms of a state: a progress bar, a file for Prometheus */
+/* live_impl.h - the table of a state; its forms: a progress bar, a file for
+ * Prometheus
+ */
 #ifndef DT_LIVE_LIVE_IMPL_H
 #define DT_LIVE_LIVE_IMPL_H
 
@@ -8,6 +10,26 @@
 
 #include "contract/contract.h"
 #include "live/state.h"
+#include "report/record.h"
+
+/* --- the table of ranks --- */
+
+/* Fills the rows of `state` from the numbers of all ranks and their `hosts`, or
+ * NULL. Ranks of one host are one row in a world of more than DT_LIVE_RANKS:
+ * means of times and power, the largest memory. Without memory the table stays
+ * as it was.
+ */
+void dt_table_make(struct dt_live_state *state,
+                   const struct dt_report_ranks *ranks, char *const *hosts);
+
+/* Notes that a rank was called slow. */
+void dt_table_note_slow(struct dt_live_state *state, int rank, double wall);
+
+/* Marks the rows of ranks that were called slow in the last ten minutes, and
+ * forgets other ranks. A rank that stays slow is called slow again within that
+ * time.
+ */
+void dt_table_mark_slow(struct dt_live_state *state);
 
 /* --- the progress bar, on this terminal or on that of srun --- */
 

@@ -7,6 +7,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/live/live.h \
 	runtime/live/live_impl.h \
 	runtime/live/prometheus.c \
+	runtime/live/sink.c \
 	runtime/live/state.c \
 	runtime/live/state.h \
+	runtime/live/table.c \
 	# End of runtime/live
