@@ -71,13 +71,11 @@ train() {
 
 # Prints the processes here that are to be killed.
 victims() {
-    local name=disttrain file
+    local name=disttrain pid
     [[ $lost != keepers ]] || name=disttrain-keep
-    for file in /proc/[0-9]*/environ; do
-        grep -qsz '^SLURM_PROCID=' "$file" || continue
-        file=${file%/environ}
-        grep -qx "$name" "$file/comm" &&
-            [[ $(readlink "$file/cwd") == "$work" ]] && echo "${file#/proc/}"
+    for pid in $(pgrep -x "$name"); do
+        [[ /proc/$pid/cwd -ef $work ]] &&
+            grep -qz '^SLURM_PROCID=' "/proc/$pid/environ" && echo "$pid"
     done 2>/dev/null
 }
 
@@ -155,7 +153,8 @@ for case; do
     status=$?
     losses=$(cmp -s <(losses whole) <(losses hit) && echo same || echo DIFFER)
     bits=$(same_bits whole hit && echo same || echo DIFFER)
-    [[ $status == 0 && $losses$bits == samesame ]] || failed=1
+    [[ $status == 0 && $losses$bits == samesame && ${#times[@]} == "$kills" ]] ||
+        failed=1
     mapfile -t sorted < <(printf '%s\n' "${times[@]}" | sort -n)
     printf '%-8s %6d %9d %7s %6s  %s %s\n' "$case" ${#times[@]} \
         "$(count "$restart" hit.log)" "$losses" "$bits" \

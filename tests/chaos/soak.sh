@@ -39,12 +39,10 @@ END
 # processes NAME COMMAND: prints those that were started here, whose environment
 # has NAME, and whose command is COMMAND, a pattern.
 processes() {
-    local file
-    for file in /proc/[0-9]*/environ; do
-        grep -qsz "^$1=" "$file" || continue
-        file=${file%/environ}
-        grep -qx "$2" "$file/comm" &&
-            [[ $(readlink "$file/cwd") == "$work" ]] && echo "${file#/proc/}"
+    local pid
+    for pid in $(pgrep -x "$2"); do
+        [[ /proc/$pid/cwd -ef $work ]] &&
+            grep -qz "^$1=" "/proc/$pid/environ" && echo "$pid"
     done 2>/dev/null
 }
 
