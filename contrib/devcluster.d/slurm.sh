@@ -171,9 +171,15 @@ node_cpus() {
         }' /proc/self/status
 }
 
+# slurmd_start I: starts the daemon of node I.
+slurmd_start() {
+    daemon_start "n$1" "n$1" taskset --cpu-list "$(node_cpus "$1")" slurmd -D
+}
+
+declare -A daemon_pid=()
+
 daemons_start() {
     local i
-    declare -gA daemon_pid=()
     daemon_start head munged munged --foreground --key-file="$dir/munge/key" \
         --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
         --seed-file="$dir/munge/seed"
@@ -181,8 +187,7 @@ daemons_start() {
     daemon_start head slurmctld slurmctld -D
     daemon_wait slurmctld head_run scontrol ping || return
     for ((i = 1; i <= nodes; i++)); do
-        daemon_start "n$i" "n$i" taskset --cpu-list "$(node_cpus "$i")" \
-            slurmd -D
+        slurmd_start "$i"
     done
     for ((i = 1; i <= nodes; i++)); do
         daemon_wait "n$i" node_is_idle "n$i" || return

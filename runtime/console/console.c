@@ -148,6 +148,7 @@ struct console {
                            * nodes; INFINITY: not
                            */
     pid_t srun;
+    bool ends_srun; /* which has been told to end */
     int interrupts; /* a signalfd of Ctrl-C, until the first; or -1 */
     struct dt_job_comment comment;
     struct dt_console_stream streams[2];
@@ -269,6 +270,7 @@ static void end_srun(struct console *c)
     if (dt_clock_now() < c->verdict)
         return;
     c->verdict = INFINITY;
+    c->ends_srun = true;
     if (getppid() == c->srun)
         kill(c->srun, SIGTERM);
 }
@@ -335,7 +337,7 @@ static void handle_line(struct console *c, struct dt_console_stream *s,
         dt_hang_break(c->hang);
     if (record)
         len = label + (bytes = event.begin);
-    if (bytes == 0)
+    if (bytes == 0 || (c->ends_srun && event.from_slurm && !record))
         return;
     if (c->step.labels != DT_LABELS_APART && (record || !event.from_slurm)) {
         dt_outcome_text(c->step.outcome, rank, s->is_stderr, text, bytes, now);

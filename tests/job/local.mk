@@ -26,6 +26,7 @@ job_tests = \
 	tests/job/hang.bats \
 	tests/job/keeper.bats \
 	tests/job/launch.bats \
+	tests/job/lost_nodes.bats \
 	tests/job/network.bats \
 	tests/job/node_loss.bats \
 	tests/job/offload.bats \

@@ -150,7 +150,7 @@ are left: set launch.spares, or launch.min_ranks to restart with fewer ranks" ]]
 }
 
 # run_yaml LINE...: a run of four rows a step that saves every five steps; LINEs
-# of launch.
+# of launch. Its step ends with a node unless KEEPER is auto.
 run_yaml() {
     seq 2000 >text.txt
     cat >job.yaml <<END
@@ -165,7 +165,7 @@ logging: {steps: 1}
 distributed: {outage_s: 3}
 END
     printf '%s\n' "launch:" "  nodes: 2" "  ntasks_per_node: 1" \
-        "  max_restarts: 1" "$@" >>job.yaml
+        "  max_restarts: 1" "  keeper: ${KEEPER:-off}" "$@" >>job.yaml
 }
 
 # lose_n2: runs the job up to its 12th step, and after the loss of n2 on.
@@ -206,6 +206,25 @@ losses() {
     lose_n2
     grep -q "^2 rows per rank x 2 ranks x 1 accumulation = 4 samples" before
     grep -q "^2 rows per rank x 1 rank x 2 accumulation = 4 samples" after
+}
+
+@test "a step whose keepers go on without a node is left alone" {
+    KEEPER=auto run_yaml '  spares: 1'
+    submit
+    dt_wait_for 60 dt_lines 12 "^step" log
+    cut_off n2
+    dt_wait_for 60 dt_lines 1 "^disttrain: node n2 is lost$" log
+    dt_wait_for 60 dt_lines 1 "node n3 takes its place" log
+    dt_wait_for 60 eval 'sed "1,/takes its place/d" log >after; dt_lines 50 "^step" after'
+    run -0 dt_run squeue --noheader --steps --format=%i
+    [[ $output == *.0* ]]
+    dt_run scancel --signal=TERM "$(dt_run squeue --noheader --format=%i)".0
+    dt_wait_for 60 is_done
+    cat log
+    run ! grep "exit status" log
+    grep "stopped by a signal after step" log
+    run -0 ended
+    [[ $output == 75 ]]
 }
 
 # step COUNT NODE LOG: starts the run on one node, as the loop does.

@@ -1,0 +1,192 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# lost_nodes.bats - steps of keepers that go on without nodes they have lost
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+
+# As in a real cluster, Slurm itself finds nodes down much later.
+setup_file() {
+    WORK=$(mktemp -d /tmp/disttrain-lost.XXXXXX)
+    export WORK
+    cat /usr/share/common-licenses/{GPL-2,LGPL-2.1} >"$WORK/text"
+    dt_cluster_up --nodes 4 --cpus 2 --conf SlurmdTimeout=100 \
+        --conf KillWait=1
+}
+
+teardown_file() {
+    dt_cluster_down
+    rm -rf "$WORK"
+}
+
+setup() {
+    dt_setup
+    cd "$WORK" || return
+    export OMP_NUM_THREADS=1
+    "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
+        skip "built without --enable-fault-injection"
+}
+
+# config NAME LAUNCH: writes NAME.yaml, whose output goes to NAME.out.
+config() {
+    cat >"$1.yaml" <<END
+algorithm: sft
+run: {name: $1, output_dir: $1.out, overwrite: true}
+model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
+data: {train: text, max_length: 32}
+optimizer: {lr: 1.0e-3, weight_decay: 0.1}
+logging: {steps: 1}
+checkpoint: {steps: 4}
+training: {train_batch_size: 8, max_steps: ${STEPS:-20}}
+distributed: {strategy: ${STRATEGY:-ddp}}
+launch: {$2}
+END
+}
+
+# start NAME LAUNCH: starts a run that stops in its seventh step, where rank
+# ${WHO:-0} does nothing any more. No hang is found that soon. Without rank 3
+# nobody knows that the sixth step is done.
+start() {
+    config "$@"
+    DISTTRAIN_FAULT=train.step:rank=${WHO:-0}:step=7:life=1:stop \
+        dt_background "$1.log" dt_srun --disttrain="$1.yaml"
+    srun=$!
+    dt_wait_for 30 dt_lines 5 "^step" "$1.log" || { cat "$1.log" && false; }
+}
+
+# finish NAME: waits for its end, which is a good one.
+finish() {
+    local status=0
+    wait "$srun" || status=$?
+    cat "$1.log"
+    ((status == 0))
+    run ! grep -e "first failure" -e "lost rank" "$1.log"
+    (($(losses "$1" | wc -l) == 20))
+}
+
+# losses NAME: the training losses of a run, one per line.
+losses() {
+    sed -n 's/.*"split": "train".*"loss": \([-+.e0-9]*\).*/\1/p' \
+        "$1.out/logs/metrics.jsonl"
+}
+
+# same_run A B: both runs have the same losses, each once, and end with the same
+# bits.
+same_run() {
+    local file
+    diff <(losses "$1") <(losses "$2")
+    for file in "$1".out/checkpoints/latest/*.safetensors; do
+        cmp "$file" "$2${file#"$1"}"
+    done
+}
+
+# cut_off NODE: cuts its power.
+cut_off() {
+    at=$EPOCHREALTIME
+    dt_kill "$1"
+}
+
+# tell NAME: the seconds from the loss to the first step after it.
+tell() {
+    awk -v cut="$at" -F'"wall": ' '$2 - cut > 0 {
+        printf "# %.1f s from the loss to the next step\n", $2 - cut; exit }' \
+        "$1.out/logs/metrics.jsonl" >&3
+}
+
+TWO="nodes: 2, ntasks_per_node: 2"
+
+@test "a spare takes the place of a lost node: the same bits, no step again" {
+    config whole "$TWO"
+    dt_srun --disttrain=whole.yaml
+    start spare "$TWO, spares: 1"
+    grep -q "^2 rows per rank x 4 ranks" spare.log
+    cut_off n2
+    finish spare
+    tell spare
+    grep "node n2, rank 2, rank 3, is lost: it was not heard for 5 s: node n3 takes its place: all ranks start again after step 6 (restart 1; at most 3 without a new step)" spare.log
+    grep "2 ranks have new memory, and get that of rank 0 on n1" spare.log
+    run ! grep "resuming from" spare.log
+    same_run whole spare
+    grep '"event": "restart", "step": 6, .*"rank": 2, "host": "n2", .*"node n2, rank 2, rank 3, is lost' spare.out/logs/events.jsonl
+    [[ $(echo spare.out/.epochs/*) == spare.out/.epochs/????????????????-2 ]]
+    dt_wait_for 5 eval '[[ -z $(dt_run squeue -h) ]]'
+}
+
+@test "parts of ZeRO are lost with a node: all read the last checkpoint" {
+    export STRATEGY=zero2
+    config zwhole "$TWO"
+    dt_srun --disttrain=zwhole.yaml
+    start zero "$TWO, spares: 1"
+    cut_off n2
+    finish zero
+    grep "resuming from .*/checkpoint-4" zero.log
+    same_run zwhole zero
+}
+
+@test "without a spare the ranks that are left go on with the same batch" {
+    WHO=3 start fewer "$TWO, min_ranks: 2"
+    cut_off n1
+    finish fewer
+    tell fewer
+    grep "node n1, rank 0, rank 1, is lost: it was not heard for 5 s: 2 ranks are left of 4: all ranks start again" fewer.log
+    grep "^2 rows per rank x 4 ranks x 1 accumulation = 8 samples" fewer.log
+    grep "^4 rows per rank x 2 ranks x 1 accumulation = 8 samples" fewer.log
+    grep "resuming from .*/checkpoint-4" fewer.log
+    run ! grep "still alive" fewer.log
+}
+
+# The nodes of the job.
+nodes() {
+    dt_run squeue --noheader --format=%N
+}
+
+# Slurm would end the step, but has been told that the node is no part of it.
+@test "a node that comes back disturbs the step no more" {
+    STEPS=100000 start back "$TWO, spares: 1"
+    cut_off n2
+    dt_wait_for 20 eval '[[ $(nodes) == "n[1,3]" ]]'
+    dt_devcluster boot n2
+    dt_wait_for 20 eval '[[ $(dt_run sinfo -h -n n2 -o %T) == idle ]]'
+    local before
+    before=$(grep -c "^step" back.log)
+    dt_wait_for 20 dt_lines $((before + 100)) "^step" back.log
+    dt_run scancel --signal=TERM "$(dt_run squeue -h -o %i)".0
+    wait "$srun" || true
+    cat back.log
+    grep "stopped by a signal after step" back.log
+}
+
+@test "a keeper is killed: its node is replaced" {
+    start gone "$TWO, spares: 1"
+    dt_run --node n1 pkill -KILL -n -x disttrain-keep
+    finish gone
+    grep "n1: a keeper of this node is lost: the node leaves the step" gone.log
+    grep "node n1, rank 0, rank 1, is lost: .*: node n3 takes its place" gone.log
+}
+
+# no_workers NODE: whether no rank trains there.
+no_workers() {
+    ! dt_run --node "$1" pgrep -x disttrain
+}
+
+@test "of four nodes in two halves one goes on, and the other ends" {
+    local one other node
+    start half "nodes: 4, ntasks_per_node: 1, min_ranks: 2"
+    touch "$BATS_TEST_TMPDIR/killed" # the next case gets other links
+    at=$EPOCHREALTIME
+    for one in 1 2; do
+        for other in 3 4; do # all of them still hear the head
+            dt_run --node n$one ip route add blackhole 10.11.12.$other
+            dt_run --node n$other ip route add blackhole 10.11.12.$one
+        done
+    done
+    finish half
+    tell half
+    (($(grep -c "2 ranks are left of 4: all ranks start again" half.log) == 1))
+    for node in n1 n2 n3 n4; do
+        dt_wait_for 10 no_workers $node
+    done
+    (($(find half.out/.epochs -name '*-2' | wc -l) == 1))
+}
