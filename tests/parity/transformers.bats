@@ -205,3 +205,38 @@ END
     done
     peer halves "${made[@]}"
 }
+
+# The lines of docs/images.md, with DIR and conversations.
+@test "the manual's lines give the scores of reward models of images" {
+    load ../job/vision
+    make_vision llava llava
+    make_vision qwen2_5_vl qwen2_vl
+    local model
+    for model in llava qwen2_5_vl; do
+        ALGORITHM=rm config $model $model "model: {path: $model/reward}" \
+            "data: {train: $model/pairs.jsonl, image_root: $model, max_length: 128}"
+        train 1 $model
+        sed -E 's/"prompt":\[(.*)\],"chosen":\[(.*)\],"rejected":.*,("images":.*)/"messages":[\1,\2],\3/' \
+            $model/pairs.jsonl >chosen.jsonl
+        "$DT_BUILDDIR/disttrain" generate --model $model.out --image-root $model \
+            --score chosen.jsonl >ours
+        {
+            echo "import json, sys"
+            echo "DIR, folder = sys.argv[1:]"
+            sed -n '/^```python$/,/^```$/{/^```/!p}' "$DT_SRCDIR/docs/images.md"
+            cat <<'END'
+for line in open("chosen.jsonl"):
+    row = json.loads(line)
+    for message in row["messages"]:
+        for part in message["content"]:
+            if part["type"] == "image":
+                part["path"] = f"{folder}/{row['images'].pop(0)}"
+    print(score(row["messages"]))
+END
+        } >score.py
+        "$DT_REFERENCE_PYTHON" score.py $model.out/checkpoints/latest $model >theirs
+        paste ours theirs | awk '
+            { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
+            END { print "largest difference", most; exit !(NR == 16 && most < 1e-5) }'
+    done
+}
