@@ -23,15 +23,15 @@ cleanup() {
 trap cleanup EXIT
 
 # parse KNOWN [OPTION]... PEER...: sets rounds, steps, out, peers, model,
-# precision, row_tokens, accumulate, per_node, limit, rate, parts and edge; KNOWN
-# names the options that the script has.
+# precision, row_tokens, accumulate, per_node, limit, rate, parts, edge and
+# algorithm; KNOWN names the options that the script has.
 # shellcheck disable=SC2034
 parse() {
     local known=$1
     shift
     rounds=3 steps=10 out=$work/results.jsonl
     model=gpt2 precision=fp32 row_tokens=64 limit=570 rate=
-    accumulate=1 per_node=1 parts=all edge=512
+    accumulate=1 per_node=1 parts=all edge=512 algorithm=sft
     while [[ ${1-} == --* ]]; do
         (($# > 1)) || die "$1 needs a value"
         [[ " $known " == *" $1 "* ]] || die "there is no option $1"
@@ -48,6 +48,7 @@ parse() {
         --per-node) per_node=$2 ;;
         --parts) parts=$2 ;;
         --edge) edge=$2 ;;
+        --algorithm) algorithm=$2 ;;
         esac
         shift 2
     done

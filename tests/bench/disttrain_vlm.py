@@ -13,13 +13,12 @@ from disttrain_run import peak_mb, train
 
 ROWS = 2  # a step
 CONFIG = """\
-algorithm: sft
+algorithm: {algorithm}
 run: {{output_dir: "{dir}/out", seed: 1}}
 model: {{path: "{work}/model", train_vision: {tower}, disable_dropout: true}}
 precision: {{compute: {precision}}}
 data: {{train: "{work}/rows.jsonl", image_root: "{work}", shuffle: false,
-       max_length: {max_length}, packing: none, train_on_image_tokens: true,
-       cache_dir: "{dir}/cache"}}
+       max_length: {max_length}, cache_dir: "{dir}/cache"{more}}}
 training: {{per_device_batch_size: {rows}, max_steps: {total},
            gradient_checkpointing: {recompute}}}
 optimizer: {{lr: 1.0e-4, weight_decay: 0.0}}
@@ -33,6 +32,7 @@ def parse():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--disttrain", default="disttrain", help="the program")
     p.add_argument("--work", required=True, help="directory of the files")
+    p.add_argument("--algorithm", default="sft", help="sft or dpo")
     p.add_argument("--parts", default="all", help="all or frozen")
     p.add_argument("--edge", type=int, default=512, help="of a photograph")
     p.add_argument("--precision", default="fp32")
@@ -53,11 +53,13 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         output, lines = train(args, work, CONFIG, max_length=length, rows=ROWS,
                               recompute=word(args.recompute),
-                              tower=word(args.parts == "all"))
+                              tower=word(args.parts == "all"),
+                              more=", packing: none, train_on_image_tokens: true"
+                              if args.algorithm == "sft" else "")
     first, lines = lines[0], lines[args.warmup:]
     recompute = ", gradient checkpointing" if args.recompute else ""
     print(json.dumps({
-        "name": f"disttrain{recompute}", "tokens": first["tokens"] + ROWS,
+        "name": f"disttrain{recompute}", "tokens": first["tokens"] + ROWS * (args.algorithm == "sft"),
         "batch": ROWS, "seconds": [x["step_s"] for x in lines],
         "peak_mb": peak_mb(output),
         "loss": first["loss"]}))

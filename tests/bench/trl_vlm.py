@@ -37,6 +37,7 @@ def parse():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--make", action="store_true", help="write what is read")
     p.add_argument("--work", required=True, help="directory of the files")
+    p.add_argument("--algorithm", default="sft", help="sft or dpo")
     p.add_argument("--parts", default="all", help="all or frozen")
     p.add_argument("--edge", type=int, default=512, help="of a photograph")
     p.add_argument("--precision", default="fp32")
@@ -109,25 +110,34 @@ def make(args):
         image_peer.make(f"{args.work}/{n}.jpg", height, width)
     with open(args.work + "/rows.jsonl", "w", encoding="utf-8") as f:
         for i in range(ROWS * (args.warmup + args.steps)):
-            messages = [
-                {"role": "user", "content": [{"type": "image"}, *said(8)]},
-                {"role": "assistant", "content": said(16)}]
-            f.write(json.dumps({"messages": messages, "images": [
+            prompt = [{"role": "user", "content": [{"type": "image"},
+                                                   *said(8)]}]
+            answers = [[{"role": "assistant", "content": said(16)}]
+                       for _ in range(2)]
+            messages = prompt + answers[0]
+            row = ({"messages": messages} if args.algorithm == "sft" else
+                   {"prompt": prompt, "chosen": answers[0],
+                    "rejected": answers[1]})
+            f.write(json.dumps({**row, "images": [
                 f"{i % len(sizes)}.jpg"]}) + "\n")
     with open(args.work + "/length", "w", encoding="utf-8") as f:
         f.write(str(len(length(args, made, messages)[0])))
 
 
-class InOrder(trl.SFTTrainer):
-    def _get_train_sampler(self, *_args):
-        return SequentialSampler(self.train_dataset)
+def in_order(trainer):
+    class InOrder(trainer):
+        def _get_train_sampler(self, *_args):
+            return SequentialSampler(self.train_dataset)
+    return InOrder
 
 
 def make_args(args, work):
-    return trl.SFTConfig(
+    kind, more = ((trl.SFTConfig, {"packing": False})
+                  if args.algorithm == "sft" else (trl.DPOConfig, {}))
+    return kind(
         output_dir=work, per_device_train_batch_size=ROWS,
         gradient_accumulation_steps=1, max_steps=args.warmup + args.steps,
-        learning_rate=1e-4, lr_scheduler_type="constant", packing=False,
+        learning_rate=1e-4, lr_scheduler_type="constant", **more,
         max_length=None, logging_steps=1, report_to=[], save_strategy="no",
         use_cpu=True, bf16=args.precision == "bf16", weight_decay=0.0,
         gradient_checkpointing=False, dataloader_pin_memory=False,
@@ -157,9 +167,14 @@ def main():
         args.work + "/model", attn_implementation="sdpa", dtype=torch.float32)
     if args.parts == "frozen":
         model.model.vision_model.requires_grad_(False)
+    sft = args.algorithm == "sft"
+    more = {} if sft else {
+        "ref_model": transformers.AutoModelForImageTextToText.from_pretrained(
+            args.work + "/model", attn_implementation="sdpa",
+            dtype=torch.float32)}
     with tempfile.TemporaryDirectory() as work:
-        trainer = InOrder(
-            model=model, args=make_args(args, work), callbacks=[timer],
+        trainer = in_order(trl.SFTTrainer if sft else trl.DPOTrainer)(
+            **more, model=model, args=make_args(args, work), callbacks=[timer],
             train_dataset=rows(args, work),
             processing_class=transformers.AutoProcessor.from_pretrained(
                 args.work + "/model"))
@@ -167,7 +182,7 @@ def main():
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
     with open(args.work + "/length", encoding="utf-8") as f:
-        tokens = int(f.read()) * ROWS
+        tokens = int(f.read()) * ROWS * (1 if sft else 2)
     compiled = ", compiled" if args.compile else ""
     print(json.dumps({
         "name": f"TRL {trl.__version__}, PyTorch {torch.__version__}, malloc "

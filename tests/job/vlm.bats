@@ -24,6 +24,16 @@ teardown_file() {
     ((BASH_REMATCH[1] >= 60)) # of four colors by chance: 25
 }
 
+@test "--align trains a reward model and dpo on pairs of its answers" {
+    run -64 "$DT_SRCDIR/contrib/vlm" "$WORK/none" --align
+    [[ $output == *"vlm: $WORK/none: first vlm $WORK/none" ]] || ((status == 1))
+    STEPS=160 run -0 "$DT_SRCDIR/contrib/vlm" "$WORK/all" --align
+    echo "$output"
+    [[ $output == *"rm: llava, "*"dpo: llava, "* ]]
+    [[ ${lines[-1]} =~ ^"preferred by the reward model: "([0-9]+)\.[0-9]" %, by dpo: "([0-9]+)\.[0-9]" %"$ ]]
+    ((BASH_REMATCH[1] >= 60 && BASH_REMATCH[2] >= 60)) # by chance: 50
+}
+
 @test "pictures are drawn and answers asked for the same way each time" {
     grep -c circle "$WORK/all/test.captions.jsonl"
     (($(wc -l <"$WORK/all/answers.jsonl") == 400))
