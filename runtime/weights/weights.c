@@ -426,13 +426,10 @@ static struct dt_weights *match_files(const char *dir,
 }
 
 /* Takes SCORE, which is parameter `head`, from the file of a head by itself. */
-static int open_head(struct dt_weights *w, int head, struct dt_error *err)
+static int open_head(struct dt_weights *w, int head, const char *path,
+                     struct dt_error *err)
 {
     const struct dt_param *param = &w->layout->params[head];
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, w->dir) >=
-        (int)sizeof(path))
-        return dt_error_set(err, EX_NOINPUT, "%s: path too long", w->dir);
     w->sources[head] = SCORE;
     w->value_head = dt_safetensors_open(path, err);
     if (!w->value_head)
@@ -448,11 +445,14 @@ static struct dt_weights *open_files(const char *dir,
                                      struct dt_error *err)
 {
     const int head = dt_layout_find(layout, SCORE);
-    const bool apart =
-        head >= 0 && dt_weights_has_file(dir, DT_VALUE_HEAD_FILE);
+    char path[PATH_MAX + sizeof(DT_VALUE_HEAD_FILE)];
+    snprintf(path, sizeof(path), "%s/" DT_VALUE_HEAD_FILE, dir);
+    const int apart = head >= 0 ? dt_file_exists(path, err) : 0;
+    if (apart < 0)
+        return NULL;
     struct dt_weights *w = match_files(dir, dt_safetensors_open_model(dir, err),
                                        layout, trunk || apart, err);
-    if (!w || !apart || w->sources[head] || open_head(w, head, err) == 0)
+    if (!w || !apart || w->sources[head] || open_head(w, head, path, err) == 0)
         return w;
     dt_weights_close(w);
     return NULL;

@@ -25,8 +25,8 @@ teardown_file() {
 }
 
 @test "--align trains a reward model and dpo on pairs of its answers" {
-    run -64 "$DT_SRCDIR/contrib/vlm" "$WORK/none" --align
-    [[ $output == *"vlm: $WORK/none: first vlm $WORK/none" ]] || ((status == 1))
+    run -1 "$DT_SRCDIR/contrib/vlm" "$WORK/none" --align
+    [[ $output == "vlm: $WORK/none: first vlm $WORK/none" ]]
     STEPS=160 run -0 "$DT_SRCDIR/contrib/vlm" "$WORK/all" --align
     echo "$output"
     [[ $output == *"rm: llava, "*"dpo: llava, "* ]]

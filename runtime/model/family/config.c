@@ -33,14 +33,6 @@ static bool parse_family(struct dt_model_config *config, const json_t *root,
     return config->family;
 }
 
-void dt_config_parse_labels(const json_t *root, struct dt_error *problems)
-{
-    const json_t *labels = json_object_get(root, "id2label");
-    if (json_object_size(labels) != 1)
-        dt_config_unexpected(problems, "", "id2label",
-                             "one label, whose number is the score", labels);
-}
-
 static void parse_architecture(struct dt_model_config *config,
                                const json_t *root, struct dt_error *problems)
 {

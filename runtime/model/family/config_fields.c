@@ -102,6 +102,14 @@ void dt_config_unexpected(struct dt_error *problems, const char *prefix,
                  what, dt_config_text(got, text));
 }
 
+void dt_config_parse_labels(const json_t *root, struct dt_error *problems)
+{
+    const json_t *labels = json_object_get(root, "id2label");
+    if (json_object_size(labels) != 1)
+        dt_config_unexpected(problems, "", "id2label",
+                             "one label, whose number is the score", labels);
+}
+
 const json_t *dt_config_value(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
