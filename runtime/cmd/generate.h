@@ -24,7 +24,7 @@ struct dt_prompter;
  * *no_chat. Relative paths of images are in `image_root`; NULL: paths are
  * refused. All of it must remain. NULL and err: EX_USAGE, the model has no
  * tokenizer; of a model with a tower, as dt_image_processor_load,
- * dt_run_images_check and dt_masker_use_images; EX_CANTCREAT, EX_OSERR.
+ * dt_sight_load and dt_masker_use_images; EX_CANTCREAT, EX_OSERR.
  */
 struct dt_prompter *dt_prompter_create(const struct dt_engine *engine,
                                        const struct dt_chat *chat,

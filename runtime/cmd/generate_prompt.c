@@ -23,7 +23,7 @@
 #include "data/turns.h"
 #include "image/store.h"
 #include "rollout/engine.h"
-#include "run/images.h"
+#include "rollout/sight.h"
 
 struct dt_prompter {
     const struct dt_engine *engine;
@@ -49,13 +49,9 @@ static int open_images(struct dt_prompter *p, const char *root,
     const struct dt_model_config *config = &p->engine->config;
     const struct dt_vision_config *vision = config->vision;
     const char *dir = p->engine->tokenizer_dir;
-    struct dt_image_options options = {.limits = &dt_image_limits_usual,
-                                       .pad = -1};
     if (!vision)
         return 0;
-    dt_run_images_ask(&options, vision);
-    if (dt_image_processor_load(&p->processor, dir, &options, err) < 0 ||
-        dt_run_images_check(&p->processor, vision, dir, err) < 0)
+    if (dt_sight_load(&p->processor, vision, dir, err) < 0)
         return -1;
     p->colors = dt_image_table(&p->processor);
     p->images = (struct dt_example_images){

@@ -249,10 +249,14 @@ static int add_model(struct dt_spec *spec,
     if (rc == 0) {
         if (longest > config.n_positions)
             longest = config.n_positions;
+        struct dt_scorer_room room = {.longest = longest};
+        if (config.vision)
+            dt_run_images_bound(&config,
+                                (size_t)spec->conf.data.max_prompt_length,
+                                &room.patches, &room.pictures);
         s->reward_bytes +=
             layout->count * dt_dtype_bytes(compute) +
-            dt_scorer_bytes(&config, spec->exec.ops, compute,
-                            &(struct dt_scorer_room){.longest = longest});
+            dt_scorer_bytes(&config, spec->exec.ops, compute, &room);
         for (size_t u = 0; u < layout->unit_count; u++)
             if (dt_cost_is_block(&config, layout, u))
                 s->reward_operations +=

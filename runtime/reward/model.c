@@ -7,9 +7,13 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "batch/pictures.h"
+#include "data/image_text.h"
 #include "data/mask.h"
+#include "image/store.h"
 #include "reward/reward_impl.h"
 #include "reward/scorer.h"
+#include "rollout/sight.h"
 #include "tokenizer/chat/chat.h"
 
 struct model {
@@ -17,13 +21,19 @@ struct model {
     struct dt_chat *chat; /* NULL: no_chat says why */
     struct dt_error no_chat;
     struct dt_masker *masker;
-    struct dt_scorer *scorer; /* NULL: not used yet */
-    struct dt_marked tokens;  /* of a sample */
-    double **to;              /* where the scores of texts go ... */
-    size_t queued, room;      /* ... that were given to the scorer */
-    size_t scored;            /* of these */
-    bool too_large;           /* a score was, or was not finite */
-    bool warned;              /* of a text that was cut */
+    struct dt_image_processor processor; /* of a model that sees images */
+    struct dt_image_table colors;
+    struct dt_image_store store; /* the run's */
+    struct dt_example_images images;
+    struct dt_scorer *scorer;  /* NULL: not used yet */
+    struct dt_scorer_room row; /* that its rows have */
+    struct dt_marked words;    /* of a sample, as an example */
+    uint8_t *pixels;
+    double **to;         /* where the scores of texts go ... */
+    size_t queued, room; /* ... that were given to the scorer */
+    size_t scored;       /* of these */
+    bool too_large;      /* a score was, or was not finite */
+    bool warned;         /* of a text that was cut */
 };
 
 /* Rows of this many tokens cost little more than their texts; with a row for
@@ -64,6 +74,33 @@ static int open_engine(struct dt_engine *engine,
     return rc;
 }
 
+static bool sees(const struct model *model)
+{
+    return model->engine.config.vision;
+}
+
+/* Lets samples have images, which it reads as its own files say. */
+static int open_images(struct model *model, const struct dt_reward_lane *lane,
+                       struct dt_error *err)
+{
+    const struct dt_engine *engine = &model->engine;
+    if (!sees(model))
+        return 0;
+    if (dt_sight_load(&model->processor, engine->config.vision,
+                      engine->tokenizer_dir, err) < 0)
+        return -1;
+    model->colors = dt_image_table(&model->processor);
+    if (lane->images)
+        model->store = *lane->images->store;
+    model->row.colors = &model->colors.of[0][0];
+    model->images = (struct dt_example_images){
+        .processor = &model->processor,
+        .text = dt_image_text_find(dt_model_type(&engine->config)),
+        .store = &model->store,
+    };
+    return dt_masker_use_images(model->masker, &model->images, err);
+}
+
 static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
 {
     const char *path = lane->conf->path;
@@ -94,9 +131,11 @@ static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
         *err = model->no_chat;
         return -1;
     }
-    model->masker = dt_masker_create(model->engine.tokenizer, model->chat,
-                                     &model->no_chat, DT_LOSS_FULL, true, err);
-    return model->masker ? 0 : -1;
+    /* a completion may spell the token of an image, and is text all the same */
+    model->masker =
+        dt_masker_create(model->engine.tokenizer, model->chat, &model->no_chat,
+                         DT_LOSS_FULL, !sees(model), err);
+    return model->masker ? open_images(model, lane, err) : -1;
 }
 
 static void close_model(struct dt_reward_lane *lane)
@@ -109,27 +148,78 @@ static void close_model(struct dt_reward_lane *lane)
     dt_chat_destroy(model->chat);
     if (lane->exec)
         dt_engine_close(&model->engine);
-    free(model->tokens.tokens);
+    free(model->words.tokens);
+    free(model->pixels);
     free(model->to);
     free(model);
 }
 
-/* Tokens of a sample as training has them: the completion is the assistant's
+/* The files of the images of a sample, as values of a line. */
+static json_t *files_of(const struct dt_reward_sample *sample)
+{
+    json_t *files = json_array();
+    const json_t *image;
+    size_t i;
+    json_array_foreach(sample->images, i, image)
+    {
+        const char *name = json_string_value(json_object_get(image, "sha256"));
+        if (json_array_append_new(
+                files, json_pack("{s:s+}", "image", "sha256:", name)) == 0)
+            continue;
+        json_decref(files);
+        return NULL;
+    }
+    return files;
+}
+
+static int check_sight(const struct model *model,
+                       const struct dt_reward_sample *sample,
+                       struct dt_error *err)
+{
+    if (sees(model) || !sample->images)
+        return 0;
+    return dt_error_set(err, EX_DATAERR,
+                        "prompt %llu has images, and the model sees only text: "
+                        "take one with a vision tower",
+                        (unsigned long long)sample->prompt);
+}
+
+/* Gives the record the images of the sample. */
+static int place_images(const struct model *model,
+                        const struct dt_reward_sample *sample,
+                        struct dt_record *record, struct dt_error *err)
+{
+    if (!sees(model))
+        return 0;
+    json_t *files = files_of(sample);
+    if (!files)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    record->images = files;
+    if (!sample->messages)
+        return 0;
+    record->images = dt_turns_place_images(&record->turns, files,
+                                           model->images.text->line, err);
+    json_decref(files);
+    return record->images ? 0 : -1;
+}
+
+/* Words of a sample as training has them: the completion is the assistant's
  * answer to messages, or follows a text and is ended by EOS.
  */
-static int add_tokens(struct model *model,
-                      const struct dt_reward_sample *sample,
-                      struct dt_error *err)
+static int add_words(struct model *model, const struct dt_reward_sample *sample,
+                     struct dt_error *err)
 {
     struct dt_record record = {
         .format = DT_FORMAT_PROMPT_COMPLETION,
         .prompt = sample->prompt_text,
         .completion = sample->completion_text,
+        .turns.allow_images = sees(model),
     };
     const json_t *messages = sample->messages;
     json_t *answer = NULL;
     bool seam;
     int rc = 0;
+    model->words.count = 0;
     if (messages) {
         record.prompt = record.completion = NULL;
         answer = json_pack("{s:s, s:s}", "role", "assistant", "content",
@@ -141,44 +231,91 @@ static int add_tokens(struct model *model,
             rc = dt_turns_add_one(&record.turns, answer, "completion", err);
     }
     if (rc == 0)
-        rc = dt_masker_add(model->masker, &record, &model->tokens, &seam, err);
+        rc = place_images(model, sample, &record, err);
+    if (rc == 0)
+        rc = dt_masker_add(model->masker, &record, &model->words, &seam, err);
     dt_turns_fini(&record.turns);
+    json_decref(record.images);
     json_decref(answer);
     return rc;
 }
 
 /* Leaves out the beginning of a text that is longer than the model's positions;
- * the end is scored.
+ * the end is scored. Images belong to a beginning.
  */
-static void cut(struct dt_reward_lane *lane, const uint32_t **tokens,
-                size_t *count)
+static int cut(struct dt_reward_lane *lane, struct dt_scored_text *text,
+               struct dt_error *err)
 {
     struct model *model = lane->state;
     size_t most = model->engine.config.n_positions;
-    if (*count <= most)
-        return;
+    if (text->count <= most)
+        return 0;
+    if (text->picture_count > 0)
+        return dt_error_set(err, EX_DATAERR,
+                            "%zu tokens, with those of images, do not fit into "
+                            "the %zu positions of the model",
+                            text->count, most);
     if (!model->warned)
         dt_log(DT_LOG_WARN, "reward",
                "%s: %zu tokens do not fit into the %zu positions of the model: "
                "the beginning is left out, also of further ones",
-               lane->conf->name, *count, most);
+               lane->conf->name, text->count, most);
     model->warned = true;
-    *tokens += *count - most;
-    *count = most;
+    text->tokens += text->count - most;
+    text->count = most;
+    return 0;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 /* Makes sure that a row has room for a text. */
-static int make_room(struct model *model, size_t count, struct dt_error *err)
+static int make_room(struct model *model, const struct dt_scored_text *text,
+                     size_t patches, struct dt_error *err)
 {
-    const struct dt_scorer_room room = {.longest = count, .shape = ROW_TOKENS};
-    if (model->scorer && dt_scorer_fits(model->scorer, count, 0, 0))
+    struct dt_scorer_room *row = &model->row;
+    if (model->scorer && dt_scorer_fits(model->scorer, text->count, patches,
+                                        text->picture_count))
         return 0;
     if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
         return -1;
     dt_scorer_destroy(model->scorer);
+    row->shape = ROW_TOKENS;
+    row->longest = larger(row->longest, text->count);
+    row->patches = larger(row->patches, patches);
+    row->pictures = larger(row->pictures, text->picture_count);
     model->scorer =
-        dt_scorer_create(&model->engine, &room, take_score, model, err);
+        dt_scorer_create(&model->engine, row, take_score, model, err);
     return model->scorer ? 0 : -1;
+}
+
+/* Decodes images to the pixels of a text. */
+static int read_pixels(struct model *model, const struct dt_pictures *found,
+                       size_t patches, struct dt_error *err)
+{
+    free(model->pixels);
+    model->pixels = calloc(patches + 1, dt_image_row_bytes(&model->processor));
+    if (!model->pixels)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    uint8_t *to = model->pixels;
+    for (size_t i = 0; i < found->image_count; i++)
+        if (!(to =
+                  dt_pictures_read(to, &found->images[i], &model->images, err)))
+            return dt_error_prefix(err, "image %zu", i + 1);
+    return 0;
+}
+
+/* Gives a text to the scorer. */
+static int add_text(struct dt_reward_lane *lane, struct dt_scored_text *text,
+                    size_t patches, double *value, struct dt_error *err)
+{
+    struct model *model = lane->state;
+    if (cut(lane, text, err) < 0 || make_room(model, text, patches, err) < 0 ||
+        queue_score(model, value, err) < 0)
+        return -1;
+    return dt_scorer_add(model->scorer, text, err);
 }
 
 static int score_one(struct dt_reward_lane *lane,
@@ -186,20 +323,34 @@ static int score_one(struct dt_reward_lane *lane,
                      struct dt_error *err)
 {
     struct model *model = lane->state;
-    model->tokens.count = 0;
-    if (add_tokens(model, sample, err) < 0)
+    struct dt_pictures found = {0};
+    size_t patches = 0;
+    if (check_sight(model, sample, err) < 0 ||
+        add_words(model, sample, err) < 0)
         return -1;
-    const uint32_t *tokens = model->tokens.tokens;
-    size_t count = model->tokens.count;
-    if (count == 0)
-        return dt_error_set(err, EX_DATAERR,
-                            "prompt %llu and its completion have no token",
-                            (unsigned long long)sample->prompt);
-    cut(lane, &tokens, &count);
-    if (make_room(model, count, err) < 0 || queue_score(model, value, err) < 0)
-        return -1;
-    const struct dt_scored_text text = {.tokens = tokens, .count = count};
-    return dt_scorer_add(model->scorer, &text, err);
+    struct dt_example_parts parts = {.tokens = model->words.tokens,
+                                     .token_count = model->words.count};
+    int rc = 0;
+    if (sees(model)) {
+        dt_example_find(model->words.tokens, model->words.count, &parts);
+        rc = dt_pictures_find(&found, &patches, model->words.tokens,
+                              model->words.count, &model->images, err);
+        if (rc == 0)
+            rc = read_pixels(model, &found, patches, err);
+    }
+    struct dt_scored_text text = {.tokens = parts.tokens,
+                                  .count = parts.token_count,
+                                  .pictures = found.pictures,
+                                  .picture_count = found.picture_count,
+                                  .pixels = model->pixels};
+    if (rc == 0 && text.count == 0)
+        rc = dt_error_set(err, EX_DATAERR,
+                          "prompt %llu and its completion have no token",
+                          (unsigned long long)sample->prompt);
+    if (rc == 0)
+        rc = add_text(lane, &text, patches, value, err);
+    dt_pictures_fini(&found);
+    return rc;
 }
 
 /* Rows hold texts of all calls and have one shape, so that a score has the same

@@ -6,4 +6,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/rollout/rollout.h \
 	runtime/rollout/rollout_impl.h \
 	runtime/rollout/sequences.c \
+	runtime/rollout/sight.c \
+	runtime/rollout/sight.h \
 	# End of runtime/rollout

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "data/image_text.h"
+#include "rollout/sight.h"
 #include "run/composed.h"
 #include "run/images.h"
 
@@ -55,32 +56,6 @@ static int read_processor(struct dt_run_images *images,
     return rc;
 }
 
-void dt_run_images_ask(struct dt_image_options *options,
-                       const struct dt_vision_config *vision)
-{
-    const size_t grid = vision->grid;
-    options->patch = (uint32_t)vision->patch;
-    options->merge = (uint32_t)vision->merge;
-    options->tokens =
-        (uint32_t)(grid > 0 ? dt_vision_features(vision, grid, grid) : 0);
-}
-
-int dt_run_images_check(const struct dt_image_processor *processor,
-                        const struct dt_vision_config *vision, const char *dir,
-                        struct dt_error *err)
-{
-    const size_t grid = vision->grid;
-    struct dt_image_plan plan;
-    if (dt_image_plan(&plan, processor, 512, 512, err) < 0)
-        return -1;
-    if (grid == 0 || (plan.grid_height == grid && plan.grid_width == grid))
-        return 0;
-    return dt_error_set(err, EX_DATAERR,
-                        "%s: its image processor makes pictures of %u x %u "
-                        "patches, but the tower of config.json has %zu x %zu",
-                        dir, plan.grid_height, plan.grid_width, grid, grid);
-}
-
 /* What the keys of the configuration ask of a processor. */
 static struct dt_image_options options_of(const struct dt_conf *conf,
                                           const struct dt_vision_config *vision)
@@ -96,7 +71,7 @@ static struct dt_image_options options_of(const struct dt_conf *conf,
                    ? -1
                    : conf->data.image_pad,
     };
-    dt_run_images_ask(&options, vision);
+    dt_sight_ask(&options, vision);
     return options;
 }
 
@@ -111,7 +86,7 @@ static int load_processor(struct dt_run_images *images,
     const struct dt_image_options options = options_of(conf, vision);
     if (read_processor(images, conf, dir, &options, err) < 0)
         return -1;
-    return dt_run_images_check(&images->processor, vision, dir, err);
+    return dt_sight_check(&images->processor, vision, dir, err);
 }
 
 /* A key that asks for what only a model with a tower does, or NULL. A file may

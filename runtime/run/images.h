@@ -23,17 +23,6 @@ struct dt_run_images {
     struct dt_example_images options;
 };
 
-/* Says in options what the tower asks of an image processor, ... */
-void dt_run_images_ask(struct dt_image_options *options,
-                       const struct dt_vision_config *vision);
-
-/* ... and checks that it can see what the processor of the model in `dir`
- * makes. -1: EX_DATAERR.
- */
-int dt_run_images_check(const struct dt_image_processor *processor,
-                        const struct dt_vision_config *vision, const char *dir,
-                        struct dt_error *err);
-
 /* Reads the processor in the directory of the model, whose config this is, and
  * the keys of the configuration. It points into itself, and so do copies. -1:
  * EX_CONFIG, a key does not fit; errors of dt_image_processor_load.

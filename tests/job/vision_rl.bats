@@ -141,6 +141,54 @@ same_begin() {
     done
 }
 
+# pairs MODEL: its prompts with two answers.
+pairs() {
+    sed 's/{"messages":\(.*\),"images":/{"prompt":\1,"chosen":[{"role":"assistant","content":"It is red."}],"rejected":[{"role":"assistant","content":"No."}],"images":/' \
+        "$1/prompts.jsonl" >"$1/pairs.jsonl"
+}
+
+# rewards NAME FUNCTION: what it gives to the completions of the first step.
+rewards() {
+    sed -n "s/.*\"$2\":\([-+.e0-9]*\)[,}].*/\1/p" "$1.out/logs/samples-1.jsonl"
+}
+
+@test "two reward models see prompt, image and completion" {
+    need_mpirun
+    local ranks kind functions="reward: {functions: [
+  {name: helpful, type: model, path: helpful.out}, {name: harmless, type: model,
+  path: harmless.out, weight: -0.5}]}"
+    pairs qwen2_5_vl
+    for kind in helpful harmless; do
+        ALGORITHM=rm config qwen2_5_vl $kind "data: {
+  train: qwen2_5_vl/pairs.jsonl, image_root: qwen2_5_vl, max_length: 140}" \
+            "training: {train_batch_size: 8, max_steps: ${#kind}}"
+        quietly train 1 $kind
+    done
+    for ranks in 1 2; do
+        run_of $ranks qwen2_5_vl r$ranks "$functions"
+    done
+    same_begin r1 r2
+    # they are the scores of a program that reads the same images from files
+    sed 's/"completion":\("\([^"\\]\|\\.\)*"\)/"completion":[{"role":"assistant","content":\1}]/' \
+        r1.out/logs/samples-1.jsonl >scored.jsonl
+    "$DT_BUILDDIR/disttrain" generate --model helpful.out --score scored.jsonl \
+        --image-root qwen2_5_vl >scores
+    paste scores <(rewards r1 helpful) <(rewards r1 harmless) | awk '
+        { d = $1 - $2; print; if (d * d > 1e-10 || $2 == $3) exit 1 }
+        END { exit NR != 8 }'
+    # one that sees only text says so
+    config qwen2_5_vl blind "model: {n_positions: 256, n_embd: 24, n_layer: 1,
+  n_head: 2}" "data: {train: blind.jsonl, max_length: 16}"
+    echo '{"prompt": "a", "chosen": "b", "rejected": "c"}' >blind.jsonl
+    sed -i 's/^algorithm: .*/algorithm: rm/' blind.yaml
+    quietly train 1 blind
+    rl qwen2_5_vl none "reward: {functions: [{name: r, type: model, path: blind.out}]}"
+    run train 1 none
+    echo "$output"
+    ((status == 65))
+    [[ $output == *"reward r: "*"prompt "*" has images, and the model sees only text: take one with a vision tower"* ]]
+}
+
 # killed FAULT [LINE]...: ends a run within a generation, and lets it resume.
 killed() {
     local fault=$1 lines=("grpo: {steps_per_generation: 4, num_iterations: 2}"

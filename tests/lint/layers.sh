@@ -63,8 +63,9 @@ layers() {
             layer("doctor", "base launch")
             layer("weights", "base ckpt model ops parallel tensor")
             layer("compose", "base ckpt model tokenizer tokenizer/chat weights")
-            layer("rollout", "base model tokenizer weights")
-            layer("reward", "base conf data model ops rollout tokenizer/chat")
+            layer("rollout", "base image model tokenizer weights")
+            layer("reward", "base batch conf data image model ops rollout " \
+                "tokenizer/chat")
             layer("slurm", "base conf contract")
             layer("loss", "base conf")
             layer("run", "base batch ckpt comm compose conf data image launch live " \
