@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sight.h - how a model with a tower reads images: the processor beside it */
+/* sight.h - the image processor of a model with a tower */
 #ifndef DT_ROLLOUT_SIGHT_H
 #define DT_ROLLOUT_SIGHT_H
 
@@ -7,18 +7,18 @@
 #include "image/processor.h"
 #include "model/model.h"
 
-/* Says in options what the tower asks of an image processor, ... */
+/* Sets the options of an image processor that follow from the tower, ... */
 void dt_sight_ask(struct dt_image_options *options,
                   const struct dt_vision_config *vision);
 
-/* ... and checks that it can see what the processor of the model in `dir`
- * makes. -1: EX_DATAERR.
+/* ... and checks that the tower reads pictures of this processor, which is that
+ * of the model in `dir`. -1: EX_DATAERR.
  */
 int dt_sight_check(const struct dt_image_processor *processor,
                    const struct dt_vision_config *vision, const char *dir,
                    struct dt_error *err);
 
-/* Reads the processor of a model in `dir`, as its files say. -1: as
+/* Reads the processor of a model from the files in `dir`. -1: as
  * dt_image_processor_load and dt_sight_check.
  */
 int dt_sight_load(struct dt_image_processor *processor,

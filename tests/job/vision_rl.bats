@@ -159,7 +159,7 @@ rewards() {
   path: harmless.out, weight: -0.5}]}"
     pairs qwen2_5_vl
     for kind in helpful harmless; do
-        ALGORITHM=rm config qwen2_5_vl $kind "data: {
+        ALGORITHM="rm" config qwen2_5_vl $kind "data: {
   train: qwen2_5_vl/pairs.jsonl, image_root: qwen2_5_vl, max_length: 140}" \
             "training: {train_batch_size: 8, max_steps: ${#kind}}"
         quietly train 1 $kind
