@@ -131,7 +131,34 @@ for ((n = 0; n < launches; n++)); do
     fi
     ((n != ${#ways[@]} - 1)) || descriptors=$(count_descriptors)
 done
+
+# The number after NAME in a line.
+number() {
+    sed -n 's/.*"'"$1"'": *\([-+.e0-9]*\).*/\1/p' | head -n 1
+}
+
+# Seconds of the parts of the run's account, and from its first start to its end.
+account() {
+    local part sum=0 events=out/logs/events.jsonl
+    for part in startup steps data saving evaluation recovery lost idle; do
+        sum="$sum + $(number "$part" <out/logs/run.json)"
+    done
+    awk "BEGIN {
+        sum = $sum
+        all = $(tail -n 1 $events | number wall) -
+            ($(head -n 1 $events | number wall) -
+                $(head -n 1 $events | number startup))
+        off = sum > all ? sum - all : all - sum
+        printf \"account: %.2f of %.2f s\\n\", sum, all
+        exit off > 0.01 * all
+    }"
+}
+
 sleep 1
-echo "descriptors of daemons: $descriptors, and $(count_descriptors) at the end"
-find out -name '.*'
+more=$(count_descriptors)
+echo "descriptors of daemons: $descriptors after a round, $more at the end"
+((more <= descriptors)) || failed=1
+odd=$(find out -name '.tmp*' -o -name '.old*' -o -name '.owner-*')
+[[ -z $odd ]] || { echo "left: $odd" && failed=1; }
+account || failed=1
 exit $failed
