@@ -4,7 +4,8 @@
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
 	tests/bench/image tests/bench/ops tests/bench/pictures \
-	tests/bench/render tests/bench/swap tests/bench/tiles tests/bench/tokenize
+	tests/bench/render tests/bench/save tests/bench/swap tests/bench/tiles \
+	tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
 	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
@@ -41,6 +42,7 @@ EXTRA_DIST += \
 	tests/bench/grpo_step.py \
 	tests/bench/image.sh \
 	tests/bench/image_peer.py \
+	tests/bench/keeper.sh \
 	tests/bench/kernels.py \
 	tests/bench/learn.sh \
 	tests/bench/llmc_gpt2.py \

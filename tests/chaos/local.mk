@@ -10,4 +10,5 @@ EXTRA_DIST += \
 	tests/chaos/memory.sh \
 	tests/chaos/sampled.py \
 	tests/chaos/slow_rank.sh \
+	tests/chaos/soak.sh \
 	# End of tests/chaos

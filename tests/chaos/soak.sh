@@ -78,7 +78,7 @@ stop() {
 count_descriptors() {
     local pid
     for pid in $(pgrep -x 'slurmd|slurmctld|munged'); do
-        tr '\0' '\n' <"/proc/$pid/environ" | grep -q "/$cluster/" &&
+        grep -qsz "/$cluster/" "/proc/$pid/environ" &&
             find "/proc/$pid/fd" -mindepth 1 2>/dev/null
     done | wc -l
 }
@@ -139,18 +139,19 @@ number() {
 
 # Seconds of the parts of the run's account, and from its first start to its end.
 account() {
-    local part sum=0 events=out/logs/events.jsonl
+    local part parts sum=0 events=out/logs/events.jsonl
+    parts=$(tr -d '\n' <out/logs/run.json | sed 's/.*"account": *{\([^}]*\)}.*/\1/')
     for part in startup steps data saving evaluation recovery lost idle; do
-        sum="$sum + $(number "$part" <out/logs/run.json)"
+        sum="$sum + $(number "$part" <<<"$parts")"
     done
     awk "BEGIN {
         sum = $sum
-        all = $(tail -n 1 $events | number wall) -
-            ($(head -n 1 $events | number wall) -
-                $(head -n 1 $events | number startup))
+        end = $(tail -n 1 $events | number wall)
+        begin = $(head -n 1 $events | number wall)
+        all = end - begin + $(head -n 1 $events | number startup)
         off = sum > all ? sum - all : all - sum
-        printf \"account: %.2f of %.2f s\\n\", sum, all
-        exit off > 0.01 * all
+        printf \"account: %.3f of %.3f s\\n\", sum, all
+        exit off > 0.001 * all
     }"
 }
 
