@@ -188,7 +188,6 @@ losses() {
 }
 
 @test "a run goes on from its last checkpoint on a spare, with the same bits" {
-    dt_need_pmix
     run_yaml '  spares: 1'
     lose_n2
     dt_background whole dt_run srun --nodes=2 --ntasks=2 --nodelist=n1,n3 \
@@ -201,7 +200,6 @@ losses() {
 }
 
 @test "a run goes on with fewer ranks and the same batch" {
-    dt_need_pmix
     run_yaml '  min_ranks: 1'
     lose_n2
     grep -q "^2 rows per rank x 2 ranks x 1 accumulation = 4 samples" before
