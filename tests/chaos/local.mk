@@ -4,6 +4,7 @@
 
 EXTRA_DIST += \
 	tests/chaos/README.md \
+	tests/chaos/disk.sh \
 	tests/chaos/false_alarms.sh \
 	tests/chaos/judge.py \
 	tests/chaos/lost_workers.sh \
