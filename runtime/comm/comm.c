@@ -298,7 +298,7 @@ int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
     dt_span_begin_number(&span, DT_SPAN_DEVICE_WAIT, 0);
     int rc = world->backend->wait_event
                  ? world->backend->wait_event(world, device, event, err)
-                 : dt_event_wait(device, event, err);
+                 : dt_event_wait(device, NULL, event, err);
     dt_span_end(&span);
     return rc;
 }

@@ -174,8 +174,8 @@ int dt_comm_wait(struct dt_comm *comm, dt_ticket_t ticket,
                  struct dt_error *err);
 
 /* dt_event_wait for an event of options.stream that may come after operations:
- * fails as they do if a peer is lost or late. Every other wait for the stream
- * must use this too: after the loss of a peer, it would last for ever.
+ * fails as they do if a peer is lost or late. So do other waits for the stream
+ * in the thread that calls comm: by dt_event_wait, stream_wait and copies.
  */
 int dt_comm_wait_event(struct dt_comm *comm, const struct dt_device *device,
                        struct dt_event *event, struct dt_error *err);

@@ -393,6 +393,8 @@ static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
     }
     if (!dt_nccl_queue_end(queue, !why, why ? DRAIN_MS : LEAVE_MS))
         queue->state = DT_NCCL_STUCK;
+    if (queue->compute)
+        queue->compute->watch = NULL;
     free_memory(queue);
     if (queue->peers.transport)
         dt_transport_close(queue->peers.transport);
@@ -429,9 +431,11 @@ static void find_facts(struct dt_nccl_facts *facts)
         dt_nccl_check_cuda(cudaGetDeviceProperties(&properties, device),
                            "cudaGetDeviceProperties", &err) < 0)
         snprintf(facts->failure, sizeof(facts->failure), "%.255s", err.text);
-    else
+    else {
         snprintf(facts->gpu_name, sizeof(facts->gpu_name), "%.63s",
                  properties.name);
+        memcpy(facts->uuid, &properties.uuid, sizeof(facts->uuid));
+    }
 }
 
 static int allocate_queue(struct dt_nccl_queue *queue, struct dt_error *err)
@@ -535,18 +539,31 @@ static int join_world(struct dt_nccl_queue *queue,
     return rc;
 }
 
-/* Operations that are not done by then will be stopped by force, and use no
- * memory after that.
+/* Operations that are not done by then are stopped by force, so that they use
+ * no memory after that, and the others hear why.
  */
 static void nccl_forget(struct dt_comm *comm)
 {
     struct dt_nccl_queue *queue = (struct dt_nccl_queue *)comm;
-    if (queue->state != DT_NCCL_READY || !dt_nccl_queue_drain(queue, DRAIN_MS))
+    struct dt_error why;
+    if (queue->state != DT_NCCL_READY)
         return;
+    if (!dt_nccl_queue_drain(queue, DRAIN_MS)) {
+        dt_peers_about(&queue->peers, queue->base.rank, &why,
+                       " has freed its memory in the middle of it");
+        dt_nccl_queue_fail(queue, &why);
+        return;
+    }
     for (struct dt_comm *g = comm->groups; g; g = g->next)
         if (g->own)
             dt_nccl_deregister(g->own);
     dt_nccl_deregister(queue->nccl);
+}
+
+/* For who waits for the compute stream, which waits for operations. */
+static int watch_peers(void *ctx, struct dt_error *err)
+{
+    return dt_nccl_queue_watch(ctx, err);
 }
 
 static const struct dt_comm_backend nccl_backend = {
@@ -575,8 +592,11 @@ struct dt_comm *dt_comm_nccl(const struct dt_comm_world *world,
         .backend = &nccl_backend, .rank = world->rank, .size = world->size};
     queue->compute = options->stream;
     dt_fault_rank(world->rank); /* the module has its own */
-    if (join_world(queue, world, options, err) == 0)
+    if (join_world(queue, world, options, err) == 0) {
+        queue->compute->watch = watch_peers;
+        queue->compute->watch_ctx = queue;
         return &queue->base;
+    }
     if (!dt_nccl_queue_has_failed(queue)) {
         if (dt_nccl_queue_is_joined(queue))
             dt_peers_leave(&queue->peers, err);

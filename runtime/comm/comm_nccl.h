@@ -66,6 +66,9 @@ struct dt_nccl *dt_nccl_create(int rank, int size, const struct dt_nccl_id *ids,
 struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
                               int rank, int size, struct dt_error *err);
 
+/* Has a split given it its communicator? NULL is fine. */
+bool dt_nccl_is_made(const struct dt_nccl *nccl);
+
 /* 1: the last call is through, 0: not yet, -1: the communicator has failed. */
 int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err);
 
@@ -116,6 +119,7 @@ enum {
 struct dt_nccl_facts {
     int version;       /* of NCCL */
     char gpu[32];      /* "00000000:17:00.0" */
+    char uuid[16];     /* of the GPU, or of a part of it (MIG) */
     char gpu_name[64]; /* "NVIDIA H200" */
     char visible[64];  /* CUDA_VISIBLE_DEVICES, "" if it is not set */
     char node[64];     /* NCCL_HOSTID, or "" for the host's name */

@@ -178,10 +178,14 @@ int dt_nccl_listen(struct dt_nccl_id *id, struct dt_error *err)
     return 0;
 }
 
+/* A part has the buffers of the whole: all operations are in one stream. */
 static ncclConfig_t config_of(void)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
+    config.splitShare = 1;
+#endif
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
     config.commName = "disttrain";
 #endif
@@ -254,6 +258,11 @@ struct dt_nccl *dt_nccl_split(struct dt_nccl *nccl, int color, int key,
         return part;
     dt_nccl_destroy(part, false, 0);
     return NULL;
+}
+
+bool dt_nccl_is_made(const struct dt_nccl *nccl)
+{
+    return nccl && nccl->comm;
 }
 
 int dt_nccl_state(struct dt_nccl *nccl, struct dt_error *err)

@@ -75,11 +75,13 @@ static struct hosts hosts_of(const struct dt_comm_world *world, int a, int b)
     return hosts;
 }
 
+/* Parts of one GPU (MIG) have one bus id and are GPUs of their own. */
 static bool same_gpu(const struct dt_comm_world *world,
                      const struct dt_nccl_facts *all, int a, int b)
 {
     struct hosts hosts;
-    if (strcmp(all[a].gpu, all[b].gpu) != 0 || (all[a].shared && all[b].shared))
+    if (memcmp(all[a].uuid, all[b].uuid, sizeof(all[a].uuid)) != 0 ||
+        (all[a].shared && all[b].shared))
         return false;
     if (all[a].node[0] || all[b].node[0])
         return !strcmp(all[a].node, all[b].node);
@@ -97,9 +99,9 @@ static int refuse_gpu(const struct dt_comm_world *world,
     return dt_error_set(
         err, EX_CONFIG,
         "ranks %d and %d on %s have the same GPU, %s (%s): each rank needs "
-        "one of its own. Give each task a GPU (srun --gpus-per-task=1), or "
-        "start no more tasks on a node than it has GPUs; "
-        "CUDA_VISIBLE_DEVICES of rank %d %s",
+        "one of its own. Start no more tasks on a node than it has GPUs, and "
+        "let each task see all of them (srun --gpus-per-node=N) or one of its "
+        "own (launch.gpu_visibility: one); CUDA_VISIBLE_DEVICES of rank %d %s",
         a, b, world->host(world->ctx, a), all[a].gpu, all[a].gpu_name, b,
         visible);
 }

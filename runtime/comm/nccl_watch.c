@@ -16,7 +16,7 @@ int dt_nccl_check_cuda(cudaError_t rc, const char *call, struct dt_error *err)
 {
     if (rc == cudaSuccess)
         return 0;
-    return dt_error_set(err, EX_OSERR, "%s: %s", call, cudaGetErrorString(rc));
+    return dt_error_set(err, EX_OSERR, "%s: %s", call, dt_cuda_words(rc));
 }
 
 static struct dt_nccl_operation *operation_of(struct dt_nccl_queue *queue,
@@ -25,15 +25,21 @@ static struct dt_nccl_operation *operation_of(struct dt_nccl_queue *queue,
     return &queue->slots[n % DT_NCCL_QUEUE_SLOTS];
 }
 
+/* By force the world comes first: while one of its ranks is being split off,
+ * NCCL writes into the group, also when that fails. If the world does not end,
+ * such a group stays.
+ */
 bool dt_nccl_queue_end(struct dt_nccl_queue *queue, bool in_order,
                        int timeout_ms)
 {
-    bool over = true;
+    bool over = in_order || dt_nccl_destroy(queue->nccl, false, timeout_ms);
     for (struct dt_comm *g = queue->base.groups; g; g = g->next) {
-        over &= dt_nccl_destroy(g->own, in_order, timeout_ms);
+        if (over || dt_nccl_is_made(g->own))
+            over &= dt_nccl_destroy(g->own, in_order, timeout_ms);
         g->own = NULL;
     }
-    over &= dt_nccl_destroy(queue->nccl, in_order, timeout_ms);
+    if (in_order)
+        over &= dt_nccl_destroy(queue->nccl, true, timeout_ms);
     queue->nccl = NULL;
     return over;
 }

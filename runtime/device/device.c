@@ -49,12 +49,15 @@ void dt_buffer_destroy(struct dt_buffer *buf)
     free(buf);
 }
 
-int dt_event_wait(const struct dt_device *device, struct dt_event *event,
-                  struct dt_error *err)
+int dt_event_wait(const struct dt_device *device, struct dt_stream *stream,
+                  struct dt_event *event, struct dt_error *err)
 {
     int done;
-    while ((done = device->event_done(event, err)) == 0)
+    while ((done = device->event_done(event, err)) == 0) {
+        if (stream && device->watch && device->watch(stream, err) < 0)
+            return -1;
         dt_clock_sleep(20e-6);
+    }
     return done < 0 ? -1 : 0;
 }
 

@@ -61,6 +61,10 @@ struct dt_device {
     void (*stream_destroy)(struct dt_stream *stream);
     /* Waits until all queued work is done. */
     int (*stream_wait)(struct dt_stream *stream, struct dt_error *err);
+    /* To be called again and again by who waits for work of the stream. -1:
+     * that waits for a rank that is lost. NULL: nothing waits for ranks.
+     */
+    int (*watch)(struct dt_stream *stream, struct dt_error *err);
 
     /* Queues a copy between any two of device, staging and host memory. The
      * source must stay until it is done; host memory that is not staging is
@@ -139,11 +143,12 @@ struct dt_buffer *dt_buffer_create(const struct dt_device *device, size_t bytes,
                                    const char *what, struct dt_error *err);
 void dt_buffer_destroy(struct dt_buffer *buf); /* NULL is fine */
 
-/* Waits until the event is reached, polling every few microseconds. -1: work
- * before it failed.
+/* Waits until the event of a stream is reached, polling every few microseconds,
+ * and watches the stream, unless that is NULL: in threads other than its own.
+ * -1: work before it failed, or waits for a rank that is lost.
  */
-int dt_event_wait(const struct dt_device *device, struct dt_event *event,
-                  struct dt_error *err);
+int dt_event_wait(const struct dt_device *device, struct dt_stream *stream,
+                  struct dt_event *event, struct dt_error *err);
 
 /* Bytes of memory that processes of this job may still use on this node,
  * according to the kernel and the control groups of this process (versions 1

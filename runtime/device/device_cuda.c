@@ -16,6 +16,7 @@
 #define HAVE_NVTX 1
 #endif
 
+#include "base/clock.h"
 #include "device/device_cuda.h"
 
 /* --- the choice of a GPU, or why there is none --- */
@@ -75,8 +76,8 @@ static int count_gpus(struct dt_error *err)
         return no_driver(driver, err);
     if (code == cudaSuccess || code == cudaErrorNoDevice)
         return no_gpu(err);
-    return dt_error_set(err, EX_UNAVAILABLE, "cudaGetDeviceCount: %s (%s)",
-                        cudaGetErrorString(code), cudaGetErrorName(code));
+    return dt_error_set(err, EX_UNAVAILABLE, "cudaGetDeviceCount: %s",
+                        dt_cuda_words(code));
 }
 
 static int capability_of(int index)
@@ -263,8 +264,22 @@ static struct {
     char text[160];     /* of describe */
 } gpu = {.index = -1};
 
+const char *dt_cuda_words(cudaError_t code)
+{
+    enum { CONTAINED = 226 }; /* cudaErrorContained, which CUDA 12.0 lacks */
+    static _Thread_local char text[256];
+    bool hardware = code == cudaErrorECCUncorrectable ||
+                    code == cudaErrorNvlinkUncorrectable ||
+                    code == cudaErrorHardwareStackError ||
+                    (int)code == CONTAINED;
+    snprintf(text, sizeof(text), "%s (%s)%s", cudaGetErrorString(code),
+             cudaGetErrorName(code),
+             hardware ? ": the kernel's log has more under Xid" : "");
+    return text;
+}
+
 /* 0 if the formatted call has succeeded. Otherwise -1, with err "<call>:
- * <CUDA's text>", and clears CUDA's error, unless it is sticky.
+ * <words>", and clears CUDA's error, unless it is sticky.
  */
 __attribute__((format(printf, 3, 4))) static int result_of(struct dt_error *err,
                                                            cudaError_t code,
@@ -278,20 +293,13 @@ __attribute__((format(printf, 3, 4))) static int result_of(struct dt_error *err,
     vsnprintf(call, sizeof(call), fmt, args);
     va_end(args);
     cudaGetLastError();
-    bool hardware = code == cudaErrorECCUncorrectable ||
-                    code == cudaErrorNvlinkUncorrectable ||
-                    code == cudaErrorHardwareStackError;
-    return dt_error_set(err, EX_OSERR, "%s: %s (%s)%s", call,
-                        cudaGetErrorString(code), cudaGetErrorName(code),
-                        hardware ? ": the kernel's log has more under Xid"
-                                 : "");
+    return dt_error_set(err, EX_OSERR, "%s: %s", call, dt_cuda_words(code));
 }
 
 void dt_cuda_check(cudaError_t code, const char *call)
 {
     if (code != cudaSuccess)
-        dt_cuda_fail("%s: %s (%s)", call, cudaGetErrorString(code),
-                     cudaGetErrorName(code));
+        dt_cuda_fail("%s: %s", call, dt_cuda_words(code));
 }
 
 /* --- memory --- */
@@ -413,6 +421,8 @@ static void stream_destroy(struct dt_stream *stream)
         return;
     if (stream->workspace)
         cuda_release(stream->workspace, stream->workspace_bytes);
+    if (stream->end)
+        cudaEventDestroy(stream->end);
     if (stream->cuda)
         cudaStreamDestroy(stream->cuda);
     free(stream);
@@ -427,6 +437,11 @@ static int stream_create(struct dt_stream **stream, struct dt_error *err)
         cudaStreamCreateWithFlags(&s->cuda, cudaStreamNonBlocking);
     if (code != cudaSuccess) {
         result_of(err, code, "cudaStreamCreateWithFlags");
+        goto error;
+    }
+    code = cudaEventCreateWithFlags(&s->end, cudaEventDisableTiming);
+    if (code != cudaSuccess) {
+        result_of(err, code, "cudaEventCreateWithFlags");
         goto error;
     }
     if (cuda_allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
@@ -457,34 +472,6 @@ static int check_queued(struct dt_error *err)
     if (text)
         return dt_error_set(err, EX_SOFTWARE, "%s", text);
     return check_launches(err);
-}
-
-static int stream_wait(struct dt_stream *stream, struct dt_error *err)
-{
-    if (check_queued(err) < 0)
-        return -1;
-    return result_of(err, cudaStreamSynchronize(stream->cuda),
-                     "cudaStreamSynchronize, of work queued before");
-}
-
-static bool is_pageable(const void *data)
-{
-    struct cudaPointerAttributes is;
-    return cudaPointerGetAttributes(&is, data) == cudaSuccess &&
-           is.type == cudaMemoryTypeUnregistered;
-}
-
-/* A GPU that reads pageable memory by itself (HMM, ATS) may do so after the
- * call has returned.
- */
-static int cuda_copy(struct dt_stream *stream, void *to, const void *from,
-                     size_t bytes, struct dt_error *err)
-{
-    cudaError_t code =
-        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
-    if (code == cudaSuccess && (is_pageable(from) || is_pageable(to)))
-        code = cudaStreamSynchronize(stream->cuda);
-    return result_of(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
 }
 
 /* --- events: a struct dt_event is a cudaEvent_t --- */
@@ -534,6 +521,64 @@ static int event_done(struct dt_event *event, struct dt_error *err)
     if (code != cudaSuccess)
         return result_of(err, code, "cudaEventQuery, of work queued before");
     return 1;
+}
+
+/* --- waits --- */
+
+static const double PAUSE_S = 20e-6; /* as in dt_event_wait */
+
+/* A collective in the stream never ends if a rank is lost, and CUDA would wait
+ * for it.
+ */
+static int wait_watched(struct dt_stream *stream, struct dt_error *err)
+{
+    cudaError_t code = cudaEventRecord(stream->end, stream->cuda);
+    int done = 0;
+    if (code != cudaSuccess)
+        return result_of(err, code, "cudaEventRecord");
+    while ((done = event_done((struct dt_event *)stream->end, err)) == 0) {
+        if (stream->watch(stream->watch_ctx, err) < 0)
+            return -1;
+        dt_clock_sleep(PAUSE_S);
+    }
+    return done < 0 ? -1 : 0;
+}
+
+int dt_cuda_stream_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    if (check_queued(err) < 0 ||
+        (stream->watch && wait_watched(stream, err) < 0))
+        return -1;
+    return result_of(err, cudaStreamSynchronize(stream->cuda),
+                     "cudaStreamSynchronize, of work queued before");
+}
+
+static int watch(struct dt_stream *stream, struct dt_error *err)
+{
+    return stream->watch ? stream->watch(stream->watch_ctx, err) : 0;
+}
+
+static bool is_pageable(const void *data)
+{
+    struct cudaPointerAttributes is;
+    return cudaPointerGetAttributes(&is, data) == cudaSuccess &&
+           is.type == cudaMemoryTypeUnregistered;
+}
+
+/* A GPU that reads pageable memory by itself (HMM, ATS) may do so after the
+ * call has returned.
+ */
+static int cuda_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
+{
+    const bool waits = is_pageable(from) || is_pageable(to);
+    if (waits && stream->watch && wait_watched(stream, err) < 0)
+        return -1;
+    cudaError_t code =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda);
+    if (code == cudaSuccess && waits)
+        code = cudaStreamSynchronize(stream->cuda);
+    return result_of(err, code, "cudaMemcpyAsync(%zu bytes)", bytes);
 }
 
 /* --- graphs: a struct dt_graph is a cudaGraphExec_t --- */
@@ -634,7 +679,8 @@ const struct dt_device dt_cuda_device = {
     .unlock = cuda_unlock,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
-    .stream_wait = stream_wait,
+    .stream_wait = dt_cuda_stream_wait,
+    .watch = watch,
     .copy = cuda_copy,
     .event_create = event_create,
     .event_destroy = event_destroy,

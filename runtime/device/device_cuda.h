@@ -21,6 +21,9 @@ struct dt_stream {
     cudaStream_t cuda;
     void *workspace; /* 256-byte aligned */
     size_t workspace_bytes;
+    cudaEvent_t end; /* of what was queued before a wait */
+    int (*watch)(void *ctx, struct dt_error *err); /* set by comm, or NULL */
+    void *watch_ctx;
 };
 
 /* workspace_bytes of every stream that has one. */
@@ -36,6 +39,15 @@ void dt_cuda_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void dt_cuda_check(cudaError_t code, const char *call);
 void dt_cuda_forget_failure(void);
 const char *dt_cuda_failure(void);
+
+/* "uncorrectable ECC error encountered (cudaErrorECCUncorrectable): the
+ * kernel's log has more under Xid": CUDA's text and name of an error, and where
+ * to read on. Valid until the thread's next call.
+ */
+const char *dt_cuda_words(cudaError_t code);
+
+/* As stream_wait of struct dt_device, for operations. */
+int dt_cuda_stream_wait(struct dt_stream *stream, struct dt_error *err);
 
 /* The GPU that dt_cuda_device_open chose. */
 extern const struct dt_device dt_cuda_device;

@@ -50,7 +50,8 @@ int dt_staged_begin(struct dt_staged *staged, struct dt_upload *upload,
 {
     const size_t slot = staged->uploads % DT_MODEL_BATCHES;
     *upload = (struct dt_upload){staged->buf, staged->slots[slot].data, 0};
-    return dt_event_wait(staged->exec.device, staged->slots[slot].copied, err);
+    return dt_event_wait(staged->exec.device, staged->exec.stream,
+                         staged->slots[slot].copied, err);
 }
 
 void *dt_upload_reserve(struct dt_upload *upload, size_t count,

@@ -214,8 +214,10 @@ static struct held *choose_buffer(const struct dt_tiles *tiles, size_t id)
 static int wait_copied(const struct dt_tiles *tiles, const struct held *held,
                        struct dt_error *err)
 {
-    return held->copied ? dt_event_wait(tiles->exec.device, held->copied, err)
-                        : 0;
+    if (!held->copied)
+        return 0;
+    return dt_event_wait(tiles->exec.device, tiles->exec.stream, held->copied,
+                         err);
 }
 
 /* Makes a buffer hold an array of tile i, or starts to if it is `read`. NULL:

@@ -132,8 +132,8 @@ static void copies_reach_memory_of_every_kind(void **state)
 static void *wait_for(void *event)
 {
     static struct dt_error thread_err;
-    return dt_event_wait(device, event, &thread_err) < 0 ? thread_err.text
-                                                         : NULL;
+    return dt_event_wait(device, NULL, event, &thread_err) < 0 ? thread_err.text
+                                                               : NULL;
 }
 
 /* What was queued before an event is there when it has been passed, and any
@@ -154,7 +154,7 @@ static void any_thread_may_wait_for_an_event(void **state)
         copy(back, data, BYTES);
         MUST(device->event_record(event, stream, &err));
         if (round < 2) {
-            MUST(dt_event_wait(device, event, &err));
+            MUST(dt_event_wait(device, stream, event, &err));
         } else {
             assert_int_equal(pthread_create(&thread, NULL, wait_for, event), 0);
             assert_int_equal(pthread_join(thread, &failed), 0);

@@ -183,9 +183,9 @@ needs_nccl() {
     run -78 dt_srun --mpi=pmix -N4 -n5 -m block \
         "$DT_BUILDDIR/tests/job/nccl_probe" 0000:17:00.0
     [[ $output == *"ranks 0 and 1 on n1 have the same GPU, 0000:17:00.0 \
-(none): each rank needs one of its own. Give each task a GPU (srun \
---gpus-per-task=1), or start no more tasks on a node than it has GPUs; \
-CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
+(none): each rank needs one of its own. Start no more tasks on a node than it \
+has GPUs, and let each task see all of them (srun --gpus-per-node=N) or one of \
+its own (launch.gpu_visibility: one); CUDA_VISIBLE_DEVICES of rank 1 is"* ]]
 }
 
 @test "all survivors name the rank of a node that lost power, even when idle" {

@@ -216,7 +216,7 @@ need_faults() {
     config same
     SIMT_DEVICES=1 run -78 dt_srun -N2 --ntasks-per-node=2 --disttrain=same.yaml
     [[ $output == *"ranks 0 and 1 on n1 have the same GPU, "* ]]
-    [[ $output == *"srun --gpus-per-task=1"* ]]
+    [[ $output == *"(srun --gpus-per-node=N) or one of its own (launch.gpu_visibility: one)"* ]]
 }
 
 @test "so are more ranks than GPUs on a node" {

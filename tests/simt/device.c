@@ -152,6 +152,7 @@ static const struct {
     ERROR(InvalidDevice, "invalid device ordinal"),
     ERROR(NotSupported, "operation not supported"),
     ERROR(InvalidResourceHandle, "invalid resource handle"),
+    ERROR(ECCUncorrectable, "uncorrectable ECC error encountered"),
     ERROR(NotReady, "device not ready"),
     ERROR(IllegalAddress, "an illegal memory access was encountered"),
     ERROR(LaunchFailure, "unspecified launch failure"),

@@ -116,12 +116,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     return simt_error(error);
 }
 
-/* Not allowed to a thread that captures, unless relaxed. */
+/* Not allowed to a thread that captures, unless relaxed. The GPU breaks before
+ * query $SIMT_FAIL_QUERY.
+ */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    static unsigned long long queries;
     simt_lock();
     cudaError_t error = cudaSuccess;
-    if (!event)
+    if (simt_counts_to("SIMT_FAIL_QUERY", &queries))
+        error = cudaErrorECCUncorrectable;
+    else if (!event)
         error = cudaErrorInvalidResourceHandle;
     else if (event->capture)
         error = cudaErrorCapturedEvent;

@@ -48,7 +48,8 @@ int simt_device_count(void); /* $SIMT_DEVICES */
 unsigned long long simt_setting(const char *name, unsigned long long fallback);
 
 /* Counts a call that may fail: true if this is the one whose number is in the
- * environment variable ($SIMT_FAIL_LAUNCH, $SIMT_FAIL_CAPTURE).
+ * environment variable ($SIMT_FAIL_LAUNCH, $SIMT_FAIL_CAPTURE,
+ * $SIMT_FAIL_QUERY).
  */
 bool simt_counts_to(const char *name, unsigned long long *count);
 size_t simt_memory(void); /* bytes of a device, $SIMT_MEMORY */

@@ -234,6 +234,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     return ncclInProgress;
 }
 
+/* The handle comes late, also if there is none: who has freed its place by then
+ * has other bytes there.
+ */
+static void hand_over(struct ncclComm *part, bool made)
+{
+    if (__atomic_load_n(part->place, __ATOMIC_ACQUIRE))
+        simt_fail("ncclCommSplit: the place of the new communicator was freed "
+                  "before the one that is split");
+    __atomic_store_n(part->place, made ? part : NULL, __ATOMIC_RELEASE);
+}
+
 /* A part has the sockets of the whole: operations of both are in one stream. */
 static void *split_main(void *arg)
 {
@@ -250,6 +261,7 @@ static void *split_main(void *arg)
             comm->fds[members[i]] < 0 ? -1 : dup(comm->fds[members[i]]);
     }
     free(members);
+    hand_over(part, count > 0);
     atomic_store(&part->joined, count > 0 ? 1 : -1);
     atomic_store(&comm->joined, count > 0 ? 1 : -1);
     return NULL;
@@ -261,16 +273,19 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
     struct ncclComm *c = calloc(1, sizeof(*c));
     sigset_t all, before;
     check_idle(comm, "ncclCommSplit");
-    if (comm->finished != comm->issued || config->blocking != 0)
+    if (comm->finished != comm->issued || config->blocking != 0 ||
+        config->splitShare != 1)
         simt_fail("ncclCommSplit: only when nothing is under way, and with "
-                  "blocking = 0 here");
+                  "blocking = 0 and splitShare = 1 here");
     c->parent = comm;
+    comm->split = c;
+    c->place = part;
     c->side = (struct nccl_side){color, key};
     c->references = 1;
     c->calling = comm->calling = true;
     comm->asked = 0;
     atomic_store(&comm->joined, 0);
-    *part = c;
+    *part = NULL;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&c->thread, NULL, split_main, c) != 0)
@@ -314,6 +329,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     else if (joined > 0 && comm->asked > 0) {
         queue_waiting(comm);
         comm->calling = false;
+        comm->split = NULL;
         *state = ncclSuccess;
     }
     comm->asked++;
@@ -398,12 +414,26 @@ static void end_thread(struct ncclComm *comm)
     atomic_store(&comm->stop, true);
     if (comm->thread)
         pthread_join(comm->thread, NULL);
+    comm->thread = 0;
+}
+
+/* A split that is under way ends with the communicator that is split. */
+static void end_split(struct ncclComm *comm)
+{
+    struct ncclComm *part = comm->split;
+    if (!part)
+        return;
+    end_thread(part);
+    if (atomic_load(&part->joined) < 0) /* nobody has its handle */
+        nccl_comm_unref(part);
+    comm->split = NULL;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     check_idle(comm, "ncclCommDestroy");
     end_thread(comm);
+    end_split(comm);
     forget_registered(comm);
     nccl_comm_unref(comm);
     return ncclSuccess;
@@ -413,6 +443,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     struct nccl_operation *next;
     end_thread(comm);
+    end_split(comm);
     forget_registered(comm);
     for (struct nccl_operation *o = comm->waiting; o; o = next) {
         next = o->next;

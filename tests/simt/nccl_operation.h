@@ -52,7 +52,9 @@ struct ncclComm {
     atomic_int joined;       /* -1: failed, 1: yes */
     struct ncclComm *parent; /* of which it is being split */
     struct nccl_side side;
-    int asked; /* for the last call */
+    struct ncclComm *split;  /* that is being split from it */
+    struct ncclComm **place; /* for the user's handle of it */
+    int asked;               /* for the last call */
     bool calling, failed;
     unsigned issued, finished;      /* operations */
     atomic_int references;          /* of operations, and the user's */

@@ -76,6 +76,7 @@ static int mock_get(void *ctx, int rank, const char *key, void **data,
     (void)err;
     if (strstr(key, ".facts")) {
         snprintf(facts.gpu, sizeof(facts.gpu), "0000:%02x:00.0", rank % 8);
+        snprintf(facts.uuid, sizeof(facts.uuid), "%d", rank % 8);
         if (m->change)
             m->change(rank, &facts);
         *bytes = sizeof(facts) + (m->longer && rank == m->longer);
@@ -183,8 +184,17 @@ static void older_last(int rank, struct dt_nccl_facts *facts)
 
 static void same_gpu_130(int rank, struct dt_nccl_facts *facts)
 {
-    if (rank == 133)
+    if (rank == 133) {
         strcpy(facts->gpu, "0000:02:00.0");
+        strcpy(facts->uuid, "2");
+    }
+}
+
+/* Every rank has an eighth of one GPU. */
+static void divided_gpus(int rank, struct dt_nccl_facts *facts)
+{
+    (void)rank;
+    strcpy(facts->gpu, "0000:02:00.0");
 }
 
 static void failed(struct dt_nccl_facts *facts)
@@ -240,9 +250,10 @@ static void ranks_that_do_not_fit_together_are_refused(void **state)
 {
     static const char same_gpu[] =
         "ranks 130 and 133 on h16 have the same GPU, 0000:02:00.0 (NVIDIA "
-        "H200): each rank needs one of its own. Give each task a GPU (srun "
-        "--gpus-per-task=1), or start no more tasks on a node than it has "
-        "GPUs; CUDA_VISIBLE_DEVICES of rank 133 is \"2\"";
+        "H200): each rank needs one of its own. Start no more tasks on a node "
+        "than it has GPUs, and let each task see all of them (srun "
+        "--gpus-per-node=N) or one of its own (launch.gpu_visibility: one); "
+        "CUDA_VISIBLE_DEVICES of rank 133 is \"2\"";
     (void)state;
     refused(older_last, EX_CONFIG, -1,
             "rank 0 on h0 has NCCL 2.28.9, rank 299 on h37 has 2.23.4: all "
@@ -304,6 +315,16 @@ static void ranks_may_share_a_gpu_that_they_declare_shared(void **state)
     free(ids);
 }
 
+static void parts_of_one_gpu_are_gpus(void **state)
+{
+    struct mock m = {.change = divided_gpus};
+    struct dt_error err;
+    struct dt_nccl_id *ids = meet(&m, 3, &err);
+    (void)state;
+    assert_non_null(ids);
+    free(ids);
+}
+
 /* Who makes an id and cannot comes to the fence all the same. */
 static void a_root_without_an_id_still_comes_to_the_fence(void **state)
 {
@@ -323,6 +344,7 @@ int main(void)
         cmocka_unit_test(each_root_publishes_an_id_that_all_ranks_get),
         cmocka_unit_test(ranks_that_do_not_fit_together_are_refused),
         cmocka_unit_test(ranks_may_share_a_gpu_that_they_declare_shared),
+        cmocka_unit_test(parts_of_one_gpu_are_gpus),
         cmocka_unit_test(a_root_without_an_id_still_comes_to_the_fence),
         cmocka_unit_test(facts_of_another_disttrain_are_refused),
         cmocka_unit_test(meeting_leaves_no_memory_behind),

@@ -183,8 +183,9 @@ static float time_runs(const struct tuning *t, int i, int count)
 /* The first run loads kernels, and counts in no time. */
 static bool warm_up(const struct tuning *t, int i)
 {
-    return run_candidate(t, i) &&
-           cudaStreamSynchronize(t->stream->cuda) == cudaSuccess;
+    struct dt_error why;
+
+    return run_candidate(t, i) && dt_cuda_stream_wait(t->stream, &why) == 0;
 }
 
 /* Short runs are repeated for 0.2 ms. */
@@ -229,12 +230,13 @@ static int time_candidates(const struct tuning *t, int count, float *ms)
 /* The same with events; waits for the stream. */
 static int autotune(struct tuning *t, int count, float *ms)
 {
+    struct dt_error why; /* who waits for the step will hear of it */
     int fastest = -1;
 
     if (cudaEventCreate(&t->started) != cudaSuccess)
         return -1;
     if (cudaEventCreate(&t->ended) == cudaSuccess &&
-        cudaStreamSynchronize(t->stream->cuda) == cudaSuccess)
+        dt_cuda_stream_wait(t->stream, &why) == 0)
         fastest = time_candidates(t, count, ms);
     if (t->ended)
         cudaEventDestroy(t->ended);

@@ -49,11 +49,13 @@ typedef struct {
     size_t size;
     int blocking;
     const char *commName;
+    int splitShare;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                \
     {                                                                          \
-        sizeof(ncclConfig_t), NCCL_CONFIG_UNDEF_INT, NULL                      \
+        sizeof(ncclConfig_t), NCCL_CONFIG_UNDEF_INT, NULL,                     \
+            NCCL_CONFIG_UNDEF_INT                                              \
     }
 
 #ifdef __cplusplus
